@@ -88,16 +88,32 @@ def effective_weights(
 
 def _estimated(masks: np.ndarray, num_batches: int) -> EffectiveWeights:
     batches = _checks.checked_int('num_batches', num_batches, minimum=2, maximum=len(masks))
-    parts = np.array_split(masks, batches)
-    sums = np.stack([share_sums(part) for part in parts])
-    counts = np.array([part.any(axis=1).sum() for part in parts], dtype=np.float64)
-    total = counts.sum()
-    if total == 0:
+    if not masks.any():
         raise errors.invalid('masks', 'hold an active client', f'{masks.shape[0]} empty rounds')
-    weights = sums.sum(axis=0) / total
-    residuals = sums - counts[:, None] * weights
-    spread = np.sum(residuals**2, axis=0) * batches / (batches - 1.0)
-    return EffectiveWeights(weights, np.sqrt(spread) / total, False, batches - 1.0)
+    return EffectiveWeights(*batch_means(masks, batches), False, batches - 1.0)
+
+
+def batch_means(
+    masks: np.ndarray, num_batches: int = 32, values: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """``sum_i w_i v_i`` with the weights of an observed run, and its standard errors.
+
+    Args:
+      masks: bool[T, N], not all of them empty.
+      num_batches: number of contiguous batches.
+      values: float64[N, d], v; by default the weights themselves are asked for, d = N.
+
+    Returns:
+      Both float64[d].
+    """
+    parts = np.array_split(masks, num_batches)
+    sums = np.stack([share_sums(part) for part in parts])
+    sums = sums if values is None else sums @ values
+    counts = np.array([part.any(axis=1).sum() for part in parts], dtype=np.float64)
+    means = sums.sum(axis=0) / counts.sum()
+    residuals = sums - counts[:, None] * means
+    spread = np.sum(residuals**2, axis=0) * num_batches / (num_batches - 1.0)
+    return means, np.sqrt(spread) / counts.sum()
 
 
 def share_sums(masks: np.ndarray) -> np.ndarray:

@@ -47,7 +47,7 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
     """Draws the links of a config, or a log."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
-    from fedjax_links.report.screens import configured, links, recording
+    from fedjax_links.report.screens import configured, links
 
     if given.rounds is not None:
         checks.static_int('rounds', given.rounds, minimum=2)
@@ -55,10 +55,8 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
         title, record, law = _of_log(given)
     else:
         found = configured.of_experiment(experiment.build(values), given.pattern)
-        seed, law = found.experiment.seeds[0], found.law
-        rounds = given.rounds or 10_000
-        record = recording.record_links(found.participation, num_rounds=rounds, seed=seed)
-        what = [found.name, *([found.where] if found.where else []), f'seed {seed}']
+        record, law = found.record(given.rounds or 10_000), found.law
+        what = filter(None, (found.name, found.where, f'seed {found.experiment.seeds[0]}'))
         title = f'{found.experiment.title} ({", ".join(what)})'
     print(links.text(title, record, law))
     if given.workdir is not None:
@@ -71,7 +69,7 @@ def _of_log(given: Flags) -> tuple[Any, ...]:
     """A log at the times of rounds: title, links and what is known of them."""
     from fedjax_links.config import choices, recordings
     from fedjax_links.core import checks, errors
-    from fedjax_links.report.screens import availability
+    from fedjax_links.report.screens import links
 
     checks.choice('format', given.format, choices.TRACE_FORMATS)
     reader = choices.TRACE_FORMATS[given.format]
@@ -83,11 +81,10 @@ def _of_log(given: Flags) -> tuple[Any, ...]:
         checks.static_int('clients', given.clients, maximum=len(log.names))
         log = log.first(given.clients)
     try:
-        for line in availability.warnings(log):
+        for line in links.warnings(log):
             print(f'warning  {line}')
-        record, law = availability.of_log(
-            log, tick=given.tick, rounds=given.rounds, overlaps=given.overlaps
-        )
+        times: Any = {'tick': given.tick, 'rounds': given.rounds, 'overlaps': given.overlaps}
+        record, law = links.of_log(log, **times)
     except errors.InvalidError as error:
         own = error.path in ('intervals', 'wrap')  # `wrap` is the log's own, where it has one
         raise error.under('log') if own else error from None

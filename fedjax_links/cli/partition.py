@@ -15,11 +15,12 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
     """Builds the experiment, and describes who holds what."""
     from fedjax_links import experiment
     from fedjax_links.experiment import config_parts
+    from fedjax_links.problems.classification import partition_of
     from fedjax_links.report.screens import configured, partitions
 
     planned = experiment.build(values)
     pattern, point = next(iter(planned.patterns)), planned.plan.points[0]
-    report = partitions.of_problem(planned.problem_at(pattern, point))
+    report = partition_of(planned.problem_at(pattern, point))
     section = config_parts.problem_sections(values)[pattern]
     section = config_parts.at_point(section, point, 'problem')
     hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')

@@ -24,13 +24,11 @@ def main(values: dict[str, Any], given: Flags) -> None:
     """Builds the experiment, simulates its links without training, and prints the screen."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
-    from fedjax_links.report.screens import configured, recording, theory
+    from fedjax_links.report.screens import configured, theory
 
     checks.static_int('rounds', given.rounds, minimum=32)
     links = configured.of_experiment(experiment.build(values), given.pattern)
-    seed = links.experiment.seeds[0]
-    record = recording.record_links(links.participation, num_rounds=given.rounds, seed=seed)
-    print(theory.text(links, record))
+    print(theory.text(links, links.record(given.rounds)))
 
 
 if __name__ == '__main__':

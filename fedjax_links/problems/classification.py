@@ -15,7 +15,7 @@ from fedjax_links.problems import augmentation, datasets, models
 from fedjax_links.problems import noisy_labels as noise
 from fedjax_links.problems.arrays import from_flax
 from fedjax_links.problems.partials import Partial
-from fedjax_links.problems.partition import Division, divide, draws, names
+from fedjax_links.problems.partition import Division, divide, draws, names, reports
 from fedjax_links.problems.partition.names import Partitioner
 
 Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
@@ -262,6 +262,14 @@ def _load(
 def owners(problem: Problem) -> np.ndarray:
     """int[E], the owner of each row of ``problem.data``."""
     return np.repeat(np.arange(problem.num_clients), np.asarray(problem.counts))
+
+
+def partition_of(problem: Problem) -> reports.PartitionReport:
+    """What clients hold: volumes, and classes where every example has an integer label."""
+    labels = getattr(problem.data, 'labels', None)
+    if labels is None or labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        return reports.volumes(problem.counts)
+    return reports.report(owners(problem), np.asarray(labels))
 
 
 def _build_model(model: Model, num_classes: int) -> nn.Module:

@@ -11,7 +11,7 @@ from fedjax_links import analysis, experiment, problems
 from fedjax_links.problems.gaussians import simplex
 from fedjax_links.problems.partition import dirichlet_shares
 from fedjax_links.report import source
-from fedjax_links.report.screens import configured, recording, theory
+from fedjax_links.report.screens import configured, theory
 from tests.problems.generators import draw_regression_clients
 
 LIMIT = 4.5
@@ -123,8 +123,7 @@ def test_what_is_known_is_printed_before_a_run():
     line = "best     accuracy 0.6000 (the population's best model, exact)"
     assert line in experiment.build(config).describe().splitlines()
     links = configured.of_experiment(experiment.build(config))
-    record = recording.record_links(links.participation, num_rounds=32, seed=0)
-    assert line in theory.text(links, record).splitlines()
+    assert line in theory.text(links, links.record(32)).splitlines()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Small experiments over every kind of links that has a known law, and some that have none."""
 
 from fedjax_links import experiment
-from fedjax_links.report.screens import recording, theory
+from fedjax_links.report.screens import theory
 from fedjax_links.report.screens.configured import of_experiment
+from fedjax_links.report.screens.links import record_links
 
 _HALVES = {'name': 'halves', 'first': 0.15, 'second': 0.7}
 _SINE = {'name': 'sine', 'gamma': 0.4, 'period': 8}
@@ -103,7 +104,7 @@ def plan(links, problem=None, **config):
 
 def record(built, num_rounds, seed=0):
     """The links of one seed."""
-    return recording.record_links(built.participation, num_rounds=num_rounds, seed=seed)
+    return record_links(built.participation, num_rounds=num_rounds, seed=seed)
 
 
 def told(config):

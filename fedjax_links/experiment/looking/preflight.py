@@ -18,7 +18,7 @@ from fedjax_links.experiment.plan.lanes import MAIN, Lane
 from fedjax_links.experiment.running.groups import Group
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.experiment.running.traced import lane_bytes, state_shape
-from fedjax_links.problems import owners, partition
+from fedjax_links.problems.classification import partition_of
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -63,11 +63,10 @@ def _describe_problem(problem: Problem, whose: str) -> list[str]:
         f'problem  {problem.num_clients:,} clients with {each} examples, '
         f'{tree.size(params):,} parameters{whose}'
     ]
-    labels = getattr(problem.data, 'labels', None)
-    if labels is not None and labels.ndim == 1 and np.issubdtype(labels.dtype, np.integer):
-        mix = partition.report(owners(problem), np.asarray(labels))
+    mix = partition_of(problem)
+    if mix.global_mix.size:
         lines.append(
-            f'data     {np.mean(mix.classes_held):.1f} of {mix.class_mix.shape[1]} labels per '
+            f'data     {np.mean(mix.classes_held):.1f} of {mix.global_mix.size} labels per '
             f'client, total variation {np.mean(mix.total_variation):.2f} from the global mix'
         )
     if tests := describing.tests_text(problem):

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import fedavg
+from fedjax_links.base import delivers
 from fedjax_links.config import sections
 from fedjax_links.core import checks
 from fedjax_links.participation import bernoulli, label_dependent_probs, markov, probabilities
@@ -16,7 +17,7 @@ from fedjax_links.plot.panels import finish, grid
 from fedjax_links.problems import partition
 from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
-from fedjax_links.report.screens import recording
+from fedjax_links.report.screens.links import record_links
 
 _UP_RATE, _LINK_ROUNDS = 0.05, 4000
 _EDGES = np.linspace(0, 1, 21)
@@ -51,10 +52,10 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
         section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
         where, rounds = f'config.figure.panels.{label}.links', panel['rounds']
         pattern = sections.bind_links(section, problem, where).build()
-        records[label] = record = recording.record_links(pattern, num_rounds=rounds, seed=0)
-        shares = [f'{share:.3f}' for share in record.delivers.mean(axis=0)]
+        records[label] = record = record_links(pattern, num_rounds=rounds, seed=0)
+        shares = [f'{share:.3f}' for share in delivers(record).mean(axis=0)]
         rows.append([label, str(rounds), *shares])
-        for p, prob, up in zip(base, record.prob.T, record.delivers.T.astype(int), strict=True):
+        for p, prob, up in zip(base, record.prob.T, delivers(record).T.astype(int), strict=True):
             part = {'pattern': label, 'base_prob': p, 'round': np.arange(rounds)}
             parts.append({**part, 'prob': prob, 'up': up})
 
@@ -62,7 +63,7 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
         every = range(base.size)
         for axes, label in zip(grid(figure, len(records), 2), records, strict=True):
             record = records[label]
-            plot.link_map(record.delivers, order=every, num_rounds=record.num_rounds, ax=axes)
+            plot.link_map(delivers(record), order=every, num_rounds=len(record.mask), ax=axes)
             for row, course in enumerate(record.prob.T):
                 axes.plot(row + 0.4 - 0.8 * course, color=plot.COLOURS[1], linewidth=1)
             axes.set_yticks(every, names)
@@ -99,8 +100,8 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
     checks.probabilities('config.figure.probs', p)
     checks.positive('config.figure.probs', p * (1 - p))
     pattern = markov(np.repeat(p, num_links), _UP_RATE)
-    record = recording.record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
-    links = record.delivers.reshape(_LINK_ROUNDS, p.size, num_links).astype(np.int64)
+    record = record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
+    links = np.reshape(record.mask, (_LINK_ROUNDS, p.size, num_links)).astype(np.int64)
     exact, estimates = _exact(p), [_estimates(links[:, k]) for k in range(p.size)]
     simulated = {name: np.transpose([found[name] for found in estimates]) for name in _QUANTITIES}
     words = {name: name.replace('_', ' ') for name in _QUANTITIES}

@@ -5,13 +5,14 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from fedjax_links.base import Participation, Problem
+from fedjax_links.base import MaskLinks, Participation, Problem
 from fedjax_links.config import sections
 from fedjax_links.config.sections import Bound
 from fedjax_links.core import checks
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.plan import limits, makers
 from fedjax_links.participation import PARTICIPATION, laws
+from fedjax_links.report.screens.links import record_links
 from fedjax_links.results.dataset import describe_point
 
 _MOST_ROUNDS = 10**7  # whose rates are added up
@@ -42,6 +43,11 @@ class ConfiguredLinks(NamedTuple):
     law: laws.LinkLaw
     time: float | None = None
     where: str = ''
+
+    def record(self, num_rounds: int) -> MaskLinks:
+        """Those that the first seed meets in so many rounds, see `record_links`."""
+        seed = self.experiment.seeds[0]
+        return record_links(self.participation, num_rounds=num_rounds, seed=seed)
 
 
 def of_experiment(experiment: Experiment, label: str | None = None) -> ConfiguredLinks:

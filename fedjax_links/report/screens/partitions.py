@@ -6,19 +6,9 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import plot
-from fedjax_links.base import Problem
 from fedjax_links.plot import clients
-from fedjax_links.problems import owners, partition
-from fedjax_links.problems.partition import PartitionReport, reports
+from fedjax_links.problems.partition import PartitionReport
 from fedjax_links.report import style
-
-
-def of_problem(problem: Problem) -> PartitionReport:
-    """What the clients of a problem hold: volumes, and classes where it has integer labels."""
-    labels = getattr(problem.data, 'labels', None)
-    if labels is None or not np.issubdtype(labels.dtype, np.integer):
-        return reports.volumes(problem.counts)
-    return partition.report(owners(problem), np.asarray(labels))
 
 
 def text(title: str, report: PartitionReport) -> str:
@@ -73,18 +63,18 @@ def _draw(figure: Any, report: PartitionReport) -> None:
     axes['pooled'].sharey(axes['map'])
     axes['volumes'].sharex(axes['map'])
     plot.partition(report, order=order, colorbar=False, ax=axes['map'])
-    axes['map'].set(title='Classes of each client', xlabel='')
-    axes['map'].tick_params(labelbottom=False)
     plot.pooled_classes(report.global_mix, ax=axes['pooled'])
-    axes['pooled'].set(title='All clients', ylabel='')
-    axes['pooled'].tick_params(labelleft=False)
+    plot.volumes(report.counts, order=order, ax=axes['volumes'])
+    plot.label_distances(report.total_variation[report.counts > 0], ax=axes['distances'])
+    plot.classes_held(report.classes_held, report.global_mix.size, ax=axes['held'])
     shares = "share of the client's examples"
     figure.colorbar(axes['map'].images[0], ax=axes['pooled'], label=shares)
-    plot.volumes(report.counts, order=order, ax=axes['volumes'])
+    axes['map'].set(title='Classes of each client', xlabel='')
+    axes['map'].tick_params(labelbottom=False)
+    axes['pooled'].set(title='All clients', ylabel='')
+    axes['pooled'].tick_params(labelleft=False)
     axes['volumes'].set_xlabel(f'{axes["volumes"].get_xlabel()}, by their largest class')
-    plot.label_distances(report.total_variation[report.counts > 0], ax=axes['distances'])
     axes['distances'].set_title('Total variation from the mix of all clients')
-    plot.classes_held(report.classes_held, report.global_mix.size, ax=axes['held'])
     axes['held'].set_title('Classes held by a client')
     for each in axes.values():
         each.title.set_fontsize(10)

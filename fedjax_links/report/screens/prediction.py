@@ -13,14 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import analysis
+from fedjax_links import analysis, base
+from fedjax_links.analysis.implicit_objective import share_sums
 from fedjax_links.analysis.linear import gradient_flow, minimisers
-from fedjax_links.base import Problem
-from fedjax_links.core import errors
+from fedjax_links.core import errors, tree
 from fedjax_links.experiment.running.traced import initial_params
 from fedjax_links.problems import owners
 from fedjax_links.report.screens.configured import ConfiguredLinks
-from fedjax_links.report.screens.recording import record_links
 
 MOST_WORK = 2**34
 """Examples times the square of the parameters: what the Hessian of a minimisation costs."""
@@ -68,26 +67,24 @@ An experiment equals others of the same config, whose own modules may have chang
 """
 
 
-def is_stated(problem: Problem) -> bool:
-    """Whether a problem states that its model is linear, and trains it as stated."""
-    return problem.objective is not None and problem.random_loss_fn is None
+def work(problem: base.Problem) -> int:
+    """Examples times the square of the parameters; none where no prediction can be told.
 
-
-def work(problem: Problem) -> int:
-    """Examples times the square of the parameters."""
-    params = jax.eval_shape(problem.init_params, jax.random.key(0))
-    size = sum(leaf.size for leaf in jax.tree.leaves(params))
+    A problem can be predicted that states that its model is linear, and trains it as stated.
+    """
+    if problem.objective is None or problem.random_loss_fn is not None:
+        return 0
+    size = tree.size(jax.eval_shape(problem.init_params, jax.random.key(0)))
     return int(jax.tree.leaves(problem.data)[0].shape[0] * size**2)
 
 
 def predictions(
-    problem: Problem,
+    problem: base.Problem,
     weights: np.ndarray,
     *,
     non_empty: float = 1.0,
     time: float | None = None,
     seed: int = 0,
-    exact: bool = True,
 ) -> Predictions | None:
     """FedAvg's and FedPBC's metrics at the end, to the leading order of small steps.
 
@@ -97,7 +94,6 @@ def predictions(
       non_empty: share of the rounds in which somebody is active.
       time: the sum of the local rates over all local steps; None for the limits alone.
       seed: of the initial model.
-      exact: whether the weights are.
 
     Returns:
       The predictions; None if the loss is not what the problem states.
@@ -108,15 +104,14 @@ def predictions(
     objective = problem.objective
     if objective is None:
         raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
-    inputs, labels = (np.asarray(part) for part in objective.inputs(problem.data))
+    inputs, labels = map(np.asarray, objective.inputs(problem.data))
     key = jax.device_put(jax.random.key(seed), jax.local_devices()[0])
     initial = initial_params()(problem.init_params, key)
-    start = analysis.LinearModel(
-        *(np.asarray(part, np.float64) for part in objective.coefficients(initial))
-    )
-    if not _is_as_stated(problem, start):
+    coefficients = objective.coefficients(initial)
+    start = analysis.LinearModel(*(np.asarray(part, np.float64) for part in coefficients))
+    if not _is_as_stated(problem, objective, start):
         return None
-    size = sum(part.size for part in start)
+    most = _MOST_FLOW // (len(inputs) * sum(part.size for part in start))
     classes = {'least_squares': None, 'logistic': 2}.get(objective.loss, start.intercept.size)
     options: dict[str, Any] = {'loss': objective.loss, 'num_classes': classes, 'l2': objective.l2}
     measure = jax.jit(problem.metrics)
@@ -132,34 +127,29 @@ def predictions(
         limit: Mapping[str, float] = {}
         reached: Mapping[str, float] = {}
         if time is not None:
-            most = _MOST_FLOW // (len(inputs) * size)
+            own = {'time': share_of_time * time, 'start': start, 'most_gradients': most, **options}
             with contextlib.suppress(gradient_flow.LongFlowError):
-                flow = analysis.weighted_gradient_flow(
-                    *given, time=share_of_time * time, start=start, most_gradients=most, **options
-                )
-                reached = metrics(flow)
+                reached = metrics(analysis.weighted_gradient_flow(*given, **own))
         with contextlib.suppress(minimisers.NoMinimiserError):
             limit = metrics(analysis.weighted_minimiser(*given, **options).model)
         return Prediction(limit, reached)
 
     equal = np.full(problem.num_clients, 1 / problem.num_clients)
-    return Predictions(predicted(weights, non_empty), predicted(equal, 1.0), exact)
+    return Predictions(predicted(weights, non_empty), predicted(equal, 1.0), True)
 
 
-def of_links(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
-    """The predictions for a pattern of a config, in words.
-
-    Args:
-      links: the pattern.
-      most_work: the most `work` of a problem that is still predicted.
-
-    Returns:
-      Lines of 80 columns at most, none where nothing can be told.
-    """
-    if is_stated(links.problem) and work(links.problem) > most_work:
-        return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
-    found = under(links, most_work)
-    return [] if found is None else _lines(found, links)
+def _is_as_stated(
+    problem: base.Problem, objective: base.LinearObjective, start: analysis.LinearModel
+) -> bool:
+    """Whether the problem's own loss of some examples is that of its statement."""
+    batch = jax.tree.map(lambda a: np.asarray(a)[:_CHECKED], problem.data)
+    inputs, labels = map(np.asarray, objective.inputs(batch))
+    rng = np.random.default_rng(0)
+    model = analysis.LinearModel(*(part + rng.normal(scale=0.1, size=part.shape) for part in start))
+    stated = analysis.linear_loss(model, inputs, labels, loss=objective.loss, l2=objective.l2)
+    params = objective.params(*(jnp.asarray(part, jnp.float32) for part in model))
+    own = float(jax.jit(problem.loss_fn)(params, batch))
+    return bool(abs(own - stated) <= _AGREE * max(abs(stated), 1e-3))
 
 
 def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions | None:
@@ -174,7 +164,7 @@ def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions |
       are known, and otherwise those of as many rounds of the first seed as the config has, 10,000
       at most.
     """
-    if not is_stated(links.problem) or work(links.problem) > most_work:
+    if not 0 < work(links.problem) <= most_work:
         return None
     known = _known.setdefault(links.experiment.plan, {})
     if links.label not in known:
@@ -183,33 +173,38 @@ def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions |
 
 
 def _computed(links: ConfiguredLinks) -> Predictions | None:
-    problem, law, seed = links.problem, links.law, links.experiment.seeds[0]
-    weights = law.weights
-    if weights is not None and law.never_empty:
-        non_empty = 1.0
-    elif weights is not None and law.probs is not None:
-        non_empty = float(1 - np.prod(1 - law.probs))
-    else:
+    problem, law, weights, non_empty = links.problem, links.law, links.law.weights, 1.0
+    if weights is None or (law.probs is None and not law.never_empty):
         wanted = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
         rounds = min(wanted, _MOST_ROUNDS, max(_MOST_CELLS // problem.num_clients, 1))
-        record = record_links(links.participation, num_rounds=rounds, seed=seed)
-        sizes = record.participates.sum(axis=1, keepdims=True)
-        if not sizes.any():
+        active = np.asarray(base.participants(links.record(rounds)))
+        num_heard = np.count_nonzero(active.any(axis=1))
+        if not num_heard:
             return None
-        non_empty = float((sizes > 0).mean())
-        if weights is None:
-            shares = record.participates / np.maximum(sizes, 1)
-            weights = shares.sum(axis=0) / (sizes > 0).sum()
-    exact = law.weights is not None
-    return predictions(
-        problem, weights, non_empty=non_empty, time=links.time, seed=seed, exact=exact
-    )
+        non_empty = num_heard / rounds
+        weights = share_sums(active) / num_heard if weights is None else weights
+    elif law.probs is not None and not law.never_empty:
+        non_empty = float(1 - np.prod(1 - law.probs))
+    seed = links.experiment.seeds[0]
+    found = predictions(problem, weights, non_empty=non_empty, time=links.time, seed=seed)
+    return found and found._replace(exact=law.weights is not None)
 
 
-def _lines(found: Predictions, links: ConfiguredLinks) -> list[str]:
-    """The predictions in a few lines."""
-    lines = []
-    source = '' if found.exact else ', simulated links'
+def of_links(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
+    """The predictions for a pattern of a config, in words.
+
+    Args:
+      links: the pattern.
+      most_work: the most `work` of a problem that is still predicted.
+
+    Returns:
+      Lines of 80 columns at most, none where nothing can be told.
+    """
+    if work(links.problem) > most_work:
+        return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
+    if (found := under(links, most_work)) is None:
+        return []
+    lines, source = [], '' if found.exact else ', simulated links'
     if found.fedavg.reached and found.fedpbc.reached:
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
         lines += [_pair(found.fedavg.reached, found.fedpbc.reached), f'  {rounds}{source}']
@@ -230,17 +225,3 @@ def _pair(*metrics: Mapping[str, float]) -> str:
         name = next(iter(metrics[0]))
         fedavg, fedpbc = (f'{name} {each[name]:.4g}' for each in metrics)
     return f'FedAvg is expected to end at {fedavg}, FedPBC at {fedpbc}'
-
-
-def _is_as_stated(problem: Problem, start: analysis.LinearModel) -> bool:
-    """Whether the problem's own loss of some examples is that of its statement."""
-    objective = problem.objective
-    assert objective is not None
-    batch = jax.tree.map(lambda a: np.asarray(a)[:_CHECKED], problem.data)
-    inputs, labels = (np.asarray(part) for part in objective.inputs(batch))
-    rng = np.random.default_rng(0)
-    model = analysis.LinearModel(*(part + rng.normal(scale=0.1, size=part.shape) for part in start))
-    stated = analysis.linear_loss(model, inputs, labels, loss=objective.loss, l2=objective.l2)
-    params = objective.params(*(jnp.asarray(part, jnp.float32) for part in model))
-    own = float(jax.jit(problem.loss_fn)(params, batch))
-    return bool(abs(own - stated) <= _AGREE * max(abs(stated), 1e-3))

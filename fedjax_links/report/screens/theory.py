@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, evaluation
-from fedjax_links.analysis import EffectiveWeights
-from fedjax_links.base import Problem
+from fedjax_links import analysis, base, evaluation
+from fedjax_links.analysis.implicit_objective import batch_means
 from fedjax_links.core import describing
 from fedjax_links.experiment import Experiment
-from fedjax_links.participation.laws import LinkLaw, SeparationLaw
-from fedjax_links.report.screens import configured, partitions, recording
+from fedjax_links.participation.laws import LinkLaw
+from fedjax_links.problems.classification import partition_of
+from fedjax_links.report.screens import configured
 from fedjax_links.report.screens import prediction as expected
+from fedjax_links.report.screens.links import chain, stated_rates
 
 _QUANTILES = {'least': 0.0, '25 %': 0.25, 'median': 0.5, '75 %': 0.75, 'most': 1.0}
 _MAX_LISTED_LABELS = 10
@@ -44,46 +45,43 @@ def prediction(experiment: Experiment) -> str:
     return '\n'.join(lines)
 
 
-def text(links: configured.ConfiguredLinks, record: recording.LinkRecord) -> str:
+def text(links: configured.ConfiguredLinks, record: base.MaskLinks) -> str:
     """The screen.
 
     Args:
       links: a pattern of an experiment.
-      record: the same, simulated.
+      record: the same, simulated by the first seed, leaves [T, ...].
 
     Returns:
       Lines of at most 80 columns: for how long links remember, rates, effective weights, FedAvg's
       bias, gossip, what is special to the pattern, and the participation report of the record.
     """
-    law, active = links.law, record.participates
-    if law.weights is None:
-        weights = analysis.effective_weights(masks=active)
-    else:
-        weights = EffectiveWeights(law.weights, np.zeros(law.weights.size), True, np.inf)
-    blocks = [
-        _header(links, record),
-        _rates(law, record),
-        _weights(law, weights, active),
-        _bias(links.problem, law, weights, active),
-        [f'  {line}' for line in expected.of_links(links)],
-        _gossip(law),
-        _separation(law.separation, law.weights_source),
-        [f'As simulated ({len(active):,} rounds of seed {record.seed})']
-        + ['  ' + line for line in analysis.participation_report(active).text().splitlines()],
-    ]
-    return '\n'.join(line for block in blocks for line in block)
+    law, active = links.law, np.asarray(base.participants(record))
+    source: Any = {'masks': active} if law.weights is None else {'selection_law': law.weights}
+    weights = analysis.effective_weights(**source)
+    lines = [links.experiment.title, *(line[:80] for line in _header(links))]
+    if base.tells_directions(record):
+        lines.append('         taking part = hearing the server, training and delivering')
+    lines.append(f'{"Rates per client":<20}' + ''.join(f'{k:>10}' for k in (*_QUANTILES, 'mean')))
+    name, stated = stated_rates(law, record)
+    lines += [] if stated is None else [_row(name, stated)]
+    lines.append(_row('realised', active.mean(axis=0)))
+    lines += _weights(law, weights, len(active))
+    lines += _bias(links.problem, law, weights, active)
+    lines += [f'  {line}' for line in expected.of_links(links)]
+    lines += _known(law)
+    lines.append(f'As simulated ({len(active):,} rounds of seed {links.experiment.seeds[0]})')
+    report = analysis.participation_report(active).text().splitlines()
+    return '\n'.join([*lines, *(f'  {line}' for line in report)])
 
 
-def _header(links: configured.ConfiguredLinks, record: recording.LinkRecord) -> list[str]:
+def _header(links: configured.ConfiguredLinks) -> list[str]:
     known = evaluation.attainable_text(links.problem)
     name = (links.experiment.config or {})['problem']['name']
     lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
     lines += [f"best     {known} (the population's best model, exact)"] if known else []
     lines += _described(links, f'{links.name}: {links.law.description}')
-    lines.append(f'memory   {_memory(links.law, links.participation.cycle)}')
-    if record.duplex:
-        lines.append('         taking part = hearing the server, training and delivering')
-    return [links.experiment.title, *(line[:80] for line in lines)]
+    return [*lines, f'memory   {_memory(links.law, links.participation.cycle)}']
 
 
 def _memory(law: LinkLaw, cycle: int | None) -> str:
@@ -92,7 +90,7 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
         return f'links repeat every {cycle:,} rounds'
     if law.memoryless:
         return 'none: rounds are independent'
-    if (rates := recording.chain(law)) is None:
+    if (rates := chain(law)) is None:
         return 'not known'
     kept = 1 - sum(rates)  # the correlation of a round with the next
     scales = np.where(kept >= 1, np.inf, -1 / np.log(np.clip(kept, 1e-300, 1 - 1e-16)))
@@ -106,91 +104,72 @@ def _described(links: configured.ConfiguredLinks, text: str) -> list[str]:
     return [f'links    {text}', *where]
 
 
-def _rates(law: LinkLaw, record: recording.LinkRecord) -> list[str]:
-    name, stated = recording.stated_rates(law, record)
-    lines = [_heading('Rates per client')]
-    if stated is not None:
-        lines.append(_row(name, stated))
-    return [*lines, _row('realised', record.participates.mean(axis=0))]
-
-
-def _weights(law: LinkLaw, found: EffectiveWeights, active: np.ndarray) -> list[str]:
-    num_clients = found.weights.size
-    source = f'exact: {law.weights_source}' if found.exact else f'estimated, {len(active):,} rounds'
+def _weights(law: LinkLaw, found: analysis.EffectiveWeights, num_rounds: int) -> list[str]:
+    num_clients, noise = found.weights.size, ''
+    source = f'exact: {law.weights_source}' if found.exact else f'estimated, {num_rounds:,} rounds'
     lines = [
         f'Effective weights E[1{{i in A}}/|A| | A nonempty], {source}',
         _row('weight x N', found.weights * num_clients),
     ]
-    noise = ''
     if not found.exact:
         lines.append(_row('standard error x N', found.standard_errors * num_clients))
-        # The expected L1 norm of the errors: what equal weights would seem to be off.
-        noise = _noise(np.sqrt(2 / np.pi) * found.standard_errors.sum())
+        noise = _noise(found.standard_errors)
     distance = _number(np.abs(found.weights - 1 / num_clients).sum())
     effective = f'effective clients {1 / np.sum(found.weights**2):.4g} of {num_clients}'
     return [*lines, f'  L1 from uniform {distance}{noise}, {effective}']
 
 
-def _bias(problem: Problem, law: LinkLaw, found: EffectiveWeights, active: np.ndarray) -> list[str]:
-    shares = partitions.of_problem(problem).class_mix
+def _bias(
+    problem: base.Problem, law: LinkLaw, found: analysis.EffectiveWeights, active: np.ndarray
+) -> list[str]:
+    shares = partition_of(problem).class_mix
     if shares.size:
-        return _label_bias(shares, found, active)
+        wanted, implicit = shares.mean(axis=0), found.weights @ shares
+        lines = ["FedAvg's bias: the label mix that it trains on, against the clients' mean mix"]
+        if wanted.size <= _MAX_LISTED_LABELS:
+            labels = ''.join(f'{label:>6}' for label in range(wanted.size))
+            lines.append(f'  {"label":<18}{labels}')
+            for name, mix in (('mean of clients', wanted), ('FedAvg', implicit)):
+                lines.append(f'  {name:<18}' + ''.join(f'{share:>6.3f}' for share in mix))
+        noise = '' if found.exact else _noise(0.5 * batch_means(active, values=shares)[1])
+        return [*lines, f'  total variation {0.5 * np.abs(implicit - wanted).sum():.4g}{noise}']
     data = problem.data
     if not (hasattr(data, 'ndim') and data.ndim == 2 and problem.max_examples == 1):
         return []
     targets = np.asarray(data, np.float64)
-    bias = found.weights @ targets - targets.mean(axis=0)
-    line = f"FedAvg's bias ||E x - x*|| = {_number(np.linalg.norm(bias), 6)}"
+    bias = np.linalg.norm(found.weights @ targets - targets.mean(axis=0))
     if not found.exact:
-        off = np.linalg.norm(recording.standard_errors(active, targets))
-        return [f'{line}, estimated{_noise(off)}']
-    if law.memoryless or law.never_empty:
-        return [f'{line}, exact for every step size']
-    if law.probs is None:
-        return [f'{line}, exact for small steps']
-    return [f'{line}, exact but for empty rounds ({np.prod(1 - law.probs):.2g})']
+        off = np.linalg.norm(batch_means(active, values=targets)[1])
+        how = f'estimated (noise alone: {off:.2g})'
+    elif law.memoryless or law.never_empty:
+        how = 'exact for every step size'
+    elif law.probs is None:
+        how = 'exact for small steps'
+    else:
+        how = f'exact but for empty rounds ({np.prod(1 - law.probs):.2g})'
+    return [f"FedAvg's bias ||E x - x*|| = {_number(bias, 6)}, {how}"]
 
 
-def _label_bias(shares: np.ndarray, found: EffectiveWeights, active: np.ndarray) -> list[str]:
-    wanted, implicit = shares.mean(axis=0), found.weights @ shares
-    lines = ["FedAvg's bias: the label mix that it trains on, against the clients' mean mix"]
-    if shares.shape[1] <= _MAX_LISTED_LABELS:
-        lines.append(f'  {"label":<18}' + ''.join(f'{label:>6}' for label in range(wanted.size)))
-        for name, mix in (('mean of clients', wanted), ('FedAvg', implicit)):
-            lines.append(f'  {name:<18}' + ''.join(f'{share:>6.3f}' for share in mix))
-    line = f'  total variation {0.5 * np.abs(implicit - wanted).sum():.4g}'
-    if not found.exact:
-        line += _noise(np.sqrt(2 / np.pi) * 0.5 * recording.standard_errors(active, shares).sum())
-    return [*lines, line]
-
-
-def _gossip(law: LinkLaw) -> list[str]:
-    if law.probs is None or not 2 <= law.probs.size <= _MAX_MATRIX_CLIENTS:
-        return []
-    rate, bound = analysis.mixing_rate(law.probs), analysis.mixing_rate_bound(law.probs)
-    known = f'{1 - rate:.4g}, exact; published lower bound {1 - bound:.2g}'
-    lines = [f'Gossip: 1 - lambda_2(E[W]) = {known}']
-    if law.edges is not None and law.edges[0].size <= _MAX_NEIGHBOURS:
-        gap = 1 - analysis.semi_decentralised_rate(law.probs, *law.edges)
-        lines.append(f'  with links between clients: 1 - lambda_2(E[M W M]) = {gap:.4g}, exact')
+def _known(law: LinkLaw) -> list[str]:
+    """What else has a closed form: how gossip contracts, how often separated clients are chosen."""
+    lines = []
+    if law.probs is not None and 2 <= law.probs.size <= _MAX_MATRIX_CLIENTS:
+        rate, bound = analysis.mixing_rate(law.probs), analysis.mixing_rate_bound(law.probs)
+        known = f'{1 - rate:.4g}, exact; published lower bound {1 - bound:.2g}'
+        lines.append(f'Gossip: 1 - lambda_2(E[W]) = {known}')
+        if law.edges is not None and law.edges[0].size <= _MAX_NEIGHBOURS:
+            gap = 1 - analysis.semi_decentralised_rate(law.probs, *law.edges)
+            lines.append(f'  with links between clients: 1 - lambda_2(E[M W M]) = {gap:.4g}, exact')
+    if law.separation is not None:
+        shares, size = law.separation.law[law.separation.law > 0], law.separation.group_size
+        unit = 'clients' if size is None else f'groups of {size}'
+        distance = _number(np.abs(shares - 1 / shares.size).sum())
+        scale = _range(analysis.debiasing_weights(shares))
+        lines += [
+            f'pi_R over {shares.size} {unit}: {_range(shares)}, L1 from uniform {distance}',
+            f'  debiasing weights 1/(M pi_R): {scale}; {law.weights_source}',
+        ]
     return lines
-
-
-def _separation(law: SeparationLaw | None, source: str) -> list[str]:
-    if law is None:
-        return []
-    shares = law.law[law.law > 0]
-    unit = 'clients' if law.group_size is None else f'groups of {law.group_size}'
-    distance = _number(np.abs(shares - 1 / shares.size).sum())
-    scale = _range(analysis.debiasing_weights(shares))
-    return [
-        f'pi_R over {shares.size} {unit}: {_range(shares)}, L1 from uniform {distance}',
-        f'  debiasing weights 1/(M pi_R): {scale}; {source}',
-    ]
-
-
-def _heading(title: str) -> str:
-    return f'{title:<20}' + ''.join(f'{name:>10}' for name in (*_QUANTILES, 'mean'))
 
 
 def _row(label: str, values: Any) -> str:
@@ -204,8 +183,9 @@ def _range(values: np.ndarray, digits: int = 4) -> str:
     return describing.span(f'{values.min():.{digits}g}', f'{values.max():.{digits}g}')
 
 
-def _noise(size: Any) -> str:
-    return f' (noise alone: {size:.2g})'
+def _noise(errors: np.ndarray) -> str:
+    """The expected L1 norm of normal errors: what no difference would seem to be off."""
+    return f' (noise alone: {np.sqrt(2 / np.pi) * errors.sum():.2g})'
 
 
 def _number(value: Any, digits: int = 4) -> str:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_links import analysis
+from fedjax_links import analysis, base
 from fedjax_links.analysis import recorded_links
 from fedjax_links.config.sections import bind_links
 from fedjax_links.participation.laws import LinkLaw
-from fedjax_links.report.screens import recording
 from fedjax_links.report.screens.configured import link_law
+from fedjax_links.report.screens.links import foldable
 from tests.report import plans
 from tests.tiers import cases
 
@@ -37,7 +37,7 @@ def batch_t(values, exact):
 def test_rates_and_weights_are_those_of_the_simulated_links(name):
     plan = plans.plan(plans.KNOWN[name])
     law = plan.law
-    active = plans.record(plan, ROUNDS).participates
+    active = np.asarray(base.participants(plans.record(plan, ROUNDS)))
     assert np.abs(batch_t(active, law.rates)).max() < BOUND
     found = analysis.effective_weights(masks=active)
     off = found.weights - law.weights
@@ -49,7 +49,7 @@ def test_rates_and_weights_are_those_of_the_simulated_links(name):
 
 def test_a_wrong_law_is_noticed():
     plan = plans.plan(plans.KNOWN['separation'])
-    active = plans.record(plan, ROUNDS).participates
+    active = np.asarray(base.participants(plans.record(plan, ROUNDS)))
     changed = {**plans.KNOWN['separation'], 'separation': 1}
     wrong = link_law(bind_links(changed, plan.problem))
     assert np.abs(batch_t(active, wrong.rates)).max() > BOUND
@@ -73,7 +73,7 @@ def test_links_of_one_correlation_time_forget_alike():
 def test_cyclic_rates_count_whole_cycles():
     plan = plans.plan(plans.UNKNOWN['cyclic'])
     law = plan.law
-    active = plans.record(plan, 1010).participates[10:]  # everybody starts down, once
+    active = base.participants(plans.record(plan, 1010))[10:]  # everybody starts down, once
     np.testing.assert_allclose(active.mean(axis=0), law.rates, atol=1e-12)
     assert law.period == 10
 
@@ -141,5 +141,5 @@ def test_autocorrelation_is_pooled_by_variance():
 
 
 def test_a_record_is_folded_at_a_period_that_it_has_seen_twice():
-    assert recording.foldable(LinkLaw('', period=4), 7) is None
-    assert recording.foldable(LinkLaw('', period=4), 8) == 4
+    assert foldable(LinkLaw('', period=4), 7) is None
+    assert foldable(LinkLaw('', period=4), 8) == 4

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from fedjax_links import plot, problems
 from fedjax_links.plot.clients import by_largest_class
 from fedjax_links.problems import partition
+from fedjax_links.problems.classification import partition_of
 from fedjax_links.report.screens import partitions
 
 OWNERS = np.repeat([0, 1, 2, 3], [4, 2, 6, 4])
@@ -69,7 +70,7 @@ def test_a_problem_without_classes_has_volumes(tmp_path):
         predict=lambda params, features: features @ params,
         init_params=lambda key: jnp.zeros((2, 1)),
     )
-    report = partitions.of_problem(spread)
+    report = partition_of(spread)
     np.testing.assert_array_equal(report.counts, [5, 1, 4])
     lines = partitions.text('title', report).splitlines()
     assert lines[1] == '3 clients (0 without examples), 10 examples'
@@ -80,6 +81,6 @@ def test_a_problem_without_classes_has_volumes(tmp_path):
 
 def test_a_problem_with_classes_has_them():
     spread = problems.digits(num_clients=4)
-    report = partitions.of_problem(spread)
+    report = partition_of(spread)
     np.testing.assert_array_equal(report.counts, spread.counts)
     assert report.global_mix.size == 10

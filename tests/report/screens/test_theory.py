@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from fedjax_links import analysis, experiment, report
+from fedjax_links import analysis, base, experiment, report
+from fedjax_links.analysis.implicit_objective import batch_means
 from fedjax_links.links import graphs
 from fedjax_links.report import clients
 from fedjax_links.report.screens import theory
 from fedjax_links.report.screens.configured import of_experiment
-from fedjax_links.report.screens.recording import standard_errors
 from tests.experiment import parts
 from tests.report import plans
 from tests.tiers import cases
@@ -65,9 +65,9 @@ def test_estimates_say_so_and_how_noisy_they_are():
 def test_noise_of_the_bias_is_its_spread_over_seeds():
     plan = plans.plan({**plans.KNOWN['markov'], 'schedule': {'name': 'jitter', 'width': 0.1}})
     targets = np.asarray(plan.problem.data, np.float64)
-    records = [plans.record(plan, 1600, seed).participates for seed in range(40)]
+    records = [base.participants(plans.record(plan, 1600, seed)) for seed in range(40)]
     limits = [analysis.effective_weights(masks=r).weights @ targets for r in records]
-    said = np.mean([standard_errors(r, targets) for r in records], axis=0)
+    said = np.mean([batch_means(r, values=targets)[1] for r in records], axis=0)
     ratio = said / np.std(limits, axis=0, ddof=1)
     assert (np.abs(ratio - 1) < 0.4).all(), ratio  # the spread of 40 is known to 11 %
 
