@@ -14,7 +14,6 @@ _ROOMS = [
     ),
     *(f'fedjax_links.experiment.{room}' for room in ('plan', 'running', 'looking')),
     'fedjax_links.participation.traces',
-    'fedjax_links.analysis.linear',
 ]
 
 

@@ -6,12 +6,6 @@ under a minimum separation. The package imports nothing else of ``fedjax_links``
 serve as an oracle for the rest.
 """
 
-from fedjax_links.analysis.boundary_mass import (
-    Boundaries,
-    confusion_boundaries,
-    gaussian_boundaries,
-    skewed_loss,
-)
 from fedjax_links.analysis.cohort_chain import (
     CohortLaw,
     MinimumSeparationChain,
@@ -19,14 +13,21 @@ from fedjax_links.analysis.cohort_chain import (
     minimum_separation_chain,
 )
 from fedjax_links.analysis.cohort_sizes import poisson_binomial_pmf
-from fedjax_links.analysis.equidistant_classes import (
+from fedjax_links.analysis.gaussian_populations import (
+    Boundaries,
+    LinearFit,
+    best_linear_fit,
+    confusion_boundaries,
     equidistant_accuracy,
     equidistant_distance,
     equidistant_skewed_accuracy,
+    gaussian_boundaries,
+    gaussian_minimiser,
+    skewed_loss,
 )
-from fedjax_links.analysis.finite_steps import fedavg_finite_steps
-from fedjax_links.analysis.implicit_objective import EffectiveWeights, effective_weights
 from fedjax_links.analysis.independent_links import (
+    EffectiveWeights,
+    effective_weights,
     expected_mixing_matrix,
     fedavg_fixed_point,
     fedavg_weights,
@@ -34,14 +35,13 @@ from fedjax_links.analysis.independent_links import (
     mixing_rate,
     mixing_rate_bound,
 )
-from fedjax_links.analysis.linear.gaussian_populations import (
-    LinearFit,
-    best_linear_fit,
-    gaussian_minimiser,
+from fedjax_links.analysis.linear_limits import (
+    WeightedMinimiser,
+    fedavg_finite_steps,
+    weighted_gradient_flow,
+    weighted_minimiser,
 )
-from fedjax_links.analysis.linear.gradient_flow import weighted_gradient_flow
-from fedjax_links.analysis.linear.linear_models import LinearModel, linear_loss
-from fedjax_links.analysis.linear.minimisers import WeightedMinimiser, weighted_minimiser
+from fedjax_links.analysis.linear_models import LinearModel, linear_loss
 from fedjax_links.analysis.linear_rules import LinearLimit, linear_rule
 from fedjax_links.analysis.markov import (
     gap_distribution,
@@ -77,11 +77,12 @@ from fedjax_links.analysis.quadratics import (
     fedpbc_mean_and_covariance,
 )
 from fedjax_links.analysis.recorded_links import (
+    ParticipationReport,
     autocorrelation,
     expected_autocorrelation,
     expected_gap_counts,
     gap_counts,
+    participation_report,
 )
-from fedjax_links.analysis.report import ParticipationReport, participation_report
 
 __all__ = [name for name, value in globals().items() if callable(value)]

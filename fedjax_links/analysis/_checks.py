@@ -6,26 +6,34 @@ from numpy.typing import ArrayLike
 from fedjax_links.core import errors
 
 
+def checked(
+    name: str, array: np.ndarray, fine: np.ndarray, requirement: str, place: str = ''
+) -> np.ndarray:
+    """Returns `array`, or raises for its first entry that is not `fine`, naming its `place`."""
+    if not np.all(fine):
+        first = int(np.argmin(fine))
+        raise errors.invalid(name, requirement, f'{array.flat[first]}{place.format(first)}')
+    return array
+
+
 def checked_vector(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a finite, non-empty float64 vector with one entry per client."""
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or vector.size == 0:
         raise errors.invalid(name, 'be a non-empty vector', f'shape {vector.shape}')
-    raise_where(name, vector, ~np.isfinite(vector), 'be finite')
-    return vector
+    return checked(name, vector, np.isfinite(vector), 'be finite', ' at client {}')
 
 
 def checked_probs(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a float64 vector of probabilities, one per client."""
     vector = checked_vector(name, values)
-    raise_where(name, vector, (vector < 0) | (vector > 1), 'lie in [0, 1]')
-    return vector
+    return checked(name, vector, (vector >= 0) & (vector <= 1), 'lie in [0, 1]', ' at client {}')
 
 
 def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
     """Returns probabilities of which at least one is positive, so non-empty rounds occur."""
     vector = checked_probs(name, values)
-    if not np.any(vector > 0):
+    if not vector.any():
         raise errors.invalid(name, 'hold a positive probability', f'{vector.size} zeros')
     return vector
 
@@ -42,14 +50,13 @@ def checked_law(name: str, values: ArrayLike) -> np.ndarray:
 def checked_weights(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a vector of positive selection weights (their scale is free)."""
     vector = checked_vector(name, values)
-    raise_where(name, vector, vector <= 0, 'be positive')
-    return vector
+    return checked(name, vector, vector > 0, 'be positive', ' at client {}')
 
 
 def checked_client_weights(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a vector of weights of which some may be zero, but not all."""
     vector = checked_vector(name, values)
-    raise_where(name, vector, vector < 0, 'be at least 0')
+    checked(name, vector, vector >= 0, 'be at least 0', ' at client {}')
     if not vector.any():
         raise errors.invalid(name, 'hold a positive weight', f'{vector.size} zeros')
     return vector
@@ -58,10 +65,7 @@ def checked_client_weights(name: str, values: ArrayLike) -> np.ndarray:
 def checked_rate(name: str, values: ArrayLike) -> np.ndarray:
     """Returns transition probabilities of any shape as float64."""
     array = np.asarray(values, dtype=np.float64)
-    outside = ~((array >= 0) & (array <= 1))
-    if np.any(outside):
-        raise errors.invalid(name, 'lie in [0, 1]', array[outside].flat[0])
-    return array
+    return checked(name, array, (array >= 0) & (array <= 1), 'lie in [0, 1]')
 
 
 def checked_targets(name: str, values: ArrayLike, num_clients: int) -> np.ndarray:
@@ -69,9 +73,7 @@ def checked_targets(name: str, values: ArrayLike, num_clients: int) -> np.ndarra
     array = np.asarray(values, dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[0] != num_clients:
         raise errors.invalid(name, f'have shape [{num_clients}] or [{num_clients}, d]', array.shape)
-    if not np.all(np.isfinite(array)):
-        raise errors.invalid(name, 'be finite', array[~np.isfinite(array)].flat[0])
-    return array
+    return checked(name, array, np.isfinite(array), 'be finite')
 
 
 def checked_masks(name: str, values: ArrayLike, *, ndim: int | None = None) -> np.ndarray:
@@ -81,24 +83,14 @@ def checked_masks(name: str, values: ArrayLike, *, ndim: int | None = None) -> n
         wanted = '[T, N]' if ndim == 2 else '[..., N]'
         raise errors.invalid(name, f'be non-empty {wanted}', f'shape {array.shape}')
     if array.dtype != np.bool_:
-        binary = (array == 0) | (array == 1)
-        if not np.all(binary):
-            raise errors.invalid(name, 'be boolean', array[~binary].flat[0])
+        checked(name, array, (array == 0) | (array == 1), 'be boolean')
     return array.astype(bool, copy=False)
 
 
 def checked_int(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
     """Returns `value` as a Python int in range; floats and booleans are refused."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < minimum:  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise errors.invalid(name, f'be an integer of at least {minimum}', f'{value!r}')
-    if maximum is not None and value > maximum:  # type: ignore[operator]
+    if maximum is not None and value > maximum:
         raise errors.invalid(name, f'be at most {maximum}', value)
-    return int(value)  # type: ignore[call-overload]
-
-
-def raise_where(name: str, vector: np.ndarray, bad: np.ndarray, requirement: str) -> None:
-    """Raises for the first client whose entry is `bad`."""
-    if np.any(bad):
-        client = int(np.argmax(bad))
-        raise errors.invalid(name, requirement, f'{vector[client]} at client {client}')
+    return int(value)

@@ -142,92 +142,69 @@ def minimum_separation_chain(
       separation per client. There states are ordered tuples, here their sets, which suffice.
     """
     weights = _checks.checked_weights('weights', weights)
-    waits = _checked_separation(separation, weights.size)
+    waits = np.asarray(separation)
+    if waits.dtype.kind not in 'iu' or np.any(waits < 0) or waits.shape not in ((), weights.shape):
+        wanted = 'be an integer of at least 0, or one per client'
+        raise errors.invalid('separation', wanted, f'{separation!r}')
+    waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     limit = _checks.checked_int('max_states', max_states, minimum=1)
-    states, transition, selection = _explore(weights, waits, size, design, limit)
-    law = _long_run_law(transition)
-    recurs = np.flatnonzero(law)
-    transition = transition[recurs][:, recurs]
-    states, law, selection = states[recurs], law[recurs], selection[recurs]
-    return MinimumSeparationChain(states, transition, law, law @ selection, selection)
 
-
-def _explore(
-    weights: np.ndarray, waits: np.ndarray, size: int, design: str, limit: int
-) -> tuple[np.ndarray, sparse.csr_array, np.ndarray]:
-    """Lists reachable states, the empty history first; their transitions and selection laws."""
     places = {(0,) * weights.size: 0}
-    queue, moves = list(places), []
+    states, moves = list(places), []
     selection = np.zeros((limit, weights.size))
-    for source, state in enumerate(queue):  # grows while it is read
+    for source, state in enumerate(states):  # which grow meanwhile
         eligible = np.flatnonzero(np.equal(state, 0))
         if len(eligible) < size:
             left = f'leave `cohort_size` {size} of {weights.size} clients selectable in every round'
             raise errors.invalid('separation', left, waits.tolist())
-        law = cohort_law(weights[eligible], size, design)
-        cohorts = eligible[law.cohorts]
-        np.add.at(selection[source], cohorts, law.probs[:, None] / size)
+        drawn, chances = cohort_law(weights[eligible], size, design)
+        cohorts = eligible[drawn]
+        np.add.at(selection[source], cohorts, chances[:, None] / size)
         rested = np.maximum(np.array(state) - 1, 0)
-        for cohort, prob in zip(cohorts, law.probs, strict=True):
+        for cohort, prob in zip(cohorts, chances, strict=True):
             after = rested.copy()
             after[cohort] = waits[cohort]
             key = tuple(after.tolist())
-            if key not in places:
-                if len(places) == limit:
-                    raise errors.invalid('max_states', 'cover every state', limit)
-                places[key] = len(places)
-                queue.append(key)
-            moves.append((source, places[key], prob))
+            target = places.setdefault(key, len(states))
+            if target == limit:
+                raise errors.invalid('max_states', 'cover every state', limit)
+            if target == len(states):
+                states.append(key)
+            moves.append((source, target, prob))
     sources, targets, probs = zip(*moves, strict=True)
-    shape = len(queue), len(queue)
-    transition = sparse.csr_array((probs, (sources, targets)), shape=shape)
-    return np.array(queue), transition, selection[: len(queue)]
+    transition = sparse.csr_array((probs, (sources, targets)), shape=(len(states), len(states)))
+    law = _long_run_law(transition)
+    recurs = np.flatnonzero(law)
+    transition, law, selection = transition[recurs][:, recurs], law[recurs], selection[recurs]
+    return MinimumSeparationChain(
+        np.array(states)[recurs], transition, law, law @ selection, selection
+    )
 
 
 def _long_run_law(transition: sparse.csr_array) -> np.ndarray:
-    """Long-run fraction of rounds in each state from state 0; zero for transient states."""
-    num_states = transition.shape[0]
+    """Long-run fraction of rounds in each state from state 0; zero for transient states.
+
+    One linear system has the visits to transient states, which are balanced with the start, and the
+    laws within closed classes, each balanced within; for the balance of a class's first state there
+    stands that the law's total is the probability with which a run gets into the class.
+    """
+    size = transition.shape[0]
     _, label = csgraph.connected_components(transition, connection='strong')
-    entries = transition.tocoo()
-    sources, targets = entries.coords
-    closed = np.ones(label.max() + 1, dtype=bool)
-    closed[label[sources[label[sources] != label[targets]]]] = False
-    transient = np.flatnonzero(~closed[label])
-    mass = np.zeros(num_states)
-    mass[0] = 1.0
-    if transient.size and not closed[label[0]]:
-        start = (transient == 0).astype(np.float64)
-        inner = transition[transient][:, transient]
-        system = sparse.eye_array(transient.size, format='csc') - inner.T
-        visits = sparse_linalg.spsolve(sparse.csc_array(system), start)
-        mass = np.atleast_1d(visits) @ transition[transient]
-    law = np.zeros(num_states)
-    for component in np.flatnonzero(closed):
-        members = np.flatnonzero(label == component)
-        law[members] = mass[members].sum() * _stationary(transition[members][:, members])
-    return law
-
-
-def _stationary(transition: sparse.csr_array) -> np.ndarray:
-    """Stationary law of an irreducible chain: ``zeta (P - I) = 0`` with one row for the sum."""
-    num_states = transition.shape[0]
-    if num_states == 1:
-        return np.ones(1)
-    balance = (transition.T - sparse.eye_array(num_states)).tocsr()[:-1]
-    system = sparse.vstack([balance, np.ones((1, num_states))], format='csc')
-    right = np.zeros(num_states)
-    right[-1] = 1.0
-    return np.maximum(sparse_linalg.spsolve(system, right), np.finfo(np.float64).tiny)
-
-
-def _checked_separation(separation: ArrayLike, num_clients: int) -> np.ndarray:
-    """Returns int[N] waits from one separation or one per client."""
-    waits = np.asarray(separation)
-    if waits.dtype.kind not in 'iu' or np.any(waits < 0) or waits.shape not in ((), (num_clients,)):
-        wanted = 'be an integer of at least 0, or one per client'
-        raise errors.invalid('separation', wanted, f'{separation!r}')
-    return np.broadcast_to(waits, (num_clients,)).astype(np.int64)
+    sources, targets = transition.nonzero()
+    leaves = np.unique(label[sources[label[sources] != label[targets]]])
+    recurs = ~np.isin(label, leaves)
+    classes, firsts = np.setdiff1d(label, leaves), np.unique(label, return_index=True)[1]
+    start, stays = (np.arange(size) == 0).astype(np.float64), sparse.diags_array(recurs * 1.0)
+    flow = transition.T.tocsr()
+    entering = stays @ flow @ (sparse.eye_array(size) - stays)
+    balance = sparse.eye_array(size) - flow + entering
+    others = np.setdiff1d(np.arange(size), firsts[classes])
+    member = sparse.csr_array((np.ones(size), (label, np.arange(size))))[classes]
+    system = sparse.vstack([balance.tocsr()[others], member @ (stays - entering)], format='csc')
+    right = np.append((start * ~recurs)[others], member @ start)
+    found = sparse_linalg.spsolve(system, right)
+    return np.where(recurs, np.maximum(found, np.finfo(np.float64).tiny), 0.0)
 
 
 def _product_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:

@@ -319,9 +319,10 @@ def _matrix(rule: Rule, links: _Round) -> np.ndarray:
 
 def _all_links(unit: _Round, neighbours: ArrayLike | None, edge_probs: ArrayLike) -> Any:
     """Every state of the links of a round, with its probability."""
-    size, ends, chances = len(unit.active), np.zeros((0, 2), int), np.zeros(0)
-    if neighbours is not None:
-        ends, chances = peer_links.edges_of(neighbours, edge_probs)
+    size = len(unit.active)
+    alone = np.arange(size)[:, None]
+    graph = peer_links.graph_of(alone if neighbours is None else neighbours, edge_probs)
+    _, ends, chances, _ = graph
     if size + len(ends) > _MOST_LINKS:
         requirement = f'leave at most {_MOST_LINKS} links in all'
         raise errors.invalid('probs', requirement, f'{size} uplinks, {len(ends)} edges')

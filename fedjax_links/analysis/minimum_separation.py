@@ -164,7 +164,7 @@ def debiasing_weights(selection_law: ArrayLike) -> np.ndarray:
       Sun et al., ICLR 2025, Lemma 2.
     """
     law = _checks.checked_law('selection_law', selection_law)
-    _checks.raise_where('selection_law', law, law <= 0, 'be positive')
+    _checks.checked_weights('selection_law', law)
     return 1.0 / (law.size * law)
 
 

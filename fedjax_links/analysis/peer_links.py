@@ -7,40 +7,64 @@ the degrees at both ends, which are sums of independent edges: all moments are f
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
-from fedjax_links.analysis import _checks, cohort_sizes, independent_links, second_moments
+from fedjax_links.analysis import _checks, cohort_sizes, independent_links
 from fedjax_links.core import errors
 
 
-class _Edges(NamedTuple):
-    """Edges of a graph.
+class Graph(NamedTuple):
+    """Clients and the edges between them that are up independently.
 
     Attributes:
-      num_clients: N.
-      ends: int[E, 2], i < j.
+      matrix: float64[N, N], symmetric, P(the edge of i and j is up); zero where there is none.
+      ends: int[E, 2], of the edges, i < j.
       probs: float64[E].
       weight: float64[K + 1, K + 1], of an edge, by the degrees at its ends, at most K.
     """
 
-    num_clients: int
+    matrix: np.ndarray
     ends: np.ndarray
     probs: np.ndarray
     weight: np.ndarray
 
-    def among(self, i: int, j: int) -> float:
-        """P(the edge of i and j is up), zero where there is none."""
-        return float(self.probs[(self.ends == sorted((i, j))).all(axis=1)].sum())
+    @property
+    def differences(self) -> np.ndarray:
+        """b_e, of its ends, as columns: float64[N, E]."""
+        first, second = np.eye(len(self.matrix))[:, self.ends.T].transpose(1, 0, 2)
+        return first - second
 
-    def degree(self, client: int, without: set[int]) -> np.ndarray:
-        """Law of how many edges of a client are up but for those to some clients, [K + 1]."""
-        at = (self.ends == client).any(axis=1) & ~np.isin(self.ends, [*without]).any(axis=1)
-        law = cohort_sizes.poisson_binomial_pmf(self.probs[at]) if at.any() else np.ones(1)
-        return np.pad(law, (0, len(self.weight) - len(law)))
+    def mean_product(self, *edges: np.ndarray) -> float:
+        """Mean product of the weights of one edge or two, given by their ends.
+
+        The degrees at these are sums of independent edges, given which of those between them are
+        up. In each such state the law of a degree is that without them, shifted by their number.
+        """
+        clients, weight = np.unique(edges), self.weight
+        between = np.array([*itertools.combinations(clients, 2)])
+        outer = self.matrix[clients]
+        outer[:, clients] = 0.0
+        others = np.sort(outer, axis=1)[:, 1 - len(weight) :]  # at most K can be up
+        laws = np.array([cohort_sizes.poisson_binomial_pmf(probs) for probs in others])
+        ups = np.array([*itertools.product([0, 1], repeat=len(between))])
+        for edge in edges:
+            ups = ups[ups[:, (between == edge).all(axis=1)].all(axis=1)]
+        probs = self.matrix[tuple(between.T)]
+        chances = np.where(ups, probs, 1.0 - probs).prod(axis=1)
+        shifts = ups @ (between[:, :, None] == clients).any(axis=1)
+        places = (np.arange(len(weight)) - shifts[..., None]) % len(weight)
+        shifted = np.take_along_axis(laws[None], places, axis=2)
+        state = len(clients)  # the index of a state, behind those of the clients
+        terms: list[Any] = [chances, [state]]
+        for client in range(state):
+            terms += shifted[:, client], [state, client]
+        for edge in edges:
+            terms += weight, np.searchsorted(clients, edge).tolist()
+        return float(np.einsum(*terms, [], optimize=True))
 
 
 def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
@@ -90,8 +114,9 @@ def expected_metropolis_matrix(neighbours: ArrayLike, probs: ArrayLike) -> np.nd
       [[0.75 0.25]
        [0.25 0.75]]
     """
-    graph = _edges(neighbours, probs)
-    return np.eye(graph.num_clients) - _laplacian(graph, _mean_weights(graph))
+    graph = graph_of(neighbours, probs)
+    means = np.array([graph.mean_product(edge) for edge in graph.ends])
+    return np.eye(len(graph.matrix)) - (graph.differences * means) @ graph.differences.T
 
 
 def metropolis_map(neighbours: ArrayLike, probs: ArrayLike) -> Callable[[np.ndarray], np.ndarray]:
@@ -111,9 +136,13 @@ def metropolis_map(neighbours: ArrayLike, probs: ArrayLike) -> Callable[[np.ndar
     Raises:
       ValueError: as `expected_metropolis_matrix`.
     """
-    graph = _edges(neighbours, probs)
-    means, moments = _mean_weights(graph), _weight_moments(graph)
-    laplacian, ends = _laplacian(graph, means), _differences(graph)
+    graph = graph_of(neighbours, probs)
+    means = np.array([graph.mean_product(edge) for edge in graph.ends])
+    moments, ends = np.outer(means, means), graph.differences
+    laplacian = (ends * means) @ ends.T
+    for (e, one), (f, other) in itertools.combinations_with_replacement(enumerate(graph.ends), 2):
+        if graph.matrix[np.ix_(one, other)].any():  # they share a client, or edges lie between
+            moments[e, f] = moments[f, e] = graph.mean_product(one, other)
 
     def apply(moment: np.ndarray) -> np.ndarray:
         both = ends @ (moments * (ends.T @ moment @ ends)) @ ends.T
@@ -138,7 +167,7 @@ def semi_decentralised_map(
     Raises:
       ValueError: for what is no graph, or no probabilities.
     """
-    uplinks = second_moments.gossip_map(_checks.checked_probs('probs', probs))
+    uplinks = cohort_sizes.gossip_map(_checks.checked_probs('probs', probs))
     between = metropolis_map(neighbours, edge_probs)
     return lambda moment: uplinks(between(moment))
 
@@ -292,83 +321,23 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
     return float(stats.binom.sf(clients - failures - 1, clients, complete))
 
 
-def edges_of(neighbours: ArrayLike, probs: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Ends i < j of the edges of a graph, int[E, 2], and their probabilities, float64[E]."""
-    graph = _edges(neighbours, probs)
-    return graph.ends, graph.probs
-
-
-# Weights of edges.
-
-
-def _edges(neighbours: ArrayLike, probs: ArrayLike) -> _Edges:
+def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> Graph:
+    """The graph of int[N, K] neighbours, whose edges are up with one probability or float[N, K]."""
     table = np.asarray(neighbours)
     if table.ndim != 2 or table.dtype.kind not in 'iu':
         raise errors.invalid('neighbours', 'be int[N, K]', f'{table.dtype}{list(table.shape)}')
     size = len(table)
     if table.size and not 0 <= table.min() <= table.max() < size:
         raise errors.invalid('neighbours', f'lie in [0, {size - 1}]', table.max())
+    matrix = np.full((size, size), -1.0)  # no edge
     each = np.broadcast_to(_checks.checked_rate('probs', probs), table.shape)
-    dense = np.full((size, size), -1.0)  # no edge
-    np.put_along_axis(dense, table, each, axis=1)
-    np.fill_diagonal(dense, -1.0)
-    if not np.array_equal(dense, dense.T):
+    np.put_along_axis(matrix, table, each, axis=1)
+    np.fill_diagonal(matrix, -1.0)
+    if not np.array_equal(matrix, matrix.T):
         raise errors.invalid('neighbours', 'name each edge at both of its ends, alike', 'one end')
-    ends = np.argwhere(np.triu(dense >= 0))
-    degrees = np.arange(np.bincount(ends.ravel(), minlength=1).max() + 1)
-    weight = 1.0 / (1.0 + np.maximum.outer(degrees, degrees))
-    return _Edges(size, ends, dense[tuple(ends.T)], weight)
-
-
-def _differences(graph: _Edges) -> np.ndarray:
-    """b_e as columns, float64[N, E]."""
-    first, second = np.eye(graph.num_clients)[:, graph.ends.T].transpose(1, 0, 2)
-    return first - second
-
-
-def _laplacian(graph: _Edges, weights: np.ndarray) -> np.ndarray:
-    ends = _differences(graph)
-    return (ends * weights) @ ends.T
-
-
-def _mean_weights(graph: _Edges) -> np.ndarray:
-    """E[m_e]."""
-    laws = [(graph.degree(i, {j}), graph.degree(j, {i})) for i, j in graph.ends]
-    found = [np.roll(one, 1) @ graph.weight @ np.roll(other, 1) for one, other in laws]
-    return graph.probs * np.array(found)
-
-
-def _weight_moments(graph: _Edges) -> np.ndarray:
-    """E[m_e m_f], float64[E, E]."""
-    means = _mean_weights(graph)
-    moments = np.outer(means, means)
-    ends = [{*pair} for pair in graph.ends.tolist()]
-    for e, f in itertools.combinations_with_replacement(range(len(ends)), 2):
-        one, other = ends[e], ends[f]
-        between = [{*pair} for pair in itertools.combinations(one | other, 2)]
-        crossing = [pair for pair in between if pair not in (one, other) and graph.among(*pair) > 0]
-        if one & other or crossing:  # else they are independent
-            both_up = graph.probs[e] * (graph.probs[f] if e != f else 1.0)
-            moments[e, f] = moments[f, e] = both_up * _joint(graph, one, other, crossing)
-    return moments
-
-
-def _joint(graph: _Edges, one: set[int], other: set[int], crossing: list[set[int]]) -> float:
-    """Mean product of the weights of two edges that are up, and edges between their ends."""
-    weight, clients, total = graph.weight, one | other, 0.0
-    laws = {a: graph.degree(a, clients - {a}) for a in clients}
-    probs = np.array([graph.among(*pair) for pair in crossing])
-    for ups in itertools.product((False, True), repeat=len(crossing)):
-        chance = np.prod(np.where(ups, probs, 1.0 - probs))
-        up = [one, *itertools.compress(crossing, ups), *([other] if one != other else [])]
-        law = {a: np.roll(laws[a], sum(a in pair for pair in up)) for a in clients}
-        if one == other:
-            i, j = (law[a] for a in one)
-            total += chance * (i @ weight**2 @ j)
-        elif shared := one & other:
-            i, j, k = (law[a] for a in (*shared, *(one ^ other)))
-            total += chance * (i @ ((weight @ j) * (weight @ k)))
-        else:
-            h, i, j, k = (law[a] for a in (*one, *other))
-            total += chance * (h @ weight @ i) * (j @ weight @ k)
-    return float(total)
+    matrix = np.maximum(matrix, 0.0)
+    ends = np.argwhere(np.triu(matrix))
+    degrees = np.arange((matrix > 0).sum(axis=1).max() + 1)
+    return Graph(
+        matrix, ends, matrix[tuple(ends.T)], 1.0 / (1.0 + np.maximum.outer(degrees, degrees))
+    )

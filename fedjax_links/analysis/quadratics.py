@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
+from scipy import linalg, signal
 from scipy.sparse import linalg as sparse_linalg
 
-from fedjax_links.analysis import _checks, cohort_sizes, independent_links, second_moments
+from fedjax_links.analysis import _checks, cohort_sizes, independent_links
 from fedjax_links.core import errors
 
 
@@ -103,9 +103,8 @@ def fedpbc_fixed_point(
     References:
       Xiang et al., CDC 2023, Algorithm 2 and Section IV (the recursion for the client models).
     """
+    probs, targets, factor = _checked(probs, targets, learning_rate, local_steps)
     weights = independent_links.fedavg_weights(probs)
-    targets = _checks.checked_targets('targets', targets, weights.size)
-    factor = _contraction(learning_rate, local_steps)
     mixing = independent_links.expected_mixing_matrix(probs)
     centre = targets.mean(axis=0)
     # Solving for the offsets from x* keeps the consensus direction, where I - a M is least
@@ -156,24 +155,18 @@ def fedavg_mean_and_covariance(
     References:
       Xiang et al., CDC 2023, Proposition 1 (the limit of the mean).
     """
-    probs, targets = _checked_problem(probs, targets)
-    factor = _contraction(learning_rate, local_steps)
+    probs, targets, factor = _checked(probs, targets, learning_rate, local_steps)
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
+    targets, pull = targets.reshape(len(probs), -1), 1.0 - factor
     some = cohort_sizes.non_empty_probability(probs)
     limit_mean = independent_links.fedavg_weights(probs) @ targets
-    spread = second_moments.mean_covariance(probs, targets - limit_mean) / some
+    spread = cohort_sizes.mean_covariance(probs, targets - limit_mean) / some
 
-    pull = 1.0 - factor
-    steps = (1.0 - some * pull) ** np.arange(rounds + 1)
+    off = np.outer((1.0 - some * pull) ** np.arange(rounds + 1), -limit_mean)
+    fresh = some * pull**2 * (np.diagonal(spread) + (1.0 - some) * off**2)
     keep = 1.0 - some * (1.0 - factor**2)
-    mean = limit_mean - np.outer(steps, limit_mean)
-    variance = np.zeros_like(mean)
-    for t in range(rounds):
-        from_empty_rounds = (1.0 - some) * (mean[t] - limit_mean) ** 2
-        fresh = some * pull**2 * (np.diagonal(spread) + from_empty_rounds)
-        variance[t + 1] = keep * variance[t] + fresh
-    limit_covariance = pull / (1.0 + factor) * spread
-    return FedavgMoments(mean, variance, limit_mean, limit_covariance)
+    variance = signal.lfilter([0.0, 1.0], [1.0, -keep], fresh, axis=0)  # v' = keep v + fresh
+    return FedavgMoments(limit_mean + off, variance, limit_mean, pull / (1.0 + factor) * spread)
 
 
 def fedpbc_mean_and_covariance(
@@ -183,7 +176,8 @@ def fedpbc_mean_and_covariance(
 
     All coordinates share the round's mixing matrix W, and models are measured from x*. With
     ``Z = a X + (1 - a) U`` the Gram matrix ``G = E[X X^T]``, summed over coordinates, follows
-    ``G' = E[W H W]`` with ``H = E[Z Z^T]``, which G and ``E[X]`` determine; the server follows
+    ``G' = E[W H W]`` with ``H = E[Z Z^T] = a^2 (G - E[X] E[X]^T) + E[Z] E[Z]^T``; the server
+    follows
     ``E ||x'||^2 = P_0 E ||x||^2 + sum_ij E[1{i, j in A} / |A|^2] H_ij``. Both maps are evaluated
     exactly in O(N^2) operations per round, instead of the N^4 entries of ``E[W kron W]``. The
     limit is one symmetric positive definite solve by conjugate gradients.
@@ -204,59 +198,51 @@ def fedpbc_mean_and_covariance(
     References:
       Xiang et al., CDC 2023, Algorithm 2, Section IV and Eq. (3).
     """
-    probs, targets = _checked_problem(probs, targets)
-    factor = _contraction(learning_rate, local_steps)
+    probs, targets, factor = _checked(probs, targets, learning_rate, local_steps)
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
+    targets = targets.reshape(len(probs), -1)
     centre = targets.mean(axis=0)
     offsets, size, pull = targets - centre, len(targets), 1.0 - factor
     some = cohort_sizes.non_empty_probability(probs)
     shares = cohort_sizes.reciprocal_means(probs)
     mixing = independent_links.expected_mixing_matrix(probs)
-    gossip = second_moments.gossip_map(probs)
+    gossip = cohort_sizes.gossip_map(probs)
     pairs = cohort_sizes.pair_means(probs, power=2)
 
-    def trained(clients: np.ndarray, gram: np.ndarray) -> np.ndarray:
-        """E[Z Z^T] of the locally trained models, from E[X] and E[X X^T]."""
-        cross = clients @ offsets.T
-        moment = factor**2 * gram + factor * pull * (cross + cross.T)
-        return moment + pull**2 * (offsets @ offsets.T)
-
-    clients, server, square = np.tile(-centre, (size, 1)), -centre, float(centre @ centre)
-    gram = clients @ clients.T
-    means, squares = [server], [square]
+    clients, covariance = np.tile(-centre, (size, 1)), np.zeros((size, size))
+    means, squares = [-centre], [float(centre @ centre)]
     for _ in range(rounds):
-        after, moment = factor * clients + pull * offsets, trained(clients, gram)
-        server = (1.0 - some) * server + shares @ after
-        square = (1.0 - some) * square + float(np.sum(pairs * moment))
-        clients, gram = mixing @ after, gossip(moment)
-        means.append(server)
-        squares.append(square)
+        after = factor * clients + pull * offsets
+        moment = factor**2 * covariance + after @ after.T
+        means.append((1.0 - some) * means[-1] + shares @ after)
+        squares.append((1.0 - some) * squares[-1] + float(np.sum(pairs * moment)))
+        clients = mixing @ after
+        covariance = gossip(moment) - clients @ clients.T
+
+    def residual_map(vector: np.ndarray) -> np.ndarray:
+        covariance = vector.reshape(size, size)
+        return (covariance - factor**2 * gossip(covariance)).ravel()
 
     limit = fedpbc_fixed_point(probs, targets, learning_rate, local_steps)
     clients = limit.clients - centre
-
-    def residual_map(vector: np.ndarray) -> np.ndarray:
-        gram = vector.reshape(size, size)
-        return (gram - factor**2 * gossip(gram)).ravel()
-
+    after = factor * clients + pull * offsets
     operator = sparse_linalg.LinearOperator((size**2, size**2), residual_map, dtype=np.float64)
-    right = gossip(trained(clients, np.zeros((size, size)))).ravel()
-    gram = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0].reshape(size, size)
+    right = (gossip(after @ after.T) - clients @ clients.T).ravel()
+    covariance = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0]
+    moment = factor**2 * covariance.reshape(size, size) + after @ after.T
+    floor = float(np.sum(pairs * moment)) / some
     client_mean = centre - np.outer(factor ** np.arange(rounds + 1), centre)
-    server_mean, server_mean_square = np.stack(means) + centre, np.array(squares)
-    floor = float(np.sum(pairs * trained(clients, gram))) / some
-    return FedpbcMoments(client_mean, server_mean, server_mean_square, limit.server, floor)
+    server_mean = np.stack(means) + centre
+    return FedpbcMoments(client_mean, server_mean, np.array(squares), limit.server, floor)
 
 
-def _checked_problem(probs: ArrayLike, targets: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Validated links, and targets as [N, d]."""
-    probs = _checks.checked_some_link('probs', probs)
-    targets = _checks.checked_targets('targets', targets, probs.size)
-    return probs, targets.reshape(probs.size, -1)
-
-
-def _contraction(learning_rate: float, local_steps: int) -> float:
-    """Factor ``a = (1 - eta)^s`` of `local_steps` gradient steps on a unit-curvature quadratic."""
+def _checked(
+    probs: ArrayLike, targets: ArrayLike, learning_rate: float, local_steps: int
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Validated links and targets, and ``a = (1 - eta)^s``, what local steps leave."""
+    links = _checks.checked_some_link('probs', probs)
+    points = _checks.checked_targets('targets', targets, links.size)
     if not 0.0 < learning_rate < 2.0:
         raise errors.invalid('learning_rate', 'lie in (0, 2)', learning_rate)
-    return (1.0 - learning_rate) ** _checks.checked_int('local_steps', local_steps, minimum=1)
+    steps = _checks.checked_int('local_steps', local_steps, minimum=1)
+    return links, points, (1.0 - learning_rate) ** steps

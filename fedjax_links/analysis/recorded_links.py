@@ -1,13 +1,174 @@
-"""Gaps and memory of recorded links, and their exact means over stationary two-state links."""
+"""What recorded links did to each client: gaps, memory and weights, and a report on one screen.
+
+Of gaps and memory also the exact means over stationary two-state links.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
+from fedjax_links.analysis.independent_links import effective_weights, share_sums
 from fedjax_links.analysis.markov import gap_distribution, markov_autocorrelation
 from fedjax_links.core import errors
 
+_BATCHES = 32
+_QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _CELLS = 2**22  # rounds times clients worked on at a time
+
+
+class ParticipationReport(NamedTuple):
+    """Participation of N clients over T rounds.
+
+    A gap is the number of rounds from one participation of a client to its next. The staleness of
+    a client in round t is t minus its last active round before t, that round being -1 at the start:
+    how old the model is from which it would report.
+
+    Attributes:
+      num_rounds: T.
+      empty_rounds: rounds without any active client.
+      counts: int64[N], participations.
+      rates: float64[N], participations per round.
+      mean_gaps: float64[N], NaN for clients with fewer than two participations.
+      max_gaps: float64[N], NaN likewise.
+      min_separations: float64[N], least number of rounds waited between two participations (the
+        least gap minus 1), NaN likewise.
+      mean_staleness: float64[N], mean over all rounds; 1/p in the long run of Bernoulli(p) links.
+      max_staleness: int64[N].
+      weights: float64[N], realised ``mean of 1{i in A} / |A|`` over non-empty rounds: the weights
+        that averaging over the active clients gave them. NaN if all rounds are empty.
+      weight_errors: float64[N], their standard errors, as in `effective_weights`; NaN of fewer than
+        32 rounds.
+      distance_to_uniform: L1 distance of the weights to 1/N.
+      effective_sample_size: ``1 / sum_i w_i^2``, the number of equally weighted clients with the
+        same variance; N for uniform weights.
+    """
+
+    num_rounds: int
+    empty_rounds: int
+    counts: np.ndarray
+    rates: np.ndarray
+    mean_gaps: np.ndarray
+    max_gaps: np.ndarray
+    min_separations: np.ndarray
+    mean_staleness: np.ndarray
+    max_staleness: np.ndarray
+    weights: np.ndarray
+    weight_errors: np.ndarray
+    distance_to_uniform: float
+    effective_sample_size: float
+
+    def __repr__(self) -> str:
+        """The report's text: what ``print`` and a notebook show."""
+        return self.text()
+
+    def text(self) -> str:
+        """Formats the report as a table of quantiles over clients, at most 80 columns wide."""
+        num_clients = self.counts.size
+        never = int(np.sum(self.counts == 0))
+        lines = [
+            f'clients {num_clients}, rounds {self.num_rounds}, empty rounds {self.empty_rounds}, '
+            f'clients never active {never}',
+            f'{"per client":<18}' + ''.join(f'{q:>12.0%}' for q in _QUANTILES),
+        ]
+        rows = {
+            'participations': self.counts,
+            'rate': self.rates,
+            'mean gap': self.mean_gaps,
+            'longest gap': self.max_gaps,
+            'least separation': self.min_separations,
+            'mean staleness': self.mean_staleness,
+            'max staleness': self.max_staleness,
+            'weight x N': self.weights * num_clients,
+            '  standard error': self.weight_errors * num_clients,
+        }
+        lines.extend(f'{label:<18}' + _quantile_cells(values) for label, values in rows.items())
+        lines.append(
+            f'weights: L1 distance to uniform {self.distance_to_uniform:.4g}, '
+            f'effective clients {self.effective_sample_size:.4g} of {num_clients}'
+        )
+        return '\n'.join(lines)
+
+
+def participation_report(masks: ArrayLike) -> ParticipationReport:
+    """Counts, gaps, staleness and realised weights of a recorded run.
+
+    Args:
+      masks: bool[T, N], participation per round.
+
+    Returns:
+      The report; ``report.text()`` is its form for reading.
+
+    Raises:
+      ValueError: if ``masks`` is empty, not of two axes, or not boolean.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> import numpy as np
+      >>> masks = np.array([[1, 0], [1, 1], [0, 0], [1, 0]], bool)
+      >>> print(analysis.participation_report(masks).counts)
+      [3 1]
+    """
+    masks = _checks.checked_masks('masks', masks, ndim=2)
+    num_rounds, num_clients = masks.shape
+    counts = masks.sum(axis=0)
+    empty = num_rounds - int(masks.any(axis=1).sum())
+    gaps, mean_staleness, max_staleness = _gaps_and_staleness(masks, counts)
+    active_rounds = num_rounds - empty
+    weights = weight_errors = np.full(num_clients, np.nan)
+    if active_rounds and num_rounds >= _BATCHES:
+        weights, weight_errors, *_ = effective_weights(masks=masks, num_batches=_BATCHES)
+    elif active_rounds:
+        weights = share_sums(masks) / active_rounds
+    return ParticipationReport(
+        num_rounds=num_rounds,
+        empty_rounds=empty,
+        counts=counts,
+        rates=counts / num_rounds,
+        mean_gaps=gaps[0],
+        max_gaps=gaps[1],
+        min_separations=gaps[2] - 1.0,
+        mean_staleness=mean_staleness,
+        max_staleness=max_staleness,
+        weights=weights,
+        weight_errors=weight_errors,
+        distance_to_uniform=float(np.abs(weights - 1.0 / num_clients).sum()),
+        effective_sample_size=float(1.0 / np.sum(weights**2)),
+    )
+
+
+def _gaps_and_staleness(
+    masks: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Per client: mean, greatest and least gap, float64[3, N], NaN without two participations.
+
+    Behind them the mean and the greatest staleness, by the lengths of the stretches between
+    participations: a stretch of length g runs through the ages 1..g; the open one ends with the
+    record.
+    """
+    num_rounds, num_clients = masks.shape
+    clients, rounds = np.nonzero(masks.T)
+    first = np.diff(clients, prepend=-1) > 0
+    stretches = rounds - np.where(first, -1, np.roll(rounds, 1))
+    gaps, owners = stretches[~first], clients[~first]
+    longest, shortest = np.zeros(num_clients), np.full(num_clients, np.inf)
+    np.maximum.at(longest, owners, gaps)
+    np.minimum.at(shortest, owners, gaps)
+    mean = np.bincount(owners, gaps, num_clients) / np.maximum(counts - 1, 1)
+    oldest = np.where(counts > 0, masks[::-1].argmax(axis=0), num_rounds)  # at the end
+    ages = np.bincount(clients, stretches * (stretches + 1) / 2, num_clients)
+    ages = ages + oldest * (oldest + 1) / 2
+    np.maximum.at(oldest, clients, stretches)
+    return np.where(counts > 1, [mean, longest, shortest], np.nan), ages / num_rounds, oldest
+
+
+def _quantile_cells(values: np.ndarray) -> str:
+    known = np.asarray(values, dtype=np.float64)
+    known = known[~np.isnan(known)]
+    if known.size == 0:
+        return f'{"-":>12}' * len(_QUANTILES)
+    return ''.join(f'{value:>12.4g}' for value in np.quantile(known, _QUANTILES))
 
 
 def gap_counts(masks: ArrayLike) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fedjax_links import analysis
-from fedjax_links.analysis import cohort_sizes, second_moments
+from fedjax_links.analysis import cohort_sizes
 from tests.analysis import enumeration
 from tests.analysis.refusals import refuses
 from tests.tiers import cases
@@ -156,12 +156,12 @@ def test_second_moment_maps_equal_enumeration(rng, probs):
         cohort_sizes.pair_means(np.array(probs), power=2), expected, rtol=1e-10, atol=1e-18
     )
     np.testing.assert_allclose(
-        second_moments.mean_covariance(np.array(probs), values),
+        cohort_sizes.mean_covariance(np.array(probs), values),
         values.T @ expected @ values,
         atol=1e-14,
     )
     np.testing.assert_allclose(
-        second_moments.gossip_map(np.array(probs))(moment),
+        cohort_sizes.gossip_map(np.array(probs))(moment),
         enumeration.expected(probs, mixed),
         atol=1e-14,
     )
@@ -170,7 +170,7 @@ def test_second_moment_maps_equal_enumeration(rng, probs):
 def test_gossip_map_at_scale_keeps_consensus_and_the_expected_matrix(rng):
     """``E[W 1 1^T W] = 1 1^T``, and for diagonal H the row sums are those of ``M h``."""
     probs = rng.uniform(size=600)
-    mapped = second_moments.gossip_map(probs)
+    mapped = cohort_sizes.gossip_map(probs)
     np.testing.assert_allclose(mapped(np.ones((600, 600))), 1.0, atol=1e-9)
     diagonal = rng.uniform(size=600)
     rows = mapped(np.diag(diagonal)).sum(axis=1)

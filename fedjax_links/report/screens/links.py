@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from fedjax_links import analysis, base, plot, simulation
-from fedjax_links.analysis.implicit_objective import batch_means
+from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.core import errors
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.participation.traces.look_alike import losses

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import analysis, base
-from fedjax_links.analysis.implicit_objective import share_sums
-from fedjax_links.analysis.linear import gradient_flow, minimisers
+from fedjax_links.analysis import linear_limits
+from fedjax_links.analysis.independent_links import share_sums
 from fedjax_links.core import errors, tree
 from fedjax_links.experiment.running.traced import initial_params
 from fedjax_links.problems import owners
@@ -128,9 +128,9 @@ def predictions(
         reached: Mapping[str, float] = {}
         if time is not None:
             own = {'time': share_of_time * time, 'start': start, 'most_gradients': most, **options}
-            with contextlib.suppress(gradient_flow.LongFlowError):
+            with contextlib.suppress(linear_limits.LongFlowError):
                 reached = metrics(analysis.weighted_gradient_flow(*given, **own))
-        with contextlib.suppress(minimisers.NoMinimiserError):
+        with contextlib.suppress(linear_limits.NoMinimiserError):
             limit = metrics(analysis.weighted_minimiser(*given, **options).model)
         return Prediction(limit, reached)
 

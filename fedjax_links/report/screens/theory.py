@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import analysis, base, evaluation
-from fedjax_links.analysis.implicit_objective import batch_means
+from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.core import describing
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation.laws import LinkLaw

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 import fedjax_links as fl
 from fedjax_links import analysis, experiment, local_training, participation, problems, runs
-from fedjax_links.analysis.linear.linear_models import linear_loss
+from fedjax_links.analysis.linear_models import linear_loss
 from fedjax_links.problems import models
 from fedjax_links.report import clients
 from fedjax_links.report.layouts import overview

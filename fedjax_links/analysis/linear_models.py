@@ -62,7 +62,7 @@ class _Loss(NamedTuple):
     Attributes:
       value_and_slope: (scores, targets) -> losses [E] and their derivatives [E, C].
       curvature: scores -> second derivatives [E, C, C].
-      most_curved: a bound of the largest eigenvalue of any second derivative.
+      most_curved: number of scores -> a bound of the largest eigenvalue of any second derivative.
       invariant: whether the same number added to all scores of an example changes nothing.
       decide: scores -> the label on whose side they are [E]; None where labels are numbers.
     """
@@ -135,7 +135,7 @@ def linear_loss(
 
 
 class WeightedLoss(NamedTuple):
-    """The objective F over parameters float64[D, C], a row for each feature and one for b.
+    """The objective F over parameters float64[D, C], a row for each feature and one for b; or flat.
 
     Attributes:
       design: float64[E, D], features and a last column of ones; examples of clients without
@@ -157,8 +157,9 @@ class WeightedLoss(NamedTuple):
     penalty: np.ndarray
 
     def scores(self, parameters: np.ndarray) -> np.ndarray:
-        """float64[E, C] of parameters float64[D, C]."""
-        return np.concatenate([self.design[block] @ parameters for block in self.blocks])
+        """float64[E, C]."""
+        table = parameters.reshape(-1, self.num_outputs)
+        return np.concatenate([self.design[block] @ table for block in self.blocks])
 
     def _summed(self, second: np.ndarray) -> np.ndarray:
         """``design^T second``, block by block."""
@@ -168,27 +169,25 @@ class WeightedLoss(NamedTuple):
         return total
 
     def value_and_gradient(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        """F and its gradient, float64[D, C]."""
+        """F and its gradient, flat: float64[D C]."""
         values, slopes = self.loss.value_and_slope(self.scores(parameters), self.targets)
-        pull = self.penalty[:, None] * parameters
-        gradient = self._summed(self.shares[:, None] * slopes) + pull
-        return float(np.sum(self.shares * values) + 0.5 * np.sum(pull * parameters)), gradient
+        pull = np.repeat(self.penalty, self.num_outputs) * parameters.ravel()
+        gradient = self._summed(self.shares[:, None] * slopes).ravel() + pull
+        return float(np.sum(self.shares * values) + 0.5 * pull @ parameters.ravel()), gradient
 
     def hessian(self, parameters: np.ndarray) -> np.ndarray:
         """float64[D C, D C]; positive along shifts of all scores, where F is flat."""
         curvature = self.loss.curvature(self.scores(parameters))
         size, outputs = self.design.shape[1], self.num_outputs
         blocks = np.zeros((size, outputs, size, outputs))
-        diagonal = np.arange(size)
         for a, b in itertools.combinations_with_replacement(range(outputs), 2):
             rows = (self.shares * curvature[:, a, b])[:, None] * self.design
             blocks[:, a, :, b] = blocks[:, b, :, a] = self._summed(rows)
-            if a == b:
-                blocks[diagonal, a, diagonal, a] += self.penalty
         if self.loss.invariant:
-            level = np.mean([np.trace(blocks[:, a, :, a]) for a in range(outputs)]) / size
-            blocks[diagonal, :, diagonal, :] += level / outputs
-        return blocks.reshape(size * outputs, size * outputs)
+            level = np.einsum('iaia->', blocks) / (outputs * size)
+            blocks[np.arange(size), :, np.arange(size), :] += level / outputs
+        penalty = np.diag(np.repeat(self.penalty, outputs))
+        return blocks.reshape(size * outputs, size * outputs) + penalty
 
     def smoothness(self) -> float:
         """A bound of the largest eigenvalue of the Hessian, anywhere."""
@@ -202,8 +201,9 @@ class WeightedLoss(NamedTuple):
         return decide is not None and bool(np.all(decide(self.scores(parameters)) == self.targets))
 
     def model(self, parameters: np.ndarray) -> LinearModel:
-        """Parameters float64[D, C] as coefficients and intercept."""
-        return LinearModel(parameters[:-1], parameters[-1])
+        """Parameters as coefficients and intercept."""
+        table = parameters.reshape(-1, self.num_outputs)
+        return LinearModel(table[:-1], table[-1])
 
 
 def weighted_loss(
@@ -222,13 +222,13 @@ def weighted_loss(
     rows = np.asarray(features, np.float64)
     if rows.ndim < 2 or rows.size == 0 or not np.isfinite(rows).all():
         raise errors.invalid('features', 'be finite, [E, d]', f'shape {list(rows.shape)}')
-    rows = rows.reshape(len(rows), -1)
     shares = _shares(_checks.checked_client_weights('weights', weights), clients, len(rows))
     targets, outputs = _targets(np.asarray(labels), loss, num_classes, len(rows))
     if not 0 <= l2 < np.inf:
         raise errors.invalid('l2', 'be finite and at least 0', l2)
     counted = shares > 0
-    design = np.append(rows[counted], np.ones((counted.sum(), 1)), axis=1)
+    rows = rows.reshape(len(rows), -1)[counted]
+    design = np.append(rows, np.ones((len(rows), 1)), axis=1)
     size, width = design.shape
     block = min(max(_SMALL // width**2, 16), 256)
     blocks = [slice(start, start + block) for start in range(0, size, block)]
@@ -239,18 +239,16 @@ def weighted_loss(
 
 def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.ndarray:
     """``w_i / n_i`` of each example's owner."""
-    owners = np.asarray(clients)
-    if owners.shape != (num_examples,) or not np.issubdtype(owners.dtype, np.integer):
+    owners, last = np.asarray(clients), weights.size - 1
+    if owners.shape != (num_examples,) or owners.dtype.kind not in 'iu':
         got = f'{owners.dtype}{list(owners.shape)}'
         raise errors.invalid('clients', f'be int[{num_examples}], an owner for each example', got)
-    outside = (owners < 0) | (owners >= weights.size)
-    if outside.any():
-        wanted = f'hold ids from 0 to {weights.size - 1}'
-        raise errors.invalid('clients', wanted, owners[outside][0])
+    known = (owners >= 0) & (owners <= last)
+    _checks.checked('clients', owners, known, f'hold ids from 0 to {last}')
     counts = np.bincount(owners, minlength=weights.size)
     idle = (counts == 0) & (weights > 0)
     if idle.any():
-        got = f'none for client {int(np.argmax(idle))}'
+        got = f'none for client {np.argmax(idle)}'
         raise errors.invalid('clients', 'give every client with a weight an example', got)
     return (weights / np.maximum(counts, 1))[owners]
 
@@ -259,18 +257,17 @@ def _targets(
     labels: np.ndarray, loss: str, num_classes: int | None, num_examples: int
 ) -> tuple[np.ndarray, int]:
     """Labels as the loss takes them, and the number of outputs."""
-    if len(labels) != num_examples or labels.ndim < 1:
+    if labels.ndim < 1 or len(labels) != num_examples:
         wanted = f'have one row per example ({num_examples})'
         raise errors.invalid('labels', wanted, f'shape {list(labels.shape)}')
     if loss == LEAST_SQUARES:
         targets = labels.astype(np.float64).reshape(num_examples, -1)
         return targets, targets.shape[1]
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+    if labels.ndim != 1 or labels.dtype.kind not in 'iu':
         got = f'{labels.dtype}{list(labels.shape)}'
         raise errors.invalid('labels', f'be int[{num_examples}]', got)
+    if loss == LOGISTIC:
+        num_classes = 2
     top = int(labels.max()) if num_classes is None else num_classes - 1
-    top = 1 if loss == LOGISTIC else top
-    outside = labels[(labels < 0) | (labels > top)]
-    if outside.size:
-        raise errors.invalid('labels', f'lie in 0 to {top}', outside[0])
+    _checks.checked('labels', labels, (labels >= 0) & (labels <= top), f'lie in 0 to {top}')
     return labels.astype(np.int64), 1 if loss == LOGISTIC else top + 1

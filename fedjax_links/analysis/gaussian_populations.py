@@ -1,0 +1,351 @@
+r"""Clients with Gaussian features: their best linear models, without a sample, and what is lost.
+
+Of unit covariance, such clients leave nothing to be minimised numerically. With classes, a client's
+example is of class c with its own probability ``q_ic``, and then ``x ~ N(mu_c, I)``. Under client
+weights w the classes have the shares ``q_c = sum_i w_i q_ic``, and Bayes' rule says
+``P(c | x) ~ exp(mu_c^T x - |mu_c|^2 / 2 + log q_c)``: linear scores. The cross-entropy of a softmax
+model is least at the true conditional probabilities, so weights move nothing but the intercept, by
+the logarithms of the shares. What that costs on equally likely classes is one integral where all
+are equally far apart, and else a sum over the boundaries of pairs.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg, optimize, spatial, special, stats
+
+from fedjax_links.analysis import _checks
+from fedjax_links.analysis.linear_models import LinearModel
+from fedjax_links.core import errors
+
+_REACH = 12.0  # the normal density beyond is below 1e-31
+_NODES = 4801
+_FARTHEST = 60.0  # where the accuracy is 1 in float64, whatever the number of classes
+_SCRAMBLES, _POINTS = 8, 2**9  # of a boundary
+
+
+class LinearFit(NamedTuple):
+    """The best linear model of clients together.
+
+    Attributes:
+      vector: float64[d], w*.
+      error: its mean squared error, the least there is.
+      moment: float64[d, d], S, the clients' mean of ``E[x x^T]``; a model w has error
+        ``error + (w - w*)^T S (w - w*)``.
+    """
+
+    vector: np.ndarray
+    error: float
+    moment: np.ndarray
+
+
+class Boundaries(NamedTuple):
+    """The boundaries of pairs of equally likely classes.
+
+    Attributes:
+      mass: float[C, C], b, symmetric, 0 on the diagonal: accuracy per unit of squared log odds.
+      distances: float[C, C], D, of the two classes in standard deviations; infinite where nothing
+        lies between them.
+      error: standard error of the sum of b over all pairs by the quadrature; 0 if there was none.
+    """
+
+    mass: NDArray[np.float64]
+    distances: NDArray[np.float64]
+    error: float = 0.0
+
+
+def best_linear_fit(
+    vectors: ArrayLike, shifts: ArrayLike, *, sigma: float, weights: ArrayLike | None = None
+) -> LinearFit:
+    """Least squares over clients with ``x ~ N(s_i, I)`` and ``y = <x, v_i> + sigma e``.
+
+    ``E_i[x x^T] = S_i = I + s_i s_i^T``, so client i has error
+    ``sigma^2 + (w - v_i)^T S_i (w - v_i)``, and the weighted mean of these is least at
+    ``w* = S^-1 sum_i w_i S_i v_i`` with ``S = sum_i w_i S_i``.
+
+    Args:
+      vectors: float[N, d], v_i.
+      shifts: float[N, d], s_i.
+      sigma: standard deviation of the noise, at least 0.
+      weights: float[N], how much clients count, scaled to sum one; equal by default. With
+        `fedavg_weights` the fit is FedAvg's limit under these links.
+
+    Returns:
+      The fit.
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    truths, centres = np.asarray(vectors, np.float64), np.asarray(shifts, np.float64)
+    if truths.ndim != 2 or 0 in truths.shape:
+        raise errors.invalid('vectors', 'have shape [N, d]', list(truths.shape))
+    if centres.shape != truths.shape:
+        raise errors.invalid('shifts', f'have shape {list(truths.shape)}', centres.shape)
+    if not 0 <= sigma < np.inf:
+        raise errors.invalid('sigma', 'be at least 0 and finite', sigma)
+    num_clients, dimension = truths.shape
+    weights = np.ones(num_clients) if weights is None else weights
+    shares = _checks.checked_client_weights('weights', weights)
+    if shares.size != num_clients:
+        raise errors.invalid('weights', f'have one entry per client ({num_clients})', shares.size)
+    shares = shares / shares.sum()
+    moment = np.eye(dimension) + (shares[:, None] * centres).T @ centres
+    images = truths + centres * np.sum(centres * truths, axis=1, keepdims=True)  # S_i v_i
+    vector = linalg.solve(moment, shares @ images, assume_a='pos')
+    off = vector - truths
+    squares = np.sum(off**2, axis=1) + np.sum(centres * off, axis=1) ** 2
+    return LinearFit(vector, float(sigma**2 + shares @ squares), moment)
+
+
+def gaussian_minimiser(means: ArrayLike, proportions: ArrayLike, weights: ArrayLike) -> LinearModel:
+    r"""The softmax model that minimises ``sum_i w_i E[loss]`` over Gaussian classes, exactly.
+
+    Args:
+      means: float[C, d], mu_c.
+      proportions: float[N, C], q_ic, the class shares of each client.
+      weights: float[N], w_i, not negative.
+
+    Returns:
+      ``B_c = mu_c - mean``, ``b_c = log q_c - |mu_c|^2 / 2``, of which the mean over the classes is
+      taken off, as a gradient method that starts at zero would leave it.
+
+    Raises:
+      ValueError: if an argument is out of range, or a class has no share under the weights: then
+        its intercept falls for ever and there is no minimiser.
+    """
+    centres = _class_means(means)
+    trusted = _checks.checked_client_weights('weights', weights)
+    table = np.asarray(proportions, np.float64)
+    expected = (trusted.size, len(centres))
+    if table.shape != expected or not (np.isfinite(table) & (table >= 0)).all():
+        shape = list(table.shape)
+        raise errors.invalid('proportions', f'be at least 0, {list(expected)}', f'shape {shape}')
+    shares = trusted @ table
+    if not shares.all():
+        label = int(np.argmin(shares))
+        raise errors.invalid('proportions', 'give every class a share', f'0 for class {label}')
+    shares = shares / shares.sum()
+    intercept = np.log(shares) - 0.5 * np.sum(centres**2, axis=1)
+    return LinearModel((centres - centres.mean(axis=0)).T, intercept - intercept.mean())
+
+
+def equidistant_accuracy(distance: float, num_classes: int) -> float:
+    """Bayes accuracy of K equally likely classes ``N(m_c, I)`` whose means are equally far apart.
+
+    With ``|m_c - m_k| = D`` for all pairs, scores ``<x, m_c>`` are, up to what all share, K
+    independent normals of which the true one is ahead by ``D / sqrt 2``, so the accuracy is
+    ``E[Phi(z + D / sqrt 2)^(K - 1)]``, z standard normal. Bayes' rule picks the largest score and
+    is linear: no model does better, and softmax regression reaches it.
+
+    Args:
+      distance: D, at least 0, in standard deviations of a class.
+      num_classes: K, at least 2.
+
+    Returns:
+      A probability in [1 / K, 1]. The trapezoidal rule that gives it errs by a few 1e-16, as it
+      converges geometrically for entire functions that decay like the normal density.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(round(analysis.equidistant_accuracy(2.0, 10), 4))
+      0.4792
+
+    References:
+      Trefethen and Weideman, The exponentially convergent trapezoidal rule, SIAM Review, 2014.
+    """
+    classes = _checks.checked_int('num_classes', num_classes, minimum=2)
+    if not 0 <= distance < np.inf:
+        raise errors.invalid('distance', 'be at least 0 and finite', distance)
+    z, weights = _normal_rule(_NODES)
+    correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
+    return float(weights @ correct / weights.sum())
+
+
+def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
+    """Accuracy on equally likely classes of the rule that is Bayes' for other class shares.
+
+    What softmax regression reaches on `equidistant_accuracy`'s classes where the weighted training
+    data hold them in shares q: by `gaussian_minimiser` its scores are those of Bayes' rule with
+    ``log q_c`` added. With ``a = D / sqrt 2``, the mean over c of
+    ``E[prod_{k != c} Phi(z + a + log(q_c / q_k) / a)]``, z standard normal.
+
+    Args:
+      distance: D, positive.
+      shares: float[K], q, positive; their scale does not matter.
+
+    Returns:
+      A probability; the trapezoidal rule that gives it errs by about 1e-15.
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    law = _checks.checked_vector('shares', shares)
+    if not np.all(law > 0):
+        raise errors.invalid('shares', 'be positive', law.min())
+    if law.size < 2:
+        raise errors.invalid('shares', 'have at least 2 entries', law.size)
+    if not 0 < distance < np.inf:
+        raise errors.invalid('distance', 'be positive and finite', distance)
+    # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2).
+    step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
+    z, weights = _normal_rule(1 + 2 * int(np.ceil(_REACH / step)))
+    ahead = distance / np.sqrt(2)
+    correct = np.zeros(z.size)
+    for c in range(law.size):
+        leads = ahead + np.log(law[c] / np.delete(law, c)) / ahead
+        correct += np.exp(special.log_ndtr(z + leads[:, None]).sum(axis=0))
+    return float(weights @ correct / weights.sum() / law.size)
+
+
+def equidistant_distance(accuracy: float, num_classes: int) -> float:
+    """The distance of class means at which `equidistant_accuracy` has a given value.
+
+    Args:
+      accuracy: wanted Bayes accuracy, in [1 / K, 1).
+      num_classes: K, at least 2.
+
+    Returns:
+      D, at least 0; for two classes ``2 Phi^-1(accuracy)``.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(round(analysis.equidistant_distance(0.9, 2), 4))
+      2.5631
+    """
+    least = equidistant_accuracy(0.0, num_classes)
+    if not least - 1e-12 <= accuracy <= 1 - 1e-12:
+        wanted = f'lie in [{least:g}, 1), chance and below certainty'
+        raise errors.invalid('accuracy', wanted, accuracy)
+    if accuracy <= least:
+        return 0.0
+
+    def excess(distance: float) -> float:
+        return equidistant_accuracy(distance, num_classes) - accuracy
+
+    return float(optimize.brentq(excess, 0.0, _FARTHEST, xtol=1e-13, rtol=1e-14))
+
+
+def _normal_rule(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights, of any scale, of the trapezoidal rule for the mean of h(z)."""
+    z = np.linspace(-_REACH, _REACH, num_nodes)
+    return z, np.exp(-0.5 * z**2)
+
+
+def gaussian_boundaries(means: ArrayLike) -> Boundaries:
+    r"""Boundaries of equally likely classes ``N(mu_c, I)``.
+
+    Bayes' rule with ``h_c = log q_c`` added to its scores moves the boundary of i and j to log odds
+    of ``h_j - h_i``. Between there and 0 an example costs the difference of two posteriors that is
+    in first order ``P(i | x) |L_ij|``, ``L_ij`` its log odds, so that the accuracy lost is
+    ``sum_{i<j} b_ij (h_i - h_j)^2 / 2 + O(h^3)`` with the boundary mass
+    ``b_ij = E[P(i | x) delta(L_ij(x)); i and j lead at x]``. For these classes ``L_ij`` has slope
+    ``D_ij = |mu_i - mu_j|``, and ``b_ij = phi(D_ij / 2) / (C D_ij)`` times the share of the
+    boundary, a standard normal around ``(mu_i + mu_j) / 2`` in the hyperplane, on which no third
+    class is ahead.
+
+    Args:
+      means: float[C, d], mu_c, no two alike.
+
+    Returns:
+      The boundaries; shares by 8 scrambled Sobol sequences of 512 points each (Owen 1995).
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    centres = _class_means(means)
+    count, dim = centres.shape
+    first, second = np.triu_indices(count, 1)
+    distance = spatial.distance.pdist(centres)
+    if not distance.all():
+        raise errors.invalid('means', 'differ between classes', centres[first[distance.argmin()]])
+    normals = (centres[first] - centres[second]) / distance[:, None]
+    heights = -0.5 * np.sum(centres**2, axis=1)
+    shares = np.empty((_SCRAMBLES, len(first)))
+    for scramble in range(_SCRAMBLES):
+        sequence = stats.qmc.Sobol(dim, rng=np.random.default_rng(scramble))
+        noise = special.ndtri(sequence.random(_POINTS))
+        for pair, (i, j) in enumerate(zip(first, second, strict=True)):
+            along = np.outer(noise @ normals[pair], normals[pair])
+            scores = (0.5 * (centres[i] + centres[j]) + noise - along) @ centres.T + heights
+            others = np.delete(scores, [i, j], axis=1).max(axis=1, initial=-np.inf)
+            shares[scramble, pair] = np.mean(scores[:, i] > others)
+    full = stats.norm.pdf(distance / 2) / (count * distance)
+    error = np.std(shares @ full, ddof=1) / np.sqrt(_SCRAMBLES)
+    square = spatial.distance.squareform
+    return Boundaries(square(full * shares.mean(axis=0)), square(distance), float(error))
+
+
+def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
+    """Boundaries as far as a confusion matrix tells, each pair taken for two Gaussian classes.
+
+    Of the examples of i and j that are predicted as i or j, a share e goes wrong; two Gaussian
+    classes with this error are ``D = -2 Phi^-1(e)`` apart, and of the density at their boundary
+    these examples have their part.
+
+    Args:
+      confusion: float[C, C], counts or shares by true class (row) and predicted class, of a model
+        that weighs classes equally. Rows are scaled to be equally likely.
+
+    Returns:
+      The boundaries. A pair that is never confused has none.
+
+    Raises:
+      ValueError: if an argument is out of range, or half of a pair's predictions are wrong.
+    """
+    table = np.asarray(confusion, np.float64)
+    if table.ndim != 2 or len(table) < 2 or len(set(table.shape)) > 1:
+        raise errors.invalid('confusion', 'be [C, C], C >= 2', f'shape {table.shape}')
+    if not (np.isfinite(table) & (table >= 0)).all() or not np.diag(table).all():
+        raise errors.invalid('confusion', 'be at least 0, positive on the diagonal', table.min())
+    table = table / table.sum(axis=1, keepdims=True) / len(table)
+    both, right = table + table.T, np.diag(table)
+    part = right[:, None] + right + both
+    wrong = np.where(np.eye(len(table), dtype=bool), 0.0, both / part)
+    if wrong.max() >= 0.5:
+        raise errors.invalid('confusion', 'have less than half of any pair wrong', wrong.max())
+    distances = -2 * special.ndtri(wrong)
+    mass = 0.5 * part * stats.norm.pdf(distances / 2) / distances
+    np.fill_diagonal(distances, 0.0)
+    return Boundaries(mass, distances)
+
+
+def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
+    """Accuracy that Bayes' rule for other class shares loses on equally likely classes, by pairs.
+
+    Every pair loses what two Gaussian classes would, ``Phi(D / 2) - [Phi(D / 2 + s / D) +
+    Phi(D / 2 - s / D)] / 2`` of its examples with ``s = log(q_i / q_j)``, times its boundary mass
+    over theirs: exact for two classes, exact to second order in s for any number, and bounded.
+
+    Args:
+      boundaries: of C classes.
+      shares: float[C], q, positive; their scale does not matter.
+
+    Returns:
+      Accuracy lost, at least 0.
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    law = _checks.checked_vector('shares', shares)
+    if law.shape != boundaries.mass.shape[:1] or not np.all(law > 0):
+        raise errors.invalid('shares', f'be positive, {len(boundaries.mass)} of them', law)
+    first, second = np.nonzero(np.triu(boundaries.mass, 1))
+    mass, distance = boundaries.mass[first, second], boundaries.distances[first, second]
+    tilt = np.log(law[first] / law[second]) / distance
+    ahead = distance / 2 + np.multiply.outer([0, 1, -1], tilt)
+    lost = special.ndtr(ahead).T @ [2, -1, -1]
+    return float(lost @ (mass * distance / stats.norm.pdf(distance / 2)))
+
+
+def _class_means(means: ArrayLike) -> np.ndarray:
+    centres = np.asarray(means, np.float64)
+    if centres.ndim != 2 or len(centres) < 2 or not np.isfinite(centres).all():
+        raise errors.invalid('means', 'be finite, [C, d], C >= 2', f'shape {centres.shape}')
+    return centres

@@ -1,1 +1,0 @@
-"""Linear models: their minimisers and flows."""

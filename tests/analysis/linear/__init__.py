@@ -1,1 +1,0 @@
-"""Linear models: minimisers of weighted losses."""
