@@ -15,7 +15,6 @@ from matplotlib import pyplot as plt
 
 from fedjax_links import evaluation, runs
 from fedjax_links.report import cells, source
-from fedjax_links.report.verdicts import difference
 
 FOLDER = Path(__file__).parent / 'records' / 'maps'
 MAPS = 'space', 'rounds', 'correlation'
@@ -35,9 +34,7 @@ def of_all(found: cells.Cells, algorithm: str, other: str) -> str:
     """One number, by seed over all cells."""
     choice = found.minus(algorithm, other)
     assert choice is not None
-    over_seeds = evaluation.seed_interval(choice.values[0])
-    wide = choice.level() if len(choice.values) > 1 else None  # with tuning
-    return found.metric.interval(over_seeds, signed=True, wide=wide)
+    return choice.text(found.metric, signed=True)
 
 
 def rows(name: str) -> Iterator[str]:
@@ -60,12 +57,12 @@ def lanes(name: str) -> tuple[int, int, int, int]:
       all had the seeds that the slowest decided pair needed.
     """
     origin, found = read(name)
-    until, decided, total, most = origin.until, 0, 0, 0
+    decided, total, most = 0, 0, 0
     for label, own in found.choices.items():
         total += sum(choice.values.shape[1] for choice in own.flat)
         if label != 'fedavg':
             for one, base in zip(own.flat, found.choices['fedavg'].flat, strict=True):
-                word = difference(found.metric, one, base, origin.margin, until['level']).word
+                word = origin.difference(found.metric, one, base).word
                 if word != evaluation.UNDECIDED:
                     decided, most = decided + 1, max(most, one.values.shape[1])
     pairs = sum(own.size for label, own in found.choices.items() if label != 'fedavg')

@@ -86,7 +86,7 @@ def heat_map(
     cells = {'origin': 'lower', 'aspect': 'auto', 'cmap': colours, 'vmin': least, 'vmax': most}
     image = axes.imshow(np.ma.masked_invalid(values), **cells)
     if isinstance(texts, str):
-        texts = [[format_value(v, texts) for v in row] for row in values]
+        texts = texts_of(values, texts)
     unclear = np.zeros(1, bool) if unclear is None else np.asarray(unclear, bool)
     shown = image.to_rgba(np.nan_to_num(values))[..., :3]
     _mark_cells(axes, shown, texts, unclear & ~np.isnan(values))
@@ -145,12 +145,24 @@ def draw_colours(
     _mark_cells(axes, colours, texts, unclear & ~missing)
 
 
-def format_value(value: float, form: str) -> str:
-    """A value as it stands in a cell: what rounds to zero has no sign; '' for NaN."""
-    if np.isnan(value):
-        return ''
-    text = format(value, form)
-    return text if any(digit in text for digit in '123456789') else text.lstrip('+-')
+def texts_of(values: np.ndarray, form: str, width: float = np.inf) -> Texts | None:
+    """Values as they stand in cells; None where they do not fit into ``width`` inches.
+
+    What rounds to zero has no sign; nothing stands for NaN.
+
+    Args:
+      values: float[Y, X].
+      form: a format.
+      width: of a cell.
+    """
+
+    def text(value: float) -> str:
+        shown = '' if np.isnan(value) else format(value, form)
+        return shown if any(digit in shown for digit in '123456789') else shown.lstrip('+-')
+
+    texts = [[text(value) for value in row] for row in values]
+    longest = max(len(shown) for row in texts for shown in row)
+    return texts if longest * _LETTER < width else None
 
 
 def _mark_cells(axes: Any, colours: np.ndarray, texts: Texts | None, hatched: np.ndarray) -> None:
@@ -190,8 +202,3 @@ def label_axes(axes: Any, x: Axis, y: Axis) -> None:
         axis.set_ticks(places, [shown[place] for place in places], fontsize=8)
         axis.set_label_text(name, fontsize=9)
     axes.tick_params(length=0)
-
-
-def fits(texts: Texts, width: float) -> bool:
-    """Whether texts fit into cells of ``width`` inches."""
-    return max((len(text) for line in texts for text in line), default=0) * _LETTER < width

@@ -1,5 +1,6 @@
 """Final levels over two or three columns of a grid."""
 
+import collections
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,6 @@ from fedjax_links.experiment.looking import choices
 from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.report.source import Source
 from fedjax_links.report.verdicts import Key
-from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 _DRAWS = 200
@@ -49,20 +49,16 @@ class Cells(NamedTuple):
         """
         both = zip(self.choices[algorithm].flat, self.choices[other].flat, strict=True)
         pairs = [(a, b) for a, b in both if a is not None and b is not None]
-        count = min((each.values.shape[1] for pair in pairs for each in pair), default=0)
-        is_tuned = any(len(each.values) > 1 for pair in pairs for each in pair)
-        rows: list[list[np.ndarray]] = [[] for _ in range(1 + is_tuned * _DRAWS)]
-        for one, base in pairs:
-            chosen = one.values[0, :count] - base.values[0, :count]
-            if not np.isnan(chosen).any():
-                rows[0].append(chosen)
-                for draw, row in enumerate(rows[1:]):
-                    picked = (each.values[each.picks[draw], :count] for each in (one, base))
-                    row.append(next(picked) - next(picked))
-        if not rows[0]:
+        every = list(itertools.chain(*pairs))
+        count = min((each.values.shape[1] for each in every), default=0)
+        draws = _DRAWS if any(len(each.values) > 1 for each in every) else 0
+        chosen = [[0, *each.picks[:draws]] for each in every]
+        levels = [each.values[rows, :count] for each, rows in zip(every, chosen, strict=True)]
+        found = [a - b for a, b in zip(levels[::2], levels[1::2], strict=True)]  # [1 + draws, S]
+        found = [differences for differences in found if not np.isnan(differences[0]).any()]
+        if not found:
             return None
-        picks = 1 + np.arange(_DRAWS) if is_tuned else np.zeros(_DRAWS, int)
-        return Choice(np.array([np.mean(row, axis=0) for row in rows]), picks)
+        return Choice(np.mean(found, axis=0), np.arange(bool(draws), 1 + draws))
 
     def levels(self, algorithm: str) -> np.ndarray:
         """float[K, Y, X, S], over the first seeds, as many as all cells have; NaN for no cell."""
@@ -100,12 +96,10 @@ def of_source(
     Raises:
       ValueError: for an unknown column, or a grid of more than one column beside all these.
     """
-    kind = source.metric(metric)
-    points = [point for _, point in source.members.values()]
-    names = dict.fromkeys(name for point in points for name in point)
+    kind, points = source.metric(metric), [point for _, point in source.members.values()]
     axes: dict[str, list[Any]] = {
         name: list(dict.fromkeys(point[name] for point in points if name in point))
-        for name in names
+        for name in dict.fromkeys(itertools.chain(*points))
     }
     for name in best_over:
         checks.choice('best_over', name, list(axes))
@@ -118,61 +112,39 @@ def of_source(
     if len(free) > 1:
         requirement = f'have at most one column beside {", ".join((x, y, *best_over))}'
         raise errors.invalid('grid', requirement, sorted(axes))
-    tried = {name: axes[name] for name in (*best_over, *free, y, x) if name != ROUND}
-    places: list[int] | None = None
-    if ROUND in (x, y):
-        places = _halving(source.rounds)
-        axes[ROUND] = source.rounds[places].tolist()
-    thirds = axes[free[0]] if free else [None]
-    panels = list(itertools.product(source.patterns, thirds))
-    shape = len(panels), len(axes[y]), len(axes[x])
-    ends = source.ends(kind.name, tail) if places is None else None
-    numbers, labels = np.arange(len(source.members), dtype=float), np.array([*source.members])
-    found: dict[str, np.ndarray] = {}
-    at_edge = 0
+    third = free[0] if free else None
+    wide = {name: axes[name] for name in best_over if len(axes[name]) > 2}
+    rounds = source.rounds.tolist()
+    halves = itertools.takewhile(
+        rounds.__contains__, (rounds[-1] / 2**k for k in itertools.count())
+    )
+    along: dict[Any, list[Any]] = {None: [None], ROUND: [*map(int, halves)][::-1], **axes}
+    rivals = collections.defaultdict[Any, list[str]](list)  # series by algorithm and cell
+    for label, (algorithm, point) in source.members.items():
+        values = ([point[name]] if name in point else along[name] for name in (third, y, x))
+        for cell in itertools.product(*values):
+            rivals[algorithm, cell].append(label)
+    ends = None if ROUND in (x, y) else source.ends(kind.name, tail)
 
-    def choice_at(key: Key, here: Mapping[str, int]) -> Choice:
+    def choice_at(key: Key, round: int) -> Choice:
         if ends is not None:
             return ends.choices[key]
-        values = source.curve(kind.name, key)[:, (places or [])[here[ROUND]]]
-        return choices.of_series(values, None, {}, None)
+        levels = source.curve(kind.name, key)[:, rounds.index(round)]
+        return choices.of_series(levels, None, {}, None)
 
-    for algorithm in source.algorithms:
-        table = dataset.over_grid(source.data, algorithm, tried, numbers)
-        found[algorithm] = np.empty(shape, object)
-        for k, row, column in np.ndindex(shape):
-            here = {y: row, x: column, **({free[0]: thirds.index(panels[k][1])} if free else {})}
-            at = tuple(here.get(name, slice(None)) for name in tried)
-            own = np.ravel(table[at])
-            series = labels[own[~np.isnan(own)].astype(int)].tolist()
-            keys = [(panels[k][0], label, source.main_models[label]) for label in series]
-            there = [choice_at(key, here) for key in keys]
-            if len(there) == len(own):
-                best = _best(there, kind.sign) if best_over else 0
-                found[algorithm][k, row, column] = there[best]
-                at_edge += _is_edge(best, [len(axes[name]) for name in best_over])
-    third = free[0] if free else None
-    on_edges = at_edge if any(len(axes[name]) > 2 for name in best_over) else None
-    return Cells(kind, found, panels, (x, axes[x]), (y, axes[y]), third, on_edges)
-
-
-def _halving(rounds: np.ndarray) -> list[int]:
-    """Places of the last evaluation, of that at half its round, at a quarter, ..., in order."""
-    found = {int(round): place for place, round in enumerate(rounds)}
-    places, last = [], int(rounds[-1])
-    while last in found and last > 0:
-        places.append(found[last])
-        last = last // 2 if last % 2 == 0 else 0
-    return places[::-1]
-
-
-def _best(there: Sequence[Choice], sign: int) -> int:
-    """The best by the mean over seeds; the first where all diverged."""
-    means = np.array([sign * choice.values[0].mean() for choice in there])
-    return int(np.where(np.isnan(means), -np.inf, means).argmax())
-
-
-def _is_edge(winner: int, sizes: Sequence[int]) -> bool:
-    """Whether it lies at an edge of one of several columns of more than two values."""
-    places = np.unravel_index(winner, sizes) if sizes else ()
-    return any(size > 2 and k in (0, size - 1) for size, k in zip(sizes, places, strict=True))
+    panels = list(itertools.product(source.patterns, along[third]))
+    shape = len(panels), len(along[y]), len(along[x])
+    found, at_edge = {label: np.empty(shape, object) for label in source.algorithms}, 0
+    for algorithm, (k, row, column) in itertools.product(found, np.ndindex(shape)):
+        (pattern, value), up, across = panels[k], along[y][row], along[x][column]
+        own, place = rivals[algorithm, (value, up, across)], 0
+        keys = [(pattern, label, source.main_models[label]) for label in own]
+        there = [choice_at(key, up if y == ROUND else across) for key in keys]
+        if len(there) > 1:  # by the mean over seeds; the first where all diverged
+            means = kind.sign * np.array([choice.mean for choice in there])
+            place = int(np.where(np.isnan(means), -np.inf, means).argmax())
+            point = source.members[own[place]][1]
+            at_edge += any(point.get(name) in (v[0], v[-1]) for name, v in wide.items())
+        found[algorithm][k, row, column] = there[place] if there else None
+    on_edges = at_edge if wide else None
+    return Cells(kind, found, panels, (x, along[x]), (y, along[y]), third, on_edges)

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import runs
+from fedjax_links import evaluation, runs
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.looking import choices
 from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.experiment.plan import choosing
-from fedjax_links.report import clients, verdicts
+from fedjax_links.report import clients
 from fedjax_links.report.clients import Clients
-from fedjax_links.report.verdicts import Difference, Ends, Key
+from fedjax_links.report.verdicts import Difference, Ends, Key, Verdicts
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
@@ -145,10 +145,10 @@ class Source:
 
     def curve(self, metric: str, key: Key) -> np.ndarray:
         """float[S, E], of the seeds that the lane has: the first ones where others have more."""
-        dims = 'pattern', 'series', 'model'
-        pattern, series, model = map(self._place, dims, key)
-        begun = self.data['begun'].values[series, model, pattern]
-        return np.asarray(self.data[metric].values[series, model, pattern][begun])
+        pattern, series, model = key
+        labels = {'series': series, 'model': model, 'pattern': pattern}
+        at = tuple(self.data.indexes[dim].get_loc(label) for dim, label in labels.items())
+        return np.asarray(self.data[metric].values[at][self.data['begun'].values[at]])
 
     def _choice(self, metric: Metric, key: Key, tail: float) -> Choice:
         pattern, label, model = key
@@ -166,9 +166,6 @@ class Source:
         """`choices.near_ties` of the run, found once."""
         find: Any = choices.near_ties
         return functools.cache(functools.partial(find, self.run))
-
-    def _place(self, dim: str, label: str) -> int:
-        return int(self.data.indexes[dim].get_loc(label))
 
     def tail(self, given: float | None = None) -> float:
         """The share of the evaluations that each seed is averaged over.
@@ -192,11 +189,10 @@ class Source:
         Raises:
           ValueError: for an unknown metric, or a share that is none.
         """
-        found, tail = self.metric(metric), self.tail(tail)
+        found, share = self.metric(metric), self.tail(tail)
         rows = self.rows(every_model=True)
-        every = {key: self._choice(found, key, tail) for key in rows}
-        values = {key: choice.values[0] for key, choice in every.items()}
-        return Ends(found, values, every, self.span(tail))
+        every = {key: self._choice(found, key, share) for key in rows}
+        return Ends(found, every, self.span(share))
 
     def span(self, tail: float | None) -> str:
         """``mean of the last 3 evaluations over 5 seeds``."""
@@ -230,14 +226,24 @@ class Source:
         self, metric: Metric, one: Choice, other: Choice, margin: float | None = None
     ) -> Difference:
         """One level minus another over the seeds that both have; see `paired`."""
-        margin = self.margin if margin is None else margin
-        return verdicts.difference(metric, one, other, margin, self.until.get('level'))
+        rows, shares = one.minus(other)
+        over_seeds = evaluation.seed_interval(rows[0])
+        mean, half_width = float(over_seeds.mean), float(over_seeds.half_width)
+        if 'level' in self.until:  # verdicts may be asked for at any number of seeds
+            half_width = evaluation.decide(rows[0], level=self.until['level']).half_width
+        wide, word, width = None, '', half_width
+        if len(rows) > 1:
+            more = evaluation.chosen_interval(rows, shares).half_width - over_seeds.half_width
+            width = half_width + max(float(more), 0.0)
+            wide = over_seeds._replace(half_width=np.asarray(width))
+        if metric.direction is not None and mean == mean:
+            margin = self.margin if margin is None else margin
+            word = evaluation.word(metric.sign * mean, width, margin)
+        return Difference(mean, half_width, wide, evaluation.p_value(rows, shares), word)
 
-    def verdicts(
-        self, found: Sequence[Difference | None], margin: float | None = None
-    ) -> verdicts.Verdicts:
+    def verdicts(self, found: Sequence[Difference | None], margin: float | None = None) -> Verdicts:
         """All differences of a page; see `paired`."""
-        return verdicts.Verdicts(found, self.margin if margin is None else margin, self.until)
+        return Verdicts(found, self.margin if margin is None else margin, self.until)
 
     @property
     def until(self) -> Mapping[str, Any]:
@@ -262,7 +268,7 @@ class Source:
 
         def score(label: str) -> float:
             keys = [(p, label, self.main_models[label]) for p in patterns or self.patterns]
-            mean = float(np.mean([ends.values[key] for key in keys]))
+            mean = float(np.mean([ends.choices[key].mean for key in keys]))
             known = ends.metric.direction is not None and not math.isnan(mean)
             return ends.metric.sign * mean if known else -math.inf
 
@@ -285,15 +291,14 @@ def of_run(
     Raises:
       ValueError: if no algorithm is done.
     """
-    facts, every, names = run.facts, run.dataset, dict(run.facts['names'])
-    members = dataset.points(every)
-    done = dict(zip(members, every['complete'].values.tolist(), strict=True))
+    facts, every, names, folder = run.facts, run.dataset, dict(run.facts['names']), run.folder
+    members, done = dataset.points(every), every['series'].values[every['complete'].values]
     series: list[str] = []
     tuning: dict[str, list[choosing.Tried]] = {}
     missing: list[str] = []
     for algorithm in _in_order(sorted(facts['algorithms']), names):
         own = {label: point for label, (owner, point) in members.items() if owner == algorithm}
-        if not own or not all(done[label] for label in own):
+        if not own or not own.keys() <= set(done):
             progress = choosing.progress(run.columns, facts, algorithm)
             missing.append(f'{algorithm} ({progress})' if progress else algorithm)
             if not so_far:
@@ -301,20 +306,21 @@ def of_run(
         series += own
         for entry in choosing.read_tries(run.columns, facts, algorithm):
             at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
-            for label, point in own.items():
-                if at.items() <= point.items():
-                    tuning.setdefault(label, []).append(entry)
+            for label in (label for label, point in own.items() if at.items() <= point.items()):
+                tuning.setdefault(label, []).append(entry)
     if not series and not so_far:
-        value = f'{run.folder}; not finished: {", ".join(missing)}'
+        value = f'{folder}; not finished: {", ".join(missing)}'
         raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
     patterns, rounds = _in_order(facts['patterns'], names), recorded.rounds_of(facts)
     data = every.sel(series=series, pattern=patterns)
     data = data.reindex(round=rounds) if so_far else data.sel(round=rounds)
-    folder, title, caption = run.folder, facts['title'], _caption(facts)
-    links = {} if folder is None else kept_links(folder, patterns)
-    known = {} if folder is None else clients.read(folder)
-    found = title, caption, data, tuning, missing, links, known, _diverged(run, data)
-    return Source(*found, folder, experiment, run)
+    links, known, first = {}, {}, facts['seeds'][0]
+    if folder is not None:
+        kept, known = runs.links(folder), clients.read(folder)
+        met = [label for label in patterns if first in kept.masks.get(label, {})]
+        links = {k: Links(kept.masks[k][first], kept.mean_probs[k][first]) for k in met}
+    found = facts['title'], _caption(facts), data, tuning, missing, links, known
+    return Source(*found, _diverged(run, data), folder, experiment, run)
 
 
 def blank(experiment: Experiment) -> Source:
@@ -346,16 +352,6 @@ def blank(experiment: Experiment) -> Source:
     return dataclasses.replace(found, data=data, links=dict.fromkeys(found.patterns, made_up))
 
 
-def kept_links(folder: Path, patterns: Sequence[str]) -> dict[str, Links]:
-    """The realised links of the first seed, by pattern; empty if none were kept."""
-    found, first = runs.links(folder), runs.read_description(folder)[0]['seeds'][0]
-    return {
-        pattern: Links(found.masks[pattern][first], found.mean_probs[pattern][first])
-        for pattern in patterns
-        if first in found.masks.get(pattern, {})
-    }
-
-
 def _caption(facts: Mapping[str, Any]) -> str:
     """The caption, behind the origin of a forked run, and what is known beforehand."""
     found = [str(facts['caption'])]
@@ -376,16 +372,17 @@ def _diverged(run: runs.Results, data: Any) -> list[str]:
     """Which simulations are not finite, seeds with the same round together, as they ran."""
     if 'first_bad_round' not in run.columns:
         return []
+    import pandas
+
     rows = recorded.rows_of(run.columns, run.facts, dataset.MAIN)
     _, owner = recorded.members_of(rows, run.facts, dataset.MAIN)
-    names, series = dataset.names(data), run.dataset['series'].values
-    seeds: dict[tuple[str, int], dict[str, None]] = {}
-    for place in np.flatnonzero(~rows['finite'].astype(bool)):
-        label, pattern = series[owner[place]], rows['pattern'][place]
-        if label in names:
-            where = f'{names[label]}, {names[pattern]}', int(rows['first_bad_round'][place])
-            seeds.setdefault(where, {})[str(rows['seed'][place])] = None
-    return [
-        f'{where}, seed{"s" if len(own) > 1 else ""} {", ".join(own)} in round {round}'
-        for (where, round), own in seeds.items()
-    ]
+    names, every = dataset.names(data), run.dataset['series'].values[owner]
+    bad = ~rows['finite'].astype(bool) & np.isin(every, data['series'].values)
+    lanes = pandas.DataFrame({k: rows[k] for k in ('pattern', 'first_bad_round', 'seed')})
+    lanes = lanes.assign(series=every)[bad].drop_duplicates()
+    found = []
+    for at, own in lanes.groupby(['series', 'pattern', 'first_bad_round'], sort=False)['seed']:
+        series, pattern, round = at
+        seeds = f'seed{"s" if len(own) > 1 else ""} {", ".join(map(str, own))}'
+        found.append(f'{names[series]}, {names[pattern]}, {seeds} in round {round:.0f}')
+    return found

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fedjax_links import evaluation
 from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.results.metric import Metric
@@ -19,21 +17,18 @@ class Ends(NamedTuple):
 
     Attributes:
       metric: what they are.
-      values: float[S], one for each seed, by pattern, series and model.
-      choices: the same, beside what tuning might have chosen.
+      choices: by pattern, series and model, one for each seed, beside what tuning might have
+        chosen.
       span: ``mean of the last 3 evaluations over 5 seeds``.
     """
 
     metric: Metric
-    values: Mapping[Key, np.ndarray]
     choices: Mapping[Key, Choice]
     span: str
 
     def level(self, key: Key) -> str:
         """A level with its interval over seeds, and in brackets what tuning adds."""
-        choice = self.choices[key]
-        wide = choice.level() if len(choice.values) > 1 else None
-        return self.metric.interval(evaluation.seed_interval(self.values[key]), wide=wide)
+        return self.choices[key].text(self.metric)
 
     def caption(self) -> str:
         """What levels with ± are."""
@@ -72,33 +67,6 @@ class Difference(NamedTuple):
         return abs(self.mean) > width
 
 
-def difference(
-    metric: Metric, one: Choice, other: Choice, margin: float, level: float | None
-) -> Difference:
-    """One level minus another, over the first seeds, as many as both have.
-
-    Args:
-      metric: what they are.
-      one: the first.
-      other: the second, with the same seeds.
-      margin: up to which differences make none.
-      level: of verdicts that may be asked for at any number of seeds; None where it was fixed.
-    """
-    rows, shares = one.minus(other)
-    over_seeds = evaluation.seed_interval(rows[0])
-    mean, half_width = float(over_seeds.mean), float(over_seeds.half_width)
-    if level is not None:
-        half_width = evaluation.decide(rows[0], level=level).half_width
-    wide, word = None, ''
-    if len(rows) > 1:
-        more = evaluation.chosen_interval(rows, shares).half_width - over_seeds.half_width
-        wide = over_seeds._replace(half_width=half_width + np.maximum(more, 0.0))
-    if metric.direction is not None and mean == mean:
-        width = half_width if wide is None else float(wide.half_width)
-        word = evaluation.word(metric.sign * mean, width, margin)
-    return Difference(mean, half_width, wide, evaluation.p_value(rows, shares), word)
-
-
 class Verdicts:
     """Comparisons that stand on one page."""
 
@@ -119,11 +87,6 @@ class Verdicts:
         left = {id(each) for each, is_left in pairs if is_left and each.excludes_zero}
         self._survivors = left if len(self._known) > 1 else set()
 
-    @property
-    def clear(self) -> int:
-        """How many exclude zero."""
-        return sum(each.excludes_zero for each in self._known)
-
     def survives(self, found: Difference) -> bool:
         """Whether a difference of the page does."""
         return id(found) in self._survivors
@@ -138,9 +101,10 @@ class Verdicts:
         said = f'* where zero is outside{" of both intervals" if tuned else ""}'
         count = len(self._known)
         if count > 1:
+            clear = sum(each.excludes_zero for each in self._known)
             said += (
                 f', as it would be by chance in {_LEVEL * count:.2g} of {count} comparisons '
-                f'(here {self.clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
+                f'(here {clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
                 f'({len(self._survivors)})'
             )
         if self._margin:

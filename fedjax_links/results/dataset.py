@@ -254,28 +254,6 @@ def _seeds(name: str, values: Any) -> np.ndarray:
     return np.atleast_2d(array)[None]
 
 
-def over_grid(
-    found: Any, algorithm: str, axes: Mapping[str, Sequence[Any]], values: np.ndarray
-) -> np.ndarray:
-    """What series have as a table over columns of the grid.
-
-    Args:
-      found: in this form.
-      algorithm: whose series.
-      axes: values by column; one that the algorithm does not know repeats.
-      values: [L, ...] by series.
-
-    Returns:
-      [*axes, ...], NaN where there is no such series.
-    """
-    table = np.full([*map(len, axes.values()), *values.shape[1:]], np.nan)
-    for place, (owner, point) in enumerate(points(found).values()):
-        if owner == algorithm and all(point.get(name, v[0]) in v for name, v in axes.items()):
-            at = (v.index(point[n]) if n in point else slice(None) for n, v in axes.items())
-            table[tuple(at)] = values[place]
-    return table
-
-
 def curves(found: Any, model: str | None = None) -> dict[str, dict[str, dict[str, np.ndarray]]]:
     """Evaluations float[S, E] of the metric, by pattern, label and candidate model.
 

@@ -32,11 +32,21 @@ class Choice(NamedTuple):
         """float[K], how often each row is chosen."""
         return np.bincount(self.picks, minlength=len(self.values)) / len(self.picks)
 
+    @property
+    def mean(self) -> float:
+        """Of what was chosen, over seeds; NaN where one diverged."""
+        return float(self.values[0].mean())
+
     def level(self) -> evaluation.Interval:
         """The mean of what was chosen, with an interval that allows for the choice too."""
         over_seeds = evaluation.seed_interval(self.values[0])
         found = evaluation.chosen_interval(self.values, self.shares)
         return found._replace(half_width=np.maximum(found.half_width, over_seeds.half_width))
+
+    def text(self, metric: Metric, *, signed: bool = False) -> str:
+        """The mean with its interval over seeds, and in brackets what tuning adds."""
+        wide = self.level() if len(self.values) > 1 else None
+        return metric.interval(evaluation.seed_interval(self.values[0]), signed=signed, wide=wide)
 
     def minus(self, other: 'Choice') -> tuple[np.ndarray, np.ndarray]:
         """Paired differences to another, over the first seeds, as many as both have.

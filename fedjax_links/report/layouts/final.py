@@ -163,7 +163,7 @@ def _orderings(
     for pattern in source.patterns:
         names = {label: (source.name(pattern), source.name(label)) for label in models}
         theirs = {label: paper[name].mean for label, name in names.items() if name in paper}
-        ours = {k: ends.metric.sign * ends.values[pattern, k, models[k]].mean() for k in theirs}
+        ours = {k: ends.metric.sign * ends.choices[pattern, k, models[k]].mean for k in theirs}
         ours = {label: np.nan_to_num(score, nan=-np.inf) for label, score in ours.items()}
         if len(theirs) < 2:
             continue
@@ -248,7 +248,7 @@ def bars(source: Source, *, metric: str | None = None, tail: float | None = None
     inches = min(max(7.0, inches), _MOST_INCHES)
     rows, heights = [], {}
     for label, model in models.items():
-        heights[label] = np.array([ends.values[p, label, model] for p in patterns])
+        heights[label] = np.array([ends.choices[p, label, model].values[0] for p in patterns])
         own = {name: ends.level((p, label, model)) for p, name in patterns.items()}
         rows.append({'algorithm': source.name(label), **own})
 
@@ -291,7 +291,7 @@ def spread(source: Source, *, metric: str | None = None, tail: float | None = No
         rest = {name: value for name, value in point.items() if name != redraws.GRID}
         names = source.name(pattern), dataset.label(source.name(algorithm), rest)
         row = rows.setdefault(names, {'pattern': names[0], 'algorithm': names[1]})
-        width = np.std(ends.values[pattern, label, model], ddof=1)
+        width = np.std(ends.choices[pattern, label, model].values[0], ddof=1)
         shown = f'{100 * width:.2f}' if ends.metric.is_share else f'{width:.3g}'
         row[_word(point[redraws.GRID])] = 'diverged' if np.isnan(width) else shown
     error = 1 / np.sqrt(2 * (source.num_seeds - 1))

@@ -26,6 +26,7 @@ _CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
 _LETTERS = 16  # of a title, in an inch
 
 
+@np.errstate(invalid='ignore')  # where all diverged
 def heat_map(
     source: Source,
     *,
@@ -63,17 +64,17 @@ def heat_map(
     """
     found = cells.of_source(source, x=x, y=y, best_over=best_over, metric=metric, tail=tail)
     drawn = _Map(source, found, margin)
-    shown = list(itertools.product(range(len(found.panels)), [None, *drawn.compared]))
+    heads, count = [None, *drawn.compared], len(found.panels)
+    shown = list(itertools.product(range(count), heads))
     width = min(max(_CELL * len(found.x[1]), _NARROWEST), _WIDEST)
-    if len(found.panels) == 1:  # as many columns as a page is wide
+    columns = min(count, len(heads))  # whatever is more stands below each other
+    if count == 1:  # as many columns as a page is wide
         columns = max(1, int((_PAGE - _BESIDE) // (width + _BETWEEN)))
-    else:  # whatever is more stands below each other
-        columns = min(len(found.panels), 1 + len(drawn.compared))
-        if columns == len(found.panels):
-            shown.sort(key=lambda pair: [None, *drawn.compared].index(pair[1]))
+    elif columns == count:
+        shown.sort(key=lambda pair: heads.index(pair[1]))
+    form: dict[str, Any] = {'columns': columns, 'around': (_BESIDE, 1.3)}
+    form['panel'] = width + _BETWEEN, _HEIGHT * len(found.y[1]) + 0.35
     page = Page('Who is ahead where', drawn.tables(_caption(source, found, best_over, tail)))
-    panel = width + _BETWEEN, _HEIGHT * len(found.y[1]) + 0.35
-    form: dict[str, Any] = {'columns': columns, 'panel': panel, 'around': (_BESIDE, 1.3)}
     draw = functools.partial(drawn.draw, cell=width / len(found.x[1]))
     return with_panels(page, shown, draw, **form, finish=drawn.explain, sharex=True, sharey=True)
 
@@ -95,56 +96,45 @@ def _short(name: str) -> str:
     return name.rsplit('.', 1)[-1].replace('_', ' ')
 
 
-def _mean(choice: Choice | None) -> float:
-    return math.nan if choice is None else float(choice.values[0].mean())
-
-
-def _means(compared: np.ndarray) -> np.ndarray:
-    """float[...], NaN where there is no difference."""
-    found = [math.nan if each is None else each.mean for each in compared.flat]
-    return np.reshape(found, compared.shape)
-
-
-def _clear(compared: np.ndarray) -> np.ndarray:
-    """bool[...], where zero is outside."""
-    found = [each is not None and each.excludes_zero for each in compared.flat]
-    return np.reshape(found, compared.shape)
+@functools.partial(np.vectorize, otypes=[float])
+def _means(found: Choice | Difference | None) -> float:
+    return math.nan if found is None else found.mean
 
 
 class _Map:
     """A map as tables and as a picture: levels, differences, and who is best."""
 
-    @np.errstate(invalid='ignore')  # where all diverged
     def __init__(self, source: Source, found: Cells, margin: float | None) -> None:
         """Compares with the baseline, and with the second: clear is whose lead excludes zero."""
-        self.source, self.metric, self.margin = source, found.metric, margin
-        self.cells, self.found = found, found.choices
-        base = self.found.get(source.baseline)
-        self.names = [source.name(algorithm) for algorithm in self.found]
-        self.faces = np.array([look.face for look in plot.looks(self.found).values()])
+        self.source, self.cells, self.metric, self.margin = source, found, found.metric, margin
+        self.names, self.baseline = (
+            list(map(source.name, found.choices)),
+            source.name(source.baseline),
+        )
+        self.faces = np.array([look.face for look in plot.looks(found.choices).values()])
         self.x, self.y = ((_short(k), list(map(numbers_of, v))) for k, v in (found.x, found.y))
-        self.panels: list[dict[str, str]] = [{} for _ in found.panels]
-        for words, (pattern, third) in zip(self.panels, found.panels, strict=True):
-            words |= {'pattern': source.name(pattern)} if len(source.patterns) > 1 else {}
-            words |= {_short(found.third): numbers_of(third)} if found.third else {}
+        self.panels: list[dict[str, str]] = []
+        for pattern, third in found.panels:
+            words = {'pattern': source.name(pattern)} if len(source.patterns) > 1 else {}
+            more = {_short(found.third): numbers_of(third)} if found.third else {}
+            self.panels.append({**words, **more})
         one = source.num_seeds == 1
         self.undecided = 'one seed decides nothing' if one else '{} includes zero'
-        others = {k: own for k, own in self.found.items() if k != source.baseline}
-        against = np.frompyfunc(self._difference, 2, 1)
+        base, compare = found.choices.get(source.baseline), np.frompyfunc(self._difference, 2, 1)
         self.compared: dict[str, np.ndarray] = {
-            label: against(own, base) for label, own in others.items() if base is not None
+            label: compare(own, base)
+            for label, own in found.choices.items()
+            if base is not None and label != source.baseline
         }
-        every = [each for found in self.compared.values() for each in found.flat]
+        every = [each for compared in self.compared.values() for each in compared.flat]
         self.verdicts = source.verdicts(every, margin)
-        stacked = np.stack([*self.found.values()])  # [A, K, Y, X]
-        means = found.metric.sign * np.frompyfunc(_mean, 1, 1)(stacked).astype(float)
-        order = np.argsort(np.where(np.isnan(means), np.inf, -means), axis=0, kind='stable')
-        ranked = np.take_along_axis(stacked, order, axis=0)
-        self.leader = order[0]
-        self.level = np.frompyfunc(_mean, 1, 1)(ranked[0]).astype(float)
+        stacked = np.stack([*found.choices.values()])  # [A, K, Y, X]
+        order = np.argsort(-found.metric.sign * _means(stacked), axis=0, kind='stable')
+        best, *others = np.take_along_axis(stacked, order, axis=0)
+        self.leader, self.level = order[0], _means(best)
         self.clear = ~np.isnan(self.level)
-        if len(stacked) > 1:
-            self.clear &= np.frompyfunc(self._leads, 2, 1)(*ranked[:2]).astype(bool)
+        if others:
+            self.clear &= np.vectorize(self._leads, otypes=[bool])(best, others[0])
 
     def _difference(self, one: Choice | None, other: Choice | None) -> Difference | None:
         if one is None or other is None:
@@ -158,32 +148,41 @@ class _Map:
             return one is None or one.values.shape[1] > 1
         return found.excludes_zero
 
-    @np.errstate(invalid='ignore')
     def tables(self, caption: str) -> list[Table]:
         """Who is best at every cell, the differences to the baseline, and these in one number."""
+
+        def best(leader: int, level: float, clear: bool) -> str:
+            shown = f'{self.names[leader]} {self.metric.number(level)}{"" if clear else " ~"}'
+            return '' if np.isnan(level) else shown
+
+        def text(found: Difference | None, choice: Choice) -> str:
+            shown = self.verdicts.text(self.metric, found)
+            return f'{shown} ({self.metric.number(choice.mean)})' if shown else ''
+
         lead = self.undecided.format('the paired 95 % interval of its lead over the second')
         caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
-        best = np.vectorize(self._best, otypes=[object])(self.leader, self.level, self.clear)
-        pages = [tables.of_rows([*self._rows(best)], caption)]
-        rows = [
-            row
-            for label, compared in self.compared.items()
-            for row in self._rows(
-                np.frompyfunc(self._text, 2, 1)(compared, self.found[label]),
-                algorithm=self.source.name(label),
-            )
-        ]
-        baseline = self.source.name(self.source.baseline)
+        texts = np.vectorize(best, otypes=[object])(self.leader, self.level, self.clear)
+        pages = [tables.of_rows([*self._rows(texts)], caption)]
+        rows: list[dict[str, str]] = []
+        for label, compared in self.compared.items():
+            texts = np.vectorize(text, otypes=[object])(compared, self.cells.choices[label])
+            rows += self._rows(texts, algorithm=self.source.name(label))
         caption = (
-            f'Difference to {baseline} at the same cell, behind it the level; ± is the 95 % '
+            f'Difference to {self.baseline} at the same cell, behind it the level; ± is the 95 % '
             'interval over seeds (Student t) of differences between runs with the same links and '
             f'batches; {self.verdicts.caption(self.metric)}'
         )
-        if not rows:
-            return pages
-        return [*pages, tables.of_rows(rows, caption), self._in_one_number(baseline)]
+        return [*pages, tables.of_rows(rows, caption), self._in_one_number()] if rows else pages
 
-    def _in_one_number(self, baseline: str) -> Table:
+    def _rows(self, texts: np.ndarray, **heads: str) -> Iterator[dict[str, str]]:
+        """A row per panel and value of y, of texts [K, Y, X]."""
+        start, *others = self.x[1]
+        titles = [f'{self.x[0]} {start}', *others]
+        for words, panel in zip(self.panels, texts, strict=True):
+            for y, line in zip(self.y[1], panel, strict=True):
+                yield {**heads, **words, self.y[0]: y, **dict(zip(titles, line, strict=True))}
+
+    def _in_one_number(self) -> Table:
         """A row for every algorithm: verdicts, extremes, and the mean over all cells by seed."""
         rows = []
         for label, compared in self.compared.items():
@@ -195,39 +194,17 @@ class _Map:
             row['survive'] = str(sum(map(self.verdicts.survives, every)))
             ends = sorted(every, key=lambda each: each.mean)
             reach = (self.metric.interval(end, signed=True) for end in (ends[:1] + ends[-1:]))
-            row['from, to'] = ' to '.join(reach)
-            row['all cells'] = self._of_all(self.cells.minus(label, self.source.baseline))
+            row['from, to'], row['all cells'] = ' to '.join(reach), ''
+            if (over_all := self.cells.minus(label, self.source.baseline)) is not None:
+                star = ' *' if over_all.level().excludes_zero else ''
+                row['all cells'] = over_all.text(self.metric, signed=True) + star
             rows.append(row)
         caption = (
-            f'Minus {baseline}. All cells: the mean difference over all of them, by seed, with the '
-            '95 % interval over seeds, in brackets with tuning; * where zero is outside. Cells '
-            'share their seeds, so that their counts say less than their size.'
+            f'Minus {self.baseline}. All cells: the mean difference over all of them, by seed, '
+            'with the 95 % interval over seeds, in brackets with tuning; * where zero is outside. '
+            'Cells share their seeds, so that their counts say less than their size.'
         )
         return tables.of_rows(rows, caption)
-
-    def _of_all(self, found: Choice | None) -> str:
-        if found is None:
-            return ''
-        over_seeds, with_tuning = evaluation.seed_interval(found.values[0]), found.level()
-        wide = with_tuning if len(found.values) > 1 else None
-        star = ' *' if with_tuning.excludes_zero else ''
-        return self.metric.interval(over_seeds, signed=True, wide=wide) + star
-
-    def _rows(self, texts: np.ndarray, **heads: str) -> Iterator[dict[str, str]]:
-        """A row per panel and value of y, of texts [K, Y, X]."""
-        start, *others = self.x[1]
-        titles = [f'{self.x[0]} {start}', *others]
-        for words, panel in zip(self.panels, texts, strict=True):
-            for y, line in zip(self.y[1], panel, strict=True):
-                yield {**heads, **words, self.y[0]: y, **dict(zip(titles, line, strict=True))}
-
-    def _best(self, leader: int, level: float, clear: bool) -> str:
-        shown = f'{self.names[leader]} {self.metric.number(level)}{"" if clear else " ~"}'
-        return '' if np.isnan(level) else shown
-
-    def _text(self, found: Difference | None, choice: Choice | None) -> str:
-        shown = self.verdicts.text(self.metric, found)
-        return f'{shown} ({self.metric.number(_mean(choice))})' if shown else ''
 
     def draw(self, axes: Any, shown: tuple[int, str | None], cell: float) -> None:
         """Who is best, or an algorithm's differences, on one scale for all.
@@ -238,23 +215,24 @@ class _Map:
           cell: inches of a cell's width.
         """
         panel, algorithm = shown
+        scale, is_share = self.metric.scale, self.metric.is_share
         if algorithm is None:
-            title, levels, clear = 'best', self.level[panel], self.clear[panel]
-            colours = np.where(clear[..., None], self.faces[self.leader[panel]], 1.0)
-            texts = [['' if v != v else self.metric.number(v) for v in line] for line in levels]
-            written = texts if heat.fits(texts, cell) else None
-            heat.draw_colours(axes, colours, np.isnan(levels), written, unclear=~clear)
+            title, levels, unclear = 'best', scale * self.level[panel], ~self.clear[panel]
+            colours = np.where(unclear[..., None], 1.0, self.faces[self.leader[panel]])
+            texts = heat.texts_of(levels, '.1f' if is_share else '.4g', cell)
+            heat.draw_colours(axes, colours, np.isnan(levels), texts, unclear=unclear)
         else:
-            title = f'{self.source.name(algorithm)} - {self.source.name(self.source.baseline)}'
-            scale, form = self.metric.scale, '+.1f' if self.metric.is_share else '+.2g'
-            means = scale * np.array([*map(_means, self.compared.values())])
-            compared = self.compared[algorithm][panel]
-            values = scale * _means(compared)
-            texts = [[heat.format_value(value, form) for value in line] for line in values]
-            written = texts if heat.fits(texts, cell) else None
-            most, unclear = np.nanmax(np.abs([0.0, *np.ravel(means)])), ~_clear(compared)
-            look: Any = {'unclear': unclear, 'reverse': self.metric.sign < 0, 'colorbar': False}
-            plot.heat_map(values, most=most, texts=written, **look, ax=axes)
+            title = f'{self.source.name(algorithm)} - {self.baseline}'
+            means = {label: scale * _means(own) for label, own in self.compared.items()}
+            most = np.nanmax(np.abs([0.0, *np.ravel([*means.values()])]))
+            look: dict[str, Any] = {'reverse': self.metric.sign < 0, 'colorbar': False}
+            look['unclear'] = [
+                [each is None or not each.excludes_zero for each in line]
+                for line in self.compared[algorithm][panel]
+            ]
+            values = means[algorithm][panel]
+            texts = heat.texts_of(values, '+.1f' if is_share else '+.2g', cell)
+            plot.heat_map(values, most=most, texts=texts, **look, ax=axes)
         heads = self.panels[panel].items()
         words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
         title = ', '.join([title, *words])
@@ -272,19 +250,18 @@ class _Map:
             beside = [axes for axes in figure.axes if axes.get_subplotspec().is_last_col()]
             label = self.metric.difference_title(f'difference, {self.metric.words}')
             figure.colorbar(images[-1], ax=beside, label=label, fraction=0.06)
-        source = self.source
-        other = {
-            owner: f'{source.name(owner)} at its {source.main_models[k].replace("_", " ")}'
-            for k, (owner, _) in source.members.items()
-            if source.main_models[k] != 'server'
+        at_models = {
+            owner: f'{self.source.name(owner)} at its {model.replace("_", " ")}'
+            for label, (owner, _) in self.source.members.items()
+            if (model := self.source.main_models[label]) != 'server'
         }
-        seen = sorted(set(self.leader[self.clear].tolist()))
         line: dict[str, Any] = {'edgecolor': 'black', 'linewidth': 0.5}
+        seen = np.unique(self.leader[self.clear]).tolist()
         patches = {self.names[k]: Patch(facecolor=self.faces[k], **line) for k in seen}
         line['edgecolor'] = '#00000060'
         patches['not decided'] = Patch(facecolor='white', hatch='////', **line)
         hatched = f'hatched where {self.undecided.format("a 95 % interval")}'
-        title = '; '.join(['best', hatched, *other.values()])
         look: dict[str, Any] = {'fontsize': 9, 'title_fontsize': 9, 'frameon': False}
         look |= {'ncols': len(patches), 'loc': 'outside lower center'}
-        figure.legend(patches.values(), patches.keys(), title=title, **look)
+        look['title'] = '; '.join(['best', hatched, *at_models.values()])
+        figure.legend(patches.values(), patches.keys(), **look)

@@ -179,7 +179,7 @@ def first_rounds(
     paper, rows = load_levels(published), []
     best: dict[str, float] = {}
     for key in source.rows():
-        level = sign * ends.values[key].mean()
+        level = sign * ends.choices[key].mean
         best[key[0]] = np.fmax(best.get(key[0], np.nan), level)
     for key in source.rows():
         row = labels(source, key)
