@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from fedjax_links.analysis.implicit_objective import batch_means
 
 from fedjax_links import analysis, base, experiment, report
+from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.links import graphs
 from fedjax_links.report import clients
 from fedjax_links.report.screens import theory
