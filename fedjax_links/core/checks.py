@@ -85,6 +85,12 @@ def static_int(argument: str, value: Any, *, minimum: int = 1, maximum: int = LA
         raise errors.invalid(argument, f'be at most {maximum}', value)
 
 
+def counts(**values: Any) -> None:
+    """Raises unless every argument, by name, is a Python integer and at least 1."""
+    for argument, value in values.items():
+        static_int(argument, value)
+
+
 def seed(argument: str, value: Any) -> None:
     """Raises unless ``value`` is a Python integer in ``[0, 2**32)``."""
     static_int(argument, value, minimum=0, maximum=2**32 - 1)

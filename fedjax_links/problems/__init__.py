@@ -12,13 +12,11 @@ from fedjax_links.base import LinearObjective, Problem
 from fedjax_links.core.registry import Registry
 from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
 from fedjax_links.problems.classification import digits, images, owners, text
-from fedjax_links.problems.gaussian_regression import gaussian_regression
-from fedjax_links.problems.gaussians import gaussians
+from fedjax_links.problems.gaussians import gaussians, synthetic
 from fedjax_links.problems.generated import generated
 from fedjax_links.problems.noisy_labels import label_noise
 from fedjax_links.problems.quadratic import counterexample, quadratic
-from fedjax_links.problems.robust_regression import robust_regression
-from fedjax_links.problems.synthetic import synthetic
+from fedjax_links.problems.regression import gaussian_regression, robust_regression
 
 PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
     {
@@ -34,22 +32,6 @@ PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
     }
 )
 
-__all__ = [
-    'PROBLEMS',
-    'Batch',
-    'LinearObjective',
-    'counterexample',
-    'digits',
-    'from_arrays',
-    'from_flax',
-    'gaussian_regression',
-    'gaussians',
-    'generated',
-    'images',
-    'label_noise',
-    'owners',
-    'quadratic',
-    'robust_regression',
-    'synthetic',
-    'text',
-]
+__all__ = ['PROBLEMS', 'Batch', 'LinearObjective', 'counterexample', 'digits', 'from_arrays']
+__all__ += ['from_flax', 'gaussian_regression', 'gaussians', 'generated', 'images', 'label_noise']
+__all__ += ['owners', 'quadratic', 'robust_regression', 'synthetic', 'text']

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
 from fedjax_links.core import checks, errors, tree
-from fedjax_links.problems import array_checks, losses, measures, models
+from fedjax_links.problems import array_checks, losses, models
 from fedjax_links.problems.partials import Partial
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
@@ -98,12 +98,12 @@ def from_arrays(
             fitted = losses.fit_labels(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
             held_out = held_out[0], fitted, *held_out[2:]
         larger_is_better = larger if larger_is_better is None else larger_is_better
-        measure: Any = measures.ByName(tuple(measured.items()), predict)
+        measure: Any = losses.ByName(tuple(measured.items()), predict)
         loss_fn = Partial(_loss_of_outputs, by_name, predict)
     elif metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
     else:
-        measure = Partial(measures.measure, metrics or Partial(loss_alone, loss_fn))
+        measure = Partial(losses.measure, metrics or Partial(loss_alone, loss_fn))
     data, owned = _by_owner(rows, targets, owners)
     eval_data, eval_owned = data, None
     if held_out is not None and len(held_out) == 3:
@@ -209,35 +209,6 @@ def from_flax(
         larger_is_better=larger if larger_is_better is None else larger_is_better,
         objective=None if augment is not None else _linear_objective(module, loss, prepare, params),
     )
-
-
-def vector_regression(
-    features: np.ndarray, labels: np.ndarray, *, loss_fn: Callable[[Params, Batch], Array]
-) -> Problem:
-    """A problem whose model is a vector, from 0, in float64 if x64 is enabled.
-
-    Args:
-      features: float[N, n, d], those of each client's n examples.
-      labels: float[N, n].
-      loss_fn: ``(params, batch) -> []``.
-
-    Returns:
-      The problem, evaluated on the clients' own examples.
-    """
-    num_clients, num_examples, dimension = features.shape
-    return from_arrays(
-        features.reshape(-1, dimension),
-        labels.ravel(),
-        np.repeat(np.arange(num_clients), num_examples),
-        init_params=Partial(_zero_vector, dimension),
-        loss_fn=loss_fn,
-        larger_is_better=(),
-    )
-
-
-def _zero_vector(dimension: int, key: Key) -> Array:
-    del key
-    return jnp.zeros(dimension, jnp.result_type(float))
 
 
 @dataclasses.dataclass(frozen=True)

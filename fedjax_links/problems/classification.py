@@ -11,12 +11,11 @@ from flax import linen as nn
 
 from fedjax_links.base import Array, Problem
 from fedjax_links.core import checks, errors
-from fedjax_links.problems import augmentation, datasets, models
-from fedjax_links.problems import noisy_labels as noise
+from fedjax_links.problems import augmentation, datasets, draws, models
 from fedjax_links.problems.arrays import from_flax
+from fedjax_links.problems.noisy_labels import with_noise
 from fedjax_links.problems.partials import Partial
-from fedjax_links.problems.partition import Division, divide, draws, names, reports
-from fedjax_links.problems.partition.names import Partitioner
+from fedjax_links.problems.partition import Division, Partitioner, bind, divide, keywords, reports
 
 Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
 """A name in ``MODELS``, a section with name and options, a module, or ``num_classes -> module``."""
@@ -145,7 +144,7 @@ def images(
         drawn at random, all by default.
       model: a name in `classification.MODELS`, a mapping of that ``name`` and its options, a flax
         linen module, or a function ``num_classes -> module``.
-      partition: a name in `names.PARTITIONS`, ``'natural'`` for the data's own owners; or a
+      partition: a name in `partition.PARTITIONS`, ``'natural'`` for the data's own owners; or a
         function ``(labels, *, num_clients, **options) -> int[E]`` of the owners, which gets
         ``seed`` if it has such a parameter.
       seed: seed of the partition and label noise.
@@ -176,7 +175,7 @@ def images(
         partition that leaves a client without examples.
       ImportError: if the loader needs a package that is not installed.
     """
-    deal = names.bind(partition, partition_options, names.keywords(images))
+    deal = bind(partition, partition_options, keywords(images))
     channels = None if normalise is None else augmentation.statistics(normalise)
     augmented = augmentation.chain(augment)
     _build_model(model, 10)
@@ -206,7 +205,7 @@ def images(
         holdout_examples=holdout_examples,
         seed=partition_seed,
     )
-    labels = noise.apply(label_noise, noise_seed, held.train_labels, held.num_classes)
+    labels = with_noise(label_noise, noise_seed, held.train_labels, held.num_classes)
     prepares = channels is not None or (features.dtype == np.uint8 and not tokens)
     try:
         return from_flax(

@@ -42,7 +42,7 @@ def label_noise(key: Key, labels: ArrayLike, *, num_classes: int, rate: float) -
     return np.where(changed < rate, wrong, true).astype(np.int32)
 
 
-def apply(
+def with_noise(
     section: Mapping[str, Any] | None, seed: int, labels: NDArray[np.int32], num_classes: int
 ) -> NDArray[np.int32]:
     """Training labels under the noise of a problem's section.

@@ -115,8 +115,7 @@ def counterexample(*, num_clients: int = 100, dimension: int = 100, seed: int = 
     References:
       Xiang et al. 2023, section VI; Xiang et al. 2024, section 7.1.
     """
-    checks.static_int('num_clients', num_clients)
-    checks.static_int('dimension', dimension)
+    checks.counts(num_clients=num_clients, dimension=dimension)
     checks.static_int('seed', seed, minimum=0, maximum=2**63 - 1)
     checks.fits('num_clients', num_clients, 8 * num_clients * dimension)
     noise = np.random.default_rng(seed).normal(scale=0.1, size=(num_clients, dimension))

@@ -8,7 +8,7 @@ from flax import linen as nn
 
 from fedjax_links import problems
 from fedjax_links.core import memory
-from fedjax_links.problems import arrays, measures
+from fedjax_links.problems import arrays, losses
 
 OWNERS = np.array([2, 0, 1, 0, 2, 2, 1, 2])
 
@@ -224,7 +224,7 @@ def test_an_evaluation_copies_no_data():
     """The program needs less room for its work than the examples take."""
     examples = arrays.Batch(jnp.ones((50_000, 64)), jnp.zeros(50_000, jnp.int32))
     measure = jax.jit(
-        lambda params, examples: measures.measure(
+        lambda params, examples: losses.measure(
             lambda params, batch: {'loss': jnp.mean((batch.features @ params) ** 2)},
             params,
             examples,
@@ -243,9 +243,9 @@ def test_elsewhere_than_on_a_cpu_several_groups_are_measured_at_once(monkeypatch
     def spread(params, batch):
         return {'spread': jnp.std(batch.features @ params)}
 
-    expected = measures.measure(spread, jnp.ones(3), examples)['spread']
+    expected = losses.measure(spread, jnp.ones(3), examples)['spread']
     monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
-    found = measures.measure(spread, jnp.ones(3), examples)['spread']
+    found = losses.measure(spread, jnp.ones(3), examples)['spread']
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     groups = np.split(rows.sum(axis=1), range(1024, 5_000, 1024))
     sizes = np.array([len(group) for group in groups])

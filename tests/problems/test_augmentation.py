@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.problems import augmentation
-from fedjax_links.problems.datasets.sources.recipes import RECIPES
+from fedjax_links.problems.datasets.sources import RECIPES
 
 NUM_DRAWS = 1800
 IMAGES = np.arange(1, 2 * 5 * 6 * 2 + 1, dtype=np.float32).reshape(2, 5, 6, 2)

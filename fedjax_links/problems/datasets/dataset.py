@@ -48,25 +48,18 @@ class Dataset:
 
     def __post_init__(self) -> None:
         """Checks that everything fits together, and numbers classes and owners."""
-        self._check_part('train')
         if (self.test_features is None) != (self.test_labels is None):
             raise errors.invalid('test_labels', 'be given with `test_features`', None)
-        if self.test_features is not None:
-            self._check_part('test')
-            shapes = [list(part.shape[1:]) for part in (self.train_features, self.test_features)]
-            if shapes[0] != shapes[1]:
-                raise errors.invalid(
-                    'test_features', f'have examples of shape {shapes[0]}', shapes[1]
-                )
-        given = {'train_labels': self.train_labels, 'test_labels': self.test_labels}
-        labels = {name: part for name, part in given.items() if part is not None}
-        largest = {name: int(part.max()) for name, part in labels.items()}
+        parts = ('train',) if self.test_features is None else ('train', 'test')
+        for part in parts:
+            self._check_part(part)
+        labels = {f'{part}_labels': getattr(self, f'{part}_labels') for part in parts}
         if not self.num_classes:
-            self._set('num_classes', max(largest.values()) + 1)
+            self._set('num_classes', max(int(held.max()) for held in labels.values()) + 1)
         checks.static_int('num_classes', self.num_classes)
-        for name, most in largest.items():
-            if most >= self.num_classes:
-                got = f'{most} at {np.argmax(labels[name])}'
+        for name, held in labels.items():
+            if held.max() >= self.num_classes:
+                got = f'{held.max()} at {np.argmax(held)}'
                 raise errors.invalid(name, f'lie below num_classes ({self.num_classes})', got)
         self._number_owners()
 
@@ -77,7 +70,11 @@ class Dataset:
         """Features and labels of one part, that belong together, as arrays."""
         features, labels = f'{part}_features', f'{part}_labels'
         rows, classes = np.asarray(getattr(self, features)), np.asarray(getattr(self, labels))
-        _check_features(features, rows)
+        if rows.ndim < 2 or 0 in rows.shape:
+            raise errors.invalid(features, 'have shape [examples, ...]', list(rows.shape))
+        if rows.dtype == bool:
+            raise errors.invalid(features, 'be numbers', rows.dtype)
+        array_checks.check_numbers(features, rows)
         if classes.ndim < 2:
             classes = checks.ids(labels, classes)
         elif not np.issubdtype(classes.dtype, np.integer):
@@ -87,6 +84,9 @@ class Dataset:
             raise errors.invalid(labels, requirement, len(classes))
         self._set(features, rows.astype(np.float32, copy=False) if rows.dtype.kind == 'f' else rows)
         self._set(labels, classes.astype(np.int32, copy=False))
+        shape, first = list(rows.shape[1:]), list(self.train_features.shape[1:])
+        if shape != first:
+            raise errors.invalid(features, f'have examples of shape {first}', shape)
 
     def _number_owners(self) -> None:
         """Owners as numbers, and what they were called."""
@@ -110,12 +110,3 @@ class Dataset:
                 numbers = np.array(known)[places]
             self._set(argument, numbers.astype(np.int32))
         self._set('client_names', tuple(self.client_names) or tuple(map(str, called)))
-
-
-def _check_features(argument: str, array: np.ndarray) -> None:
-    """Raises unless an array holds examples: pixels, tokens, or finite numbers."""
-    if array.ndim < 2 or 0 in array.shape:
-        raise errors.invalid(argument, 'have shape [examples, ...]', list(array.shape))
-    if array.dtype == bool:
-        raise errors.invalid(argument, 'be numbers', array.dtype)
-    array_checks.check_numbers(argument, array)

@@ -53,10 +53,8 @@ def from_npz(path: PathLike) -> Dataset:
             if key not in arrays:
                 held = ', '.join(sorted(arrays)) or 'none'
                 raise errors.invalid('path', f'hold the array {key}', f'only: {held}')
-        if 'num_classes' in arrays:
-            arrays['num_classes'] = arrays['num_classes'].tolist()
-        if 'client_names' in arrays:
-            arrays['client_names'] = arrays['client_names'].tolist()
+        for key in arrays.keys() & {'num_classes', 'client_names'}:
+            arrays[key] = arrays[key].tolist()
         return Dataset(**arrays)
     except errors.InvalidError as error:
         said = f'{error.clause} in {file}'
@@ -75,12 +73,8 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
     """
     given = {key: getattr(dataset, key) for key in _KEYS}
     arrays = {key: value for key, value in given.items() if value is not None and np.size(value)}
-    write_arrays(pathlib.Path(path), arrays)
-
-
-def write_arrays(file: pathlib.Path, arrays: Mapping[str, Any]) -> None:
-    """Writes beside the file and renames, so that no reader sees half of it."""
-    half = file.with_name(f'.{file.name}.{os.getpid()}.tmp')
+    file = pathlib.Path(path)
+    half = file.with_name(f'.{file.name}.{os.getpid()}.tmp')  # renamed, so that none sees half
     with errors.on_disk(file):
         try:
             with open(half, 'wb') as stream:

@@ -54,30 +54,22 @@ def from_tfds(
     except ImportError as error:
         packages = "'fedjax_links[tfds]'"
         raise errors.missing_package('prepared data need TensorFlow Datasets', packages) from error
-    parts: list[Any] = []
+    arrays: dict[str, Any] = {}
     try:
         builder = tensorflow_datasets.builder_from_directory(str(folder))
-        for splits in (train, test):
+        for part, splits in (('train', train), ('test', test)):
             images, labels = [], []
             for source in map(builder.as_data_source, splits):
                 for start in range(0, len(source), _CHUNK):
                     rows = source.__getitems__(range(start, min(start + _CHUNK, len(source))))
                     images.append(np.stack([row['image'] for row in rows]))
                     labels += [row['label'] for row in rows]
-            parts += [np.concatenate(images), labels]
+            arrays |= {f'{part}_features': np.concatenate(images), f'{part}_labels': labels}
         num_classes = builder.info.features['label'].num_classes
     except Exception as error:  # whatever the reader makes of other formats and changed bytes
-        raise errors.invalid(
-            'data_dir', requirement, f'{folder}: {errors.describe(error)}'
-        ) from error
-    train_features, train_labels, test_features, test_labels = parts
-    return Dataset(
-        train_features,
-        train_labels,
-        test_features=test_features,
-        test_labels=test_labels,
-        num_classes=num_classes,
-    )
+        said = f'{folder}: {errors.describe(error)}'
+        raise errors.invalid('data_dir', requirement, said) from error
+    return Dataset(**arrays, num_classes=num_classes)
 
 
 def _folder(place: pathlib.Path) -> pathlib.Path | None:

@@ -6,7 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.partition import draws
+from fedjax_links.problems import draws
+from fedjax_links.problems.partition.rules import STREAM
+
+_HOLDOUTS = 1  # the part of the partitions' stream that says what is held out
 
 
 class Division(NamedTuple):
@@ -62,7 +65,7 @@ def divide(
     if max_examples is not None:
         checks.static_int('max_examples', max_examples)
     checks.within('holdout_examples', holdout_examples, 0, 1)
-    counts, rng = np.bincount(owners), draws.generator(seed, draws.HOLDOUTS)
+    counts, rng = np.bincount(owners), draws.generator(seed, STREAM, _HOLDOUTS)
     kept = np.flatnonzero(counts >= min_examples)
     if not kept.size:
         requirement = f'be at most {counts.max()}, the most that a client has'

@@ -1,10 +1,15 @@
 """Partitions by rule: no skew, sorted shards, a block of clients per class; and client groups."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.core import checks
-from fedjax_links.problems.partition import draws
+from fedjax_links.core import checks, errors
+from fedjax_links.problems import draws
+
+STREAM = 'PA'
+MAX_TRIES = 100
 
 
 def contiguous_groups(num_clients: int, *, num_groups: int) -> NDArray[np.int32]:
@@ -61,10 +66,8 @@ def iid(labels: ArrayLike, *, num_clients: int, seed: int) -> NDArray[np.int32]:
     Raises:
       ValueError: if an argument is out of range.
     """
-    num_examples = checks.ids('labels', labels).size
-    checks.static_int('num_clients', num_clients, maximum=num_examples)
-    dealt = np.arange(num_examples) % num_clients
-    return draws.generator(seed).permutation(dealt).astype(np.int32)
+    labels, rng = begin(labels, num_clients, seed)
+    return rng.permutation(np.arange(labels.size) % num_clients).astype(np.int32)
 
 
 def label_shards(
@@ -91,11 +94,10 @@ def label_shards(
       McMahan et al., Communication-efficient learning of deep networks from decentralized data,
       2017, section 3.
     """
-    labels = checks.ids('labels', labels)
-    checks.static_int('num_clients', num_clients, maximum=labels.size)
+    labels, rng = begin(labels, num_clients, seed)
     checks.static_int('shards_per_client', shards_per_client, maximum=labels.size // num_clients)
     num_shards = num_clients * shards_per_client
-    owner = draws.generator(seed).permutation(num_shards) // shards_per_client
+    owner = rng.permutation(num_shards) // shards_per_client
     shard = np.arange(labels.size) * num_shards // labels.size
     clients = np.empty(labels.size, np.int32)
     clients[np.argsort(labels, kind='stable')] = owner[shard]
@@ -129,16 +131,11 @@ def similarity(
       Wang and Ji, A unified analysis of federated learning with arbitrary client participation,
       NeurIPS 2022, appendix and released code (250 clients, similarity 5 %).
     """
-    labels = checks.ids('labels', labels)
-    checks.static_int('num_clients', num_clients)
+    labels, rng = begin(labels, num_clients, seed)
     checks.within('similarity', similarity, 0, 1)
-    rng = draws.generator(seed)
     num_classes = int(labels.max()) + 1
-    if num_clients > num_classes:
-        group = contiguous_groups(num_clients, num_groups=num_classes)
-        owners = [np.flatnonzero(group == c) for c in range(num_classes)]
-    else:
-        owners = [np.array([c % num_clients]) for c in range(num_classes)]
+    group = contiguous_groups(num_clients, num_groups=min(num_classes, num_clients))
+    owners = [np.flatnonzero(group == c % num_clients) for c in range(num_classes)]
 
     def draw() -> NDArray[np.int32]:
         spread = rng.random(labels.size) <= similarity
@@ -151,4 +148,37 @@ def similarity(
             sizes[clients[example]] += 1
         return clients
 
-    return draws.until_all_own(num_clients, labels.size, draw)
+    return until_all_own(num_clients, draw)
+
+
+def begin(
+    labels: ArrayLike, num_clients: int, seed: int
+) -> tuple[NDArray[np.int64], np.random.Generator]:
+    """The labels, for at most as many clients, and the partitions' stream of a seed; checked."""
+    classes = checks.ids('labels', labels)
+    checks.static_int('num_clients', num_clients, maximum=classes.size)
+    return classes, draws.generator(seed, STREAM)
+
+
+def until_all_own(num_clients: int, draw: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
+    """Draws partitions until every client owns an example, at most `MAX_TRIES` times.
+
+    A first draw that satisfies is returned as it is; otherwise the result follows the law of the
+    partition given that all clients own something.
+
+    Args:
+      num_clients: N, at most E.
+      draw: returns a fresh partition int32[E].
+
+    Returns:
+      The first satisfying partition, int32[E].
+
+    Raises:
+      ValueError: if no draw satisfies.
+    """
+    for _ in range(MAX_TRIES):
+        clients = draw()
+        if np.bincount(clients, minlength=num_clients).all():
+            return clients
+    requirement = f'leave every client an example in one of {MAX_TRIES} draws'
+    raise errors.invalid('num_clients', requirement, num_clients)

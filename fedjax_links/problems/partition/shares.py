@@ -1,13 +1,13 @@
 """Label skew by Dirichlet draws, in the forms that the papers' experiments use."""
 
-import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.partition import draws
+from fedjax_links.problems import draws
+from fedjax_links.problems.partition.rules import STREAM, begin, until_all_own
 
 _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
 """``(client, bool[C] whether a class is left) -> weights [C]``, 0 for what is not left."""
@@ -48,7 +48,7 @@ def dirichlet_shares(
     checks.static_int('num_clients', num_clients)
     checks.static_int('num_classes', num_classes)
     checks.positive('alpha', alpha)
-    return _shares(draws.generator(seed), num_clients, num_classes, alpha)
+    return _shares(draws.generator(seed, STREAM), num_clients, num_classes, alpha)
 
 
 def dirichlet(
@@ -86,8 +86,8 @@ def dirichlet(
       Hsu, Qi and Brown, Measuring the effects of non-identical data distribution for federated
       visual classification, 2019.
     """
-    labels, num_classes, rng = _begin(labels, num_clients, alpha, seed)
-    shares = _shares(rng, num_clients, num_classes, alpha)
+    labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
+    shares = _shares(rng, num_clients, sizes.size, alpha)
 
     def weigh(client: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
         return np.where(left, shares[client], 0.0)
@@ -131,12 +131,12 @@ def hierarchical_dirichlet(
       Reddi et al., Adaptive federated optimization, ICLR 2021, appendix C.1: the Pachinko
       allocation of CIFAR-100.
     """
-    labels, num_classes, rng = _begin(labels, num_clients, alpha, seed)
+    labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
     checks.positive('beta', beta)
     groups = checks.ids('coarse', CIFAR100_COARSE if coarse is None else coarse)
-    if len(groups) < num_classes:
-        raise errors.invalid('coarse', f'have an entry for each class ({num_classes})', len(groups))
-    groups = groups[:num_classes]
+    if len(groups) < sizes.size:
+        raise errors.invalid('coarse', f'have an entry for each class ({sizes.size})', len(groups))
+    groups = groups[: sizes.size]
     shares = _shares(rng, num_clients, int(groups.max()) + 1, alpha)[:, groups]
     within = np.empty_like(shares)
     for group in np.unique(groups):
@@ -176,15 +176,15 @@ def dirichlet_unequal(
     References:
       Xiang et al., FedPBC, 2024 (journal version), released code.
     """
-    labels, num_classes, rng = _begin(labels, num_clients, alpha, seed)
+    labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
-        ends = np.cumsum(_shares(rng, num_clients, num_classes, alpha), axis=0)
+        ends = np.cumsum(_shares(rng, num_clients, sizes.size, alpha), axis=0)
         # A class that no client wants (its shares all underflow at tiny alpha) is dealt evenly.
         ends[:, ends[-1] == 0] = np.arange(1, num_clients + 1)[:, None]
-        return _cut(labels, ends, ends[-1], np.rint)
+        return _cut(labels, np.rint(sizes * ends / ends[-1]))
 
-    return draws.until_all_own(num_clients, labels.size, draw)
+    return until_all_own(num_clients, draw)
 
 
 def dirichlet_per_class(
@@ -211,86 +211,64 @@ def dirichlet_per_class(
     References:
       Sun et al., ICLR 2025, released notebook (alpha 0.5, 100 clients).
     """
-    labels, num_classes, rng = _begin(labels, num_clients, alpha, seed)
+    labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
-        ends = np.cumsum(_shares(rng, num_classes, num_clients, alpha), axis=1).T
-        return _cut(labels, ends, np.ones(num_classes), np.floor)
+        ends = np.cumsum(_shares(rng, sizes.size, num_clients, alpha), axis=1).T
+        return _cut(labels, np.floor(sizes * ends))
 
-    return draws.until_all_own(num_clients, labels.size, draw)
+    return until_all_own(num_clients, draw)
 
 
 def _begin(
     labels: ArrayLike, num_clients: int, alpha: float, seed: int
-) -> tuple[NDArray[np.int64], int, np.random.Generator]:
-    """Labels, the number of classes and the stream of a seed, all checked."""
-    classes = checks.ids('labels', labels)
-    checks.static_int('num_clients', num_clients, maximum=classes.size)
+) -> tuple[NDArray[np.int64], NDArray[np.int64], np.random.Generator]:
+    """Labels, the number of examples of each class and the stream of a seed, all checked."""
+    classes, rng = begin(labels, num_clients, seed)
     checks.positive('alpha', alpha)
-    return classes, int(classes.max()) + 1, draws.generator(seed)
+    return classes, np.bincount(classes), rng
 
 
 def _shares(rng: np.random.Generator, rows: int, columns: int, alpha: float) -> NDArray[np.float64]:
     return rng.dirichlet(np.full(columns, float(alpha)), rows)
 
 
-def _cut(
-    labels: NDArray[np.int64],
-    ends: NDArray[np.float64],
-    totals: NDArray[np.float64],
-    rounding: np.ufunc,
-) -> NDArray[np.int32]:
-    """Cuts each class c, in the order of the data, at ``n_c * ends[:, c] / totals[c]``, rounded."""
+def _cut(labels: NDArray[np.int64], stops: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Cuts each class c, in the order of the data, where its examples number ``stops[:, c]``."""
     clients = np.empty(labels.size, np.int32)
-    for c in range(ends.shape[1]):
+    for c, ends in enumerate(stops.T):
         examples = np.flatnonzero(labels == c)
-        stops = np.minimum(rounding(examples.size * ends[:, c] / totals[c]), examples.size)
-        stops[-1] = examples.size  # the shares may sum to an ulp less than their total
-        clients[examples] = np.searchsorted(stops, np.arange(examples.size), side='right')
+        # The last client has the rest: shares may sum to an ulp less than their total.
+        clients[examples] = np.searchsorted(ends[:-1], np.arange(examples.size), side='right')
     return clients
 
 
 def _deal(
     rng: np.random.Generator, labels: NDArray[np.int64], num_clients: int, weigh: _Weigh
 ) -> NDArray[np.int32]:
-    """Equal volumes, client by client, of classes drawn while there are unused examples of them."""
-    unused = [rng.permutation(np.flatnonzero(labels == c)) for c in range(labels.max() + 1)]
-    left = np.array([examples.size for examples in unused])
-    small, larger = divmod(labels.size, num_clients)
-    clients = np.empty(labels.size, np.int32)
-    for client in range(num_clients):
-        weights = functools.partial(weigh, client)
-        counts = _draw_counts(rng, weights, left, small + (client < larger))
-        for c in np.flatnonzero(counts):
-            clients[unused[c][left[c] - counts[c] : left[c]]] = client
-        left -= counts
-    return clients
-
-
-def _draw_counts(
-    rng: np.random.Generator,
-    weigh: Callable[[NDArray[np.bool_]], NDArray[np.float64]],
-    left: NDArray[np.int64],
-    num_draws: int,
-) -> NDArray[np.int64]:
-    """Class counts of ``num_draws`` draws by weight while the stock ``left`` lasts.
+    """Equal volumes, client by client, of classes drawn while there are unused examples of them.
 
     Draws one label at a time in law, but a whole batch per exhausted class in work: the draws up
     to the first one that empties a class stand, the rest is drawn again without that class.
     """
-    counts = np.zeros_like(left)
-    while num_draws:
-        weights = weigh(counts < left)
-        if not weights.sum() > 0:
-            return counts + rng.multivariate_hypergeometric(left - counts, num_draws)
-        drawn = rng.choice(left.size, size=num_draws, p=weights / weights.sum())
-        drawn_counts = np.bincount(drawn, minlength=left.size)
-        keep = num_draws
-        for c in np.flatnonzero((drawn_counts >= left - counts) & (drawn_counts > 0)):
-            emptied_at = np.flatnonzero(drawn == c)[left[c] - counts[c] - 1]
-            keep = min(keep, int(emptied_at) + 1)
-        if keep < num_draws:
-            drawn_counts = np.bincount(drawn[:keep], minlength=left.size)
-        counts += drawn_counts
-        num_draws -= keep
-    return counts
+    unused = [rng.permutation(np.flatnonzero(labels == c)) for c in range(labels.max() + 1)]
+    left = np.array([examples.size for examples in unused])
+    clients = np.empty(labels.size, np.int32)
+    for client in range(num_clients):
+        wanted = labels.size // num_clients + (client < labels.size % num_clients)
+        while wanted:
+            weights = weigh(client, left > 0)
+            if weights.sum() > 0:
+                drawn = rng.choice(left.size, size=wanted, p=weights / weights.sum())
+                counts = np.bincount(drawn, minlength=left.size)
+                emptied = np.flatnonzero((counts >= left) & (counts > 0))
+                places = [np.flatnonzero(drawn == c)[left[c] - 1] for c in emptied]
+                stand = drawn[: min(places, default=wanted) + 1]
+                counts = np.bincount(stand, minlength=left.size)
+            else:
+                counts = rng.multivariate_hypergeometric(left, wanted)
+            for c in np.flatnonzero(counts):
+                clients[unused[c][left[c] - counts[c] : left[c]]] = client
+            left -= counts
+            wanted -= counts.sum()
+    return clients

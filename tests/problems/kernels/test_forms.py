@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links.problems.kernels import convolution, forms
+from fedjax_links.problems.kernels import convolution
 from tests.tiers import cases
 
 NHWC = ('NHWC', 'HWIO', 'NHWC')
-FORMS = [forms.by_rows, forms.by_patches]
+FORMS = [convolution.by_rows, convolution.by_patches]
 CASES = [
     ((1, 1), ((0, 0), (0, 0))),
     ((3, 3), ((1, 1), (1, 1))),  # odd, same
@@ -154,14 +154,14 @@ def test_forward_mode_is_left_to_lax(rng, form):
     'kernel_width, channels, form',
     cases(
         [
-            (5, 1, forms.by_patches),
-            (3, 3, forms.by_patches),
-            (5, 8, forms.by_patches),
-            (41, 1, forms.by_rows),
-            (3, 14, forms.by_rows),
-            (5, 32, forms.by_rows),
+            (5, 1, convolution.by_patches),
+            (3, 3, convolution.by_patches),
+            (5, 8, convolution.by_patches),
+            (41, 1, convolution.by_rows),
+            (3, 14, convolution.by_rows),
+            (5, 32, convolution.by_rows),
         ],
-        [(5, 8, forms.by_patches), (3, 14, forms.by_rows)],
+        [(5, 8, convolution.by_patches), (3, 14, convolution.by_rows)],
     ),
 )
 def test_the_form_is_chosen_by_width_times_channels(rng, monkeypatch, kernel_width, channels, form):

@@ -7,8 +7,8 @@ the probability that it states (z = 4.5, two-sided: 7e-6 per comparison).
 import numpy as np
 import pytest
 
-from fedjax_links.problems import partition
-from fedjax_links.problems.partition import draws, shares
+from fedjax_links.problems import draws, partition
+from fedjax_links.problems.partition import shares
 
 Z = 4.5
 LABELS = np.random.default_rng(1).integers(7, size=1003)  # neither balanced nor divisible
@@ -319,7 +319,7 @@ def cut_per_class(labels, rng, num_clients, alpha):
 def test_classes_are_cut_as_the_rule_says_until_every_client_owns_an_example(
     rule, cut, num_clients, alpha
 ):
-    rng, expected = draws.generator(6), np.empty(0)
+    rng, expected = draws.generator(6, 'PA'), np.empty(0)
     while set(expected.tolist()) != set(range(num_clients)):
         expected = cut(LABELS, rng, num_clients, alpha)
     clients = rule(LABELS, num_clients=num_clients, alpha=alpha, seed=6)
@@ -341,7 +341,7 @@ def test_dirichlet_unequal_survives_classes_that_nobody_wants(alpha):
 @pytest.mark.parametrize('num_clients, similarity', [(250, 0.05), (21, 0.3), (10, 0.05), (3, 0.2)])
 def test_similarity_equals_the_plain_loop(num_clients, similarity):
     labels = np.random.default_rng(3).permutation(np.repeat(np.arange(10), 300))
-    rng = draws.generator(8)
+    rng = draws.generator(8, 'PA')
     uniform, target = rng.random(3000), rng.integers(num_clients, size=3000)
     owned_class = {}
     if num_clients > 10:
@@ -460,7 +460,7 @@ def test_partitions_are_redrawn_only_where_a_client_owns_nothing(rule, cut, alph
     labels, everybody = LABELS[:60], set(range(20))
     kept = []
     for seed in range(40):
-        first = cut(labels, draws.generator(seed), 20, alpha)
+        first = cut(labels, draws.generator(seed, 'PA'), 20, alpha)
         clients = rule(labels, num_clients=20, alpha=alpha, seed=seed)
         assert set(clients.tolist()) == everybody
         kept.append(set(first.tolist()) == everybody)

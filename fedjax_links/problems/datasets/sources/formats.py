@@ -1,18 +1,28 @@
 """The publishers' file formats, read into plain arrays; nothing is unpickled.
 
 Every reader takes the folder of the published files, whose checksums hold, and returns what a
-`Dataset` is made of, pixels as uint8.
+`Dataset` is made of, pixels as uint8. Data with owners are read piece by piece, with the number and
+name of every owner.
 """
 
+import csv
+import dataclasses
 import gzip
+import io
+import itertools
 import pathlib
 import tarfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from fedjax_links.core import errors
+from fedjax_links.problems.datasets import characters
 from fedjax_links.problems.datasets.npz import Arrays
+
+_CHUNK = 4096  # examples with owners that are held as the file has them
 
 
 def read_mnist(folder: pathlib.Path) -> Arrays:
@@ -32,8 +42,8 @@ def read_emnist(folder: pathlib.Path) -> Arrays:
 
 def read_cifar10(folder: pathlib.Path) -> Arrays:
     """The binary version of CIFAR-10: records of a label and 3 x 32 x 32 pixels."""
-    batches = {'train': [f'data_batch_{k}.bin' for k in range(1, 6)], 'test': ['test_batch.bin']}
-    return _read_cifar(folder / 'cifar-10-binary.tar.gz', batches, num_labels=1)
+    train = [f'data_batch_{k}.bin' for k in range(1, 6)]
+    return _read_cifar(folder / 'cifar-10-binary.tar.gz', 1, train=train, test=['test_batch.bin'])
 
 
 def read_cifar100(folder: pathlib.Path) -> Arrays:
@@ -41,13 +51,11 @@ def read_cifar100(folder: pathlib.Path) -> Arrays:
 
     The superclass goes by the class (`shares.CIFAR100_COARSE`) and is left out.
     """
-    batches = {'train': ['train.bin'], 'test': ['test.bin']}
-    return _read_cifar(folder / 'cifar-100-binary.tar.gz', batches, num_labels=2)
+    archive = folder / 'cifar-100-binary.tar.gz'
+    return _read_cifar(archive, 2, train=['train.bin'], test=['test.bin'])
 
 
-def _read_cifar(
-    archive: pathlib.Path, batches: Mapping[str, Sequence[str]], num_labels: int
-) -> Arrays:
+def _read_cifar(archive: pathlib.Path, num_labels: int, **batches: Sequence[str]) -> Arrays:
     """Records of labels, the last of which is taken, and of all red pixels, green ones, blue."""
     arrays = {}
     with tarfile.open(archive) as tar:
@@ -112,3 +120,98 @@ def _read_idx(read: Callable[[str], bytes], **stems: str) -> dict[str, np.ndarra
         arrays[f'{part}_features'] = images[16:].reshape(*images[:16].view('>u4')[1:], 1)
         arrays[f'{part}_labels'] = labels[8:].astype(np.int32)
     return arrays
+
+
+class _Owners(dict[str, int]):
+    """Numbers of names, in the order in which they come up."""
+
+    def number(self, names: Iterable[Any]) -> list[int]:
+        return [self.setdefault(str(name), len(self)) for name in names]
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnedImages:
+    """Reads parquet files as Hugging Face's `datasets` writes them, images as encoded bytes.
+
+    Attributes:
+      label: column of the classes.
+      owner: column of the owners.
+      shape: height, width and channels; images of another size are cut to these proportions about
+        their centre and scaled.
+      num_classes: C.
+      train: splits that make the training data, one after the other.
+      test: splits that make the test data, if any.
+    """
+
+    label: str
+    owner: str
+    shape: tuple[int, int, int]
+    num_classes: int
+    train: Sequence[str] = ('train',)
+    test: Sequence[str] = ()
+
+    def __call__(self, folder: pathlib.Path) -> Arrays:
+        """What the files hold, ``<split>-*.parquet`` in the order of their names."""
+        try:
+            from pyarrow import parquet  # slow to import, so only here
+        except ImportError as error:
+            packages = "'fedjax_links[natural]'"
+            raise errors.missing_package('parquet files need pyarrow', packages) from error
+        arrays: dict[str, Any] = {}
+        owners = _Owners()
+        for part, splits in (('train', self.train), ('test', self.test)):
+            names = [sorted(folder.glob(f'{split}-*.parquet')) for split in splits]
+            files = [*map(parquet.ParquetFile, itertools.chain(*names))]
+            if files:
+                arrays |= self._read(part, files, owners)
+            elif part == 'train':
+                raise errors.invalid('mirror', f'hold {splits[0]}-*.parquet', folder)
+        return arrays | {'num_classes': self.num_classes, 'client_names': [*owners]}
+
+    def _read(self, part: str, files: Sequence[Any], owners: _Owners) -> Arrays:
+        """Features, labels and clients, of which a chunk at a time is held as the files have it."""
+        count, row = sum(file.metadata.num_rows for file in files), 0
+        pixels = np.empty((count, *self.shape), np.uint8)
+        labels, clients = np.empty(count, np.int32), np.empty(count, np.int32)
+        for file in files:
+            for batch in file.iter_batches(_CHUNK, columns=['image', self.label, self.owner]):
+                rows = slice(row, row := row + batch.num_rows)
+                for place, image in zip(range(count)[rows], batch['image'], strict=True):
+                    pixels[place] = self._decode(image['bytes'].as_py())
+                labels[rows] = batch[self.label].to_numpy(zero_copy_only=False)
+                clients[rows] = owners.number(batch[self.owner].to_pylist())
+        return {f'{part}_features': pixels, f'{part}_labels': labels, f'{part}_clients': clients}
+
+    def _decode(self, encoded: bytes) -> np.ndarray:
+        """uint8[height, width, channels] of an image in PNG or JPEG."""
+        from PIL import Image, ImageOps  # slow to import, so only here
+
+        height, width, channels = self.shape
+        with Image.open(io.BytesIO(encoded)) as image:
+            decoded = image.convert('L' if channels == 1 else 'RGB')
+        if decoded.size != (width, height):
+            decoded = ImageOps.fit(decoded, (width, height))
+        return np.asarray(decoded).reshape(self.shape)
+
+
+def read_texts(folder: pathlib.Path) -> Arrays:
+    """Shakespeare's lines, ``character_id,x,y`` in CSV: a text, and the character that follows."""
+    owners = _Owners()
+    parts: list[tuple[np.ndarray, np.ndarray, list[int]]] = []
+    for file in sorted(folder.glob('*.csv')):
+        with open(file, encoding='utf-8', newline='') as lines:
+            rows = csv.DictReader(lines)
+            while chunk := [*itertools.islice(rows, _CHUNK)]:
+                features = characters.encode([row['x'] for row in chunk])
+                labels = characters.encode_next([row['y'] for row in chunk])
+                parts.append((features, labels, owners.number(r['character_id'] for r in chunk)))
+    if not parts:
+        raise errors.invalid('mirror', 'hold shakespeare.csv', folder)
+    features, labels, numbers = map(np.concatenate, zip(*parts, strict=True))
+    return {
+        'train_features': features,
+        'train_labels': labels,
+        'train_clients': numbers,
+        'num_classes': characters.NUM_TOKENS,
+        'client_names': [*owners],
+    }

@@ -1,16 +1,54 @@
-"""Images drawn from a simple law: a smooth pattern per class, bent and noisy."""
+"""Images that need no file: handwritten digits, and images drawn from a simple law."""
 
+import gzip
+import math
 from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedjax_links.core import checks, errors
+from fedjax_links.problems import draws
 from fedjax_links.problems.datasets.dataset import Dataset
 
-_STREAM = 0x5349  # keeps these draws independent of others that use the same seed
+_TEST_SHARE = 0.2  # of the digits
 _CHUNK = 512
 _FINENESS = 8  # points per pixel of the pattern that is sampled
+
+
+def digits(*, seed: int = 0) -> Dataset:
+    """Loads 1797 handwritten digits of 8 x 8 pixels, embedded in scikit-learn.
+
+    The split is stratified: of the n_c examples of a class, ``rint(0.2 n_c)`` random ones are for
+    testing. Both parts keep the order of the data.
+
+    Args:
+      seed: integer in ``[0, 2**32)``, fixes the split.
+
+    Returns:
+      Features float32[*, 8, 8, 1] in [0, 1] and 10 classes.
+
+    Raises:
+      ValueError: if the seed is out of range.
+
+    References:
+      Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998 (its test part).
+    """
+    rng = draws.generator(seed, 'DS')
+    # A file of scikit-learn, whose own reader takes a second: pixels and a label in each row.
+    file = metadata.distribution('scikit-learn').locate_file('sklearn/datasets/data/digits.csv.gz')
+    with gzip.open(str(file)) as lines:
+        table = np.loadtxt(lines, delimiter=',')
+    features = (table[:, :-1].reshape(-1, 8, 8, 1) / 16).astype(np.float32)
+    labels = table[:, -1].astype(np.int32)
+    test = np.zeros(labels.size, bool)
+    for c in range(10):
+        examples = np.flatnonzero(labels == c)
+        test[rng.permutation(examples)[: round(_TEST_SHARE * examples.size)]] = True
+    held_out: Any = {'test_features': features[test], 'test_labels': labels[test]}
+    return Dataset(features[~test], labels[~test], num_classes=10, **held_out)
 
 
 def synthetic_images(
@@ -47,22 +85,19 @@ def synthetic_images(
     Raises:
       ValueError: if an argument is out of range.
     """
-    checks.static_int('num_train', num_train)
-    checks.static_int('num_test', num_test)
+    checks.counts(num_train=num_train, num_test=num_test)
     checks.static_int('num_classes', num_classes, maximum=2**16)
     checks.within('difficulty', difficulty, 0, 1)
-    checks.seed('seed', seed)
     if len(shape) != 3:
         raise errors.invalid('shape', 'be height, width, channels', list(shape))
     for size in shape:
         checks.static_int('shape', size, maximum=4096)
-    height, width, channels = map(int, shape)
-    pixels = height * width * channels
+    pixels = math.prod(shape)
     # Held as drawn, in the order of their owners, and on the device.
     checks.fits('num_train', num_train, 16 * (num_train + num_test) * pixels)
     checks.fits('num_classes', num_classes, 4 * num_classes * pixels * _FINENESS**2)
-    streams = [np.random.default_rng([int(seed), _STREAM, part]) for part in range(3)]
-    patterns = _patterns(streams[0], num_classes, (height, width, channels), difficulty)
+    streams = [draws.generator(seed, 'SI', part) for part in range(3)]
+    patterns = _patterns(streams[0], num_classes, shape, difficulty)
     train, labels = _draw(streams[1], num_train, patterns, difficulty)
     test, test_labels = _draw(streams[2], num_test, patterns, difficulty)
     return Dataset(
@@ -71,7 +106,7 @@ def synthetic_images(
 
 
 def _patterns(
-    rng: np.random.Generator, num_classes: int, shape: tuple[int, int, int], difficulty: float
+    rng: np.random.Generator, num_classes: int, shape: Sequence[int], difficulty: float
 ) -> NDArray[np.float32]:
     """float32[C, channels, fine height, fine width], periodic."""
     height, width, channels = shape
@@ -97,7 +132,7 @@ def _draw(
     height, width = (size // _FINENESS for size in fine)
     labels = rng.permutation(np.arange(number) % len(patterns)).astype(np.int32)
     grid = np.mgrid[:height, :width].reshape(2, -1)
-    centres = np.stack([(grid[0] + 0.5) / height, (grid[1] + 0.5) / width]).astype(np.float32)
+    centres = ((grid + 0.5) / np.array([[height], [width]])).astype(np.float32)
     basis, scales = _displacements(*centres)
     flat = patterns.reshape(len(patterns), channels, -1).transpose(0, 2, 1).reshape(-1, channels)
     images = np.empty((number, height * width, channels), np.float32)
