@@ -130,7 +130,7 @@ def of_source(
         if ends is not None:
             return ends.choices[key]
         levels = source.curve(kind.name, key)[:, rounds.index(round)]
-        return choices.of_series(levels, None, {}, None)
+        return choices.of_series(levels)
 
     panels = list(itertools.product(source.patterns, along[third]))
     shape = len(panels), len(along[y]), len(along[x])

@@ -153,18 +153,18 @@ class Source:
     def _choice(self, metric: Metric, key: Key, tail: float) -> Choice:
         pattern, label, model = key
         values = dataset.tail(self.curve(metric.name, key), tail)
-        tries, (algorithm, point) = self.tuning.get(label, ()), self.members[label]
-        if self.run is None or not any(tried.ties.size for tried in tries):
-            return choices.of_series(values, None, {}, None)
+        if self.run is None or not any(tried.ties.size for tried in self.tuning.get(label, ())):
+            return choices.of_series(values)
+        algorithm, point = self.members[label]
         ties = self._near_ties(algorithm, metric=metric.name, model=model, tail=tail)
         levels = dict(zip(self.data['seed'].values.tolist(), values, strict=False))
-        decides = self.run.facts['directions'][self.run.facts['metric']]
-        return choices.at_place(levels, pattern, point, tries, ties, decides)
+        found: Choice = ties.choice(levels, pattern, point)
+        return found
 
     @functools.cached_property
     def _near_ties(self) -> Any:
-        """`choices.near_ties` of the run, found once."""
-        find: Any = choices.near_ties
+        """`choices.NearTies` of the run, found once."""
+        find: Any = choices.NearTies
         return functools.cache(functools.partial(find, self.run))
 
     def tail(self, given: float | None = None) -> float:

@@ -1,12 +1,11 @@
 """Certificates: whether the programs of an experiment compute what they say, on this device.
 
 A compiler can be wrong. Every program takes a few rounds here, in the form in which a run has it,
-and the same rounds in double precision on a CPU in another process (`double`); and where theory
+and the same rounds in double precision on a CPU in another process (`standards`); and where theory
 knows the mean of a model after some rounds, that of many seeds is compared with it. What differs by
 more than rounding, or than chance, is off.
 """
 
-import json
 import re
 import tempfile
 import time
@@ -17,11 +16,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedjax_links import algorithms, local_training, participation, problems, runs, simulation
+from fedjax_links import algorithms, local_training, participation, problems, runs, sweeps
 from fedjax_links.base import PyTree
-from fedjax_links.config import recordings
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.looking import double, standards
+from fedjax_links.experiment.looking import standards
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running import groups, programs, traced
 from fedjax_links.machines import caches, devices, environment
@@ -76,62 +74,43 @@ def certify(source: Mapping[str, Any] | str | None = None) -> Iterator[Verdict]:
 
 def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
     experiment = standards.shortened(standards.experiment_of(source))
-    shared = programs.Programs(experiment, places=devices.places(1))
+    plan, shared = experiment.plan, programs.Programs(experiment, places=devices.places(1))
     every = standards.lanes_of(experiment)
     drawn = list({lane.pattern: lane for lane in reversed(every)}.values())[::-1]
-    run = shared.one_of_each(every)
+    run, make = shared.one_of_each(every), traced.initial_params()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        make = traced.initial_params()
-        for place, lane in enumerate(run):
-            key = experiment.plan.draws.key_of('init', lane.seed, lane.point)
-            params = make(experiment.plan.problem_of(lane).init_params, key)
-            checkpoints.write_whole(folder / f'params-{place}.npz', checkpoints.pack(params))
-        request = {
-            'source': source,
-            'beside': str(recordings.BESIDE.get() or Path.cwd()),
-            'drawn': [lane.name for lane in drawn],
-            'run': [lane.name for lane in run],
-        }
-        (folder / double.REQUEST).write_text(json.dumps(request))
-        process = double.begin(folder)
+        for lane in run:
+            key = plan.draws.key_of('init', lane.seed, lane.point)
+            params = checkpoints.pack(make(plan.problem_of(lane).init_params, key))
+            checkpoints.write_whole(folder / f'params-{lane.name}.npz', params)
+        process = standards.begin(folder, source, drawn, run)
+
+        def exact(kind: str, lane: Lane) -> dict[str, np.ndarray]:
+            """What the process in double precision found, once it is there."""
+            path = folder / f'{kind}-{lane.name}.npz'
+            while not path.exists():
+                if process.poll() is not None and not path.exists():
+                    said = process.communicate()[1].decode()
+                    raise RuntimeError(f'The rounds in double precision failed:\n{said}')
+                time.sleep(0.05)
+            return checkpoints.arrays(path)
+
         try:
-            for place, lane in enumerate(drawn):
-                here = _links_here(experiment, lane)
-                there = _wait(process, folder / f'links-{place}.npz')
-                yield _of_links(f'links of {lane.pattern}', here, there)
-            for place, lane in enumerate(run):
-                rounds = _rounds_here(experiment, shared, lane)
-                there = _wait(process, folder / f'rounds-{place}.npz')
-                yield _of_rounds(_name(experiment, lane), rounds, there)
+            for lane in drawn:
+                links = _links_here(experiment, lane)
+                yield _of_links(f'links of {lane.pattern}', links, exact('links', lane))
+            for lane in run:
+                after, record, bound = _rounds_here(experiment, shared, lane)
+                off = _errors(after, exact('before', lane), exact('after', lane))
+                off |= _errors_of_evals(record, exact('evals', lane))
+                built_in = traced.split(experiment, lane)[1].items()
+                program = [lane.algorithm, lane.pattern, *(f'{k} {value}' for k, value in built_in)]
+                where = max(off, key=lambda name: off[name])
+                yield Verdict(', '.join(program), off[where], bound, where)
         finally:
             process.kill()
             process.communicate()
-
-
-def _name(experiment: Experiment, lane: Lane) -> str:
-    built_in = traced.split(experiment, lane)[1]
-    values = [f'{name} {value}' for name, value in built_in.items()]
-    return ', '.join([lane.algorithm, lane.pattern, *values])
-
-
-def _rounds_here(experiment: Experiment, shared: programs.Programs, lane: Lane) -> dict[str, Any]:
-    """What a run's program makes of a lane, and how exact it means to be."""
-    group = groups.Group(shared, [lane], width=2 if shared.side_by_side else None)
-    with experiment.plan.precision():
-        coarse = _multiplies_coarsely()
-        compiled = shared.compiled(group)
-        group.start()
-        record = group.period()[0]
-    (after,) = group.states()
-    coarse |= bool(_SHORT_FLOATS.search(compiled.as_text()))
-    return {'after': after.algorithm, 'record': record, 'coarse': coarse}
-
-
-def _multiplies_coarsely() -> bool:
-    """Whether matrix products take fewer digits than float32 has."""
-    precision = environment.numerics()['jax_default_matmul_precision']
-    return jax.default_backend() != 'cpu' and precision not in ('highest', 'float32')
 
 
 def _links_here(experiment: Experiment, lane: Lane) -> PyTree:
@@ -139,28 +118,8 @@ def _links_here(experiment: Experiment, lane: Lane) -> PyTree:
     pattern, period = experiment.plan.pattern_of(lane), experiment.eval_every
     program = traced.link_program(pattern, period, side_by_side=False)
     key = experiment.plan.draws.key_of('links', lane.seed, lane.point)
-    first, count = np.int32(0), np.int32(1)
-    _, links = program.draw(program.start(key), key, first, count, most=1)
+    _, links = program.draw(program.start(key), key, np.int32(0), np.int32(1), most=1)
     return jax.tree.map(lambda a: a[0], links)
-
-
-def _wait(process: Any, path: Path) -> dict[str, Any]:
-    """What the process in double precision found, once it is there."""
-    while not path.exists():
-        if process.poll() is not None and not path.exists():
-            said = process.communicate()[1].decode()
-            raise RuntimeError(f'The rounds in double precision failed:\n{said}')
-        time.sleep(0.05)
-    return checkpoints.leaves(path)
-
-
-def _part(leaves: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The leaves below a name, by what is left of their paths."""
-    return {
-        path.removeprefix(f"['{name}']"): np.asarray(leaf)
-        for path, leaf in leaves.items()
-        if path.startswith(f"['{name}']")
-    }
 
 
 def _of_links(program: str, links: PyTree, exact: Mapping[str, Any]) -> Verdict:
@@ -174,28 +133,42 @@ def _of_links(program: str, links: PyTree, exact: Mapping[str, Any]) -> Verdict:
     return Verdict(program, 0.0, 0.0, '')
 
 
-def _of_rounds(program: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> Verdict:
-    bound = _COARSE_BOUND if here['coarse'] else _BOUND
-    before, after = _part(there, 'before'), _part(there, 'after')
-    found = {
-        path: _error(np.asarray(leaf, np.float64), before[path], after[path])
-        for path, leaf in checkpoints.leaves_of(here['after']).items()
-        if not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-    }
-    for path, exact in _part(there, 'evals').items():
+def _rounds_here(
+    experiment: Experiment, shared: programs.Programs, lane: Lane
+) -> tuple[PyTree, dict[str, Any], float]:
+    """What a run's program makes of a lane: state, record, and how exact it means to be."""
+    group = groups.Group(shared, [lane], width=2 if shared.side_by_side else None)
+    with experiment.plan.precision():
+        precision = environment.numerics()['jax_default_matmul_precision']
+        compiled = shared.compiled(group)
+        group.start()
+        record = group.period()[0]
+    (after,) = group.states()
+    coarse = jax.default_backend() != 'cpu' and precision not in ('highest', 'float32')
+    coarse |= bool(_SHORT_FLOATS.search(compiled.as_text()))
+    return after.algorithm, record, _COARSE_BOUND if coarse else _BOUND
+
+
+def _errors(here: PyTree, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+    """How far off each leaf is, relative to how far it went and a hundredth of its size."""
+    found = {}
+    for path, leaf in checkpoints.leaves_of(here).items():
+        if not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            exact = np.asarray(after[path], np.float64)
+            size = np.linalg.norm(exact - before[path]) + _SMALL * np.linalg.norm(exact)
+            off = float(np.linalg.norm(np.asarray(leaf, np.float64) - exact))
+            found[path] = float('inf') if not np.isfinite(off) else float(off and off / size)
+    return found
+
+
+def _errors_of_evals(record: Mapping[str, Any], exact: Mapping[str, Any]) -> dict[str, float]:
+    """Of what was measured, beyond an example or two on the border between two classes."""
+    found = {}
+    for path, value in exact.items():
         name = '/'.join(re.findall(r"'([^']*)'", path))
-        off = abs(float(here['record'][name]) - exact) / (abs(exact) + _SMALL)
+        off = abs(float(record[name]) - value) / (abs(value) + _SMALL)
         found[name] = max(0.0, off - _ACCURACY * ('accuracy' in name)) if off == off else np.inf
-    where = max(found, key=lambda name: found[name])
-    return Verdict(program, float(found[where]), bound, where)
-
-
-def _error(ours: np.ndarray, before: np.ndarray, after: np.ndarray) -> float:
-    """How far off a leaf is, relative to how far it went and a hundredth of its size."""
-    moved = float(np.linalg.norm(after - before.astype(np.float64)))
-    size = moved + _SMALL * float(np.linalg.norm(after))
-    off = float(np.linalg.norm(ours - after))
-    return float('inf') if not np.isfinite(off) else off / size if off else 0.0
+    return found
 
 
 def _of_theory() -> Iterator[Verdict]:
@@ -205,20 +178,16 @@ def _of_theory() -> Iterator[Verdict]:
     probs, rate, steps, num_rounds = np.linspace(0.2, 0.9, 8), 0.1, 3, 5
     targets = np.arange(16.0).reshape(8, 2)
     pattern, problem = participation.bernoulli(probs), problems.quadratic(targets)
-    given = probs, targets, rate, steps
+    given, options = (probs, targets, rate, steps), dict[str, Any](num_rounds=num_rounds)
     exact = {
-        'fedavg': analysis.fedavg_mean_and_covariance(*given, num_rounds=num_rounds).mean,
-        'fedpbc': analysis.fedpbc_mean_and_covariance(*given, num_rounds=num_rounds).server_mean,
+        'fedavg': analysis.fedavg_mean_and_covariance(*given, **options).mean,
+        'fedpbc': analysis.fedpbc_mean_and_covariance(*given, **options).server_mean,
     }
     for name, mean in exact.items():
         algorithm = algorithms.ALGORITHMS[name](local_training.local_sgd(rate, local_steps=steps))
-
-        def end(key: Any, algorithm: Any = algorithm) -> Any:
-            run = simulation.simulate(key, algorithm, pattern, problem, num_rounds=num_rounds)
-            return algorithm.models(run.state.algorithm)['server']
-
-        seeds = jax.random.split(jax.random.key(0), _NUM_SEEDS)
-        ends = np.asarray(jax.jit(jax.vmap(end))(seeds), np.float64)
+        makers = lambda made=algorithm: made, lambda: pattern
+        run = sweeps.sweep(*makers, problem, seeds=range(_NUM_SEEDS), **options)
+        ends = np.asarray(algorithm.models(run.state.algorithm)['server'][0], np.float64)
         deviation = ends.std(axis=0, ddof=1) / np.sqrt(_NUM_SEEDS)
         off = float(np.max(np.abs(ends.mean(axis=0) - mean[-1]) / deviation))
         where = f'mean of {_NUM_SEEDS} seeds, in standard errors'

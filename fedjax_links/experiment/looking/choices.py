@@ -1,7 +1,9 @@
 """What tuning might have chosen with other seeds, and what that does to levels and differences."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,19 +58,17 @@ class Choice(NamedTuple):
           often each pair comes out.
         """
         count = min(self.values.shape[1], other.values.shape[1])
-        both = zip(self.picks.tolist(), other.picks.tolist(), strict=True)
-        pairs = {(0, 0): 0}
-        for pair in both:
-            pairs[pair] = pairs.get(pair, 0) + 1
+        pairs = Counter({(0, 0): 0})
+        pairs.update(zip(self.picks.tolist(), other.picks.tolist(), strict=True))
         rows = [self.values[i, :count] - other.values[j, :count] for i, j in pairs]
         return np.array(rows), np.array([*pairs.values()]) / len(self.picks)
 
 
 def of_series(
     values: np.ndarray,
-    tried: choosing.Tried | None,
-    near: Mapping[int, np.ndarray],
-    direction: str | None,
+    tried: choosing.Tried | None = None,
+    near: Mapping[int, np.ndarray] = MappingProxyType({}),
+    direction: str | None = None,
 ) -> Choice:
     """Of one series.
 
@@ -90,39 +90,51 @@ def of_series(
     return Choice(np.stack([values, *(near[place] for place in places)]), picks)
 
 
-def near_ties(
-    run: runs.Results, label: str, *, metric: str, model: str, tail: float
-) -> dict[Any, dict[int, float]]:
-    """Final levels of what tuning could not tell from the best, see `recorded.levels`."""
-    options: dict[str, Any] = {'metric': metric, 'model': model, 'tail': tail}
-    return recorded.levels(run.columns, run.facts, label, stage=dataset.TIE, **options)
+class NearTies:
+    """What tuning of an algorithm could not tell from the best, and how that ended."""
 
+    def __init__(
+        self, run: runs.Results, label: str, *, metric: str, model: str, tail: float
+    ) -> None:
+        """Reads what there is.
 
-def at_place(
-    levels: Mapping[int, float],
-    pattern: str,
-    point: Mapping[str, Any],
-    tries: Sequence[choosing.Tried],
-    ties: Mapping[Any, Mapping[int, float]],
-    direction: str | None,
-) -> Choice:
-    """Of a pattern and a point, with those near ties that have run with all of its seeds.
+        Args:
+          run: its metrics.
+          label: the algorithm.
+          metric: of final levels, as the rest in `recorded.levels`.
+          model: likewise.
+          tail: likewise.
+        """
+        options: dict[str, Any] = {'metric': metric, 'model': model, 'tail': tail}
+        own = run.columns, run.facts, label
+        self._levels = recorded.levels(*own, stage=dataset.TIE, **options)
+        self._tries = choosing.read_tries(*own)
+        self._direction = run.facts['directions'][run.facts['metric']]
 
-    Args:
-      levels: final ones by seed.
-      pattern: label of the links.
-      point: of the grid.
-      tries: what the algorithm was tuned over.
-      ties: see `near_ties`.
-      direction: as in `of_series`.
-    """
-    tried, near = _tried_for(tries, pattern, point), {}
-    for place in tried.ties.tolist() if tried else ():
-        values = {**point, **tried.values_at(place)} if tried else {}
-        own = ties.get(recorded.place_of(pattern, values), {})
-        if levels.keys() <= own.keys():
-            near[place] = np.array([own[seed] for seed in levels])
-    return of_series(np.array([*levels.values()]), tried, near, direction)
+    def choice(self, levels: Mapping[int, float], pattern: str, point: Any) -> Choice:
+        """Of a pattern and a point, with those near ties that have run with all of its seeds.
+
+        Args:
+          levels: final ones by seed.
+          pattern: label of the links.
+          point: of the grid, or its items.
+        """
+        tried, near = self._tried_for(pattern, dict(point)), {}
+        for place in tried.ties.tolist() if tried else ():
+            values = {**dict(point), **tried.values_at(place)} if tried else {}
+            own = self._levels.get(recorded.place_of(pattern, values), {})
+            if levels.keys() <= own.keys():
+                near[place] = np.array([own[seed] for seed in levels])
+        return of_series(np.array([*levels.values()]), tried, near, self._direction)
+
+    def _tried_for(self, pattern: str, point: Mapping[str, Any]) -> choosing.Tried | None:
+        """What was tuned for a series: on its pattern, or on the only one that was tuned on."""
+        alone = len({tried.pattern for tried in self._tries}) == 1
+        for tried in self._tries:
+            at = {name: dataset.as_tuple(value) for name, value in tried.at.items()}
+            if (alone or tried.pattern == pattern) and grids.agree(point, at):
+                return tried
+        return None
 
 
 class Order(NamedTuple):
@@ -163,17 +175,14 @@ def tuning_noise(run: runs.Results, *, metric: str | None = None, tail: float = 
     """
     facts, name = run.facts, metric or run.facts['metric']
     sign = Metric(name, facts['directions'].get(name)).sign
-    decides = facts['directions'][facts['metric']]
-    mains = recorded.main_models(facts)
     every: dict[str, dict[Any, Choice]] = {}
-    for label in facts['algorithms']:
-        options: dict[str, Any] = {'metric': name, 'model': mains[label], 'tail': tail}
-        ties = near_ties(run, label, **options)
-        tries = choosing.read_tries(run.columns, facts, label)
-        every[label] = {}
-        for place, by in recorded.levels(run.columns, facts, label, **options).items():
-            given = dict(sorted(by.items())), place[0], dict(place[1])
-            every[label][place] = at_place(*given, tries, ties, decides)
+    for label, model in recorded.main_models(facts).items():
+        options: dict[str, Any] = {'metric': name, 'model': model, 'tail': tail}
+        ties = NearTies(run, label, **options)
+        levels = recorded.levels(run.columns, facts, label, **options)
+        every[label] = {
+            place: ties.choice(dict(sorted(by.items())), *place) for place, by in levels.items()
+        }
     found = []
     for first, second in itertools.combinations(facts['algorithms'], 2):
         for place, choice in every[first].items():
@@ -183,15 +192,3 @@ def tuning_noise(run: runs.Results, *, metric: str | None = None, tail: float = 
                 ahead = float(shares @ (sign * rows.mean(axis=1) > 0))
                 found.append(Order(place[0], dict(place[1]), first, second, ahead))
     return found
-
-
-def _tried_for(
-    tries: Sequence[choosing.Tried], pattern: str, point: Mapping[str, Any]
-) -> choosing.Tried | None:
-    """What was tuned for a series: on its pattern, or on the only one that was tuned on."""
-    alone = len({tried.pattern for tried in tries}) == 1
-    for tried in tries:
-        at = {name: dataset.as_tuple(value) for name, value in tried.at.items()}
-        if (alone or tried.pattern == pattern) and grids.agree(point, at):
-            return tried
-    return None

@@ -79,9 +79,9 @@ def test_theory_finds_another_mean(monkeypatch, rate, holds):
 
 
 def test_what_is_not_finite_holds_nowhere():
-    before, after = np.zeros(2), np.ones(2)
-    assert certifying._error(np.array([1.0, np.nan]), before, after) == np.inf
-    assert certifying._error(after, after, after) == 0
+    before, after = {"['w']": np.zeros(2)}, {"['w']": np.ones(2)}
+    assert certifying._errors({'w': np.array([1.0, np.nan])}, before, after) == {"['w']": np.inf}
+    assert certifying._errors({'w': np.ones(2)}, after, after) == {"['w']": 0}
     assert not Verdict('a', np.inf, 1e-4, '').holds
     assert not Verdict('a', np.nan, 1e-4, '').holds
 
