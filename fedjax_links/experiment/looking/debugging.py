@@ -57,24 +57,21 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
     bad = [
         lane
         for lane in there
-        if round in {record.get('first_bad_round') for record in lane.records.values()}
+        if any(record.get('first_bad_round') == round for record in lane.records.values())
     ]
     main = [lane for lane in there if lane.labels['stage'] == MAIN]
-    return _look_at_all(experiment, bad or main or there, round)
-
-
-def _look_at_all(
-    experiment: Experiment, lanes: Sequence[runs.KeptLane], round: int
-) -> Iterator[str]:
     built: dict[Any, _Rounds] = {}
-    for found in lanes:
+
+    def look(found: runs.KeptLane) -> str:
         lane = of_kept(found)
         problem, pattern = experiment.plan.problem_of(lane), experiment.plan.pattern_of(lane)
         key = lane.algorithm, repr(split(experiment, lane)[1]), id(pattern), id(problem)
         if key not in built:
             built[key] = _Rounds(experiment, lane)
         said = built[key].look(lane, found.states, round)
-        yield f'{lane.description}, round {round}: {said}'
+        return f'{lane.description}, round {round}: {said}'
+
+    return map(look, bad or main or there)
 
 
 class _Rounds:
@@ -113,17 +110,20 @@ class _Rounds:
         Returns:
           A clause.
         """
-        columns, _ = split(self._experiment, lane)
         key_of = self._experiment.plan.draws.key_of
         streams = 'init', 'links', 'batches'
         keys = {stream: key_of(stream, lane.seed, lane.point) for stream in streams}
-        inputs = keys, columns, self._problem
+        inputs = keys, split(self._experiment, lane)[0], self._problem
         before = [saves[done] for done in sorted(saves, reverse=True) if done <= round]
         first = state = self._begin(before, inputs)
         while int(state.round) < round and tree.all_finite(state.algorithm):
             state, _ = self._turn(state, *inputs, False)
         if bad := _first_in(state.algorithm):
-            return f'{_since(first, state)}: {bad}'
+            done, since = int(state.round), int(state.first_bad_round)
+            said = f'is not finite since round {done - 1 if since < 0 else since}'
+            if since < 0 and done == int(first.round):
+                said = f'of its checkpoint after {done} rounds is not finite'
+            return f'the state {said} already: {bad}'
         self._steps.clear()
         after, metrics = jax.block_until_ready(self._turn(state, *inputs, True))
         jax.effects_barrier()
@@ -137,17 +137,12 @@ class _Rounds:
             return 'the sum of the losses is not finite, while all else is'
         return f'everything is finite ({count(num_computing, "client")} trained)'
 
-    def _begin(self, paths: Sequence[Path], inputs: Any) -> FederationState:
+    def _begin(self, paths: Sequence[Path], inputs: Any) -> Any:
         """The first checkpoint that can be read, or the start."""
         for path in paths:
-            try:
-                like = jax.eval_shape(self._start, *inputs)
-                state: FederationState = checkpoints.load(path, like)
-            except checkpoints.DamagedError:  # or gone: the last two are kept
-                continue
-            return state
-        begun: FederationState = self._start(*inputs)
-        return begun
+            with contextlib.suppress(checkpoints.DamagedError):  # or gone: the last two are kept
+                return checkpoints.load(path, jax.eval_shape(self._start, *inputs))
+        return self._start(*inputs)
 
     def _watch(
         self, client: Array, local_steps: int, inputs: PyTree, batch_loss: BatchLoss
@@ -180,7 +175,10 @@ class _Rounds:
             return None
         client, *others = bad
         what = self._in_step(self._steps[client, bad[client]], bad[client])
-        data = self._in_data(client)
+        data, offset, held = self._problem.examples_of(client)
+        first, last = int(offset), int(offset) + int(held)
+        own = _first_in(jax.tree.map(lambda a: a[first:last], data))
+        data = f'; so are its data, by example: {own}' if own else ''
         listed = ', '.join(map(str, others[:_MOST_LISTED]))
         more = ', ...' if others[_MOST_LISTED:] else ''
         also = f'; {count(len(others), "more client")} too: {listed}{more}' if others else ''
@@ -197,13 +195,6 @@ class _Rounds:
         if bad := _first_in(params, gradient):
             found.append(f'the gradient of {bad}')
         return f'{" and ".join(found)} {"are" if len(found) > 1 else "is"} not finite'
-
-    def _in_data(self, client: int) -> str:
-        """A clause on a client's data, if they are not finite themselves."""
-        data, offset, count = self._problem.examples_of(client)
-        first, last = int(offset), int(offset) + int(count)
-        found = _first_in(jax.tree.map(lambda a: a[first:last], data))
-        return f'; so are its data, by example: {found}' if found else ''
 
 
 def _first_place(leaf: Array) -> Array:
@@ -228,14 +219,3 @@ def _first_in(values: PyTree, places: Iterable[int] | None = None) -> str | None
             where = f' (first entry {entry})' if entry else ''
             return f'{jax.tree_util.keystr(path) or "the array"}{where}'
     return None
-
-
-def _since(first: FederationState, state: FederationState) -> str:
-    """Since when a state that a round begins with is not finite."""
-    if int(state.first_bad_round) >= 0:
-        since = int(state.first_bad_round)
-    elif int(state.round) > int(first.round):
-        since = int(state.round) - 1
-    else:
-        return f'the state of its checkpoint after {int(state.round)} rounds is not finite already'
-    return f'the state is not finite since round {since} already'

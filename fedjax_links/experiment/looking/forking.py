@@ -16,6 +16,7 @@ The run is read whenever a lane begins, so it has to stay until all have begun.
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import re
@@ -69,13 +70,17 @@ class Fork(hooks.Origin):
         self.round = at_round
         self.facts = {'forked_from': os.path.normpath(fork_from), 'at_round': at_round}
         self._check_round()
-        for label in experiment.algorithms:
-            checked: set[str] = set()
-            for lane in experiment.plan.main_lanes(label):
-                name = self._name_of(lane)
-                if lane.pattern not in checked or self._config is None:
-                    checked.add(lane.pattern)
-                    self._fitted(lane, name, self._stored(name, at_round) or self._shapes(name))
+        checked: set[tuple[str, str]] = set()
+        for lane in itertools.chain(*map(experiment.plan.main_lanes, experiment.algorithms)):
+            name, pair = self._name_of(lane), (lane.algorithm, lane.pattern)
+            if pair not in checked or self._config is None:
+                checked.add(pair)
+                leaves = self._stored(name, at_round)
+                if leaves is None:  # then what they would be like
+                    past = self._lane(name)
+                    shape = traced.state_shape(self._programs.experiment, past)
+                    leaves = checkpoints.leaves_of(shape)
+                self._fitted(lane, name, leaves)
 
     def begin(self, lane: Lane) -> FederationState:
         """As `Origin.begin`: read if there is a checkpoint; else the run's lane is advanced again.
@@ -141,21 +146,16 @@ class Fork(hooks.Origin):
 
     def _same_pattern(self, lane: Lane, name: str) -> bool:
         """Whether a lane's pattern has the section and the draws that the run's lane had."""
-        ours, theirs, labels = self._experiment.config, self._config, self._kept[name].labels
-        if not self._same_draws(lane, labels):
-            return False
-        if ours is None or theirs is None:
-            return True
-        ours_now = _section(ours, lane.pattern, lane.point)
-        return bool(ours_now == _section(theirs, labels['pattern'], labels))
-
-    def _same_draws(self, lane: Lane, labels: Mapping[str, Any]) -> bool:
-        """Whether all that a lane draws has the seed that it had in the run, at a point there."""
-        facts = self._theirs
+        facts, labels, ours = self._theirs, self._kept[name].labels, self._experiment
         alone = facts['grid'].get(redraws.GRID, ())
         draws = redraws.Draws(facts.get('redraw', {}), facts['seeds'], alone)
-        ours = self._experiment.plan.draws.decisive(lane.seed, lane.point)
-        return ours == draws.decisive(lane.seed, labels)
+        drawn = ours.plan.draws.decisive(lane.seed, lane.point)
+        if drawn != draws.decisive(lane.seed, labels):
+            return False
+        if ours.config is None or self._config is None:
+            return True
+        now = _section(ours.config, lane.pattern, lane.point)
+        return bool(now == _section(self._config, labels['pattern'], labels))
 
     # The run's lanes.
 
@@ -199,19 +199,13 @@ class Fork(hooks.Origin):
                 return checkpoints.leaves(path)
         return None
 
-    def _shapes(self, name: str) -> dict[str, Any]:
-        """What a state would be like of which no checkpoint was kept."""
-        past = self._lane(name)
-        return checkpoints.leaves_of(traced.state_shape(self._programs.experiment, past))
-
     def _advanced(self, name: str) -> dict[str, Any]:
         """The state after the round, of which no checkpoint was kept."""
         lane, past = self._lane(name), self._programs.experiment
         group = groups.Group(self._programs, [lane])
-        saves = reversed(list(self._kept[name].states))
-        earlier = (self._stored(name, done) for done in saves if done < self.round)
-        stored = next((leaves for leaves in earlier if leaves is not None), None)
-        if stored is not None:
+        saves = [done for done in self._kept[name].states if done < self.round]
+        earlier = (self._stored(name, done) for done in reversed(saves))
+        if stored := next(filter(None, earlier), None):
             kind = jax.tree.structure(traced.state_shape(past, lane))
             group.restore([jax.tree.unflatten(kind, list(stored.values()))])
         elif 'at_round' in self._theirs:
@@ -264,12 +258,9 @@ def _plain(value: Any) -> Any:
 def _mismatches(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, str]:
     """By field of a state, what of its leaves does not fit, if anything."""
     wrong: dict[str, str] = {}
-    kinds = [
-        {place: f'{leaf.dtype}{list(leaf.shape)}' for place, leaf in leaves.items()}
-        for leaves in (there, wanted)
-    ]
     for place in (*there, *wanted):
-        theirs, ours = (kind.get(place, 'none') for kind in kinds)
+        both = there.get(place), wanted.get(place)
+        theirs, ours = ('none' if a is None else f'{a.dtype}{list(a.shape)}' for a in both)
         if theirs != ours:
             field = re.split(r'[.\[]', place)[1]
             wrong.setdefault(field, f'has {theirs} at {place}, not {ours}')

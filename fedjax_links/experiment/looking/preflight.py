@@ -5,7 +5,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -36,24 +36,15 @@ def describe(experiment: 'Experiment') -> str:
     Returns:
       Some lines.
     """
-    problems = _problems(experiment)
-    lines = [experiment.title]
-    for problem, labels in problems:
-        whose = f' ({", ".join(labels)})' if len(problems) > 1 else ''
-        lines += _describe_problem(problem, whose)
-    lines += _describe_work(experiment)
-    lines += _describe_redraws(experiment)
-    lines += _describe_phases(experiment)
-    return '\n'.join(lines)
-
-
-def _problems(experiment: 'Experiment') -> list[tuple[Problem, list[str]]]:
-    """The problems at the first point, each with the patterns that have it."""
-    found: dict[int, tuple[Problem, list[str]]] = {}
+    problems: dict[int, tuple[Problem, list[str]]] = {}  # at the first point
     for label in experiment.plan.patterns:
         problem = experiment.problem_at(label, experiment.plan.points[0])
-        found.setdefault(id(problem), (problem, []))[1].append(label)
-    return list(found.values())
+        problems.setdefault(id(problem), (problem, []))[1].append(label)
+    lines = [experiment.title]
+    for problem, labels in problems.values():
+        lines += _describe_problem(problem, f' ({", ".join(labels)})' * (len(problems) > 1))
+    lines += _describe_work(experiment)
+    return '\n'.join([*lines, *_describe_redraws(experiment), *_describe_phases(experiment)])
 
 
 def _describe_problem(problem: Problem, whose: str) -> list[str]:
@@ -78,29 +69,26 @@ def _describe_problem(problem: Problem, whose: str) -> list[str]:
 
 def _describe_redraws(experiment: 'Experiment') -> list[str]:
     """Which draws are made anew by every seed, unless that is as always."""
-    ways = experiment.plan.draws.ways()
+    ways, drawn = experiment.plan.draws.ways(), {None, *experiment.plan.drawn_columns}
     if ways == redraws.DEFAULTS:
         return []
-    by_seed = [name for name, way in ways.items() if way == redraws.BY_SEED]
-    columns = redraws.COLUMNS
-    drawn = [name for name in ways if columns.get(name) in {None, *experiment.plan.drawn_columns}]
-    fixed = [name for name in drawn if name not in by_seed]
-    also = f'; fixed: {", ".join(fixed)}' if fixed else ''
-    return [f'draws    by seed: {", ".join(by_seed)}{also}']
+    by_seed = ', '.join(name for name, way in ways.items() if way == redraws.BY_SEED)
+    others = (name for name, way in ways.items() if way != redraws.BY_SEED)
+    fixed = ', '.join(name for name in others if redraws.COLUMNS.get(name) in drawn)
+    return [f'draws    by seed: {by_seed}{f"; fixed: {fixed}" if fixed else ""}']
 
 
 def _describe_work(experiment: 'Experiment') -> list[str]:
-    labels = list(experiment.algorithms)
-    total = sum(experiment.plan.count_rounds(label) for label in labels)
-    tuned = any(experiment.plan.tuning_lanes(label) for label in labels)
-    more = sum(map(experiment.plan.more_rounds, labels))
-    alike = len({len(experiment.plan.main_lanes(label)) for label in labels}) == 1
-    points = f'{"" if alike else "up to "}{len(experiment.plan.points)} points'
+    labels, plan = list(experiment.algorithms), experiment.plan
+    total, more = sum(map(plan.count_rounds, labels)), sum(map(plan.more_rounds, labels))
+    tuned = any(map(plan.tuning_lanes, labels))
+    alike = len({len(plan.main_lanes(label)) for label in labels}) == 1
+    points = f'{"" if alike else "up to "}{len(plan.points)} points'
     further = f', and up to {more:,} more as results ask for' if more else ''
     factors = [
         count(len(labels), 'algorithm'),
         count(len(experiment.patterns), 'pattern'),
-        *([points] if len(experiment.plan.points) > 1 else []),
+        *([points] if len(plan.points) > 1 else []),
         seeds_of(experiment),
         f'{experiment.num_rounds:,} rounds',
     ]
@@ -158,20 +146,16 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
             except errors.InvalidError as error:
                 raise error.under(f'config.algorithms.{label}') from error
             except Exception as error:
-                if errors.users_place(error) is None and _has_users_parts(experiment, lane):
+                where, problem = f'config.algorithms.{label}', experiment.plan.problem_of(lane)
+                algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
+                parts = *algorithm, problem.loss_fn, problem.init_params
+                if errors.users_place(error) is None and any(map(errors.is_users, parts)):
                     requirement = f'run on pattern {lane.pattern}'
-                    where = f'config.algorithms.{label}'
                     raise errors.invalid(where, requirement, errors.describe(error)) from error
-                error.add_note(f'config.algorithms.{label} on pattern {lane.pattern}')
+                error.add_note(f'{where} on pattern {lane.pattern}')
                 raise
             sizes.append((lane_bytes(experiment, lane), label))
     memory.refuse_if_above(memory.available_bytes(), *max(sizes, default=(0, '')))
-
-
-def _has_users_parts(experiment: 'Experiment', lane: Lane) -> bool:
-    problem = experiment.plan.problem_of(lane)
-    algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
-    return any(map(errors.is_users, (*algorithm, problem.loss_fn, problem.init_params)))
 
 
 def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Iterator[str]:
@@ -219,10 +203,9 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
 def _by_part(experiment: 'Experiment', lane: Lane) -> str:
     """Bytes of a lane's state, part by part."""
     state = state_shape(experiment, lane)
-    parts: dict[str, Any] = {'models and memories': state.algorithm}
-    if hasattr(state.algorithm, '_asdict'):
-        parts = state.algorithm._asdict()
-    parts |= {'pattern': state.participation, 'links and counters': (state.links, state.counters)}
+    as_parts = getattr(state.algorithm, '_asdict', lambda: {'models and memories': state.algorithm})
+    rest = {'pattern': state.participation, 'links and counters': (state.links, state.counters)}
+    parts = {**as_parts(), **rest}
     sizes = {name: tree.num_bytes(part) for name, part in parts.items()}
     return ', '.join(f'{name} {memory.size(size)}' for name, size in sizes.items() if size)
 
