@@ -1,5 +1,7 @@
 """What tuning might have chosen, against resampling by a loop and what is planted."""
 
+import types
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,7 +9,7 @@ from scipy import stats
 from fedjax_links import algorithms, evaluation, experiment, local_training, participation, problems
 from fedjax_links.experiment.looking import choices
 from fedjax_links.experiment.plan import choosing, racing
-from fedjax_links.report import layouts, source, verdicts
+from fedjax_links.report import layouts, source
 from fedjax_links.results.metric import Metric
 
 
@@ -163,18 +165,23 @@ def choice(rng, *means):
     return choices.Choice(values, np.arange(2000) % len(means))
 
 
+def difference(metric, one, other, margin=0.0, **until):
+    page = source.Source('title', '', types.SimpleNamespace(attrs={'until': until}))
+    return page.difference(metric, one, other, margin)
+
+
 def test_a_verdict_goes_by_the_wider_interval(rng):
     metric = Metric('eval_accuracy', 'max')
     base, ahead, torn = choice(rng, 0.5), choice(rng, 0.6), choice(rng, 0.6, 0.4)
-    plain = verdicts.difference(metric, ahead, base, 0.0, None)
+    plain = difference(metric, ahead, base)
     assert (plain.word, plain.wide) == ('ahead', None)
     assert plain.excludes_zero
-    wide = verdicts.difference(metric, torn, base, 0.0, None)
+    wide = difference(metric, torn, base)
     assert (wide.word, wide.excludes_zero) == ('not decided', False)
     assert wide.half_width < abs(wide.mean) < wide.wide.half_width
-    near = verdicts.difference(metric, choice(rng, 0.5), base, 0.1, None)
+    near = difference(metric, choice(rng, 0.5), base, 0.1)
     assert near.word == 'alike'
-    loss = verdicts.difference(Metric('loss', 'min'), ahead, base, 0.0, None)
+    loss = difference(Metric('loss', 'min'), ahead, base)
     assert loss.word == 'behind'
-    early = verdicts.difference(metric, ahead._replace(values=ahead.values[:, :3]), base, 0.0, 0.95)
+    early = difference(metric, ahead._replace(values=ahead.values[:, :3]), base, level=0.95)
     assert (early.word, early.half_width) == ('not decided', np.inf)
