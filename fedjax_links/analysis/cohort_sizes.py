@@ -8,7 +8,6 @@ nothing under- or overflows, whatever the number of clients.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,18 +18,6 @@ _STEP = 0.125  # of the trapezoidal sum: halved, it changes nothing above roundi
 _FIRST = -3.75  # where t is 1e-20 of its scale
 _LAST_EXPONENT = 50.0  # integrands beyond are below exp(-50)
 _CHUNK_ELEMENTS = 2**16  # entries of a [nodes, clients] block held at a time (512 KiB)
-
-
-class Rule(NamedTuple):
-    """A rule for ``int_0^1 h(z) dz``; its weights times t are one for ``int -log(z) h(z) dz``.
-
-    Attributes:
-      times: float64[n], t of the nodes ``z = exp(-t)``, increasing from close to 0.
-      weights: float64[n], positive.
-    """
-
-    times: np.ndarray
-    weights: np.ndarray
 
 
 def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
@@ -70,8 +57,10 @@ def non_empty_probability(probs: np.ndarray) -> float:
         return float(-np.expm1(np.log1p(-probs).sum()))
 
 
-def rule(probs: np.ndarray) -> Rule:
-    r"""A rule for `f`, for `f` without some factors, and for `f` over z, to rounding error.
+def rule(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""A rule for ``int_0^1 h(z) dz``; its weights times t are one for ``int -log(z) h(z) dz``.
+
+    It serves h = `f`, `f` without some factors, and `f` over z, to rounding error.
 
     With ``mu = sum_j p_j`` the integrand in t falls off over ``1 / (1 + mu)``. The substitution
     ``t = exp(s - exp(-s)) / (1 + mu)`` makes it fall off double exponentially on both sides of the
@@ -81,7 +70,8 @@ def rule(probs: np.ndarray) -> Rule:
       probs: float64[N], participation probabilities.
 
     Returns:
-      The rule.
+      float64[n], t of the nodes ``z = exp(-t)``, increasing from close to 0; and float64[n], their
+      positive weights.
 
     References:
       Takahasi and Mori, Double exponential formulas for numerical integration, 1974.
@@ -91,7 +81,7 @@ def rule(probs: np.ndarray) -> Rule:
     times = np.exp(s - np.exp(-s)) / (1.0 + mean)
     counted = times - mean * np.expm1(-times) < _LAST_EXPONENT  # f(z) z is below exp(-this)
     s, times = s[counted], times[counted]
-    return Rule(times, _STEP * (1.0 + np.exp(-s)) * times * np.exp(-times))
+    return times, _STEP * (1.0 + np.exp(-s)) * times * np.exp(-times)
 
 
 def log_factors(probs: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -122,11 +112,8 @@ def reciprocal_means(probs: np.ndarray) -> np.ndarray:
       float64[N].
     """
     times, weights = rule(probs)
-    step = max(_CHUNK_ELEMENTS // times.size, 1)
-    chunks = [probs[start : start + step] for start in range(0, probs.size, step)]
-    log_mass = np.log(weights)
-    for chunk in chunks:
-        log_mass = log_mass + log_factors(chunk, times).sum(axis=1)
+    chunks = np.array_split(probs, -(-probs.size * times.size // _CHUNK_ELEMENTS))
+    log_mass = np.log(weights) + sum(log_factors(chunk, times).sum(axis=1) for chunk in chunks)
     means = [np.exp(log_mass[:, None] - log_factors(chunk, times)).sum(axis=0) for chunk in chunks]
     return probs * np.concatenate(means)
 

@@ -11,7 +11,7 @@ from there.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,7 @@ class _Round(NamedTuple):
       edges: bool[N, N], these, with everyone's own.
       probs: float64[N].
       keep: float64[N, 1], ``a_i``.
-      targets: float64[N, d].
+      targets: float64[N, 1 + 2 N], by unit vectors of the state and the targets.
       rate: eta.
       steps: s.
       curvature: float64[N, 1].
@@ -255,26 +255,26 @@ def linear_rule(
         raise errors.invalid('noise', f'be 0 for {rule}, whose rows have another', noise)
     steps, size = _checks.checked_int('local_steps', local_steps, minimum=1), probs.size
     shrink = (1.0 - learning_rate * bends)[:, None]
-    local: Any = probs, shrink**steps, targets, learning_rate, steps, bends[:, None], options
-    nobody = np.zeros(size, bool), np.eye(size), np.eye(size, dtype=bool)
-    unit: _Round = _Round(*nobody, *local)
+    server, rows, unit_targets = np.split(np.eye(1 + 2 * size), [1, 1 + size])
+    local: Any = probs, shrink**steps, unit_targets, learning_rate, steps, bends[:, None], options
     mean_round: Any = 0.0
     mean_square: Any = 0.0
-    for chance, links in _all_links(unit, neighbours, edge_probs):
-        one_round = _matrix(RULES[rule], links)
+    for chance, links in _all_links(probs, neighbours, edge_probs):
+        # C = [A B]: what a round makes of unit vectors of the state, and of the targets.
+        one_round = np.vstack(RULES[rule](_Round(*links, *local), server[0], rows))
         mean_round += chance * one_round
         mean_square += chance * np.kron(one_round, one_round)
     if not mean_round[:, len(mean_round) :].any():
         raise errors.invalid('rule', 'move its models under some links', rule)
     spread = (noise * learning_rate) ** 2 * (shrink**2) ** np.arange(steps)
-    by_target = np.sum(spread, axis=1) / (1.0 - unit.keep[:, 0]) ** 2
+    by_target = np.sum(spread, axis=1) / (1.0 - shrink[:, 0] ** steps) ** 2
     mean, squares, pace = _limits(mean_round, mean_square, targets, by_target)
     models = {'server': np.eye(len(mean))[0]}
     if rule in _WITH_CLIENT_MEAN:
         models['client_mean'] = np.r_[0.0, np.full(size, 1 / size)]
     means = {name: row @ mean for name, row in models.items()}
     variances = {
-        name: np.maximum(np.einsum('i,dij,j->d', row, squares, row) - means[name] ** 2, 0.0)
+        name: np.maximum(row @ squares @ row - means[name] ** 2, 0.0)
         for name, row in models.items()
     }
     return LinearLimit(means, variances, bends @ targets / bends.sum(), pace)
@@ -309,31 +309,22 @@ def _limits(
     return mean, np.array(squares), float(np.abs(np.linalg.eigvals(inner)).max())
 
 
-def _matrix(rule: Rule, links: _Round) -> np.ndarray:
-    """C = [A B] of a round: what it makes of unit vectors of the state, and of the targets."""
-    size = len(links.active)
-    unit = np.eye(1 + 2 * size)
-    server, rows, targets = unit[0], unit[1 : 1 + size], unit[1 + size :]
-    return np.vstack(rule(links._replace(targets=targets), server, rows))
-
-
-def _all_links(unit: _Round, neighbours: ArrayLike | None, edge_probs: ArrayLike) -> Any:
-    """Every state of the links of a round, with its probability."""
-    size = len(unit.active)
-    alone = np.arange(size)[:, None]
-    graph = peer_links.graph_of(alone if neighbours is None else neighbours, edge_probs)
-    _, ends, chances, _ = graph
-    if size + len(ends) > _MOST_LINKS:
-        requirement = f'leave at most {_MOST_LINKS} links in all'
-        raise errors.invalid('probs', requirement, f'{size} uplinks, {len(ends)} edges')
-    masks = np.array(list(itertools.product([False, True], repeat=size)))
-    for bits in itertools.product([False, True], repeat=len(ends)):
-        up = np.zeros((size, size), bool)
-        up[tuple(ends[np.array(bits, bool)].T)] = True
-        up |= up.T
-        mixing, edges = peer_links.metropolis_matrix(up), up | np.eye(size, dtype=bool)
-        between = np.prod(np.where(bits, chances, 1 - chances))
-        for active in masks:
-            chance = float(between * np.prod(np.where(active, unit.probs, 1.0 - unit.probs)))
-            if chance > 0:
-                yield chance, unit._replace(active=active, mixing=mixing, edges=edges)
+def _all_links(
+    probs: np.ndarray, neighbours: ArrayLike | None, edge_probs: ArrayLike
+) -> Iterator[tuple[float, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """Every state of the links of a round by its probability: the first fields of `_Round`."""
+    size = len(probs)
+    nobody = np.arange(size)[:, None]
+    graph = peer_links.graph_of(nobody if neighbours is None else neighbours, edge_probs)
+    chances = np.r_[probs, graph.probs]
+    if len(chances) > _MOST_LINKS:
+        got = f'{size} uplinks, {len(graph.probs)} edges'
+        raise errors.invalid('probs', f'leave at most {_MOST_LINKS} links in all', got)
+    for bits in itertools.product([False, True], repeat=len(chances)):
+        up, edges = np.array(bits), np.zeros((size, size), bool)
+        chance = float(np.prod(np.where(up, chances, 1.0 - chances)))
+        if chance > 0:
+            edges[tuple(graph.ends[up[size:]].T)] = True
+            edges |= edges.T
+            mixing = peer_links.metropolis_matrix(edges)
+            yield chance, (up[:size], mixing, edges | np.eye(size, dtype=bool))

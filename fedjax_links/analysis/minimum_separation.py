@@ -58,19 +58,16 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
     up, down = special.expit(logits), special.expit(-logits)
     angles, fold = _half_circle(np.sqrt(np.sum(up * down)), num_clients)
     turn = np.exp(1j * angles)
-    step = max(_CHUNK_ELEMENTS // angles.size, 1)
-    chunks = [slice(start, start + step) for start in range(0, num_clients, step)]
-    total = np.ones(angles.size, dtype=np.complex128)
-    for part in chunks:
-        total *= np.prod(down[part, None] + up[part, None] * turn, axis=0)
-    total *= fold
+    chunks = np.array_split(logits, -(-num_clients * angles.size // _CHUNK_ELEMENTS))
+
+    def factors(chunk: np.ndarray) -> np.ndarray:
+        return special.expit(-chunk)[:, None] + special.expit(chunk)[:, None] * turn
+
+    total = fold * np.prod([np.prod(factors(chunk), axis=0) for chunk in chunks], axis=0)
     whole = np.sum(total * turn**-size).real
     spectrum = total * turn ** (1 - size)
     # Elementwise on purpose: threads of a matrix product cost more than products this small.
-    without = [
-        np.sum(spectrum / (down[part, None] + up[part, None] * turn), axis=1).real
-        for part in chunks
-    ]
+    without = [np.sum(spectrum / factors(chunk), axis=1).real for chunk in chunks]
     return np.minimum(up * np.concatenate(without) / whole, 1.0)
 
 

@@ -83,7 +83,11 @@ class ParticipationReport(NamedTuple):
             'weight x N': self.weights * num_clients,
             '  standard error': self.weight_errors * num_clients,
         }
-        lines.extend(f'{label:<18}' + _quantile_cells(values) for label, values in rows.items())
+        for label, values in rows.items():
+            known = values[~np.isnan(values)]
+            quantiles = np.quantile(known, _QUANTILES) if known.size else []
+            cells = [f'{value:.4g}' for value in quantiles] or ['-'] * len(_QUANTILES)
+            lines.append(f'{label:<18}' + ''.join(f'{cell:>12}' for cell in cells))
         lines.append(
             f'weights: L1 distance to uniform {self.distance_to_uniform:.4g}, '
             f'effective clients {self.effective_sample_size:.4g} of {num_clients}'
@@ -112,42 +116,15 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     """
     masks = _checks.checked_masks('masks', masks, ndim=2)
     num_rounds, num_clients = masks.shape
-    counts = masks.sum(axis=0)
-    empty = num_rounds - int(masks.any(axis=1).sum())
-    gaps, mean_staleness, max_staleness = _gaps_and_staleness(masks, counts)
-    active_rounds = num_rounds - empty
+    counts, active_rounds = masks.sum(axis=0), int(masks.any(axis=1).sum())
     weights = weight_errors = np.full(num_clients, np.nan)
     if active_rounds and num_rounds >= _BATCHES:
         weights, weight_errors, *_ = effective_weights(masks=masks, num_batches=_BATCHES)
     elif active_rounds:
         weights = share_sums(masks) / active_rounds
-    return ParticipationReport(
-        num_rounds=num_rounds,
-        empty_rounds=empty,
-        counts=counts,
-        rates=counts / num_rounds,
-        mean_gaps=gaps[0],
-        max_gaps=gaps[1],
-        min_separations=gaps[2] - 1.0,
-        mean_staleness=mean_staleness,
-        max_staleness=max_staleness,
-        weights=weights,
-        weight_errors=weight_errors,
-        distance_to_uniform=float(np.abs(weights - 1.0 / num_clients).sum()),
-        effective_sample_size=float(1.0 / np.sum(weights**2)),
-    )
 
-
-def _gaps_and_staleness(
-    masks: np.ndarray, counts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Per client: mean, greatest and least gap, float64[3, N], NaN without two participations.
-
-    Behind them the mean and the greatest staleness, by the lengths of the stretches between
-    participations: a stretch of length g runs through the ages 1..g; the open one ends with the
-    record.
-    """
-    num_rounds, num_clients = masks.shape
+    # A stretch of g rounds to a participation runs through the ages 1..g; all but the first are
+    # gaps, and the last one, open, ends with the record.
     clients, rounds = np.nonzero(masks.T)
     first = np.diff(clients, prepend=-1) > 0
     stretches = rounds - np.where(first, -1, np.roll(rounds, 1))
@@ -155,20 +132,27 @@ def _gaps_and_staleness(
     longest, shortest = np.zeros(num_clients), np.full(num_clients, np.inf)
     np.maximum.at(longest, owners, gaps)
     np.minimum.at(shortest, owners, gaps)
-    mean = np.bincount(owners, gaps, num_clients) / np.maximum(counts - 1, 1)
+    mean_gaps = np.bincount(owners, gaps, num_clients) / np.maximum(counts - 1, 1)
     oldest = np.where(counts > 0, masks[::-1].argmax(axis=0), num_rounds)  # at the end
     ages = np.bincount(clients, stretches * (stretches + 1) / 2, num_clients)
     ages = ages + oldest * (oldest + 1) / 2
     np.maximum.at(oldest, clients, stretches)
-    return np.where(counts > 1, [mean, longest, shortest], np.nan), ages / num_rounds, oldest
-
-
-def _quantile_cells(values: np.ndarray) -> str:
-    known = np.asarray(values, dtype=np.float64)
-    known = known[~np.isnan(known)]
-    if known.size == 0:
-        return f'{"-":>12}' * len(_QUANTILES)
-    return ''.join(f'{value:>12.4g}' for value in np.quantile(known, _QUANTILES))
+    of_gaps = np.where(counts > 1, [mean_gaps, longest, shortest - 1.0], np.nan)
+    return ParticipationReport(
+        num_rounds=num_rounds,
+        empty_rounds=num_rounds - active_rounds,
+        counts=counts,
+        rates=counts / num_rounds,
+        mean_gaps=of_gaps[0],
+        max_gaps=of_gaps[1],
+        min_separations=of_gaps[2],
+        mean_staleness=ages / num_rounds,
+        max_staleness=oldest,
+        weights=weights,
+        weight_errors=weight_errors,
+        distance_to_uniform=float(np.abs(weights - 1.0 / num_clients).sum()),
+        effective_sample_size=float(1.0 / np.sum(weights**2)),
+    )
 
 
 def gap_counts(masks: ArrayLike) -> np.ndarray:
