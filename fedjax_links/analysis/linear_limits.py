@@ -20,12 +20,13 @@ _STILL = 1e-6  # what Newton's step may still add to a score
 _MOST_STEPS = 60
 _MOST_BEYOND = 4  # steps with a gradient below the tolerance that still move the scores
 _RANK = 1e-10  # singular values below this part of the largest one are zero
+_EXISTS = 'overlap or `l2` be positive for a minimiser to exist'
 _LBFGS = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
 _SAFETY = 0.6  # of what Chebyshev stages could stretch over
 _PROBE = 1e-3  # of the differences that stand for a third derivative
 
 
-class NoMinimiserError(ValueError):
+class NoMinimiserError(errors.InvalidError):
     """A loss falls for ever: some labels are separable."""
 
 
@@ -82,19 +83,15 @@ def weighted_minimiser(
     objective = weighted_loss(features, labels, clients, weights, **options)
     basis, plain = _whitening(objective), not objective.penalty.any()
     rank, outputs = basis.shape[1], objective.num_outputs
-    reduced = objective._replace(design=objective.design @ basis, penalty=objective.penalty[:rank])
-    coordinates = optimize.minimize(
-        reduced.value_and_gradient,
-        np.zeros(rank * outputs),
-        jac=True,
-        method='L-BFGS-B',
-        options=_LBFGS,
-    ).x
+    penalty = objective.penalty[:rank]
+    reduced = objective._replace(design=objective.design @ basis, penalty=penalty)
+    loss, start = reduced.value_and_gradient, np.zeros(rank * outputs)
+    coordinates = optimize.minimize(loss, start, jac=True, method='L-BFGS-B', options=_LBFGS).x
     factor, beyond = None, 0
     for _ in range(_MOST_STEPS):
-        value, slope = reduced.value_and_gradient(coordinates)
+        value, slope = loss(coordinates)
         if plain and reduced.separates(coordinates):
-            raise _no_minimiser('all labels are')
+            raise NoMinimiserError('labels', _EXISTS, 'all labels are separated by a linear model')
         found = basis @ coordinates.reshape(rank, outputs)
         norm = float(np.linalg.norm(objective.value_and_gradient(found)[1]))
         if norm < _TOLERANCE and factor is not None:
@@ -110,21 +107,11 @@ def weighted_minimiser(
             break
         step = -linalg.cho_solve(factor, slope)
         # The longest part by which F falls as it should, or is as low as floats say.
-        length, fall, rounding = 1.0, float(slope @ step), 1e-14 * abs(value)
-        while length > 1e-6 and (
-            reduced.value_and_gradient(coordinates + length * step)[0]
-            > value + 1e-4 * length * fall + rounding
-        ):
+        length, fall, goal = 1.0, float(slope @ step), value + 1e-14 * abs(value)
+        while length > 1e-6 and loss(coordinates + length * step)[0] > goal + 1e-4 * length * fall:
             length /= 2
         coordinates = coordinates + length * step
-    raise _no_minimiser('some labels are')
-
-
-def _no_minimiser(which: str) -> NoMinimiserError:
-    return NoMinimiserError(
-        f'`labels` must overlap or `l2` be positive for a minimiser to exist, got {which} '
-        'separated by a linear model.'
-    )
+    raise NoMinimiserError('labels', _EXISTS, 'some labels are separated by a linear model')
 
 
 def _whitening(objective: WeightedLoss) -> np.ndarray:

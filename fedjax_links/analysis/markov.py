@@ -89,7 +89,6 @@ def gap_distribution(up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int) -> 
     """
     up, down = _checked_rates(up_rate, down_rate)
     longest = _checks.checked_int('max_gap', max_gap, minimum=1)
-    up, down = np.broadcast_arrays(up, down)
     silence = np.arange(longest - 1)
     longer = (down * up)[..., None] * (1.0 - up)[..., None] ** silence
     return np.concatenate([(1.0 - down)[..., None], longer], axis=-1)
@@ -134,12 +133,11 @@ def _checked_rates(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray
     up = _checks.checked_rate('up_rate', up_rate)
     down = _checks.checked_rate('down_rate', down_rate)
     try:
-        frozen = np.any(up + down == 0)
+        up, down = np.broadcast_arrays(up, down)
     except ValueError:
-        raise errors.invalid(
-            'down_rate', f'broadcast against `up_rate` {up.shape}', down.shape
-        ) from None
-    if frozen:
+        wanted = f'broadcast against `up_rate` {up.shape}'
+        raise errors.invalid('down_rate', wanted, down.shape) from None
+    if np.any(up + down == 0):
         raise errors.invalid('down_rate', 'be positive where `up_rate` is zero', '0.0')
     return up, down
 

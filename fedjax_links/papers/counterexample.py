@@ -1,17 +1,17 @@
 """Distance to the optimum of FedAvg and FedPBC on quadratics whose targets follow the links."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.base import Problem
 from fedjax_links.config import sections
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import bernoulli
+from fedjax_links.plot.panels import finish
 from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
 
@@ -64,7 +64,12 @@ def counterexample_error(
       Xiang et al. 2023, Figure 2; Xiang et al. 2024, Figure 3.
     """
     checks.static_int('config.figure.num_seeds', num_seeds, minimum=2)
-    probs = _checked_pairs(pairs)
+    probs = np.asarray(pairs, np.float64)
+    if probs.ndim != 2 or probs.shape[1] != 2:
+        raise errors.invalid('config.figure.pairs', 'have shape [pairs, 2]', list(probs.shape))
+    checks.within('config.figure.pairs', probs, 0, 1)
+    if not probs.any(axis=1).all():
+        raise errors.invalid('config.figure.pairs', 'hold a positive entry each', '(0, 0)')
     chances = np.where(np.arange(num_clients) < num_clients // 2, probs[:, :1], probs[:, 1:])
     problem = problems.counterexample(num_clients=num_clients, dimension=dimension, seed=0)
     targets = np.asarray(problem.data, np.float64)
@@ -76,18 +81,17 @@ def counterexample_error(
         given = probs, targets, learning_rate, local_steps
         if name == 'fedavg':
             law = analysis.fedavg_mean_and_covariance(*given, num_rounds=num_rounds)
-            bias = np.linalg.norm(law.mean[-1] - optimum)  # the same whoever computes
-            rms = np.sqrt(bias**2 + law.variance[-1].sum())
+            mean = law.mean[-1]  # the same whoever computes
+            square = np.sum((mean - optimum) ** 2 + law.variance[-1])
         elif compute == 'active':
             mean = paused_mean(probs, targets, (1 - learning_rate) ** local_steps, num_rounds)
-            bias, rms = np.linalg.norm(mean - optimum), np.nan
+            square = np.nan
         else:
             moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=num_rounds)
-            bias = np.linalg.norm(moments.server_mean[-1] - optimum)
-            rms = np.sqrt(moments.server_mean_square[-1])
-        return {'exact_bias': bias, 'exact_rms': rms}
+            mean, square = moments.server_mean[-1], moments.server_mean_square[-1]
+        return {'exact_bias': np.linalg.norm(mean - optimum), 'exact_rms': np.sqrt(square)}
 
-    def curves(label: str, name: str, compute: str) -> list[dict[str, Any]]:
+    def curves(label: str, name: str, compute: str) -> Iterator[dict[str, Any]]:
         client = local_training.local_sgd(learning_rate, local_steps=local_steps)
         section = {'name': name, 'compute': compute}
         result = sweeps.sweep(
@@ -98,12 +102,12 @@ def counterexample_error(
             grid={'participation': {'schedule': chances}},
             num_rounds=num_rounds,
             eval_every=_EVERY,
-            eval_fn=_distance,
         )
-        server = np.asarray(result.evals['server'], np.float64)
-        clients = np.asarray(result.evals.get('client_mean', np.full_like(server, np.nan)))
-        return [
-            {
+        found = {model: metrics['distance'] for model, metrics in result.evals.items()}
+        server = np.asarray(found['server'], np.float64)
+        clients = np.asarray(found.get('client_mean', np.full_like(server, np.nan)))
+        for g, pair in enumerate(probs):
+            yield {
                 'panel': label,
                 'algorithm': name,
                 'first_prob': pair[0],
@@ -114,8 +118,6 @@ def counterexample_error(
                 'client_mean': clients[g].mean(axis=0, dtype=np.float64),
                 **exact(chances[g], name, compute),
             }
-            for g, pair in enumerate(probs)
-        ]
 
     parts: list[dict[str, Any]] = []
     for label, panel in panels.items():
@@ -126,8 +128,22 @@ def counterexample_error(
         row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, label in zip(row, panels, strict=True):
             shown = [part for part in parts if part['panel'] == label]
-            _draw_panel(axes, shown, len(probs))
+            # The pairs come in the same order for every algorithm.
+            for part, pair in zip(shown, itertools.cycle(range(len(probs)))):
+                colour = plot.COLOURS[pair % len(plot.COLOURS)]
+                mean, spread = part['mean'], part['deviation']
+                algorithm, style = _LOOKS[part['algorithm']]
+                name = '{}, {first_prob:g} and {second_prob:g}'.format(algorithm, **part)
+                axes.plot(times, mean, style, color=colour, linewidth=1.2, label=name)
+                band = {'color': colour, 'alpha': 0.2, 'linewidth': 0}
+                low = np.maximum(mean - spread, mean / 10)
+                axes.fill_between(times, low, mean + spread, **band)
+                axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
+                if part['algorithm'] == 'fedavg' and part['exact_bias'] > _NO_BIAS:
+                    axes.plot(times[-1], part['exact_bias'], '<', color=plot.EXACT, clip_on=False)
+            axes.set(yscale='log', xlim=(_FIRST_SHOWN, times[-1]))
             axes.set_title(label, fontsize=10)
+            finish(axes, 'round t', '', grid=True)
         lowest = min(part['mean'][times >= _FIRST_SHOWN].min() for part in parts)
         row[0].set(ylabel=r'$\|x^t - x^*\|$', ylim=(lowest / _ROOM, None))
         lines = row[0].get_legend_handles_labels()
@@ -151,21 +167,6 @@ def counterexample_error(
         'square (rms); simulated mean of the client models.'
     )
     return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
-
-
-def _checked_pairs(pairs: Any) -> np.ndarray:
-    """float64[G, 2] of probabilities, at least one of each pair positive."""
-    probs = np.asarray(pairs, np.float64)
-    if probs.ndim != 2 or probs.shape[1] != 2:
-        raise errors.invalid('config.figure.pairs', 'have shape [pairs, 2]', list(probs.shape))
-    checks.within('config.figure.pairs', probs, 0, 1)
-    if not probs.any(axis=1).all():
-        raise errors.invalid('config.figure.pairs', 'hold a positive entry each', '(0, 0)')
-    return probs
-
-
-def _distance(params: Any, key: Any, problem: Problem) -> Any:
-    return jnp.linalg.norm(params - jnp.mean(problem.eval_data, axis=0))
 
 
 def paused_mean(
@@ -202,22 +203,3 @@ def _digits(value: float) -> str:
     if np.isnan(value):
         return ''
     return f'{value:.3g}' if value > _NO_BIAS else '0'
-
-
-def _draw_panel(axes: Any, parts: Sequence[Mapping[str, Any]], num_pairs: int) -> None:
-    """One panel; the pairs of probabilities come in the same order for every algorithm."""
-    times = parts[0]['round']
-    for place, part in enumerate(parts):
-        colour = plot.COLOURS[place % num_pairs % len(plot.COLOURS)]
-        mean, spread = part['mean'], part['deviation']
-        algorithm, style = _LOOKS[part['algorithm']]
-        label = '{}, {first_prob:g} and {second_prob:g}'.format(algorithm, **part)
-        axes.plot(times, mean, style, color=colour, linewidth=1.2, label=label)
-        band = {'color': colour, 'alpha': 0.2, 'linewidth': 0}
-        axes.fill_between(times, np.maximum(mean - spread, mean / 10), mean + spread, **band)
-        if part['algorithm'] == 'fedpbc':
-            axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
-        elif part['exact_bias'] > _NO_BIAS:
-            axes.plot(times[-1], part['exact_bias'], '<', color=plot.EXACT, clip_on=False)
-    axes.set(yscale='log', xlim=(_FIRST_SHOWN, times[-1]), xlabel='round t')
-    axes.grid(alpha=0.25)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from scipy import stats
 
 from fedjax_links import analysis, plot, simulation
 from fedjax_links.config import sections
@@ -178,29 +178,41 @@ def _mixing(
     weights: np.ndarray, separation: int, num_rounds: int, num_seeds: int
 ) -> dict[str, Any]:
     """Distances by round for one separation."""
+    pattern = minimum_separation(weights, separation=separation)
+
+    def draw(key: Any) -> Any:
+        return simulation.realised_links(key, pattern, num_rounds=num_rounds).mask
+
+    keys = jax.vmap(jax.random.key)(np.arange(num_seeds))
+    masks = np.asarray(jax.jit(jax.vmap(draw))(keys))
     stationary = analysis.minimum_separation_stationary(weights, separation)
-    laws, running = _simulated(weights, stationary, separation, num_rounds, num_seeds)
-    exact = _exact_law(weights, separation, num_rounds)
+    before = np.maximum(np.arange(num_rounds) - separation, 0)
+    laws, running = [], []
+    for counts in np.split(np.cumsum(masks, axis=1), _NUM_BATCHES):
+        earlier = np.pad(counts, ((0, 0), (1, 0), (0, 0)))
+        free = np.where(earlier[:, :-1] == earlier[:, before], weights, 0.0)
+        laws.append(np.mean(free / free.sum(axis=2, keepdims=True), axis=0))
+        shares = counts / np.arange(1, num_rounds + 1)[:, None]
+        running.append(0.5 * np.abs(shares - stationary).sum(axis=2))
+
+    exact, drawn = _exact_law(weights, separation, num_rounds), np.array(laws)
     low, variance, floor = np.zeros((3, num_rounds))
-    if exact is not None:
-        low = high = 0.5 * np.abs(exact - stationary).sum(axis=1)
-    else:
-        high = 0.5 * np.abs(laws.mean(axis=0) - stationary).sum(axis=1)
-        coordinates = laws.std(axis=0, ddof=1) / np.sqrt(len(laws))
-        floor = 0.5 * np.sqrt(2 / np.pi) * coordinates.sum(axis=1)
-        halves = laws[::2], laws[1::2]
+    high = 0.5 * np.abs((drawn.mean(axis=0) if exact is None else exact) - stationary).sum(axis=1)
+    if exact is None:
+        floor = 0.5 * np.sqrt(2 / np.pi) * stats.sem(drawn).sum(axis=1)
+        halves = drawn[::2], drawn[1::2]
         for signs_from, values_from in (halves, halves[::-1]):
             signs = np.sign(signs_from.mean(axis=0) - stationary)
             each = 0.5 * np.sum(signs * (values_from - stationary), axis=2)
             low += each.mean(axis=0) / 2
-            variance += each.var(axis=0, ddof=1) / len(each) / 4
+            variance += stats.sem(each) ** 2 / 4
     return {
-        'low': low,
+        'low': low if exact is None else high,
         'high': high,
         'error': np.sqrt(variance),
         'floor': floor,
-        'running': running.mean(axis=0),
-        'running_error': running.std(axis=0, ddof=1) / np.sqrt(num_seeds),
+        'running': np.mean(running, axis=(0, 1)),
+        'running_error': stats.sem(np.concatenate(running)),
         'exact': int(exact is not None),
     }
 
@@ -218,31 +230,6 @@ def _exact_law(weights: np.ndarray, separation: int, num_rounds: int) -> np.ndar
         rows.append(law @ chain.selection)
         law = chain.transition.T @ law
     return np.stack(rows)
-
-
-def _simulated(
-    weights: np.ndarray, stationary: np.ndarray, separation: int, num_rounds: int, num_seeds: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Conditional laws float64[batches, T, N], and running distances float64[S, T]."""
-    pattern = minimum_separation(weights, separation=separation)
-    odds, target = jnp.asarray(weights), jnp.asarray(stationary)
-    before = np.maximum(np.arange(num_rounds) - separation, 0)
-
-    def run(key: Any) -> tuple[Any, Any]:
-        mask = simulation.realised_links(key, pattern, num_rounds=num_rounds).mask
-        counts = jnp.cumsum(mask, axis=0)
-        earlier = jnp.concatenate([jnp.zeros_like(counts[:1]), counts])
-        free = jnp.where(earlier[:-1] == earlier[before], odds[None], 0)
-        shares = counts / jnp.arange(1, num_rounds + 1)[:, None]
-        return free / free.sum(axis=1, keepdims=True), 0.5 * jnp.abs(shares - target[None]).sum(1)
-
-    def batch(keys: Any) -> tuple[Any, Any]:
-        laws, running = jax.vmap(run)(keys)
-        return laws.mean(axis=0), running
-
-    keys = jax.vmap(jax.random.key)(np.arange(num_seeds)).reshape(_NUM_BATCHES, -1)
-    laws, running = jax.jit(lambda keys: jax.lax.map(batch, keys))(keys)
-    return np.asarray(laws, np.float64), np.asarray(running, np.float64).reshape(num_seeds, -1)
 
 
 def _bracket(part: Mapping[str, Any], round: int) -> str:

@@ -3,29 +3,17 @@
 For chasing published numbers only. Notebook: debias_fedavg.ipynb of debias_fl at a3a809b.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, Problem
-from fedjax_links.clients import cohorts
+from fedjax_links.algorithms.debiased_fedavg import DebiasedState, debiased_fedavg
+from fedjax_links.base import Algorithm
 from fedjax_links.core import errors, tree
-from fedjax_links.local_training import ClientProgram, Contribution, train_cohort
-
-
-class HorizonState(NamedTuple):
-    """State of Debiasing FedAvg with the weights of the notebook.
-
-    Attributes:
-      server: the server model.
-      num_selected: int32[G], c_g, rounds in which group g took part.
-    """
-
-    server: Params
-    num_selected: Array
+from fedjax_links.local_training import ClientProgram, Contribution
 
 
 def debiased_fedavg_horizon(
@@ -54,31 +42,29 @@ def debiased_fedavg_horizon(
         groups = np.asarray(groups)
         if groups.ndim != 1 or not np.issubdtype(groups.dtype, np.integer) or groups.min() < 0:
             raise errors.invalid('groups', 'hold one group id per client, from 0', groups.tolist())
+        groups = np.unique(groups, return_inverse=True)[1]  # whatever ids are left out
 
-    def group_of(problem: Problem) -> np.ndarray:
+    clean = debiased_fedavg(local_train)
+
+    def init(params, problem):
         if groups is not None and len(groups) != problem.num_clients:
             requirement = f"have one entry per client of the problem's {problem.num_clients}"
             raise errors.invalid('groups', requirement, len(groups))
-        return np.arange(problem.num_clients) if groups is None else groups
-
-    def init(params, problem):
-        num_groups = int(group_of(problem).max()) + 1
-        return HorizonState(server=params, num_selected=jnp.zeros(num_groups, jnp.int32))
+        return clean.init(params, problem)
 
     def round_step(state, ctx, problem):
-        active, group = base.participants(ctx.links), jnp.asarray(group_of(problem))
-        taking_part = jnp.zeros(state.num_selected.shape, bool).at[group].max(active)
-        num_selected = state.num_selected + taking_part
-        cohort = cohorts.make_cohort(active)
+        active = base.participants(ctx.links)
+        group = np.arange(problem.num_clients) if groups is None else groups
+        taking_part = jnp.zeros(problem.num_clients, bool).at[group].max(active)[group]
+        num_selected = state.num_selected + taking_part  # c_g of each client's own group
 
         def client(train, i, row):
-            nu = num_rounds / common.as_float(num_selected[group[i]])
+            nu = num_rounds / common.as_float(num_selected[i])
             update = train(state.server, lr_scale=nu)
             return Contribution(update.delta, update.loss), row
 
-        total, _ = train_cohort(local_train, cohort, ctx, problem, client)
-        num_active = cohorts.num_members(cohort)
-        server = tree.add_scaled(state.server, 1, tree.divide(total.value, num_active))
-        return HorizonState(server, num_selected), common.metrics(cohort, total)
+        deltas, _, metrics = common.train(local_train, ctx, problem, client)
+        server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
+        return DebiasedState(server, num_selected), metrics
 
-    return Algorithm(init=init, round_step=round_step, models=common.server_model)
+    return clean._replace(init=init, round_step=round_step)

@@ -85,8 +85,23 @@ def toy_trajectories(
 
     def draw(figure: Any) -> None:
         all_axes = panels.grid(figure, len(parts), 4, sharex=True, sharey=True)
+        marks = {'linestyle': 'none', 'markersize': 8}
+        star = marks | {'markersize': 15}
         for axes, part in zip(all_axes, parts, strict=True):
-            _draw_path(axes, part, targets, optimum)
+            x, y, amplified = part['x'], part['y'], part['amplified'][1:]
+            axes.plot(*targets.T, '^', color=plot.COLOURS[0], label="clients' optima", **marks)
+            axes.plot(x[0], y[0], 's', color=plot.COLOURS[4], label='start', **marks)
+            axes.plot(*optimum, '*', color=plot.COLOURS[1], label='optimum', **star)
+            axes.plot([], [], '.-', color=plot.EXACT, linewidth=1, label='local steps')
+            if amplified.any():
+                axes.plot([], [], color=plot.COLOURS[5], linewidth=2, label='amplification')
+            for k, jump in enumerate(amplified):
+                colour, width = (plot.COLOURS[5], 2.0) if jump else (plot.EXACT, 1.0)
+                axes.plot(x[k : k + 2], y[k : k + 2], color=colour, linewidth=width)
+            axes.plot(x, y, '.', color=plot.EXACT, markersize=4)
+            last = f'after round {_ROUNDS}'
+            axes.plot(x[-1], y[-1], 'D', mfc='none', color=plot.COLOURS[4], label=last, **marks)
+            axes.grid(alpha=0.25)
             axes.set_aspect('equal')
             title = r'$\gamma$ = {learning_rate:g}, $\eta$ = {amplification:g}'.format_map(part)
             axes.set_title(title, fontsize=10)
@@ -124,21 +139,3 @@ def _path(models: np.ndarray, optimum: np.ndarray, factor: float) -> dict[str, n
     distance = np.linalg.norm(np.transpose([x, y]) - optimum, axis=1)
     path = {'round': rounds.astype(int), 'amplified': amplified.astype(int), 'x': x, 'y': y}
     return {**path, 'distance': distance}
-
-
-def _draw_path(axes: Any, part: dict[str, Any], targets: np.ndarray, optimum: np.ndarray) -> None:
-    x, y, amplified = part['x'], part['y'], part['amplified'][1:]
-    marks = {'linestyle': 'none', 'markersize': 8}
-    axes.plot(*targets.T, '^', color=plot.COLOURS[0], label="clients' optima", **marks)
-    axes.plot(x[0], y[0], 's', color=plot.COLOURS[4], label='start', **marks)
-    axes.plot(*optimum, '*', color=plot.COLOURS[1], label='optimum', **marks | {'markersize': 15})
-    axes.plot([], [], '.-', color=plot.EXACT, linewidth=1, label='local steps')
-    if amplified.any():
-        axes.plot([], [], color=plot.COLOURS[5], linewidth=2, label='amplification')
-    for k, jump in enumerate(amplified):
-        colour, width = (plot.COLOURS[5], 2.0) if jump else (plot.EXACT, 1.0)
-        axes.plot(x[k : k + 2], y[k : k + 2], color=colour, linewidth=width)
-    axes.plot(x, y, '.', color=plot.EXACT, markersize=4)
-    last = f'after round {part["round"][-1]}'
-    axes.plot(x[-1], y[-1], 'D', mfc='none', color=plot.COLOURS[4], label=last, **marks)
-    axes.grid(alpha=0.25)

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from scipy import stats
 
 from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import fedavg
@@ -20,7 +21,6 @@ from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.screens.links import record_links
 
 _UP_RATE, _LINK_ROUNDS = 0.05, 4000
-_EDGES = np.linspace(0, 1, 21)
 _QUANTITIES = ('up_rate', 'down_rate', 'share_up', 'correlation', 'rounds_up', 'rounds_down')
 _PANELS = (_QUANTITIES[:2], _QUANTITIES[3:4], _QUANTITIES[4:])
 _LISTED = 6
@@ -102,8 +102,7 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
     pattern = markov(np.repeat(p, num_links), _UP_RATE)
     record = record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
     links = np.reshape(record.mask, (_LINK_ROUNDS, p.size, num_links)).astype(np.int64)
-    exact, estimates = _exact(p), [_estimates(links[:, k]) for k in range(p.size)]
-    simulated = {name: np.transpose([found[name] for found in estimates]) for name in _QUANTITIES}
+    exact, simulated = _exact(p), _estimates(links)
     words = {name: name.replace('_', ' ') for name in _QUANTITIES}
 
     def draw(figure: Any) -> None:
@@ -121,9 +120,9 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
     for name, (mean, error) in simulated.items():
         part = {'prob': p, 'quantity': name, 'exact': exact[name]}
         parts.append({**part, 'simulated': mean, 'standard_error': error})
-    for k, found in enumerate(estimates):
-        rows.append([f'{p[k]:g}', 'exact', *(f'{exact[name][k]:.3g}' for name in words)])
-        pairs = [f'{mean:.3g} ± {error:.1g}' for mean, error in found.values()]
+    for k, prob in enumerate(p):
+        rows.append([f'{prob:g}', 'exact', *(f'{values[k]:.3g}' for values in exact.values())])
+        pairs = [f'{mean[k]:.3g} ± {error[k]:.1g}' for mean, error in simulated.values()]
         rows.append(['', 'simulated', *pairs])
     caption = (
         f'± standard error, {num_links} links x {_LINK_ROUNDS:,} rounds; correlation at lag 1.'
@@ -139,24 +138,25 @@ def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(_QUANTITIES, (up, down, share, memory, 1 / down, 1 / up), strict=True))
 
 
-def _estimates(up: np.ndarray) -> dict[str, tuple[float, float]]:
-    """Estimate and standard error by quantity, from int[T, L] of independent links."""
+def _estimates(up: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Estimate and standard error by quantity, float64[...], from int[T, ..., L], L independent."""
     before, after = up[:-1], up[1:]
     ups, downs = before.sum(axis=0), (1 - before).sum(axis=0)
     falls, rises = (before * (1 - after)).sum(axis=0), ((1 - before) * after).sum(axis=0)
     rise, fall = _ratio(rises, downs), _ratio(falls, ups)
-    share = _ratio(up.sum(axis=0), np.full(up.shape[1], len(up)))
+    share = _ratio(up.sum(axis=0), np.full(up.shape[1:], len(up)))
     memory = 1 - fall[0] - rise[0], fall[1] + rise[1]
     found = rise, fall, share, memory, _ratio(ups, falls), _ratio(downs, rises)
-    scale = up.shape[1] / (up.shape[1] - 1)
-    estimates = [(value, np.sqrt(scale * np.sum(parts**2))) for value, parts in found]
+    size = up.shape[-1]
+    estimates = [(value[..., 0], size * stats.sem(parts, axis=-1)) for value, parts in found]
     return dict(zip(_QUANTITIES, estimates, strict=True))
 
 
-def _ratio(counts: np.ndarray, out_of: np.ndarray) -> tuple[float, np.ndarray]:
-    """A ratio of totals, and what each link adds to its error to first order."""
-    ratio = counts.sum() / out_of.sum()
-    return ratio, (counts - ratio * out_of) / out_of.sum()
+def _ratio(counts: np.ndarray, out_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ratios of totals over links [..., 1], and what each adds to its error to first order."""
+    total = out_of.sum(axis=-1, keepdims=True)
+    ratio = counts.sum(axis=-1, keepdims=True) / total
+    return ratio, (counts - ratio * out_of) / total
 
 
 def class_weights(*, published: Sequence[float], num_draws: int = 400) -> FigureResult:
@@ -176,20 +176,14 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
     References:
       Xiang et al. 2024, Figure 4.
     """
-    counts, below, weights = [], [], []
+    edges, counts, below, weights = np.linspace(0, 1, 21), [], [], []
     for seed in range(num_draws):
         shares = partition.dirichlet_shares(100, 10, alpha=0.1, seed=seed)
         probs = label_dependent_probs(shares, sigma=10.0, minimum=0.0, seed=seed)
-        counts.append(np.histogram(probs, _EDGES)[0])
+        counts.append(np.histogram(probs, edges)[0])
         below.append(np.mean(probs < 0.1))
         weights.append(probabilities.class_weights(10, sigma=10.0, seed=seed))
-    columns = {
-        'low': _EDGES[:-1],
-        'high': _EDGES[1:],
-        'clients': np.mean(counts, axis=0),
-        'standard_error': np.std(counts, axis=0, ddof=1) / np.sqrt(num_draws),
-        'first_draw': counts[0],
-    }
+    clients, error, first = np.mean(counts, axis=0), stats.sem(counts), counts[0]
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
@@ -199,24 +193,24 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         left.set_xticks(range(len(drawn)), ['paper', *(f'seed {k}' for k in range(len(drawn) - 1))])
         left.set_xlabel('')
         left.set_title('Share of each class in r', fontsize=10)
-        centres, width = (_EDGES[:-1] + _EDGES[1:]) / 2, np.diff(_EDGES)[0]
-        bars, error = columns['clients'], 1.96 * columns['standard_error']
-        right.bar(centres, bars, width, color=plot.COLOURS[0], label=f'mean of {num_draws} draws')
-        right.errorbar(centres, bars, error, fmt='none', color=plot.EXACT, capsize=2)
-        right.plot(centres, counts[0], 'D', color=plot.COLOURS[1], label='seed 0')
+        centres, name = (edges[:-1] + edges[1:]) / 2, f'mean of {num_draws} draws'
+        whiskers = {'yerr': 1.96 * error, 'ecolor': plot.EXACT, 'capsize': 2}
+        right.bar(centres, clients, edges[1], color=plot.COLOURS[0], label=name, **whiskers)
+        right.plot(centres, first, 'D', color=plot.COLOURS[1], label='seed 0')
         right.set_yscale('symlog', linthresh=1)
         right.set_title('Histogram of $p_i$, delta = 0', fontsize=10)
         finish(right, '$p_i$', 'clients of 100', legend='best')
 
     second, largest = np.sort(weights, axis=1).T[-2:]
-    names = 'clients with p_i < 0.1', 'largest class weight', 'second largest'
-    rows = []
-    for name, values in zip(names, (np.array(below), largest, second), strict=True):
-        half_width = 1.96 * values.std(ddof=1) / np.sqrt(num_draws)
-        rows.append([name, f'{values.mean():.3f} ± {half_width:.3f}'])
+    names = {'clients with p_i < 0.1': below, 'largest class weight': largest}
+    rows = [
+        [name, f'{np.mean(values):.3f} ± {1.96 * stats.sem(values):.3f}']
+        for name, values in {**names, 'second largest': second}.items()
+    ]
     caption = f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.'
     table = tables.Table(['share', 'mean ± 1.96 standard errors'], rows, caption)
-    return FigureResult(columns, table, draw)
+    columns = {'low': edges[:-1], 'high': edges[1:], 'clients': clients, 'standard_error': error}
+    return FigureResult({**columns, 'first_draw': first}, table, draw)
 
 
 def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureResult:
@@ -252,39 +246,34 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
         batching='vmap',
     )
     final = np.asarray(result.evals['server'], np.float64)[:, :, 0]
-    columns = {
-        'second_prob': probs,
-        'exact': np.array([_limit(p) for p in probs]),
-        'simulated': np.append(np.nan, final.mean(axis=1)),
-        'standard_error': np.append(np.nan, final.std(axis=1, ddof=1) / np.sqrt(num_seeds)),
-    }
+    simulated, error = np.append(np.nan, final.mean(axis=1)), np.append(np.nan, stats.sem(final.T))
     optimum = _TARGETS.mean()
 
+    def limits(probs: np.ndarray) -> np.ndarray:
+        return np.array([analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in probs])
+
     def draw(figure: Any) -> None:
-        axes = figure.add_subplot()
-        fine = np.linspace(0, 1, 201)
-        axes.plot(fine, [_limit(p) for p in fine], color=plot.EXACT, label='exact')
-        interval = 1.96 * columns['standard_error']
+        axes, fine = figure.add_subplot(), np.linspace(0, 1, 201)
+        axes.plot(fine, limits(fine), color=plot.EXACT, label='exact')
         look = {'fmt': 'o', 'markersize': 4, 'capsize': 3, 'color': plot.COLOURS[0]}
         label = f'simulated, {num_seeds:,} seeds (95 %)'
-        axes.errorbar(probs, columns['simulated'], interval, label=label, **look)
+        axes.errorbar(probs, simulated, 1.96 * error, label=label, **look)
         axes.axhline(optimum, linestyle='--', color=plot.COLOURS[4], label='optimum')
         axes.set_xlim(0, 1.02)
         limit = r'$\lim \, E[x^t]$ of FedAvg'
         finish(axes, '$p_2$', limit, legend='lower right', grid=True)
 
-    z = (columns['simulated'] - columns['exact'])[1:] / columns['standard_error'][1:]
-    step = max(num_points // _LISTED, 1)
-    listed = np.transpose([*columns.values()])[step::step]
-    table = tables.Table(
-        ['p2', 'exact', 'simulated', 'standard error'],
-        [[f'{second:.2f}', *(f'{value:.3f}' for value in others)] for second, *others in listed],
+    exact, step = limits(probs), max(num_points // _LISTED, 1)
+    columns = {'second_prob': probs, 'exact': exact}
+    columns |= {'simulated': simulated, 'standard_error': error}
+    rows = [
+        [f'{second:.2f}', *(f'{value:.3f}' for value in others)]
+        for second, *others in np.transpose([*columns.values()])[step::step]
+    ]
+    caption = (
         f'p1 = {_FIRST}, u = (0.0, 100.0), optimum {optimum:g}; {num_seeds:,} seeds x '
-        f'{_LIMIT_ROUNDS} rounds; largest |z| over {num_points} points {np.abs(z).max():.2f}.',
+        f'{_LIMIT_ROUNDS} rounds; largest |z| over {num_points} points '
+        f'{np.nanmax(np.abs(simulated - exact) / error):.2f}.'
     )
+    table = tables.Table(['p2', 'exact', 'simulated', 'standard error'], rows, caption)
     return FigureResult(columns, table, draw)
-
-
-def _limit(second_prob: float) -> float:
-    """Of the expected model of FedAvg."""
-    return float(analysis.fedavg_fixed_point([_FIRST, second_prob], _TARGETS))

@@ -9,7 +9,6 @@ Repository: github.com/mingxiang12/FedPBC at 2f6770c, unless another commit is n
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from fedjax_links import base
@@ -19,13 +18,10 @@ from fedjax_links.algorithms.fedavg_known import fedavg_known
 from fedjax_links.algorithms.fedpbc import fedpbc
 from fedjax_links.base import Algorithm, LinkSample, Participation
 from fedjax_links.clients import cohorts
-from fedjax_links.core import checks, prng, tree
-from fedjax_links.local_training import ClientProgram, sum_updates
-from fedjax_links.participation import schedules
-from fedjax_links.participation.cyclic import cyclic
-from fedjax_links.participation.markov import as_up_rate, move, rates
-
-_PROBS, _STATE, _LINKS = 0, 1, 2
+from fedjax_links.core import checks, tree
+from fedjax_links.local_training import ClientProgram
+from fedjax_links.participation import bernoulli, cyclic, schedules
+from fedjax_links.participation.markov import as_up_rate
 
 
 def fedavg_known_last_client(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
@@ -82,10 +78,10 @@ def f3ast_positions_as_ids(
         mistaken = lowest(rates[::-1], budget)[::-1]
         chosen = jnp.where(listed.size >= budget, mistaken, active)
         rate = ((1 - beta) * state.rate + beta * chosen).astype(state.rate.dtype)
-        cohort = cohorts.make_cohort(chosen)
-        total = sum_updates(local_train, cohort, ctx, problem, state.server, 1 / rate)
-        server = tree.add_scaled(state.server, server_lr / problem.num_clients, total.value)
-        return F3astState(server=server, rate=rate), common.metrics(cohort, total)
+        over = local_train, ctx, problem, state.server
+        deltas, metrics = common.sum_deltas(*over, 1 / rate, cohorts.make_cohort(chosen))
+        server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
+        return F3astState(server, rate), metrics
 
     return clean._replace(round_step=round_step)
 
@@ -112,7 +108,7 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
 
     The code rebuilds every chain in every round: the state is drawn from Bernoulli(p_i^t) and makes
     one transition, which leaves that law as it is. Rounds are therefore independent, and the
-    pattern is in law `bernoulli` of the same schedule; the paper's is `markov`.
+    pattern is `bernoulli` of the same schedule; the paper's is `markov`.
 
     Args:
       schedule: as in `markov`.
@@ -128,19 +124,8 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
       Xiang et al. 2024, appendix B; github.com/mingxiang12/FedPBC, varying_main.py:91-94.
     """
     schedule = schedules.as_schedule(schedule)
-    up_rate = as_up_rate(up_rate, schedule.num_clients)
-
-    def sample(carry, key, round):
-        probs = schedule(jax.random.fold_in(key, _PROBS), round)
-        state, uniforms = (
-            prng.uniform(jax.random.fold_in(key, index), probs.shape) for index in (_STATE, _LINKS)
-        )
-        mask = move(state < probs, uniforms, *rates(probs, up_rate))
-        return carry, LinkSample(mask=mask, prob=schedule.mean(round))
-
-    return Participation(
-        init=lambda key: (), sample=sample, num_clients=schedule.num_clients, cycle=schedule.cycle
-    )
+    as_up_rate(up_rate, schedule.num_clients)
+    return bernoulli(schedule)
 
 
 def reduced_cyclic(probs: Any, *, gamma: Any = 0.4, cycle_length: int = 100) -> Participation:
