@@ -1,20 +1,24 @@
-"""What every command line shares: flags that fail in one line, and a compilation cache."""
+"""What every command line shares: its flags, how it ends that cannot go on, a compilation cache."""
 
 import contextlib
 import inspect
 import os
 import re
 import sys
+import traceback
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from absl import app, flags, logging
 
-from fedjax_links.cli import configs, failures
+from fedjax_links.cli import configs
 from fedjax_links.core import errors
 from fedjax_links.machines import caches, cpus
+
+MISTAKE, BUG, INTERRUPTED = 2, 1, 130
+"""Exit statuses."""
 
 flags.disclaim_key_flags()  # those below belong to the command that asks for them
 
@@ -71,31 +75,33 @@ def run(
         try:
             return flags.FLAGS(configs.take(argv, overridden) if config else argv)
         except (flags.Error, errors.InvalidError) as error:
-            failures.fail(error)
+            fail(error)
 
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1 and not positional:
-            said = f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.'
-            failures.fail(said)
+            fail(f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.')
         if not flags.FLAGS['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
-        _use_compilation_cache()
+        # Nodes with one home may be of several kinds, and JAX reads this when it is imported.
+        os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(caches.folder(cpus.kind())))
+        os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
         given = [each(*(flags.FLAGS[name].value for name in each._fields)) for each in kinds]
-        with failures.explained():
+        with explained():
             if config is None:
                 main(*given, *argv[1:])
-            elif (instead is not None and flags.FLAGS[instead].value is not None) or (
-                optional and given[0].config is None and not overridden
-            ):
-                main(None, *given[1:])
-            else:
-                values = configs.of_flags(given[0], overridden, config)
-                from fedjax_links.config import sections
+                return
+            source, own = given
+            spared = instead is not None and getattr(own, instead) is not None
+            if spared or (optional and source.config is None and not overridden):
+                main(None, own)
+                return
+            values = configs.of_flags(source, overridden, config)
+            from fedjax_links.config import sections
 
-                if workdir and given[1].workdir is None:
-                    given[1] = given[1]._replace(workdir=configs.workdir(given[0]))
-                with sections.importable(configs.folder(given[0].config)):
-                    main(values, *given[1:])
+            if workdir and own.workdir is None:
+                own = own._replace(workdir=configs.workdir(source))
+            with sections.importable(configs.folder(source.config)):
+                main(values, own)
 
     app.run(guarded, flags_parser=parse)
 
@@ -116,15 +122,6 @@ def make_portable(wanted: bool) -> None:
         os.execv(sys.executable, sys.orig_argv)
 
 
-@contextlib.contextmanager
-def in_workdir() -> Iterator[None]:
-    """Makes a mistake in a function's ``folder`` one in the flag --workdir."""
-    try:
-        yield
-    except errors.InvalidError as error:
-        raise error.at('workdir') if error.path == 'folder' else error from None
-
-
 def output_folder(path: str) -> Path:
     """The folder for a command's files, created if missing."""
     folder = Path(path)
@@ -132,8 +129,57 @@ def output_folder(path: str) -> Path:
     return folder
 
 
-def _use_compilation_cache() -> None:
-    """Makes the second start of the same program fast, by what JAX reads when it is imported."""
-    own = caches.folder(cpus.kind())  # nodes with one home may be of several kinds
-    os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(own))
-    os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
+# How a command ends that cannot go on: a mistake in one line, a bug with its traceback.
+
+
+@contextlib.contextmanager
+def renamed(**flag_of: str) -> Iterator[None]:
+    """Makes a mistake in an argument of a function one in the flag that gives it."""
+    try:
+        yield
+    except errors.InvalidError as error:
+        raise error.at(flag_of[error.path]) if error.path in flag_of else error from None
+
+
+def fail(message: object) -> NoReturn:
+    """Ends with one line and the status of a mistake."""
+    print(f'error: {errors.one_line(str(message))}', file=sys.stderr)
+    sys.exit(MISTAKE)
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Ends the command as the error says that comes up inside.
+
+    A user's mistake, a package to install, what the operating system refuses, and an error of the
+    user's own code with its file and line end in one line and status 2. Everything else is a bug of
+    this package: its traceback, a line that asks for a report, and status 1.
+    """
+    try:
+        yield
+    except errors.MissingPackageError as error:
+        fail(error)
+    except BrokenPipeError:
+        errors.leave_unread()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        is_mistake = isinstance(error, errors.InvalidError)
+        file, line = errors.users_place(error, called=is_mistake) or ('', 0)
+        where = f'line {line} of {file}'
+        if isinstance(error, errors.InvalidError):
+            fail(f'{error} ({where})' if file and not error.path.startswith('config') else error)
+        if file:
+            notes = ''.join(f' ({note})' for note in getattr(error, '__notes__', ()))
+            said = error.msg if isinstance(error, SyntaxError) else str(error)
+            said = f'{type(error).__name__}{": " * bool(said)}{said}'.rstrip('.')
+            fail(f'`{Path(file).name}` must run, got {said} on {where}{notes}.')
+        if isinstance(error, OSError):
+            fail(errors.of_system(error))
+        traceback.print_exception(error)
+        print(
+            'This is a bug of fedjax_links, no mistake of yours: please report it with the lines '
+            'above and the config.',
+            file=sys.stderr,
+        )
+        sys.exit(BUG)

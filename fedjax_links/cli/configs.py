@@ -130,14 +130,13 @@ def _file_and_words(given: str) -> tuple[str, list[str]]:
 
 def _replaced(values: Mapping[str, Any], path: Sequence[str], text: str) -> dict[str, Any]:
     """A config with another value at a path; None takes away what is there."""
-    *around, name = path
     old = trees.value_at(values, path)
     new = read(text, old)
-    replaced: dict[str, Any] = trees.with_value(values, path, new)
     if new is None and old is not None:
-        section = trees.value_at(replaced, around)
-        kept = {field: value for field, value in section.items() if field != name}
-        replaced = trees.with_value(replaced, around, kept)
+        *path, name = path
+        section = trees.value_at(values, path)
+        new = {field: value for field, value in section.items() if field != name}
+    replaced: dict[str, Any] = trees.with_value(values, path, new)
     return replaced
 
 

@@ -32,7 +32,7 @@ def main(given: Flags, *folders: str) -> None:
     from fedjax_links import experiment, report, runs
 
     parts = folders or given.workdir
-    with app.in_workdir():
+    with app.renamed(folder='workdir'):
         results = runs.merge(parts, given.workdir, allow_mixed=given.allow_mixed)
     print(f'{len(runs.lanes(given.workdir)):,} lanes in {given.workdir}')
     planned: Any = None

@@ -41,15 +41,13 @@ def main(given: Flags) -> None:
     from fedjax_links import report, runs
 
     added = {} if given.price is None else {'price': {'name': 'price', **_options(given.price)}}
-    with app.in_workdir():
+    with app.renamed(folder='workdir'):
         run = runs.read(given.workdir)
-    if given.table is not None:
-        try:
-            print(report.table(run, given.table, form=given.form), end='')
-        except errors.InvalidError as error:
-            raise error.at('table') if error.path == 'page' else error from None
-    else:
+    if given.table is None:
         print(report.write(run, added=added))
+    else:
+        with app.renamed(page='table'):
+            print(report.table(run, given.table, form=given.form), end='')
 
 
 def _options(given: str) -> dict[str, Any]:

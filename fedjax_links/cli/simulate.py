@@ -69,163 +69,15 @@ def main(values: dict[str, Any], given: Flags) -> None:
     app.make_portable(given.portable)
     from fedjax_links.machines import devices, processes
 
-    mesh_size = devices.mesh_size(given.mesh)
-    given = _as_started(given)
+    mesh_size, given = devices.mesh_size(given.mesh), _as_started(given)
     joined = processes.join(given.coordinator, given.num_processes, given.process_id)
     if given.coordinator is not None:
         devices.prepare(_share_of_each(mesh_size, given))
     elif mesh_size is not None:
         devices.prepare(given.devices or mesh_size)
     with joined:
-        status = _simulate(values, given, folder, mesh_size)
+        status = _simulate(values, given, folder)
     sys.exit(status)
-
-
-def _as_started(given: Flags) -> Flags:
-    """The flags; of a process that was started with others, and does not say so, those that do."""
-    from fedjax_links.machines import clusters
-
-    names = 'coordinator', 'num_processes', 'process_id'
-    is_open = given.mesh is not None and all(getattr(given, name) is None for name in names)
-    found = clusters.process() if is_open else None
-    if found is None:
-        return given
-    whose = f'process {found.process_id} of {found.num_processes}'
-    print(f'{whose} as {found.source} says, coordinator {found.coordinator}', flush=True)
-    return given._replace(**{name: getattr(found, name) for name in names})
-
-
-def _simulate(values: dict[str, Any], given: Flags, folder: Path, mesh_size: int | None) -> int:
-    """Runs and reports, in step with other processes; the exit status."""
-    from fedjax_links import experiment, report, runs
-    from fedjax_links.cli import failures, progress, stopping
-    from fedjax_links.experiment.running import loop as running
-    from fedjax_links.machines import processes
-
-    plan = processes.do_in_all(lambda: _plan(values, given, folder, mesh_size))
-    if plan is None:
-        return 0
-    planned, options = plan
-    signals = stopping.StopOnSignal()
-    leads = processes.is_leader()
-    heard = [progress.Progress()] if leads else []
-    threading.Thread(target=_import_late).start()
-    try:
-        results = running.run(planned, folder, [*heard, signals], **options)
-    except experiment.Stop:
-        print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
-        return signals.exit_status
-    except experiment.FailedLanesError as error:
-        for line in str(error).splitlines():
-            print(f'error: {line}', file=sys.stderr)
-        print(f'Tracebacks: {folder}/{runs.FAILURES}', file=sys.stderr)
-        return failures.BUG
-    if planned.share is not None:
-        said = f'shard {planned.share.index} of {planned.share.count} is done'
-        print(f'{said}: python -m fedjax_links merge --workdir={folder} once all are')
-        return 0
-    written = processes.ask_leader(lambda: report.write(results, planned).encode())
-    if leads:
-        print(written.decode())
-    return 0
-
-
-def _import_late() -> None:
-    """Imports what the report takes, most of a second, while lanes run."""
-    for name in ('matplotlib.figure', 'xarray'):
-        importlib.import_module(name)
-
-
-def _plan(
-    values: dict[str, Any], given: Flags, folder: Path, mesh_size: int | None
-) -> tuple[Any, dict[str, Any]] | None:
-    """The experiment, and where it runs; None if it is not to be run."""
-    from fedjax_links import experiment, report
-    from fedjax_links.experiment.looking import certifying, debugging, forking, preflight
-    from fedjax_links.experiment.running import programs, stages
-    from fedjax_links.machines import devices, environment, processes
-
-    places = devices.places(given.devices, mesh_size)  # refused at once where there are none
-    if given.log:
-        values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *given.log]))}
-    planned = _shared_out(experiment.build(values), given)
-    if given.debug_round is not None:
-        with app.in_workdir():
-            for line in debugging.debug_round(planned, folder, given.debug_round):
-                print(line)
-        return None
-    report.check(planned)
-    origin = None
-    if given.fork_from is not None and given.at_round is not None:
-        origin = forking.Fork(planned, given.fork_from, given.at_round)
-    shared, leads = programs.Programs(planned, places=places), processes.is_leader()
-    if leads:
-        for warning in environment.warnings():
-            print(f'warning: {warning}', file=sys.stderr)
-        print(planned.describe())
-        if not given.dry_run and (note := certifying.note()):
-            print(note)
-        print(f'folder   {folder}')
-        print(_own_lanes(planned), end='')
-    preflight.check(planned, shared)
-    if not given.dry_run and (given.start_over or not folder.exists()):
-        every = map(planned.plan.every_lane, planned.algorithms)
-        if first := next(filter(None, every), None):
-            stages.compile_ahead(shared, first)
-    if leads and (planned.share is None or planned.share.index == 0):
-        from fedjax_links.report.screens import theory  # while the compiler works
-
-        print(theory.prediction(planned))
-    if given.dry_run:
-        for line in preflight.dry_run(planned, shared):
-            print(line)
-        return None
-    if given.start_over and leads:
-        _set_aside(folder)
-    return planned, {'origin': origin, 'shared': shared, 'allow_mixed': given.allow_mixed}
-
-
-def _shared_out(planned: Any, given: Flags) -> Any:
-    """The experiment, or the share of it that this process runs."""
-    from fedjax_links.experiment.plan import dividing
-    from fedjax_links.machines import arrays
-
-    task = None if given.shard or given.coordinator else arrays.task()
-    if given.shard:
-        numbers = dividing.parse(given.shard)
-    elif task is not None:
-        numbers = task.place, task.size
-        said = f'shard {task.place} of {task.size}, as {task.source} says'
-        print(f'{said}; --shard=1/1 runs all lanes')
-    if not (given.shard or task) or numbers[1] == 1:
-        return planned
-    for name in ('start_over', 'debug_round'):
-        if getattr(given, name) not in (None, False):
-            raise errors.invalid(name, 'be left out with --shard', getattr(given, name))
-    return planned.shard(*numbers, by=dividing.SEED if given.allow_mixed else dividing.PROGRAM)
-
-
-def _own_lanes(planned: Any) -> str:
-    """What a share has to do, in a line; nothing for all."""
-    if planned.share is None:
-        return ''
-    own = [lane for label in planned.algorithms for lane in planned.plan.every_lane(label)]
-    whole = len(planned.plan.division.lanes)
-    labels = ', '.join(dict.fromkeys(lane.algorithm for lane in own)) or 'none'
-    share = f'{planned.share.index} of {planned.share.count}'
-    return f'shard    {share}: {len(own)} of {whole:,} lanes ({labels})\n'
-
-
-def _share_of_each(mesh_size: int | None, given: Flags) -> int:
-    """Devices of each process of a run of several."""
-    assert given.num_processes is not None
-    if mesh_size is None or mesh_size % given.num_processes:
-        requirement = f'read clients:N, N a multiple of `num_processes` = {given.num_processes}'
-        raise errors.invalid('mesh', requirement, given.mesh)
-    for name in ('devices', 'fork_from', 'debug_round', 'dry_run'):
-        if getattr(given, name) not in (None, False):
-            raise errors.invalid(name, 'be left out with --coordinator', getattr(given, name))
-    return mesh_size // given.num_processes
 
 
 def _folder(given: Flags) -> Path:
@@ -245,14 +97,134 @@ def _folder(given: Flags) -> Path:
     return folder
 
 
-def _set_aside(folder: Path) -> None:
-    """Renames a folder, so that nothing is lost and its name is free."""
-    if not folder.exists():
-        return
-    names = (folder.with_name(f'{folder.name}.old-{place}') for place in itertools.count(1))
-    aside = next(path for path in names if not path.exists())
-    folder.rename(aside)
-    print(f'What was there is in {aside} now.')
+def _as_started(given: Flags) -> Flags:
+    """The flags; of a process that was started with others, and does not say so, those that do."""
+    from fedjax_links.machines import clusters
+
+    names = 'coordinator', 'num_processes', 'process_id'
+    is_open = given.mesh is not None and all(getattr(given, name) is None for name in names)
+    found = clusters.process() if is_open else None
+    if found is None:
+        return given
+    whose = f'process {found.process_id} of {found.num_processes}'
+    print(f'{whose} as {found.source} says, coordinator {found.coordinator}', flush=True)
+    return given._replace(**{name: getattr(found, name) for name in names})
+
+
+def _share_of_each(mesh_size: int | None, given: Flags) -> int:
+    """Devices of each process of a run of several."""
+    assert given.num_processes is not None
+    if mesh_size is None or mesh_size % given.num_processes:
+        requirement = f'read clients:N, N a multiple of `num_processes` = {given.num_processes}'
+        raise errors.invalid('mesh', requirement, given.mesh)
+    _refuse(given, '--coordinator', 'devices', 'fork_from', 'debug_round', 'dry_run')
+    return mesh_size // given.num_processes
+
+
+def _refuse(given: Flags, beside: str, *names: str) -> None:
+    """Raises for the first of some flags that is given."""
+    for name in names:
+        if (value := getattr(given, name)) not in (None, False):
+            raise errors.invalid(name, f'be left out with {beside}', value)
+
+
+def _simulate(values: dict[str, Any], given: Flags, folder: Path) -> int:
+    """Runs and reports, in step with other processes; the exit status."""
+    from fedjax_links import experiment, report, runs
+    from fedjax_links.cli import progress
+    from fedjax_links.experiment.running import loop
+    from fedjax_links.machines import processes
+
+    plan = processes.do_in_all(lambda: _plan(values, given, folder))
+    if plan is None:
+        return 0
+    (planned, options), leads = plan, processes.is_leader()
+    signals = progress.StopOnSignal()
+    for name in ('matplotlib.figure', 'xarray'):  # what the report takes, while lanes run
+        threading.Thread(target=importlib.import_module, args=[name]).start()
+    try:
+        results = loop.run(planned, folder, [*[progress.Progress()] * leads, signals], **options)
+    except experiment.Stop:
+        print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
+        return signals.exit_status
+    except experiment.FailedLanesError as error:
+        for line in str(error).splitlines():
+            print(f'error: {line}', file=sys.stderr)
+        print(f'Tracebacks: {folder}/{runs.FAILURES}', file=sys.stderr)
+        return app.BUG
+    if planned.share is not None:
+        said = f'shard {planned.share.index} of {planned.share.count} is done'
+        print(f'{said}: python -m fedjax_links merge --workdir={folder} once all are')
+        return 0
+    written = processes.ask_leader(lambda: report.write(results, planned).encode())
+    if leads:
+        print(written.decode())
+    return 0
+
+
+def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any] | None:
+    """The experiment, and where it runs; None if it is not to be run."""
+    from fedjax_links import experiment, report
+    from fedjax_links.experiment.looking import certifying, debugging, forking, preflight
+    from fedjax_links.experiment.running import programs, stages
+    from fedjax_links.machines import devices, environment, processes
+
+    # Refused at once where there are none.
+    places = devices.places(given.devices, devices.mesh_size(given.mesh))
+    if given.log:
+        values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *given.log]))}
+    planned = _shared_out(experiment.build(values), given)
+    if given.debug_round is not None:
+        with app.renamed(folder='workdir'):
+            for line in debugging.debug_round(planned, folder, given.debug_round):
+                print(line)
+        return None
+    report.check(planned)
+    origin = None
+    if given.fork_from is not None and given.at_round is not None:
+        origin = forking.Fork(planned, given.fork_from, given.at_round)
+    shared, leads = programs.Programs(planned, places=places), processes.is_leader()
+    if leads:
+        for warning in environment.warnings():
+            print(f'warning: {warning}', file=sys.stderr)
+        print(planned.describe())
+        if not given.dry_run and (note := certifying.note()):
+            print(note)
+        print(f'folder   {folder}')
+    preflight.check(planned, shared)
+    if not given.dry_run and (given.start_over or not folder.exists()):
+        every = map(planned.plan.every_lane, planned.algorithms)
+        if first := next(filter(None, every), None):
+            stages.compile_ahead(shared, first)
+    if leads and (planned.share is None or planned.share.index == 0):
+        from fedjax_links.report.screens import theory  # while the compiler works
+
+        print(theory.prediction(planned))
+    if given.dry_run:
+        for line in preflight.dry_run(planned, shared):
+            print(line)
+        return None
+    if given.start_over and leads and folder.exists():  # nothing is lost, and the name is free
+        names = (folder.with_name(f'{folder.name}.old-{k}') for k in itertools.count(1))
+        aside = folder.rename(next(path for path in names if not path.exists()))
+        print(f'What was there is in {aside} now.')
+    return planned, {'origin': origin, 'shared': shared, 'allow_mixed': given.allow_mixed}
+
+
+def _shared_out(planned: Any, given: Flags) -> Any:
+    """The experiment, or the share of it that this process runs."""
+    from fedjax_links.experiment.plan import dividing
+    from fedjax_links.machines import arrays
+
+    task = None if given.shard or given.coordinator else arrays.task()
+    index, count = dividing.parse(given.shard or '1/1')
+    if task is not None:
+        index, count = task.place, task.size
+        print(f'shard {index} of {count}, as {task.source} says; --shard=1/1 runs all lanes')
+    if count == 1:
+        return planned
+    _refuse(given, '--shard', 'start_over', 'debug_round')
+    return planned.shard(index, count, by=dividing.SEED if given.allow_mixed else dividing.PROGRAM)
 
 
 if __name__ == '__main__':

@@ -41,7 +41,7 @@ def main(given: Flags) -> None:
     from fedjax_links.report import live
 
     while True:
-        with app.in_workdir():
+        with app.renamed(folder='workdir'):
             status, found = runs.status(given.workdir), live.read(given.workdir)
         is_done = not (status.holders or found.missing)
         lines = [*_lines(status, is_done), *live.levels(found)]
@@ -67,14 +67,11 @@ def _lines(found: Any, is_done: bool) -> Iterator[str]:
     counts = f'{found.done:,} of {found.lanes:,} done, {found.running:,} running'
     yield f'lanes    {counts}, {found.lost:,} lost, {rest:,} not begun'
     for shard in found.shards:
-        if shard.done == shard.lanes:
-            continue
-        left = '' if shard.hours_left is None else f', {_hours(shard.hours_left)} left'
-        again = f'nobody runs it: --shard={shard.shard}/{len(found.shards)} does'
-        yield (
-            f'shard    {shard.shard}: {shard.done:,} of {shard.lanes:,} lanes{left}; '
-            f'{shard.holder or again}'
-        )
+        if shard.done < shard.lanes:
+            left = '' if shard.hours_left is None else f', {_hours(shard.hours_left)} left'
+            who = shard.holder or f'nobody runs it: --shard={shard.shard}/{len(found.shards)} does'
+            done = f'{shard.done:,} of {shard.lanes:,} lanes{left}'
+            yield f'shard    {shard.shard}: {done}; {who}'
     for name in found.failed:
         yield f'failed   {name}'
     if found.hours_left is not None and found.done < found.lanes:

@@ -93,7 +93,13 @@ def _describe_work(experiment: 'Experiment') -> list[str]:
         f'{experiment.num_rounds:,} rounds',
     ]
     what = f'{" x ".join(factors)}{" and tuning" if tuned else ""}'
-    return [f'work     {what}: {total:,} rounds{further}']
+    lines = [f'work     {what}: {total:,} rounds{further}']
+    if (share := experiment.share) is not None:
+        own = [lane for label in labels for lane in plan.every_lane(label)]
+        whose = ', '.join(dict.fromkeys(lane.algorithm for lane in own)) or 'none'
+        some = f'{len(own)} of {len(plan.division.lanes):,} lanes ({whose})'
+        lines.append(f'shard    {share.index} of {share.count}: {some}')
+    return lines
 
 
 def _describe_phases(experiment: 'Experiment') -> list[str]:
