@@ -82,6 +82,8 @@ class RoundMetrics(NamedTuple):
 S = TypeVar('S')
 Step = tuple[S, RoundMetrics]
 """What a round returns: the new state, and the metrics."""
+Drawn = tuple[S, Links]
+"""What a pattern returns: its new carry, and the links of the round."""
 
 
 class Rows(NamedTuple):

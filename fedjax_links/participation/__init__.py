@@ -58,10 +58,6 @@ def _third(num_clients: int) -> int:
     return max(1, num_clients // 3)
 
 
-def _quarter(num_clients: int) -> int:
-    return max(1, num_clients // 4)
-
-
 def _divisor(num_clients: int) -> int:
     return max(d for d in range(1, _third(num_clients) + 1) if num_clients % d == 0)
 
@@ -89,7 +85,7 @@ def _separated(num_clients: int) -> Participation:
 
 
 def _in_turns(num_clients: int) -> Participation:
-    return periodic_groups(_halves(num_clients), active_rounds=4, cohort_size=_quarter(num_clients))
+    return periodic_groups(_halves(num_clients), active_rounds=4, cohort_size=_third(num_clients))
 
 
 def _fastest(num_clients: int) -> Participation:
@@ -129,7 +125,7 @@ _ENTRIES = (
     _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
     _E(packets, lambda n: packets(_some(n), loss=0.1, num_packets=3), law=packets_law),
     _E(peers, lambda n: peers(_some(n), graphs.ring(n), prob=0.5), law=peers_law),
-    _E(periodic_groups, _in_turns, _quarter, law=periodic_groups_law),
+    _E(periodic_groups, _in_turns, _third, law=periodic_groups_law),
     _E(quorum, _fastest, _third, law=quorum_law),
     _E(regularized, lambda n: regularized(n, _divisor(n)), _divisor, law=regularized_law),
     _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),

@@ -278,19 +278,17 @@ def combine(
     if num_clients is None and len(set(counts)) > 1:
         raise errors.invalid('patterns', 'have the same number of clients', counts)
 
+    def keyed(key: Key) -> list[tuple[int, Participation, Key]]:
+        return [(i, part, jax.random.fold_in(key, i)) for i, part in enumerate(patterns)]
+
     def init(key: Key) -> PyTree:
-        return tuple(
-            pattern.init(jax.random.fold_in(key, index)) for index, pattern in enumerate(patterns)
-        )
+        return tuple(part.init(own_key) for _, part, own_key in keyed(key))
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
-        steps = [
-            pattern.sample(carry[index], jax.random.fold_in(key, index), round)
-            for index, pattern in enumerate(patterns)
-        ]
-        samples = [base.as_masks(links) for _, links in steps]
+        steps = [part.sample(carry[i], own_key, round) for i, part, own_key in keyed(key)]
+        carries, drawn = zip(*steps, strict=True)
         own_key = jax.random.fold_in(key, len(patterns))
-        return tuple(part for part, _ in steps), merge(own_key, round, samples)
+        return carries, merge(own_key, round, list(map(base.as_masks, drawn)))
 
     cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
     cycle = math.lcm(*cycles) if cycles else None  # of those that repeat

@@ -74,7 +74,8 @@ def markov(
     stars = as_up_rate(_UP_RATE if up_rate is None else up_rate, schedule.num_clients)
     times = correlation_time
     if times is not None:
-        times = _positive('correlation_time', times, schedule.num_clients)
+        checks.positive('correlation_time', times)
+        times = schedules.each_within('correlation_time', times, schedule.num_clients)
 
     def init(key: Key) -> MarkovState:
         probs, uniforms = schedule.drawn(key, jnp.int32(0))
@@ -91,14 +92,9 @@ def markov(
 
 def as_up_rate(up_rate: ArrayLike, num_clients: int) -> Array:
     """Validated up-rates, float[] or float[N] in (0, 1]."""
-    checks.within('up_rate', up_rate, 0, 1)
-    return _positive('up_rate', up_rate, num_clients)
-
-
-def _positive(argument: str, value: ArrayLike, num_clients: int) -> Array:
-    checks.positive(argument, value)
-    each = schedules.one_or_each(argument, value, num_clients)
-    return schedules.as_floats(each)
+    each = schedules.each_within('up_rate', up_rate, num_clients, 0, 1)
+    checks.positive('up_rate', up_rate)
+    return each
 
 
 def move(up: Array, uniforms: Array, rise: Array, fall: Array) -> Array:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.base import Array, CohortLinkSample, Key, Kinds, Participation
+from fedjax_links.base import Array, Drawn, Key, Kinds, Participation
 from fedjax_links.core import checks, describing, errors, references
 from fedjax_links.participation import laws, rejection, schedules, selection
 
@@ -114,7 +114,7 @@ def minimum_separation(
 
     def sample(
         carry: MinimumSeparationState, key: Key, round: Array
-    ) -> tuple[MinimumSeparationState, CohortLinkSample]:
+    ) -> Drawn[MinimumSeparationState]:
         units = draw(key, lambda some: carry.free_from[some] <= round)
         again = round + 1 + (jnp.asarray(waits)[units] if waits.ndim else waits)
         free_from = carry.free_from.at[units].set(again, mode='drop', indices_are_sorted=True)
@@ -202,6 +202,8 @@ def _check_separation(separation: ArrayLike, weights: ArrayLike, cohort_size: in
 
 def minimum_separation_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `minimum_separation`, as far as it is known or can be listed."""
+    from fedjax_links import analysis  # SciPy takes long to import
+
     options, groups = given.options, given.options.get('groups')
     weights, separation = np.asarray(options['weights'], float), np.asarray(options['separation'])
     size, design = options.get('cohort_size', 1), options.get('design', 'product')
@@ -209,13 +211,22 @@ def minimum_separation_law(given: laws.Given) -> laws.LinkLaw:
     wait = describing.span(str(separation.min()), str(separation.max()))
     description = f'{size:,} of {weights.size:,} {unit} by weight, a separation of {wait} rounds'
     law = laws.LinkLaw(description, never_empty=True)
-    known = _selection_law(weights, separation, size, design)
-    if known is None:
+    shares, positive = np.zeros(weights.size), weights > 0
+    if separation.ndim == 0 and (size == 1 or design == 'product'):
+        own = weights[positive], int(separation), size
+        shares[positive], source = analysis.minimum_separation_stationary(*own), 'closed form'
+    elif positive.sum() > _MAX_ENUMERATED_UNITS:
         return law
-    shares, source = known
+    else:
+        waits = separation if separation.ndim == 0 else separation[positive]
+        try:
+            chain = analysis.minimum_separation_chain(weights[positive], waits, size, design)
+        except errors.InvalidError:  # more states than it lists
+            return law
+        shares[positive], source = chain.marginal, f'chain of {len(chain.states)} states'
     members = np.arange(weights.size) if groups is None else np.asarray(groups)
     sizes = np.bincount(members)
-    equal = bool((sizes == sizes[0]).all())
+    equal = np.ptp(sizes) == 0
     group_size = int(sizes[0]) if groups is not None and equal else None
     return law._replace(
         memoryless=size == 1 and not separation.any(),
@@ -224,26 +235,3 @@ def minimum_separation_law(given: laws.Given) -> laws.LinkLaw:
         weights_source=source,
         separation=laws.SeparationLaw(shares, group_size),
     )
-
-
-def _selection_law(
-    weights: np.ndarray, separation: np.ndarray, size: int, design: str
-) -> tuple[np.ndarray, str] | None:
-    """Shares of the selections and where they come from; None beyond closed form and listing."""
-    from fedjax_links import analysis  # SciPy takes long to import
-
-    shares, positive = np.zeros(weights.size), weights > 0
-    if separation.ndim == 0 and (size == 1 or design == 'product'):
-        shares[positive] = analysis.minimum_separation_stationary(
-            weights[positive], int(separation), size
-        )
-        return shares, 'closed form'
-    if positive.sum() > _MAX_ENUMERATED_UNITS:
-        return None
-    waits = separation if separation.ndim == 0 else separation[positive]
-    try:
-        chain = analysis.minimum_separation_chain(weights[positive], waits, size, design)
-    except errors.InvalidError:  # more states than it lists
-        return None
-    shares[positive] = chain.marginal
-    return shares, f'chain of {len(chain.states)} states'

@@ -26,9 +26,8 @@ def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Par
     Raises:
       ValueError: for a value out of range.
     """
-    checks.within('loss', loss, 0, 1)
+    each = schedules.each_within('loss', loss, pattern.num_clients, 0, 1)
     checks.static_int('num_packets', num_packets)
-    each = schedules.as_floats(schedules.one_or_each('loss', loss, pattern.num_clients))
     xp = checks.array_module(each)
     arrives = xp.broadcast_to((1 - each) ** num_packets, pattern.num_clients)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, CohortLinkSample, Key, Kinds, Participation
+from fedjax_links.base import Array, Drawn, Key, Kinds, Participation
 from fedjax_links.core import checks, prng, references
 from fedjax_links.participation import laws, rejection, selection
 
@@ -68,9 +68,7 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
     def init(key: Key) -> PeriodicGroupsState:
         return PeriodicGroupsState(offset=jax.random.randint(key, (), 0, active_rounds, 'int32'))
 
-    def sample(
-        carry: PeriodicGroupsState, key: Key, round: Array
-    ) -> tuple[PeriodicGroupsState, CohortLinkSample]:
+    def sample(carry: PeriodicGroupsState, key: Key, round: Array) -> Drawn[PeriodicGroupsState]:
         turn = jnp.mod((round + carry.offset) // active_rounds, len(sizes))
         if few_of_many:
             first, stop = jnp.asarray(bounds)[turn], jnp.asarray(bounds)[turn + 1]

@@ -62,10 +62,10 @@ def quorum(
     times = times if isinstance(times, Times) else Times(times)
     checks.per_client('times', times.median)
     num_clients = np.shape(times.median)[0]
-    for name, value in zip(times._fields, times, strict=True):
-        checks.within(f'times.{name}', value, 0, 1e30)
-        schedules.one_or_each(f'times.{name}', value, num_clients)
-    middle, width, fixed = map(schedules.as_floats, times)
+    middle, width, fixed = (
+        schedules.each_within(f'times.{name}', value, num_clients, 0, 1e30)
+        for name, value in times._asdict().items()
+    )
     checks.static_int('quorum', quorum, maximum=num_clients)
     checks.within('grace', grace, 0, 1e30)
     if deadline is not None:

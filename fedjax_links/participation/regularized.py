@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_links.base import Array, CohortLinkSample, Key, Participation
+from fedjax_links.base import Array, Drawn, Key, Participation
 from fedjax_links.core import checks, references
 from fedjax_links.participation import laws, rejection, selection
 
@@ -62,9 +62,7 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         clients = jnp.arange(num_clients, dtype=jnp.int32)
         return empty.at[position].set(clients, unique_indices=True)
 
-    def sample(
-        carry: RegularizedState, key: Key, round: Array
-    ) -> tuple[RegularizedState, CohortLinkSample]:
+    def sample(carry: RegularizedState, key: Key, round: Array) -> Drawn[RegularizedState]:
         turn = jnp.mod(round, period)
 
         def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -144,19 +144,15 @@ def diurnal(
       ValueError: for a value out of range.
     """
     peak = as_probs(peak, 'peak')
-    checks.within('trough', trough, 0, 1)
     checks.positive('rounds_per_day', rounds_per_day)
-    checks.within('up_hours', up_hours, 0, 24)
-    checks.within('phase', phase, 0, 24)
-    names = 'trough', 'rounds_per_day', 'up_hours', 'phase'
-    low, *window = (
-        as_floats(one_or_each(name, value, peak.size))
-        for name, value in zip(names, (trough, rounds_per_day, up_hours, phase), strict=True)
-    )
+    low = each_within('trough', trough, peak.size, 0, 1)
+    per_day = each_within('rounds_per_day', rounds_per_day, peak.size)
+    window = each_within('up_hours', up_hours, peak.size, 0, 24)
+    start = each_within('phase', phase, peak.size, 0, 24)
 
     def mean(round: Array) -> Array:
         # In rounds, not hours: with whole numbers of rounds every comparison is exact.
-        day, hours, ahead = map(jnp.asarray, window)
+        day, hours, ahead = map(jnp.asarray, (per_day, window, start))
         time = jnp.mod(jnp.mod(jnp.asarray(round, day.dtype), day) + ahead * day / 24, day)
         return jnp.where(time < hours * day / 24, peak, low)
 
@@ -211,6 +207,21 @@ def one_or_each(argument: str, value: Any, num_clients: int) -> Numbers:
         raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
     dtype = jnp.result_type(float)
     return np.asarray(value, dtype) if isinstance(value, list | tuple) else value
+
+
+def each_within(
+    argument: str, value: Any, num_clients: int, low: float = 0.0, high: float = np.inf
+) -> Array:
+    """One number for everyone or one for each client, as `as_floats`, all in ``[low, high]``.
+
+    Returns:
+      float[] or float[N].
+
+    Raises:
+      ValueError: for another shape, or a value out of range.
+    """
+    checks.within(argument, value, low, high)
+    return as_floats(one_or_each(argument, value, num_clients))
 
 
 def _whole(period: Numbers) -> int | None:

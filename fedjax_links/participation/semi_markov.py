@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, Key, LinkSample, Participation
+from fedjax_links.base import Array, Drawn, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation import laws, schedules, sojourns
 
@@ -61,7 +61,9 @@ def semi_markov(
     both, kinds = _by_client(up, down, num_clients, kinds)
     prob = schedules.as_floats(_stationary(both)[kinds])
     leaving = [_hazards(law).astype(np.float32) for law in both]
-    elapsed = [(np.cumsum(law, axis=1).T / law.sum(axis=1)).T.astype(np.float32) for law in both]
+    elapsed = [
+        (np.cumsum(law, axis=1) / law.sum(axis=1, keepdims=True)).astype(np.float32) for law in both
+    ]
 
     def init(key: Key) -> SemiMarkovState:
         uniforms = prng.uniform(key, (2, len(kinds)))
@@ -75,9 +77,7 @@ def semi_markov(
         of_up, of_down = map(age, elapsed)
         return SemiMarkovState(is_up, jnp.where(is_up, of_up, of_down))
 
-    def sample(
-        carry: SemiMarkovState, key: Key, round: Array
-    ) -> tuple[SemiMarkovState, LinkSample]:
+    def sample(carry: SemiMarkovState, key: Key, round: Array) -> Drawn[SemiMarkovState]:
         of_up, of_down = (
             jnp.asarray(table)[kinds, jnp.minimum(carry.age, table.shape[1]) - 1]
             for table in leaving
@@ -113,7 +113,7 @@ def _stationary(both: list[np.ndarray]) -> np.ndarray:
 
 def _hazards(survival: np.ndarray) -> np.ndarray:
     """``P(D = k given D >= k)`` for k = 1, 2, ..., 1 at the last."""
-    after = np.concatenate([survival[:, 1:], np.zeros((len(survival), 1))], axis=1)
+    after = np.pad(survival[:, 1:], ((0, 0), (0, 1)))
     return 1.0 - np.divide(after, survival, out=np.zeros_like(after), where=survival > 0)
 
 

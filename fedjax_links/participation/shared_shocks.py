@@ -34,10 +34,10 @@ def shared_shocks(
     if len(labels) != pattern.num_clients:
         raise errors.invalid('groups', f'have {pattern.num_clients} entries', len(labels))
     count = int(labels.max()) + 1
-    for name, rate in (('up_rate', up_rate), ('down_rate', down_rate)):
-        checks.positive(name, rate)
-        checks.within(name, rate, 0, 1)
-    rise, fall = schedules.as_floats(up_rate), schedules.as_floats(down_rate)
+    checks.positive('up_rate', up_rate)
+    checks.positive('down_rate', down_rate)
+    rise = schedules.each_within('up_rate', up_rate, count, 0, 1)
+    fall = schedules.each_within('down_rate', down_rate, count, 0, 1)
     share = checks.array_module(rise, fall).broadcast_to(rise / (rise + fall), count)
 
     def sample(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:

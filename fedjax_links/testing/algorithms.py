@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,14 +14,14 @@ from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram
 from fedjax_links.machines import devices
 from fedjax_links.testing import facts, federation
-from fedjax_links.testing.reasons import DoesNotApply, check_all, require, saying
-from fedjax_links.testing.runs import Runs, close, identical, simulate
+from fedjax_links.testing.federation import Runs, simulate
+from fedjax_links.testing.suites import DoesNotApply, Suite, alike, close, identical, require
 
 _NARROW = 0.02  # of the largest entry of the server's path, for rows that are off by a 512th
 _MESHES = (1, 2, 4)  # devices
 _PIECE = 4  # rounds; the second piece ends and the third begins between rounds with clients
 
-ALGORITHM_CHECKS: dict[str, Callable[[Runs], None]] = {}
+ALGORITHM_CHECKS = Suite()
 
 
 def check_algorithm(
@@ -45,19 +44,8 @@ def check_algorithm(
     Raises:
       AssertionError: naming the first broken promise.
     """
-    traits = AlgorithmEntry(
-        make_algorithm,
-        full_participation_is_fedavg=full_participation_is_fedavg,
-        empty_round_keeps_server=empty_round_keeps_server,
-        uses_links=uses_links,
-    )
-    check_all(ALGORITHM_CHECKS, Runs(traits))
-
-
-def _listed(check: Callable[[Runs], None]) -> Callable[[Runs], None]:
-    """Puts a check into the suite."""
-    ALGORITHM_CHECKS[check.__name__] = check
-    return check
+    promised = full_participation_is_fedavg, empty_round_keeps_server, uses_links
+    ALGORITHM_CHECKS.check(Runs(AlgorithmEntry(make_algorithm, {}, *promised)))
 
 
 def _needs_links(runs: Runs) -> None:
@@ -65,7 +53,7 @@ def _needs_links(runs: Runs) -> None:
         raise DoesNotApply('the algorithm does not look at the links')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def full_participation_is_fedavg(runs: Runs) -> None:
     """With everybody active, the server's trajectory is FedAvg's."""
     if not runs.traits.full_participation_is_fedavg:
@@ -78,7 +66,7 @@ def full_participation_is_fedavg(runs: Runs) -> None:
     close(ours, fedavgs, said)
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def empty_round_is_defined(runs: Runs) -> None:
     """An empty round stays finite and keeps the server model where the rule says so."""
     result = runs.standard
@@ -90,7 +78,7 @@ def empty_round_is_defined(runs: Runs) -> None:
         identical(after, before, 'an empty round must keep the server model')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def unavailable_clients_never_influence(runs: Runs) -> None:
     """NaN data of a client that never delivers leaves the server bit for bit as it is."""
     _needs_links(runs)
@@ -102,7 +90,7 @@ def unavailable_clients_never_influence(runs: Runs) -> None:
     identical(spoiled.rounds, clean.rounds, f'{said} rounds')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def relabelling_changes_nothing_global(runs: Runs) -> None:
     """Renaming the clients leaves the server's trajectory as it is (full batches)."""
     order = (2, 0, 5, 1, 4, 3)
@@ -111,7 +99,7 @@ def relabelling_changes_nothing_global(runs: Runs) -> None:
     close(ours, runs.full_batches.evals['server'], 'the order of clients must not matter')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def directions_are_told_apart(runs: Runs) -> None:
     """It matters whether an active client hears the server, and nobody trains who cannot."""
     _needs_links(runs)
@@ -129,21 +117,21 @@ def directions_are_told_apart(runs: Runs) -> None:
     )
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def named_cohort_is_its_mask(runs: Runs) -> None:
     """Links that name a cohort give what a mask of the same clients gives."""
     named, masked = runs.rounds.servers(named=True), runs.rounds.servers(alone=True)
     close(named, masked, 'links that name a cohort must give what its mask gives')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def chunks_change_rounding_alone(runs: Runs) -> None:
     """Clients that train two by two give what they give side by side."""
     pairs = runs.rounds_with(chunk_size=2).servers()
     close(pairs, runs.rounds.servers(), 'clients in chunks of two must give what all at once give')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def narrow_tables_agree(runs: Runs) -> None:
     """With client tables of bfloat16 the server follows to their precision."""
     if 'table_dtype' not in inspect.signature(runs.traits.factory).parameters:
@@ -156,7 +144,7 @@ def narrow_tables_agree(runs: Runs) -> None:
     require(error < _NARROW, f'with tables of bfloat16 the server must be near, is off by {error}')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def meshes_agree(runs: Runs) -> None:
     """Meshes of any size give the same bits, and those of none up to rounding."""
     sizes = [size for size in _MESHES if size <= jax.device_count()]
@@ -169,7 +157,7 @@ def meshes_agree(runs: Runs) -> None:
         identical(result, results[0], f'meshes of 1 and of {size} must give the same bits')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def resume_is_exact(runs: Runs) -> None:
     """A run in pieces is the run in one, bit for bit."""
     piece, pattern = jax.jit(simulate(runs.algorithm, _PIECE)), federation.pattern(*runs.links)
@@ -179,7 +167,7 @@ def resume_is_exact(runs: Runs) -> None:
     identical(state, runs.standard.state, 'a resumed run must equal the unbroken one')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def vmap_equals_loop(runs: Runs) -> None:
     """Seeds side by side equal seeds one by one."""
 
@@ -191,7 +179,7 @@ def vmap_equals_loop(runs: Runs) -> None:
     close(together, jax.tree.map(lambda *a: jnp.stack(a), *alone), 'vmap must equal a loop')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def jit_equals_eager(runs: Runs) -> None:
     """Compiling changes nothing but rounding."""
     compiled = jax.tree.map(lambda a: a[:3], runs.standard.evals['server'])
@@ -199,7 +187,7 @@ def jit_equals_eager(runs: Runs) -> None:
     close(compiled, eager.evals['server'], 'jit must equal eager execution')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def state_type_is_stable(runs: Runs) -> None:
     """One compilation serves all rounds: the state never changes shape, dtype or structure.
 
@@ -222,23 +210,22 @@ def state_type_is_stable(runs: Runs) -> None:
         state = runs.algorithm.init(start, runs.problem)
         for _ in range(2):  # a type that outlives one round outlives all
             new_state, metrics = jax.eval_shape(compiled, state, ctx)
-            with saying(f'a round must leave shapes and dtypes of the state as they are{words}'):
-                chex.assert_trees_all_equal_shapes_and_dtypes(new_state, state)
+            said = f'a round must leave shapes and dtypes of the state as they are{words}'
+            alike(new_state, state, said)
             state = new_state
     require(traces == 2, f'one compilation must serve all rounds, got {traces / 2}')
     counts = {metrics.num_active.dtype, metrics.num_computing.dtype}
     require(counts == {jnp.dtype('int32')}, '`num_active` and `num_computing` must be int32')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def candidate_models_are_parameters(runs: Runs) -> None:
     """Every candidate model has the parameters' structure; the server model is among them."""
     params = runs.problem.init_params(runs.key)
     models = runs.algorithm.models(runs.algorithm.init(params, runs.problem))
     require('server' in models, '`models` must name the server model')
     for name, model in models.items():
-        with saying(f'{name} must have shapes, dtypes and structure of the parameters'):
-            chex.assert_trees_all_equal_shapes_and_dtypes(model, params)
+        alike(model, params, f'{name} must have shapes, dtypes and structure of the parameters')
         close(model, params, f'{name} must start at the initial parameters')
     if runs.algorithm.client_models is not None and 'client_mean' in models:
         end = runs.standard.state.algorithm
@@ -246,7 +233,7 @@ def candidate_models_are_parameters(runs: Runs) -> None:
         close(mean, runs.algorithm.models(end)['client_mean'], 'client_mean must be their mean')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def metrics_are_counts(runs: Runs) -> None:
     """Nobody is counted who did not train, and losses are sums over those who delivered."""
     rounds = jax.tree.map(np.asarray, runs.standard.rounds)
@@ -258,7 +245,7 @@ def metrics_are_counts(runs: Runs) -> None:
     require((losses[active > 0] > 0).all(), 'the loss of active clients must be counted')
 
 
-@_listed
+@ALGORITHM_CHECKS.listed
 def double_precision_agrees(runs: Runs) -> None:
     """Under x64 the same run has float64 models and agrees with float32 to float32 rounding."""
     single = runs.full_batches.evals['server']

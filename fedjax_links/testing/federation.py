@@ -1,16 +1,26 @@
-"""A small federation that exercises every path: uneven clients, empty rounds, a silent client."""
+"""A small federation that exercises every path, and the runs of an algorithm on it.
+
+It has uneven clients, of whom one is silent, and empty rounds.
+"""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Participation, Problem
+from fedjax_links import simulation
+from fedjax_links.algorithms.fedavg import fedavg
+from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.core.registry import AlgorithmEntry
+from fedjax_links.local_training import ClientProgram
 from fedjax_links.participation.replay import replay
 from fedjax_links.problems.arrays import from_arrays
+from fedjax_links.testing import facts
 
 NUM_CLIENTS = 6
 NUM_ROUNDS = 12
@@ -93,3 +103,82 @@ def _init_params(key):
 def _loss_fn(params, batch):
     log_probs = jax.nn.log_softmax(batch.features @ params['weights'] + params['bias'][None])
     return -jnp.mean(jnp.take_along_axis(log_probs, batch.labels[:, None], axis=1))
+
+
+def simulate(
+    algorithm: Algorithm, num_rounds: int = NUM_ROUNDS, **options: Any
+) -> Callable[..., Any]:
+    """A run with the server model after every round; links are arguments, as data are."""
+    options |= {'num_rounds': num_rounds, 'eval_every': 1}
+    options['eval_fn'] = lambda params, key, problem: params
+
+    def run(key, problem, links, initial_state=None):
+        given = key, algorithm, pattern(*links), problem
+        return simulation.simulate(*given, initial_state=initial_state, **options)
+
+    return run
+
+
+class Runs:
+    """The runs of one algorithm that its checks look at; every program is compiled once.
+
+    Attributes:
+      algorithm: the algorithm on minibatches.
+      run: its program, `simulate`.
+      run_full_batches: that of the algorithm on full batches.
+      key: the key of all of them.
+      problem: the problem of all of them.
+      links: the links of all of them.
+    """
+
+    def __init__(self, traits: AlgorithmEntry) -> None:
+        """Takes the algorithm; what the checks need is run when they ask for it.
+
+        Args:
+          traits: a registered algorithm, or one of your own with what it promises and values for
+            its required hyper-parameters: ``AlgorithmEntry(my_factory, example={...})``.
+        """
+        self.traits, self.peers = traits, traits.traffic.peers > 0
+        self.key, self.problem = jax.random.key(0), problem()
+        self.links = realised_links(peers=self.peers)
+        self.algorithm, full_batches = (
+            self._make(facts.client_program(traits, 0.2, local_steps=3, batch_size=size))
+            for size in (2, None)
+        )
+        self.run = jax.jit(simulate(self.algorithm))
+        self.run_full_batches = jax.jit(simulate(full_batches))
+
+    def _make(self, program: ClientProgram, **options: Any) -> Algorithm:
+        return self.traits(program, **self.traits.example, **options)
+
+    def rounds_with(self, *, chunk_size: int | None = None, **options: Any) -> facts.Rounds:
+        """As `rounds`, with so many clients side by side, or options of the algorithm."""
+        program = facts.client_program(self.traits, 0.1, local_steps=2)
+        algorithm = self._make(program._replace(chunk_size=chunk_size), **options)
+        return facts.Rounds(algorithm, peers=self.peers)
+
+    @functools.cached_property
+    def of_fedavg(self) -> 'Runs':
+        """Those of FedAvg with the same client program."""
+        return Runs(self.traits._replace(factory=fedavg, example={}))
+
+    @functools.cached_property
+    def rounds(self) -> facts.Rounds:
+        """A few rounds on quadratics, under any kind of links."""
+        return self.rounds_with()
+
+    @functools.cached_property
+    def standard(self) -> simulation.SimulationResult:
+        """On minibatches, over the links of the test federation."""
+        return self.run(self.key, self.problem, self.links)
+
+    @functools.cached_property
+    def full_batches(self) -> simulation.SimulationResult:
+        """The same on full batches."""
+        return self.run_full_batches(self.key, self.problem, self.links)
+
+    @functools.cached_property
+    def full_participation(self) -> simulation.SimulationResult:
+        """On minibatches, with everybody active in every round."""
+        links = realised_links(peers=self.peers, everyone=True)
+        return self.run(self.key, self.problem, links)

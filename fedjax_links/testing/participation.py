@@ -4,21 +4,20 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base, simulation
 from fedjax_links.base import Array, Participation
-from fedjax_links.core import prng
-from fedjax_links.testing.reasons import DoesNotApply, check_all, require, saying
+from fedjax_links.core import drawing, prng
+from fedjax_links.testing.suites import DoesNotApply, Suite, alike, identical, require
 
 _NUM_ROUNDS, _PIECE = 24, 4
 _NUM_SEEDS = 2000
 _Z_BOUND = 5.5  # two-sided 4e-8 per entry; below 2e-5 for 500 entries together
 
-PARTICIPATION_CHECKS: dict[str, Callable[[Participation, 'Promises'], None]] = {}
+PARTICIPATION_CHECKS = Suite()
 
 
 class Promises(NamedTuple):
@@ -47,14 +46,7 @@ def check_participation(
     Raises:
       AssertionError: naming the first broken promise.
     """
-    promises = Promises(cohort_size, prob_is_marginal)
-    check_all(PARTICIPATION_CHECKS, participation, promises)
-
-
-def _listed(check: Callable[[Participation, Promises], None]) -> Callable[..., None]:
-    """Puts a check into the suite."""
-    PARTICIPATION_CHECKS[check.__name__] = check
-    return check
+    PARTICIPATION_CHECKS.check(participation, Promises(cohort_size, prob_is_marginal))
 
 
 @functools.lru_cache(maxsize=2)  # kept while the checks of a pattern go by
@@ -74,7 +66,7 @@ def _seeds() -> Array:
     return jax.random.split(jax.random.key(6), _NUM_SEEDS)
 
 
-@_listed
+@PARTICIPATION_CHECKS.listed
 def types_are_stable(pattern: Participation, promises: Promises) -> None:
     """Masks are bool[N], probabilities float[N], and the carry never changes type."""
     key = jax.random.key(1)
@@ -85,15 +77,14 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
         return new_carry, base.LinkSample(mask=links.mask, prob=links.prob)
 
     new_carry, links = jax.eval_shape(sample, carry, jax.random.fold_in(key, 9), jnp.int32(0))
-    with saying('a round must leave shapes, dtypes and structure of the carry as they are'):
-        chex.assert_trees_all_equal_shapes_and_dtypes(new_carry, jax.tree.map(jnp.asarray, carry))
+    said = 'a round must leave shapes, dtypes and structure of the carry as they are'
+    alike(new_carry, jax.tree.map(jnp.asarray, carry), said)
     clients = jnp.zeros(pattern.num_clients)
-    with saying('`mask` must be bool[N], and `prob` have this shape and the default float dtype'):
-        promised = base.LinkSample(mask=clients > 0, prob=clients)
-        chex.assert_trees_all_equal_shapes_and_dtypes(links, promised)
+    said = '`mask` must be bool[N], and `prob` have this shape and the default float dtype'
+    alike(links, base.LinkSample(mask=clients > 0, prob=clients), said)
 
 
-@_listed
+@PARTICIPATION_CHECKS.listed
 def probabilities_are_probabilities(pattern: Participation, promises: Promises) -> None:
     """Reported probabilities lie in [0, 1] or are NaN; certain clients obey theirs."""
     links = _program(pattern)(jax.random.key(2))
@@ -107,7 +98,7 @@ def probabilities_are_probabilities(pattern: Participation, promises: Promises) 
     require(active[prob == 1].all(), 'a client with probability 1 was not active')
 
 
-@_listed
+@PARTICIPATION_CHECKS.listed
 def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
     """Where the number of active clients is fixed, every round has it."""
     if promises.cohort_size is None:
@@ -118,37 +109,29 @@ def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
     require((sizes == expected).all(), f'cohorts must have {expected} clients, got {sizes}')
 
 
-@_listed
+@PARTICIPATION_CHECKS.listed
 def key_and_round_decide(pattern: Participation, promises: Promises) -> None:
     """The same key gives the same links, whole and in pieces."""
     key = jax.random.key(4)
-
-    @jax.jit
-    def piece(carry: Any, start: Any) -> tuple[Any, Any]:
-        def step(carry: Any, round: Any) -> tuple[Any, Any]:
-            return pattern.sample(carry, prng.round_key(key, 'participation', round), round)
-
-        return jax.lax.scan(step, carry, start + jnp.arange(_PIECE, dtype=jnp.int32))
-
+    piece = jax.jit(lambda carry, rounds: drawing.draw(carry, key, pattern, rounds))
     carry, pieces = pattern.init(prng.pattern_key(key)), []
-    for start in range(0, _NUM_ROUNDS, _PIECE):
-        carry, links = piece(carry, start)
+    for rounds in jnp.arange(_NUM_ROUNDS, dtype=jnp.int32).reshape(-1, _PIECE):
+        carry, links = piece(carry, rounds)
         pieces.append(links)
     pieces = jax.tree.map(lambda *a: jnp.concatenate(a), *pieces)
-    with saying('the same key and rounds must give the same links, in pieces too'):
-        chex.assert_trees_all_equal(pieces, _program(pattern)(key))
+    said = 'the same key and rounds must give the same links, in pieces too'
+    identical(pieces, _program(pattern)(key), said)
 
 
-@_listed
+@PARTICIPATION_CHECKS.listed
 def vmap_equals_loop(pattern: Participation, promises: Promises) -> None:
     """Seeds side by side meet the links of seeds one by one."""
     together = _side_by_side(pattern).mask[:3]
     alone = np.stack([_program(pattern)(key).mask for key in _seeds()[:3]])
-    with saying('vmap must equal a loop'):
-        chex.assert_trees_all_equal(together, alone[:, : together.shape[1]])
+    identical(together, alone[:, : together.shape[1]], 'vmap must equal a loop')
 
 
-@_listed
+@PARTICIPATION_CHECKS.listed
 def marginals_match(pattern: Participation, promises: Promises) -> None:
     """From round 0 on, clients are active as often as the reported probability says (z-test)."""
     if not promises.prob_is_marginal:

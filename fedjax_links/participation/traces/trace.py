@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import checks, errors
+from fedjax_links.participation import schedules
 
 WRAPS = {'day': 86_400.0, 'week': 604_800.0}
 TOLERANCE = 1e-9  # of a tick: a time this close to a tick is on it
@@ -92,18 +93,37 @@ def intervals(
 
 
 def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
-    """The recording, or the one that rows (client, start, end) stand for."""
-    if isinstance(recording, Intervals):
-        return recording
-    rows = checks.numbers('intervals', recording).astype(float)
-    if rows.ndim != 2 or rows.shape[1] != 3:
-        requirement = 'be Intervals or rows (client, start, end)'
-        raise errors.invalid('intervals', requirement, f'shape {list(rows.shape)}')
-    client, start, end = rows.T
-    whole = client == np.rint(client)
-    if not whole.all():
-        raise errors.invalid('intervals', 'name clients by whole numbers', client[~whole][0])
-    return intervals(client.astype(int), start, end)
+    """The recording, or the one that rows (client, start, end) stand for.
+
+    Raises:
+      ValueError: for no such rows or none at all, or times that are not finite, negative or out of
+        order.
+    """
+    if not isinstance(recording, Intervals):
+        rows = checks.numbers('intervals', recording).astype(float)
+        if rows.ndim != 2 or rows.shape[1] != 3:
+            requirement = 'be Intervals or rows (client, start, end)'
+            raise errors.invalid('intervals', requirement, f'shape {list(rows.shape)}')
+        client, start, end = rows.T
+        whole = client == np.rint(client)
+        if not whole.all():
+            raise errors.invalid('intervals', 'name clients by whole numbers', client[~whole][0])
+        recording = intervals(client.astype(int), start, end)
+    if not len(recording.client):
+        raise errors.invalid('intervals', 'have at least one interval', 'none')
+    finite = np.isfinite(recording.start) & np.isfinite(recording.end)
+    _refuse(recording, ~finite, 'be finite')
+    _refuse(recording, recording.start < 0, 'start at 0 or later')
+    _refuse(recording, recording.end < recording.start, 'end after they start')
+    return recording
+
+
+def _refuse(log: Intervals, bad: NDArray[np.bool_], requirement: str) -> None:
+    """Raises for the first bad interval, if there is one."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        times, where = f'{log.start[row]:g} to {log.end[row]:g}', f'{log.unit} {log.source[row]}'
+        raise errors.invalid('intervals', requirement, f'{times} s on {where}')
 
 
 def trace(
@@ -137,25 +157,28 @@ def trace(
     """
     options: Any = {'tick': tick, 'wrap': wrap, 'overlaps': overlaps}
     if rounds is None:
-        packed = pack(within_wrap(as_intervals(intervals), **options, whole_ticks=True), tick)
+        client, edges, period = _edges(intervals, **options)
     else:
-        packed = pack_rounds(availability(intervals, **options, rounds=rounds))
-    edges, offsets, period = (array.astype(np.int32) for array in packed)
-    steps = int(np.diff(packed.offsets).max(initial=0)).bit_length()
+        mask = availability(intervals, **options, rounds=rounds)
+        client, edges = np.nonzero(np.diff(np.pad(mask.T, ((0, 0), (1, 1))), axis=1))
+        period = np.full(mask.shape[1], rounds)
+    offsets = np.searchsorted(client, np.arange(len(period) + 1))
+    steps = int(np.diff(offsets).max()).bit_length()
+    cycle = math.lcm(*set(period.tolist()))
+    tables = [array.astype(np.int32) for array in (edges, offsets[:-1], offsets[1:], period)]
     dtype = jnp.result_type(float)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
-        time = jnp.mod(round, period)
-        every, low, high = map(jnp.asarray, (edges, offsets[:-1], offsets[1:]))
+        every, begin, high, repeat = map(jnp.asarray, tables)
+        time, low = jnp.mod(round, repeat), begin
         for _ in range(steps):  # the first later edge lies in [low, high]
             middle = (low + high) // 2
             passed = (low < high) & (every[jnp.minimum(middle, len(edges) - 1)] <= time)
             low, high = jnp.where(passed, middle + 1, low), jnp.where(passed, high, middle)
-        mask = (low - offsets[:-1]) % 2 == 1
+        mask = (low - begin) % 2 == 1
         return carry, LinkSample(mask=mask, prob=mask.astype(dtype))
 
-    cycle = math.lcm(*set(packed.period.tolist()))
-    return Participation(lambda key: (), sample, num_clients=len(packed.period), cycle=cycle)
+    return Participation(lambda key: (), sample, num_clients=len(period), cycle=cycle)
 
 
 def availability(
@@ -185,7 +208,6 @@ def availability(
     """
     checks.positive('tick', tick)
     log = as_intervals(intervals)
-    check_times(log)
     if rounds is None:
         seconds = np.max(log.end if log.period is None else log.period)
         days = max(1, int(seconds / WRAPS['day'] + 1e-9))
@@ -193,10 +215,11 @@ def availability(
     checks.static_int('rounds', rounds)
     num_clients = len(log.names)
     checks.fits('rounds', rounds, float(rounds) * num_clients)
-    log = within_wrap(log, tick=tick, wrap=wrap, overlaps=overlaps, whole_ticks=False)
+    period = _wrap_seconds(log, wrap, log.end.max())
+    log = _within_wrap(log, period, tick, overlaps)
     mask = np.zeros((num_clients, rounds), bool)
     offsets = np.searchsorted(log.client, np.arange(num_clients + 1))
-    nearly, period = TOLERANCE * tick, np.asarray(log.period)
+    nearly = TOLERANCE * tick
     times = np.arange(rounds) * np.float64(tick) + nearly
     for i in np.unique(log.client):
         own = slice(offsets[i], offsets[i + 1])
@@ -207,40 +230,32 @@ def availability(
     return mask.T
 
 
-def check_times(intervals: Intervals) -> None:
-    """Refuses no intervals at all, and times that are not finite, negative or out of order."""
-    if not len(intervals.client):
-        raise errors.invalid('intervals', 'have at least one interval', 'none')
-    finite = np.isfinite(intervals.start) & np.isfinite(intervals.end)
-    _refuse(intervals, ~finite, 'be finite')
-    _refuse(intervals, intervals.start < 0, 'start at 0 or later')
-    _refuse(intervals, intervals.end < intervals.start, 'end after they start')
+def _wrap_seconds(
+    log: Intervals, wrap: str | ArrayLike | None, last_end: float
+) -> NDArray[np.float64]:
+    """float64[N], the seconds after which each client's log repeats."""
+    if isinstance(wrap, str):
+        checks.choice('wrap', wrap, WRAPS)
+        wrap = WRAPS[wrap]
+    seconds = log.period if wrap is None else wrap
+    seconds = last_end if seconds is None else seconds
+    checks.positive('wrap', seconds)
+    each = schedules.one_or_each('wrap', np.asarray(seconds, float), len(log.names))
+    return np.broadcast_to(each, len(log.names))
 
 
-def within_wrap(
-    log: Intervals, *, tick: float, wrap: str | ArrayLike | None, overlaps: str, whole_ticks: bool
+def _within_wrap(
+    log: Intervals, period: NDArray[np.float64], tick: float, overlaps: str
 ) -> Intervals:
-    """What is repeated of a log, validated; what runs past the wrap goes on at the beginning.
+    """The intervals of one period, by client, start and end.
 
-    Args:
-      log: the intervals.
-      tick: seconds per round.
-      wrap: as in `trace`; the last end by default, if the log's format says nothing.
-      overlaps: as in `trace`.
-      whole_ticks: whether the wrap must be a multiple of the tick; the last end is rounded up.
-
-    Returns:
-      The intervals of one period, by client, start and end, with the period of each client.
+    What runs past the wrap goes on at the beginning.
 
     Raises:
-      ValueError: for options out of range, times as in `check_times`, an interval that starts after
-        the wrap or overlaps another.
+      ValueError: for an interval that starts after the wrap or overlaps another.
     """
-    checks.positive('tick', tick)
     checks.choice('overlaps', overlaps, ('reject', 'merge'))
-    check_times(log)
-    seconds = _wrap_seconds(log, tick, wrap, whole_ticks)
-    limit = seconds[log.client]
+    limit = period[log.client]
     late = log.start >= limit
     _refuse(log, late, f'start before the wrap at {limit[np.argmax(late)]:g} s')
     ends = np.minimum(log.end, log.start + limit)
@@ -257,87 +272,39 @@ def within_wrap(
         one, other = sorted(source[row : row + 2])
         what = f'client {log.names[client[row]]} on {log.unit}s {one} and {other}'
         raise errors.invalid('intervals', "not overlap unless `overlaps` is 'merge'", what)
-    return Intervals(client, start, end, source, log.unit, log.names, seconds)
+    return log._replace(client=client, start=start, end=end, source=source)
 
 
-def round_up(times: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
+def _edges(
+    intervals: Intervals | ArrayLike, *, tick: float, wrap: str | ArrayLike | None, overlaps: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Rounds in which clients go up, down, up, ..., as `trace` has them.
+
+    Returns:
+      The client of each edge, in order; its round, increasing for each client; and the rounds after
+      which each client's availability repeats, int64[N].
+    """
+    checks.positive('tick', tick)
+    log = as_intervals(intervals)
+    ticks = _wrap_seconds(log, wrap, float(_round_up(log.end.max(), tick) * tick)) / tick
+    period = np.rint(ticks).astype(np.int64)
+    bad = (np.abs(ticks - period) > 1e-6) | (period < 1) | (period > 2**30)
+    if bad.any():
+        requirement = 'be a whole number of ticks (unless `rounds` are given)'
+        raise errors.invalid('wrap', requirement, f'{ticks[np.argmax(bad)]:g} ticks')
+    log = _within_wrap(log, period * np.float64(tick), tick, overlaps)
+    first, last = _round_up(log.start, tick), _round_up(log.end, tick)
+    keep = last > first  # shorter than a tick and between two: no round sees it
+    # Unions of what touches, by clients one behind the other.
+    shift = log.client[keep] * (2 * period.max() + 2)
+    start, reach = first[keep] + shift, np.maximum.accumulate(last[keep] + shift)
+    opens = np.r_[True, start[1:] > reach[:-1]][: len(start)]
+    closes = np.r_[opens[1:], True][: len(start)]
+    edges = np.stack([(start - shift)[opens], (reach - shift)[closes]], axis=1)
+    return np.repeat(log.client[keep][opens], 2), edges.ravel(), period
+
+
+def _round_up(times: Any, tick: float) -> NDArray[np.int64]:
     """First round that does not come before each time."""
     rounds = times / tick
     return np.ceil(rounds - TOLERANCE * np.maximum(1, rounds)).astype(np.int64)
-
-
-def _wrap_seconds(
-    log: Intervals, tick: float, wrap: str | ArrayLike | None, whole_ticks: bool
-) -> NDArray[np.float64]:
-    """float64[N], the seconds after which each client's log repeats."""
-    if isinstance(wrap, str):
-        checks.choice('wrap', wrap, WRAPS)
-        wrap = WRAPS[wrap]
-    seconds = log.period if wrap is None else wrap
-    if seconds is None:
-        last = log.end.max()
-        seconds = round_up(last, tick) * tick if whole_ticks else last
-    if np.shape(seconds) not in ((), (len(log.names),)):
-        allowed = f'be one number or {len(log.names)}'
-        raise errors.invalid('wrap', allowed, f'shape {np.shape(seconds)}')
-    checks.positive('wrap', seconds)
-    each: NDArray[np.float64] = np.broadcast_to(np.asarray(seconds, float), (len(log.names),))
-    whole = np.rint(each / tick)
-    bad = (np.abs(each / tick - whole) > 1e-6) | (whole < 1) | (whole > 2**30)
-    if whole_ticks and bad.any():
-        requirement = 'be a whole number of ticks (unless `rounds` are given)'
-        raise errors.invalid('wrap', requirement, f'{(each / tick)[np.argmax(bad)]:g} ticks')
-    return whole * tick if whole_ticks else each
-
-
-def _refuse(log: Intervals, bad: NDArray[np.bool_], requirement: str) -> None:
-    """Raises for the first bad interval, if there is one."""
-    if bad.any():
-        row = int(np.argmax(bad))
-        times, where = f'{log.start[row]:g} to {log.end[row]:g}', f'{log.unit} {log.source[row]}'
-        raise errors.invalid('intervals', requirement, f'{times} s on {where}')
-
-
-class PackedTrace(NamedTuple):
-    """Edges of the availability of N clients, in rounds.
-
-    Attributes:
-      edges: int64[E], per client the rounds in which it comes up, goes down, comes up, ...;
-        strictly increasing.
-      offsets: int64[N + 1], client i owns ``edges[offsets[i]:offsets[i + 1]]``.
-      period: int64[N], rounds after which each client's availability repeats.
-    """
-
-    edges: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    period: NDArray[np.int64]
-
-
-def pack(log: Intervals, tick: float) -> PackedTrace:
-    """The edges of every client.
-
-    Args:
-      log: one period of a log, by client and start; periods are whole numbers of rounds.
-      tick: seconds per round.
-    """
-    first, last = round_up(log.start, tick), round_up(log.end, tick)
-    keep = last > first  # shorter than a tick and between two: no round sees it
-    client, first, last = log.client[keep], first[keep], last[keep]
-    period = np.rint(np.asarray(log.period) / tick).astype(np.int64)
-    # Unions of what touches, by clients one behind the other.
-    shift = client * (2 * period.max() + 2)
-    reach = np.maximum.accumulate(last + shift)
-    opens = np.r_[True, (first + shift)[1:] > reach[:-1]][: len(client)]
-    closes = np.r_[opens[1:], True][: len(client)]
-    edges = np.stack([first[opens], (reach - shift)[closes]], axis=1).ravel()
-    counts = 2 * np.bincount(client[opens], minlength=len(period))
-    return PackedTrace(edges, np.r_[0, np.cumsum(counts)], period)
-
-
-def pack_rounds(mask: NDArray[np.bool_]) -> PackedTrace:
-    """The edges of recorded rounds bool[T, N], which repeat after the last."""
-    num_rounds, num_clients = mask.shape
-    changes = np.diff(np.pad(mask.T, ((0, 0), (1, 1))), axis=1)
-    client, edges = np.nonzero(changes)
-    counts = np.bincount(client, minlength=num_clients)
-    return PackedTrace(edges, np.r_[0, np.cumsum(counts)], np.full(num_clients, num_rounds))

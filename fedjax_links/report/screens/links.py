@@ -12,7 +12,7 @@ from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.core import errors
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.participation.traces.look_alike import losses
-from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability, check_times
+from fedjax_links.participation.traces.trace import WRAPS, Intervals, as_intervals, availability
 from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.report import style
 
@@ -114,7 +114,7 @@ def warnings(intervals: Intervals) -> list[str]:
     Raises:
       ValueError: for times that no log can have, as `availability`.
     """
-    check_times(intervals)
+    as_intervals(intervals)
     ends = intervals.end if intervals.period is None else intervals.period
     length, first, day = float(np.max(ends)), float(intervals.start.min()), WRAPS['day']
     found, unit = [], 'if its times are no seconds, give their unit'

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fedjax_links.participation import availability, intervals, replay, trace
-from fedjax_links.participation.traces.trace import pack, within_wrap
 from tests.participation.sampling import refuses, roll
 
 
@@ -24,11 +23,6 @@ def by_search(client, start, end, num_clients, times):
     return np.array(
         [[any((client == i) & (start <= t) & (t < end)) for i in range(num_clients)] for t in times]
     )
-
-
-def packed_edges(log, wrap=None, overlaps='reject'):
-    cut = within_wrap(log, tick=1.0, wrap=wrap, overlaps=overlaps, whole_ticks=True)
-    return pack(cut, 1.0)
 
 
 @pytest.mark.parametrize('tick', [1.0, 0.5, 3.0])
@@ -77,10 +71,12 @@ def test_edges_on_ticks_are_exact():
 
 def test_touching_intervals_merge_and_short_ones_vanish():
     log = intervals([0, 0, 0, 1], [2.0, 0.0, 1.0, 0.2], [3.0, 1.0, 2.0, 0.4])
-    packed = packed_edges(log)
-    np.testing.assert_array_equal(packed.edges, [0, 3])
-    np.testing.assert_array_equal(packed.offsets, [0, 2, 2])
-    np.testing.assert_array_equal(packed.period, [3, 3])
+    pattern = trace(log)
+    assert (pattern.cycle, pattern.num_clients) == (3, 2)
+    np.testing.assert_array_equal(roll(pattern, 5).mask, [[True, False]] * 5)
+    wide = roll(trace(log, wrap=5.0), 10).mask
+    np.testing.assert_array_equal(wide[:, 0], np.arange(10) % 5 < 3)
+    assert not wide[:, 1].any()
     nothing = roll(trace(intervals([0], [0.2], [0.4])), 3)
     assert not nothing.mask.any()
 
@@ -92,10 +88,6 @@ def test_overlaps_can_be_merged(rng):
     log = intervals(client, start, end)
     mask = roll(trace(log, wrap=100.0, overlaps='merge'), 100).mask
     np.testing.assert_array_equal(mask, by_search(client, start, end, 4, np.arange(100)))
-    packed = packed_edges(log, wrap=100.0, overlaps='merge')
-    for i in range(4):
-        edges = packed.edges[packed.offsets[i] : packed.offsets[i + 1]]
-        assert (np.diff(edges) > 0).all()
 
 
 def test_rounds_of_whole_ticks_are_those_of_the_trace():
