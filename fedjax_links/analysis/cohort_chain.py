@@ -161,11 +161,9 @@ def minimum_separation_chain(
         drawn, chances = cohort_law(weights[eligible], size, design)
         cohorts = eligible[drawn]
         np.add.at(selection[source], cohorts, chances[:, None] / size)
-        rested = np.maximum(np.array(state) - 1, 0)
-        for cohort, prob in zip(cohorts, chances, strict=True):
-            after = rested.copy()
-            after[cohort] = waits[cohort]
-            key = tuple(after.tolist())
+        after = np.tile(np.maximum(np.array(state) - 1, 0), (len(cohorts), 1))
+        np.put_along_axis(after, cohorts, waits[cohorts], axis=1)
+        for key, prob in zip(map(tuple, after.tolist()), chances, strict=True):
             target = places.setdefault(key, len(states))
             if target == limit:
                 raise errors.invalid('max_states', 'cover every state', limit)
@@ -173,7 +171,7 @@ def minimum_separation_chain(
                 states.append(key)
             moves.append((source, target, prob))
     sources, targets, probs = zip(*moves, strict=True)
-    transition = sparse.csr_array((probs, (sources, targets)), shape=(len(states), len(states)))
+    transition = sparse.csr_array((probs, (sources, targets)), shape=(len(states),) * 2)
     law = _long_run_law(transition)
     recurs = np.flatnonzero(law)
     transition, law, selection = transition[recurs][:, recurs], law[recurs], selection[recurs]

@@ -23,8 +23,8 @@ _CHUNK_ELEMENTS = 2**16  # entries of a [nodes, clients] block held at a time (5
 def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
     """Law of the number of active clients when links are independent.
 
-    ``P(|A| = k) = [z^k] prod_j (1 - p_j + p_j z)``, built one client at a time. Every term of the
-    recursion is non-negative, so entries keep their relative precision down to underflow. Costs
+    ``P(|A| = k) = [z^k] prod_j (1 - p_j + p_j z)``, one factor at a time. Every term of the
+    product is non-negative, so entries keep their relative precision down to underflow. Costs
     O(N^2) operations and O(N) memory.
 
     Args:
@@ -41,13 +41,9 @@ def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
       >>> print(analysis.poisson_binomial_pmf([0.5, 0.3]).round(3))
       [0.35 0.5  0.15]
     """
-    probs = _checks.checked_probs('probs', probs)
-    pmf = np.zeros(probs.size + 1)
-    pmf[0] = 1.0
-    for count, prob in enumerate(probs, start=1):
-        gained = prob * pmf[:count]
-        pmf[:count] *= 1.0 - prob
-        pmf[1 : count + 1] += gained
+    pmf = np.ones(1)
+    for prob in _checks.checked_probs('probs', probs):
+        pmf = np.convolve(pmf, [1.0 - prob, prob])
     return pmf
 
 

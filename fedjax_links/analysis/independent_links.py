@@ -136,19 +136,16 @@ def effective_weights(
         requirement = 'be given, or `selection_law` or `masks`, one of them'
         raise errors.invalid('probs', requirement, sum(given))
     if masks is not None:
-        return _estimated(_checks.checked_masks('masks', masks, ndim=2), num_batches)
+        record = _checks.checked_masks('masks', masks, ndim=2)
+        batches = _checks.checked_int('num_batches', num_batches, minimum=2, maximum=len(record))
+        if not record.any():
+            raise errors.invalid('masks', 'hold an active client', f'{len(record)} empty rounds')
+        return EffectiveWeights(*batch_means(record, batches), False, batches - 1.0)
     if selection_law is not None:
         weights = _checks.checked_law('selection_law', selection_law)
     else:
         weights = fedavg_weights(np.asarray(probs))
     return EffectiveWeights(weights, np.zeros(weights.size), True, np.inf)
-
-
-def _estimated(masks: np.ndarray, num_batches: int) -> EffectiveWeights:
-    batches = _checks.checked_int('num_batches', num_batches, minimum=2, maximum=len(masks))
-    if not masks.any():
-        raise errors.invalid('masks', 'hold an active client', f'{masks.shape[0]} empty rounds')
-    return EffectiveWeights(*batch_means(masks, batches), False, batches - 1.0)
 
 
 def batch_means(

@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
+from scipy import signal
 
 from fedjax_links.analysis import _checks
 from fedjax_links.core import errors
@@ -192,8 +192,7 @@ def semi_markov_autocorrelation(up: ArrayLike, down: ArrayLike, num_lags: int) -
     stays = np.pad(laws[0], (0, length))
     # P(up k rounds after a sojourn up began): U = S + up_ends * down_ends * U, of convolutions.
     again = np.convolve(up_ends, down_ends)[:length]
-    renewal = np.eye(length) - linalg.toeplitz(again, np.zeros(length))
-    began = linalg.solve_triangular(renewal, stays[:length], lower=True)
+    began = signal.lfilter([1.0], np.append(1.0, -again[1:]), stays[:length])
     mean = laws[0].sum()
     prob = mean / (mean + laws[1].sum())
     still = np.cumsum(stays[::-1])[::-1][:length] / mean

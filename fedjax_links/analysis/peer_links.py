@@ -210,7 +210,7 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     ``alpha >= 0`` with ``sum_i p_i q_ji alpha_ij = 1`` for every j, and least
     ``S = sum_i p_i (1 - p_i) (sum_j q_ji alpha_ij)^2 + sum_ij p_i q_ji (1 - q_ji) alpha_ij^2
     + sum_{i != l} p_i p_l q_il (1 - q_il) alpha_il alpha_li``: a convex programme, solved by
-    non-negative least squares for who carries whose update, then exactly for how much.
+    non-negative least squares, and scaled to be unbiased to rounding.
 
     Args:
       probs: float[N], p, at least one positive on every way from each client.
@@ -249,12 +249,8 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     heavy = 1e4 * max(1.0, float(np.sqrt(values[-1])))
     rows, right = np.vstack([root, heavy * constraints]), np.r_[np.zeros(len(root)), [heavy] * size]
     rough, _ = optimize.nnls(rows, right, maxiter=100 * rows.shape[1])
-    kept = rough > 1e-9 * rough.max()
-    own, by = quadratic[np.ix_(kept, kept)], constraints[:, kept]
-    system = np.block([[own, by.T], [by, np.zeros((size, size))]])
-    solved = np.linalg.lstsq(system, np.r_[np.zeros(kept.sum()), np.ones(size)], rcond=None)[0]
     weights = np.zeros((size, size))
-    weights[carrier[kept], source[kept]] = np.clip(solved[: kept.sum()], 0, None)
+    weights[carrier, source] = rough / (constraints @ rough)[source]
     return weights
 
 

@@ -71,15 +71,11 @@ def synthetic_images(
     Returns:
       A section for `problems.images` that needs no file.
     """
+    sizes = {'num_train': num_train, 'num_test': 1_000, 'shape': (16, 16, 1)}
     return {
         'name': 'images',
         'dataset': 'synthetic_images',
-        'data': {
-            'num_train': num_train,
-            'num_test': 1_000,
-            'shape': (16, 16, 1),
-            'difficulty': difficulty,
-        },
+        'data': {**sizes, 'difficulty': difficulty},
         'num_clients': num_clients,
         'model': {'name': 'cnn', 'channels': (8, 16), 'hidden': (32,)},
         **partition,

@@ -144,10 +144,8 @@ def methods(
       Sections of algorithms.
     """
     waits = {'name': 'wait_for_all', 'period': period, 'start_round': warm_up_rounds}
-    waiting, plain, jumping = (
-        {'learning_rate': rates[name]} if rates else {}
-        for name in ('waiting', 'plain', 'amplified')
-    )
+    clients = {name: {'learning_rate': rate} for name, rate in (rates or {}).items()}
+    waiting, plain, jumping = (clients.get(name, {}) for name in ('waiting', 'plain', 'amplified'))
     return {
         'wait_minibatch': {**waits, 'client': waiting},
         'wait_full': {**waits, 'client': {**waiting, 'batch_size': 0}},

@@ -111,15 +111,8 @@ def patterns(code: str) -> dict[str, Section]:
 
 def algorithms(code: str) -> dict[str, Section]:
     """The seven algorithms of Table 1 with the hyper-parameters of appendix B."""
-    found: dict[str, Section] = {
-        'fedpbc': {},
-        'fedavg': {},
-        'fedavg_all': {},
-        'fedau': {'cutoff': 50},
-        'f3ast': {'budget': 10, 'beta': 0.01},
-        'fedavg_known': {},
-        'mifa': {},
-    }
+    found: dict[str, Section] = {label: {} for label, _ in ALGORITHM_NAMES}
+    found['fedau'], found['f3ast'] = {'cutoff': 50}, {'budget': 10, 'beta': 0.01}
     if code != 'paper':
         found['f3ast']['name'] = f'{_RELEASED}:f3ast_positions_as_ids'
         found['fedavg_known']['name'] = f'{_RELEASED}:fedavg_known_last_client'

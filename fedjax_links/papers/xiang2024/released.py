@@ -16,7 +16,7 @@ from fedjax_links.algorithms import common
 from fedjax_links.algorithms.f3ast import F3astState, f3ast, lowest
 from fedjax_links.algorithms.fedavg_known import fedavg_known
 from fedjax_links.algorithms.fedpbc import fedpbc
-from fedjax_links.base import Algorithm, LinkSample, Participation
+from fedjax_links.base import Algorithm, Participation
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, tree
 from fedjax_links.local_training import ClientProgram
@@ -42,7 +42,7 @@ def fedavg_known_last_client(local_train: ClientProgram, *, server_lr: float = 1
 
     def round_step(state, ctx, problem):
         last = jnp.broadcast_to(ctx.links.prob[-1], ctx.links.prob.shape)
-        links = LinkSample(mask=base.participants(ctx.links), prob=last)
+        links = ctx.links._replace(prob=last)
         return clean.round_step(state, ctx._replace(links=links), problem)
 
     return clean._replace(round_step=round_step)
