@@ -7,8 +7,6 @@ Parameter counts hold for ten classes and the images of their own data set, whic
 
 from collections.abc import Callable, Sequence
 
-import jax
-import jax.numpy as jnp
 from flax import linen as nn
 
 from fedjax_links.base import Array
@@ -17,7 +15,7 @@ from fedjax_links.problems import models
 from fedjax_links.problems.kernels.products import dense_product
 
 
-class BatchNorm(nn.Module):
+class BatchNorm(nn.LayerNorm):
     """Normalises each feature by the mean and variance of the batch, then scales and shifts it.
 
     ``y = scale (x - mean_B(x)) / sqrt(var_B(x) + epsilon) + bias``, with the biased variance,
@@ -26,30 +24,28 @@ class BatchNorm(nn.Module):
 
     Attributes:
       epsilon: added to the variance.
+      use_fast_variance: as of `flax.linen.LayerNorm`: whether to subtract squares.
+      reduction_axes: likewise, the axis of the batch.
 
     References:
       Ioffe and Szegedy 2015, Batch normalization, Algorithm 1.
     """
 
     epsilon: float = 1e-5
+    use_fast_variance: bool = False
+    reduction_axes: int = 0
 
-    @nn.compact
-    def __call__(self, features: Array) -> Array:
+    def __call__(self, features: Array) -> Array:  # type: ignore[override]
         """Normalised features [B, d] of features [B, d].
 
         Raises:
           ValueError: for a batch of one, whose features would all vanish. Full batches of clients
             of unequal size are taken example by example: they need a ``batch_size``.
         """
-        batch, width = features.shape
-        if batch < 2 and not self.is_initializing():
+        if len(features) < 2 and not self.is_initializing():
             requirement = 'hold several examples to normalise by (set `batch_size` to 2 or more)'
-            raise errors.invalid('features', requirement, batch)
-        scale = self.param('scale', nn.initializers.ones, (width,), jnp.float32)
-        bias = self.param('bias', nn.initializers.zeros, (width,), jnp.float32)
-        centred = features - jnp.mean(features, axis=0, keepdims=True)
-        variance = jnp.mean(jnp.square(centred), axis=0, keepdims=True)
-        return centred * jax.lax.rsqrt(variance + self.epsilon) * scale[None] + bias[None]
+            raise errors.invalid('features', requirement, len(features))
+        return super().__call__(features)
 
 
 class BatchNormMLP(nn.Module):
