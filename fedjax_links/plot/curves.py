@@ -9,7 +9,7 @@ from fedjax_links import evaluation
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
 from fedjax_links.plot.looks import looks
-from fedjax_links.results import dataset
+from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
 BANDS = ('interval', 'deviation')
@@ -77,7 +77,7 @@ def learning_curves(
     """
     checks.choice('band', band, BANDS)
     checks.static_int('window', window)
-    results = dataset.of(data, metric, rounds, names)
+    results = recorded.of(data, metric, rounds, names)
     of_metric, shown = Metric(results.attrs['metric']), dataset.names(results)
     every = dataset.curves(results, model)
     most = max(sum(map(len, found.values())) for found in every.values())

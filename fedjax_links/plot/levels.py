@@ -11,7 +11,7 @@ from fedjax_links import evaluation
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
 from fedjax_links.plot.looks import looks
-from fedjax_links.results import dataset
+from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
 LETTERS_PER_INCH = 9
@@ -59,7 +59,7 @@ def paired_differences(
     checks.within('tail', tail, 0, 1)
     if isinstance(data, Mapping) and not hasattr(data, 'data_vars'):  # [S] is one evaluation
         data = {k: np.asarray(v)[:, None] if _is_vector(v) else v for k, v in data.items()}
-    results = dataset.of(data, metric, names=names)
+    results = recorded.of(data, metric, names=names)
     shown, of_metric = dataset.names(results), Metric(results.attrs['metric'])
     members = dataset.points(results)
     baseline = _baseline(members, baseline or results.attrs['baseline'])

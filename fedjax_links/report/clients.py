@@ -22,7 +22,8 @@ from fedjax_links.experiment.plan import choosing
 from fedjax_links.experiment.running.traced import state_shape
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
-from fedjax_links.results import by_client, evaluations
+from fedjax_links.results import by_client
+from fedjax_links.results.simulation import leaves
 from fedjax_links.storage import archives, checkpoints, packing
 
 _by_client = jax.jit(evaluation.by_client)  # lanes of one program compile it once
@@ -69,7 +70,7 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
         for kind in Clients._fields
     }
     with errors.on_disk(run.folder):
-        content = packing.npz(evaluations.leaves(by_kind))
+        content = packing.npz(leaves(by_kind))
         checkpoints.write_whole(run.folder / by_client.FILE, content)
 
 

@@ -1,16 +1,21 @@
-"""The lines of a run in the one labelled form of results."""
+"""Lines of a run, simulations and arrays in the one labelled form of results."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
-from fedjax_links.core import grids
+from fedjax_links.core import checks, errors, grids
 from fedjax_links.results import dataset
 from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns
 
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed', 'round')
 _OF_A_LINE = (*_LABELS, 'finite', 'first_bad_round')
+_USUAL = (
+    *('eval_accuracy', 'accuracy', 'train_accuracy'),
+    *('eval_loss', 'loss', 'train_loss', 'distance'),
+)
 _OF_A_LANE = ('series', 'pattern', 'seed', 'round')
 
 
@@ -145,16 +150,24 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
       facts: of the run.
       stage: `MAIN`, or `TUNING`, whose points have the columns that are tuned too.
     """
-    rows = rows_of(columns, facts, stage)
+    import xarray
+
+    rows, metrics = rows_of(columns, facts, stage), facts['directions']
+    dataset.check_name('metric', metrics)
     members, owner = members_of(rows, facts, stage)
+    owners = [(owner, {k: dataset.as_tuple(v) for k, v in at.items()}) for owner, at in members]
     patterns, seeds, rounds = [*facts['patterns']], [*facts['seeds']], np.unique(rows['round'])
     if stage == TUNING:
         patterns = [label for label in patterns if label in rows['pattern']]
         seeds = np.unique(rows['seed']).tolist()
     elif 'until' in facts:
         seeds = [seed for seed in seeds if seed in rows['seed']]
-    pattern = np.array([patterns.index(label) for label in rows['pattern'].tolist()], int)
-    seed = np.array([seeds.index(number) for number in rows['seed'].tolist()], int)
+
+    def places(name: str, known: list[Any]) -> np.ndarray:
+        at = {value: place for place, value in enumerate(known)}
+        return np.array([at[value] for value in rows[name].tolist()], int)
+
+    pattern, seed = places('pattern', patterns), places('seed', seeds)
     at = owner, pattern, seed, np.searchsorted(rounds, rows['round'])
     shape = len(members), len(patterns), len(seeds), len(rounds)
     finite = np.asarray(rows.get('finite', True), bool)
@@ -166,38 +179,155 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
         return filled
 
     models = {algorithm: facts['models'][algorithm] for algorithm, _ in members}
-    every, metrics = dataset.in_order(models), facts['directions']
-    known = {*_OF_A_LINE, *(name for _, point in members for name in point)}
-    known |= {f'{model}/{metric}' for model in every for metric in metrics}
-    chosen, more = {}, {}
-    for name, column in rows.items():
-        if name not in known and (given := dataset.is_given(column)).any():
-            if '/' in name:
-                more[name] = fill(name)
-            else:
-                kind = np.float64 if column.dtype.kind in 'fi' else object
-                chosen[name] = np.full(shape[:2], np.nan, kind)
-                chosen[name][owner[given], pattern[given]] = dataset.as_tuples(column)[given]
+    every, mains = dataset.in_order(models), main_models({**facts, 'models': models})
+    theirs = np.array([[model in models[owner] for model in every] for owner, _ in owners], bool)
     ran = np.zeros(shape, bool)
     ran[at] = True
     expected = len(rounds_of(facts)) if stage == MAIN and 'num_rounds' in facts else shape[3]
-    begun = np.asarray(ran.any(axis=3))
-    whole = np.asarray(ran.sum(axis=3) == expected)
+    begun, whole = np.asarray(ran.any(axis=3)), np.asarray(ran.sum(axis=3) == expected)
     if 'until' in facts and stage == MAIN:  # pairs that were decided have fewer seeds than others
         complete = np.asarray((whole | ~begun).all(axis=(1, 2)))
         complete &= (whole.sum(axis=2) >= facts['until']['least']).all(axis=1)
     else:
         complete = np.asarray(whole.all(axis=(1, 2)))
-        begun = np.asarray(begun.any(axis=(1, 2), keepdims=True))
-    values = {}
+        begun = np.broadcast_to(begun.any(axis=(1, 2), keepdims=True), shape[:3])
+    labels = [dataset.label(*member) for member in members]
+    coords: dict[str, Any] = {
+        'series': labels,
+        'model': every,
+        'pattern': patterns,
+        'seed': seeds,
+        'round': rounds,
+        'algorithm': ('series', [owner for owner, _ in owners]),
+        'main_model': ('series', [mains[owner] for owner, _ in owners]),
+        'complete': ('series', complete),
+        'begun': (dataset.DIMS[:-1], theirs.reshape(*theirs.shape, 1, 1) & begun[:, None]),
+    }
+    for name in dict.fromkeys(name for _, point in owners for name in point):
+        values = [point.get(name, np.nan) for _, point in owners]
+        kinds = {type(value) for value in values}
+        plain = len(kinds) == 1 and kinds <= {bool, int, float}
+        coords[name] = 'series', np.array(values) if plain else dataset.as_objects(values)
+    data: dict[str, Any] = {}
     for metric in metrics:
-        of_models = [fill(f'{model}/{metric}') for model in every]
-        values[metric] = np.reshape(of_models, (len(every), *shape)).swapaxes(0, 1)
-    attrs = {'metric': facts['metric'], 'baseline': facts['baseline'], 'directions': dict(metrics)}
-    attrs |= {'names': dict(facts['names']), 'until': facts.get('until')}
-    axes: dict[str, Any] = {'patterns': patterns, 'seeds': seeds, 'rounds': rounds}
-    axes |= {'lanes': np.broadcast_to(begun, shape[:3]), 'complete': complete}
-    mains = main_models({**facts, 'models': models})
-    found = dataset.build(members, models, values, **axes, mains=mains, **attrs)
-    found = found.assign({name: (_OF_A_LANE, column) for name, column in more.items()})
-    return found.assign_coords({k: (_OF_A_LANE[:2], column) for k, column in chosen.items()})
+        levels = np.reshape([fill(f'{model}/{metric}') for model in every], (len(every), *shape))
+        data[metric] = dataset.DIMS, levels.swapaxes(0, 1)
+    known = {*_OF_A_LINE, *coords, *(f'{model}/{metric}' for model in every for metric in metrics)}
+    for name, column in rows.items():
+        if name not in known and (given := dataset.is_given(column)).any():
+            if '/' in name:
+                data[name] = _OF_A_LANE, fill(name)
+            else:
+                kind = np.float64 if column.dtype.kind in 'fi' else object
+                chosen = np.full(shape[:2], np.nan, kind)
+                chosen[owner[given], pattern[given]] = dataset.as_tuples(column)[given]
+                coords[name] = _OF_A_LANE[:2], chosen
+    attrs = {name: facts[name] for name in ('metric', 'baseline')}
+    attrs |= {name: dict(facts[name]) for name in ('directions', 'names')}
+    attrs |= {'until': facts.get('until'), 'members': dict(zip(labels, owners, strict=True))}
+    return xarray.Dataset(data, coords, attrs)
+
+
+def of(
+    data: Any, metric: str | None = None, rounds: Any = None, names: Mapping[str, str] | None = None
+) -> Any:
+    """Any results as an ``xarray.Dataset`` whose ``metric`` is the one to show.
+
+    Args:
+      data: `runs.Results`; such a data set, or a part of one; a `SimulationResult` of one lane, of
+        seeds [S] or of a sweep [G, S]; an array float[E] or float[S, E]; or a mapping from labels
+        to the latter two, or to such arrays by candidate model.
+      metric: which of the recorded metrics; that of the run, or a usual one, by default.
+      rounds: float[E], for arrays; 1, 2, ... by default.
+      names: what to show in place of labels, besides what the results say.
+
+    Raises:
+      ValueError: naming what is unknown, or of the wrong shape.
+    """
+    found = getattr(data, 'dataset', data)
+    if not hasattr(found, 'data_vars'):
+        found = _of_entries(found if isinstance(found, Mapping) else {'simulation': found}, metric)
+        if rounds is not None:
+            if np.shape(rounds) != found['round'].shape:
+                shape = f'shape {np.shape(rounds)}'
+                raise errors.invalid('rounds', f'have {found.sizes["round"]} entries', shape)
+            found = found.assign_coords(round=np.asarray(rounds, float))
+    if not found.sizes['series']:
+        raise errors.invalid('data', 'hold at least one evaluation', getattr(data, 'folder', None))
+    metric = found.attrs['metric'] if metric is None else metric
+    checks.choice('metric', metric, [name for name, v in found.items() if v.dims == dataset.DIMS])
+    return found.assign_attrs(metric=metric, names={**found.attrs['names'], **(names or {})})
+
+
+def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
+    """Simulations and arrays, by label: each an algorithm of a run that nobody recorded."""
+    import pandas
+
+    if not data:
+        raise errors.invalid('data', 'hold at least one label', data)
+    data = {str(label): entry for label, entry in data.items()}
+    tables = {label: _measured(entry) for label, entry in data.items() if hasattr(entry, 'evals')}
+    simulated = list(tables.values())
+    every = (name.partition('/') for table in simulated for name in table if '/' in name)
+    metrics = list(dict.fromkeys(name for _, _, name in every))
+    if metric is None:
+        metric = next((name for name in _USUAL if name in metrics), next(iter(metrics), ''))
+    if metrics:
+        checks.choice('metric', metric, metrics)
+    for label, entry in data.items():
+        if label not in tables:
+            arrays = entry if isinstance(entry, Mapping) else {'server': entry}
+            own: dict[str, Any] = {
+                f'{model}/{metric}': _seeds(label, values) for model, values in arrays.items()
+            }
+            seed, place = np.indices(next(iter(own.values())).shape)
+            own |= {'seed': seed, 'round': place + 1.0}
+            tables[label] = pandas.DataFrame({name: a.ravel() for name, a in own.items()})
+    lengths = {label: tables[label]['round'].nunique() for label in data}
+    if len(set(lengths.values())) > 1:
+        raise errors.invalid('data', 'have as many evaluations for every label', lengths)
+    lines = pandas.concat({label: tables[label] for label in data}, names=['algorithm'])
+    lines = lines.reset_index(level=0).assign(stage=MAIN, pattern='')
+    rounds = (simulated or [lines])[0]['round'].unique()
+    lines['round'] = np.tile(rounds, len(lines) // len(rounds))
+    models = {k: dict.fromkeys(c.partition('/')[0] for c in tables[k] if '/' in c) for k in data}
+    facts: dict[str, Any] = {
+        'algorithms': [*data],
+        'models': {label: [*own] for label, own in models.items()},
+        'patterns': [''],
+        'seeds': range(lines['seed'].max() + 1),
+        'grid': {'point': range(int(lines['point'].max()) + 1)} if 'point' in lines else {},
+        'grid_mode': 'cross',
+        'metric': metric,
+        'directions': dict.fromkeys(metrics or [metric]),
+        'baseline': None,
+        'names': {},
+        'until': {'least': 0},
+    }
+    found = of_run({name: column.to_numpy() for name, column in lines.items()}, facts)
+    there = found['begun'].any(('model', 'pattern', 'seed')).values  # sweeps of other lengths
+    return found.isel(series=np.flatnonzero(there)).assign_attrs(until=None)
+
+
+def _measured(result: Any) -> Any:
+    """What a simulation measured, as a table with a column ``point`` where it has several."""
+    if not result.evals:
+        raise errors.invalid('data', 'have evaluations (`eval_every`)', 'a result without any')
+    table = result.to_pandas()
+    table = table.rename(columns={model: f'{model}/value' for model in result.evals})
+    for model, measured in result.evals.items():
+        if not any(name.startswith(f'{model}/') for name in table):
+            shapes = jax.tree.map(np.shape, measured)
+            raise errors.invalid('data', 'have evaluations that are single numbers', shapes)
+    if 'point' in table and not table['point'].any():
+        table = table.drop(columns='point')
+    return table if 'seed' in table else table.assign(seed=0)
+
+
+def _seeds(name: str, values: Any) -> np.ndarray:
+    """float[S, E]."""
+    array = checks.numbers('data', values).astype(np.float64)
+    if array.ndim not in (1, 2) or not array.size:
+        requirement = 'be of shape [E] or [S, E], seeds by evaluations'
+        raise errors.invalid('data', requirement, f'shape {list(array.shape)} for {name!r}')
+    return np.atleast_2d(array)

@@ -10,7 +10,6 @@ import numpy as np
 
 from fedjax_links.core import describing, errors, grids
 from fedjax_links.results import by_client, dataset, recorded
-from fedjax_links.results.dataset import Columns
 
 
 def _text(run: Any) -> str:
@@ -122,9 +121,33 @@ class Results:
         Raises:
           ValueError: for a column, value, label or seed that the run does not have.
         """
+        columns, facts, grid = self.columns, dict(self.facts), self.facts['grid']
+        chosen = np.ones(len(columns['round']) if columns else 0, bool)
+        every = grids.points(grid, facts['grid_mode'])
         labels = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
-        columns, facts = _part(self.columns, self.facts, at or {}, labels)
-        return Results(columns, facts, self.folder)
+        for field, some in labels.items():
+            if some is not None:
+                facts[field] = _among(field, some, facts[field])
+                if columns:
+                    chosen &= np.isin(columns[field.removesuffix('s')], facts[field])
+        for name, some in (at or {}).items():
+            if name not in grid:
+                raise errors.unknown_name('at', name, grid)
+            left = _among(f'at.{name}', some, grid[name])
+            every = [point for point in every if point[name] in left]
+            if name in columns:
+                wanted = [dataset.as_tuple(value) for value in left]
+                own = dataset.as_tuples(columns[name]).tolist()
+                there = np.array([value in wanted for value in own], bool)
+                chosen &= there | ~dataset.is_given(columns[name])
+        if not every:
+            raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
+        kept = {name: [point[name] for point in every] for name in grid}
+        kept = {name: column for name, column in kept.items() if len(set(map(repr, column))) > 1}
+        if facts['grid_mode'] == 'cross':
+            kept = {name: [v for v in grid[name] if v in kept[name]] for name in kept}
+        part = {name: column[chosen] for name, column in columns.items()}
+        return Results(part, {**facts, 'grid': kept}, self.folder)
 
     def to_pandas(self) -> Any:
         """The columns as a `pandas.DataFrame`; lists become tuples."""
@@ -132,48 +155,6 @@ class Results:
 
         columns = {name: dataset.as_tuples(column) for name, column in self.columns.items()}
         return pandas.DataFrame(columns)
-
-
-def _part(
-    columns: Columns, facts: Mapping[str, Any], at: grids.Point, labels: Mapping[str, Any]
-) -> tuple[Columns, dict[str, Any]]:
-    """A part of a run: see `Results.select`.
-
-    Args:
-      columns: of the run.
-      facts: of the run.
-      at: a value, or some, by column of the grid.
-      labels: one, some, or None for all, by ``'algorithms'``, ``'patterns'`` and ``'seeds'``.
-
-    Returns:
-      The columns with fewer rows, and what is so of them; columns of the grid with one value left
-      are none any more.
-
-    Raises:
-      ValueError: naming what the run does not have.
-    """
-    found, chosen = dict(facts), np.ones(len(columns['round']) if columns else 0, bool)
-    every = grids.points(facts['grid'], facts['grid_mode'])
-    for field, some in labels.items():
-        if some is not None:
-            found[field] = _among(field, some, facts[field])
-            if columns:
-                chosen &= np.isin(columns[field.removesuffix('s')], found[field])
-    for name, some in at.items():
-        if name not in facts['grid']:
-            raise errors.unknown_name('at', name, facts['grid'])
-        left = _among(f'at.{name}', some, facts['grid'][name])
-        every = [point for point in every if point[name] in left]
-        if name in columns:
-            chosen &= _is_among(columns[name], left)
-    if not every:
-        raise errors.invalid('at', 'leave a point of the grid', dict(at))
-    kept = {name: [point[name] for point in every] for name in facts['grid']}
-    kept = {name: column for name, column in kept.items() if len(set(map(repr, column))) > 1}
-    if facts['grid_mode'] == 'cross':
-        kept = {name: [v for v in facts['grid'][name] if v in kept[name]] for name in kept}
-    found['grid'] = kept
-    return {name: column[chosen] for name, column in columns.items()}, found
 
 
 def _among(argument: str, some: Any, valid: Sequence[Any]) -> list[Any]:
@@ -187,10 +168,3 @@ def _among(argument: str, some: Any, valid: Sequence[Any]) -> list[Any]:
             shown = ', '.join(map(str, valid))
             raise errors.invalid(argument, f'be among {shown}', errors.text_of(value))
     return [value for value in valid if value in wanted]
-
-
-def _is_among(column: np.ndarray, values: Sequence[Any]) -> np.ndarray:
-    """bool[rows], where a column has one of some values, or none at all."""
-    wanted = [dataset.as_tuple(value) for value in values]
-    there = [value in wanted for value in dataset.as_tuples(column).tolist()]
-    return np.array(there, bool) | ~dataset.is_given(column)

@@ -8,16 +8,34 @@ import numpy as np
 
 from fedjax_links.base import FederationState, PyTree, RoundMetrics
 from fedjax_links.core import describing, errors
-from fedjax_links.results import dataset, evaluations
+from fedjax_links.results import dataset, recorded
 
 Grid = Mapping[str, Mapping[str, Any]]
 _AXES = ('point', 'seed')  # of lanes; a single one is that of seeds
 
 
+def rounds_of(result: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds completed at each evaluation of a simulation, and at each of its rounds."""
+    last = int(np.ravel(np.asarray(result.state.round))[0])
+    length = np.shape(result.rounds.num_active)[-1]
+    every = last - length + np.arange(1, length + 1)
+    measured = jax.tree.leaves(result.evals)
+    count = int(measured[0].shape[np.ndim(result.state.round)]) if measured else 0
+    return every[length // count - 1 :: length // count] if count else every[:0], every
+
+
+def leaves(measured: Any) -> dict[str, np.ndarray]:
+    """The leaves of nested results by path: ``server/loss``; ``value`` for a bare one."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator='/') or 'value': np.asarray(leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(measured)
+    }
+
+
 def _text(result: Any) -> str:
     """Rounds, lanes, and where every model ended: mean and range over lanes."""
     shape = np.shape(result.state.round)
-    ends, every = evaluations.rounds_of(result)
+    ends, every = rounds_of(result)
     rows = {'rounds': f'{len(every):,}, {len(ends)} evaluations'}
     if shape:
         sizes = zip(shape, _AXES[-len(shape) :], strict=True)
@@ -80,19 +98,18 @@ class SimulationResult(NamedTuple):
         if not self.evals and not per_round:
             requirement = 'have evaluations (`eval_every`); `per_round=True` shows the rounds'
             raise errors.invalid('result', requirement, 'none')
-        shape, (ends, every) = np.shape(self.state.round), evaluations.rounds_of(self)
+        shape, (ends, every) = np.shape(self.state.round), rounds_of(self)
         rounds = every if per_round else ends
         given, columns = _lanes(shape, seeds, grid)
-        axes = np.arange(shape[0] if len(shape) == 2 else 1), given, rounds
-        point, seed, round = (axis.ravel() for axis in np.meshgrid(*axes, indexing='ij'))
-        labels = {'point': point, 'seed': seed}
-        labels |= {name: column[point] for name, column in columns.items()}
+        point, seed, place = np.indices((*(1,) * (2 - len(shape)), *shape, len(rounds)))
+        labels = {'point': point.ravel(), 'seed': np.asarray(given)[seed.ravel()]}
+        labels |= {name: column[labels['point']] for name, column in columns.items()}
         bad = np.asarray(self.state.first_bad_round)[..., None]
         values = {'finite': np.asarray((bad < 0) | (rounds <= bad))}
-        values |= evaluations.leaves({'rounds': self.rounds} if per_round else self.evals)
+        values |= leaves({'rounds': self.rounds} if per_round else self.evals)
         full = *shape, len(rounds)
         same = {name: leaf.ravel() for name, leaf in values.items() if leaf.shape == full}
-        table = pandas.DataFrame({**labels, 'round': round, **same})
+        table = pandas.DataFrame({**labels, 'round': rounds[place.ravel()], **same})
         return table.drop(columns=['point', 'seed'][: 2 - len(shape)])
 
     def to_dataset(self, *, seeds: Iterable[int] | None = None, grid: Grid | None = None) -> Any:
@@ -112,7 +129,7 @@ class SimulationResult(NamedTuple):
         """
         given, columns = _lanes(np.shape(self.state.round), seeds, grid)
         points = {name: ('series', column) for name, column in columns.items()}
-        return dataset.of(self).assign_coords({'seed': given, **points})
+        return recorded.of(self).assign_coords({'seed': given, **points})
 
 
 def _lanes(

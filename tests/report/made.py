@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import xarray
 
 from fedjax_links.report.source import Source
 from fedjax_links.results import dataset
@@ -23,33 +24,41 @@ def results(curves, *, members=None, patterns=None, rates=None, **changes):
     first = next(iter(given.values()))['server']
     shape = num_patterns, num_seeds, count = next(iter(first.values())).shape
     named = {label: (members or {}).get(label, (label, {})) for label in given}
-    owners = list(named.values())
-    models = {owner: [*own] for (owner, _), own in zip(owners, given.values(), strict=True)}
-    order = sorted(dict.fromkeys(k for own in models.values() for k in own), key='server'.__ne__)
+    order = sorted(dict.fromkeys(k for own in given.values() for k in own), key='server'.__ne__)
     nothing = np.full(shape, np.nan)
-    data = dataset.build(
-        owners,
-        models,
-        {
-            metric: np.array(
-                [[own.get(k, {}).get(metric, nothing) for k in order] for own in given.values()]
-            )
-            for metric in first
-        },
-        patterns=patterns or [f'pattern{place}' for place in range(num_patterns)],
-        seeds=range(num_seeds),
-        rounds=10 * np.arange(1, count + 1),
-        lanes=np.ones((len(given), num_patterns, num_seeds), bool),
-        complete=np.ones(len(given), bool),
-        metric='eval_accuracy',
-        baseline='fedavg',
-        directions={m: 'max' if m.endswith('accuracy') else 'min' for m in first},
-        names={},
-    )
+    levels = {
+        metric: np.array(
+            [[own.get(k, {}).get(metric, nothing) for k in order] for own in given.values()]
+        )
+        for metric in first
+    }
+    theirs = np.array([[k in own for k in order] for own in given.values()])
+    coords = {
+        'series': list(given),
+        'model': order,
+        'pattern': patterns or [f'pattern{place}' for place in range(num_patterns)],
+        'seed': range(num_seeds),
+        'round': 10 * np.arange(1, count + 1),
+        'algorithm': ('series', [owner for owner, _ in named.values()]),
+        'main_model': ('series', [dataset.main_model(own) for own in given.values()]),
+        'complete': ('series', np.ones(len(given), bool)),
+        'begun': (dataset.DIMS[:-1], np.tile(theirs[..., None, None], shape[:2])),
+    }
+    for name in {name for _, point in named.values() for name in point}:
+        column = [point.get(name, np.nan) for _, point in named.values()]
+        coords[name] = 'series', dataset.as_objects(column)
+    attrs = {
+        'metric': 'eval_accuracy',
+        'baseline': 'fedavg',
+        'directions': {m: 'max' if m.endswith('accuracy') else 'min' for m in first},
+        'names': {},
+        'members': named,
+    }
+    variables = {metric: (dataset.DIMS, values) for metric, values in levels.items()}
+    data = xarray.Dataset(variables, coords, attrs)
     if rates:
         chosen = ('series', 'pattern'), np.array([rates[k] for k in given])
         data = data.assign_coords({'client.learning_rate': chosen})
-    data = data.assign_coords(series=list(given)).assign_attrs(members=named)
     return changed(Source('Made by hand', '', data), **changes)
 
 
