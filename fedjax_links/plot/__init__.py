@@ -13,9 +13,8 @@ from fedjax_links.plot.clients import (
     pooled_classes,
     volumes,
 )
-from fedjax_links.plot.curves import learning_curves
+from fedjax_links.plot.curves import learning_curves, level_bars, paired_differences
 from fedjax_links.plot.heat import heat_map, mixing_matrix
-from fedjax_links.plot.levels import level_bars, paired_differences
 from fedjax_links.plot.links import (
     gap_law,
     link_map,

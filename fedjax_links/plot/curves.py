@@ -1,6 +1,8 @@
-"""Learning curves: the mean over seeds, and a band around it."""
+"""Runs: learning curves, their ends beside those of a baseline, and levels as grouped bars."""
 
-from collections.abc import Mapping
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
 BANDS = ('interval', 'deviation')
+LETTERS_PER_INCH = 9
 
 _MOST_NAMED = 60
 _MARKERS_OF_A_LINE = 7
@@ -86,33 +89,30 @@ def learning_curves(
         raise errors.invalid('legend', requirement, f'{legend} for {most:,}')
     look_of = looks(dict.fromkeys(label for found in every.values() for label in found))
     limits = (0, 1) if of_metric.is_share and not above else (-np.inf, np.inf)
-    at = results['round'].values
+    minus = f' minus {above:g}' if above else ''
     drawn_on = panels.several(ax, len(every))
     for axes, (pattern, found) in zip(drawn_on, every.items(), strict=True):
         drawn, count = 0, sum(map(len, found.values()))
         for label, models in found.items():
-            look, name = look_of[label], shown[label]
-            along = at if against is None else np.asarray(against[label])
+            look, along = look_of[label], np.asarray((against or {}).get(label, results['round']))
             kept = along > 0 if log_rounds else slice(None)
             places, colour = along[kept], {'color': look.colour}
             for kind, values in models.items():
                 mean, half = (part[kept] for part in _band(values - above, window, band))
+                name = panels.name_of(shown[label], kind, always=len(models) > 1)
                 line: Any = {**colour, 'linestyle': look.line(kind), 'linewidth': 1.3}
-                line['label'] = panels.name_of(name, kind, always=len(models) > 1)
-                line['marker'] = look.marker if count > 1 else ''
-                marked = _marked(places, log_rounds, drawn, count)
-                axes.plot(places, mean, markersize=4, markevery=marked, **line)
+                line |= {'marker': look.marker if count > 1 else '', 'markersize': 4}
+                line['markevery'] = _marked(places, log_rounds, drawn, count)
+                axes.plot(places, mean, label=name, **line)
                 if np.isfinite(half).any():
                     low, high = np.clip([mean - half, mean + half], *limits)
                     low = np.maximum(low, mean / 10) if log else low  # such an axis has no zero
                     axes.fill_between(places, low, high, alpha=0.15, linewidth=0, **colour)
                 drawn += 1
             if levels is not None and label in levels:
-                line = {'linestyle': ':', 'linewidth': 1.2, 'label': f'{name}, predicted'}
+                line = {'linestyle': ':', 'linewidth': 1.2, 'label': f'{shown[label]}, predicted'}
                 axes.axhline(levels[label] - above, **colour, **line)
-        if pattern and results.sizes['pattern'] > 1:
-            axes.set_title(shown[pattern], fontsize=10)
-        minus = f' minus {above:g}' if above else ''
+        _name_panel(axes, results, pattern)
         panels.finish(axes, x_name, f'{of_metric.words}{minus}', grid=True)
         axes.yaxis.label.set_size(9)
         if log:
@@ -126,6 +126,12 @@ def learning_curves(
     if legend:
         panels.legend(drawn_on[-1])
     return panels.as_returned(drawn_on)
+
+
+def _name_panel(axes: Any, results: Any, pattern: str) -> None:
+    """Titles tell several panels apart."""
+    if results.sizes['pattern'] > 1:
+        axes.set_title(dataset.names(results)[pattern], fontsize=10)
 
 
 def _marked(places: np.ndarray, log: bool, line: int, count: int) -> list[int]:
@@ -146,21 +152,162 @@ def _marked(places: np.ndarray, log: bool, line: int, count: int) -> list[int]:
 
 def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:
     """Mean and half width of float[S, E] over seeds and the last ``window`` evaluations."""
-    stop = np.arange(1, values.shape[1] + 1)
-    start = np.maximum(stop - window, 0)
-
-    def smooth(values: np.ndarray) -> np.ndarray:
-        if window == 1:
-            return values
-        sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
-        means: np.ndarray = (sums[:, stop] - sums[:, start]) / (stop - start)
-        return means
-
-    over_seeds = evaluation.seed_interval(smooth(values))
+    padded = np.pad(values, ((0, 0), (window - 1, 0)))
+    spans = np.lib.stride_tricks.sliding_window_view(padded, window, axis=1)  # [S, E, window]
+    sizes = np.minimum(np.arange(1, values.shape[1] + 1), window)
+    mean, half, _ = evaluation.seed_interval(spans.sum(axis=2) / sizes)
     if band == 'interval':
-        return over_seeds.mean, over_seeds.half_width
-    count = len(values) * (stop - start)
-    centre = values[:, :1].mean()  # where rounding of the difference below is small
-    variance = smooth((values - centre) ** 2).mean(axis=0) - (over_seeds.mean - centre) ** 2
-    unbiased = np.maximum(variance, 0) * count / np.maximum(count - 1, 1)
-    return over_seeds.mean, np.where(count > 1, np.sqrt(unbiased), np.nan)
+        return mean, half
+    is_there, count = np.arange(window) >= window - sizes[:, None], len(values) * sizes
+    apart = np.where(is_there, spans - mean[:, None], 0.0)
+    variance = (apart**2).sum(axis=(0, 2)) / np.maximum(count - 1, 1)
+    return mean, np.where(count > 1, np.sqrt(variance), np.nan)
+
+
+def paired_differences(
+    data: Any,
+    baseline: str | None = None,
+    metric: str | None = None,
+    *,
+    model: str | None = None,
+    tail: float = 0.1,
+    names: Mapping[str, str] | None = None,
+    wide: Mapping[str, float] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Differences to a baseline with the same seeds, and their 95 % intervals.
+
+    Filled where the intervals exclude zero. Shares are in points of a per cent.
+
+    ::
+
+      fl.plot.paired_differences({'fedavg': [0.71, 0.74], 'mifa': [0.75, 0.76]}, 'fedavg')
+
+    Args:
+      data: as in `learning_curves`, one panel per pattern; arrays may also be float[S], one final
+        value per seed. Row s of every label has the same seed.
+      baseline: its label; that of the run, or the first label, by default. In a run over a grid, or
+        a sweep, everything is compared with the baseline at the same point, in the columns that
+        both have; what has no such point is left out.
+      metric: as in `learning_curves`.
+      model: as in `learning_curves`.
+      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      names: what to call labels and patterns.
+      wide: half widths of second intervals by label, such as those that include tuning, as thin
+        lines.
+      ax: matplotlib axes, as many as there are panels; a new figure by default.
+
+    Returns:
+      The axes; an array of them where there are several panels.
+
+    Raises:
+      ValueError: for an unknown baseline, metric or model, or seeds that are not paired.
+    """
+    checks.within('tail', tail, 0, 1)
+    if isinstance(data, Mapping) and not hasattr(data, 'data_vars'):  # [S] is one evaluation
+        data = {k: np.asarray(v)[:, None] if _is_vector(v) else v for k, v in data.items()}
+    results = recorded.of(data, metric, names=names)
+    shown, of_metric = dataset.names(results), Metric(results.attrs['metric'])
+    members, baseline = dataset.points(results), baseline or results.attrs['baseline']
+    algorithms = list(dict.fromkeys(algorithm for algorithm, _ in members.values()))
+    if baseline is None:
+        baseline = algorithms[0] if len(algorithms) > 1 else next(iter(members))
+    checks.choice('baseline', baseline, [*algorithms, *members])
+    against = {label: dataset.counterpart(members, label, baseline) for label in members}
+    if baseline in members:
+        against = dict.fromkeys(members, baseline)
+    rows = {label: base for label, base in against.items() if base not in (None, label)}
+    every = dataset.curves(results, model)
+    kinds = {label: next(iter(m)) for found in every.values() for label, m in found.items()}
+    titles = {label: panels.name_of(shown[label], kind) for label, kind in kinds.items()}
+    look_of = looks(titles)
+    longest = max((len(titles[label]) for label in rows), default=0)
+    drawn_on = panels.several(ax, len(every), len(rows), longest)
+    for axes, (pattern, found) in zip(drawn_on, every.items(), strict=True):
+        ends = {k: dataset.tail(models[kinds[k]], tail) for k, models in found.items()}
+        for place, (label, base) in enumerate(rows.items()):
+            if label not in ends or base not in ends:
+                continue  # an empty row
+            pair = [ends[label], ends[base]]
+            if results.attrs.get('until'):  # the first seeds, as many as both have
+                pair = [own[: min(map(len, pair))] for own in pair]
+            difference = evaluation.paired_interval(*pair)
+            mean, half = of_metric.scale * difference.mean, of_metric.scale * difference.half_width
+            beyond = of_metric.scale * (wide or {}).get(label, 0.0)
+            look = {'fmt': 'o', 'markersize': 6, 'capsize': 3, 'color': look_of[label].colour}
+            if not difference.excludes_zero or beyond >= abs(mean):
+                look['markerfacecolor'] = 'white'
+            if math.isfinite(beyond) and beyond > half:
+                thin = {'fmt': 'none', 'elinewidth': 0.7, 'color': look['color']}
+                axes.errorbar(mean, place, xerr=beyond, **thin)
+            axes.errorbar(mean, place, xerr=None if np.isnan(half) else half, **look)
+        axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
+        axes.set_yticks(range(len(rows)), [titles[label] for label in rows])
+        axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
+        axes.grid(axis='x', alpha=0.25)
+        _name_panel(axes, results, pattern)
+    kind = next((kinds[base] for base in rows.values()), 'server')
+    whose = panels.name_of(shown[baseline], kind)
+    label = of_metric.difference_title(f'{of_metric.words or "value"} minus that of {whose}')
+    if alone := ax is None and len(drawn_on) > 1:  # one label, and names at the left alone
+        drawn_on[0].figure.supxlabel(label, fontsize=10)
+    for axes in drawn_on:
+        axes.set_xlabel('' if alone else label)
+        axes.tick_params(labelleft=not alone or axes.get_subplotspec().is_first_col())
+    return panels.as_returned(drawn_on)
+
+
+def _is_vector(entry: Any) -> bool:
+    return not isinstance(entry, Mapping | tuple) and np.ndim(entry) == 1
+
+
+def level_bars(
+    levels: Mapping[str, Any],
+    groups: Sequence[str],
+    metric: str = '',
+    *,
+    names: Mapping[str, str] | None = None,
+    legend: bool = True,
+    ax: Any = None,
+) -> Any:
+    """Levels as bars with 95 % intervals over seeds: groups of bars, one per label.
+
+    Args:
+      levels: float[P, S] by label, one row per group, one entry per seed.
+      groups: what the P groups are called.
+      metric: the label of the axis.
+      names: what to call labels.
+      legend: whether to draw one.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ValueError: for levels of the wrong shape.
+    """
+    width = 0.84 / max(1, len(levels))
+    axes = panels.own(ax)
+    inches = 1.25 * axes.bbox.width / axes.figure.dpi  # the layout has yet to widen them
+    places = np.arange(len(groups))
+    for place, (label, look) in enumerate(looks(levels).items()):
+        values = np.asarray(levels[label], np.float64)
+        if values.ndim != 2 or len(values) != len(groups):
+            shape = f'shape {list(values.shape)} for {label!r}'
+            raise errors.invalid('levels', f'be of shape [{len(groups)}, S]', shape)
+        mean, half, _ = evaluation.seed_interval(values, axis=1)
+        style = {'color': look.colour, 'edgecolor': 'white', 'linewidth': 0, 'hatch': look.hatch}
+        error = {'yerr': np.nan_to_num(half), 'error_kw': {'linewidth': 0.8, 'capsize': 2}}
+        middle = places + (place - (len(levels) - 1) / 2) * width
+        axes.bar(middle, mean, width, label=(names or {}).get(label, label), **style, **error)
+    letters = max(8, int(LETTERS_PER_INCH * inches / max(1, len(groups))))
+    axes.set_xticks(places, [textwrap.fill(group, letters) for group in groups])
+    axes.set_ylabel(Metric(metric).words)
+    if Metric(metric).is_share:
+        axes.set_ylim(0, min(axes.get_ylim()[1], 1))
+        panels.in_per_cent(axes.yaxis)
+    axes.grid(axis='y', alpha=0.25)
+    axes.set_axisbelow(True)
+    if legend:
+        panels.legend(axes, outside=True)
+    return axes

@@ -9,7 +9,7 @@ from fedjax_links import evaluation, plot
 from fedjax_links.core import errors
 from fedjax_links.experiment.plan import redraws
 from fedjax_links.plot import panels
-from fedjax_links.plot.levels import LETTERS_PER_INCH
+from fedjax_links.plot.curves import LETTERS_PER_INCH
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page, labels, with_panels
 from fedjax_links.report.layouts.rates import edge, mark_edges
