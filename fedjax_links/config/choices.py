@@ -190,10 +190,11 @@ def _of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
       packet_bytes: bytes in a packet.
     """
     checks.static_int('packet_bytes', packet_bytes)
-    return -(-_model_bytes(problem) // packet_bytes)
+    return -(-bytes_of_model(problem) // packet_bytes)
 
 
-def _model_bytes(problem: Problem) -> int:
+def bytes_of_model(problem: Problem) -> int:
+    """Of the parameters of a problem's model."""
     return tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0)))
 
 
@@ -221,7 +222,7 @@ def _devices(
     for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
         checks.positive(name, speed)
     checks.static_int('local_steps', local_steps)
-    size = _model_bytes(problem) if model_bytes is None else model_bytes
+    size = bytes_of_model(problem) if model_bytes is None else model_bytes
     checks.positive('model_bytes', size)
     every = np.ones(problem.num_clients)
     moved = size / np.asarray(uplink, float) + size / np.asarray(downlink, float)

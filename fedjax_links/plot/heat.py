@@ -31,6 +31,7 @@ def heat_map(
     texts: Texts | str | None = None,
     unclear: Any = None,
     reverse: bool = False,
+    colours: Any = None,
     colorbar: bool = True,
     ax: Any = None,
 ) -> Any:
@@ -53,7 +54,8 @@ def heat_map(
       unclear: bool[Y, X], which cells are hatched where they have a value, such as intervals that
         include zero.
       reverse: red where positive, for what is better when smaller.
-      colorbar: whether to draw one.
+      colours: float[Y, X, 3], of the cells in place of those of values, such as `looks.Look.face`.
+      colorbar: whether to draw one, where colours are those of values.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
@@ -62,18 +64,19 @@ def heat_map(
     Raises:
       ValueError: for values that are no matrix, or axes, texts or hatching of another shape.
     """
-    from matplotlib import colormaps
+    from matplotlib import colormaps, colors, patches
 
     values = checks.numbers('values', values).astype(np.float64)
+    shape = list(values.shape)
     if values.ndim != 2 or not values.size:
-        raise errors.invalid('values', 'be of shape [Y, X]', f'shape {list(values.shape)}')
-    up, across = (axis or ('', range(k)) for axis, k in zip((y, x), values.shape, strict=True))
-    for name, axis, length in zip('yx', (up, across), values.shape, strict=True):
+        raise errors.invalid('values', 'be of shape [Y, X]', f'shape {shape}')
+    up, across = (axis or ('', range(k)) for axis, k in zip((y, x), shape, strict=True))
+    for name, axis, length in zip('yx', (up, across), shape, strict=True):
         if len(axis[1]) != length:
             raise errors.invalid(name, f'have {length} values', len(axis[1]))
-    if unclear is not None and np.shape(unclear) != values.shape:
-        shape = list(values.shape)
-        raise errors.invalid('unclear', f'be of shape {shape}', list(np.shape(unclear)))
+    unclear = np.zeros(shape, bool) if unclear is None else np.asarray(unclear, bool)
+    if unclear.shape != values.shape:
+        raise errors.invalid('unclear', f'be of shape {shape}', list(unclear.shape))
     axes = panels.own(ax)
     seen = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
     if most is None:
@@ -82,17 +85,29 @@ def heat_map(
         least = -most if around_zero else float(seen.min())
     most = most if least < most else least + 1.0
     name = (_REVERSED if reverse else _AROUND_ZERO) if around_zero else _LEVELS
-    colours = colormaps[name].with_extremes(bad=_MISSING)
-    cells = {'origin': 'lower', 'aspect': 'auto', 'cmap': colours, 'vmin': least, 'vmax': most}
-    image = axes.imshow(np.ma.masked_invalid(values), **cells)
+    scale = colormaps[name].with_extremes(bad=_MISSING)
+    cells: dict[str, Any] = {'origin': 'lower', 'aspect': 'auto'}
+    if colours is None:
+        levels = np.ma.masked_invalid(values)
+        image = axes.imshow(levels, cmap=scale, vmin=least, vmax=most, **cells)
+        shown = image.to_rgba(np.nan_to_num(values))[..., :3]
+        if colorbar:
+            axes.figure.colorbar(image, ax=axes, label=label)
+    else:
+        shown = np.where(np.isnan(values)[..., None], colors.to_rgb(_MISSING), colours)
+        axes.imshow(shown, **cells)
     if isinstance(texts, str):
         texts = texts_of(values, texts)
-    unclear = np.zeros(1, bool) if unclear is None else np.asarray(unclear, bool)
-    shown = image.to_rgba(np.nan_to_num(values))[..., :3]
-    _mark_cells(axes, shown, texts, unclear & ~np.isnan(values))
+    dark = shown @ np.array([0.299, 0.587, 0.114]) < 0.5  # whatever reads better on it
+    look: dict[str, Any] = {'ha': 'center', 'va': 'center', 'fontsize': _TEXT}
+    for (row, column), is_dark in np.ndenumerate(dark):
+        if texts is not None:
+            colour = 'white' if is_dark else 'black'
+            axes.text(column, row, texts[row][column], color=colour, **look)
+    look = {'fill': False, 'hatch': '////', 'edgecolor': '#00000030', 'linewidth': 0}
+    for row, column in np.argwhere(unclear & ~np.isnan(values)):
+        axes.add_patch(patches.Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
     label_axes(axes, across, up)
-    if colorbar:
-        axes.figure.colorbar(image, ax=axes, label=label)
     return axes
 
 
@@ -126,25 +141,6 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
     return panels.finish(axes, 'client j', 'client i', whole='xy')
 
 
-def draw_colours(
-    axes: Any, colours: np.ndarray, missing: np.ndarray, texts: Texts | None, unclear: np.ndarray
-) -> None:
-    """Cells of given colours.
-
-    Args:
-      axes: matplotlib axes.
-      colours: float[Y, X, 3], the first row at the bottom, such as `looks.Look.face`.
-      missing: bool[Y, X], which are grey.
-      texts: [Y, X], what stands in the cells; None for nothing.
-      unclear: bool[Y, X], which of the others are hatched.
-    """
-    from matplotlib import colors
-
-    colours = np.where(missing[..., None], colors.to_rgb(_MISSING), colours)
-    axes.imshow(colours, origin='lower', aspect='auto')
-    _mark_cells(axes, colours, texts, unclear & ~missing)
-
-
 def texts_of(values: np.ndarray, form: str, width: float = np.inf) -> Texts | None:
     """Values as they stand in cells; None where they do not fit into ``width`` inches.
 
@@ -163,28 +159,6 @@ def texts_of(values: np.ndarray, form: str, width: float = np.inf) -> Texts | No
     texts = [[text(value) for value in row] for row in values]
     longest = max(len(shown) for row in texts for shown in row)
     return texts if longest * _LETTER < width else None
-
-
-def _mark_cells(axes: Any, colours: np.ndarray, texts: Texts | None, hatched: np.ndarray) -> None:
-    """Texts in the cells of an image, black or white, whichever reads better, and hatching.
-
-    Args:
-      axes: matplotlib axes.
-      colours: float[Y, X, 3], of the cells.
-      texts: [Y, X]; None for nothing.
-      hatched: bool[Y, X].
-    """
-    from matplotlib.patches import Rectangle
-
-    dark = colours @ np.array([0.299, 0.587, 0.114]) < 0.5
-    text_look: Any = {'ha': 'center', 'va': 'center', 'fontsize': _TEXT}
-    for row, line in enumerate(() if texts is None else texts):
-        for column, text in enumerate(line):
-            colour = 'white' if dark[row, column] else 'black'
-            axes.text(column, row, text, color=colour, **text_look)
-    look: Any = {'fill': False, 'hatch': '////', 'edgecolor': '#00000030', 'linewidth': 0}
-    for row, column in np.argwhere(hatched):
-        axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
 
 
 def label_axes(axes: Any, x: Axis, y: Axis) -> None:

@@ -127,22 +127,24 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
     axes = panels.own(ax)
     counts = analysis.gap_counts(mask)
     if not counts.any():
-        panels.note(axes, 'nobody took part twice')
-        return axes
+        return panels.note(axes, 'nobody took part twice')
     longest = int(np.flatnonzero(counts)[-1])
     edges = np.arange(1, longest + 2)
     if longest > _GAP_BINS:
         panels.logarithmic(axes.xaxis)
         edges = np.unique(np.rint(np.geomspace(1, longest + 1, _GAP_BINS)).astype(int))
-    widths = np.diff(edges)
-    realised = np.add.reduceat(counts[: longest + 1], edges[:-1]) / counts.sum()
-    axes.bar(edges[:-1], realised / widths, widths, align='edge', color=REALISED, label='realised')
+
+    def density(counts: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(counts, edges[:-1]) / counts.sum() / np.diff(edges)
+
+    realised = density(counts[: longest + 1])
+    look: Any = {'align': 'edge', 'color': REALISED, 'label': 'realised'}
+    axes.bar(edges[:-1], realised, np.diff(edges), **look)
     if chain is not None:
-        expected = analysis.expected_gap_counts(*chain, len(mask), longest)
-        shares = np.add.reduceat(expected, edges[:-1]) / expected.sum() / widths
+        expected = density(analysis.expected_gap_counts(*chain, len(mask), longest))
         centres = (edges[:-1] + edges[1:]) / 2
-        axes.plot(centres, shares, '.-', color=THEORY, markersize=4, label='exact mean')
-    seen = realised[realised > 0] / widths[realised > 0]
+        axes.plot(centres, expected, '.-', color=THEORY, markersize=4, label='exact mean')
+    seen = realised[realised > 0]
     panels.logarithmic(axes.yaxis)
     axes.set_ylim(seen.min() / 3, seen.max() * 3)
     return panels.finish(axes, 'gap in rounds', 'share of gaps per round of length', legend='best')
@@ -165,18 +167,17 @@ def link_memory(mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any 
     """
     mask = _mask(mask)
     checks.static_int('num_lags', num_lags)
-    lags = min(num_lags, len(mask) // 2)
+    lags = np.arange(min(num_lags, len(mask) // 2) + 1)
     chain = None if rates is None else _rates(mask, rates)
     axes = panels.own(ax)
-    measured = analysis.autocorrelation(mask, lags)
+    measured = analysis.autocorrelation(mask, lags[-1])
     if np.isnan(measured).all():
-        panels.note(axes, 'nobody ever changes')
-        return axes
+        return panels.note(axes, 'nobody ever changes')
     axes.axhline(0, color='#cccccc', linewidth=0.8)
-    axes.plot(np.arange(lags + 1), measured, color=REALISED, linewidth=3, label='realised')
-    exact = None if chain is None else analysis.expected_autocorrelation(*chain, lags)
+    axes.plot(lags, measured, color=REALISED, linewidth=3, label='realised')
+    exact = None if chain is None else analysis.expected_autocorrelation(*chain, lags[-1])
     if exact is not None:
-        axes.plot(np.arange(lags + 1), exact, '--', color=THEORY, label='exact')
+        axes.plot(lags, exact, '--', color=THEORY, label='exact')
     return panels.finish(axes, 'lag in rounds', 'autocorrelation', legend='best')
 
 

@@ -46,20 +46,21 @@ def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Any]:
     Raises:
       ValueError: for another number of axes.
     """
+    height = _ROW * rows + 0.8
     if count == 1 and not isinstance(ax, list | tuple | np.ndarray):
         width = max(_SINGLE[0], _UNDER_A_LABEL + _LETTER * letters)
-        return [own(ax, (width, max(_SINGLE[1], _ROW * rows + 0.8)))]
+        return [own(ax, (width, max(_SINGLE[1], height)))]
     if ax is not None:
         given = list(np.ravel(np.asarray(ax, object)))
         if len(given) != count:
             raise errors.invalid('ax', f'be {count} axes, one per panel', len(given))
-        return [own(axes) for axes in given]
+        return list(map(own, given))
     from matplotlib import pyplot
 
     columns = min(_MOST_COLUMNS, count)
-    height = max(_PANEL[1], _ROW * rows + 0.8)
-    size = _PANEL[0] * columns + 0.6 + _LETTER * letters, height * -(-count // columns) + 0.6
-    return grid(pyplot.figure(figsize=size, layout='constrained'), count, columns)
+    height = max(_PANEL[1], height) * -(-count // columns) + 0.6
+    width = _PANEL[0] * columns + 0.6 + _LETTER * letters
+    return grid(pyplot.figure(figsize=(width, height), layout='constrained'), count, columns)
 
 
 def grid(figure: Any, count: int, columns: int = _MOST_COLUMNS, **options: Any) -> list[Any]:
@@ -201,6 +202,7 @@ def legend_below(figure: Any, names: Sequence[str], width: float) -> None:
     figure.legend([handles[name] for name in names], names, frameon=False, **where)
 
 
-def note(axes: Any, text: str) -> None:
-    """Says in the middle of empty axes why they are."""
+def note(axes: Any, text: str) -> Any:
+    """Says in the middle of empty axes why they are, and returns them."""
     axes.text(0.5, 0.5, text, ha='center', transform=axes.transAxes)
+    return axes

@@ -24,7 +24,7 @@ class Cells(NamedTuple):
 
     Attributes:
       metric: what they are.
-      choices: object[K, Y, X] by algorithm: panels, rows, columns; a `Choice` each, None where
+      choices: object[K, Y, X] by algorithm: panels, rows, columns; a `Choice` each, of NaN where
         nothing ran. Levels at rounds before the last know of no near ties.
       panels: pattern and value of the third column of each of the K panels.
       x: name and values.
@@ -48,13 +48,13 @@ class Cells(NamedTuple):
         Of what was chosen, and then of what each resample of tuning would have chosen everywhere.
         """
         both = zip(self.choices[algorithm].flat, self.choices[other].flat, strict=True)
-        pairs = [(a, b) for a, b in both if a is not None and b is not None]
-        every = list(itertools.chain(*pairs))
-        count = min((each.values.shape[1] for each in every), default=0)
+        every = list(itertools.chain(*both))
+        count = min(each.values.shape[1] for each in every)
         draws = _DRAWS if any(len(each.values) > 1 for each in every) else 0
-        chosen = [[0, *each.picks[:draws]] for each in every]
-        levels = [each.values[rows, :count] for each, rows in zip(every, chosen, strict=True)]
-        found = [a - b for a, b in zip(levels[::2], levels[1::2], strict=True)]  # [1 + draws, S]
+        levels = [each.values[[0, *each.picks[:draws]], :count] for each in every]
+        found = [
+            one - base for one, base in zip(levels[::2], levels[1::2], strict=True)
+        ]  # [1 + draws, S]
         found = [differences for differences in found if not np.isnan(differences[0]).any()]
         if not found:
             return None
@@ -63,9 +63,8 @@ class Cells(NamedTuple):
     def levels(self, algorithm: str) -> np.ndarray:
         """float[K, Y, X, S], over the first seeds, as many as all cells have; NaN for no cell."""
         own = self.choices[algorithm]
-        count = min(choice.values.shape[1] for choice in own.flat if choice is not None)
-        nothing = np.full(count, np.nan)
-        rows = [nothing if choice is None else choice.values[0, :count] for choice in own.flat]
+        count = min(choice.values.shape[1] for choice in own.flat)
+        rows = [choice.values[0, :count] for choice in own.flat]
         return np.reshape(rows, (*own.shape, count))
 
 
@@ -134,6 +133,7 @@ def of_source(
 
     panels = list(itertools.product(source.patterns, along[third]))
     shape = len(panels), len(along[y]), len(along[x])
+    nothing = choices.of_series(np.full(source.num_seeds, np.nan), None, {}, None)
     found, at_edge = {label: np.empty(shape, object) for label in source.algorithms}, 0
     for algorithm, (k, row, column) in itertools.product(found, np.ndindex(shape)):
         (pattern, value), up, across = panels[k], along[y][row], along[x][column]
@@ -145,6 +145,6 @@ def of_source(
             place = int(np.where(np.isnan(means), -np.inf, means).argmax())
             point = source.members[own[place]][1]
             at_edge += any(point.get(name) in (v[0], v[-1]) for name, v in wide.items())
-        found[algorithm][k, row, column] = there[place] if there else None
+        found[algorithm][k, row, column] = there[place] if there else nothing
     on_edges = at_edge if wide else None
     return Cells(kind, found, panels, (x, along[x]), (y, along[y]), third, on_edges)

@@ -4,6 +4,7 @@ Found at the end of a run, while problem and links are at hand, and kept as ``cl
 a report never builds a problem again.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,6 @@ from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.experiment.plan import choosing
 from fedjax_links.experiment.running.traced import state_shape
-from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.report.screens import configured, prediction
 from fedjax_links.results import by_client
 from fedjax_links.results.simulation import leaves
@@ -94,23 +94,22 @@ def compute(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str
     found = {}
     lanes = {label: _lanes(experiment, run, label) for label in experiment.algorithms}
     for pattern in experiment.patterns:
-        problem = experiment.problem_at(pattern, experiment.plan.points[0])
-        law = _law(experiment, pattern)
-        weights, source = law.weights, law.weights_source
-        if weights is None:
-            weights, source = np.zeros(0), f'not known: {law.description}'
-        first = {label: own[pattern][0] for label, own in lanes.items()}
-        ends = {k: _losses(experiment, folder, lane, problem) for k, lane in first.items()}
-        own = {k: _measured(experiment, folder, every[pattern]) for k, every in lanes.items()}
-        found[pattern] = Clients(
-            weights=weights,
-            source=source,
-            losses={k: end for k, end in ends.items() if not isinstance(end, str)},
-            missing={k: end for k, end in ends.items() if isinstance(end, str)},
-            measured={k: found for k, found in own.items() if found},
-            expected=_expected(experiment, pattern),
-        )
+        losses, missing, measured = {}, {}, {}
+        for label, every in lanes.items():
+            try:
+                losses[label] = _losses(experiment, folder, every[pattern][0])
+            except _MissingError as why:
+                missing[label] = str(why)
+            with contextlib.suppress(_MissingError):
+                measured[label] = _measured(experiment, folder, every[pattern])
+        weights, source = _weights(experiment, pattern)
+        expected = _expected(experiment, pattern)
+        found[pattern] = Clients(weights, source, losses, missing, measured, expected)
     return found
+
+
+class _MissingError(Exception):
+    """Why something of the clients is not known."""
 
 
 def _lanes(experiment: Experiment, run: runs.Results, label: str) -> dict[str, list[Lane]]:
@@ -131,86 +130,79 @@ def _expected(experiment: Experiment, pattern: str) -> dict[str, Mapping[str, fl
         return {}
     links = configured.of_experiment(experiment, pattern)
     found = prediction.under(links, prediction.MOST_WORK / len(experiment.patterns))
-    if found is None:
-        return {}
-    every = {'fedavg': found.fedavg, 'fedpbc': found.fedpbc}
-    return {
-        label: value.reached or value.limit
-        for label, value in every.items()
-        if label in experiment.algorithms
-    }
+    known = ['fedavg', 'fedpbc'] if found is not None else []
+    ends = {k: getattr(found, k) for k in known if k in experiment.algorithms}
+    return {label: end.reached or end.limit for label, end in ends.items()}
 
 
-def _law(experiment: Experiment, pattern: str) -> LinkLaw:
-    """The exact law of the first seed's links; where there is none, it says why."""
+def _weights(experiment: Experiment, pattern: str) -> tuple[np.ndarray, str]:
+    """FedAvg's exact weights under the first seed's links, and their formula; or why none."""
     bound = configured.links_at(experiment, pattern, experiment.seeds[0])
     if bound is None:
-        return LinkLaw('made in Python, no config names the links')
-    if experiment.plan.patterns[pattern].columns.keys() & experiment.plan.columns.keys():
-        return LinkLaw('the grid changes links or data')
-    return configured.link_law(bound)
+        why = 'made in Python, no config names the links'
+    elif experiment.plan.patterns[pattern].columns.keys() & experiment.plan.columns.keys():
+        why = 'the grid changes links or data'
+    else:
+        law = configured.link_law(bound)
+        if law.weights is not None:
+            return law.weights, law.weights_source
+        why = law.description
+    return np.zeros(0), f'not known: {why}'
 
 
-def _final_state(experiment: Experiment, folder: Path, lane: Lane) -> FederationState | str:
-    """The state that a lane ended in; or why there is none."""
+def _end(
+    experiment: Experiment, folder: Path, lane: Lane
+) -> tuple[Params, Algorithm, FederationState]:
+    """The final model of a lane (the clients' mean where they keep models), and its state."""
     like = state_shape(experiment, lane)
     if tree.num_bytes(like) > _MOST_BYTES:
-        return f'its state is too large to be looked at ({memory.size(tree.num_bytes(like))})'
+        size = memory.size(tree.num_bytes(like))
+        raise _MissingError(f'its state is too large to be looked at ({size})')
     try:
         file = runs.checkpoint_file(folder, lane.name, lane.num_rounds)
-        found: FederationState = checkpoints.load(file, like)
+        state: FederationState = checkpoints.load(file, like)
     except checkpoints.DamagedError:
-        return 'its last checkpoint is not there'
-    return found
-
-
-def _main_model(algorithm: Algorithm, state: FederationState) -> Params:
-    """The clients' mean where they keep models, else the server's."""
+        raise _MissingError('its last checkpoint is not there') from None
+    algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
     models = algorithm.models(state.algorithm)
-    return models.get('client_mean', models['server'])
+    return models.get('client_mean', models['server']), algorithm, state
 
 
 def _measured(experiment: Experiment, folder: Path, lanes: list[Lane]) -> dict[str, np.ndarray]:
-    """Metrics of clients by seed; nothing where their data have no owners or a state is missing."""
+    """Metrics of clients on their own evaluation data, by seed."""
     rows: list[dict[str, np.ndarray]] = []
     for lane in lanes:
         problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
         if problem.eval_owned is None:
-            return {}
-        state = _final_state(experiment, folder, lane)
-        if isinstance(state, str):
-            return {}
-        algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
-        found = dict(_by_client(_main_model(algorithm, state), problem))
+            raise _MissingError('its evaluation data have no owners')
+        model, algorithm, state = _end(experiment, folder, lane)
+        found = dict(_by_client(model, problem))
         if algorithm.client_models is not None:
             own = evaluation.of_own_models(algorithm.client_models(state.algorithm), problem)
             found |= {f'personal_{name}': values for name, values in own.items()}
         found['participations'] = state.counters.participation_count
-        num_clients = problem.eval_owned.counts.size
-        rows.append(
-            {
-                name: np.pad(np.float32(v), (0, num_clients - len(v)), constant_values=np.nan)
-                for name, v in found.items()
-            }
-        )
-    stacked = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        row = {name: np.full(problem.eval_owned.counts.size, np.nan, np.float32) for name in found}
+        for name, values in found.items():
+            row[name][: len(values)] = values
+        rows.append(row)
+    stacked: dict[str, np.ndarray] = jax.tree.map(lambda *of_seeds: np.stack(of_seeds), *rows)
     return {**stacked, by_client.SEEDS: np.array([lane.seed for lane in lanes])}
 
 
-def _losses(experiment: Experiment, folder: Path, lane: Lane, problem: Problem) -> np.ndarray | str:
-    """Losses by client at the final model of a lane, or why there are none."""
+def _losses(experiment: Experiment, folder: Path, lane: Lane) -> np.ndarray:
+    """Losses by client at the final model of a lane."""
+    problem = experiment.problem_at(lane.pattern, experiment.plan.points[0])
     if problem.num_clients > _MOST_CLIENTS:
-        return f'more than {_MOST_CLIENTS:,} clients'
-    state = _final_state(experiment, folder, lane)
-    if isinstance(state, str):
-        return state
-    model = _main_model(experiment.algorithm_at(lane.algorithm, lane.point), state)
+        raise _MissingError(f'more than {_MOST_CLIENTS:,} clients')
+    model, *_ = _end(experiment, folder, lane)
     steady = dataclasses.replace(problem, random_loss_fn=None)
     try:
         losses = np.asarray(_client_losses(model, jax.random.key(0), steady))
     except errors.InvalidError:  # clients of unequal size are taken example by example
-        return 'its loss needs batches'
-    return losses if np.isfinite(losses).all() else 'diverged'
+        raise _MissingError('its loss needs batches') from None
+    if not np.isfinite(losses).all():
+        raise _MissingError('diverged')
+    return losses
 
 
 @jax.jit
@@ -218,7 +210,6 @@ def _client_losses(params: Params, key: Key, problem: Problem) -> Array:
     """float[N], each client's mean loss over all of its examples."""
 
     def one(client: Array) -> Array:
-        _, loss = client_data(problem, client, key, 1, None)
-        return loss(params, None)
+        return client_data(problem, client, key, 1, None)[1](params, None)
 
     return jnp.asarray(jax.lax.map(one, jnp.arange(problem.num_clients)))

@@ -1,5 +1,6 @@
 """Whether two runs are the same bit for bit, and if not, where they part."""
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -98,24 +99,31 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     """
     sides = Path(first), Path(second)
     facts, configs = zip(*map(runs.read_description, sides), strict=True)
-    both = None not in configs
-    environments = (runs.read_json(side, runs.ENVIRONMENT) or {} for side in sides)
+    environments = [runs.read_json(side, runs.ENVIRONMENT) or {} for side in sides]
+    described = {runs.CONFIG: configs} if None not in configs else {runs.EXPERIMENT: facts}
+    described['environment'] = tuple({**each, 'flags': None} for each in environments)
+    around = {title: field_differences(*both) for title, both in described.items()}
     a, b = (
         {json.dumps(lane.labels, sort_keys=True): lane for lane in runs.lanes(side)}
         for side in sides
     )
+    for title, own, others in ((ALONE[0], a, b), (ALONE[1], b, a)):
+        around[title] = [lane.text() for key, lane in own.items() if key not in others]
     pairs = [(lane, b[key]) for key, lane in a.items() if key in b]
-    around = {
-        runs.CONFIG if both else runs.EXPERIMENT: configs if both else facts,
-        'environment': [{**each, 'flags': None} for each in environments],
-    }
-    differences = {title: field_differences(*pair) for title, pair in around.items()}
-    for title, own, other in ((ALONE[0], a, b), (ALONE[1], b, a)):
-        differences[title] = [lane.text() for key, lane in own.items() if key not in other]
+    lines, states = [], []
+    for place, (one, other) in enumerate(pairs):  # tuning decides the rest
+        stage = one.labels['stage'] == 'main'
+        lines += [(stage, round, place) for round in one.records.keys() | other.records.keys()]
+        states += [(round, place) for round in one.states.keys() & other.states.keys()]
+    metrics = (_line_difference(round, *pairs[place]) for _, round, place in sorted(lines))
+    leaves = []
+    for round, place in sorted(states):  # every file is read and proven
+        kept = (checkpoints.arrays(lane.states[round]) for lane in pairs[place])
+        leaves.append(_leaf_difference(round, pairs[place][0].text(), *kept))
+    metric, leaf = (next(filter(None, found), None) for found in (metrics, leaves))
     num_lines = sum(len(lane.records) for lane, _ in pairs)
-    num_states = sum(len(one.states.keys() & other.states.keys()) for one, other in pairs)
-    said = f'{len(pairs)} lanes in common, {num_lines} lines of metrics, {num_states} states'
-    return Comparison(differences, _first_metric(pairs), _first_leaf(pairs), said)
+    said = f'{len(pairs)} lanes in common, {num_lines} lines of metrics, {len(states)} states'
+    return Comparison(around, metric, leaf, said)
 
 
 def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -153,36 +161,17 @@ def _flat(place: str, value: Any) -> Iterator[tuple[str, str]]:
         yield place, json.dumps(value)
 
 
-def _first_metric(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None:
-    """The first difference: tuning before the rest, as it decides it, then by round."""
-    lines = [
-        (one.labels['stage'] == 'main', round, place)
-        for place, (one, other) in enumerate(pairs)
-        for round in one.records.keys() | other.records.keys()
-    ]
-    for _, round, place in sorted(lines):
-        records = [lane.records.get(round) for lane in pairs[place]]
-        one, other = ({'line': ABSENT} if r is None else {'line': 'present', **r} for r in records)
-        for name in dict.fromkeys((*one, *other)):
-            values = [record.get(name, ABSENT) for record in (one, other)]
-            if json.dumps(values[0]) != json.dumps(values[1]):
-                first, second = (NOT_FINITE if v is None else str(v) for v in values)
-                return Difference(round, pairs[place][0].text(), name, first, second)
+def _line_difference(round: int, one: KeptLane, other: KeptLane) -> Difference | None:
+    sides = [{'line': ABSENT}, {'line': ABSENT}]
+    for side, lane in zip(sides, (one, other), strict=True):
+        if round in lane.records:
+            side |= {'line': 'present', **lane.records[round]}
+    for name in dict.fromkeys(itertools.chain(*sides)):
+        values = [side.get(name, ABSENT) for side in sides]
+        if json.dumps(values[0]) != json.dumps(values[1]):
+            first, second = (NOT_FINITE if v is None else str(v) for v in values)
+            return Difference(round, one.text(), name, first, second)
     return None
-
-
-def _first_leaf(pairs: Sequence[tuple[KeptLane, KeptLane]]) -> Difference | None:
-    """The first difference of kept states, by round; every file is read and proven."""
-    common = [
-        (round, place)
-        for place, (one, other) in enumerate(pairs)
-        for round in one.states.keys() & other.states.keys()
-    ]
-    found = None
-    for round, place in sorted(common):
-        leaves = [checkpoints.arrays(lane.states[round]) for lane in pairs[place]]
-        found = found or _leaf_difference(round, pairs[place][0].text(), *leaves)
-    return found
 
 
 def _leaf_difference(

@@ -1,9 +1,10 @@
-"""Figures: numbers as columns, a short table, and how to draw them.
+"""Pages: a picture under its title and over its caption; figures: numbers, and how to draw them.
 
 A figure is a function of plain options that returns a `FigureResult`, named by ``module:factory``.
 The section ``quick`` of a config says how to show the same with less computation.
 """
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,9 +13,52 @@ import numpy as np
 
 from fedjax_links.config import fields, sections
 from fedjax_links.core import checks
-from fedjax_links.report import style, tables
+from fedjax_links.report import tables
+from fedjax_links.storage import checkpoints
 
 PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
+
+_REQUIRED = {'title': str, 'figure': Mapping, 'caption': str}
+_SIZES = {'width': 100, 'height': 50}
+_LETTERS_PER_INCH, _LINE_INCHES = 14, 0.17
+_TITLE_LETTERS_PER_INCH, _TITLE_LINE_INCHES = 10, 0.2
+
+
+def save_page(path: Path, draw: Callable[[Any], None], **around: Any) -> None:
+    """Writes a picture as a file, see `render`."""
+    checkpoints.write_whole(path, render(draw, **around))
+
+
+def render(
+    draw: Callable[[Any], None], *, title: str, caption: str, size: tuple[float, float]
+) -> bytes:
+    """A picture under its title and over its caption.
+
+    Args:
+      draw: draws on an empty matplotlib figure.
+      title: wrapped above.
+      caption: wrapped below; may be empty.
+      size: inches of the picture, to which the lines of caption and title are added.
+
+    Returns:
+      A PNG.
+    """
+    from matplotlib.figure import Figure
+
+    width, height = size
+    title = tables.wrap(title, int(width * _TITLE_LETTERS_PER_INCH))
+    height += _TITLE_LINE_INCHES * title.count('\n')
+    wrapped = tables.wrap(caption, int(width * _LETTERS_PER_INCH))
+    below = _LINE_INCHES * (wrapped.count('\n') + 2) if wrapped else 0.01
+    page = Figure(figsize=(width, height + below), layout='constrained')
+    parts: Any = page.subfigures(2, 1, height_ratios=[height, below])
+    top, bottom = parts
+    draw(top)
+    top.suptitle(title)
+    bottom.text(0.02, 0.95, wrapped, va='top', fontsize=8.5)
+    buffer = io.BytesIO()
+    page.savefig(buffer, dpi=110, format='png')
+    return buffer.getvalue()
 
 
 class FigureResult(NamedTuple):
@@ -45,10 +89,6 @@ def stack(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
         name: np.concatenate([block[place] for block in blocks])
         for place, name in enumerate(parts[0])
     }
-
-
-_REQUIRED = {'title': str, 'figure': Mapping, 'caption': str}
-_SIZES = {'width': 100, 'height': 50}
 
 
 def build(config: Mapping[str, Any]) -> FigureResult:
@@ -88,9 +128,12 @@ def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None
       config: the config.
       result: what it gave.
     """
-    width, height = (config.get(name, size) for name, size in _SIZES.items())
+    import pandas
+
+    width, height = (config.get(name, size) / 10 for name, size in _SIZES.items())
     around = {name: config[name] for name in ('title', 'caption')}
-    style.save_page(folder / PICTURE, result.draw, **around, size=(width / 10, height / 10))
-    tables.write_csv(folder / NUMBERS, result.columns)
+    save_page(folder / PICTURE, result.draw, **around, size=(width, height))
+    form: Any = {'float_format': '%.10g', 'na_rep': 'nan', 'lineterminator': '\n'}
+    pandas.DataFrame(result.columns).to_csv(folder / NUMBERS, index=False, **form)
     text = f'# {config["title"]}\n\n{result.table.markdown()}\n{config["caption"]}\n'
     (folder / TEXT).write_text(text)

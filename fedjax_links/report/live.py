@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.report import layouts, source, style
+from fedjax_links.report import figure, layouts, source
 from fedjax_links.report.source import Source
 from fedjax_links.storage import checkpoints
 
@@ -97,7 +97,7 @@ def write(
     for page in pages:
         parts.append(f'<h2>{html.escape(page.heading)}</h2>')
         if page.draw is not None:
-            picture = style.render(page.draw, title='', caption='', size=page.size)
+            picture = figure.render(page.draw, title='', caption='', size=page.size)
             encoded = base64.b64encode(picture).decode()
             parts.append(f'<img alt="" src="data:image/png;base64,{encoded}">')
         parts += [f'<pre>{html.escape(table.text())}</pre>' for table in page.tables]

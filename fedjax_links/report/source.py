@@ -268,9 +268,8 @@ class Source:
 
         def score(label: str) -> float:
             keys = [(p, label, self.main_models[label]) for p in patterns or self.patterns]
-            mean = float(np.mean([ends.choices[key].mean for key in keys]))
-            known = ends.metric.direction is not None and not math.isnan(mean)
-            return ends.metric.sign * mean if known else -math.inf
+            known = ends.metric.direction is not None
+            return float(np.mean([ends.score(key) for key in keys])) if known else -math.inf
 
         best: dict[str, str] = {}
         for label, (algorithm, _) in self.members.items():

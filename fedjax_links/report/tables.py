@@ -1,10 +1,11 @@
-"""Small tables: for a terminal, for a document, for a paper, and as data."""
+"""Small tables: for a terminal, for a document, for a paper, and as data; what papers print."""
 
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from fedjax_links.config import sections
 
 _NUMBER = r'[+-]?(?:inf|\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)'
 _PARTS = re.compile(rf'^({_NUMBER})(?: ± ({_NUMBER}))?(?: \[({_NUMBER})\])?(?: (\*+))?$')
@@ -102,19 +103,34 @@ def of_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:
     return Table(titles, [[row.get(title, '') for title in titles] for row in rows], caption)
 
 
-def write_csv(path: Path, columns: Mapping[str, Any]) -> None:
-    """Writes one line per entry, numbers with ten digits.
-
-    Args:
-      path: where the file goes.
-      columns: numbers or texts by name, all of the same length.
-    """
-    import pandas
-
-    table = pandas.DataFrame(columns)
-    table.to_csv(path, index=False, float_format='%.10g', na_rep='nan', lineterminator='\n')
-
-
 def wrap(text: str, width: int) -> str:
     """Paragraphs, between which the text has empty lines, in lines of at most some letters."""
     return '\n'.join(textwrap.fill(part, width) for part in text.split('\n\n'))
+
+
+class Level(NamedTuple):
+    """A printed accuracy.
+
+    Attributes:
+      mean: fraction.
+      deviation: standard deviation, as a fraction; None where none is printed.
+    """
+
+    mean: float
+    deviation: float | None
+
+
+def load_levels(section: sections.Section | None) -> Mapping[Any, Any]:
+    """What a paper prints.
+
+    Args:
+      section: ``name``, a ``module:factory`` that returns the numbers by what they belong to, and
+        its options; None for no paper.
+
+    Returns:
+      Its result; empty without a paper.
+
+    Raises:
+      ValueError: for unknown options and names.
+    """
+    return {} if section is None else sections.build_named('published', section, {})

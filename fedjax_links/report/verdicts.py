@@ -1,5 +1,6 @@
 """Final levels, their differences, and verdicts of all of a page: which chance would give."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +30,11 @@ class Ends(NamedTuple):
     def level(self, key: Key) -> str:
         """A level with its interval over seeds, and in brackets what tuning adds."""
         return self.choices[key].text(self.metric)
+
+    def score(self, key: Key) -> float:
+        """The mean of a level, the larger the better; minus infinity where it diverged."""
+        mean = self.choices[key].mean
+        return -math.inf if math.isnan(mean) else self.metric.sign * mean
 
     def caption(self) -> str:
         """What levels with ± are."""

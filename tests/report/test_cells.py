@@ -30,7 +30,7 @@ def test_cells_have_the_first_seeds_that_all_have_and_those_that_diverged_are_le
     found = cells(a=map(alone, own), b=map(alone, base)).minus('a', 'b')
     wanted = np.mean([own[k][:3] - base[k][:3] for k in (0, 1, 3)], axis=0)
     np.testing.assert_allclose(found.values, [wanted])
-    none = cells(a=[None] * 4, b=map(alone, base))
+    none = cells(a=map(alone, np.full((4, 3), np.nan)), b=map(alone, base))
     assert none.minus('a', 'b') is None
 
 

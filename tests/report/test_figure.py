@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from fedjax_links.report import figure, style
+from fedjax_links.report import figure
 from fedjax_links.report.figure import FigureResult
 from fedjax_links.report.tables import Table
 from tests.cli.command import run
@@ -49,7 +49,7 @@ def test_a_title_stays_on_its_page(tmp_path, words):
         page.add_subplot().set_axis_off()
 
     title = ' '.join(['Gaussian'] * words)
-    style.save_page(tmp_path / 'x.png', draw, title=title, caption='', size=(5, 3))
+    figure.save_page(tmp_path / 'x.png', draw, title=title, caption='', size=(5, 3))
     picture = image.imread(tmp_path / 'x.png')[..., :3]
     inked = np.flatnonzero((picture < 1).any(axis=(0, 2)))
     assert 5 < inked[0] < inked[-1] < picture.shape[1] - 6

@@ -10,11 +10,10 @@ from typing import Any
 
 from fedjax_links.config import sections, trees
 from fedjax_links.experiment.plan import limits, redraws
-from fedjax_links.report import style
-from fedjax_links.report.layouts.by_client import clients
+from fedjax_links.report import figure
+from fedjax_links.report.layouts.clients import clients, link_maps, participation
 from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread
 from fedjax_links.report.layouts.heat_map import heat_map
-from fedjax_links.report.layouts.links import link_maps, participation
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.layouts.price import price
 from fedjax_links.report.layouts.progress import curves, first_rounds, overview
@@ -67,13 +66,14 @@ def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
       ValueError: naming the field, its value and the nearest valid name.
     """
     limits.check_report_names(list(reports))
-    order = {name: place for place, name in enumerate(LAYOUTS)}
-    pages = []
-    for file, section in sorted((reports or default(source)).items()):
-        page = sections.build_named(f'config.reports.{file}', section, LAYOUTS, source)
-        name = trees.section(section)['name']
-        pages.append((order.get(name, len(order)), file, page))
-    found = {file: page for _, file, page in sorted(pages, key=lambda entry: entry[:2])}
+    reports, order = reports or default(source), [*LAYOUTS]
+    pages = {
+        file: sections.build_named(f'config.reports.{file}', section, LAYOUTS, source)
+        for file, section in sorted(reports.items())
+    }
+    names = {file: trees.section(reports[file])['name'] for file in pages}
+    places = {k: order.index(v) if v in order else len(order) for k, v in names.items()}
+    found = {file: pages[file] for file in sorted(pages, key=places.__getitem__)}
     if source.links:
         kept = link_maps(source), participation(source)
         found |= zip(limits.LINK_PAGES, kept, strict=True)
@@ -103,7 +103,7 @@ def write(folder: Path, source: Source, pages: Mapping[str, Page]) -> list[str]:
         if page.draw is not None:
             written.append(f'{name}.png')
             around = {'title': source.title, 'caption': source.caption}
-            style.save_page(folder / written[-1], page.draw, **around, size=page.size)
+            figure.save_page(folder / written[-1], page.draw, **around, size=page.size)
             parts.append(f'![{page.heading}]({written[-1]})\n')
         parts.extend(table.markdown() for table in page.tables)
     if source.caption:

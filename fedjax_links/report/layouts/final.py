@@ -1,6 +1,6 @@
 """Final levels: all metrics, algorithms beside printed levels, best points, bars, their spread."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from fedjax_links.plot.curves import LETTERS_PER_INCH
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page, labels, with_panels
 from fedjax_links.report.layouts.rates import edge, mark_edges
-from fedjax_links.report.published import Level, load_levels
 from fedjax_links.report.source import Source
 from fedjax_links.report.verdicts import Ends, Key
 from fedjax_links.results import dataset
@@ -22,7 +21,7 @@ from fedjax_links.results.metric import Metric, numbers_of
 _MOST_ROWS = 40
 _MOST_INCHES = 15.0
 
-Paper = Mapping[tuple[str, str], Level]
+Paper = Mapping[tuple[str, str], tables.Level]
 
 
 def metrics(source: Source, *, tail: float | None = None) -> Page:
@@ -78,7 +77,7 @@ def levels(
     Raises:
       ValueError: for an unknown metric or printed table, or a share that is none.
     """
-    ends, paper = source.ends(metric, tail), load_levels(published)
+    ends, paper = source.ends(metric, tail), tables.load_levels(published)
     keys, baseline = source.rows(every_model=True), source.name(source.baseline)
     bases = {label: source.baseline_of(label) for label in source.members}
     compared = any(bases.values()) and len(keys) > len(source.patterns)
@@ -109,11 +108,7 @@ def levels(
         )
     pages = [tables.of_rows(rows, caption)]
     if paper:
-        models = source.main_models
-        at_main, at_server = 'client means where clients keep models', 'server models'
-        pages += _orderings(source, ends, paper, models, at_main)
-        if any(model != 'server' for model in models.values()):
-            pages += _orderings(source, ends, paper, dict.fromkeys(models, 'server'), at_server)
+        pages += _orderings(source, ends, paper)
     page = Page(f'Final {ends.metric.words}', pages)
     against = [label for label, base in bases.items() if base not in (None, label)]
     if not 0 < len(against) <= _MOST_ROWS:
@@ -153,31 +148,33 @@ def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> tuple[st
     return shown, metric.interval(gap, signed=True)
 
 
-def _orderings(
-    source: Source, ends: Ends, paper: Paper, models: Mapping[str, str], whose: str
-) -> list[tables.Table]:
-    """Best to worst here, at some models, and in the paper, and how far they agree."""
+def _orderings(source: Source, ends: Ends, paper: Paper) -> Iterator[tables.Table]:
+    """Best to worst here, at main models and at the servers', and in the paper; how far alike."""
     from scipy import stats  # 0.3 s, and only this table needs it
 
-    rows = []
-    for pattern in source.patterns:
-        names = {label: (source.name(pattern), source.name(label)) for label in models}
-        theirs = {label: paper[name].mean for label, name in names.items() if name in paper}
-        ours = {k: ends.metric.sign * ends.choices[pattern, k, models[k]].mean for k in theirs}
-        ours = {label: np.nan_to_num(score, nan=-np.inf) for label, score in ours.items()}
-        if len(theirs) < 2:
-            continue
-        row = {'pattern': source.name(pattern)}
-        for title, scores in (('order in the paper', theirs), ('order here', ours)):
-            best_first = sorted(scores, key=scores.__getitem__, reverse=True)
-            row[title] = ', '.join(map(source.name, best_first))
-        tau = stats.kendalltau(list(ours.values()), list(theirs.values())).statistic
-        rows.append({**row, 'tau': '' if np.isnan(tau) else f'{tau:+.2f}'})
-    caption = (
-        f'Best to worst by the mean, {whose}; who diverged is last. '
-        "Kendall's tau is 1 for the same order and -1 for the reverse."
-    )
-    return [tables.of_rows(rows, caption)] if rows else []
+    every = {'client means where clients keep models': source.main_models}
+    if any(model != 'server' for model in source.main_models.values()):
+        every['server models'] = dict.fromkeys(source.main_models, 'server')
+    for whose, models in every.items():
+        rows = []
+        for pattern in source.patterns:
+            names = {label: (source.name(pattern), source.name(label)) for label in models}
+            theirs = {label: paper[name].mean for label, name in names.items() if name in paper}
+            ours = {k: ends.score((pattern, k, models[k])) for k in theirs}
+            if len(theirs) < 2:
+                continue
+            row = {'pattern': source.name(pattern)}
+            for title, scores in (('order in the paper', theirs), ('order here', ours)):
+                best_first = sorted(scores, key=scores.__getitem__, reverse=True)
+                row[title] = ', '.join(map(source.name, best_first))
+            tau = stats.kendalltau(list(ours.values()), list(theirs.values())).statistic
+            rows.append({**row, 'tau': '' if np.isnan(tau) else f'{tau:+.2f}'})
+        caption = (
+            f'Best to worst by the mean, {whose}; who diverged is last. '
+            "Kendall's tau is 1 for the same order and -1 for the reverse."
+        )
+        if rows:
+            yield tables.of_rows(rows, caption)
 
 
 def best(source: Source, *, metric: str | None = None, tail: float | None = None) -> Page:

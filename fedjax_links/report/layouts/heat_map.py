@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-import math
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -96,9 +96,9 @@ def _short(name: str) -> str:
     return name.rsplit('.', 1)[-1].replace('_', ' ')
 
 
-@functools.partial(np.vectorize, otypes=[float])
-def _means(found: Choice | Difference | None) -> float:
-    return math.nan if found is None else found.mean
+_means = np.vectorize(operator.attrgetter('mean'), otypes=[float])
+_are_clear = np.vectorize(operator.attrgetter('excludes_zero'), otypes=[bool])
+"""Of choices or differences, and of differences."""
 
 
 class _Map:
@@ -107,10 +107,8 @@ class _Map:
     def __init__(self, source: Source, found: Cells, margin: float | None) -> None:
         """Compares with the baseline, and with the second: clear is whose lead excludes zero."""
         self.source, self.cells, self.metric, self.margin = source, found, found.metric, margin
-        self.names, self.baseline = (
-            list(map(source.name, found.choices)),
-            source.name(source.baseline),
-        )
+        self.names = list(map(source.name, found.choices))
+        self.baseline = source.name(source.baseline)
         self.faces = np.array([look.face for look in plot.looks(found.choices).values()])
         self.x, self.y = ((_short(k), list(map(numbers_of, v))) for k, v in (found.x, found.y))
         self.panels: list[dict[str, str]] = []
@@ -121,32 +119,27 @@ class _Map:
         one = source.num_seeds == 1
         self.undecided = 'one seed decides nothing' if one else '{} includes zero'
         base, compare = found.choices.get(source.baseline), np.frompyfunc(self._difference, 2, 1)
+        others = {k: v for k, v in found.choices.items() if k != source.baseline}
         self.compared: dict[str, np.ndarray] = {
-            label: compare(own, base)
-            for label, own in found.choices.items()
-            if base is not None and label != source.baseline
+            label: compare(own, base) for label, own in others.items() if base is not None
         }
         every = [each for compared in self.compared.values() for each in compared.flat]
         self.verdicts = source.verdicts(every, margin)
         stacked = np.stack([*found.choices.values()])  # [A, K, Y, X]
         order = np.argsort(-found.metric.sign * _means(stacked), axis=0, kind='stable')
-        best, *others = np.take_along_axis(stacked, order, axis=0)
+        best, *rest = np.take_along_axis(stacked, order, axis=0)
         self.leader, self.level = order[0], _means(best)
         self.clear = ~np.isnan(self.level)
-        if others:
-            self.clear &= np.vectorize(self._leads, otypes=[bool])(best, others[0])
+        if rest:
+            self.clear &= np.vectorize(self._leads, otypes=[bool])(best, rest[0])
 
-    def _difference(self, one: Choice | None, other: Choice | None) -> Difference | None:
-        if one is None or other is None:
-            return None
+    def _difference(self, one: Choice, other: Choice) -> Difference:
         return self.source.difference(self.metric, one, other, self.margin)
 
-    def _leads(self, one: Choice | None, other: Choice | None) -> bool:
+    def _leads(self, one: Choice, other: Choice) -> bool:
         """Whether the better one's lead is clear; what diverged is behind, but for one seed."""
         found = self._difference(one, other)
-        if found is None or found.mean != found.mean:
-            return one is None or one.values.shape[1] > 1
-        return found.excludes_zero
+        return found.excludes_zero if found.mean == found.mean else one.values.shape[1] > 1
 
     def tables(self, caption: str) -> list[Table]:
         """Who is best at every cell, the differences to the baseline, and these in one number."""
@@ -155,7 +148,7 @@ class _Map:
             shown = f'{self.names[leader]} {self.metric.number(level)}{"" if clear else " ~"}'
             return '' if np.isnan(level) else shown
 
-        def text(found: Difference | None, choice: Choice) -> str:
+        def text(found: Difference, choice: Choice) -> str:
             shown = self.verdicts.text(self.metric, found)
             return f'{shown} ({self.metric.number(choice.mean)})' if shown else ''
 
@@ -186,7 +179,7 @@ class _Map:
         """A row for every algorithm: verdicts, extremes, and the mean over all cells by seed."""
         rows = []
         for label, compared in self.compared.items():
-            every = [each for each in compared.flat if each is not None and each.mean == each.mean]
+            every = [each for each in compared.flat if each.mean == each.mean]
             row = {'algorithm': self.source.name(label)}
             for word in (evaluation.AHEAD, evaluation.BEHIND, evaluation.ALIKE):
                 number = sum(each.word == word for each in every)
@@ -206,6 +199,7 @@ class _Map:
         )
         return tables.of_rows(rows, caption)
 
+    @np.errstate(invalid='ignore')
     def draw(self, axes: Any, shown: tuple[int, str | None], cell: float) -> None:
         """Who is best, or an algorithm's differences, on one scale for all.
 
@@ -216,29 +210,26 @@ class _Map:
         """
         panel, algorithm = shown
         scale, is_share = self.metric.scale, self.metric.is_share
+        look: dict[str, Any] = {'x': self.x, 'y': ('', self.y[1]), 'colorbar': False}
         if algorithm is None:
-            title, levels, unclear = 'best', scale * self.level[panel], ~self.clear[panel]
-            colours = np.where(unclear[..., None], 1.0, self.faces[self.leader[panel]])
-            texts = heat.texts_of(levels, '.1f' if is_share else '.4g', cell)
-            heat.draw_colours(axes, colours, np.isnan(levels), texts, unclear=unclear)
+            title, form = 'best', '.1f' if is_share else '.4g'
+            values, look['unclear'] = scale * self.level[panel], ~self.clear[panel]
+            faces = self.faces[self.leader[panel]]
+            look['colours'] = np.where(look['unclear'][..., None], 1.0, faces)
         else:
-            title = f'{self.source.name(algorithm)} - {self.baseline}'
-            means = {label: scale * _means(own) for label, own in self.compared.items()}
-            most = np.nanmax(np.abs([0.0, *np.ravel([*means.values()])]))
-            look: dict[str, Any] = {'reverse': self.metric.sign < 0, 'colorbar': False}
-            look['unclear'] = [
-                [each is None or not each.excludes_zero for each in line]
-                for line in self.compared[algorithm][panel]
-            ]
-            values = means[algorithm][panel]
-            texts = heat.texts_of(values, '+.1f' if is_share else '+.2g', cell)
-            plot.heat_map(values, most=most, texts=texts, **look, ax=axes)
+            title, form = self.source.name(algorithm), '+.1f' if is_share else '+.2g'
+            title = f'{title} - {self.baseline}'
+            means = [scale * _means(own) for own in self.compared.values()]
+            look |= {'most': np.nanmax(np.abs([0.0, *np.ravel(means)]))}
+            values = scale * _means(self.compared[algorithm][panel])
+            look['reverse'] = self.metric.sign < 0
+            look['unclear'] = ~_are_clear(self.compared[algorithm][panel])
+        plot.heat_map(values, texts=heat.texts_of(values, form, cell), **look, ax=axes)
         heads = self.panels[panel].items()
         words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
         title = ', '.join([title, *words])
         fits = _LETTERS * cell * len(self.x[1])
         axes.set_title(title, fontsize=9 * min(1.0, fits / len(title)))
-        heat.label_axes(axes, self.x, ('', self.y[1]))
 
     def explain(self, figure: Any) -> None:
         """What holds for all panels: the scale of differences, and the colours of the best."""

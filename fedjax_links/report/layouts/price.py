@@ -4,12 +4,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from fedjax_links import experiment, runs
-from fedjax_links.config import trees
-from fedjax_links.core import checks, errors, tree
+from fedjax_links.config import choices, trees
+from fedjax_links.core import checks, errors
 from fedjax_links.report import pricing, tables
 from fedjax_links.report.layouts import page, progress
 from fedjax_links.report.source import Source
@@ -65,40 +64,45 @@ def price(
     """
     kind = source.metric(metric)
     checks.choice('against', against, _AXES)
-    config, kept, begin = _kept(source)
-    num_clients = next(iter(kept[source.patterns[0]].values()))[0].shape[1]
-    talks = any(edges is not None for each in kept.values() for _, _, edges in each.values())
-    devices = pricing.devices(num_clients, step=step, uplink=uplink, downlink=downlink)
+    config, kept = _kept(source)
+    first = next(iter(kept.masks[source.patterns[0]].values()))
+    devices = pricing.devices(first.shape[1], step=step, uplink=uplink, downlink=downlink)
     sizes = dict.fromkeys(source.patterns, model_bytes) if model_bytes else _sizes(source, config)
+    units = {title: unit for title, unit in _UNITS.items() if title != 'GB peers' or kept.edges}
+    places = {seed: place for place, seed in enumerate(source.data['seed'].values.tolist())}
     rows, spent = [], {}
     for key in source.rows():
         pattern, label, _ = key
         model, options, steps = _facts(source, config, label, local_steps, traffic or {})
-        if begin and model.asked is not None:
+        if kept.first_round and model.asked is not None:
             requirement = f'be whole to price {label}, which looks at earlier rounds'
-            raise errors.invalid('links', requirement, f'from round {begin} on')
+            raise errors.invalid('links', requirement, f'from round {kept.first_round} on')
+        masks = kept.masks[pattern]
         terms: dict[str, Any] = {'model_bytes': sizes[pattern], 'local_steps': steps}
         terms |= {'overhead': overhead, 'options': options}
+        lasted, edges = (part.get(pattern, {}) for part in (kept.durations, kept.edges))
         prices = [
-            pricing.price(mask, model, devices, **terms, durations=lasted, edges=edges)
-            for mask, lasted, edges in kept[pattern].values()
+            pricing.price(
+                mask, model, devices, **terms, durations=lasted.get(k), edges=edges.get(k)
+            )
+            for k, mask in masks.items()
         ]
+        at = source.rounds - kept.first_round
         totals = {
-            title: np.array([each[place] for each in prices])[:, source.rounds - begin] / unit
-            for place, (title, unit) in enumerate(_UNITS.items())
+            title: np.array([each[place][at] for each in prices]) / unit
+            for place, (title, unit) in enumerate(units.items())
         }
         row = page.labels(source, key) | {'models up / down': f'{model.up} / {model.down}'}
-        shown = {title: total for title, total in totals.items() if title != 'GB peers' or talks}
-        row |= {title: f'{total[:, -1].mean():.3g}' for title, total in shown.items()}
-        moved = totals['GB up'] + totals['GB down'] + totals['GB peers']
+        row |= {title: f'{total[:, -1].mean():.3g}' for title, total in totals.items()}
+        moved = np.sum([own for title, own in totals.items() if title.startswith('GB')], axis=0)
         costs = {'hours': totals['hours'], 'GB': moved}
-        values = source.curve(kind.name, key)[list(kept[pattern])]
+        values = source.curve(kind.name, key)[[places[seed] for seed in masks]]
         for level, unit in itertools.product(targets, costs):
             when = progress.say_when(kind, float(level), values, costs[unit], '.3g')
             row[f'{kind.number(level)}: {unit}'] = when
         rows.append(row)
         spent[label, pattern] = costs['hours' if against == 'hours' else 'GB'].mean(axis=0)
-    count = min(map(len, kept.values()))
+    count = min(map(len, kept.masks.values()))
     priced = f'mean over {"" if count == source.num_seeds else f"{count} of "}{source.seeds}'
     caption = (
         f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round as '
@@ -115,38 +119,21 @@ def price(
     return drawn._replace(heading=f'Price in {against}', tables=[tables.of_rows(rows, caption)])
 
 
-_Rounds = tuple[np.ndarray, np.ndarray | None, np.ndarray | None]
-"""Masks, and durations and edges where there are."""
-
-
-def _kept(source: Source) -> tuple[Mapping[str, Any], dict[str, dict[int, _Rounds]], int]:
-    """The config, the rounds by pattern and place of the seed, and the first of them.
-
-    Before a run masks of nobody; the config of one made in Python is empty.
-    """
+def _kept(source: Source) -> tuple[Mapping[str, Any], runs.Links]:
+    """The config, empty for a run made in Python, and the links; before a run those of nobody."""
     planned = source.experiment
     if source.folder is None and planned is not None and source.links:
         problem = planned.problem_at(source.patterns[0], planned.plan.points[0])
         nobody = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
-        each: dict[int, _Rounds] = {0: (nobody, None, None)}
-        return planned.config or {}, dict.fromkeys(source.patterns, each), 0
+        masks = {pattern: {planned.seeds[0]: nobody} for pattern in source.patterns}
+        return planned.config or {}, runs.Links(masks, {}, {}, {}, {}, {}, first_round=0)
     if source.folder is None:
         raise errors.invalid('folder', 'be given to price a run, as its links are kept there', None)
-    facts, config = runs.read_description(source.folder)
     kept = runs.links(source.folder)
     if missing := [pattern for pattern in source.patterns if pattern not in kept.masks]:
         requirement = f"have kept the links of {missing[0]} (log: ('links',))"
         raise errors.invalid('workdir', requirement, source.folder)
-    places = {seed: place for place, seed in enumerate(facts['seeds'])}
-    more = kept.durations, kept.edges
-    found: Any = {
-        pattern: {
-            places[seed]: (mask, *(part.get(pattern, {}).get(seed) for part in more))
-            for seed, mask in kept.masks[pattern].items()
-        }
-        for pattern in source.patterns
-    }
-    return config or {}, found, kept.first_round
+    return runs.read_description(source.folder)[1] or {}, kept
 
 
 def _facts(
@@ -188,9 +175,5 @@ def _sizes(source: Source, config: Mapping[str, Any]) -> dict[str, float]:
     if source.experiment is None and not config:
         raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
     planned = source.experiment or experiment.build(config)
-    found = {}
-    for pattern in source.patterns:
-        problem = planned.problem_at(pattern, planned.plan.points[0])
-        params = jax.eval_shape(problem.init_params, jax.random.key(0))
-        found[pattern] = float(tree.num_bytes(params))
-    return found
+    first = planned.plan.points[0]
+    return {k: choices.bytes_of_model(planned.problem_at(k, first)) for k in source.patterns}

@@ -12,7 +12,6 @@ from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page, labels, limit_series, with_panels
-from fedjax_links.report.published import load_levels
 from fedjax_links.report.source import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
@@ -173,20 +172,18 @@ def first_rounds(
         unknown.
     """
     ends = source.ends(metric)
-    kind, sign = ends.metric, ends.metric.sign
+    kind = ends.metric
     if bool(targets) == bool(shares):
         raise errors.invalid('targets', 'be given, or `shares`, not both', (targets, shares))
-    paper, rows = load_levels(published), []
-    best: dict[str, float] = {}
-    for key in source.rows():
-        level = sign * ends.choices[key].mean
-        best[key[0]] = np.fmax(best.get(key[0], np.nan), level)
+    paper, rows = tables.load_levels(published), []
     for key in source.rows():
         row = labels(source, key)
-        top = sign * best[key[0]]
+        levels = {}
         if shares:
+            best = max((own for own in source.rows() if own[0] == key[0]), key=ends.score)
+            top = ends.choices[best].mean
             row['best'] = kind.number(top)
-        levels = {f'{100 * share:g} % of it': share * top for share in shares}
+            levels = {f'{100 * share:g} % of it': share * top for share in shares}
         levels |= {kind.number(target): float(target) for target in targets}
         for title, level in levels.items():
             ours = say_when(kind, level, source.curve(kind.name, key), source.rounds, '.0f')

@@ -8,7 +8,6 @@ import numpy as np
 from fedjax_links.experiment.plan.choosing import Tried
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.report.published import load_levels
 from fedjax_links.report.source import Source
 from fedjax_links.results.metric import numbers_of
 
@@ -29,7 +28,7 @@ def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page
     Raises:
       ValueError: for an unknown printed table.
     """
-    paper, metric, rows = load_levels(published), source.metric(), []
+    paper, metric, rows = tables.load_levels(published), source.metric(), []
     for label in source.members:
         name = source.name(label)
         printed = {} if published is None else {'paper': numbers_of(paper.get(name, ''))}

@@ -14,7 +14,7 @@ from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.participation.traces.look_alike import losses
 from fedjax_links.participation.traces.trace import WRAPS, Intervals, as_intervals, availability
 from fedjax_links.plot.links import MAP_ROUNDS
-from fedjax_links.report import style
+from fedjax_links.report import figure as pages
 
 _MAX_CELLS = 2**29
 _MOST_DAYS = 730
@@ -255,4 +255,4 @@ def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> Non
             between = record.neighbours[0], record.edges.mean(axis=0)
             plot.peer_graph(*between, rates=active.mean(axis=0), ax=axes['peers'])
 
-    style.save_page(path, draw, title=title, caption='', size=(12, 7.5))
+    pages.save_page(path, draw, title=title, caption='', size=(12, 7.5))

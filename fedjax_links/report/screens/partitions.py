@@ -8,7 +8,7 @@ import numpy as np
 from fedjax_links import plot
 from fedjax_links.plot import clients
 from fedjax_links.problems.partition import PartitionReport
-from fedjax_links.report import style
+from fedjax_links.report import figure as pages
 
 
 def text(title: str, report: PartitionReport) -> str:
@@ -46,7 +46,7 @@ def picture(path: Path, title: str, report: PartitionReport) -> None:
       report: the partition.
     """
     draw, size = (_draw, (12, 8)) if report.global_mix.size else (_draw_volumes, (12, 4))
-    style.save_page(path, lambda figure: draw(figure, report), title=title, caption='', size=size)
+    pages.save_page(path, lambda figure: draw(figure, report), title=title, caption='', size=size)
 
 
 def _draw_volumes(figure: Any, report: PartitionReport) -> None:

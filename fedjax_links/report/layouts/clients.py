@@ -1,18 +1,30 @@
-"""The links that the first seed met, what they did to every client, and that to the models."""
+"""Who took part, by the links that the first seed met, and who is hurt: losses and metrics."""
 
 import itertools
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from fedjax_links import analysis, plot
-from fedjax_links.report import clients, tables
+from fedjax_links import analysis, evaluation, plot
+from fedjax_links.core import errors
+from fedjax_links.report import tables
+from fedjax_links.report.clients import Clients
 from fedjax_links.report.layouts.page import Page, with_panels
 from fedjax_links.report.source import Source
+from fedjax_links.results.metric import Metric
 
 _MOST_NAMED = 8
-_NOT_KEPT = clients.Clients(np.zeros(0), 'not kept')
+_NOT_KEPT = Clients(np.zeros(0), 'not kept')
+_SPREAD = (
+    "{title} of final models on every client's own evaluation data (the clients' mean model where "
+    'clients keep models; first point of a grid), each client counting the same: mean, {worst} and '
+    'standard deviation over clients; means over the fourth of those who train that took part '
+    'least, over the fourth that did most, and over clients that do not train. Own: of every '
+    "client's own model. ± is the 95 % interval over seeds (Student t). Drawn: the first seed, "
+    'clients that do not train at 0.'
+)
 
 
 def link_maps(source: Source) -> Page:
@@ -71,22 +83,32 @@ def participation(source: Source) -> Page:
     """
     counts = {label: links.mask.sum(axis=0) for label, links in source.links.items()}
     known = {label: source.clients[label] for label in counts if label in source.clients}
-    drawn = [label for label, own in known.items() if own.losses]
-
-    def draw(axes: Any, label: str) -> None:
-        kept = known[label].losses
-        losses = {
-            algorithm: kept[algorithm] for algorithm in source.algorithms if algorithm in kept
-        }
-        names = {algorithm: source.name(algorithm) for algorithm in losses}
-        is_last = label == drawn[-1]
-        plot.participation_loss(counts[label], losses, names=names, legend=is_last, ax=axes)
-        axes.set_title(source.name(label), fontsize=10)
-
     found = [_participations(source)]
     if any(own.losses or own.missing for own in known.values()):
         found.append(_losses(source, known, counts))
-    return with_panels(Page('Participation', found), drawn, draw, panel=(3.6, 2.8))
+    losses = {label: own.losses for label, own in known.items() if own.losses}
+    return _beside_participation(source, Page('Participation', found), counts, losses)
+
+
+def _beside_participation(
+    source: Source,
+    page: Page,
+    counts: Mapping[str, np.ndarray],
+    values: Mapping[str, Mapping[str, np.ndarray]],
+    **options: Any,
+) -> Page:
+    """Draws values of clients, float[N] by pattern and algorithm, against their participations."""
+
+    def draw(axes: Any, pattern: str) -> None:
+        own = {k: values[pattern][k] for k in source.algorithms if k in values[pattern]}
+        look: dict[str, Any] = {
+            'names': {k: source.name(k) for k in own},
+            'legend': pattern == [*values][-1],
+        }
+        plot.participation_loss(counts[pattern], own, **look, **options, ax=axes)
+        axes.set_title(source.name(pattern), fontsize=10)
+
+    return with_panels(page, [*values], draw, panel=(3.6, 2.8))
 
 
 def _participations(source: Source) -> tables.Table:
@@ -119,9 +141,11 @@ def _participations(source: Source) -> tables.Table:
 
 
 def _losses(
-    source: Source, known: Mapping[str, clients.Clients], every_count: Mapping[str, np.ndarray]
+    source: Source, known: Mapping[str, Clients], every_count: Mapping[str, np.ndarray]
 ) -> tables.Table:
     """Who fares worst under the final model of every algorithm; a row per pattern and algorithm."""
+    import pandas
+
     rows = []
     for label, algorithm in itertools.product(known, source.algorithms):
         row = {'pattern': source.name(label), 'algorithm': source.name(algorithm)}
@@ -131,14 +155,14 @@ def _losses(
             row['loss'] = known[label].missing.get(algorithm, 'not kept')
             continue
         worst, rest = np.split(np.argsort(-losses, kind='stable'), [-(-losses.size // 10)])
-        ranked = losses.size > 2 and np.ptp(counts) > 0 and np.ptp(losses) > 0
+        rank = pandas.DataFrame({'counts': counts, 'losses': losses}).rank().corr().iloc[0, 1]
         more = ', ...' if worst.size > _MOST_NAMED else ''
         row |= {
             'loss': f'{losses.mean():.4g}',
             'worst tenth': f'{losses[worst].mean():.4g}',
             'heard': f'{counts[worst].mean():.4g}',
             'others': f'{counts[rest].mean():.4g}' if rest.size else '',
-            'rank': f'{np.corrcoef(_ranks(counts), _ranks(losses))[0, 1]:+.2f}' if ranked else '',
+            'rank': f'{rank:+.2f}' if losses.size > 2 and rank == rank else '',
             'clients': ', '.join(map(str, worst[:_MOST_NAMED].tolist())) + more,
         }
     return tables.of_rows(
@@ -151,7 +175,71 @@ def _losses(
     )
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1, equal values at the mean of theirs."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place])
+def clients(source: Source) -> Page:
+    """How a metric is spread over the clients, and over whom.
+
+    Args:
+      source: what ran, of a problem whose evaluation data have owners.
+
+    Returns:
+      A row per pattern and algorithm; every client's value against its participations is drawn.
+
+    Raises:
+      ValueError: if evaluation data have no owners.
+    """
+    experiment = source.experiment
+    if experiment is not None:
+        problems = [experiment.problem_at(k, experiment.plan.points[0]) for k in source.patterns]
+        if any(problem.eval_owned is None for problem in problems):
+            requirement = 'be of a problem that holds out examples of its clients'
+            raise errors.invalid('config.reports', requirement, 'clients')
+    measured = {label: own.measured for label, own in source.clients.items() if own.measured}
+    known = {name for every in measured.values() for own in every.values() for name in own}
+    plain = re.sub('^(train|eval)_|_(clients|p10|p90|spread)$', '', source.metric().name)
+    name = plain if plain in known else 'loss'  # of which clients have none, as of r2
+    metric = Metric(name, source.data.attrs['directions'].get(f'eval_{name}'))
+    rows = [
+        {'pattern': source.name(k), 'algorithm': source.name(label), **_cells(every[label], metric)}
+        for k, every in measured.items()
+        for label in source.algorithms
+        if label in every
+    ]
+    worst = 'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
+    caption = _SPREAD.format(title=metric.title, worst=worst)
+    page = Page('Clients', [tables.of_rows(rows, caption)] if rows else [])
+    first = {pattern: next(iter(every.values())) for pattern, every in measured.items()}
+    counts = {pattern: np.nan_to_num(own['participations'][0]) for pattern, own in first.items()}
+    values = {
+        pattern: {label: metric.scale * own[name][0] for label, own in every.items()}
+        for pattern, every in measured.items()
+    }
+    return _beside_participation(source, page, counts, values, value_name=metric.title)
+
+
+def _cells(own: Mapping[str, np.ndarray], metric: Metric) -> dict[str, str]:
+    """A row of the table."""
+    worst = 10 if metric.direction == 'max' else 90
+    values, times = own[metric.name], own['participations']
+    least = times <= np.nanquantile(times, 0.25, axis=1, keepdims=True)
+    most = times >= np.nanquantile(times, 0.75, axis=1, keepdims=True)
+
+    def cell(numbers: Any) -> str:
+        return metric.interval(evaluation.seed_interval(numbers))
+
+    def mean(who: np.ndarray) -> str:
+        has = who & ~np.isnan(values)
+        return cell(np.nanmean(np.where(has, values, np.nan), axis=1)) if has.any(1).all() else ''
+
+    cells = {
+        'mean': cell(np.nanmean(values, axis=1)),
+        f'p{worst}': cell(np.nanpercentile(values, worst, axis=1)),
+        'spread': cell(np.nanstd(values, axis=1)),
+        'took part least': mean(least),
+        'most': mean(most),
+        'do not train': mean(np.isnan(times)),
+    }
+    personal = own.get(f'personal_{metric.name}')
+    if personal is not None and not np.isnan(personal).all():
+        cells['own mean'] = cell(np.nanmean(personal, axis=1))
+        cells[f'own p{worst}'] = cell(np.nanpercentile(personal, worst, axis=1))
+    return cells
