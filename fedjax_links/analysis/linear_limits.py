@@ -6,13 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, optimize, special
 
-from fedjax_links.analysis import _checks, cohort_sizes, independent_links
-from fedjax_links.analysis.linear_models import (
-    LinearModel,
-    LossOptions,
-    WeightedLoss,
-    weighted_loss,
-)
+from fedjax_links.analysis import _checks, cohort_sizes, independent_links, linear_models
 from fedjax_links.core import errors
 
 _TOLERANCE = 1e-8  # of the gradient's norm
@@ -43,7 +37,7 @@ class WeightedMinimiser(NamedTuple):
       gradient_norm: of F there, below 1e-8.
     """
 
-    model: LinearModel
+    model: linear_models.LinearModel
     loss: float
     gradient_norm: float
 
@@ -53,7 +47,7 @@ def weighted_minimiser(
     labels: ArrayLike,
     clients: ArrayLike,
     weights: ArrayLike,
-    **options: Unpack[LossOptions],
+    **options: Unpack[linear_models.LossOptions],
 ) -> WeightedMinimiser:
     r"""Minimises ``sum_i w_i F_i(B, b) + l2 / 2 |B|^2`` over linear models.
 
@@ -80,7 +74,7 @@ def weighted_minimiser(
         model separates, some or all, pull it to infinity unless ``l2`` is positive, and a class
         without an example does in any case.
     """
-    objective = weighted_loss(features, labels, clients, weights, **options)
+    objective = linear_models.weighted_loss(features, labels, clients, weights, **options)
     basis, plain = _whitening(objective), not objective.penalty.any()
     rank, outputs = basis.shape[1], objective.num_outputs
     penalty = objective.penalty[:rank]
@@ -114,7 +108,7 @@ def weighted_minimiser(
     raise NoMinimiserError('labels', _EXISTS, 'some labels are separated by a linear model')
 
 
-def _whitening(objective: WeightedLoss) -> np.ndarray:
+def _whitening(objective: linear_models.WeightedLoss) -> np.ndarray:
     """float64[D, r]: coordinates in which the features that vary are uncorrelated, of size 1."""
     if objective.penalty.any():
         return np.eye(objective.design.shape[1])
@@ -132,11 +126,11 @@ def weighted_gradient_flow(
     weights: ArrayLike,
     *,
     time: float,
-    start: LinearModel | None = None,
+    start: linear_models.LinearModel | None = None,
     num_steps: int = 40,
     most_gradients: int | None = None,
-    **options: Unpack[LossOptions],
-) -> LinearModel:
+    **options: Unpack[linear_models.LossOptions],
+) -> linear_models.LinearModel:
     r"""Follows ``x' = -grad F(x)``, ``F = sum_i w_i F_i + l2 / 2 |B|^2``, for a while.
 
     With small steps a round of FedAvg in which somebody is active moves by ``-eta s grad F`` on
@@ -170,7 +164,7 @@ def weighted_gradient_flow(
     References:
       Sommeijer, Shampine and Verwer, RKC: an explicit solver for parabolic PDEs, 1998.
     """
-    objective = weighted_loss(features, labels, clients, weights, **options)
+    objective = linear_models.weighted_loss(features, labels, clients, weights, **options)
     at_zero = np.zeros(objective.penalty.size * objective.num_outputs)
     point = at_zero if start is None else start.parameters.ravel()
     if not 0 <= time < np.inf:
@@ -190,7 +184,7 @@ def weighted_gradient_flow(
 
 
 def _chebyshev_step(
-    objective: WeightedLoss, point: np.ndarray, length: float, stages: int
+    objective: linear_models.WeightedLoss, point: np.ndarray, length: float, stages: int
 ) -> np.ndarray:
     """A Runge-Kutta-Chebyshev step in time, of so many stages."""
     w0 = 1 + 2 / 13 / stages**2
@@ -225,8 +219,8 @@ def fedavg_finite_steps(
     *,
     learning_rate: float,
     local_steps: int,
-    **options: Unpack[LossOptions],
-) -> LinearModel:
+    **options: Unpack[linear_models.LossOptions],
+) -> linear_models.LinearModel:
     r"""Long-run mean of FedAvg's model, to first order in the step.
 
     Independent links that are the same in every round, s local steps of size eta on full local
@@ -264,11 +258,11 @@ def fedavg_finite_steps(
 
     slopes, pull = np.zeros((weights.size, point.size)), np.zeros(point.size)
     for i in np.flatnonzero(weights):
-        one = weighted_loss(*given, np.eye(weights.size)[i], **options)
+        one = linear_models.weighted_loss(*given, np.eye(weights.size)[i], **options)
         slopes[i] = one.value_and_gradient(point)[1]
         pull += learning_rate * (steps - 1) / 2 * weights[i] * one.hessian(point) @ slopes[i]
 
-    whole = weighted_loss(*given, weights, **options)
+    whole = linear_models.weighted_loss(*given, weights, **options)
     some = cohort_sizes.non_empty_probability(chances)
     spread = cohort_sizes.mean_covariance(chances, slopes) / some
     rates, basis = linalg.eigh(whole.hessian(point))

@@ -126,16 +126,11 @@ def toy_trajectories(
 
 def _path(models: np.ndarray, optimum: np.ndarray, factor: float) -> dict[str, np.ndarray]:
     """Points in order, the round behind each, and whether it was reached by a jump."""
-    reference = models[0]
-    rows = [(0, False, *reference)]
-    for round, model in enumerate(models[1:], start=1):
-        ends = round % _PERIOD == 0
-        if ends and factor != 1:
-            rows.append((round, False, *(reference + (model - reference) / factor)))
-        rows.append((round, ends and factor != 1, *model))
-        if ends:
-            reference = model
-    rounds, amplified, x, y = np.transpose(rows)
-    distance = np.linalg.norm(np.transpose([x, y]) - optimum, axis=1)
-    path = {'round': rounds.astype(int), 'amplified': amplified.astype(int), 'x': x, 'y': y}
-    return {**path, 'distance': distance}
+    rounds = np.arange(len(models))
+    jumps = rounds[_PERIOD::_PERIOD] if factor != 1 else rounds[:0]
+    reference = models[jumps - _PERIOD]
+    points = np.insert(models, jumps, reference + (models[jumps] - reference) / factor, axis=0)
+    amplified = np.insert(np.isin(rounds, jumps), jumps, False).astype(int)
+    path = {'round': np.insert(rounds, jumps, jumps), 'amplified': amplified}
+    distance = np.linalg.norm(points - optimum, axis=1)
+    return {**path, 'x': points[:, 0], 'y': points[:, 1], 'distance': distance}
