@@ -6,6 +6,12 @@ from numpy.typing import ArrayLike
 from fedjax_links.core import errors
 
 
+def require(fine: object, name: str, requirement: str, got: object) -> None:
+    """Raises unless it is `fine`: `name` must `requirement`, got `got`."""
+    if not fine:
+        raise errors.invalid(name, requirement, got)
+
+
 def checked(
     name: str, array: np.ndarray, fine: np.ndarray, requirement: str, place: str = ''
 ) -> np.ndarray:
@@ -19,8 +25,8 @@ def checked(
 def checked_vector(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a finite, non-empty float64 vector with one entry per client."""
     vector = np.asarray(values, dtype=np.float64)
-    if vector.ndim != 1 or vector.size == 0:
-        raise errors.invalid(name, 'be a non-empty vector', f'shape {vector.shape}')
+    fine = vector.ndim == 1 and vector.size > 0
+    require(fine, name, 'be a non-empty vector', f'shape {vector.shape}')
     return checked(name, vector, np.isfinite(vector), 'be finite', ' at client {}')
 
 
@@ -33,8 +39,7 @@ def checked_probs(name: str, values: ArrayLike) -> np.ndarray:
 def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
     """Returns probabilities of which at least one is positive, so non-empty rounds occur."""
     vector = checked_probs(name, values)
-    if not vector.any():
-        raise errors.invalid(name, 'hold a positive probability', f'{vector.size} zeros')
+    require(vector.any(), name, 'hold a positive probability', f'{vector.size} zeros')
     return vector
 
 
@@ -42,8 +47,7 @@ def checked_law(name: str, values: ArrayLike) -> np.ndarray:
     """Returns a probability law over clients: non-negative and summing to 1 up to rounding."""
     vector = checked_probs(name, values)
     total = float(vector.sum())
-    if abs(total - 1.0) > 1e-6:
-        raise errors.invalid(name, 'sum to 1', total)
+    require(abs(total - 1.0) <= 1e-6, name, 'sum to 1', total)
     return vector
 
 
@@ -57,8 +61,7 @@ def checked_client_weights(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a vector of weights of which some may be zero, but not all."""
     vector = checked_vector(name, values)
     checked(name, vector, vector >= 0, 'be at least 0', ' at client {}')
-    if not vector.any():
-        raise errors.invalid(name, 'hold a positive weight', f'{vector.size} zeros')
+    require(vector.any(), name, 'hold a positive weight', f'{vector.size} zeros')
     return vector
 
 

@@ -87,12 +87,10 @@ def cohort_law(weights: ArrayLike, cohort_size: int, design: str = 'product') ->
     """
     weights = _checks.checked_weights('weights', weights)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
-    if size > weights.size or math.comb(weights.size, size) > MAX_COHORTS:
-        allowed = f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients'
-        raise errors.invalid('cohort_size', allowed, size)
-    if design not in _DESIGNS:
-        names = ', '.join(repr(name) for name in _DESIGNS)
-        raise errors.invalid('design', f'be one of {names}', f'{design!r}')
+    allowed = f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients'
+    _checks.require(0 < math.comb(weights.size, size) <= MAX_COHORTS, 'cohort_size', allowed, size)
+    names = ', '.join(map(repr, _DESIGNS))
+    _checks.require(design in _DESIGNS, 'design', f'be one of {names}', f'{design!r}')
     cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
     # Ratios too small for float64 count as the smallest one: no 0 / 0 below.
     ratios = np.maximum(weights / weights.max(), np.finfo(np.float64).tiny)
@@ -155,9 +153,8 @@ def minimum_separation_chain(
     selection = np.zeros((limit, weights.size))
     for source, state in enumerate(states):  # which grow meanwhile
         eligible = np.flatnonzero(np.equal(state, 0))
-        if len(eligible) < size:
-            left = f'leave `cohort_size` {size} of {weights.size} clients selectable in every round'
-            raise errors.invalid('separation', left, waits.tolist())
+        left = f'leave `cohort_size` {size} of {weights.size} clients selectable in every round'
+        _checks.require(len(eligible) >= size, 'separation', left, waits.tolist())
         drawn, chances = cohort_law(weights[eligible], size, design)
         cohorts = eligible[drawn]
         np.add.at(selection[source], cohorts, chances[:, None] / size)
@@ -165,8 +162,7 @@ def minimum_separation_chain(
         np.put_along_axis(after, cohorts, waits[cohorts], axis=1)
         for key, prob in zip(map(tuple, after.tolist()), chances, strict=True):
             target = places.setdefault(key, len(states))
-            if target == limit:
-                raise errors.invalid('max_states', 'cover every state', limit)
+            _checks.require(target < limit, 'max_states', 'cover every state', limit)
             if target == len(states):
                 states.append(key)
             moves.append((source, target, prob))

@@ -78,17 +78,16 @@ def best_linear_fit(
       ValueError: if an argument is out of range.
     """
     truths, centres = np.asarray(vectors, np.float64), np.asarray(shifts, np.float64)
-    if truths.ndim != 2 or 0 in truths.shape:
-        raise errors.invalid('vectors', 'have shape [N, d]', list(truths.shape))
-    if centres.shape != truths.shape:
-        raise errors.invalid('shifts', f'have shape {list(truths.shape)}', centres.shape)
-    if not 0 <= sigma < np.inf:
-        raise errors.invalid('sigma', 'be at least 0 and finite', sigma)
-    num_clients, dimension = truths.shape
+    shape = list(truths.shape)
+    _checks.require(len(shape) == 2 and 0 not in shape, 'vectors', 'have shape [N, d]', shape)
+    same = centres.shape == truths.shape
+    _checks.require(same, 'shifts', f'have shape {shape}', centres.shape)
+    _checks.require(0 <= sigma < np.inf, 'sigma', 'be at least 0 and finite', sigma)
+    num_clients, dimension = shape
     weights = np.ones(num_clients) if weights is None else weights
     shares = _checks.checked_client_weights('weights', weights)
-    if shares.size != num_clients:
-        raise errors.invalid('weights', f'have one entry per client ({num_clients})', shares.size)
+    wanted = f'have one entry per client ({num_clients})'
+    _checks.require(shares.size == num_clients, 'weights', wanted, shares.size)
     shares = shares / shares.sum()
     moment = np.eye(dimension) + (shares[:, None] * centres).T @ centres
     images = truths + centres * np.sum(centres * truths, axis=1, keepdims=True)  # S_i v_i
@@ -122,9 +121,8 @@ def gaussian_minimiser(means: ArrayLike, proportions: ArrayLike, weights: ArrayL
         shape = list(table.shape)
         raise errors.invalid('proportions', f'be at least 0, {list(expected)}', f'shape {shape}')
     shares = trusted @ table
-    if not shares.all():
-        label = int(np.argmin(shares))
-        raise errors.invalid('proportions', 'give every class a share', f'0 for class {label}')
+    nobodys = f'0 for class {np.argmin(shares)}'
+    _checks.require(shares.all(), 'proportions', 'give every class a share', nobodys)
     shares = shares / shares.sum()
     intercept = np.log(shares) - 0.5 * np.sum(centres**2, axis=1)
     return LinearModel((centres - centres.mean(axis=0)).T, intercept - intercept.mean())
@@ -158,8 +156,7 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
       Trefethen and Weideman, The exponentially convergent trapezoidal rule, SIAM Review, 2014.
     """
     classes = _checks.checked_int('num_classes', num_classes, minimum=2)
-    if not 0 <= distance < np.inf:
-        raise errors.invalid('distance', 'be at least 0 and finite', distance)
+    _checks.require(0 <= distance < np.inf, 'distance', 'be at least 0 and finite', distance)
     z, weights = _normal_rule(_NODES)
     correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
     return float(weights @ correct / weights.sum())
@@ -184,12 +181,9 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
       ValueError: if an argument is out of range.
     """
     law = _checks.checked_vector('shares', shares)
-    if not np.all(law > 0):
-        raise errors.invalid('shares', 'be positive', law.min())
-    if law.size < 2:
-        raise errors.invalid('shares', 'have at least 2 entries', law.size)
-    if not 0 < distance < np.inf:
-        raise errors.invalid('distance', 'be positive and finite', distance)
+    _checks.require(np.all(law > 0), 'shares', 'be positive', law.min())
+    _checks.require(law.size > 1, 'shares', 'have at least 2 entries', law.size)
+    _checks.require(0 < distance < np.inf, 'distance', 'be positive and finite', distance)
     # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2).
     step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
     z, weights = _normal_rule(1 + 2 * int(np.ceil(_REACH / step)))
@@ -220,9 +214,8 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
       2.5631
     """
     least = equidistant_accuracy(0.0, num_classes)
-    if not least - 1e-12 <= accuracy <= 1 - 1e-12:
-        wanted = f'lie in [{least:g}, 1), chance and below certainty'
-        raise errors.invalid('accuracy', wanted, accuracy)
+    wanted = f'lie in [{least:g}, 1), chance and below certainty'
+    _checks.require(least - 1e-12 <= accuracy <= 1 - 1e-12, 'accuracy', wanted, accuracy)
     if accuracy <= least:
         return 0.0
 
@@ -263,8 +256,8 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     count, dim = centres.shape
     first, second = np.triu_indices(count, 1)
     distance = spatial.distance.pdist(centres)
-    if not distance.all():
-        raise errors.invalid('means', 'differ between classes', centres[first[distance.argmin()]])
+    nearest = centres[first[distance.argmin()]]
+    _checks.require(distance.all(), 'means', 'differ between classes', nearest)
     normals = (centres[first] - centres[second]) / distance[:, None]
     heights = -0.5 * np.sum(centres**2, axis=1)
     shares = np.empty((_SCRAMBLES, len(first)))
@@ -300,16 +293,16 @@ def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
       ValueError: if an argument is out of range, or half of a pair's predictions are wrong.
     """
     table = np.asarray(confusion, np.float64)
-    if table.ndim != 2 or len(table) < 2 or len(set(table.shape)) > 1:
-        raise errors.invalid('confusion', 'be [C, C], C >= 2', f'shape {table.shape}')
-    if not (np.isfinite(table) & (table >= 0)).all() or not np.diag(table).all():
-        raise errors.invalid('confusion', 'be at least 0, positive on the diagonal', table.min())
+    square = table.ndim == 2 and len(table) == table.shape[1] > 1
+    _checks.require(square, 'confusion', 'be [C, C], C >= 2', f'shape {table.shape}')
+    fine = (np.isfinite(table) & (table >= 0)).all() and np.diag(table).all()
+    _checks.require(fine, 'confusion', 'be at least 0, positive on the diagonal', table.min())
     table = table / table.sum(axis=1, keepdims=True) / len(table)
     both, right = table + table.T, np.diag(table)
     part = right[:, None] + right + both
     wrong = np.where(np.eye(len(table), dtype=bool), 0.0, both / part)
-    if wrong.max() >= 0.5:
-        raise errors.invalid('confusion', 'have less than half of any pair wrong', wrong.max())
+    most = wrong.max()
+    _checks.require(most < 0.5, 'confusion', 'have less than half of any pair wrong', most)
     distances = -2 * special.ndtri(wrong)
     mass = 0.5 * part * stats.norm.pdf(distances / 2) / distances
     np.fill_diagonal(distances, 0.0)
@@ -334,8 +327,9 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
       ValueError: if an argument is out of range.
     """
     law = _checks.checked_vector('shares', shares)
-    if law.shape != boundaries.mass.shape[:1] or not np.all(law > 0):
-        raise errors.invalid('shares', f'be positive, {len(boundaries.mass)} of them', law)
+    count = len(boundaries.mass)
+    fine = law.size == count and np.all(law > 0)
+    _checks.require(fine, 'shares', f'be positive, {count} of them', law)
     first, second = np.nonzero(np.triu(boundaries.mass, 1))
     mass, distance = boundaries.mass[first, second], boundaries.distances[first, second]
     tilt = np.log(law[first] / law[second]) / distance

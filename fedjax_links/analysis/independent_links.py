@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks, cohort_sizes
-from fedjax_links.core import errors
 
 
 class EffectiveWeights(NamedTuple):
@@ -132,14 +131,13 @@ def effective_weights(
       Asmussen and Glynn, Stochastic Simulation, 2007 (batch means).
     """
     given = [probs is not None, selection_law is not None, masks is not None]
-    if sum(given) != 1:
-        requirement = 'be given, or `selection_law` or `masks`, one of them'
-        raise errors.invalid('probs', requirement, sum(given))
+    wanted = 'be given, or `selection_law` or `masks`, one of them'
+    _checks.require(sum(given) == 1, 'probs', wanted, sum(given))
     if masks is not None:
         record = _checks.checked_masks('masks', masks, ndim=2)
         batches = _checks.checked_int('num_batches', num_batches, minimum=2, maximum=len(record))
-        if not record.any():
-            raise errors.invalid('masks', 'hold an active client', f'{len(record)} empty rounds')
+        empty = f'{len(record)} empty rounds'
+        _checks.require(record.any(), 'masks', 'hold an active client', empty)
         return EffectiveWeights(*batch_means(record, batches), False, batches - 1.0)
     if selection_law is not None:
         weights = _checks.checked_law('selection_law', selection_law)

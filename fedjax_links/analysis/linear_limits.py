@@ -167,8 +167,7 @@ def weighted_gradient_flow(
     objective = linear_models.weighted_loss(features, labels, clients, weights, **options)
     at_zero = np.zeros(objective.penalty.size * objective.num_outputs)
     point = at_zero if start is None else start.parameters.ravel()
-    if not 0 <= time < np.inf:
-        raise errors.invalid('time', 'be finite and at least 0', time)
+    _checks.require(0 <= time < np.inf, 'time', 'be finite and at least 0', time)
     steepest = objective.smoothness()
     steps = _checks.checked_int('num_steps', num_steps, minimum=1)
     growth = np.log1p(steepest * time) / steps
@@ -251,8 +250,7 @@ def fedavg_finite_steps(
     """
     weights, chances = independent_links.fedavg_weights(probs), np.asarray(probs, np.float64)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
-    if not 0 < learning_rate < np.inf:
-        raise errors.invalid('learning_rate', 'be positive', learning_rate)
+    _checks.require(0 < learning_rate < np.inf, 'learning_rate', 'be positive', learning_rate)
     given = features, labels, clients
     point = weighted_minimiser(*given, weights, **options).model.parameters.ravel()
 

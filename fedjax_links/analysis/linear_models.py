@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from fedjax_links.analysis import _checks
-from fedjax_links.core import errors
 
 # Multiplications in a product that BLAS leaves to one thread. Threads that wait for each other cost
 # such small ones tens of times their work where cores are busy with something else.
@@ -217,15 +216,13 @@ def weighted_loss(
     l2: float = 0.0,
 ) -> WeightedLoss:
     """The objective, its arguments checked; see `weighted_minimiser` for them."""
-    if loss not in _LOSSES:
-        raise errors.invalid('loss', f'be one of {", ".join(_LOSSES)}', f'{loss!r}')
+    _checks.require(loss in _LOSSES, 'loss', f'be one of {", ".join(_LOSSES)}', f'{loss!r}')
     rows = np.asarray(features, np.float64)
-    if rows.ndim < 2 or rows.size == 0 or not np.isfinite(rows).all():
-        raise errors.invalid('features', 'be finite, [E, d]', f'shape {list(rows.shape)}')
+    fine = rows.ndim > 1 and rows.size > 0 and np.isfinite(rows).all()
+    _checks.require(fine, 'features', 'be finite, [E, d]', f'shape {list(rows.shape)}')
     shares = _shares(_checks.checked_client_weights('weights', weights), clients, len(rows))
     targets, outputs = _targets(np.asarray(labels), loss, num_classes, len(rows))
-    if not 0 <= l2 < np.inf:
-        raise errors.invalid('l2', 'be finite and at least 0', l2)
+    _checks.require(0 <= l2 < np.inf, 'l2', 'be finite and at least 0', l2)
     counted = shares > 0
     rows = rows.reshape(len(rows), -1)[counted]
     design = np.append(rows, np.ones((len(rows), 1)), axis=1)
@@ -240,16 +237,15 @@ def weighted_loss(
 def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.ndarray:
     """``w_i / n_i`` of each example's owner."""
     owners, last = np.asarray(clients), weights.size - 1
-    if owners.shape != (num_examples,) or owners.dtype.kind not in 'iu':
-        got = f'{owners.dtype}{list(owners.shape)}'
-        raise errors.invalid('clients', f'be int[{num_examples}], an owner for each example', got)
+    wanted = f'be int[{num_examples}], an owner for each example'
+    fine = owners.shape == (num_examples,) and owners.dtype.kind in 'iu'
+    _checks.require(fine, 'clients', wanted, f'{owners.dtype}{list(owners.shape)}')
     known = (owners >= 0) & (owners <= last)
     _checks.checked('clients', owners, known, f'hold ids from 0 to {last}')
     counts = np.bincount(owners, minlength=weights.size)
     idle = (counts == 0) & (weights > 0)
-    if idle.any():
-        got = f'none for client {np.argmax(idle)}'
-        raise errors.invalid('clients', 'give every client with a weight an example', got)
+    got = f'none for client {np.argmax(idle)}'
+    _checks.require(not idle.any(), 'clients', 'give every client with a weight an example', got)
     return (weights / np.maximum(counts, 1))[owners]
 
 
@@ -257,15 +253,13 @@ def _targets(
     labels: np.ndarray, loss: str, num_classes: int | None, num_examples: int
 ) -> tuple[np.ndarray, int]:
     """Labels as the loss takes them, and the number of outputs."""
-    if labels.ndim < 1 or len(labels) != num_examples:
-        wanted = f'have one row per example ({num_examples})'
-        raise errors.invalid('labels', wanted, f'shape {list(labels.shape)}')
+    wanted, shape = f'have one row per example ({num_examples})', list(labels.shape)
+    _checks.require(shape[:1] == [num_examples], 'labels', wanted, f'shape {shape}')
     if loss == LEAST_SQUARES:
         targets = labels.astype(np.float64).reshape(num_examples, -1)
         return targets, targets.shape[1]
-    if labels.ndim != 1 or labels.dtype.kind not in 'iu':
-        got = f'{labels.dtype}{list(labels.shape)}'
-        raise errors.invalid('labels', f'be int[{num_examples}]', got)
+    fine, got = labels.ndim == 1 and labels.dtype.kind in 'iu', f'{labels.dtype}{shape}'
+    _checks.require(fine, 'labels', f'be int[{num_examples}]', got)
     if loss == LOGISTIC:
         num_classes = 2
     top = int(labels.max()) if num_classes is None else num_classes - 1

@@ -317,9 +317,8 @@ def _all_links(
     nobody = np.arange(size)[:, None]
     graph = peer_links.graph_of(nobody if neighbours is None else neighbours, edge_probs)
     chances = np.r_[probs, graph.probs]
-    if len(chances) > _MOST_LINKS:
-        got = f'{size} uplinks, {len(graph.probs)} edges'
-        raise errors.invalid('probs', f'leave at most {_MOST_LINKS} links in all', got)
+    wanted, got = f'leave at most {_MOST_LINKS} links in all', f'{len(graph.probs)} edges'
+    _checks.require(len(chances) <= _MOST_LINKS, 'probs', wanted, f'{size} uplinks, {got}')
     for bits in itertools.product([False, True], repeat=len(chances)):
         up, edges = np.array(bits), np.zeros((size, size), bool)
         chance = float(np.prod(np.where(up, chances, 1.0 - chances)))

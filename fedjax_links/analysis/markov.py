@@ -57,8 +57,8 @@ def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayL
     """
     up, down = _checked_rates(up_rate, down_rate)
     lags = np.asarray(lag)
-    if lags.dtype.kind not in 'iu' or np.any(lags < 0):
-        raise errors.invalid('lag', 'hold integers of at least 0', f'{lag!r}')
+    fine = lags.dtype.kind in 'iu' and np.all(lags >= 0)
+    _checks.require(fine, 'lag', 'hold integers of at least 0', f'{lag!r}')
     return (1.0 - up - down) ** lags
 
 
@@ -137,8 +137,8 @@ def _checked_rates(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray
     except ValueError:
         wanted = f'broadcast against `up_rate` {up.shape}'
         raise errors.invalid('down_rate', wanted, down.shape) from None
-    if np.any(up + down == 0):
-        raise errors.invalid('down_rate', 'be positive where `up_rate` is zero', '0.0')
+    moves = np.all(up + down > 0)
+    _checks.require(moves, 'down_rate', 'be positive where `up_rate` is zero', '0.0')
     return up, down
 
 

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from scipy import optimize, special
 
 from fedjax_links.analysis import _checks
-from fedjax_links.core import errors
 
 _CHUNK_ELEMENTS = 2**13  # complex entries held at a time (128 KiB): they stay in the cache
 _LOG_TOLERANCE = np.log(1e-18)
@@ -104,9 +103,8 @@ def minimum_separation_stationary(
     wait = _checks.checked_int('separation', separation, minimum=0)
     cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     size = (wait + 1) * cohort
-    if size > weights.size:
-        left = f'leave `cohort_size` {cohort} of {weights.size} clients selectable'
-        raise errors.invalid('separation', left, wait)
+    left = f'leave `cohort_size` {cohort} of {weights.size} clients selectable'
+    _checks.require(size <= weights.size, 'separation', left, wait)
     return inclusion_probabilities(weights, size) / size
 
 

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
 from fedjax_links.analysis import _checks, cohort_sizes, independent_links
-from fedjax_links.core import errors
 
 
 class Graph(NamedTuple):
@@ -87,9 +86,9 @@ def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
     """
     up = _checks.checked_masks('edges', edges)
     size = up.shape[-1]
-    square = up.ndim > 1 and up.shape[-2] == size
-    if not square or (up != np.swapaxes(up, -1, -2)).any() or up[..., np.eye(size) > 0].any():
-        raise errors.invalid('edges', 'be symmetric [..., N, N], without a diagonal', up.shape)
+    fine = up.ndim > 1 and up.shape[-2] == size and (up == np.swapaxes(up, -1, -2)).all()
+    fine = fine and not up[..., np.eye(size) > 0].any()
+    _checks.require(fine, 'edges', 'be symmetric [..., N, N], without a diagonal', up.shape)
     degrees = up.sum(axis=-1)
     matrix = up / (1.0 + np.maximum(degrees[..., :, None], degrees[..., None, :]))
     return matrix + np.eye(size) * (1.0 - matrix.sum(axis=-1))[..., None, :]
@@ -234,15 +233,15 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     uplink = _checks.checked_probs('probs', probs)
     size = uplink.size
     edges = _checks.checked_rate('edge_probs', edge_probs).copy()
-    if edges.shape != (size, size) or not np.array_equal(edges, edges.T):
-        raise errors.invalid('edge_probs', f'be symmetric, [{size}, {size}]', edges.shape)
+    fine = edges.shape == (size, size) and np.array_equal(edges, edges.T)
+    _checks.require(fine, 'edge_probs', f'be symmetric, [{size}, {size}]', edges.shape)
     np.fill_diagonal(edges, 1.0)
     carrier, source = np.nonzero(edges * uplink[:, None])
     through = uplink[carrier] * edges[source, carrier]
     constraints = (source == np.arange(size)[:, None]) * through
-    if (lost := ~constraints.any(axis=1)).any():
-        client = int(np.argmax(lost))
-        raise errors.invalid('probs', 'let every update through', f'none of client {client}')
+    heard = constraints.any(axis=1)
+    lost = f'none of client {np.argmin(heard)}'
+    _checks.require(heard.all(), 'probs', 'let every update through', lost)
     quadratic = _colrel_variance(uplink, edges, carrier, source)
     values, vectors = np.linalg.eigh(quadratic)
     root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T
@@ -320,17 +319,17 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
 def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> Graph:
     """The graph of int[N, K] neighbours, whose edges are up with one probability or float[N, K]."""
     table = np.asarray(neighbours)
-    if table.ndim != 2 or table.dtype.kind not in 'iu':
-        raise errors.invalid('neighbours', 'be int[N, K]', f'{table.dtype}{list(table.shape)}')
+    fine, got = table.ndim == 2 and table.dtype.kind in 'iu', f'{table.dtype}{list(table.shape)}'
+    _checks.require(fine, 'neighbours', 'be int[N, K]', got)
     size = len(table)
-    if table.size and not 0 <= table.min() <= table.max() < size:
-        raise errors.invalid('neighbours', f'lie in [0, {size - 1}]', table.max())
+    known = (table >= 0) & (table < size)
+    _checks.checked('neighbours', table, known, f'lie in [0, {size - 1}]')
     matrix = np.full((size, size), -1.0)  # no edge
     each = np.broadcast_to(_checks.checked_rate('probs', probs), table.shape)
     np.put_along_axis(matrix, table, each, axis=1)
     np.fill_diagonal(matrix, -1.0)
-    if not np.array_equal(matrix, matrix.T):
-        raise errors.invalid('neighbours', 'name each edge at both of its ends, alike', 'one end')
+    alike = np.array_equal(matrix, matrix.T)
+    _checks.require(alike, 'neighbours', 'name each edge at both of its ends, alike', 'one end')
     matrix = np.maximum(matrix, 0.0)
     ends = np.argwhere(np.triu(matrix))
     degrees = np.arange((matrix > 0).sum(axis=1).max() + 1)

@@ -14,7 +14,6 @@ from scipy import linalg, signal
 from scipy.sparse import linalg as sparse_linalg
 
 from fedjax_links.analysis import _checks, cohort_sizes, independent_links
-from fedjax_links.core import errors
 
 
 class FedpbcFixedPoint(NamedTuple):
@@ -242,7 +241,6 @@ def _checked(
     """Validated links and targets, and ``a = (1 - eta)^s``, what local steps leave."""
     links = _checks.checked_some_link('probs', probs)
     points = _checks.checked_targets('targets', targets, links.size)
-    if not 0.0 < learning_rate < 2.0:
-        raise errors.invalid('learning_rate', 'lie in (0, 2)', learning_rate)
+    _checks.require(0.0 < learning_rate < 2.0, 'learning_rate', 'lie in (0, 2)', learning_rate)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
     return links, points, (1.0 - learning_rate) ** steps

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.independent_links import effective_weights, share_sums
 from fedjax_links.analysis.markov import gap_distribution, markov_autocorrelation
-from fedjax_links.core import errors
 
 _BATCHES = 32
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -257,8 +256,8 @@ def expected_autocorrelation(
 def _below(num_rounds: int, name: str, value: int, *, minimum: int) -> int:
     """Raises unless a gap or lag is an integer in range that a record of T rounds can have."""
     number = _checks.checked_int(name, value, minimum=minimum)
-    if number >= num_rounds:
-        raise errors.invalid(name, f'be below the number of rounds, {num_rounds}', number)
+    wanted = f'be below the number of rounds, {num_rounds}'
+    _checks.require(number < num_rounds, name, wanted, number)
     return number
 
 
