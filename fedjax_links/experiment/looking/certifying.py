@@ -166,7 +166,7 @@ def _errors_of_evals(record: Mapping[str, Any], exact: Mapping[str, Any]) -> dic
     found = {}
     for path, value in exact.items():
         name = '/'.join(re.findall(r"'([^']*)'", path))
-        off = abs(float(record[name]) - value) / (abs(value) + _SMALL)
+        off = float(abs(record[name] - value) / (abs(value) + _SMALL))
         found[name] = max(0.0, off - _ACCURACY * ('accuracy' in name)) if off == off else np.inf
     return found
 

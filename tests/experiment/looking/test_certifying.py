@@ -86,6 +86,13 @@ def test_what_is_not_finite_holds_nowhere():
     assert not Verdict('a', np.nan, 1e-4, '').holds
 
 
+def test_what_was_measured_can_be_farthest_off():
+    exact = {"['server']['eval_loss']": np.array(1.0)}
+    found = certifying._errors_of_evals({'server/eval_loss': np.float64(1.1)}, exact)
+    assert found == {'server/eval_loss': pytest.approx(0.1 / (1 + certifying._SMALL))}
+    assert certifying.keep([Verdict('a', found['server/eval_loss'], 0.2, 'server/eval_loss')])
+
+
 def test_the_standard_list_has_every_rule_pattern_and_model():
     found = {name: standards.experiment_of(name) for name in standards.STANDARD}
     assert list(found['rules'].algorithms) == list(ALGORITHMS)
