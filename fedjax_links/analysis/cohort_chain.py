@@ -14,7 +14,6 @@ from scipy.sparse import csgraph
 from scipy.sparse import linalg as sparse_linalg
 
 from fedjax_links.analysis import _checks
-from fedjax_links.core import errors
 
 MAX_COHORTS = 200_000
 
@@ -141,9 +140,9 @@ def minimum_separation_chain(
     """
     weights = _checks.checked_weights('weights', weights)
     waits = np.asarray(separation)
-    if waits.dtype.kind not in 'iu' or np.any(waits < 0) or waits.shape not in ((), weights.shape):
-        wanted = 'be an integer of at least 0, or one per client'
-        raise errors.invalid('separation', wanted, f'{separation!r}')
+    fine = waits.dtype.kind in 'iu' and np.all(waits >= 0) and waits.shape in ((), weights.shape)
+    wanted = 'be an integer of at least 0, or one per client'
+    _checks.require(fine, 'separation', wanted, f'{separation!r}')
     waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     limit = _checks.checked_int('max_states', max_states, minimum=1)

@@ -17,7 +17,6 @@ from scipy import linalg, optimize, spatial, special, stats
 
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.linear_models import LinearModel
-from fedjax_links.core import errors
 
 _REACH = 12.0  # the normal density beyond is below 1e-31
 _NODES = 4801
@@ -117,9 +116,9 @@ def gaussian_minimiser(means: ArrayLike, proportions: ArrayLike, weights: ArrayL
     trusted = _checks.checked_client_weights('weights', weights)
     table = np.asarray(proportions, np.float64)
     expected = (trusted.size, len(centres))
-    if table.shape != expected or not (np.isfinite(table) & (table >= 0)).all():
-        shape = list(table.shape)
-        raise errors.invalid('proportions', f'be at least 0, {list(expected)}', f'shape {shape}')
+    fine = table.shape == expected and (np.isfinite(table) & (table >= 0)).all()
+    got = f'shape {list(table.shape)}'
+    _checks.require(fine, 'proportions', f'be at least 0, {list(expected)}', got)
     shares = trusted @ table
     nobodys = f'0 for class {np.argmin(shares)}'
     _checks.require(shares.all(), 'proportions', 'give every class a share', nobodys)
@@ -340,6 +339,6 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
 
 def _class_means(means: ArrayLike) -> np.ndarray:
     centres = np.asarray(means, np.float64)
-    if centres.ndim != 2 or len(centres) < 2 or not np.isfinite(centres).all():
-        raise errors.invalid('means', 'be finite, [C, d], C >= 2', f'shape {centres.shape}')
+    fine = centres.ndim == 2 and len(centres) > 1 and np.isfinite(centres).all()
+    _checks.require(fine, 'means', 'be finite, [C, d], C >= 2', f'shape {centres.shape}')
     return centres

@@ -127,7 +127,7 @@ def _s2a(s: _Round, x: np.ndarray, models: np.ndarray) -> State:
     mixed = s.mixing @ s.trained(models)
     if not s.active.any():
         return x, mixed
-    return s.mean(mixed), np.repeat(s.mean(mixed)[None], len(mixed), axis=0)
+    return s.mean(mixed), np.broadcast_to(s.mean(mixed), mixed.shape)
 
 
 def _gossip(s: _Round, x: np.ndarray, models: np.ndarray) -> State:
@@ -145,10 +145,8 @@ def _mifa(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
 
 
 def _fedvarp(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
-    if not s.active.any():
-        return x, rows
     step = s.mean(s.deltas(x) - rows) + rows.mean(axis=0)
-    return x + step, s.stored(s.deltas(x), rows)
+    return x + step * s.active.any(), s.stored(s.deltas(x), rows)
 
 
 def _fedstale(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
@@ -272,11 +270,10 @@ def linear_rule(
     models = {'server': np.eye(len(mean))[0]}
     if rule in _WITH_CLIENT_MEAN:
         models['client_mean'] = np.r_[0.0, np.full(size, 1 / size)]
-    means = {name: row @ mean for name, row in models.items()}
-    variances = {
-        name: np.maximum(row @ squares @ row - means[name] ** 2, 0.0)
-        for name, row in models.items()
-    }
+    means, variances = {}, {}
+    for name, row in models.items():
+        means[name] = row @ mean
+        variances[name] = np.maximum(row @ squares @ row - means[name] ** 2, 0.0)
     return LinearLimit(means, variances, bends @ targets / bends.sum(), pace)
 
 

@@ -94,15 +94,11 @@ def sine(gamma: float = 0.4) -> Section:
 
 def patterns(code: str) -> dict[str, Section]:
     """The six link patterns by label."""
-    own = probs()
-    found: dict[str, Section] = {
-        'bernoulli': {'name': 'bernoulli', 'probs': own},
-        'bernoulli_sine': {'name': 'bernoulli', 'probs': own, 'schedule': sine()},
-        'markov': {'name': 'markov', 'probs': own},
-        'markov_sine': {'name': 'markov', 'probs': own, 'schedule': sine()},
-        'cyclic': {'name': 'cyclic', 'probs': own},
-        'cyclic_reset': {'name': 'cyclic', 'probs': own, 'reset': True},
-    }
+    own, found = probs(), {}
+    variants: Section = {'': {}, 'sine': {'schedule': sine()}, 'reset': {'reset': True}}
+    for label, _ in PATTERN_NAMES:
+        name, _, variant = label.partition('_')
+        found[label] = {'name': name, 'probs': own, **variants[variant]}
     if code != 'paper':
         found['markov_sine']['name'] = f'{_RELEASED}:memoryless_markov'
         found['cyclic_reset'] = {'name': f'{_RELEASED}:reduced_cyclic', 'probs': own, 'gamma': 0.4}
