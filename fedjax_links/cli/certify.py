@@ -43,16 +43,12 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
     found = []
     for verdict in certifying.certify(values):
         found.append(verdict)
-        print(_line(verdict), flush=True)
-    fine = certifying.keep(found, given.workdir)
-    off = sum(not verdict.holds for verdict in found)
-    print(f'{len(found) - off} of {len(found)} programs hold')
-    sys.exit(0 if fine else 1)
-
-
-def _line(verdict: Any) -> str:
-    said = f'{verdict.program:<36} {verdict.error:8.1e} of {verdict.bound:.0e}'
-    return said if verdict.holds else f'{said}  OFF at {verdict.where}'
+        off = '' if verdict.holds else f'  OFF at {verdict.where}'
+        said = f'{verdict.program:<36} {verdict.error:8.1e} of {verdict.bound:.0e}{off}'
+        print(said, flush=True)
+    are_fine = certifying.keep(found, given.workdir)
+    print(f'{sum(verdict.holds for verdict in found)} of {len(found)} programs hold')
+    sys.exit(0 if are_fine else 1)
 
 
 if __name__ == '__main__':

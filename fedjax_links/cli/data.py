@@ -34,16 +34,12 @@ def main(given: Flags, action: str = 'list', *names: str) -> None:
     """Does what the first argument says with the data sets that follow."""
     if action not in ACTIONS:
         raise errors.unknown_name('data', action, ACTIONS)
-    if action == 'list':
-        _print_list(given)
+    if action == 'fetch':
+        if not names:
+            raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
+        for name in names:
+            _fetch(name, given)
         return
-    if not names:
-        raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
-    for name in names:
-        _fetch(name, given)
-
-
-def _print_list(given: Flags) -> None:
     from fedjax_links.problems.datasets import npz, sources
 
     print(f'Data sets in {npz.data_root(given.data_dir)}')

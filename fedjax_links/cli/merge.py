@@ -7,7 +7,7 @@ Of shards that shared a folder it is enough to name that; of others name every f
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedjax_links.cli import app
 from fedjax_links.core import errors
@@ -35,11 +35,8 @@ def main(given: Flags, *folders: str) -> None:
     with app.renamed(folder='workdir'):
         results = runs.merge(parts, given.workdir, allow_mixed=given.allow_mixed)
     print(f'{len(runs.lanes(given.workdir)):,} lanes in {given.workdir}')
-    planned: Any = None
     config = runs.read_json(Path(given.workdir), runs.CONFIG)
-    if config is not None:
-        planned = experiment.build(config)
-    print(report.write(results, planned))
+    print(report.write(results, None if config is None else experiment.build(config)))
 
 
 if __name__ == '__main__':

@@ -22,7 +22,7 @@ from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.experiment.plan import choosing
 from fedjax_links.experiment.running.traced import state_shape
 from fedjax_links.report.screens import configured, prediction
-from fedjax_links.results import by_client
+from fedjax_links.results.runs import CLIENTS, read_clients
 from fedjax_links.results.simulation import leaves
 from fedjax_links.storage import archives, checkpoints, packing
 
@@ -71,7 +71,7 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
     }
     with errors.on_disk(run.folder):
         content = packing.npz(leaves(by_kind))
-        checkpoints.write_whole(run.folder / by_client.FILE, content)
+        checkpoints.write_whole(run.folder / CLIENTS, content)
 
 
 def read(folder: Path) -> dict[str, Clients]:
@@ -80,7 +80,7 @@ def read(folder: Path) -> dict[str, Clients]:
     Args:
       folder: of a run.
     """
-    return {pattern: Clients(**own) for pattern, own in by_client.read_kept(folder).items()}
+    return {pattern: Clients(**own) for pattern, own in read_clients(folder).items()}
 
 
 def compute(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Clients]:
@@ -186,7 +186,7 @@ def _measured(experiment: Experiment, folder: Path, lanes: list[Lane]) -> dict[s
             row[name][: len(values)] = values
         rows.append(row)
     stacked: dict[str, np.ndarray] = jax.tree.map(lambda *of_seeds: np.stack(of_seeds), *rows)
-    return {**stacked, by_client.SEEDS: np.array([lane.seed for lane in lanes])}
+    return {**stacked, 'seed': np.array([lane.seed for lane in lanes])}
 
 
 def _losses(experiment: Experiment, folder: Path, lane: Lane) -> np.ndarray:

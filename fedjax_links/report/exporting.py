@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.core import errors
-from fedjax_links.results.by_client import FILE as CLIENTS
+from fedjax_links.results.runs import CLIENTS
 from fedjax_links.storage import archives, checkpoints, packing
 
 CSV = 'metrics.csv'

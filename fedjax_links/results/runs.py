@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import describing, errors, grids
-from fedjax_links.results import by_client, dataset, recorded
+from fedjax_links.results import dataset, recorded
+
+CLIENTS = 'clients.npz'
 
 
 def _text(run: Any) -> str:
@@ -90,7 +92,18 @@ class Results:
         Raises:
           ValueError: if nothing was kept.
         """
-        return by_client.read(self.folder)
+        import xarray
+
+        dims, parts = ('algorithm', 'pattern', 'seed', 'client'), []
+        for pattern, kept in (read_clients(self.folder) if self.folder else {}).items():
+            for algorithm, own in kept.get('measured', {}).items():
+                coords = {'algorithm': [algorithm], 'pattern': [pattern], 'seed': own.pop('seed')}
+                data = {name: (dims, values[None, None]) for name, values in own.items()}
+                parts.append(xarray.Dataset(data, coords))
+        if not parts:
+            requirement = 'hold metrics of clients, whose evaluation data have owners'
+            raise errors.invalid('folder', requirement, self.folder)
+        return xarray.merge(parts, join='outer', compat='no_conflicts')
 
     def select(
         self,
@@ -155,6 +168,28 @@ class Results:
 
         columns = {name: dataset.as_tuples(column) for name, column in self.columns.items()}
         return pandas.DataFrame(columns)
+
+
+def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
+    """All that was kept of clients, by pattern and kind; empty where nothing was.
+
+    Args:
+      folder: of a run.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    if (folder / CLIENTS).exists():
+        with (
+            errors.on_disk(folder / CLIENTS),
+            np.load(folder / CLIENTS, allow_pickle=False) as stored,
+        ):
+            for name, array in stored.items():
+                kind, pattern, *labels = str(name).split('/')
+                path = [pattern, kind, *labels]
+                at: dict[str, Any] = found
+                for part in path[:-1]:
+                    at = at.setdefault(part, {})
+                at[path[-1]] = array if array.ndim else array.item()
+    return found
 
 
 def _among(argument: str, some: Any, valid: Sequence[Any]) -> list[Any]:

@@ -6,7 +6,7 @@ every client's local steps. Nothing in the folder changes.
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,7 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
         most = max((lane.round for lane in kept), default=0)
         requirement = f'be below {most}, the number of rounds that the folder holds'
         raise errors.invalid('debug_round', requirement, round)
-    bad = [
-        lane
-        for lane in there
-        if any(record.get('first_bad_round') == round for record in lane.records.values())
-    ]
+    bad = [k for k in there if round in [r.get('first_bad_round') for r in k.records.values()]]
     main = [lane for lane in there if lane.labels['stage'] == MAIN]
     built: dict[Any, _Rounds] = {}
 
@@ -81,7 +77,7 @@ class _Rounds:
         """Compiles nothing yet."""
         self._experiment = experiment
         self._problem = experiment.plan.problem_of(lane)
-        self._steps: dict[tuple[int, int], np.ndarray] = {}
+        self._steps: dict[tuple[int, int], PyTree] = {}
         pattern = experiment.plan.pattern_of(lane)
         sample = simulation.sample_shapes(pattern)
         algorithm = algorithm_of(experiment, lane)
@@ -150,14 +146,14 @@ class _Rounds:
         """Has every local step report which of its tensors are not finite."""
 
         def note(client: Any, step: Any, places: Any) -> None:
-            self._steps[int(client), int(step)] = np.asarray(places)
+            self._steps[int(client), int(step)] = places
 
         def loss(params: Params, numbered: tuple[Array, PyTree]) -> Array:
             step, own = numbered
             fixed = jax.lax.stop_gradient(params)
             value, grad = jax.value_and_grad(batch_loss)(fixed, own)
-            places = [_first_place(leaf) for leaf in jax.tree.leaves((fixed, value, grad))]
-            jax.debug.callback(note, client, step, jnp.stack(places))
+            places = jax.tree.map(_first_place, (fixed, value, grad))
+            jax.debug.callback(note, client, step, places)
             return batch_loss(params, own)
 
         return (jnp.arange(local_steps), inputs), loss
@@ -169,7 +165,7 @@ class _Rounds:
             trained = [i for i in trained if i != self._problem.num_clients - 1]
         bad: dict[int, int] = {}
         for client, step in sorted(self._steps):
-            if client in trained and self._steps[client, step].max() >= 0:
+            if client in trained and max(jax.tree.leaves(self._steps[client, step])) >= 0:
                 bad.setdefault(client, step)
         if not bad:
             return None
@@ -184,10 +180,9 @@ class _Rounds:
         also = f'; {count(len(others), "more client")} too: {listed}{more}' if others else ''
         return f'client {client}, local step {bad[client]}: {what}{data}{also}'
 
-    def _in_step(self, places: np.ndarray, step: int) -> str:
+    def _in_step(self, places: PyTree, step: int) -> str:
         params = jax.eval_shape(self._problem.init_params, jax.random.key(0))
-        count = len(jax.tree.leaves(params))
-        model, loss, gradient = places[:count], places[count], places[count + 1 :]
+        model, loss, gradient = places
         if bad := _first_in(params, model):
             before = 'it starts from' if step == 0 else 'the step before left'
             return f'the model that {before} is not finite: {bad}'
@@ -203,19 +198,18 @@ def _first_place(leaf: Array) -> Array:
     return jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
 
 
-def _first_in(values: PyTree, places: Iterable[int] | None = None) -> str | None:
+def _first_in(values: PyTree, places: PyTree | None = None) -> str | None:
     """The first leaf that is not finite, with its first such entry.
 
     Args:
       values: the leaves, or their shapes alone.
       places: of each leaf, as `_first_place` finds it.
     """
-    leaves = jax.tree_util.tree_leaves_with_path(values)
-    if places is None:
-        places = [int(_first_place(leaf)) for _, leaf in leaves]
-    for (path, leaf), place in zip(leaves, places, strict=True):
+    places = jax.tree.map(_first_place, values) if places is None else places
+    leaves = checkpoints.leaves_of(values).items()
+    for (path, leaf), place in zip(leaves, jax.tree.leaves(places), strict=True):
         if place >= 0:
             entry = [int(i) for i in np.unravel_index(place, leaf.shape)]
             where = f' (first entry {entry})' if entry else ''
-            return f'{jax.tree_util.keystr(path) or "the array"}{where}'
+            return f'{path or "the array"}{where}'
     return None

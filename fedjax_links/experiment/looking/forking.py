@@ -69,7 +69,14 @@ class Fork(hooks.Origin):
         self._ready: dict[str, FederationState] = {}
         self.round = at_round
         self.facts = {'forked_from': os.path.normpath(fork_from), 'at_round': at_round}
-        self._check_round()
+        ours, theirs = experiment, self._theirs
+        checks.static_int('at_round', at_round)
+        for period in (ours.eval_every, theirs['eval_every']):
+            limits.check_multiple('at_round', at_round, period)
+        least, most = theirs.get('at_round', 0), min(theirs['num_rounds'], ours.num_rounds - 1)
+        if not least <= at_round <= most:
+            requirement = f'lie in [{least}, {most}], in {self._folder} and below `num_rounds`'
+            raise errors.invalid('at_round', requirement, at_round)
         checked: set[tuple[str, str]] = set()
         for lane in itertools.chain(*map(experiment.plan.main_lanes, experiment.algorithms)):
             name, pair = self._name_of(lane), (lane.algorithm, lane.pattern)
@@ -104,18 +111,7 @@ class Fork(hooks.Origin):
         kept, ours = runs.read_links(folder), self._experiment
         more = ours.seeds[1:] if hooks.LINKS in ours.log else ()
         wanted = [f'mask/{pattern}/{seed}' for pattern in ours.patterns for seed in more]
-        is_as_long = 'num_rounds' in kept and int(kept['num_rounds']) == num_rounds
-        return is_as_long and kept.keys() >= {*wanted}
-
-    def _check_round(self) -> None:
-        ours, theirs = self._experiment, self._theirs
-        checks.static_int('at_round', self.round)
-        for period in (ours.eval_every, theirs['eval_every']):
-            limits.check_multiple('at_round', self.round, period)
-        least, most = theirs.get('at_round', 0), min(theirs['num_rounds'], ours.num_rounds - 1)
-        if not least <= self.round <= most:
-            requirement = f'lie in [{least}, {most}], in {self._folder} and below `num_rounds`'
-            raise errors.invalid('at_round', requirement, self.round)
+        return int(kept.get('num_rounds', -1)) == num_rounds and kept.keys() >= {*wanted}
 
     # What fits.
 

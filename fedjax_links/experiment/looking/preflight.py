@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.base import Problem
+from fedjax_links.base import FederationState, Problem
 from fedjax_links.core import describing, errors, memory, tree
 from fedjax_links.experiment.plan import deciding, redraws
 from fedjax_links.experiment.plan.lanes import MAIN, Lane
@@ -183,11 +183,9 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
             continue
         main = [lane for lane in every if lane.stage == MAIN]
         kinds = len(programs.one_of_each(every))
-        yield (
-            f'{label:16s} {len(every) - len(main)} lanes of tuning and {len(main)} lanes in '
-            f'{count(kinds, "program")}; a lane keeps '
-            f'{_by_part(experiment, (main or every)[0])}'
-        )
+        keeps = _by_part(state_shape(experiment, (main or every)[0]))
+        lanes = f'{len(every) - len(main)} lanes of tuning and {len(main)} lanes'
+        yield f'{label:16s} {lanes} in {count(kinds, "program")}; a lane keeps {keeps}'
         compiled, took, peak = _time(programs, main or every)
         seconds = compiled * kinds + experiment.plan.count_rounds(label) * took
         total += seconds
@@ -206,12 +204,11 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
     yield f'time     about {_duration(total)}{further}, from a few timed rounds of each program'
 
 
-def _by_part(experiment: 'Experiment', lane: Lane) -> str:
-    """Bytes of a lane's state, part by part."""
-    state = state_shape(experiment, lane)
-    as_parts = getattr(state.algorithm, '_asdict', lambda: {'models and memories': state.algorithm})
-    rest = {'pattern': state.participation, 'links and counters': (state.links, state.counters)}
-    parts = {**as_parts(), **rest}
+def _by_part(state: FederationState) -> str:
+    """Bytes of a state, part by part."""
+    models = state.algorithm
+    parts = models._asdict() if hasattr(models, '_asdict') else {'models and memories': models}
+    parts |= {'pattern': state.participation, 'links and counters': (state.links, state.counters)}
     sizes = {name: tree.num_bytes(part) for name, part in parts.items()}
     return ', '.join(f'{name} {memory.size(size)}' for name, size in sizes.items() if size)
 

@@ -9,7 +9,7 @@ from fedjax_links import analysis, experiment, report, runs, simulation
 from fedjax_links.report import clients, exporting
 from fedjax_links.report.layouts import link_maps, participation
 from fedjax_links.report.source import Links
-from fedjax_links.results import by_client
+from fedjax_links.results.runs import CLIENTS
 from tests.report.made import changed, results
 
 FIRST, SECOND = 0.2, 0.8
@@ -151,8 +151,8 @@ def test_what_was_kept_of_clients_stays_in_an_archive_that_has_no_models(finishe
     built, folder = finished
     exporting.archive(folder, tmp_path / 'archive')
     report.write(runs.read(tmp_path / 'archive'), built)
-    kept = (tmp_path / 'archive' / by_client.FILE).read_bytes()
-    assert kept == (folder / by_client.FILE).read_bytes()
+    kept = (tmp_path / 'archive' / CLIENTS).read_bytes()
+    assert kept == (folder / CLIENTS).read_bytes()
 
 
 def test_the_worst_clients_are_named_and_all_are_drawn_beside_their_participation(drawn):
