@@ -19,7 +19,6 @@ EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
 """``(params, key, problem) -> pytree``: what to measure of a candidate model."""
 
 _Turned = tuple[FederationState, base.PyTree]
-_Advance = Callable[[base.PyTree, Any], tuple[base.PyTree, Any]]
 
 
 def simulate(
@@ -77,10 +76,10 @@ def simulate(
     prng.check(key)
     checks.static_int('num_rounds', num_rounds)
     if isinstance(participation, Participation):
-        kind, num_clients = participation, participation.num_clients
+        given, kind, num_clients = None, participation, participation.num_clients
     else:
-        kind = jax.tree.map(lambda a: a[0], participation)
-        length, num_clients = jax.eval_shape(lambda links: links.mask, participation).shape
+        given, kind = participation, jax.tree.map(lambda a: a[0], participation)
+        length, num_clients = jax.eval_shape(lambda links: links.mask, given).shape
         if length != num_rounds:
             raise errors.invalid('participation', f'have {num_rounds} rounds of links', length)
     if num_clients != problem.num_clients:
@@ -93,22 +92,16 @@ def simulate(
             said = f'{eval_every}; the nearest smaller divisor is {nearest}'
             raise errors.invalid('eval_every', f'divide `num_rounds` = {num_rounds}', said)
     make = functools.partial(_init, algorithm, kind)
-    given = None if isinstance(participation, Participation) else participation
 
     def run(state: FederationState | None, problem: Problem, key: Key) -> SimulationResult:
         state = make(problem, key) if state is None else state
-
-        def rounds_of(state: FederationState, links: Links | None, count: int) -> _Turned:
-            if links is None:
-                return _draw_and_advance(state, key, algorithm, kind, problem, count)
-            return advance(state, key, links, algorithm, problem)
-
+        turn = _rounds(key, algorithm, kind, problem)
         if eval_every is None and eval_fn is None:
-            return SimulationResult(*rounds_of(state, given, num_rounds), {})
+            return SimulationResult(*turn(state, given, num_rounds), {})
         period = eval_every or num_rounds
 
         def advance_period(state: FederationState, links: Links | None) -> _Turned:
-            state, rounds = rounds_of(state, links, period)
+            state, rounds = turn(state, links, period)
             return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
 
         by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), given)
@@ -161,44 +154,43 @@ def advance(
 
         return _scan(whole, state, links, count, state.round)
     rounds = state.round + jnp.arange(count, dtype=jnp.int32)
-    keys = [
-        jax.vmap(functools.partial(prng.round_key, key, of))(rounds) for of in ('client', 'server')
-    ]
+    contexts = jax.vmap(functools.partial(round_context, key))(rounds, links)
 
-    def turn(at: base.PyTree, inputs: Any) -> tuple[base.PyTree, Any]:
-        after, metrics = algorithm.round_step(at, base.RoundContext(*inputs), problem)
+    def turn(at: base.PyTree, ctx: base.RoundContext) -> tuple[base.PyTree, Any]:
+        after, metrics = algorithm.round_step(at, ctx, problem)
         return after, (metrics, _is_healthy(algorithm, after, metrics))
 
-    inputs = rounds, links, *keys
-    after, (metrics, healthy) = _scan(turn, state.algorithm, inputs, count, state.round)
+    after, (metrics, healthy) = _scan(turn, state.algorithm, contexts, count, state.round)
     return _kept_count(state._replace(algorithm=after), links, healthy), metrics
 
 
-def _draw_and_advance(
-    state: FederationState,
-    key: Key,
-    algorithm: Algorithm,
-    participation: Participation,
-    problem: Problem,
-    num_rounds: int,
-) -> _Turned:
-    """Rounds of a pattern, whose links are drawn a block at a time."""
-    block = 1 if meshes.is_inside() else drawing.block_length(participation, num_rounds)
+def _rounds(key: Key, algorithm: Algorithm, kind: Any, problem: Problem) -> Callable[..., _Turned]:
+    """``(state, links, count) -> (state, metrics)``, under links or, where None, a pattern's.
+
+    These are drawn a block at a time.
+    """
 
     def one_round(state: FederationState, _: None) -> _Turned:
-        return run_round(state, key, algorithm, participation, problem)
+        return run_round(state, key, algorithm, kind, problem)
 
-    def one_block(state: FederationState, _: None) -> _Turned:
-        rounds = state.round + jnp.arange(block, dtype=jnp.int32)
-        carry, links = draw(state.participation, key, participation, rounds)
-        return advance(state._replace(participation=carry), key, links, algorithm, problem)
+    def turn(state: FederationState, links: Links | None, count: int) -> _Turned:
+        if links is not None:
+            return advance(state, key, links, algorithm, problem)
+        block = 1 if meshes.is_inside() else drawing.block_length(kind, count)
 
-    if block == 1:
-        return _scan(one_round, state, None, num_rounds, state.round)
-    if block == num_rounds:
-        return one_block(state, None)
-    state, metrics = _scan(one_block, state, None, num_rounds // block, state.round)
-    return state, _flat(metrics)
+        def one_block(state: FederationState, _: None) -> _Turned:
+            ahead = state.round + jnp.arange(block, dtype=jnp.int32)
+            carry, links = draw(state.participation, key, kind, ahead)
+            return advance(state._replace(participation=carry), key, links, algorithm, problem)
+
+        if block == 1:
+            return _scan(one_round, state, None, count, state.round)
+        if block == count:
+            return one_block(state, None)
+        state, metrics = _scan(one_block, state, None, count // block, state.round)
+        return state, _flat(metrics)
+
+    return turn
 
 
 def _flat(outputs: base.PyTree) -> base.PyTree:
@@ -207,8 +199,8 @@ def _flat(outputs: base.PyTree) -> base.PyTree:
 
 
 def _scan(
-    step: _Advance, state: base.PyTree, inputs: base.PyTree, length: int, round: base.Array
-) -> tuple[base.PyTree, Any]:
+    step: Callable[..., Any], state: Any, inputs: Any, length: int, round: base.Array
+) -> tuple[Any, Any]:
     """`jax.lax.scan` over rounds, with the same bits for any length.
 
     The compiler dissolves a loop that it knows to turn once into its surroundings, and then rounds
@@ -271,18 +263,12 @@ def _init(
     links: Any = participation
     if isinstance(participation, Participation):
         carry, links = participation.init(prng.pattern_key(key)), sample_shapes(participation)
-    num_clients = problem.num_clients
-    params = initial_params(problem.init_params, key)
-    count, last = jnp.zeros(num_clients, jnp.int32), jnp.full(num_clients, -1, jnp.int32)
-    return FederationState(
-        round=jnp.zeros((), jnp.int32),
-        algorithm=algorithm.init(params, problem),
-        participation=carry,
-        links=base.all_down(links),
-        counters=base.ParticipationCounters(participation_count=count, last_active=last),
-        finite=jnp.array(True),
-        first_bad_round=jnp.full((), -1, jnp.int32),
-    )
+    kept = algorithm.init(initial_params(problem.init_params, key), problem)
+    start, finite, never = jnp.int32(0), jnp.array(True), jnp.int32(-1)
+    count = jnp.zeros(problem.num_clients, jnp.int32)
+    counters = base.ParticipationCounters(count, last_active=jnp.full_like(count, never))
+    links = base.all_down(links)
+    return FederationState(start, kept, carry, links, counters, finite, first_bad_round=never)
 
 
 def run_round(
@@ -326,28 +312,21 @@ def _kept_count(state: FederationState, links: Links, healthy: base.Array) -> Fe
     count, all_healthy = len(healthy), jnp.all(healthy)
     rounds = state.round + jnp.arange(count, dtype=jnp.int32)
     first_bad = rounds[jnp.argmin(healthy)]
+    times, last = state.counters
+    if isinstance(links, base.CohortLinkSample):  # in place, at the cost of the cohorts
+        when = jnp.broadcast_to(rounds[:, None], links.ids.shape)
+        times = times.at[links.ids].add(1, mode='drop')
+        last = last.at[links.ids].max(when, mode='drop')
+    else:
+        times += jnp.sum(links.mask, axis=0, dtype=jnp.int32)
+        last = jnp.maximum(last, jnp.max(jnp.where(links.mask, rounds[:, None], -1), axis=0))
     return state._replace(
         round=state.round + count,
         links=jax.tree.map(lambda a: a[-1], links),
-        counters=_counted(state.counters, links, rounds),
+        counters=base.ParticipationCounters(times, last),
         finite=state.finite & all_healthy,
         first_bad_round=jnp.where(state.finite & ~all_healthy, first_bad, state.first_bad_round),
     )
-
-
-def _counted(
-    counters: base.ParticipationCounters, links: Links, rounds: base.Array
-) -> base.ParticipationCounters:
-    """The counters after rounds; in place, at the cost of the cohorts, where links name them."""
-    count, last = counters
-    if isinstance(links, base.CohortLinkSample):
-        when = jnp.broadcast_to(rounds[:, None], links.ids.shape)
-        return base.ParticipationCounters(
-            count.at[links.ids].add(1, mode='drop'), last.at[links.ids].max(when, mode='drop')
-        )
-    latest = jnp.max(jnp.where(links.mask, rounds[:, None], -1), axis=0)
-    times = jnp.sum(links.mask, axis=0, dtype=jnp.int32)
-    return base.ParticipationCounters(count + times, jnp.maximum(last, latest))
 
 
 def round_context(key: Key, round: base.Array | int, links: Links) -> base.RoundContext:

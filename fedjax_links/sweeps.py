@@ -77,29 +77,24 @@ def sweep(
             raise errors.invalid(f'make_{name}', requirement, errors.text_of(maker))
     seed_column = prng.seed_column(seeds)
     points, num_points = _columns(grid or {})
-    num_seeds = len(seed_column)
-    repeated = jax.tree.map(lambda a: np.repeat(a, num_seeds, axis=0), points)
+    shape = num_points, len(seed_column)
+    repeated = jax.tree.map(lambda a: np.repeat(a, shape[1], axis=0), points)
     lanes = repeated, np.tile(seed_column, num_points)
+    run = functools.partial(simulate, num_rounds=num_rounds, eval_every=eval_every, eval_fn=eval_fn)
 
     def lane(inputs: tuple[Grid, Array], problem: Problem) -> SimulationResult:
         point, seed = inputs
-        return simulate(
-            jax.random.key(seed),
-            make_algorithm(**point['algorithm']),
-            make_participation(**point['participation']),
-            problem,
-            num_rounds=num_rounds,
-            eval_every=eval_every,
-            eval_fn=eval_fn,
-        )
+        algorithm = make_algorithm(**point['algorithm'])
+        pattern = make_participation(**point['participation'])
+        return run(jax.random.key(seed), algorithm, pattern, problem)
 
     batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
     checks.choice('batching', batching, ('map', 'vmap'))
-    side_by_side, shape = batching == 'vmap', (num_points, num_seeds)
+    side_by_side = batching == 'vmap'
     places = devices_.places(devices, alone=side_by_side)
-    if any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(problem)):
-        run = functools.partial(lanes_.in_one_program, lane, side_by_side=side_by_side)
-        results = jax.jit(run)(lanes, problem, np.int32(len(lanes[1])))
+    if not all(map(checks.is_concrete, jax.tree.leaves(problem))):
+        run_all = functools.partial(lanes_.in_one_program, lane, side_by_side=side_by_side)
+        results = jax.jit(run_all)(lanes, problem, np.int32(len(lanes[1])))
         return jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), results)
     return lanes_.spread(lane, lanes, problem, places, shape, side_by_side=side_by_side)()
 

@@ -19,7 +19,7 @@ from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram
 
 
-class AmplifiedState(NamedTuple):
+class BlocksState(NamedTuple):
     """State of amplified FedAvg.
 
     Attributes:
@@ -66,20 +66,19 @@ def amplified_fedavg(
     _check_blocks(period, start_round)
     checks.positive('amplification', amplification)
 
-    def round_step(
-        state: AmplifiedState, ctx: RoundContext, problem: Problem
-    ) -> Step[AmplifiedState]:
+    def init(params: Params, problem: Problem) -> BlocksState:
+        return BlocksState(server=params, reference=params)
+
+    def round_step(state: BlocksState, ctx: RoundContext, problem: Problem) -> Step[BlocksState]:
         deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
         server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
         clock = ctx.round + 1 - start_round
         block_ends = (clock > 0) & (jnp.mod(clock, period) == 0)
         server = common.amplify(server, state.reference, amplification, block_ends)
         reference = tree.select(block_ends | (clock <= 0), server, state.reference)
-        return AmplifiedState(server, reference), metrics
+        return BlocksState(server, reference), metrics
 
-    return Algorithm(
-        lambda params, problem: AmplifiedState(params, params), round_step, common.server_model
-    )
+    return Algorithm(init, round_step, common.server_model)
 
 
 @references.cite('wang2022unified')
@@ -118,7 +117,7 @@ def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 
         clock = ctx.round + 1 - start_round
         everyone = jnp.full(problem.num_clients, jnp.mod(clock, period) == 0)
         cohort = cohorts.make_cohort(jnp.where(clock > 0, everyone, base.participants(ctx.links)))
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, cohort=cohort)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, None, cohort)
         server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
         return ServerState(server=server), metrics
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
@@ -18,7 +17,7 @@ from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-class AmplifiedScaffoldState(NamedTuple):
+class WindowsState(NamedTuple):
     """State of amplified SCAFFOLD.
 
     Attributes:
@@ -45,7 +44,7 @@ def amplified_scaffold(
     *,
     period: int,
     amplification: Number,
-    table_dtype: DTypeLike | None = None,
+    table_dtype: common.TableDtype = None,
 ) -> Algorithm:
     """Amplified SCAFFOLD: controls change, and progress is amplified, every ``period`` rounds.
 
@@ -95,19 +94,12 @@ def amplified_scaffold(
     checks.positive('amplification', amplification)
     common.check_table_dtype(table_dtype)
 
-    def init(params: Params, problem: Problem) -> AmplifiedScaffoldState:
-        return AmplifiedScaffoldState(
-            server=params,
-            reference=params,
-            control=tree.zero_sums(params),
-            clients=common.zero_table((params, params), problem, table_dtype),
-            mean_sum=tree.zero_sums(params),
-            num_heard=jnp.zeros(problem.num_clients, jnp.int32),
-        )
+    def init(params: Params, problem: Problem) -> WindowsState:
+        tables = common.zero_table((params, params), problem, table_dtype)
+        zeros, nobody = tree.zero_sums(params), jnp.zeros(problem.num_clients, jnp.int32)
+        return WindowsState(params, params, zeros, clients=tables, mean_sum=zeros, num_heard=nobody)
 
-    def round_step(
-        state: AmplifiedScaffoldState, ctx: RoundContext, problem: Problem
-    ) -> Step[AmplifiedScaffoldState]:
+    def round_step(state: WindowsState, ctx: RoundContext, problem: Problem) -> Step[WindowsState]:
         eta = local_train.learning_rate(ctx.round)
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
@@ -127,18 +119,12 @@ def amplified_scaffold(
         )
         server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
         mean_sum = tree.add_scaled(state.mean_sum, 1, mean_changes)
+        num_heard = cohorts.count(ctx.links, state.num_heard)
         window_ends = jnp.mod(ctx.round + 1, period) == 0
         server = common.amplify(server, state.reference, amplification, window_ends)
-        control = tree.scale(1 / problem.num_clients, mean_sum)
-        num_heard = cohorts.count(ctx.links, state.num_heard)
-        new_state = AmplifiedScaffoldState(
-            server=server,
-            reference=tree.select(window_ends, server, state.reference),
-            control=tree.select(window_ends, control, state.control),
-            clients=clients,
-            mean_sum=mean_sum,
-            num_heard=jnp.where(window_ends, 0, num_heard),
-        )
-        return new_state, metrics
+        anew = server, tree.scale(1 / problem.num_clients, mean_sum), jnp.zeros_like(num_heard)
+        as_before = state.reference, state.control, num_heard
+        reference, control, num_heard = tree.select(window_ends, anew, as_before)
+        return WindowsState(server, reference, control, clients, mean_sum, num_heard), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -6,7 +6,7 @@ References:
 """
 
 from fedjax_links.algorithms import common
-from fedjax_links.algorithms.common import ClientModelsState
+from fedjax_links.algorithms.common import ClientsState
 from fedjax_links.base import Algorithm, Array, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -36,15 +36,13 @@ def area(local_train: ClientProgram) -> Algorithm:
       Iakovidou and Kim 2025, Algorithm 1.
     """
 
-    def round_step(
-        state: ClientModelsState, ctx: RoundContext, problem: Problem
-    ) -> Step[ClientModelsState]:
+    def round_step(state: ClientsState, ctx: RoundContext, problem: Problem) -> Step[ClientsState]:
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             return Contribution(tree.subtract(update.params, y_i), update.loss), update.params
 
         changes, table, metrics = common.train(local_train, ctx, problem, client, state.clients)
         server = tree.add_scaled(state.server, 1.0 / problem.num_clients, changes)
-        return ClientModelsState(server, table), metrics
+        return ClientsState(server, table), metrics
 
     return Algorithm(common.every_client_at, round_step, common.server_model)

@@ -63,7 +63,7 @@ def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
         able = base.computes(ctx.links) & base.reached(ctx.links)
         is_full = decodes(ctx.links, able)
         cohort = cohorts.make_cohort(jnp.broadcast_to(is_full, num_clients))
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, cohort=cohort)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, None, cohort)
         server = tree.add_scaled(state.server, 1.0, tree.divide(deltas, metrics.num_active))
         return ServerState(server), metrics._replace(num_computing=jnp.sum(able, dtype=jnp.int32))
 

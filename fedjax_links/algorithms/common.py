@@ -1,7 +1,7 @@
 """States, candidate models and parts of a round that several algorithms share."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,10 @@ from fedjax_links.local_training import ClientProgram, Contribution, LocalUpdate
 RoundStep = Callable[[Any, RoundContext, Problem], Step[Any]]
 PerClient = Callable[[Train, Array, PyTree], tuple[Contribution, PyTree]]
 
+TableDtype: TypeAlias = DTypeLike | None
+MaxAge: TypeAlias = int | Array | None
+ServerOptimizer: TypeAlias = optax.GradientTransformation | None
+
 _NEVER = -(2**30)
 """The round of a row that was never heard: older than any."""
 
@@ -31,7 +35,7 @@ class ServerState(NamedTuple):
     server: Params
 
 
-class ClientModelsState(NamedTuple):
+class ClientsState(NamedTuple):
     """State of algorithms whose clients keep models.
 
     Attributes:
@@ -43,13 +47,22 @@ class ClientModelsState(NamedTuple):
     clients: Params
 
 
+def table_of(row: PyTree, problem: Problem, table_dtype: TableDtype = None) -> PyTree:
+    """A row per client, leaves [N, ...], all alike, in the table's dtype; its own by default."""
+    stored = jax.tree.map(lambda a: a.astype(table_dtype or a.dtype), row)
+    return meshes.table(problem.num_clients, lambda count: tree.broadcast(stored, count))
+
+
+def zero_table(params: Params, problem: Problem, table_dtype: TableDtype = None) -> Params:
+    """One row of zeros per client, as `table_of`."""
+    return table_of(tree.zeros_like(params), problem, table_dtype)
+
+
 def every_client_at(
-    params: Params, problem: Problem, table_dtype: DTypeLike | None = None
-) -> ClientModelsState:
-    """x_i^0 = x^0 for every client, in the table's dtype; the parameters' own by default."""
-    row = jax.tree.map(lambda a: a.astype(table_dtype or a.dtype), params)
-    clients = meshes.table(problem.num_clients, lambda count: tree.broadcast(row, count))
-    return ClientModelsState(server=params, clients=clients)
+    params: Params, problem: Problem, table_dtype: TableDtype = None
+) -> ClientsState:
+    """x_i^0 = x^0 for every client, as `table_of`."""
+    return ClientsState(server=params, clients=table_of(params, problem, table_dtype))
 
 
 def server_model(state: Any) -> Mapping[str, Params]:
@@ -64,7 +77,7 @@ def server_and_client_mean(state: Any) -> Mapping[str, Params]:
 
 
 def of_client_models(round_step: RoundStep, init: Any = every_client_at) -> Algorithm:
-    """An algorithm with a `ClientModelsState`."""
+    """An algorithm with a `ClientsState`."""
     return Algorithm(init, round_step, server_and_client_mean, lambda state: state.clients)
 
 
@@ -88,15 +101,6 @@ class MemoryState(NamedTuple):
     memory_sum: Params
     last_heard: Array | None = None
     optimizer: PyTree = ()
-
-
-def zero_table(params: Params, problem: Problem, table_dtype: DTypeLike | None) -> Params:
-    """One row of zeros per client, leaves [N, ...], of the given or the parameters' dtypes."""
-
-    def zeros(count: int) -> Params:
-        return jax.tree.map(lambda a: jnp.zeros((count, *a.shape), table_dtype or a.dtype), params)
-
-    return meshes.table(problem.num_clients, zeros)
 
 
 def sum_deltas(
@@ -163,21 +167,20 @@ def remember(
     return value, state, metrics
 
 
-def forget(state: MemoryState, ctx: RoundContext, max_age: int | Array | None) -> MemoryState:
+def forget(state: MemoryState, ctx: RoundContext, max_age: MaxAge) -> MemoryState:
     """The state without the rows that have just become older than ``max_age`` rounds.
 
     Cost follows these rows; a sum of no rows is zero, to the bit.
     """
-    if state.last_heard is None or max_age is None:
+    if max_age is None:
         return state
-    ages = ctx.round - state.last_heard
-    old = cohorts.make_cohort(jnp.asarray(ages - 1 == max_age))
+    ages = ctx.round - jnp.asarray(state.last_heard)
+    old = cohorts.make_cohort(ages - 1 == max_age)
 
     def clear(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:
         return row, tree.zeros_like(row)
 
-    width = cohorts.ROWS_AT_ONCE
-    gone, table = cohorts.map_reduce(clear, old, state.memory, chunk_size=width)
+    gone, table = cohorts.map_reduce(clear, old, state.memory)
     kept = tree.add_scaled(state.memory_sum, -1, gone)
     memory_sum = tree.select(jnp.any(ages <= max_age), kept, tree.zeros_like(kept))
     return state._replace(memory=table, memory_sum=memory_sum)
@@ -190,9 +193,7 @@ def mean_row(state: MemoryState, ctx: RoundContext, max_age: int | Array) -> tup
     return tree.divide(state.memory_sum, num_rows), num_rows
 
 
-def move(
-    state: Any, scale: Number, direction: PyTree, optimizer: optax.GradientTransformation | None
-) -> Any:
+def move(state: Any, scale: Number, direction: PyTree, optimizer: ServerOptimizer) -> Any:
     """The server moved along ``scale * direction``, or by an optimizer with minus that as gradient.
 
     The state has a field ``server``, and one ``optimizer`` where there is such. Rounds in which a
@@ -202,8 +203,7 @@ def move(
         return state._replace(server=tree.add_scaled(state.server, scale, direction))
     gradient = tree.scale(-scale, tree.cast_like(direction, state.server))
     updates, after = optimizer.update(gradient, state.optimizer, state.server)
-    server = tree.add_scaled(state.server, 1, updates)
-    return state._replace(server=server, optimizer=after)
+    return state._replace(server=tree.add_scaled(state.server, 1, updates), optimizer=after)
 
 
 def mean_gradient(update: LocalUpdate, correction: PyTree, rate: Array) -> PyTree:
@@ -231,10 +231,9 @@ def of_server(round_step: RoundStep) -> Algorithm:
 
 def with_memory(
     round_step: RoundStep,
-    table_dtype: DTypeLike | None,
-    *,
-    max_age: int | Array | None = None,
-    server_optimizer: optax.GradientTransformation | None = None,
+    table_dtype: TableDtype,
+    max_age: MaxAge = None,
+    server_optimizer: ServerOptimizer = None,
 ) -> Algorithm:
     """An algorithm with a `MemoryState`; its options are checked."""
     check_table_dtype(table_dtype)
@@ -244,9 +243,8 @@ def with_memory(
         check_optimizer(server_optimizer)
 
     def init(params: Params, problem: Problem) -> MemoryState:
-        table, last = zero_table(params, problem, table_dtype), None
-        if max_age is not None:
-            last = jnp.full(problem.num_clients, _NEVER, jnp.int32)
+        table = zero_table(params, problem, table_dtype)
+        last = None if max_age is None else jnp.full(problem.num_clients, _NEVER, jnp.int32)
         steps = () if server_optimizer is None else server_optimizer.init(params)
         return MemoryState(params, table, tree.zero_sums(params), last, steps)
 
@@ -258,7 +256,7 @@ def as_float(counts: Array) -> Array:
     return counts.astype(jnp.result_type(float))
 
 
-def check_table_dtype(table_dtype: DTypeLike | None) -> None:
+def check_table_dtype(table_dtype: TableDtype) -> None:
     """Raises unless ``table_dtype`` is None or a floating-point dtype."""
     try:
         given = jnp.dtype(jnp.float32 if table_dtype is None else table_dtype)

@@ -69,18 +69,14 @@ def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1
         return FedAUState(server=params, waited=zeros, num_intervals=zeros, interval_sum=zeros)
 
     def round_step(state: FedAUState, ctx: RoundContext, problem: Problem) -> Step[FedAUState]:
-        active = base.participants(ctx.links)
         mean_interval = common.as_float(state.interval_sum) / jnp.maximum(state.num_intervals, 1)
         weight = jnp.where(state.num_intervals > 0, mean_interval, 1)  # use, then count
         deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, weight)
+        server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         waited = state.waited + 1
-        closed = active | (waited >= cutoff)
-        new_state = FedAUState(
-            server=tree.add_scaled(state.server, server_lr / problem.num_clients, deltas),
-            waited=jnp.where(closed, 0, waited),
-            num_intervals=state.num_intervals + closed,
-            interval_sum=state.interval_sum + jnp.where(closed, waited, 0),
-        )
-        return new_state, metrics
+        closed = base.participants(ctx.links) | (waited >= cutoff)
+        interval_sum = state.interval_sum + jnp.where(closed, waited, 0)
+        num_intervals, waited = state.num_intervals + closed, jnp.where(closed, 0, waited)
+        return FedAUState(server, waited, num_intervals, interval_sum), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

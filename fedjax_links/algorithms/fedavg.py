@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.algorithms.common import ClientModelsState, ServerState
+from fedjax_links.algorithms.common import ClientsState, ServerState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
@@ -87,16 +87,13 @@ def _averaging(local_train: ClientProgram, server_lr: Number, *, divide_by_all: 
         deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
         divisor = jnp.asarray(problem.num_clients) if divide_by_all else metrics.num_active
         mean_delta = tree.divide(deltas, divisor)
-        server = tree.add_scaled(state.server, server_lr, mean_delta)  # lines 18-22
-        return ServerState(server=server), metrics
+        return ServerState(tree.add_scaled(state.server, server_lr, mean_delta)), metrics  # 18-22
 
     return common.of_server(round_step)
 
 
 def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algorithm:
-    def round_step(
-        state: ClientModelsState, ctx: RoundContext, problem: Problem
-    ) -> Step[ClientModelsState]:
+    def round_step(state: ClientsState, ctx: RoundContext, problem: Problem) -> Step[ClientsState]:
         active = base.participants(ctx.links)
         cohort = cohorts.computing(ctx.links)
 
@@ -109,6 +106,6 @@ def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algori
         total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
         num_active = jnp.sum(active, dtype=jnp.int32)
         server = tree.add_scaled(state.server, server_lr, tree.divide(total, num_active))
-        return ClientModelsState(server, z), metrics._replace(num_active=num_active)
+        return ClientsState(server, z), metrics._replace(num_active=num_active)
 
     return common.of_client_models(round_step)

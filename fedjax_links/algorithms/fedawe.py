@@ -78,7 +78,6 @@ def fedawe(
         return FedAWEState(*common.every_client_at(params, problem), staleness)
 
     def round_step(state: FedAWEState, ctx: RoundContext, problem: Problem) -> Step[FedAWEState]:
-        active = base.delivers(ctx.links)
         cohort = cohorts.delivering(ctx.links)
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
@@ -91,14 +90,10 @@ def fedawe(
         if innovation_clip is not None:
             norm = jnp.maximum(tree.global_norm(innovation), innovation_clip)
             innovation = tree.scale(innovation_clip / norm, innovation)
-        moved = tree.add_scaled(mean_model, server_lr, innovation)
-        moved = tree.cast_like(moved, state.server)
+        moved = tree.cast_like(tree.add_scaled(mean_model, server_lr, innovation), state.server)
         server = tree.select(metrics.num_active > 0, moved, state.server)
-        new_state = FedAWEState(
-            server=server,
-            clients=cohorts.assign(cohorts.answered(ctx.links), own, server),
-            staleness=jnp.where(active, 1, state.staleness + 1),
-        )
-        return new_state, metrics
+        clients = cohorts.assign(cohorts.answered(ctx.links), own, server)
+        staleness = jnp.where(base.delivers(ctx.links), 1, state.staleness + 1)
+        return FedAWEState(server, clients, staleness), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_and_client_mean)

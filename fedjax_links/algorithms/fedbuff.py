@@ -7,7 +7,6 @@ References:
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
@@ -43,7 +42,7 @@ def fedbuff(
     *,
     buffer_size: int,
     server_lr: Number = 1.0,
-    table_dtype: DTypeLike | None = None,
+    table_dtype: common.TableDtype = None,
 ) -> Algorithm:
     """FedBuff in rounds: an active link is an arrival, of an update to the model held since then.
 
@@ -87,14 +86,9 @@ def fedbuff(
     common.check_table_dtype(table_dtype)
 
     def init(params: Params, problem: Problem) -> FedBuffState:
-        return FedBuffState(
-            server=params,
-            clients=common.every_client_at(params, problem, table_dtype).clients,
-            versions=jnp.zeros(problem.num_clients, jnp.int32),
-            buffer=tree.zero_sums(params),
-            num_buffered=jnp.zeros((), jnp.int32),
-            version=jnp.zeros((), jnp.int32),
-        )
+        clients = common.table_of(params, problem, table_dtype)
+        versions, none = jnp.zeros(problem.num_clients, jnp.int32), jnp.zeros((), jnp.int32)
+        return FedBuffState(params, clients, versions, tree.zero_sums(params), none, version=none)
 
     def round_step(state: FedBuffState, ctx: RoundContext, problem: Problem) -> Step[FedBuffState]:
         cohort = cohorts.delivering(ctx.links)
@@ -113,17 +107,14 @@ def fedbuff(
         is_full = num_buffered >= buffer_size
         moved = tree.add_scaled(state.server, server_lr, tree.divide(buffer, num_buffered))
         server = tree.select(is_full, moved, state.server)
+        buffer = tree.select(is_full, tree.zeros_like(buffer), buffer)
+        num_buffered = jnp.where(is_full, 0, num_buffered)
         version = state.version + is_full
         hears = base.delivers(ctx.links) & base.receives(ctx.links)
-        new_state = FedBuffState(
-            server=server,
-            clients=cohorts.assign(cohorts.answered(ctx.links), z, server),
-            versions=jnp.where(hears, version, state.versions),
-            buffer=tree.select(is_full, tree.zeros_like(buffer), buffer),
-            num_buffered=jnp.where(is_full, 0, num_buffered),
-            version=version,
-        )
+        versions = jnp.where(hears, version, state.versions)
+        clients = cohorts.assign(cohorts.answered(ctx.links), z, server)
         extra = {'num_server_steps': is_full.astype(jnp.int32), 'staleness_sum': staleness_sum}
-        return new_state, metrics._replace(extra=extra)
+        state = FedBuffState(server, clients, versions, buffer, num_buffered, version)
+        return state, metrics._replace(extra=extra)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

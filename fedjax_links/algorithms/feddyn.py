@@ -4,8 +4,6 @@ References:
   Acar et al. 2021, Federated learning based on dynamic regularization.
 """
 
-from jax.typing import DTypeLike
-
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
@@ -15,7 +13,7 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 @references.cite('acar2021federated')
 def feddyn(
-    local_train: ClientProgram, *, alpha: Number, table_dtype: DTypeLike | None = None
+    local_train: ClientProgram, *, alpha: Number, table_dtype: common.TableDtype = None
 ) -> Algorithm:
     """FedDyn: clients descend ``F_i(w) - <g_i, w> + (alpha / 2) |w - x|^2`` from x.
 

@@ -7,11 +7,10 @@ References:
 import functools
 
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.algorithms.common import ClientModelsState
+from fedjax_links.algorithms.common import ClientsState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
@@ -24,7 +23,7 @@ def fedpbc(
     *,
     server_lr: Number = 1.0,
     compute: str = 'all',
-    table_dtype: DTypeLike | None = None,
+    table_dtype: common.TableDtype = None,
 ) -> Algorithm:
     """FedPBC: every client trains its own model; the active ones then average among each other.
 
@@ -62,9 +61,7 @@ def fedpbc(
     checks.choice('compute', compute, ('all', 'active'))
     common.check_table_dtype(table_dtype)
 
-    def round_step(
-        state: ClientModelsState, ctx: RoundContext, problem: Problem
-    ) -> Step[ClientModelsState]:
+    def round_step(state: ClientsState, ctx: RoundContext, problem: Problem) -> Step[ClientsState]:
         active = base.delivers(ctx.links)
         who = cohorts.computing if compute == 'all' else cohorts.delivering
         cohort = who(ctx.links)
@@ -80,10 +77,9 @@ def fedpbc(
         num_active = jnp.sum(active, dtype=jnp.int32)
         mean = tree.cast_like(tree.divide(total, num_active), state.server)
         server = tree.select(num_active > 0, mean, state.server)  # lines 13-17
-        received = tree.cast_like(server, z)
-        clients = tree.fill_rows(active & base.receives(ctx.links), received, z)  # lines 18-21
-        state = ClientModelsState(server=server, clients=clients)
-        return state, metrics._replace(num_active=num_active)
+        told = active & base.receives(ctx.links)
+        clients = tree.fill_rows(told, tree.cast_like(server, z), z)  # lines 18-21
+        return ClientsState(server, clients), metrics._replace(num_active=num_active)
 
     init = functools.partial(common.every_client_at, table_dtype=table_dtype)
     return common.of_client_models(round_step, init)

@@ -4,9 +4,6 @@ References:
   Rodio and Neglia 2024, FedStale: leveraging stale client updates in federated learning.
 """
 
-import optax
-from jax.typing import DTypeLike
-
 from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
@@ -21,8 +18,8 @@ def fedstale(
     *,
     stale_weight: Number,
     server_lr: Number = 1.0,
-    table_dtype: DTypeLike | None = None,
-    server_optimizer: optax.GradientTransformation | None = None,
+    table_dtype: common.TableDtype = None,
+    server_optimizer: common.ServerOptimizer = None,
 ) -> Algorithm:
     """FedStale: ``v = (1 / N) sum_A (Delta_i - beta h_i) / p_i + beta hbar``, ``x <- x + eta_g v``.
 

@@ -4,9 +4,6 @@ References:
   Jhunjhunwala et al. 2022, FedVARP: tackling the variance due to partial client participation.
 """
 
-import optax
-from jax.typing import DTypeLike
-
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
@@ -19,9 +16,9 @@ def fedvarp(
     local_train: ClientProgram,
     *,
     server_lr: Number = 1.0,
-    table_dtype: DTypeLike | None = None,
-    max_age: int | Array | None = None,
-    server_optimizer: optax.GradientTransformation | None = None,
+    table_dtype: common.TableDtype = None,
+    max_age: common.MaxAge = None,
+    server_optimizer: common.ServerOptimizer = None,
 ) -> Algorithm:
     """FedVARP: ``v = mean_{i in A}(Delta_i - y_i) + ybar``, ``x^{t+1} = x^t + eta_g v``.
 
@@ -78,6 +75,4 @@ def fedvarp(
         moved = common.move(after, server_lr, v, server_optimizer)
         return tree.select(metrics.num_active > 0, moved, after), metrics
 
-    return common.with_memory(
-        round_step, table_dtype, max_age=max_age, server_optimizer=server_optimizer
-    )
+    return common.with_memory(round_step, table_dtype, max_age, server_optimizer)

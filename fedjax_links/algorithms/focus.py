@@ -5,9 +5,6 @@ References:
   participation is attainable.
 """
 
-import optax
-from jax.typing import DTypeLike
-
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
@@ -20,8 +17,8 @@ def focus(
     local_train: ClientProgram,
     *,
     server_lr: Number | None = None,
-    table_dtype: DTypeLike | None = None,
-    server_optimizer: optax.GradientTransformation | None = None,
+    table_dtype: common.TableDtype = None,
+    server_optimizer: common.ServerOptimizer = None,
 ) -> Algorithm:
     """FOCUS: local steps along ``y_i``, the change of client i's gradient; ``x <- x - eta Y``.
 

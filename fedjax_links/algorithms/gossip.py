@@ -60,7 +60,7 @@ def gossip(local_train: ClientProgram) -> Algorithm:
         return GossipState(peers.mix(ctx.links, z)), metrics
 
     def init(params: Params, problem: Problem) -> GossipState:
-        return GossipState(common.every_client_at(params, problem).clients)
+        return GossipState(common.table_of(params, problem))
 
     def models(state: GossipState) -> Mapping[str, Params]:
         return {'server': tree.client_mean(state.clients)}

@@ -4,9 +4,6 @@ References:
   Gu et al. 2021, Fast federated learning in the presence of arbitrary device unavailability.
 """
 
-import optax
-from jax.typing import DTypeLike
-
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
@@ -20,9 +17,9 @@ def mifa(
     *,
     server_lr: Number = 1.0,
     memory: str = 'delta',
-    table_dtype: DTypeLike | None = None,
-    max_age: int | Array | None = None,
-    server_optimizer: optax.GradientTransformation | None = None,
+    table_dtype: common.TableDtype = None,
+    max_age: common.MaxAge = None,
+    server_optimizer: common.ServerOptimizer = None,
 ) -> Algorithm:
     """MIFA: ``G_i <- Delta_i`` for i in A, then ``x^{t+1} = x^t + (eta_g / N) sum_{all i} G_i``.
 
@@ -84,6 +81,4 @@ def mifa(
         moved = common.move(after, server_lr * rate, mean, server_optimizer)
         return tree.select(num_rows > 0, moved, after), metrics
 
-    return common.with_memory(
-        round_step, table_dtype, max_age=max_age, server_optimizer=server_optimizer
-    )
+    return common.with_memory(round_step, table_dtype, max_age, server_optimizer)

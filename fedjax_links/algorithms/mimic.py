@@ -67,11 +67,10 @@ def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
         def correct(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:
             return (), tree.add_scaled(row, 1, v)
 
-        heard = cohorts.participating(ctx.links)
-        _, table = cohorts.map_reduce(correct, heard, table, chunk_size=cohorts.ROWS_AT_ONCE)
+        _, table = cohorts.map_reduce(correct, cohorts.participating(ctx.links), table)
         return MimicState(tree.add_scaled(state.server, server_lr, v), table), metrics
 
     def init(params: Params, problem: Problem) -> MimicState:
-        return MimicState(params, common.zero_table(params, problem, None))
+        return MimicState(params, common.zero_table(params, problem))
 
     return Algorithm(init, round_step, common.server_model)

@@ -15,7 +15,7 @@ from fedjax_links.base import Algorithm, Number, Params, Problem, PyTree, RoundC
 from fedjax_links.core.references import cite
 
 
-class RichardsonState(NamedTuple):
+class PairState(NamedTuple):
     """The rule's state, twice.
 
     Attributes:
@@ -55,28 +55,20 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
     def make(learning_rate: Number, **columns: Any) -> Algorithm:
         rules = [make_algorithm(k * learning_rate, **columns) for k in (1, 2)]
 
-        def init(params: Params, problem: Problem) -> RichardsonState:
-            return RichardsonState(*(rule.init(params, problem) for rule in rules))
+        def init(params: Params, problem: Problem) -> PairState:
+            return PairState(*(rule.init(params, problem) for rule in rules))
 
-        def round_step(
-            state: RichardsonState, ctx: RoundContext, problem: Problem
-        ) -> Step[RichardsonState]:
+        def round_step(state: PairState, ctx: RoundContext, problem: Problem) -> Step[PairState]:
             once, metrics = rules[0].round_step(state.once, ctx, problem)
             twice, _ = rules[1].round_step(state.twice, ctx, problem)
-            return RichardsonState(once, twice), metrics
+            return PairState(once, twice), metrics
 
-        def extrapolated(
-            of_once: Callable[[Any], Any], of_twice: Callable[[Any], Any], state: RichardsonState
-        ) -> Any:
-            found = of_once(state.once), of_twice(state.twice)
+        def extrapolated(reader: str, state: PairState) -> Any:
+            found = [getattr(rule, reader)(kept) for rule, kept in zip(rules, state, strict=True)]
             return jax.tree.map(lambda a, b: (2 * a - b).astype(a.dtype), *found)
 
-        models, own = ([getattr(r, k) for r in rules] for k in ('models', 'client_models'))
-        return Algorithm(
-            init,
-            round_step,
-            functools.partial(extrapolated, *models),
-            functools.partial(extrapolated, *own) if all(own) else None,
-        )
+        models, own = (functools.partial(extrapolated, k) for k in ('models', 'client_models'))
+        keep_models = all(rule.client_models for rule in rules)
+        return Algorithm(init, round_step, models, own if keep_models else None)
 
     return make

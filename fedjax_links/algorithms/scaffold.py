@@ -6,15 +6,13 @@ References:
 
 from typing import NamedTuple
 
-from jax.typing import DTypeLike
-
 from fedjax_links.algorithms import common
 from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-class ScaffoldState(NamedTuple):
+class ControlState(NamedTuple):
     """State of SCAFFOLD.
 
     Attributes:
@@ -30,7 +28,7 @@ class ScaffoldState(NamedTuple):
 
 @references.cite('karimireddy2020scaffold')
 def scaffold(
-    local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: DTypeLike | None = None
+    local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: common.TableDtype = None
 ) -> Algorithm:
     """SCAFFOLD, option II: local steps along ``g_i(y) - c_i + c``.
 
@@ -67,16 +65,11 @@ def scaffold(
     checks.positive('server_lr', server_lr)
     common.check_table_dtype(table_dtype)
 
-    def init(params: Params, problem: Problem) -> ScaffoldState:
-        return ScaffoldState(
-            server=params,
-            control=tree.zero_sums(params),
-            client_controls=common.zero_table(params, problem, table_dtype),
-        )
+    def init(params: Params, problem: Problem) -> ControlState:
+        table = common.zero_table(params, problem, table_dtype)
+        return ControlState(params, control=tree.zero_sums(params), client_controls=table)
 
-    def round_step(
-        state: ScaffoldState, ctx: RoundContext, problem: Problem
-    ) -> Step[ScaffoldState]:
+    def round_step(state: ControlState, ctx: RoundContext, problem: Problem) -> Step[ControlState]:
         eta = local_train.learning_rate(ctx.round)
 
         def client(train: Train, i: Array, c_i: PyTree) -> tuple[Contribution, PyTree]:
@@ -91,11 +84,8 @@ def scaffold(
             local_train, ctx, problem, client, state.client_controls
         )
         mean_delta = tree.divide(deltas, metrics.num_active)
-        new_state = ScaffoldState(
-            server=tree.add_scaled(state.server, server_lr, mean_delta),  # eq. (5)
-            control=tree.add_scaled(state.control, 1 / problem.num_clients, control_changes),
-            client_controls=table,
-        )
-        return new_state, metrics
+        server = tree.add_scaled(state.server, server_lr, mean_delta)  # eq. (5)
+        control = tree.add_scaled(state.control, 1 / problem.num_clients, control_changes)
+        return ControlState(server, control, table), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

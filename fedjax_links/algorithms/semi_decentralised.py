@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.algorithms.common import ClientModelsState
+from fedjax_links.algorithms.common import ClientsState
 from fedjax_links.base import Algorithm, Array, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts, peers
 from fedjax_links.core import references, tree
@@ -95,9 +95,7 @@ def in_server_rounds(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray
 def _round_step(local_train: ClientProgram, server_every: int, *, to_all: bool) -> common.RoundStep:
     common.check_count('server_every', server_every)
 
-    def round_step(
-        state: ClientModelsState, ctx: RoundContext, problem: Problem
-    ) -> Step[ClientModelsState]:
+    def round_step(state: ClientsState, ctx: RoundContext, problem: Problem) -> Step[ClientsState]:
         links, x = ctx.links, state.server
         active = base.delivers(links) & ((ctx.round + 1) % server_every == 0)
         cohort = cohorts.computing(links)
@@ -120,6 +118,6 @@ def _round_step(local_train: ClientProgram, server_every: int, *, to_all: bool) 
         server = tree.select(num_active > 0, told, x)
         heard = base.reached(links) & (num_active > 0) if to_all else active & base.receives(links)
         clients = tree.fill_rows(heard, tree.cast_like(server, y), y)
-        return ClientModelsState(server, clients), metrics._replace(num_active=num_active)
+        return ClientsState(server, clients), metrics._replace(num_active=num_active)
 
     return round_step

@@ -28,8 +28,7 @@ PerClient = Callable[[Array, PyTree], tuple[PyTree, PyTree]]
 
 _Carry = tuple[PyTree, PyTree, tuple[PyTree, ...]]
 
-ROWS_AT_ONCE = 16
-"""Rows that are written side by side where nobody trains."""
+_ROWS_AT_ONCE = 16  # are written side by side where nobody trains
 _MESH_SHARES = 8  # parts of a chunk that take turns on a mesh, of at most so many devices at best
 
 
@@ -175,7 +174,7 @@ def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
 
 
 def map_reduce(
-    fn: PerClient, cohort: Cohort, client_tree: PyTree, *, chunk_size: int
+    fn: PerClient, cohort: Cohort, client_tree: PyTree, *, chunk_size: int = _ROWS_AT_ONCE
 ) -> tuple[PyTree, PyTree]:
     """Runs ``fn`` for every member, sums what it contributes, stores the rows it returns.
 
@@ -186,7 +185,7 @@ def map_reduce(
       client_tree: leaves [N, ...], the table the rows come from, or a `meshes.Share` of it; ``()``
         if clients keep nothing.
       chunk_size: members that run side by side, on a mesh an eighth of it per device. Memory is
-        this many contributions.
+        this many contributions. The default is for rows that nobody trains.
 
     Returns:
       The sum of the contributions (zero for an empty cohort), in float32 at least, and the updated
@@ -362,5 +361,5 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree) -> PyTree:
         return tree.fill_rows(members, tree.cast_like(value, client_tree), client_tree)
     if isinstance(cohort.size, int):
         return scatter(cohort, client_tree, tree.broadcast(value, cohort.size))
-    width = min(ROWS_AT_ONCE, cohort.ids.shape[0])
+    width = min(_ROWS_AT_ONCE, cohort.ids.shape[0])
     return _in_chunks(lambda i, row: ((), value), cohort, client_tree, width)[1]
