@@ -28,7 +28,7 @@ PerClient = Callable[[Array, PyTree], tuple[PyTree, PyTree]]
 
 _Carry = tuple[PyTree, PyTree, tuple[PyTree, ...]]
 
-_ROWS_AT_ONCE = 16  # are written side by side where nobody trains
+ROWS_AT_ONCE = 16  # are written side by side where nobody trains
 _MESH_SHARES = 8  # parts of a chunk that take turns on a mesh, of at most so many devices at best
 
 
@@ -174,7 +174,7 @@ def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
 
 
 def map_reduce(
-    fn: PerClient, cohort: Cohort, client_tree: PyTree, *, chunk_size: int = _ROWS_AT_ONCE
+    fn: PerClient, cohort: Cohort, client_tree: PyTree, *, chunk_size: int = ROWS_AT_ONCE
 ) -> tuple[PyTree, PyTree]:
     """Runs ``fn`` for every member, sums what it contributes, stores the rows it returns.
 
@@ -192,16 +192,13 @@ def map_reduce(
       table.
     """
     if meshes.is_inside():
-        return _in_chunks(
-            fn, cohort, client_tree, math.ceil(chunk_size / _MESH_SHARES), meshes.AXIS
-        )
-    if cohort.is_everyone and cohort.num_clients <= chunk_size:
-        contributions, new_rows = jax.vmap(fn)(cohort.ids, client_tree)
-        return weighted_sum(cohort, contributions), tree.cast_like(new_rows, client_tree)
+        return _in_chunks(fn, cohort, client_tree, math.ceil(chunk_size / _MESH_SHARES))
     if isinstance(cohort.size, int) and cohort.size <= chunk_size and not _is_alike(cohort):
-        contributions, new_rows = jax.vmap(fn)(cohort.ids, gather(cohort, client_tree))
+        rows = client_tree if cohort.is_everyone else gather(cohort, client_tree)
+        contributions, new_rows = jax.vmap(fn)(cohort.ids, rows)
         new_rows = tree.cast_like(new_rows, client_tree)
-        return weighted_sum(cohort, contributions), scatter(cohort, client_tree, new_rows)
+        table = new_rows if cohort.is_everyone else scatter(cohort, client_tree, new_rows)
+        return weighted_sum(cohort, contributions), table
     if chunk_size == 1:
         return _one_by_one(fn, cohort, client_tree)
     return _in_chunks(fn, cohort, client_tree, chunk_size)
@@ -214,8 +211,8 @@ def _is_alike(cohort: Cohort) -> bool:
     links give the same bits whether they name their cohort or a record has them as masks; elsewhere
     no loop is to wait for its bound.
     """
-    known = isinstance(cohort.size, int) and not cohort.is_everyone
-    return known and memory.platform() == 'cpu'
+    is_named = isinstance(cohort.size, int) and not cohort.is_everyone
+    return is_named and memory.platform() == 'cpu'
 
 
 def _bound(cohort: Cohort, turns: Array | int) -> Array | int:
@@ -238,18 +235,18 @@ def _most(axis_size: int, in_batched: list[bool], turns: Array) -> tuple[Array, 
 
 
 def _in_chunks(
-    fn: PerClient, cohort: Cohort, client_tree: PyTree, chunk_size: int, axis: str | None = None
+    fn: PerClient, cohort: Cohort, client_tree: PyTree, chunk_size: int
 ) -> tuple[PyTree, PyTree]:
-    """`map_reduce` with chunks, which the devices of an axis divide among them."""
-    num_slots, num_clients = cohort.ids.shape[0], cohort.num_clients
-    num_devices = jax.lax.axis_size(axis) if axis else 1
+    """`map_reduce` with chunks, which the devices of a mesh divide among them."""
+    num_slots, num_clients, on_mesh = cohort.ids.shape[0], cohort.num_clients, meshes.is_inside()
+    num_devices = jax.lax.axis_size(meshes.AXIS) if on_mesh else 1
     num_chunks = math.ceil(num_slots / chunk_size)
     is_even = isinstance(cohort.size, int) and not _is_alike(cohort)
     width = math.ceil(num_slots / num_chunks) if is_even else chunk_size
     at_once = num_devices * width
     padding = math.ceil(num_chunks / num_devices) * at_once - num_slots
     ids = jnp.concatenate([cohort.ids, jnp.full(padding, num_clients, jnp.int32)])
-    train = meshes.compiled_alike(jax.vmap(fn)) if axis else jax.vmap(fn)
+    train = meshes.compiled_alike(jax.vmap(fn)) if on_mesh else jax.vmap(fn)
 
     def run_chunk(turn: Array, carry: _Carry) -> _Carry:
         """Stores the rows of the last chunks, then reads and trains its own.
@@ -260,8 +257,8 @@ def _in_chunks(
         total, table, (sums, *finished) = carry
         total, table = add(total, sums), store(table, *finished)
         of_turn = jax.lax.dynamic_slice_in_dim(ids, turn * at_once, at_once)
-        index = turn * num_devices + jax.lax.axis_index(axis) if axis else turn
-        own = jax.lax.dynamic_slice_in_dim(ids, index * width, width) if axis else of_turn
+        index = turn * num_devices + jax.lax.axis_index(meshes.AXIS) if on_mesh else turn
+        own = jax.lax.dynamic_slice_in_dim(ids, index * width, width) if on_mesh else of_turn
         chunk = Cohort(own, cohort.size - index * width, num_clients)
         if isinstance(table, meshes.Share):
             rows = meshes.bring_rows(jnp.minimum(of_turn, num_clients - 1), table)
@@ -269,7 +266,7 @@ def _in_chunks(
             rows = gather(chunk, table)
         contributions, new_rows = train(jnp.minimum(own, num_clients - 1), rows)
         chunk_sum, new_rows = weighted_sum(chunk, contributions), tree.cast_like(new_rows, table)
-        if axis is None:
+        if not on_mesh:
             return jax.tree.map(jnp.add, total, chunk_sum), table, ((), of_turn, new_rows)
         sums, new_rows = meshes.gather((chunk_sum, new_rows))
         new_rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), new_rows)
@@ -281,7 +278,7 @@ def _in_chunks(
         They come from the turn before: at once, the compiler would merge a chunk's sum into the
         total where there is one device, and round differently.
         """
-        for device in range(num_devices if axis else 0):
+        for device in range(num_devices if on_mesh else 0):
             total = jax.tree.map(lambda a, b, d=device: a + b[d], total, sums)
         return total
 
@@ -298,12 +295,12 @@ def _in_chunks(
     if not isinstance(turns_needed, int):
         turns_needed = _of_all_lanes(turns_needed)
     nothing, no_sums = _no_contribution(fn, client_tree), ()
-    if axis is not None:
+    if on_mesh:
         no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing)
         turns_needed = meshes.hide(jnp.asarray(turns_needed))
     start = (nothing, client_tree, (no_sums, nobody, no_rows))
     total, table, (sums, *finished) = jax.lax.fori_loop(0, turns_needed, run_chunk, start)
-    if axis is not None:
+    if on_mesh:
         total = meshes.compiled_alike(add)(total, sums)
     return total, store(table, *finished)
 
@@ -337,9 +334,8 @@ def _one_by_one(fn: PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyT
 
 
 def _no_contribution(fn: PerClient, client_tree: PyTree) -> PyTree:
-    row = jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), meshes.rows_of(client_tree)
-    )
+    rows = meshes.rows_of(client_tree)
+    row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
     contribution, _ = jax.eval_shape(fn, jax.ShapeDtypeStruct((), jnp.int32), row)
     return tree.zero_sums(contribution)
 
@@ -361,5 +357,5 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree) -> PyTree:
         return tree.fill_rows(members, tree.cast_like(value, client_tree), client_tree)
     if isinstance(cohort.size, int):
         return scatter(cohort, client_tree, tree.broadcast(value, cohort.size))
-    width = min(_ROWS_AT_ONCE, cohort.ids.shape[0])
+    width = min(ROWS_AT_ONCE, cohort.ids.shape[0])
     return _in_chunks(lambda i, row: ((), value), cohort, client_tree, width)[1]
