@@ -155,11 +155,7 @@ def advance(
         return _scan(whole, state, links, count, state.round)
     rounds = state.round + jnp.arange(count, dtype=jnp.int32)
     contexts = jax.vmap(functools.partial(round_context, key))(rounds, links)
-
-    def turn(at: base.PyTree, ctx: base.RoundContext) -> tuple[base.PyTree, Any]:
-        after, metrics = algorithm.round_step(at, ctx, problem)
-        return after, (metrics, _is_healthy(algorithm, after, metrics))
-
+    turn = functools.partial(_turn, algorithm, problem)
     after, (metrics, healthy) = _scan(turn, state.algorithm, contexts, count, state.round)
     return _kept_count(state._replace(algorithm=after), links, healthy), metrics
 
@@ -296,15 +292,17 @@ def run_round(
         link_key = prng.round_key(key, 'participation', round)
         carry, links = participation.sample(carry, link_key, round)
     ctx = round_context(key, round, links)
-    algorithm_state, metrics = algorithm.round_step(state.algorithm, ctx, problem)
-    healthy = _is_healthy(algorithm, algorithm_state, metrics)
-    after = state._replace(algorithm=algorithm_state, participation=carry)
+    kept, (metrics, healthy) = _turn(algorithm, problem, state.algorithm, ctx)
+    after = state._replace(algorithm=kept, participation=carry)
     one = jax.tree.map(lambda a: a[None], (links, healthy))
     return _kept_count(after, *one), metrics
 
 
-def _is_healthy(algorithm: Algorithm, kept: base.PyTree, metrics: base.RoundMetrics) -> base.Array:
-    return tree.all_finite((algorithm.models(kept)['server'], metrics.loss_sum))
+def _turn(algorithm: Algorithm, problem: Problem, kept: Any, ctx: base.RoundContext) -> Any:
+    """The algorithm's next state; metrics, and whether the server model and the loss are finite."""
+    kept, metrics = algorithm.round_step(kept, ctx, problem)
+    healthy = tree.all_finite((algorithm.models(kept)['server'], metrics.loss_sum))
+    return kept, (metrics, healthy)
 
 
 def _kept_count(state: FederationState, links: Links, healthy: base.Array) -> FederationState:
@@ -340,12 +338,8 @@ def round_context(key: Key, round: base.Array | int, links: Links) -> base.Round
     Returns:
       The context that `simulate` would pass in that round under those links.
     """
-    return base.RoundContext(
-        round=jnp.asarray(round, jnp.int32),
-        links=links,
-        client_key=prng.round_key(key, 'client', round),
-        server_key=prng.round_key(key, 'server', round),
-    )
+    client_key, server_key = (prng.round_key(key, of, round) for of in ('client', 'server'))
+    return base.RoundContext(jnp.asarray(round, jnp.int32), links, client_key, server_key)
 
 
 def evaluate(

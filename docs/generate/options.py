@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flax import linen
 
-from fedjax_links.core import kinds
+from fedjax_links.core import checks
 from generate import text
 
 REQUIRED = 'required'
@@ -45,7 +45,7 @@ def of(factory: Callable[..., Any], given: Collection[str] = ()) -> list[Option]
         factory = factory.func
     left_out = {*given, *(_OF_FLAX if _is_module(factory) else ())}
     is_ours = not factory.__module__.startswith('optax')
-    meanings, known = documented(factory) if is_ours else {}, kinds.annotations(factory)
+    meanings, known = documented(factory) if is_ours else {}, checks.annotations(factory)
     options = []
     for name, parameter in inspect.signature(factory).parameters.items():
         if name in left_out or parameter.kind is parameter.VAR_POSITIONAL:
@@ -65,7 +65,7 @@ def of(factory: Callable[..., Any], given: Collection[str] = ()) -> list[Option]
 
 def words(kind: Any) -> str:
     """What a value of a kind is called; nothing where that is not known."""
-    found = kinds.words(kind).replace('a list of values', 'a list')
+    found = checks.words(kind).replace('a list of values', 'a list')
     return '' if found in ('of another kind', 'a Any') else found.replace(' or None', ', or None')
 
 

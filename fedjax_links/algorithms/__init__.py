@@ -77,8 +77,4 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     ),
 )
 
-__all__ = [
-    'ALGORITHMS',
-    'richardson',
-    *sorted({entry.factory.__name__ for entry in ALGORITHMS.values()}),
-]
+__all__ = ['ALGORITHMS', 'richardson', *sorted({e.factory.__name__ for e in ALGORITHMS.values()})]

@@ -61,8 +61,7 @@ def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
         num_clients = problem.num_clients
         checks.static_int('tolerance', tolerance, minimum=0, maximum=num_clients - 1)
         able = base.computes(ctx.links) & base.reached(ctx.links)
-        is_full = decodes(ctx.links, able)
-        cohort = cohorts.make_cohort(jnp.broadcast_to(is_full, num_clients))
+        cohort = cohorts.make_cohort(jnp.broadcast_to(decodes(ctx.links, able), num_clients))
         deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, None, cohort)
         server = tree.add_scaled(state.server, 1.0, tree.divide(deltas, metrics.num_active))
         return ServerState(server), metrics._replace(num_computing=jnp.sum(able, dtype=jnp.int32))

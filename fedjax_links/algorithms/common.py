@@ -21,8 +21,7 @@ TableDtype: TypeAlias = DTypeLike | None
 MaxAge: TypeAlias = int | Array | None
 ServerOptimizer: TypeAlias = optax.GradientTransformation | None
 
-_NEVER = -(2**30)
-"""The round of a row that was never heard: older than any."""
+_NEVER = -(2**30)  # the round of a row that was never heard: older than any
 
 
 class ServerState(NamedTuple):

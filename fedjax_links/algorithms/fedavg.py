@@ -83,8 +83,7 @@ def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algori
 
 def _averaging(local_train: ClientProgram, server_lr: Number, *, divide_by_all: bool) -> Algorithm:
     def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
-        # Alg. 1, lines 8-16
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)  # lines 8-16
         divisor = jnp.asarray(problem.num_clients) if divide_by_all else metrics.num_active
         mean_delta = tree.divide(deltas, divisor)
         return ServerState(tree.add_scaled(state.server, server_lr, mean_delta)), metrics  # 18-22
@@ -98,8 +97,7 @@ def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algori
         cohort = cohorts.computing(ctx.links)
 
         def client(train: Train, i: Array, own: PyTree) -> tuple[Contribution, PyTree]:
-            start = tree.select(active[i], state.server, own)  # Alg. 1, lines 7-11
-            update = train(start)
+            update = train(tree.select(active[i], state.server, own))  # Alg. 1, lines 7-11
             heard = tree.select(active[i], update, tree.zeros_like(update))
             return Contribution(heard.delta, heard.loss), update.params
 

@@ -70,7 +70,6 @@ def fedstale(
 
         innovation, after, metrics = common.remember(local_train, ctx, problem, client, state)
         v = tree.add_scaled(innovation, stale_weight, state.memory_sum)  # N times v
-        scale = server_lr / problem.num_clients
-        return common.move(after, scale, v, server_optimizer), metrics
+        return common.move(after, server_lr / problem.num_clients, v, server_optimizer), metrics
 
     return common.with_memory(round_step, table_dtype, server_optimizer=server_optimizer)

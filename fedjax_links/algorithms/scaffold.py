@@ -83,8 +83,8 @@ def scaffold(
         (deltas, control_changes), table, metrics = common.train(
             local_train, ctx, problem, client, state.client_controls
         )
-        mean_delta = tree.divide(deltas, metrics.num_active)
-        server = tree.add_scaled(state.server, server_lr, mean_delta)  # eq. (5)
+        mean = tree.divide(deltas, metrics.num_active)
+        server = tree.add_scaled(state.server, server_lr, mean)  # eq. (5)
         control = tree.add_scaled(state.control, 1 / problem.num_clients, control_changes)
         return ControlState(server, control, table), metrics
 

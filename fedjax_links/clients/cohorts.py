@@ -288,9 +288,8 @@ def _in_chunks(
         return scatter(Cohort(ids, at_once, num_clients), table, new_rows)
 
     nobody = jnp.full(at_once, num_clients, jnp.int32)
-    no_rows = jax.tree.map(
-        lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), meshes.rows_of(client_tree)
-    )
+    rows = meshes.rows_of(client_tree)
+    no_rows = jax.tree.map(lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), rows)
     turns_needed = _bound(cohort, (cohort.size + at_once - 1) // at_once)
     if not isinstance(turns_needed, int):
         turns_needed = _of_all_lanes(turns_needed)

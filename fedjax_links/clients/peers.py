@@ -44,8 +44,7 @@ def mix(links: Links, client_tree: PyTree) -> PyTree:
 
         return (), jax.lax.fori_loop(0, degrees[i], add, own)
 
-    cohort = cohorts.make_cohort(degrees > 0)
-    return _map(average, cohort, client_tree)[1]
+    return _map(average, cohorts.make_cohort(degrees > 0), client_tree)[1]
 
 
 def sum_rows(of_row: Callable[[PyTree], PyTree], cohort: Cohort, client_tree: PyTree) -> PyTree:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedjax_links.core import errors, kinds
+from fedjax_links.core import checks, errors
 
 FIELDS: Mapping[str, Any] = {
     **dict.fromkeys(('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str),
@@ -37,7 +37,9 @@ def check(config: Mapping[str, Any], fields: Mapping[str, Any], required: Sequen
             raise errors.unknown_name('config', name, fields)
         kind = fields[name]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise errors.invalid(f'config.{name}', f'be {kinds.words(kind)}', errors.text_of(value))
+            raise errors.invalid(
+                f'config.{name}', f'be {checks.words(kind)}', errors.text_of(value)
+            )
     for name in required:
         if name not in config:
             raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')

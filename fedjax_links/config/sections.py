@@ -22,7 +22,7 @@ from fedjax_links.config import choices, named_imports, recordings, trees
 from fedjax_links.config.bound import Bound as Bound
 from fedjax_links.config.bound import Hole as Hole
 from fedjax_links.config.named_imports import importable as importable
-from fedjax_links.core import checks, errors, kinds
+from fedjax_links.core import checks, errors
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 
@@ -218,7 +218,7 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     elif (is_ours and 'patterns' not in wanted) or isinstance(options.get('probs'), Mapping | str):
         probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
         options |= {} if probs is None else {'probs': probs}
-    kinds_of = kinds.annotations(getattr(factory, 'factory', factory))
+    kinds_of = checks.annotations(getattr(factory, 'factory', factory))
     in_order = sorted(options.items(), key=lambda item: item[0] == 'prob')  # after its graph
     for parameter, value in in_order:
         place, kind = f'{where}.{parameter}', kinds_of.get(parameter)

@@ -10,8 +10,7 @@ from fedjax_links import base
 from fedjax_links.base import Array, Key, Links, Participation
 from fedjax_links.core import checks, prng, tree
 
-_BLOCK_BYTES = 2**20
-"""Memory of the links that are drawn at a time, and of the bits that they are drawn from."""
+_BLOCK_BYTES = 2**20  # of the links that are drawn at a time, and of the bits they are drawn from
 
 
 def sample_shapes(participation: Participation) -> Links:

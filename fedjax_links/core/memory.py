@@ -122,6 +122,4 @@ def lanes_that_fit(lane_bytes: int, wanted: int) -> int:
       As many of them as the free memory holds.
     """
     free = available_bytes()
-    if free is None:
-        return wanted
-    return max(1, min(wanted, free // (3 * max(lane_bytes, 1))))
+    return wanted if free is None else max(1, min(wanted, free // (3 * max(lane_bytes, 1))))

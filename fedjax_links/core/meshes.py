@@ -107,8 +107,7 @@ def _own_places(ids: jax.Array, num_clients: int) -> jax.Array:
     """Where this device keeps clients' rows: int32 like ``ids``, K for those it does not keep."""
     size = _share_size(num_clients)
     places = ids - jax.lax.axis_index(AXIS) * size
-    is_own = (places >= 0) & (places < size) & (ids < num_clients)
-    return jnp.where(is_own, places, size)
+    return jnp.where((places >= 0) & (places < size) & (ids < num_clients), places, size)
 
 
 def bring_rows(ids: jax.Array, share: Share) -> Any:
@@ -321,9 +320,7 @@ def on_each(
     Returns:
       The function, of the same arguments.
     """
-    specs = {'in_specs': in_specs, 'out_specs': out_specs}
-    run: Callable[..., Any] = jax.shard_map(fn, mesh=mesh, check_vma=False, **specs)
-    return run
+    return jax.shard_map(fn, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
 def _fetched(a: jax.Array, num_clients: int) -> np.ndarray | Rows:

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links.core import checks, errors, kinds
+from fedjax_links.core import checks, errors
 from fedjax_links.problems.partition.holdouts import Division, divide
 from fedjax_links.problems.partition.reports import PartitionReport, class_mix, report
 from fedjax_links.problems.partition.rules import (
@@ -95,7 +95,7 @@ def bind(
     for option in options:
         if option not in names:
             raise errors.unknown_name('partition', option, {*others, *names} - {option})
-    kinds.check('', function, options)
+    checks.kinds('', function, options)
     bound = function.keywords if isinstance(function, functools.partial) else {}
 
     def complete(num_clients: int, seed: int) -> dict[str, Any]:
