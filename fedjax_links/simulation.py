@@ -293,9 +293,8 @@ def run_round(
         carry, links = participation.sample(carry, link_key, round)
     ctx = round_context(key, round, links)
     kept, (metrics, healthy) = _turn(algorithm, problem, state.algorithm, ctx)
-    after = state._replace(algorithm=kept, participation=carry)
     one = jax.tree.map(lambda a: a[None], (links, healthy))
-    return _kept_count(after, *one), metrics
+    return _kept_count(state._replace(algorithm=kept, participation=carry), *one), metrics
 
 
 def _turn(algorithm: Algorithm, problem: Problem, kept: Any, ctx: base.RoundContext) -> Any:

@@ -46,22 +46,20 @@ class ClientsState(NamedTuple):
     clients: Params
 
 
-def table_of(row: PyTree, problem: Problem, table_dtype: TableDtype = None) -> PyTree:
+def table_of(row: PyTree, problem: Problem, dtype: TableDtype = None) -> PyTree:
     """A row per client, leaves [N, ...], all alike, in the table's dtype; its own by default."""
-    stored = jax.tree.map(lambda a: a.astype(table_dtype or a.dtype), row)
+    stored = jax.tree.map(lambda a: a.astype(dtype or a.dtype), row)
     return meshes.table(problem.num_clients, lambda count: tree.broadcast(stored, count))
 
 
-def zero_table(params: Params, problem: Problem, table_dtype: TableDtype = None) -> Params:
+def zero_table(params: Params, problem: Problem, dtype: TableDtype = None) -> Params:
     """One row of zeros per client, as `table_of`."""
-    return table_of(tree.zeros_like(params), problem, table_dtype)
+    return table_of(tree.zeros_like(params), problem, dtype)
 
 
-def every_client_at(
-    params: Params, problem: Problem, table_dtype: TableDtype = None
-) -> ClientsState:
+def every_client_at(params: Params, problem: Problem, dtype: TableDtype = None) -> ClientsState:
     """x_i^0 = x^0 for every client, as `table_of`."""
-    return ClientsState(server=params, clients=table_of(params, problem, table_dtype))
+    return ClientsState(server=params, clients=table_of(params, problem, dtype))
 
 
 def server_model(state: Any) -> Mapping[str, Params]:
@@ -153,12 +151,10 @@ def remember(
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         contribution, fresh = per_client(train, i, row)
         stored = tree.round_to(fresh, row)
-        sums = contribution.value, tree.change(stored, row)
-        return contribution._replace(value=sums), stored
+        return contribution._replace(value=(contribution.value, tree.change(stored, row))), stored
 
     (value, changes), table, metrics = train(local_train, ctx, problem, client, state.memory)
-    memory_sum = tree.add_scaled(state.memory_sum, 1, changes)
-    state = state._replace(memory=table, memory_sum=memory_sum)
+    state = state._replace(memory=table, memory_sum=tree.add_scaled(state.memory_sum, 1, changes))
     if state.last_heard is not None:
         heard = cohorts.participating(ctx.links).ids
         last = state.last_heard.at[heard].set(ctx.round, mode='drop', indices_are_sorted=True)

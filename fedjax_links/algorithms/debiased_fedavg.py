@@ -67,8 +67,7 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             times = common.as_float(num_selected[i])
             share = times / ((ctx.round + 1) * common.as_float(num_active))  # lambda_i
-            nu = 1 / (share * problem.num_clients)
-            update = train(state.server, lr_scale=nu)  # line 7
+            update = train(state.server, lr_scale=1 / (share * problem.num_clients))  # nu_i, line 7
             return Contribution(update.delta, update.loss), row
 
         deltas, _, metrics = common.train(local_train, ctx, problem, client, cohort=cohort)

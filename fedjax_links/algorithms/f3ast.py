@@ -89,8 +89,7 @@ def lowest(scores: Array, budget: int) -> Array:
     """bool[N]: the ``budget`` lowest scores, equal ones by the lowest position."""
     best, _ = jax.lax.top_k(-scores, min(budget, scores.shape[0]))
     below, tied = scores < -best[-1], scores == -best[-1]
-    room = budget - jnp.sum(below)
-    return below | (tied & (jnp.cumsum(tied) <= room))
+    return below | (tied & (jnp.cumsum(tied) <= budget - jnp.sum(below)))
 
 
 def budgeted(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:

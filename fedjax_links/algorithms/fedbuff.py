@@ -97,8 +97,7 @@ def fedbuff(
             staleness = state.version - state.versions[i]
             update = train(tree.cast_like(z_i, state.server))
             weight = 1 / jnp.sqrt(common.as_float(1 + staleness))
-            late = tree.scale(weight, update.delta)
-            return Contribution((late, staleness), update.loss), z_i
+            return Contribution((tree.scale(weight, update.delta), staleness), update.loss), z_i
 
         total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
         arrived, staleness_sum = total

@@ -54,8 +54,7 @@ def feddyn(
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
             g = tree.cast_like(g_i, state.server)
             update = train(state.server, correction=tree.scale(-1, g), proximal=alpha)
-            new_g = tree.add_scaled(g, -alpha, update.delta)
-            return Contribution(update.delta, update.loss), new_g
+            return Contribution(update.delta, update.loss), tree.add_scaled(g, -alpha, update.delta)
 
         deltas, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
         mean_model = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))

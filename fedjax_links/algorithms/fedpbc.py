@@ -81,5 +81,5 @@ def fedpbc(
         clients = tree.fill_rows(told, tree.cast_like(server, z), z)  # lines 18-21
         return ClientsState(server, clients), metrics._replace(num_active=num_active)
 
-    init = functools.partial(common.every_client_at, table_dtype=table_dtype)
+    init = functools.partial(common.every_client_at, dtype=table_dtype)
     return common.of_client_models(round_step, init)

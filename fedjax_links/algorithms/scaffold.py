@@ -77,8 +77,7 @@ def scaffold(
             update = train(state.server, correction=correction)  # eq. (3)
             new_c_i = common.mean_gradient(update, correction, eta)  # eq. (4), option II
             new_c_i = tree.round_to(tree.cast_like(new_c_i, update.delta), c_i)
-            sums = (update.delta, tree.change(new_c_i, c_i))
-            return Contribution(sums, update.loss), new_c_i
+            return Contribution((update.delta, tree.change(new_c_i, c_i)), update.loss), new_c_i
 
         (deltas, control_changes), table, metrics = common.train(
             local_train, ctx, problem, client, state.client_controls

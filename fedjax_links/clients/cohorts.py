@@ -287,7 +287,6 @@ def _in_chunks(
             return meshes.store_rows(table, ids, new_rows)
         return scatter(Cohort(ids, at_once, num_clients), table, new_rows)
 
-    nobody = jnp.full(at_once, num_clients, jnp.int32)
     rows = meshes.rows_of(client_tree)
     no_rows = jax.tree.map(lambda a: jnp.zeros((at_once, *a.shape[1:]), a.dtype), rows)
     turns_needed = _bound(cohort, (cohort.size + at_once - 1) // at_once)
@@ -297,7 +296,7 @@ def _in_chunks(
     if on_mesh:
         no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing)
         turns_needed = meshes.hide(jnp.asarray(turns_needed))
-    start = (nothing, client_tree, (no_sums, nobody, no_rows))
+    start = nothing, client_tree, (no_sums, jnp.full(at_once, num_clients, jnp.int32), no_rows)
     total, table, (sums, *finished) = jax.lax.fori_loop(0, turns_needed, run_chunk, start)
     if on_mesh:
         total = meshes.compiled_alike(add)(total, sums)

@@ -221,8 +221,7 @@ def proximal_sgd(
     )
 
     def run(*args: Any, proximal: Number | None = None, **adjustments: Any) -> LocalUpdate:
-        strength = mu if proximal is None else mu + proximal
-        return sgd.run(*args, proximal=strength, **adjustments)
+        return sgd.run(*args, proximal=mu if proximal is None else mu + proximal, **adjustments)
 
     return sgd._replace(run=run)
 

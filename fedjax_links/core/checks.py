@@ -23,6 +23,7 @@ LARGEST_INT = 2**31 - 1
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, Mapping, types.NoneType)
 _NUMBERS = {int, float, complex}
+_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _WORDS = {
     types.NoneType: 'None',
     bool: 'True or False',
@@ -31,7 +32,6 @@ _WORDS = {
     str: 'text',
 }
 _ITEMS = {int: 'whole numbers', float: 'numbers', str: 'names'}
-_LISTS = (tuple, list, Sequence)
 
 
 def is_concrete(value: Any) -> bool:
@@ -182,7 +182,7 @@ def options(
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some that are built in have none
         return
-    named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    named = [p for p in parameters if p.kind not in _COLLECTING]
     placed = [p for p in named if p.kind is not p.KEYWORD_ONLY][: len(args)]
     open_names = [p.name for p in named[len(args) :] if p.kind is not p.POSITIONAL_ONLY]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -220,9 +220,7 @@ def annotations(factory: Callable[..., Any]) -> dict[str, Any]:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
     except Exception:  # annotations that name what is not there: nothing is known
         return {}
-    return {
-        p.name: p.annotation for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-    }
+    return {p.name: p.annotation for p in parameters if p.kind not in _COLLECTING}
 
 
 def suits(value: Any, kind: Any) -> bool:
@@ -267,7 +265,7 @@ def _read(kind: Any) -> tuple[str, Any]:
     if issubclass(origin, Mapping):
         return 'a section', Mapping
     if issubclass(origin, Collection) and not hasattr(origin, '_fields'):
-        items = 'lists' if get_origin(_item(kind)) in _LISTS else 'values'
+        items = 'lists' if get_origin(_item(kind)) in (tuple, list, Sequence) else 'values'
         return f'a list of {_ITEMS.get(_item(kind), items)}', (list, tuple)
     known = issubclass(origin, np.generic) or origin.__module__.startswith(('jax', 'numpy'))
     return '' if known else f'a {origin.__name__}', origin

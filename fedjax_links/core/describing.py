@@ -53,14 +53,12 @@ def described_by(field: str) -> Callable[[_Class], _Class]:
 
 def block(title: str, rows: Mapping[str, str]) -> str:
     """A title, and below it one line for each row that says something."""
-    lines = [f'  {name}: {text}' for name, text in rows.items() if text]
-    return '\n'.join([title, *lines])
+    return '\n'.join([title, *(f'  {name}: {text}' for name, text in rows.items() if text)])
 
 
 def problem_text(problem: Any) -> str:
     """Clients, examples, parameters, metrics and data of a `base.Problem`."""
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
-    measured = jax.eval_shape(problem.metrics, params, problem.eval_data)
     leaves = [
         f'{jax.tree_util.keystr(path, simple=True, separator=".")} {_kind_of(leaf)}'.strip()
         for path, leaf in jax.tree_util.tree_leaves_with_path(problem.data)
@@ -70,7 +68,7 @@ def problem_text(problem: Any) -> str:
         'examples per client': span(f'{problem.min_examples:,}', f'{problem.max_examples:,}'),
         'tests': tests_text(problem),
         'parameters': f'{sum(leaf.size for leaf in jax.tree.leaves(params)):,}',
-        'metrics': ', '.join(measured),
+        'metrics': ', '.join(jax.eval_shape(problem.metrics, params, problem.eval_data)),
         'data': textwrap.shorten(', '.join(leaves), _MOST_LETTERS, placeholder=' ...'),
     }
     return block('Problem', rows)

@@ -34,8 +34,7 @@ def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]
         if isinstance(values, Mapping):
             if not values:
                 raise errors.invalid(place, 'have at least one column', '{}')
-            inner = flatten(values, place)
-            columns |= {f'{name}.{path}': column for path, column in inner.items()}
+            columns |= {f'{name}.{path}': inner for path, inner in flatten(values, place).items()}
         elif isinstance(values, str) or not isinstance(values, Iterable):
             raise errors.invalid(place, 'be a list of values', errors.text_of(values))
         else:

@@ -190,8 +190,7 @@ def compiled_alike(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*arguments: Any) -> Any:
-        shapes = jax.eval_shape(fn, *arguments)
-        zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+        zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(fn, *arguments))
 
         def turn(_: Any, carry: Any) -> Any:
             return carry[0], fn(*carry[0])

@@ -84,5 +84,4 @@ def references_of(factory: Callable[..., Any]) -> tuple[Reference, ...]:
 def _bibliography() -> Mapping[str, Reference]:
     """The entries of ``references.bib`` by their keys."""
     text = pathlib.Path(__file__).with_suffix('.bib').read_text(encoding='utf-8')
-    entries = [Reference(entry) for entry in text.strip().split('\n\n')]
-    return {entry.key: entry for entry in entries}
+    return {entry.key: entry for entry in map(Reference, text.strip().split('\n\n'))}
