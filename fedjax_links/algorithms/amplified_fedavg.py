@@ -63,7 +63,8 @@ def amplified_fedavg(
     References:
       Wang and Ji 2022, Algorithm 1; the warm-up is that of their appendix C.
     """
-    _check_blocks(period, start_round)
+    common.check_count('period', period)
+    common.check_count('start_round', start_round, minimum=0)
     checks.positive('amplification', amplification)
 
     def init(params: Params, problem: Problem) -> BlocksState:
@@ -111,7 +112,8 @@ def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 
     References:
       Wang and Ji 2022, section 6 and appendix D.1.
     """
-    _check_blocks(period, start_round)
+    common.check_count('period', period)
+    common.check_count('start_round', start_round, minimum=0)
 
     def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
         clock = ctx.round + 1 - start_round
@@ -129,8 +131,3 @@ def all_at_times(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
     clock = np.arange(1, len(mask) + 1) - options.get('start_round', 0)
     step = clock % options['period'] == 0
     return np.where(clock[:, None] > 0, step[:, None], mask)
-
-
-def _check_blocks(period: int, start_round: int) -> None:
-    common.check_count('period', period)
-    common.check_count('start_round', start_round, minimum=0)

@@ -69,11 +69,10 @@ def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> A
         size = problem.num_clients
         if alpha is not None and alpha.shape != (size, size):
             raise errors.invalid('weights', f'have shape [{size}, {size}]', f'shape {alpha.shape}')
-        factors = coefficients(ctx.links)
+        factor = coefficients(ctx.links)
         trains = base.computes(ctx.links) & base.reached(ctx.links)
-        cohort = cohorts.make_cohort((factors != 0) & trains)
-        over = local_train, ctx, problem, state.server
-        deltas, metrics = common.sum_deltas(*over, factors, cohort)
+        cohort = cohorts.make_cohort((factor != 0) & trains)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, factor, cohort)
         server = tree.add_scaled(state.server, 1.0 / size, deltas)
         return ServerState(server), metrics._replace(num_computing=jnp.sum(trains, dtype=jnp.int32))
 

@@ -42,11 +42,10 @@ def host_bytes(root: Path = Path('/')) -> int | None:
     return min(found, default=None)
 
 
-_GROUP_FILES = (
+_GROUP_FILES = (  # limit, what is taken, what of that can be dropped: of version 2, of version 1
     ('memory.max', 'memory.current', 'inactive_file'),
     ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file'),
 )
-"""Limit, what is taken, and what of that can be dropped, of version 2 and of version 1."""
 
 
 def _left_in_groups(root: Path) -> Iterator[int]:
