@@ -114,9 +114,8 @@ def amplified_scaffold(
             sums = (update.delta, tree.change(new_mean, mean))
             return Contribution(sums, update.loss), (c_i, new_mean)
 
-        (deltas, mean_changes), clients, metrics = common.train(
-            local_train, ctx, problem, client, state.clients
-        )
+        total, clients, metrics = common.train(local_train, ctx, problem, client, state.clients)
+        deltas, mean_changes = total
         server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
         mean_sum = tree.add_scaled(state.mean_sum, 1, mean_changes)
         num_heard = cohorts.count(ctx.links, state.num_heard)

@@ -79,9 +79,10 @@ def scaffold(
             new_c_i = tree.round_to(tree.cast_like(new_c_i, update.delta), c_i)
             return Contribution((update.delta, tree.change(new_c_i, c_i)), update.loss), new_c_i
 
-        (deltas, control_changes), table, metrics = common.train(
+        total, table, metrics = common.train(
             local_train, ctx, problem, client, state.client_controls
         )
+        deltas, control_changes = total
         mean = tree.divide(deltas, metrics.num_active)
         server = tree.add_scaled(state.server, server_lr, mean)  # eq. (5)
         control = tree.add_scaled(state.control, 1 / problem.num_clients, control_changes)
