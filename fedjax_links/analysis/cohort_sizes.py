@@ -176,8 +176,8 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """
     times, weights = rule(probs)
     factors = log_factors(probs, times)
-    mass = weights * np.exp(factors.sum(axis=1) + times)
-    first, second = mass[:, None], (mass * times)[:, None]
+    first = (weights * np.exp(factors.sum(axis=1) + times))[:, None]
+    second = first * times[:, None]
     up = probs * np.exp(-times[:, None] - factors)  # g: a link is up, given z
     down = (1.0 - probs) * np.exp(-factors)
     silent, spread, weighted = 1.0 - probs, up * down, up * second

@@ -191,9 +191,7 @@ def _chebyshev_step(
     firsts = degrees * special.eval_chebyu(degrees - 1, w0)  # derivatives of Chebyshev polynomials
     seconds = 2 * degrees * special.eval_gegenbauer(degrees - 2, 2, w0)
     w1 = firsts[-1] / seconds[-1]
-    b = np.empty(stages + 1)
-    b[2:] = seconds / firsts**2
-    b[:2] = b[2]
+    b = np.pad(seconds / firsts**2, (2, 0), mode='edge')
     a = 1 - b * special.eval_chebyt(np.arange(stages + 1), w0)
 
     def slope(at: np.ndarray) -> np.ndarray:

@@ -162,10 +162,7 @@ class WeightedLoss(NamedTuple):
 
     def _summed(self, second: np.ndarray) -> np.ndarray:
         """``design^T second``, block by block."""
-        total = np.zeros((self.design.shape[1], second.shape[1]))
-        for block in self.blocks:
-            total += self.design[block].T @ second[block]
-        return total
+        return sum(self.design[block].T @ second[block] for block in self.blocks)
 
     def value_and_gradient(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient, flat: float64[D C]."""

@@ -221,9 +221,7 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
         centred = part - part.mean(axis=0)
         sums += [np.vdot(centred[: num_rounds - lag], centred[lag:]) for lag in range(max_lag + 1)]
     covariance: np.ndarray = sums / (num_rounds - np.arange(max_lag + 1))
-    if covariance[0] <= 0:
-        return np.full(max_lag + 1, np.nan)
-    return covariance / covariance[0]
+    return covariance / (covariance[0] if covariance[0] > 0 else np.nan)
 
 
 def expected_autocorrelation(
@@ -245,12 +243,10 @@ def expected_autocorrelation(
     max_lag = _checks.checked_int('max_lag', max_lag, minimum=0)
     up, down = _moving(up_rate, down_rate)
     variance = up * down / (up + down) ** 2
-    changing = variance > 0
-    if not changing.any():
+    if not variance.any():
         return None
-    lags = np.arange(max_lag + 1)[:, None]
-    each = markov_autocorrelation(up[changing], down[changing], lags)
-    return each @ variance[changing] / variance[changing].sum()
+    each = markov_autocorrelation(up, down, np.arange(max_lag + 1)[:, None])
+    return each @ variance / variance.sum()
 
 
 def _below(num_rounds: int, name: str, value: int, *, minimum: int) -> int:

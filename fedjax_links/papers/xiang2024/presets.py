@@ -69,9 +69,8 @@ def replaced(dataset: str) -> str:
 
 def small_problem(num_clients: int, num_train: int, code: str) -> Section:
     """`common.synthetic_images` with the partition of the paper or its code; needs no file."""
-    return common.synthetic_images(
-        num_clients, num_train, difficulty=0.6, partition=partition(code)
-    )
+    own = partition(code)
+    return common.synthetic_images(num_clients, num_train, difficulty=0.6, partition=own)
 
 
 def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> Section:
