@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import errors
 
 Section = dict[str, Any]
 
@@ -46,7 +46,8 @@ def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
     choices = [list(group) for group in groups]
     words = [word.strip() for word in argument.split(',') if word]
     for word in words:
-        checks.choice('config', word, [*itertools.chain(*choices)])
+        if word not in itertools.chain(*choices):
+            raise errors.unknown_name('config', word, itertools.chain(*choices))
     found = []
     for choice in choices:
         given = [word for word in words if word in choice]

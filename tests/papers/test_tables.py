@@ -9,7 +9,7 @@ from fedjax_links.papers import printed
 from fedjax_links.papers.sun2025 import tables as sun2025
 from fedjax_links.papers.wang2022 import tables as wang2022
 from fedjax_links.papers.xiang2024 import tables as xiang2024
-from fedjax_links.report import published
+from fedjax_links.report.tables import load_levels
 from tests import ROOT
 
 
@@ -105,17 +105,15 @@ def test_an_installation_has_the_tables():
     'call, message',
     [
         (
-            lambda: published.load_levels({'name': f'{xiang2024.__name__}:tabel1'}),
+            lambda: load_levels({'name': f'{xiang2024.__name__}:tabel1'}),
             "`published.name` has no 'tabel1'; did you mean 'table1'?",
         ),
         (
-            lambda: published.load_levels(
-                {'name': f'{xiang2024.__name__}:table2', 'split': 'test'}
-            ),
+            lambda: load_levels({'name': f'{xiang2024.__name__}:table2', 'split': 'test'}),
             "`published` has no 'split'; valid names: dataset.",
         ),
         (
-            lambda: published.load_levels({'name': 'table1', 'dataset': 'SVHN'}),
+            lambda: load_levels({'name': 'table1', 'dataset': 'SVHN'}),
             '`published.name` must be module:factory, got table1.',
         ),
         (
