@@ -156,7 +156,7 @@ def peak(planned: Experiment) -> str:
     every = [lane for label in planned.algorithms for lane in planned.plan.every_lane(label)]
     kinds = programs.one_of_each(every)
     group = Group(programs, [max(kinds, key=lambda lane: lane_bytes(planned, lane))])
-    found = memory.peak_bytes(programs.compiled(group), NUM_CORES)
+    found = memory.peak_bytes(programs.compile([group])[0], NUM_CORES)
     return 'unknown' if found is None else memory.size(found)
 
 

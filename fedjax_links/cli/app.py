@@ -15,7 +15,7 @@ from absl import app, flags, logging
 
 from fedjax_links.cli import configs
 from fedjax_links.core import errors
-from fedjax_links.machines import caches, cpus
+from fedjax_links.machines import cpus
 
 MISTAKE, BUG, INTERRUPTED = 2, 1, 130
 """Exit statuses."""
@@ -83,7 +83,7 @@ def run(
         if not flags.FLAGS['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
         # Nodes with one home may be of several kinds, and JAX reads this when it is imported.
-        os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(caches.folder(cpus.kind())))
+        os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(cpus.cache(cpus.kind())))
         os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
         given = [each(*(flags.FLAGS[name].value for name in each._fields)) for each in kinds]
         with explained():

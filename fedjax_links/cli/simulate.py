@@ -99,11 +99,11 @@ def _folder(given: Flags) -> Path:
 
 def _as_started(given: Flags) -> Flags:
     """The flags; of a process that was started with others, and does not say so, those that do."""
-    from fedjax_links.machines import clusters
+    from fedjax_links.machines import processes
 
     names = 'coordinator', 'num_processes', 'process_id'
     is_open = given.mesh is not None and all(getattr(given, name) is None for name in names)
-    found = clusters.process() if is_open else None
+    found = processes.started_as() if is_open else None
     if found is None:
         return given
     whose = f'process {found.process_id} of {found.num_processes}'
@@ -208,18 +208,18 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
         names = (folder.with_name(f'{folder.name}.old-{k}') for k in itertools.count(1))
         aside = folder.rename(next(path for path in names if not path.exists()))
         print(f'What was there is in {aside} now.')
-    return planned, {'origin': origin, 'shared': shared, 'allow_mixed': given.allow_mixed}
+    return planned, {'origin': origin, 'programs': shared, 'allow_mixed': given.allow_mixed}
 
 
 def _shared_out(planned: Any, given: Flags) -> Any:
     """The experiment, or the share of it that this process runs."""
     from fedjax_links.experiment.plan import dividing
-    from fedjax_links.machines import arrays
+    from fedjax_links.machines import processes
 
-    task = None if given.shard or given.coordinator else arrays.task()
+    task = None if given.shard or given.coordinator else processes.array_task()
     index, count = dividing.parse(given.shard or '1/1')
     if task is not None:
-        index, count = task.place, task.size
+        index, count = task.process_id, task.num_processes
         print(f'shard {index} of {count}, as {task.source} says; --shard=1/1 runs all lanes')
     if count == 1:
         return planned

@@ -11,7 +11,7 @@ from fedjax_links.experiment.plan.deciding import UntilDecided
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.experiment.running.hooks import Callback, Stop
-from fedjax_links.experiment.running.shards import FailedLanesError
+from fedjax_links.experiment.running.loop import FailedLanesError
 
 __all__ = [
     'Callback',

@@ -22,6 +22,11 @@ _JOIN_SECONDS = 300
 _NAME_SECONDS = 60  # until a machine that starts, such as a pod, has a name
 _SILENT_SECONDS = 40
 """A machine that does not answer for so long is gone; that of a stopped process answers."""
+_KEEPING_ALIVE = {
+    **{'KEEPIDLE': _SILENT_SECONDS // 4, 'KEEPINTVL': _SILENT_SECONDS // 8, 'KEEPCNT': 6},
+    'USER_TIMEOUT': 1000 * _SILENT_SECONDS,
+}
+"""How machines ask each other whether they are there, where their system can."""
 _SIZE = struct.Struct('>q')  # of a message
 _LEFT, _GONE = -1, -2  # in its place: the sender leaves with all others; process i is gone: -2 - i
 _HELLO = struct.Struct('>12sqq')
@@ -133,8 +138,12 @@ def meet(host: str, port: int, own: int, count: int) -> Connections:
         sockets[0].sendall(_HELLO.pack(_NAME, own, count))
     else:
         sockets = _accept_others(port, count, deadline)
-    for connection in sockets.values():
-        _keep_alive(connection)
+    for connection in sockets.values():  # machines ask each other whether they are there
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPING_ALIVE.items():
+            if hasattr(socket, f'TCP_{name}'):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, f'TCP_{name}'), value)
     return Connections(own, count, sockets)
 
 
@@ -224,17 +233,6 @@ def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
         else:
             connection.settimeout(None)
             return connection
-
-
-def _keep_alive(connection: socket.socket) -> None:
-    """Has the machines ask each other whether they are there, where their system can."""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    idle, again = _SILENT_SECONDS // 4, _SILENT_SECONDS // 8
-    wanted = {'KEEPIDLE': idle, 'KEEPINTVL': again, 'KEEPCNT': 6}
-    for name, value in {**wanted, 'USER_TIMEOUT': 1000 * _SILENT_SECONDS}.items():
-        if hasattr(socket, f'TCP_{name}'):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, f'TCP_{name}'), value)
 
 
 def _pass_on(source: socket.socket, sink: socket.socket) -> None:

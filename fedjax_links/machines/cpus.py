@@ -1,14 +1,15 @@
-"""The CPU of this machine, and the settings under which CPUs of one kind round alike.
+"""The CPU of this machine, the settings under which CPUs round alike, and caches by kind.
 
 Nothing here imports what the settings are for.
 """
 
 import itertools
+import json
 import os
 import platform
+import zlib
 from pathlib import Path
-
-from fedjax_links.machines import caches
+from typing import Any
 
 _INFO = Path('/proc/cpuinfo')
 _MODELS, _INSTRUCTIONS = ('model name', 'Model', 'cpu'), ('flags', 'Features')
@@ -58,9 +59,20 @@ def is_portable() -> bool:
     return has_flags and all(os.environ.get(name) == value for name, value in _VARIABLES.items())
 
 
+def cache(*names: str) -> Path:
+    """A folder of the user's cache, there or not, for what can be made again."""
+    home = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache'))
+    return home.joinpath('fedjax_links', *names)
+
+
+def digest(values: Any) -> str:
+    """A name for plain values."""
+    return f'{zlib.crc32(json.dumps(values, sort_keys=True).encode()):08x}'
+
+
 def kind() -> str:
     """A name of this kind of CPU, for what is compiled for it."""
-    return caches.digest(fingerprint())
+    return digest(fingerprint())
 
 
 def fingerprint() -> dict[str, object]:

@@ -224,14 +224,11 @@ def places(
         first = jax.local_devices()[0]
         if first.platform != 'cpu':
             return [Place((device,)) for device in choose(devices)]
-        default = 1 if alone else cpus.num_cores() or 1
-        count = default if devices is None else devices
+        count = (1 if alone else cpus.num_cores() or 1) if devices is None else devices
         if not isinstance(count, int):
             count = len(choose(count))
         checks.static_int('devices', count)
-        if count == 1:
-            return [Place((first,))]
-        return [Place((first,), thread=number) for number in range(count)]
+        return [Place((first,), thread=i if count > 1 else None) for i in range(count)]
     checks.static_int('mesh', mesh_size)
     if jax.process_count() > 1:
         return [_across_processes(mesh_size)]
@@ -260,11 +257,3 @@ def _across_processes(mesh_size: int) -> Place:
             raise errors.invalid('mesh', requirement, mesh_size // count)
         found += own[: mesh_size // count]
     return Place(tuple(found), is_mesh=True)
-
-
-def compile_all(lowered: Sequence[Any]) -> list[Any]:
-    """Compiles programs at the same time, each in a thread of its own."""
-    if len(lowered) < 2:
-        return [program.compile() for program in lowered]
-    with ThreadPoolExecutor(len(lowered)) as pool:
-        return list(pool.map(lambda program: program.compile(), lowered))

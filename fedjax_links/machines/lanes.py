@@ -6,6 +6,7 @@ Nothing is exchanged. One compiled program serves all groups of a device, and al
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -14,44 +15,50 @@ import numpy as np
 
 from fedjax_links.base import Array, PyTree
 from fedjax_links.core import memory
-from fedjax_links.machines import devices
 from fedjax_links.machines.devices import Place
 
 _Lane = Callable[[PyTree, PyTree], PyTree]
 
 
-def in_turn(fn: Callable[[PyTree], PyTree], lanes: PyTree, count: Array | int) -> PyTree:
-    """Runs the first lanes one after the other.
+def scan_first(
+    step: Callable[[PyTree, Array], tuple[PyTree, PyTree]],
+    carry: PyTree,
+    count: Array | int,
+    most: int,
+) -> tuple[PyTree, PyTree]:
+    """The first turns of a scan, whose number the compiler does not know.
 
-    As `jax.lax.map`, but the compiler does not know how many there are: shares of different sizes
-    are one program, and a single lane is compiled as many are.
+    So any number of them is one program, and a single one is compiled as many are.
 
     Args:
-      fn: of one lane's inputs.
-      lanes: leaves [W, ...].
-      count: how many of the W to run.
+      step: ``(carry, place) -> (carry, output)``.
+      carry: before the first.
+      count: how many to take.
+      most: K, at least as many.
 
     Returns:
-      Leaves [W, ...]; those of lanes that did not run are zero.
+      The carry after them, and the outputs, leaves [K, ...]; zero where none was taken.
     """
-    width = len(jax.tree.leaves(lanes)[0])
+    _, shapes = jax.eval_shape(step, carry, jnp.int32(0))
+    outputs = jax.tree.map(lambda a: jnp.zeros((most, *a.shape), a.dtype), shapes)
 
-    def turn(place: Array) -> PyTree:
-        row = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, place, keepdims=False), lanes)
-        return fn(row)
+    def turn(place: Array, so_far: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
+        carry, output = step(so_far[0], place)
+        return carry, jax.tree.map(lambda a, new: a.at[place].set(new), so_far[1], output)
 
-    def advance(place: Array, outputs: PyTree) -> PyTree:
-        return jax.tree.map(lambda a, row: a.at[place].set(row), outputs, turn(place))
+    done: tuple[PyTree, PyTree] = jax.lax.fori_loop(0, count, turn, (carry, outputs))
+    return done
 
-    shapes = jax.eval_shape(turn, jnp.int32(0))
-    start = jax.tree.map(lambda a: jnp.zeros((width, *a.shape), a.dtype), shapes)
-    return jax.lax.fori_loop(0, count, advance, start)
+
+def row_of(rows: PyTree, place: Array) -> PyTree:
+    """Of leaves [K, ...] those of one place."""
+    return jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, place, 0, False), rows)
 
 
 def in_one_program(
     fn: _Lane, lanes: PyTree, shared: PyTree, count: Array | int, *, side_by_side: bool
 ) -> PyTree:
-    """Runs lanes side by side, all of them, or the first `in_turn`.
+    """Runs lanes side by side, all of them, or the first of them one after the other.
 
     Args:
       fn: ``(a lane's inputs, shared) -> outputs``.
@@ -61,11 +68,15 @@ def in_one_program(
       side_by_side: which of the two.
 
     Returns:
-      Leaves [W, ...].
+      Leaves [W, ...]; those of lanes that did not run are zero.
     """
     if side_by_side:
         return jax.vmap(fn, in_axes=(0, None))(lanes, shared)
-    return in_turn(lambda inputs: fn(inputs, shared), lanes, count)
+
+    def turn(carry: PyTree, place: Array) -> tuple[PyTree, PyTree]:
+        return carry, fn(row_of(lanes, place), shared)
+
+    return scan_first(turn, (), count, len(jax.tree.leaves(lanes)[0]))[1]
 
 
 def spread(
@@ -113,7 +124,9 @@ def spread(
             return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), outputs)
 
         lowered = [run.lower(*inputs(home, 0, width)) for home in homes]
-        return run, dict(zip(homes, devices.compile_all(lowered), strict=True))
+        with ThreadPoolExecutor(len(homes)) as pool:  # at the same time
+            found = pool.map(lambda program: program.compile(), lowered)
+            return run, dict(zip(homes, found, strict=True))
 
     def fits(program: Any) -> bool:
         turns = math.ceil(math.ceil(num_lanes / width) / len(places))

@@ -9,11 +9,13 @@ import atexit
 import contextlib
 import json
 import os
+import re
+import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 
@@ -24,6 +26,7 @@ _T = TypeVar('_T')
 _MISTAKES = errors.InvalidError, errors.MissingPackageError
 _A_MOMENT = 5  # s, in which the others hear that a process has ended
 _A_LONG_TIME = 10**6  # s; where one stands still for longer, JAX aborts all
+_FIRST_PORT, _NUM_PORTS, _PORT_OF_PODS = 61440, 4096, 55527  # as JAX chooses them
 _open: connections.Connections | None = None
 
 
@@ -174,3 +177,112 @@ def do_in_all(do: Callable[[], _T]) -> _T:
 
     ask_all(answer)
     return done[0]
+
+
+# As it was started.
+
+
+class Started(NamedTuple):
+    """A process of several.
+
+    Attributes:
+      coordinator: where process 0 is heard by those that are to `join` it, ``HOST:PORT``; None for
+        a task of an array.
+      num_processes: K, all of them.
+      process_id: which of them it is, from 0.
+      source: the variable that says so.
+    """
+
+    coordinator: str | None
+    num_processes: int
+    process_id: int
+    source: str
+
+
+def array_task(said: Mapping[str, str] = os.environ) -> Started | None:
+    """The task that this process is; None if it is of no array.
+
+    Args:
+      said: variables; those of this process by default.
+
+    Raises:
+      ValueError: if the numbers of the array have gaps, so that they do not tell shards apart.
+    """
+    for names in _ARRAYS:
+        texts = (said.get(name, '') for name in names)
+        own, first, last, size = (int(text) if text.isdecimal() else None for text in texts)
+        if own is None or (last is None and size is None):
+            continue
+        start = first if first is not None else int(size is None)
+        count = size if size is not None else (last or 0) - start + 1
+        if count < 2:
+            return None
+        if last is not None and last - start + 1 != count:
+            requirement = f'be given where {names[0]} has gaps, such as --shard={own}/64'
+            raise errors.invalid('shard', requirement, f'{count} numbers from {start} to {last}')
+        return Started(None, count, own % count, names[0])
+    return None
+
+
+def started_as(said: Mapping[str, str] = os.environ) -> Started | None:
+    """Which process this is; None for one that was started alone.
+
+    Args:
+      said: variables; those of this process by default.
+
+    Raises:
+      ValueError: if there are several, and nothing says where process 0 is heard.
+    """
+    for own, size, where, address in _LAUNCHERS:
+        place, count = said.get(own, ''), said.get(size, '')
+        if not (place.isdecimal() and count.isdecimal() and (not where or where in said)):
+            continue
+        if int(count) < 2:
+            return None
+        if not (coordinator := said.get('JAX_COORDINATOR_ADDRESS') or address(said)):
+            requirement = f'be given, or JAX_COORDINATOR_ADDRESS, as {own} is'
+            raise errors.invalid('coordinator', requirement, None)
+        return Started(coordinator, int(count), int(place), own)
+    return None
+
+
+def _of_mpirun(said: Mapping[str, str]) -> str:
+    """The machine of Open MPI's mpirun: by an address, since version 5 by its name."""
+    uri = re.match(r'(\d+)\..*?tcp6?://(\[[^,\]]+|[^,:]+)', said.get('OMPI_MCA_orte_hnp_uri', ''))
+    if uri is not None:
+        return _at(uri[2] + ']' * (uri[2][0] == '['), int(uri[1]) // 2**12, said)
+    name = re.match(r'\w+-(.+)-(\d+)@', said.get('PMIX_NAMESPACE', ''))
+    return '' if name is None else _at(name[1], int(name[2]), said)
+
+
+def _of_step(said: Mapping[str, str]) -> str:
+    """The first machine of a SLURM step's list, such as ``rack2n[003-005,9],other``."""
+    host = re.sub(r'\[(\w+)[^\]]*\]|,.*', r'\1', said['SLURM_STEP_NODELIST'])
+    return _at(host, int(said.get('SLURM_JOB_ID', 0)), said)
+
+
+def _of_pods(said: Mapping[str, str]) -> str:
+    """The first pod of a job, where a headless service names pods: ``JOB-0.SUBDOMAIN``."""
+    pod, _, domain = socket.getfqdn(said.get('HOSTNAME', '')).partition('.')
+    port = said.get('JAX_COORDINATOR_PORT', _PORT_OF_PODS)
+    return f'{pod.rpartition("-")[0]}-0.{domain}:{port}' if domain else ''
+
+
+def _at(host: str, number: int, said: Mapping[str, str]) -> str:
+    return f'{host}:{said.get("JAX_COORDINATOR_PORT", _FIRST_PORT + number % _NUM_PORTS)}'
+
+
+_LAUNCHERS = (  # variables: a process's number, how many, what else must be; where the first is
+    ('JAX_PROCESS_ID', 'JAX_NUM_PROCESSES', '', lambda _: ''),
+    ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', '', _of_mpirun),
+    ('SLURM_PROCID', 'SLURM_STEP_NUM_TASKS', 'SLURM_STEP_NODELIST', _of_step),
+    ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_STEP_NODELIST', _of_step),  # older ones
+    ('PMI_RANK', 'PMI_SIZE', '', lambda _: ''),
+    ('JOB_COMPLETION_INDEX', 'JAX_NUM_PROCESSES', '', _of_pods),
+)
+_ARRAYS = (  # variables with a task's number, the first, the last, and how many there are
+    [f'SLURM_ARRAY_TASK_{name}' for name in ('ID', 'MIN', 'MAX', 'COUNT')],
+    ('SGE_TASK_ID', 'SGE_TASK_FIRST', 'SGE_TASK_LAST', ''),
+    ('LSB_JOBINDEX', '', 'LSB_JOBINDEX_END', ''),
+    ('SKYPILOT_JOB_RANK', '', '', 'SKYPILOT_NUM_JOBS'),
+)

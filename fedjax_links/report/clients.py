@@ -24,7 +24,7 @@ from fedjax_links.experiment.running.traced import state_shape
 from fedjax_links.report.screens import configured, prediction
 from fedjax_links.results.runs import CLIENTS, read_clients
 from fedjax_links.results.simulation import leaves
-from fedjax_links.storage import archives, checkpoints, packing
+from fedjax_links.storage import checkpoints, packing
 
 _by_client = jax.jit(evaluation.by_client)  # lanes of one program compile it once
 _MOST_CLIENTS = 100_000
@@ -62,7 +62,7 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
       run: its results, with their folder; nothing is done without one, or for an archive, which has
         the file but none of the models.
     """
-    if run.folder is None or (run.folder / archives.METRICS).exists():
+    if run.folder is None or (run.folder / packing.METRICS).exists():
         return
     found = compute(experiment, run, run.folder)
     by_kind = {

@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.results.runs import CLIENTS
-from fedjax_links.storage import archives, checkpoints, packing
+from fedjax_links.storage import checkpoints, packing
 
 CSV = 'metrics.csv'
 
@@ -43,7 +43,7 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
 def archive(
     folder: str | Path, to: str | Path, *, metrics: Sequence[str] | None = None
 ) -> list[str]:
-    """Writes what reports need of a run in a few small files (`archives`); the run is only read.
+    """Writes what reports need of a run in a few small files (`packing`); the run is only read.
 
     States and links stay behind: nothing can go on from an archive.
 
@@ -67,7 +67,7 @@ def archive(
         if facts['metric'] not in metrics:
             raise errors.invalid('metrics', f"hold {facts['metric']!r}, the run's own", metrics)
     files = {
-        archives.METRICS: archives.encode(run.columns, metrics),
+        packing.METRICS: packing.pack_metrics(run.columns, metrics),
         runs.EXPERIMENT: runs.as_json(facts),
     }
     for name in (runs.CONFIG, runs.ENVIRONMENT, CLIENTS):

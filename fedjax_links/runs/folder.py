@@ -27,7 +27,7 @@ import glob
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ import numpy as np
 
 from fedjax_links.core import errors
 from fedjax_links.results.runs import Results as Results
-from fedjax_links.storage import archives, checkpoints, packing
+from fedjax_links.storage import checkpoints, packing
 
 CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
 METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'
@@ -97,7 +97,7 @@ def read(folder: str | Path, *, prove: bool = True) -> Results:
     """The metrics of a run folder, finished or not, or of its archive.
 
     Args:
-      folder: what ``--workdir`` was, or the folder of an archive (`archives`).
+      folder: what ``--workdir`` was, or the folder of an archive (`packing`).
       prove: whether to prove that no bit of the lanes' files has changed, for which all is read.
 
     Returns:
@@ -107,9 +107,9 @@ def read(folder: str | Path, *, prove: bool = True) -> Results:
       ValueError: if the folder holds no run, or its files were changed.
     """
     path, (facts, _) = Path(folder), read_description(folder)
-    archive = path / archives.METRICS
+    archive = path / packing.METRICS
     if archive.exists():
-        return Results(archives.read(archive), facts, path)
+        return Results(packing.read_metrics(archive), facts, path)
     lines = (line for lane in lanes(path, prove=prove) for line in lane.lines)
     return Results(as_columns(lines), facts, path)
 
@@ -129,21 +129,20 @@ def lanes(folder: str | Path, *, prove: bool = True) -> list[KeptLane]:
     """
     facts, _ = read_description(folder)
     with errors.on_disk(folder):
-        found = saves(Path(folder))
-        return in_order([_lane_now(Path(folder), name, found, prove) for name in found], facts)
+        path = Path(folder)
+        every = [_lane_now(path, *of, prove=prove) for of in saves(path).items()]
+        return in_order(every, facts)
 
 
-def _lane_now(
-    folder: Path, name: str, found: Mapping[str, Mapping[int, Path]], prove: bool
-) -> KeptLane:
+def _lane_now(folder: Path, name: str, files: Mapping[int, Path], *, prove: bool) -> KeptLane:
     """A lane as its last file has it, also if that was taken away for a later one meanwhile."""
     try:
-        return lane_of(found[name], prove=prove)
+        return lane_of(files, prove=prove)
     except (checkpoints.DamagedError, FileNotFoundError):
-        now = saves(folder, name)
-        if now.get(name, found[name]) == found[name]:
+        now = saves(folder, name).get(name, files)
+        if now == files:
             raise
-        return _lane_now(folder, name, now, prove)
+        return _lane_now(folder, name, now, prove=prove)
 
 
 def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
@@ -175,14 +174,21 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
     return KeptLane(name, *own, files, about.get(FINGERPRINT))
 
 
+def order(labels: Mapping[str, Any], place: Sequence[int], facts: Mapping[str, Any]) -> Any:
+    """Sorts lanes as one process runs them one by one.
+
+    Args:
+      labels: of a lane.
+      place: its place, as in `KeptLane`.
+      facts: of the experiment.
+    """
+    stage = _STAGES.index(labels['stage'])
+    return facts['algorithms'].index(labels['algorithm']), stage, tuple(place)
+
+
 def in_order(lanes: Iterable[KeptLane], facts: Mapping[str, Any]) -> list[KeptLane]:
     """Lanes in the order in which one process runs them one by one."""
-
-    def key(lane: KeptLane) -> tuple[int, int, Sequence[int]]:
-        algorithm, stage = lane.labels['algorithm'], lane.labels['stage']
-        return facts['algorithms'].index(algorithm), _STAGES.index(stage), lane.place
-
-    return sorted(lanes, key=key)
+    return sorted(lanes, key=lambda lane: order(lane.labels, lane.place, facts))
 
 
 def read_description(
@@ -272,9 +278,7 @@ def links(folder: str | Path) -> Links:
         if rest:
             pattern, seed = rest[0], rest[1] if len(rest) > 1 else facts['seeds'][0]
             found[kind].setdefault(pattern, {})[int(seed)] = array
-    first_round = int(arrays.get('first_round', 0))
-    by_kind = dict(zip(Links._fields, (found[kind] for kind in kinds), strict=False))
-    return Links(**by_kind, first_round=first_round)
+    return Links._make((*found.values(), int(arrays.get('first_round', 0))))
 
 
 def unpacked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -363,23 +367,25 @@ def _changed(path: Path, requirement: str) -> ValueError:
     return errors.invalid('workdir', f'{requirement} ({aside})', f'{path}, which has changed')
 
 
-def first_difference(there: Any, here: Any, field: str = 'config') -> tuple[str, Any, Any]:
+def first_difference(
+    there: Any, here: Any, field: str = 'config', but: Collection[str] = ()
+) -> tuple[str, Any, Any] | None:
     """Where two descriptions of an experiment part.
 
     Args:
       there: values by name, which may be descriptions themselves.
       here: likewise.
       field: what they describe.
+      but: names that may differ.
 
     Returns:
-      The first field that differs and its two values; two equal ones if nothing does.
+      The first field that differs and its two values; None if nothing does.
     """
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
-        for name in sorted({*there, *here}):
-            if there.get(name) != here.get(name):
-                return first_difference(there.get(name), here.get(name), f'{field}.{name}')
-        return field, None, None
-    return field, there, here
+    if not (isinstance(there, Mapping) and isinstance(here, Mapping)):
+        return None if there == here else (field, there, here)
+    names = sorted({*there, *here} - {*but})
+    every = (first_difference(there.get(k), here.get(k), f'{field}.{k}') for k in names)
+    return next(filter(None, every), None)
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:

@@ -8,14 +8,13 @@ part, ``<save>.part<k>.npz``, with entries of the same names. The file then name
 every part and which rows are there, so a save without all of them is damaged.
 """
 
-import contextlib
 import dataclasses
 import io
 import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +32,7 @@ _Take = Callable[[int], tuple[int, int]]
 
 
 class DamagedError(errors.InvalidError):
-    """A checkpoint that is missing or was changed.
-
-    Attributes:
-      file: its path.
-    """
-
-    def __init__(self, file: Path, reason: str) -> None:
-        """Says which, and why."""
-        super().__init__('checkpoint', 'be as it was written', f'{file}: {reason}')
-        self.file = file
+    """A checkpoint that is missing or was changed."""
 
 
 def pack(state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[str] = ()) -> bytes:
@@ -142,7 +132,9 @@ def read(path: Path, *, prove: bool = True) -> tuple[dict[str, Any], list[str]]:
     Raises:
       DamagedError: if the file is missing or was changed.
     """
-    with _opened(path) if prove else np.load(path, allow_pickle=False) as stored:
+    if prove:
+        _prove(path)
+    with np.load(path, allow_pickle=False) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
         for place, part in enumerate(about.get(PARTS, ()) if prove else ()):
             _prove(part_file(path, place), part[_DIGEST])
@@ -168,8 +160,7 @@ def load(
       DamagedError: if the file is missing or was changed.
       ValueError: if it holds another kind of tree.
     """
-    with _opened(path, content) as stored:
-        found = {name: _as_leaf(a, kind) for name, a, kind in _entries(path, stored, own_rows)}
+    found = {name: _as_leaf(a, kind) for name, a, kind in _entries(path, content, own_rows)}
     wanted = leaves_of(like)
     if list(found) != list(wanted):
         differ = sorted(found.keys() ^ wanted.keys())
@@ -195,17 +186,15 @@ def leaves(path: Path) -> dict[str, Any]:
     Raises:
       DamagedError: if the file is missing or was changed.
     """
-    with _opened(path) as stored:
-        return {name: _as_leaf(array, kind) for name, array, kind in _entries(path, stored)}
+    return {name: _as_leaf(array, kind) for name, array, kind in _entries(path)}
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """As `leaves`, as they are stored, whatever the precision here; of typed keys the data."""
-    with _opened(path) as stored:
-        return {
-            name: array.view(jnp.dtype(kind)) if kind and not kind.startswith('key:') else array
-            for name, array, kind in _entries(path, stored)
-        }
+    return {
+        name: array.view(jnp.dtype(kind)) if kind and not kind.startswith('key:') else array
+        for name, array, kind in _entries(path)
+    }
 
 
 def leaves_of(tree: PyTree) -> dict[str, Any]:
@@ -232,35 +221,30 @@ def write_whole(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-@contextlib.contextmanager
-def _opened(path: Path, content: bytes | None = None) -> Iterator[Any]:
-    """A file's entries, after it was proven."""
-    if content is None:
-        _prove(path)
-    with np.load(path if content is None else io.BytesIO(content), allow_pickle=False) as stored:
-        yield stored
-
-
 def _prove(file: Path, digest: str | None = None) -> None:
     """Raises unless a file is as it was written; a part has a digest."""
     try:
-        is_whole = packing.is_proven(file, digest)
+        said = '' if packing.is_proven(file, digest) else 'it has changed'
     except OSError as error:
-        shared = '' if digest is None else ' (all processes must share the disk)'
-        raise DamagedError(file, f'{error.strerror}{shared}') from None
-    if not is_whole:
-        raise DamagedError(file, 'it has changed')
+        said = f'{error.strerror}{" (all processes must share the disk)" if digest else ""}'
+    if said:
+        raise DamagedError('checkpoint', 'be as it was written', f'{file}: {said}')
 
 
-def _entries(path: Path, stored: Any, own_rows: _Take | None = None) -> list[tuple[str, Any, str]]:
-    """Path, array and kind of every leaf."""
-    about = json.loads(bytes(stored[_ABOUT]))
-    divided = _divided(path, about.get(PARTS, ()), own_rows or (lambda count: (0, count)))
+def _entries(
+    path: Path, content: bytes | None = None, own_rows: _Take | None = None
+) -> list[tuple[str, Any, str]]:
+    """Path, array and kind of every leaf of a file, after it was proven unless it was read."""
+    if content is None:
+        _prove(path)
     found = []
-    for place, leaf in enumerate(about[_LEAVES]):
-        rows = divided.get(f'{place:05d}')
-        array = stored[f'{place:05d}'] if rows is None else rows if own_rows else rows.own
-        found.append((leaf['path'], array, leaf['kind']))
+    with np.load(path if content is None else io.BytesIO(content), allow_pickle=False) as stored:
+        about = json.loads(bytes(stored[_ABOUT]))
+        divided = _divided(path, about.get(PARTS, ()), own_rows or (lambda count: (0, count)))
+        for place, leaf in enumerate(about[_LEAVES]):
+            rows = divided.get(f'{place:05d}')
+            array = stored[f'{place:05d}'] if rows is None else rows if own_rows else rows.own
+            found.append((leaf['path'], array, leaf['kind']))
     return found
 
 
@@ -270,15 +254,13 @@ def _divided(path: Path, parts: Sequence[Any], own_rows: _Take) -> dict[str, mes
     wanted = {name: own_rows(count) for name, count in counts.items()}
     found: dict[str, list[np.ndarray]] = {name: [] for name in counts}
     for place, part in enumerate(parts):
-        within = {
-            name: (max(start, wanted[name][0]) - start, min(stop, wanted[name][1]) - start)
-            for name, (start, stop) in part['rows'].items()
-        }
-        within = {name: bounds for name, bounds in within.items() if bounds[0] < bounds[1]}
-        if within:
-            _prove(part_file(path, place), part[_DIGEST])
-        for name, bounds in within.items():
-            found[name].append(packing.rows(part_file(path, place), name, *bounds))
+        file, bounds = part_file(path, place), part['rows']
+        within = {name: np.clip(wanted[name], *own) - own[0] for name, own in bounds.items()}
+        needed = [name for name, (first, stop) in within.items() if first < stop]
+        if needed:
+            _prove(file, part[_DIGEST])
+        for name in needed:
+            found[name].append(packing.rows(file, name, *within[name]))
     return {
         name: meshes.Rows(np.concatenate(rows), wanted[name][0], counts[name])
         for name, rows in found.items()

@@ -70,6 +70,24 @@ def take(path: Path, **facts: Any) -> Claim | None:
         file.close()  # its holder took it away between our two steps
 
 
+def require(argument: str, folder: Path, path: Path, *others: Path) -> Claim:
+    """As `take`, of a file that nobody may hold.
+
+    Args:
+      argument: what named the folder.
+      folder: of the file.
+      path: of the file.
+      *others: files whose holders keep the file, too.
+
+    Raises:
+      InvalidError: naming who holds one of them.
+    """
+    claim = take(path)
+    if claim is None:
+        raise refused(argument, folder, path, *others)
+    return claim
+
+
 def share(path: Path) -> IO[str] | None:
     """A lock of a file that keeps `take` away and no other `share`; None if it is taken."""
     file = path.open('a+')

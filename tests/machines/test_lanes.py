@@ -16,13 +16,14 @@ def test_lanes_in_turn_are_those_asked_for():
     keys = jax.random.split(jax.random.key(0), 4)
     rows = {'shift': np.arange(4.0, dtype=np.float32), 'key': keys}
 
-    def fn(lane):
+    def fn(lane, shared):
         key, other = (jax.random.fold_in(lane['key'], place) for place in (1, 2))
         return {'shifted': lane['shift'] + 1, 'key': key, 'drawn': jax.random.normal(other)}
 
-    expected = jax.vmap(fn)(rows)
+    expected = jax.vmap(fn, in_axes=(0, None))(rows, None)
     for count in (0, 3, 4):
-        found = jax.jit(functools.partial(lanes.in_turn, fn))(rows, count)
+        run = functools.partial(lanes.in_one_program, fn, side_by_side=False)
+        found = jax.jit(run)(rows, None, count)
         for name in ('shifted', 'drawn'):
             np.testing.assert_allclose(found[name][:count], expected[name][:count], rtol=1e-6)
             np.testing.assert_array_equal(found[name][count:], 0)

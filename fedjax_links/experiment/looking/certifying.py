@@ -22,7 +22,7 @@ from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.looking import standards
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running import groups, programs, traced
-from fedjax_links.machines import caches, devices, environment
+from fedjax_links.machines import cpus, devices, environment
 from fedjax_links.storage import checkpoints
 
 FILE = 'certificate.json'
@@ -77,13 +77,14 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
     plan, shared = experiment.plan, programs.Programs(experiment, places=devices.places(1))
     every = standards.lanes_of(experiment)
     drawn = list({lane.pattern: lane for lane in reversed(every)}.values())[::-1]
-    run, make = shared.one_of_each(every), traced.initial_params()
+    run = shared.one_of_each(every)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for lane in run:
             key = plan.draws.key_of('init', lane.seed, lane.point)
-            params = checkpoints.pack(make(plan.problem_of(lane).init_params, key))
-            checkpoints.write_whole(folder / f'params-{lane.name}.npz', params)
+            params = traced.initial_params(plan.problem_of(lane).init_params, key)
+            content = checkpoints.pack(params)
+            checkpoints.write_whole(folder / f'params-{lane.name}.npz', content)
         process = standards.begin(folder, source, drawn, run)
 
         def exact(kind: str, lane: Lane) -> dict[str, np.ndarray]:
@@ -140,7 +141,7 @@ def _rounds_here(
     group = groups.Group(shared, [lane], width=2 if shared.side_by_side else None)
     with experiment.plan.precision():
         precision = environment.numerics()['jax_default_matmul_precision']
-        compiled = shared.compiled(group)
+        compiled = shared.compile([group])[0]
         group.start()
         record = group.period()[0]
     (after,) = group.states()
@@ -231,6 +232,6 @@ def note() -> str | None:
 
 
 def _of_device() -> Path:
-    folder = caches.folder('certificates')
+    folder = cpus.cache('certificates')
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f'{caches.digest(environment.fingerprint())}.json'
+    return folder / f'{cpus.digest(environment.fingerprint())}.json'

@@ -227,8 +227,8 @@ class Fork(hooks.Origin):
         now = self._programs.experiment.plan.facts()
         here = {name: now[name] for name in ('draws', 'numerics')}
         theirs = {name: self._theirs.get(name, value) for name, value in here.items()}
-        if theirs != here:
-            field, old, new = runs.first_difference(theirs, here, 'run')
+        if found := runs.first_difference(theirs, here, 'run'):
+            field, old, new = found
             requirement = f'hold the states of round {self.round}, or have run as it would here'
             where = f'{self._folder}, where {field} is {old!r} and not {new!r}'
             raise errors.invalid('fork_from', requirement, where)

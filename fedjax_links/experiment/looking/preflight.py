@@ -218,7 +218,7 @@ def _time(programs: Programs, lanes: Sequence[Lane]) -> tuple[float, float, str]
 
     One lane is timed at each of the places that lanes would share.
     """
-    used = programs.places[: programs.num_at_a_time(lanes[0], len(lanes))]
+    used = programs.places_for(lanes)
     began = time.perf_counter()
     groups = [Group(programs, [lanes[0]], place) for place in used]
     programs.compile(groups)
@@ -238,7 +238,7 @@ def _time(programs: Programs, lanes: Sequence[Lane]) -> tuple[float, float, str]
         periods += 1
         advance()
     took = (time.perf_counter() - began) / periods
-    peak = memory.peak_bytes(programs.compiled(groups[0]), used[0].num_copies)
+    peak = memory.peak_bytes(programs.compile(groups)[0], used[0].num_copies)
     sharers = len(used) if used[0].home.platform == 'cpu' else 1  # of one memory
     needed = 'unknown' if peak is None else memory.size(peak * sharers)
     period = programs.experiment.eval_every

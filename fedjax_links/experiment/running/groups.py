@@ -15,7 +15,7 @@ from fedjax_links.core import meshes
 from fedjax_links.experiment.plan import families
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running.programs import Programs
-from fedjax_links.experiment.running.traced import Measured, most_periods, split
+from fedjax_links.experiment.running.traced import Measured, initial_params, most_periods, split
 from fedjax_links.machines.devices import Place
 
 
@@ -30,6 +30,7 @@ class Group:
       problem: theirs, side by side where they differ.
       most: how many periods can be started at once.
       round: rounds behind every lane, those of periods that were started among them.
+      done: rounds behind every lane that were collected.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Group:
         """
         experiment, self.lanes = programs.experiment, list(lanes)
         self.place, self.width = place or programs.places[0], width or len(lanes)
-        self.round = 0
+        self.round = self.done = 0
         self._programs, self._together = programs, programs.side_by_side
         self._period = experiment.eval_every
         every = self._filled(self.lanes)
@@ -92,14 +93,14 @@ class Group:
     def start(self) -> None:
         """Puts every lane before its first round."""
         self.settle()
-        self._states = self._programs.start(self, *self.beginning()[1:])
+        self._states = self._programs.start(self)
         pairs = zip(self._links, self._link_keys, strict=True)
         self._carries = [links.start(keys) for links, keys in pairs]
 
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
         self.settle()
-        (self.round,) = {int(state.round) for state in states}
+        (self.round,) = (self.done,) = {int(state.round) for state in states}
         every = self._filled(states)
         carries = [self._stack([every[i].participation for i in part]) for part in self._parts]
         self._carries = jax.device_put(carries, self.place.home)
@@ -115,20 +116,19 @@ class Group:
         states = jax.eval_shape(self.program.start, *self.beginning())
         if self.layout is not None:
             lying = jax.tree.unflatten(jax.tree.structure(states), self.layout.shardings)
-            states = jax.tree.map(lambda a, s: _shape(a.shape, a.dtype, s), states, lying)
+            states = jax.tree.map(lambda a, sharding: a.update(sharding=sharding), states, lying)
         lead = (*((self.width,) if self._together else ()), self.most, self._period)
-        links = jax.tree.map(
-            lambda a: _shape((*lead, *a.shape), a.dtype, self.place.sharding), self._links[0].sample
-        )
-        count = _shape((), np.int32, self.place.sharding)
+        shape = functools.partial(jax.ShapeDtypeStruct, sharding=self.place.sharding)
+        sample, count = self._links[0].sample, shape((), np.int32)
+        links = jax.tree.map(lambda a: shape((*lead, *a.shape), a.dtype), sample)
         return states, self._keys, links, count, self._columns, self.problem
 
     def beginning(self) -> tuple[Any, ...]:
         """What the states of these lanes before their first round are made of."""
         params = None
         if not self.place.is_mesh:
-            make = self.problem.init_params
-            params = jax.eval_shape(jax.vmap(make) if self._together else make, self._init_keys)
+            make = functools.partial(initial_params, self.problem.init_params)
+            params = jax.eval_shape(make, self._init_keys)
         return params, self._init_keys, self._columns, self.problem
 
     @functools.cached_property
@@ -146,15 +146,10 @@ class Group:
                 alone = self.layout.fetch(alone)
             return [alone._replace(participation=self._carries[0])]
         states, carries = jax.device_get((self._states, self._carries))
-        carry_of = {
-            lane: jax.tree.map(lambda a, k=k: a[k], carry)
-            for carry, part in zip(carries, self._parts, strict=True)
-            for k, lane in enumerate(part)
-        }
-        return [
-            jax.tree.map(lambda a, i=i: a[i], states)._replace(participation=carry_of[i])
-            for i in range(len(self.lanes))
-        ]
+        pairs = zip(carries, self._parts, strict=True)
+        own = {i: _row(carry, k) for carry, part in pairs for k, i in enumerate(part)}
+        every = range(len(self.lanes))
+        return [_row(states, i)._replace(participation=own[i]) for i in every]
 
     def period(self) -> list[dict[str, Any]]:
         """Advances every lane by a period: `dispatch`, then `collect`."""
@@ -175,7 +170,7 @@ class Group:
         if self.place.is_mesh:
             links, count = self.place.put((links, count))
         if self._advance is None:
-            self._advance = self._programs.compiled(self)
+            (self._advance,) = self._programs.compile([self])
         arguments = self._states, self._keys, links, count, self._columns, self.problem
         self._states, measured = self.place.start(self._advance, *arguments)
         self._started.append((periods, measured))
@@ -189,18 +184,28 @@ class Group:
           finite; where it is not, ``first_bad_round``, the round (from 0) since which.
         """
         periods, measured = self._started.popleft()
-        columns = _columns(measured)
-        return [[_record(columns, (*lane, k)) for lane in self._places()] for k in range(periods)]
+        self.done += periods * self._period
+        columns = self._columns_of(measured)
+        return [[_record(columns, (i, k)) for i in range(len(self.lanes))] for k in range(periods)]
 
     def evaluate(self) -> list[dict[str, Any]]:
         """The lanes' models as they are: records without sums over rounds."""
         given = self._init_keys, self._keys, self._columns, self.problem
-        columns = _columns(self.program.evaluate(*given))
-        return [_record(columns, lane) for lane in self._places()]
+        columns = self._columns_of(self.program.evaluate(*given))
+        return [_record(columns, (i,)) for i in range(len(self.lanes))]
 
-    def _places(self) -> list[tuple[int, ...]]:
-        """Where the lanes stand in what their program gives."""
-        return [(i,) for i in range(len(self.lanes))] if self._together else [()]
+    def _columns_of(self, measured: Measured) -> dict[str, np.ndarray]:
+        """What was measured, with a lane's axis, by the names in a line of metrics."""
+        host = jax.device_get(measured)
+        if not self._together:
+            host = jax.tree.map(lambda a: a[None], host)
+        sums = {} if host.sums is None else {**host.sums._asdict(), **host.sums.extra}
+        return {
+            'finite': host.finite,
+            **{f'rounds/{name}': a for name, a in sums.items() if name != 'extra'},
+            **{f'{model}/{name}': a for model, of in host.evals.items() for name, a in of.items()},
+            'first_bad_round': host.first_bad_round,
+        }
 
     def _filled(self, of_lanes: Sequence[Any]) -> list[Any]:
         """What the lanes have, for all of the width."""
@@ -220,18 +225,6 @@ def _joined(parts: Sequence[PyTree], places: tuple[int, ...]) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[order], *parts)
 
 
-def _columns(measured: Measured) -> dict[str, np.ndarray]:
-    """What was measured, by the names that it has in a line of metrics."""
-    host = jax.device_get(measured)
-    sums = {} if host.sums is None else {**host.sums._asdict(), **host.sums.extra}
-    return {
-        'finite': host.finite,
-        **{f'rounds/{name}': a for name, a in sums.items() if name != 'extra'},
-        **{f'{model}/{name}': a for model, of in host.evals.items() for name, a in of.items()},
-        'first_bad_round': host.first_bad_round,
-    }
-
-
 def _record(columns: Mapping[str, np.ndarray], place: tuple[int, ...]) -> dict[str, Any]:
     record = {name: column[place] for name, column in columns.items()}
     if record['finite']:
@@ -239,5 +232,5 @@ def _record(columns: Mapping[str, np.ndarray], place: tuple[int, ...]) -> dict[s
     return record
 
 
-def _shape(shape: tuple[int, ...], dtype: Any, sharding: Any = None) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+def _row(rows: PyTree, place: int) -> Any:
+    return jax.tree.map(lambda a: a[place], rows)

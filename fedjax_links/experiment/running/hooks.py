@@ -4,6 +4,7 @@ An experiment's ``log`` names callbacks of the user's own as ``module:factory``,
 run's folder, which exists once the run has started and is None for results in memory.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -58,28 +59,42 @@ class Callback:
         """After everything."""
 
 
-def tell(callbacks: Sequence[Callback], event: str, *what: Any) -> None:
-    """Calls a method of all callbacks; where one of any process stops the run, all stop.
+@dataclasses.dataclass(eq=False)
+class Listeners:
+    """Those of a run who are told, in this process.
 
-    Args:
-      callbacks: of this process.
-      event: name of the method.
-      *what: its arguments.
-
-    Raises:
-      Stop: if one did.
+    Attributes:
+      callbacks: themselves.
+      error: what one of them raised, which is no fault of a lane.
     """
 
-    def answer() -> bytes:
-        try:
-            for callback in callbacks:
-                getattr(callback, event)(*what)
-        except Stop:
-            return b'stop'
-        return b''
+    callbacks: Sequence[Callback]
+    error: Exception | None = None
 
-    if any(processes.ask_all(answer)):
-        raise Stop
+    def tell(self, event: str, *what: Any) -> None:
+        """Calls a method of all of them; where one of any process stops the run, all stop.
+
+        Args:
+          event: name of the method.
+          *what: its arguments.
+
+        Raises:
+          Stop: if one did.
+        """
+
+        def answer() -> bytes:
+            try:
+                for callback in self.callbacks:
+                    getattr(callback, event)(*what)
+            except Stop:
+                return b'stop'
+            except Exception as error:
+                self.error = error
+                raise
+            return b''
+
+        if any(processes.ask_all(answer)):
+            raise Stop
 
 
 class Origin:
@@ -131,11 +146,8 @@ def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
     Raises:
       ValueError: for what is no callback.
     """
-    found = []
-    for name in log:
-        if name == LINKS:
-            continue
-        path = None if folder is None else Path(folder)
+    path, found = None if folder is None else Path(folder), []
+    for name in (name for name in log if name != LINKS):
         made = sections.build_named('log', name, {}, path)
         if not isinstance(made, Callback):
             raise errors.invalid('log', f'name what returns a Callback ({name})', repr(made))

@@ -1,16 +1,26 @@
-"""Runs an experiment: every algorithm is tuned, then run."""
+"""Runs an experiment, or a share of it: every algorithm is tuned, then run.
 
+Of several processes in one folder each runs its own lanes of tuning, then helps with those that
+nobody runs; once all are done it knows what did best, and runs its own lanes of the main stage. It
+waits for lanes that another process holds, and for nothing else: where a process is lost, the
+others tune what it left.
+"""
+
+import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import time
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
+from fedjax_links.core import errors
 from fedjax_links.experiment.plan.deciding import UntilDecided
-from fedjax_links.experiment.plan.lanes import TUNING
-from fedjax_links.experiment.running import hooks, in_step, programs, recordings, shards, stores
-from fedjax_links.experiment.running.shared import SharedFolder
+from fedjax_links.experiment.plan.lanes import Lane
+from fedjax_links.experiment.running import hooks, shared, stores
+from fedjax_links.experiment.running.programs import Programs, realised
 from fedjax_links.experiment.running.stages import Stages
 from fedjax_links.machines import devices, processes
 
@@ -18,6 +28,20 @@ if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
 _AHEAD = 2  # algorithms whose programs are compiled while another one's run
+_POLL_SECONDS = 1.0
+
+
+class FailedLanesError(RuntimeError):
+    """Some lanes failed; all others have run.
+
+    Attributes:
+      lines: one for each, by the name of the lane.
+    """
+
+    def __init__(self, lines: dict[str, str]) -> None:
+        """Says which, and why."""
+        super().__init__('\n'.join(f'{lane}: {said}' for lane, said in lines.items()))
+        self.lines = lines
 
 
 def run(
@@ -28,7 +52,7 @@ def run(
     side_by_side: bool | None = None,
     origin: hooks.Origin | None = None,
     places: Sequence[devices.Place] | None = None,
-    shared: programs.Programs | None = None,
+    programs: Programs | None = None,
     allow_mixed: bool = False,
 ) -> runs.Results:
     """Runs what has not run yet: the body of `Experiment.run` and `Experiment.fork`.
@@ -43,7 +67,7 @@ def run(
       places: the devices or meshes (`devices.places`) that lanes of an algorithm advance on at
         the same time; all devices of this process by default. Unless lanes run side by side,
         nothing that is kept depends on the number of devices, nor on the size of meshes.
-      shared: the programs of the experiment, if there are any yet, and with them where lanes run.
+      programs: of the experiment, if there are any yet, and with them where lanes run.
       allow_mixed: as in `Experiment.run`.
 
     Returns:
@@ -53,81 +77,192 @@ def run(
       ValueError: as `Experiment.run`.
       FailedLanesError: likewise.
     """
+    plan, share, origin = experiment.plan, experiment.share, origin or hooks.Origin()
     log = experiment.log if processes.is_leader() else ()
-    callbacks = [*processes.do_in_all(lambda: hooks.callbacks(log, folder)), *callbacks]
-    origin = origin or hooks.Origin()
-    shared = shared or programs.Programs(experiment, side_by_side=side_by_side, places=places)
-    facts = {**experiment.plan.facts(), **origin.facts}
-    if shared.places[0].is_mesh:
+    named = processes.do_in_all(lambda: hooks.callbacks(log, folder))
+    listeners = hooks.Listeners([*named, *callbacks])
+    programs = programs or Programs(experiment, side_by_side=side_by_side, places=places)
+    facts = {**plan.facts(), **origin.facts}
+    if programs.places[0].is_mesh:
         facts[runs.ON_A_MESH] = True
     path = None if folder is None else Path(folder)
 
     def opened() -> stores.Memory:
         if path is None:
-            return stores.Memory()
+            return stores.Memory(facts)
         kind: Any = stores.RunFolder
-        if (share := experiment.share) is not None:
-            division = experiment.plan.division
-            kind = functools.partial(SharedFolder, division=division, shard=share.index)
-        with experiment.plan.precision():
+        if share is not None:
+            kind = functools.partial(shared.SharedFolder, division=plan.division, shard=share.index)
+        with plan.precision():
             return kind(path, facts=facts, config=experiment.config, allow_mixed=allow_mixed)
 
-    several = processes.are_several()
-    described, own_rows = [experiment.config, facts], shared.places[0].own_rows
-    store: Any = in_step.InStep(opened, described, path, own_rows) if several else opened()
+    store: Any
+    if processes.are_several():
+        described = [experiment.config, facts]
+        store = shared.InStep(opened, described, path, programs.places[0].own_rows)
+    else:
+        store = opened()
     try:
-        hooks.tell(callbacks, 'on_start', experiment)
-        if experiment.share is None:
-            every = map(experiment.plan.every_lane, experiment.algorithms)
+        listeners.tell('on_start', experiment)
+        if share is None:
+            every = map(plan.every_lane, experiment.algorithms)
             store.announce({lane.name: lane.num_rounds for lanes in every for lane in lanes})
-        is_first = experiment.share is None or experiment.share.index == 0
+        is_first = share is None or share.index == 0
         if path is not None and is_first and not origin.has_links(path, experiment.num_rounds):
-            store.keep_links(recordings.realised(shared, origin))
-        if experiment.share is None or path is None:
-            _run_in_turn(shared, store, Stages(shared, store, callbacks, origin))
-        else:
-            heard = shards.Listeners(callbacks)
-            stages = functools.partial(Stages, shared, store, [heard], origin)
-            shards.Shard(experiment, path, store, stages, heard).run()
+            store.keep_links(realised(programs, origin))
+        _Turns(experiment, programs, store, listeners, origin).run()
     finally:
         store.close()
     results = runs.Results(runs.as_columns(store.lines()), facts, path)
-    hooks.tell(callbacks, 'on_end', results)
+    listeners.tell('on_end', results)
     return results
 
 
-def _run_in_turn(shared: programs.Programs, store: Any, stages: Stages) -> None:
-    """One algorithm after the other; where seeds go on until decided, again until all are."""
-    experiment = shared.experiment
-    plan, is_open = experiment.plan, isinstance(experiment.seeds, UntilDecided)  # more may come
-    left = [label for label in experiment.algorithms if plan.every_lane(label)]
-    begun: set[str] = set()
-    columns: Mapping[str, Any] = {}
+@dataclasses.dataclass(eq=False)
+class _Turns:
+    """One algorithm after the other; where seeds go on until decided, again until all are.
 
-    def run(label: str, lanes_of: Callable[..., Any], coming: Sequence[Any] = ()) -> bool:
-        """Runs what is asked for until nothing more is; whether there was any."""
-        nonlocal columns
-        found = False
-        while more := [x for x in lanes_of(label, columns) if x.name not in begun]:
-            found = True
-            for _, lanes in itertools.groupby(more, lambda lane: lane.stage):
-                stages.run(list(lanes), coming)
-            begun.update(lane.name for lane in more)
-            if is_open or more[0].stage == TUNING:
-                columns = runs.as_columns(store.lines())
-        return found
+    Attributes:
+      experiment: what runs.
+      programs: of it, or of the whole of which it is a share.
+      store: where all is kept.
+      listeners: who is told.
+      origin: what the lanes of the main stage begin with.
+      begun: names of lanes that are done or were tried.
+      failed: why lanes failed, by name.
+    """
 
-    def asked(label: str, columns: Mapping[str, Any]) -> Any:
-        return plan.own(processes.do_in_all(lambda: plan.asked_lanes(label, columns)))
+    experiment: 'Experiment'
+    programs: Programs
+    store: Any
+    listeners: hooks.Listeners
+    origin: hooks.Origin
+    begun: set[str] = dataclasses.field(default_factory=set)
+    failed: dict[str, str] = dataclasses.field(default_factory=dict)
 
-    every = tuple(left)
-    while left:
-        label, *left = left
-        coming = [plan.every_lane(other) for other in left[:_AHEAD]]
-        run(label, plan.tuning_lanes, coming)
-        run(label, asked, coming)
-        if not is_open:
-            shared.forget(label)
-    while is_open:
-        ran = [run(label, asked) for label in every]
-        is_open = any(ran)
+    def __post_init__(self) -> None:
+        """Others may be at lanes of a share."""
+        self._plan = self.experiment.plan
+        self._is_shared = isinstance(self.store, shared.SharedFolder)
+
+    def run(self) -> None:
+        """Runs the lanes of the share.
+
+        Raises:
+          FailedLanesError: at the end, if some failed.
+          Stop: if a callback did, after all was saved.
+        """
+        labels, own = list(self.experiment.algorithms), self._plan.own
+        is_open = isinstance(self.experiment.seeds, UntilDecided)  # more may come
+        for label in labels if self.experiment.share else ():
+            self._finish(own(self._plan.tuning_lanes(label)))
+        for place, label in enumerate(labels, start=1):
+            coming = map(self._plan.every_lane, labels[place : place + _AHEAD])
+            if lanes := own(self._plan.asked_lanes(label)):
+                self._run_main(label, lanes, () if self._is_shared else list(filter(None, coming)))
+            if not (self._is_shared or is_open):
+                self.programs.forget(label)
+        if is_open:
+            self._run_until_decided(labels)
+        if self.failed:
+            raise FailedLanesError(self.failed)
+
+    def _run_main(self, label: str, lanes: Sequence[Lane], coming: Sequence[Any]) -> None:
+        """Runs the share's lanes of an algorithm that follow its tuning, once it is tuned."""
+        columns = self._tune(label, coming)
+        try:
+            asked = processes.do_in_all(lambda: self._plan.asked_lanes(label, columns))
+        except errors.InvalidError as error:
+            if not self._is_shared:
+                raise
+            for lane in lanes:
+                self._note(lane, error)
+        else:
+            self.store.ask([lane.name for lane in asked])
+            self._finish(self._plan.own(asked), coming)
+
+    def _tune(self, label: str, coming: Sequence[Any] = ()) -> Mapping[str, Any]:
+        """Runs all lanes of tuning that nobody runs, the share's first; what was measured then."""
+        columns: Mapping[str, Any] = {}
+        while lanes := self._plan.tuning_lanes(label, columns):
+            more = [lane for lane in lanes if lane.name not in self.begun]
+            if self.failed.keys() & {lane.name for lane in lanes} or (columns and not more):
+                break
+            self._finish(more, coming)
+            columns = runs.as_columns(self.store.lines())
+        return columns
+
+    def _run_until_decided(self, labels: Sequence[str]) -> None:
+        """Runs all lanes that are asked for and nobody runs, the share's first, until none is."""
+        known = {label: self._tune(label) for label in labels}
+        while not self.failed:
+            asked = [lane for each in known for lane in self._plan.asked_lanes(each, known[each])]
+            more = [lane for lane in asked if lane.name not in self.begun]
+            self.store.ask([lane.name for lane in more], not more)
+            if not more:
+                return
+            self._finish(more)
+            known = dict.fromkeys(labels, runs.as_columns(self.store.lines()))
+
+    def _finish(self, lanes: Sequence[Lane], coming: Sequence[Any] = ()) -> None:
+        """Runs lanes, the share's first, one stage of an algorithm after the other."""
+        for _, each in itertools.groupby(lanes, lambda lane: (lane.algorithm, lane.stage)):
+            of_stage = sorted(each, key=lambda lane: not self._plan.own([lane]))
+            if self._is_shared:
+                self._finish_beside_others(of_stage)
+            else:
+                self._advance(of_stage, coming)
+        self.begun |= {lane.name for lane in lanes}
+
+    def _advance(self, lanes: Sequence[Lane], coming: Sequence[Any] = ()) -> None:
+        Stages(self.programs, self.store, self.listeners, self.origin).run(lanes, coming)
+
+    # Beside other processes.
+
+    def _finish_beside_others(self, lanes: Sequence[Lane]) -> None:
+        """Runs lanes of one stage, waiting for those that others hold."""
+        said: set[str] = set()
+        while True:
+            self.store.refresh()
+            if not (left := self._left(lanes)):
+                self.store.expect({lane.name: lane.about for lane in lanes})
+                return
+            self._attempt(left)
+            left = self._left(left)
+            holders = {holder for lane in left if (holder := self.store.holder(lane.name))}
+            if holders:
+                text, first = '', left[0]
+                if holders - said:
+                    said |= holders
+                    lanes_left = f'{len(left)} lane{"s" if len(left) > 1 else ""}'
+                    waited = f'{lanes_left} of {first.algorithm}, {first.stage}'
+                    text = f'waiting for {waited}: {", ".join(sorted(holders))}'
+                self.listeners.tell('on_wait', text)
+                time.sleep(_POLL_SECONDS)
+
+    def _left(self, lanes: Iterable[Lane]) -> list[Lane]:
+        """Those that are neither done nor failed."""
+        there = (lane for lane in lanes if lane.name not in self.failed)
+        return [lane for lane in there if self.store.rounds(lane.name) < lane.num_rounds]
+
+    def _attempt(self, lanes: Sequence[Lane]) -> None:
+        """Runs lanes; if one fails, the others go on from what was saved."""
+        try:
+            self._advance(lanes)
+        except hooks.Stop:
+            raise
+        except Exception as error:
+            if error is self.listeners.error:
+                raise
+            self.store.release_all()
+            if len(lanes) == 1:
+                self._note(lanes[0], error)
+                return
+            for lane in self._left(lanes):
+                self._attempt([lane])
+
+    def _note(self, lane: Lane, error: Exception) -> None:
+        """Keeps why a lane failed."""
+        is_mistake = isinstance(error, errors.InvalidError)
+        self.failed[lane.name] = str(error) if is_mistake else errors.describe(error)
+        self.store.keep_failure(lane.name, ''.join(traceback.format_exception(error)))

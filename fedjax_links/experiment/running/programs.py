@@ -1,21 +1,27 @@
 """The compiled programs of an experiment, each built when it is first asked for and kept."""
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
+from fedjax_links import base
 from fedjax_links.base import FederationState, Participation, Problem
-from fedjax_links.core import errors, memory, tree
+from fedjax_links.core import drawing, memory, tree
 from fedjax_links.experiment.plan import families
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running import traced
+from fedjax_links.experiment.running.hooks import LINKS, Origin
 from fedjax_links.machines import devices, processes
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
     from fedjax_links.experiment.running.groups import Group
+
+_MOST_LINKS = 2**27
 
 
 class Programs:
@@ -24,7 +30,6 @@ class Programs:
     Attributes:
       side_by_side: whether lanes run in one program, elsewhere than on a CPU.
       places: where lanes run at the same time.
-      initial_params: makes the parameters that a group of lanes begins with.
     """
 
     def __init__(
@@ -46,11 +51,10 @@ class Programs:
         self.places = list(given)
         alone = jax.default_backend() == 'cpu' or self.places[0].is_mesh
         self.side_by_side = not alone if side_by_side is None else side_by_side
-        self.initial_params = traced.initial_params(side_by_side=self.side_by_side)
         self._links: dict[int, traced.LinkProgram] = {}
         self._training: dict[Any, traced.Program] = {}
         self._begun: dict[Any, Future[Any]] = {}
-        self._compiled: dict[Any, Any] = {}
+        self._fitting: set[Future[Any]] = set()  # those of `_begun` that are known to fit
         self._placed: dict[Any, Problem] = {}
         self._threads = ThreadPoolExecutor(max(8, 2 * len(self.places)))
 
@@ -89,7 +93,7 @@ class Programs:
             self._links[id(pattern)] = traced.link_program(pattern, period, side_by_side=together)
         return self._links[id(pattern)]
 
-    def begin(self, group: 'Group', function: Any, inputs: Callable[[], Any]) -> None:
+    def begin(self, group: 'Group', function: Any, inputs: Callable[[], Any]) -> Future[Any]:
         """Begins to compile, in a thread, what is not compiled yet.
 
         All else is done here and now, under the settings of JAX that hold here.
@@ -99,52 +103,39 @@ class Programs:
           function: ``start`` or ``advance`` of the program.
           inputs: gives what it takes, or the shapes.
         """
-        key = function, *self._where(group)
-        if key not in self._begun and key not in self._compiled:
+        key = function, group.width, group.place.devices
+        if key not in self._begun:
             group.settle()
             self._begun[key] = self._threads.submit(function.lower(*inputs()).compile)
+        return self._begun[key]
 
-    def compile(self, groups: Sequence['Group']) -> None:
-        """Compiles what trains each group's lanes, for all their devices at the same time.
+    def compile(self, groups: Sequence['Group']) -> list[Any]:
+        """What trains each group's lanes, compiled for all their devices at the same time.
 
         Raises:
           ValueError: if one is known not to fit.
         """
-        for group in groups:
-            self.begin(group, group.program.advance, group.inputs)
-        every = {(group.program.advance, *self._where(group)): group for group in groups}
-        new = {key: group for key, group in every.items() if key not in self._compiled}
-        done = [self._begun.pop(key).result() for key in new]
+        begun = [self.begin(group, group.program.advance, group.inputs) for group in groups]
+        done = [future.result() for future in begun]
+        new = dict(zip(begun, groups, strict=True))
 
         def check() -> None:
             free = memory.available_bytes()
-            for group, compiled in zip(new.values(), done, strict=True):
-                needed = memory.peak_bytes(compiled, group.place.num_copies)
-                memory.refuse_if_above(free, needed or 0, group.lanes[0].algorithm)
+            for future in new.keys() - self._fitting:
+                needed = memory.peak_bytes(future.result(), new[future].place.num_copies)
+                memory.refuse_if_above(free, needed or 0, new[future].lanes[0].algorithm)
 
         processes.do_in_all(check)
-        self._compiled |= zip(new, done, strict=True)
+        self._fitting |= new.keys()
+        return done
 
-    def fit(self, groups: Sequence['Group']) -> bool:
-        """Whether no group is known to be too large, each for its device; those are compiled."""
-        try:
-            self.compile(groups)
-        except errors.InvalidError:
-            return False
-        return True
-
-    def compiled(self, group: 'Group') -> Any:
-        """What trains a group's lanes, compiled; refused if it is known not to fit."""
-        self.compile([group])
-        return self._compiled[group.program.advance, *self._where(group)]
-
-    def start(self, group: 'Group', *given: Any) -> FederationState:
+    def start(self, group: 'Group') -> FederationState:
         """The states of a group's lanes before their first round."""
-        start, params = group.program.start, None
-        self.begin(group, start, group.beginning)
-        if group.layout is None:
-            params = self.initial_params(group.problem.init_params, given[0])
-        started: FederationState = self._begun[start, *self._where(group)].result()(params, *given)
+        compiled = self.begin(group, group.program.start, group.beginning).result()
+        params, *given = group.beginning()
+        if params is not None:
+            params = traced.initial_params(group.problem.init_params, given[0])
+        started: FederationState = compiled(params, *given)
         return started
 
     def placed(self, problem: Problem, place: devices.Place) -> Problem:
@@ -154,22 +145,89 @@ class Programs:
             self._placed[key] = place.put(problem)
         return self._placed[key]
 
-    def num_at_a_time(self, lane: Lane, num_lanes: int) -> int:
-        """How many lanes like this one run in one program or, on a CPU, at the same time."""
-        needed = traced.lane_bytes(self.experiment, lane)
+    def places_for(self, lanes: Sequence[Lane]) -> list[devices.Place]:
+        """Where lanes with one program run: as many places as there is work and memory for."""
         if self.side_by_side:
-            return memory.lanes_that_fit(needed, num_lanes)
-        needed += tree.num_bytes(self.experiment.plan.problem_of(lane))
-        wanted = min(num_lanes, len(self.places))
-        return memory.lanes_that_fit(self.places[0].num_copies * needed, wanted)
+            return self.places
+        needed = traced.lane_bytes(self.experiment, lanes[0])
+        needed += tree.num_bytes(self.experiment.plan.problem_of(lanes[0]))
+        wanted = min(len(lanes), len(self.places))
+        return self.places[: memory.lanes_that_fit(self.places[0].num_copies * needed, wanted)]
 
     def forget(self, label: str) -> None:
         """Lets go of the programs of an algorithm that is done."""
         for key in [key for key in self._training if key[0][0] == label]:
             gone = self._training.pop(key)
             self._begun = {k: v for k, v in self._begun.items() if k[0] not in gone}
-        self._compiled.clear()
+        self._fitting.clear()
         self._placed.clear()
 
-    def _where(self, group: 'Group') -> Any:
-        return group.width, group.place.devices
+
+def realised(programs: Programs, origin: Origin) -> dict[str, np.ndarray]:
+    """The realised links of the first seed, or of every seed where asked for, one bit each.
+
+    Args:
+      programs: the programs of the experiment.
+      origin: what the lanes of its main stage begin with.
+
+    Returns:
+      What `links.npz` holds.
+    """
+    experiment, arrays = programs.experiment, dict[str, np.ndarray]()
+    if origin.round:
+        arrays['first_round'] = np.array(origin.round)
+        arrays['num_rounds'] = np.array(experiment.num_rounds)
+    is_asked = LINKS in experiment.log
+    seeds = experiment.seeds if is_asked else experiment.seeds[:1]
+    for label in experiment.plan.patterns:
+        pattern = experiment.pattern_at(label, experiment.plan.points[0])
+        shapes = drawing.sample_shapes(pattern)
+        num_edges = math.prod(shapes.edges.shape) if base.has_peers(shapes) else 0
+        if (pattern.num_clients + num_edges) * experiment.num_rounds > _MOST_LINKS and not is_asked:
+            continue
+        for place, seed in enumerate(seeds):
+            name = f'{label}/{seed}' if place else label
+            found = _of_seed(programs, label, seed, origin)
+            probs = found.pop('prob')
+            if is_asked:
+                arrays[f'prob/{name}'] = probs
+            arrays[f'mean_prob/{name}'] = probs.mean(axis=0)
+            if 'neighbours' in found:
+                arrays[f'neighbours/{name}'] = found.pop('neighbours')[0]
+            for kind, values in found.items():
+                flags = values.dtype == bool
+                arrays[f'{kind}/{name}'] = np.packbits(values, axis=-1) if flags else values
+    return arrays
+
+
+def _of_seed(programs: Programs, label: str, seed: int, origin: Origin) -> dict[str, np.ndarray]:
+    """Who takes part, bool[T, N], the reported probabilities float[T, N], and what else there is.
+
+    Durations float[T] of rounds that tell them, neighbours int32[T, N, K] and edges bool[T, N * K]
+    of links between clients; all from the first round of the run on.
+    """
+    experiment = programs.experiment
+    point, period = experiment.plan.points[0], experiment.eval_every
+    program = programs.links(experiment.pattern_at(label, point, seed))
+    keys, carry = experiment.plan.draws.key_of('links', seed, point), origin.carry(label, seed)
+    home = programs.places[0].home
+    keys = jax.device_put(keys, home)  # as those of lanes: one program for both
+    if programs.side_by_side:
+        keys, carry = keys[None], jax.tree.map(lambda a: a[None], carry)
+    if carry is None:
+        carry = program.start(keys)
+    most, lead = traced.most_periods(program.sample, period), 2 + programs.side_by_side
+    pieces: list[dict[str, np.ndarray]] = []
+    for first in range(origin.round, experiment.num_rounds, most * period):
+        rounds = min(most * period, experiment.num_rounds - first)
+        given = jax.device_put((np.int32(first), np.int32(rounds // period)), home)
+        carry, drawn = program.draw(carry, keys, *given, most=most)
+        host = jax.device_get(drawn)
+        links = jax.tree.map(lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host)
+        piece = {'mask': base.participants(links), 'prob': links.prob}
+        if base.has_peers(links):
+            piece |= {'neighbours': links.neighbours, 'edges': links.edges.reshape(rounds, -1)}
+        if getattr(links, 'duration', None) is not None:
+            piece['duration'] = links.duration
+        pieces.append({kind: np.asarray(values) for kind, values in piece.items()})
+    return {kind: np.concatenate([piece[kind] for piece in pieces]) for kind in pieces[0]}

@@ -1,17 +1,28 @@
-"""The folder of a run that several processes write at the same time, each what it holds."""
+"""Where a run of several processes is kept: in shards, or in step.
+
+In shards each process writes to one folder the lanes that it holds. In step the leader keeps the
+run, but for what they divide: each process writes and reads its own rows of client tables. What the
+others must know to do the same as the leader (where lanes stand, when to save, and that the disk is
+full) is told by it whenever it is asked.
+"""
 
 import contextlib
 import dataclasses
+import functools
+import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.experiment.running import stores
-from fedjax_links.storage import claims
+from fedjax_links.machines import processes
+from fedjax_links.storage import checkpoints, claims
 
 _OPENING = '.opening'
 _POLL_SECONDS = 0.05
@@ -41,95 +52,68 @@ class SharedFolder(stores.RunFolder):
         """
         self._division, self._shard = division, shard
         self._claims: dict[str, claims.Claim] = {}
-        self._own: claims.Claim | None = None
         super().__init__(folder, **options)
 
-    def _claim(self) -> None:
+    def _claim(self, held: contextlib.ExitStack) -> None:
         """Keeps out who would run all lanes, and a second process of this shard."""
         (self.path / runs.CLAIMS).mkdir(exist_ok=True)
         lock = self.path / runs.LOCK
-        shared = claims.share(lock)
-        if shared is None:
+        if (whole := claims.share(lock)) is None:
             raise claims.refused('workdir', self.path, lock)
-        self._shared = shared
+        held.enter_context(whole)
         if self._shard is not None:
             own = runs.shard_file(self.path, self._shard, self._division.count)
-            self._own = claims.take(own)
-            if self._own is None:
-                shared.close()
-                raise claims.refused('shard', self.path, own)
-
-    def _leave(self) -> None:
-        self.release_all()
-        if self._own is not None:
-            self._own.release()
-        self._shared.close()
+            self._lock = claims.require('shard', self.path, own)
+            held.callback(self._lock.release)
+        held.callback(self.release_all)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keeps other processes out meanwhile."""
+    def _alone(self) -> Iterator[runs.Division]:
+        """Keeps other processes out meanwhile; how the lanes are divided, as is known so far."""
         while (opening := claims.take(self.path / _OPENING)) is None:
             time.sleep(_POLL_SECONDS)
         try:
-            yield
+            yield runs.read_division(self.path) or self._division
         finally:
             opening.release()
 
     def _open(self, config: Mapping[str, Any] | None) -> None:
         """Writes what is run, one process after the other."""
-        with self._alone():
-            there = runs.read_division(self.path)
-            kind: Mapping[str, Any] | None = self._fingerprint if self._shard is not None else None
-            if there is not None and there.fingerprint is not None:
-                if kind is not None and not self._allow_mixed:
-                    runs.check_kind('lanes of this run', there.fingerprint, kind)
-                kind = there.fingerprint
-            self._describe(self._facts, config)
-            known = there or self._division
+        with self._alone() as known:
+            own = None if self._shard is None else self._fingerprint
+            if not self._allow_mixed:
+                runs.check_kinds([(0, known.fingerprint), (0, own)])
+            kind = known.fingerprint or own
+            self._describe(config)
             division = dataclasses.replace(
                 self._division, fingerprint=kind, asked=known.asked, ended=known.ended
             )
             runs.write_division(self.path, division)
         self.refresh()
-        if self._own is not None:
-            mine = [lane for lane, shard in self._division.lanes.items() if shard == self._shard]
-            for left in (self.path / runs.CHECKPOINTS).glob('*.partial'):
-                if self._division.lanes.get(left.name.rpartition('@')[0]) == self._shard:
-                    left.unlink()
-            for lane in mine:
-                if self.rounds(lane) and self._seize(lane):  # so that what is damaged is not done
-                    self.release(lane)
-            self._own.say(rounds=sum(map(self.rounds, mine)))
+        if self._shard is None:
+            return
+        shard_of = self._division.lanes
+        for left in (self.path / runs.CHECKPOINTS).glob('*.partial'):
+            if shard_of.get(left.name.rpartition('@')[0]) == self._shard:
+                left.unlink()
+        mine = [lane for lane, shard in shard_of.items() if shard == self._shard]
+        for lane in mine:
+            if self.rounds(lane) and self._seize(lane):  # so that what is damaged is not done
+                self.release(lane)
+        self._lock.say(rounds=sum(map(self.rounds, mine)))
 
-    def ask(self, lanes: Sequence[str], *, ended: bool = False) -> None:
-        """Keeps that lanes are asked for of which nobody could know, so that none is missed.
-
-        Args:
-          lanes: by name.
-          ended: whether there will be no more.
-        """
-        with self._alone():
-            there = runs.read_division(self.path) or self._division
-            asked = sorted({*there.asked, *(set(lanes) & {*self._division.optional})})
-            ended = ended or there.ended
-            if (list(there.asked), there.ended) != (asked, ended):
-                found = dataclasses.replace(there, asked=asked, ended=ended)
-                runs.write_division(self.path, found)
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """Of the experiment."""
-        return self._facts
-
-    def found(self) -> dict[str, dict[int, Path]]:
-        """The files of the lanes, as `runs.saves` gives them, when last looked at."""
-        return self._saves
+    def ask(self, lanes: Sequence[str], ended: bool = False) -> None:
+        """As `Memory.ask`, in the folder."""
+        with self._alone() as known:
+            asked = sorted({*known.asked, *(set(lanes) & {*self._division.optional})})
+            found = dataclasses.replace(known, asked=asked, ended=ended or known.ended)
+            runs.write_division(self.path, found)
 
     def refresh(self) -> None:
         """Looks at what others have done meanwhile."""
-        own = {lane: self._saves[lane] for lane in self._claims if lane in self._saves}
+        own = {lane: self.saves[lane] for lane in self._claims if lane in self.saves}
         self._elsewhere = {path.stem for path in (self.path / runs.CLAIMS).glob('*.lock')}
-        self._saves = {**runs.saves(self.path), **own}
+        self.saves = {**runs.saves(self.path), **own}
 
     def take(self, lane: str) -> bool:
         """As `Memory.take`; where the lane stands is read anew.
@@ -146,17 +130,15 @@ class SharedFolder(stores.RunFolder):
         if claim is None:
             return False
         self._claims[lane] = claim
-        files = self._saves.pop(lane, {})
-        end = runs.checkpoint_file(self.path, lane, runs.rounds_wanted(lane, self._facts))
+        files = self.saves.pop(lane, {})
+        end = runs.checkpoint_file(self.path, lane, runs.rounds_wanted(lane, self.facts))
         is_as_seen = lane not in self._elsewhere and all(path.exists() for path in files.values())
         if not is_as_seen or (end.exists() and end not in files.values()):  # done meanwhile
             files = runs.saves(self.path, lane).get(lane, {})
         if files:
-            self._saves[lane] = files
-            if (kept := self._whole(files)) is not None:
-                self._lines[lane] = list(kept.lines)
-                self._kept[kept.labels['seed']] = kept
-                self._checked.discard(kept.labels['seed'])
+            self.saves[lane] = files
+            self._remember(lane)
+            self._checked.clear()
         return True
 
     def release(self, lane: str) -> None:
@@ -177,25 +159,116 @@ class SharedFolder(stores.RunFolder):
     def lines(self) -> list[str]:
         """As `Memory.lines`; those of lanes that others have run are read."""
         for lane in self._lanes:
-            if lane not in self._lines and (files := self._saves.get(lane)):
+            if lane not in self._lines and (files := self.saves.get(lane)):
                 self._lines[lane] = list(runs.lane_of(files).lines)
         return super().lines()
 
-    def keep_links(self, arrays: Mapping[str, Any]) -> None:
-        """As `Memory.keep_links`, by the first shard."""
-        if self._shard == 0:
-            super().keep_links(arrays)
-
-    def save(
-        self, states: Mapping[str, PyTree], round: int, parts: stores.Parts | None = None
-    ) -> None:
-        """As `Memory.save`; what was said of a failure is not true any more."""
-        super().save(states, round, parts)
-        for lane in states:
-            (self.path / runs.FAILURES / f'{lane}.txt').unlink(missing_ok=True)
+    def keep_failure(self, lane: str, said: str) -> None:
+        """Keeps why a lane failed, until it is saved."""
+        path = runs.failure_file(self.path, lane)
+        with errors.on_disk(path):
+            path.parent.mkdir(exist_ok=True)
+            checkpoints.write_whole(path, said.encode())
 
     def _show(self) -> None:
         """Metrics are written when all is merged."""
 
     def _write_metrics(self, lines: Sequence[str]) -> None:
         """Likewise."""
+
+
+class InStep:
+    """The leader's store, as every process sees it: a call is answered by the leader's own.
+
+    Attributes:
+      own: the store, in the leader.
+    """
+
+    own: Any = None
+
+    def __init__(
+        self,
+        make: Callable[[], stores.Memory],
+        described: Sequence[Any],
+        folder: Path | None,
+        own_rows: Callable[[int], tuple[int, int]],
+    ) -> None:
+        """Opens it.
+
+        Args:
+          make: makes the store in the leader.
+          described: the experiment, which all processes share: config and facts.
+          folder: of the run, on a disk that they share where they divide tables; None in memory.
+          own_rows: which rows of a table are this process's (`devices.Place.own_rows`).
+
+        Raises:
+          ValueError: in every process, if the leader cannot, or one has another experiment.
+        """
+        self._folder, self._own_rows = folder and folder.absolute(), own_rows
+        own = json.loads(json.dumps([values or {} for values in described]))
+        leaders = _of_leader(lambda: own)
+
+        def check() -> None:
+            for pair in zip(leaders, own, strict=True):
+                if found := runs.first_difference(*pair, but=runs.MAY_DIFFER):
+                    field, *sides = found
+                    said = ' and '.join(map(repr, sides))
+                    raise errors.invalid(field, 'be the same in all processes', said)
+
+        processes.do_in_all(check)
+        self.own = processes.do_in_all(lambda: make() if processes.is_leader() else None)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """A method of `Memory`."""
+        return lambda *given: _of_leader(lambda: getattr(self.own, name)(*given))
+
+    def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
+        """As `Memory.restore`; of what was divided every process reads its own rows."""
+        return {lane: self._restored(lane, like) for lane, like in lanes.items()}
+
+    def _restored(self, lane: str, like: PyTree) -> PyTree:
+        path = self._file(lane, self.rounds(lane))
+        content = processes.ask_leader(lambda: checkpoints.proven(path))
+        load = functools.partial(checkpoints.load, content=content, own_rows=self._own_rows)
+        return processes.do_in_all(lambda: load(path, like))
+
+    def save(self, states: Mapping[str, PyTree], round: int) -> None:
+        """As `Memory.save`; every process writes its rows of what is divided before."""
+        parts = {}
+        for lane, state in states.items() if self._folder else ():
+            write = functools.partial(_write_part, self._file(lane, round), state)
+            parts[lane] = [part for text in processes.ask_all(write) if (part := json.loads(text))]
+
+        def keep() -> None:
+            for lane, own in parts.items():
+                for place in range(len(own)):
+                    _check_there(checkpoints.part_file(self._file(lane, round), place))
+            self.own.save(states, round, parts)
+
+        _of_leader(keep)
+
+    def close(self) -> None:
+        """As `Memory.close`; it is told to nobody, as all may have ended."""
+        if self.own is not None:
+            self.own.close()
+
+    def _file(self, lane: str, round: int) -> Path:
+        return runs.checkpoint_file(self._folder or Path(), lane, round)
+
+
+def _write_part(path: Path, state: PyTree) -> bytes:
+    """What a save says of this process's part, which is on the disk then."""
+    _check_there(path.parent)
+    with errors.on_disk(path):
+        return json.dumps(checkpoints.write_part(path, jax.process_index(), state)).encode()
+
+
+def _check_there(path: Path) -> None:
+    if not path.exists():
+        requirement = 'be on a disk that all processes share, as they divide what clients keep'
+        raise errors.invalid('workdir', requirement, f'one without {path}')
+
+
+def _of_leader(answer: Callable[[], Any]) -> Any:
+    """What the leader answers, as JSON holds it."""
+    return json.loads(processes.ask_leader(lambda: json.dumps(answer()).encode()))

@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedjax_links import runs
-from fedjax_links.base import PyTree
-from fedjax_links.core import memory
+from fedjax_links.core import errors, memory
 from fedjax_links.experiment.plan import families
 from fedjax_links.experiment.plan.lanes import MAIN, TUNING, Lane
 from fedjax_links.experiment.running import stores, traced
 from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.hooks import Callback, Origin, Stop, tell
+from fedjax_links.experiment.running.hooks import Listeners, Origin, Stop
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import devices, processes
 
@@ -37,7 +36,7 @@ def compile_ahead(shared: Programs, lanes: Sequence[Lane]) -> None:
       shared: the programs of the experiment.
       lanes: of one stage, one after the other; those of several devices at the same time.
     """
-    for place in shared.places[: shared.num_at_a_time(lanes[0], len(lanes))]:
+    for place in shared.places_for(lanes):
         group = Group(shared, lanes[:1], place)
         shared.begin(group, group.program.advance, group.inputs)
         shared.begin(group, group.program.start, group.beginning)
@@ -49,46 +48,42 @@ class _Flight:
 
     Attributes:
       group: what advances them.
-      done: rounds behind them.
-      saved: rounds behind them at their last save.
       clock: says when to save.
+      saved: rounds behind them at their last save.
       pace: periods that the device advances in a moment; 0 if a period takes longer, or nobody
         has looked since the last save.
       began: when the device began with what is collected next.
     """
 
     group: Group
-    done: int
-    saved: int
     clock: stores.SaveClock
+    saved: int
     pace: int = 0
     began: float = 0.0
 
     @property
     def is_done(self) -> bool:
         """Whether the last round is behind them."""
-        return self.done == self.group.lanes[0].num_rounds
+        return self.group.done == self.group.lanes[0].num_rounds
 
 
+@dataclasses.dataclass(eq=False)
 class Stages:
-    """Runs stages of algorithms."""
+    """Runs stages of algorithms.
 
-    def __init__(
-        self, shared: Programs, store: Any, callbacks: Sequence[Callback], origin: Origin
-    ) -> None:
-        """Runs nothing yet.
+    Attributes:
+      programs: of the experiment.
+      store: where all is kept.
+      listeners: who is told.
+      origin: what the lanes of the main stage begin with.
+    """
 
-        Args:
-          shared: the programs of the experiment.
-          store: where all is kept.
-          callbacks: who is told.
-          origin: what the lanes of the main stage begin with.
-        """
-        self._programs, self._store = shared, store
-        self._callbacks, self._origin = callbacks, origin
-        self._period = shared.experiment.eval_every
-        self._flights: deque[_Flight] = deque()  # in the order of dispatch
-        self._free: deque[devices.Place] = deque()
+    programs: Programs
+    store: Any
+    listeners: Listeners
+    origin: Origin
+    _flights: deque[_Flight] = dataclasses.field(default_factory=deque)  # in order of dispatch
+    _free: deque[devices.Place] = dataclasses.field(default_factory=deque)
 
     def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
         """Advances lanes of one stage of an algorithm to their last round.
@@ -103,88 +98,81 @@ class Stages:
         Raises:
           Stop: if a callback did, after all was saved.
         """
-        if not lanes:
-            return
-        store, first = self._store, lanes[0]
-        store.expect({lane.name: lane.about for lane in lanes})
+        first = lanes[0]
+        self.store.expect({lane.name: lane.about for lane in lanes})
         total = sum(lane.num_rounds for lane in lanes)
-        tell(self._callbacks, 'on_stage', first.algorithm, first.stage, total)
-        self._free = deque(self._programs.places)  # as many as there is work and memory for
-        if not self._programs.side_by_side:
-            most = self._programs.num_at_a_time(first, len(lanes))
-            self._free = deque(self._programs.places[:most])
+        self.listeners.tell('on_stage', first.algorithm, first.stage, total)
+        self._free = deque(self.programs.places_for(lanes))
         self._sharers = len(self._free)
         waiting = deque(self._groups(lanes))
         try:
             while waiting or self._flights:
                 self._begin(waiting)
-                if self._flights and not self._programs.side_by_side:
-                    for ahead in coming:
-                        compile_ahead(self._programs, ahead)
-                    coming = ()
-                if self._flights:
-                    flight = self._flights[0]
-                    if flight.pace and not self._store.is_due(flight.clock):
-                        self._dispatch(flight)  # so that the device never waits for what follows
-                    self._land(flight)
-                    self._flights.rotate(-1)
-                    if flight.is_done:
-                        ended = self._flights.pop().group
-                        self._free.append(ended.place)
-                        for lane in ended.lanes:
-                            store.release(lane.name)
-                    elif flight.done == flight.group.round:
-                        self._dispatch(flight)
+                if not self._flights:
+                    continue
+                for ahead in () if self.programs.side_by_side else coming:
+                    compile_ahead(self.programs, ahead)
+                coming = ()
+                flight = self._flights[0]
+                if flight.pace and not self.store.is_due(flight.clock):
+                    self._dispatch(flight)  # so that the device never waits for what follows
+                self._land(flight)
+                self._flights.rotate(-1)
+                if flight.is_done:
+                    ended = self._flights.pop().group
+                    self._free.append(ended.place)
+                    for lane in ended.lanes:
+                        self.store.release(lane.name)
+                elif flight.group.done == flight.group.round:
+                    self._dispatch(flight)
         except Stop:
-            self._stop()
+            for flight in self._flights:  # what was started is waited for, and all is saved
+                while flight.group.done < flight.group.round:
+                    with contextlib.suppress(Stop):
+                        self._land(flight)
+                if flight.saved < flight.group.done:
+                    self._save(flight)
             raise
 
     def _begin(self, waiting: deque[tuple[list[Lane], int]]) -> None:
         """Begins lanes on the devices that are free."""
-        begun = []
+        begun: list[_Flight] = []
         while waiting and self._free:
-            flight = self._restored(*waiting.popleft())
-            if flight is not None:
-                begun.append(flight)
+            begun += self._restored(*waiting.popleft())
         if begun:
-            self._programs.compile([flight.group for flight in begun])
+            self.programs.compile([flight.group for flight in begun])
         for flight in begun:
             self._dispatch(flight)
             self._flights.append(flight)
 
-    def _restored(self, lanes: list[Lane], width: int) -> _Flight | None:
-        """Lanes where they stand, on a device that is free; None if they are done or others'."""
-        experiment, is_main = self._programs.experiment, lanes[0].stage == MAIN
+    def _restored(self, lanes: list[Lane], width: int) -> list[_Flight]:
+        """Lanes where they stand, on a device that is free; nothing if they are done or others'."""
         if not (lanes := self._taken(lanes)):
-            return None
-        done = self._store.rounds(lanes[0].name)
-        is_new, is_done = not done, done >= lanes[0].num_rounds
-        if is_new and is_main:
-            done = self._origin.round
-        group = None if is_done else Group(self._programs, lanes, self._free.popleft(), width)
-        states: list[PyTree] = []
-        if group and is_new:
-            states = [self._origin.begin(lane) for lane in lanes if done]
-        elif group:
-            shapes = {lane.name: traced.state_shape(experiment, lane) for lane in lanes}
-            states = list(self._store.restore(shapes).values())
+            return []
+        experiment, is_main = self.programs.experiment, lanes[0].stage == MAIN
+        past = self.store.rounds(lanes[0].name)
+        done = past or (self.origin.round if is_main else 0)
         if done:
             self._tell([(done, lane, {}) for lane in lanes])
-        if group is None:
-            return None
-        if done:
-            group.restore(states)
+        if past >= lanes[0].num_rounds:
+            return []
+        group = Group(self.programs, lanes, self._free.popleft(), width)
+        if past:
+            shapes = {lane.name: traced.state_shape(experiment, lane) for lane in lanes}
+            group.restore(list(self.store.restore(shapes).values()))
+        elif done:
+            group.restore([self.origin.begin(lane) for lane in lanes])
         else:
             group.start()
             if is_main and experiment.evaluate_start:
                 measured = [(0, *of) for of in zip(lanes, group.evaluate(), strict=True)]
                 self._append(measured)
                 self._tell(measured)
-        return _Flight(group, done, done, stores.SaveClock(_SAVE_SECONDS, self._sharers))
+        return [_Flight(group, stores.SaveClock(_SAVE_SECONDS, self._sharers), done)]
 
     def _taken(self, lanes: list[Lane]) -> list[Lane]:
         """Those lanes that no other process has; all with the same rounds behind them."""
-        store, first = self._store, lanes[0]
+        store, first = self.store, lanes[0]
         if store.rounds(first.name) >= first.num_rounds:
             return lanes
         taken = [lane for lane in lanes if store.take(lane.name)]
@@ -197,28 +185,27 @@ class Stages:
     def _dispatch(self, flight: _Flight) -> None:
         """Starts as many periods as take a moment, or one that takes longer, if any are left."""
         group = flight.group
-        if flight.done == group.round:
+        if group.done == group.round:
             flight.began = time.monotonic()
-        left = (group.lanes[0].num_rounds - group.round) // self._period
+        left = (group.lanes[0].num_rounds - group.round) // self.programs.experiment.eval_every
         if left:
             group.dispatch(min(left, max(1, flight.pace)))
 
     def _land(self, flight: _Flight) -> None:
         """Waits for periods that were started; keeps and tells what they gave."""
-        group, first = flight.group, flight.done + self._period
+        group, before, every = flight.group, flight.group.done, self.programs.experiment.eval_every
         periods = group.collect()
         began, flight.began = flight.began, time.monotonic()
         pace = len(periods) * min(_DISPATCH_SECONDS / (flight.began - began + 1e-9), _MOST_GROWTH)
         flight.pace = int(processes.ask_leader(lambda: b'%d' % min(pace, group.most)))
         measured = [
-            (first + k * self._period, *of)
-            for k, records in enumerate(periods)
+            (before + k * every, *of)
+            for k, records in enumerate(periods, start=1)
             for of in zip(group.lanes, records, strict=True)
         ]
-        flight.done += len(periods) * self._period
         self._append(measured)
-        is_whole = flight.done == group.round  # nothing has changed the state since
-        if is_whole and (self._store.is_due(flight.clock) or flight.is_done):
+        is_whole = group.done == group.round  # nothing has changed the state since
+        if is_whole and (self.store.is_due(flight.clock) or flight.is_done):
             with flight.clock:
                 self._save(flight)
         self._tell(measured)
@@ -228,14 +215,14 @@ class Stages:
         for round, lane, record in measured:
             lines.setdefault(lane.name, []).append(runs.line_of(lane.labels, round, record))
         for name, new in lines.items():
-            self._store.append(name, new)
+            self.store.append(name, new)
 
     def _tell(self, measured: _Measured) -> None:
         """Tells everything, then stops if anyone has said so."""
         stops = []
         for round, lane, record in measured:
             try:
-                tell(self._callbacks, 'on_period', lane, {'round': round, **record})
+                self.listeners.tell('on_period', lane, {'round': round, **record})
             except Stop as stop:
                 stops.append(stop)
         if stops:
@@ -243,31 +230,23 @@ class Stages:
 
     def _save(self, flight: _Flight) -> None:
         """Keeps the states of lanes, but of those that were tried in tuning and are done."""
-        needed = flight.group.lanes[0].stage != TUNING or not flight.is_done
-        states = flight.group.states() if needed else [None] * len(flight.group.lanes)
-        names = [lane.name for lane in flight.group.lanes]
-        self._store.save(dict(zip(names, states, strict=True)), flight.done)
-        flight.saved, flight.pace = flight.done, 0
-
-    def _stop(self) -> None:
-        """Waits for what was started, and saves everything."""
-        for flight in self._flights:
-            while flight.done < flight.group.round:
-                with contextlib.suppress(Stop):
-                    self._land(flight)
-            if flight.saved < flight.done:
-                self._save(flight)
+        group = flight.group
+        needed = group.lanes[0].stage != TUNING or not flight.is_done
+        states = group.states() if needed else [None] * len(group.lanes)
+        pairs = zip(group.lanes, states, strict=True)
+        self.store.save({lane.name: state for lane, state in pairs}, group.done)
+        flight.saved, flight.pace = group.done, 0
 
     def _groups(self, lanes: Sequence[Lane]) -> list[tuple[list[Lane], int]]:
         """Lanes that run together, and the width of their program.
 
         One each, or as many with one program as memory allows.
         """
-        if not self._programs.side_by_side:
+        if not self.programs.side_by_side:
             return [([lane], 1) for lane in lanes]
         alike: dict[Any, list[Lane]] = {}
         for lane in lanes:
-            key = self._programs.key(lane), self._store.rounds(lane.name)
+            key = self.programs.key(lane), self.store.rounds(lane.name)
             alike.setdefault(key, []).append(lane)
         return [group for members in alike.values() for group in self._cut(members)]
 
@@ -276,21 +255,28 @@ class Stages:
 
         All groups are equally wide, so that one program serves them.
         """
-        shared, first = self._programs, members[0]
+        shared, first = self.programs, members[0]
         count = len(shared.places)
-        share = math.ceil(len(members) / count)
-        is_done = self._store.rounds(first.name) >= first.num_rounds
+        share = size = math.ceil(len(members) / count)
+        is_done = self.store.rounds(first.name) >= first.num_rounds
         data = families.own_bytes([shared.experiment.plan.problem_of(x) for x in members])
         most = memory.lanes_that_fit(traced.lane_bytes(shared.experiment, first) + data, share)
-        while True:
-            size = math.ceil(len(members) / count)
-            groups = [members[i : i + size] for i in range(0, len(members), size)]
-            placed = zip(groups, shared.places, strict=False)
-            made = (Group(shared, *of, size) for of in placed)
-            if size == 1 or (size <= most and (is_done or shared.fit(list(made)))):
-                break
+
+        def cut() -> list[list[Lane]]:
+            return [members[i : i + size] for i in range(0, len(members), size)]
+
+        def fit() -> bool:
+            try:
+                placed = zip(cut(), shared.places, strict=False)
+                shared.compile([Group(shared, *of, size) for of in placed])
+            except errors.InvalidError:
+                return False
+            return True
+
+        while size > 1 and not (is_done or (size <= most and fit())):
             count *= 2
+            size = math.ceil(len(members) / count)
         if size < share:
             said = f'{first.algorithm}: {size} at a time, as more lanes do not fit into memory'
             print(said, file=sys.stderr)
-        return [(group, size) for group in groups]
+        return [(group, size) for group in cut()]

@@ -1,13 +1,13 @@
 """Where a run is kept: in memory, or in a folder that an interrupted run goes on in.
 
-Of several processes the leader keeps it (`in_step`).
+What several processes keep together is in `shared`.
 """
 
 import contextlib
-import itertools
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -18,7 +18,7 @@ from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.machines import environment
-from fedjax_links.storage import archives, checkpoints, claims, packing
+from fedjax_links.storage import checkpoints, claims, packing
 
 Parts = Mapping[str, Sequence[Mapping[str, Any]]]
 """By lane, what the parts of its save say (`checkpoints.write_part`); none where it has none."""
@@ -55,24 +55,25 @@ class SaveClock:
 
 
 class Memory:
-    """What a folder does, for experiments that keep nothing on disk."""
+    """What a folder does, for experiments that keep nothing on disk.
 
-    def __init__(self) -> None:
+    Attributes:
+      facts: of the experiment.
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
         """Nothing has run yet."""
+        self.facts = facts
         self._lanes: dict[str, Mapping[str, Any]] = {}
         self._lines: dict[str, list[str]] = {}
 
     def lines(self) -> list[str]:
         """The lines of metrics, lane by lane, in the order of lanes."""
-        stages = dict.fromkeys(map(_stage_of, self._lanes.values()))  # in the order of running
-        place = {stage: number for number, stage in enumerate(stages)}
 
-        def key(lane: str) -> tuple[int, Any]:  # later tries may have an earlier place
-            about = self._lanes.get(lane)
-            return (len(place), 0) if about is None else (place[_stage_of(about)], about['place'])
+        def key(lane: str) -> Any:
+            return runs.order(self._lanes[lane]['labels'], self._lanes[lane]['place'], self.facts)
 
-        order = sorted(dict.fromkeys((*self._lanes, *self._lines)), key=key)
-        return [line for lane in order for line in self._lines.get(lane, [])]
+        return [line for lane in sorted(self._lanes, key=key) for line in self._lines.get(lane, ())]
 
     def expect(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
         """Makes lanes known before they run, in their order.
@@ -81,6 +82,14 @@ class Memory:
           lanes: by name, ``labels``, ``place`` and ``num_rounds``.
         """
         self._lanes.update(lanes)
+
+    def ask(self, lanes: Sequence[str], ended: bool = False) -> None:
+        """Keeps that lanes are asked for of which nobody could know, so that none is missed.
+
+        Args:
+          lanes: by name.
+          ended: whether there will be no more.
+        """
 
     def announce(self, lanes: Mapping[str, int]) -> None:
         """Tells those who look on what is ahead.
@@ -157,51 +166,82 @@ class RunFolder(Memory):
           ValueError: if the folder cannot be used, holds another experiment, is in use by another
             process, or its files were changed.
         """
-        super().__init__()
-        self._kept: dict[int, runs.KeptLane] = {}  # one of each seed, from earlier starts
+        super().__init__(facts)
+        self._kinds: dict[int, Any] = {}  # by seed, of the machine of a lane that was there
         self._checked: set[int] = set()  # seeds that this machine may go on with
-        self.path, self._facts = Path(folder).absolute(), facts
-        self._allow_mixed, self._fingerprint = allow_mixed, environment.fingerprint()
-        if (self.path / archives.METRICS).exists():
+        self.path, self._allow_mixed = Path(folder).absolute(), allow_mixed
+        self._fingerprint = environment.fingerprint()
+        self._metrics: IO[bytes] | None = None
+        self._growing: deque[str] = deque()  # lanes that are not whole in metrics as they grow
+        self._shown = 0  # lines of the first of them
+        if (self.path / packing.METRICS).exists():
             requirement = 'be the folder of a run, not of an archive, which has no states'
             raise errors.invalid('workdir', requirement, folder)
         runs.refuse_older(self.path, 'workdir')
-        with errors.on_disk(self.path):
+        with errors.on_disk(self.path), contextlib.ExitStack() as held:
             (self.path / runs.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-            self._claim()
-        self._metrics: IO[bytes] | None = None
-        self._shown = 0, 0  # in metrics while they grow: whole lanes, and lines of the next one
-        self._order: list[str] = []
-        try:
-            with errors.on_disk(self.path):
-                self._open(config)
-        except BaseException:
-            self._leave()
-            raise
+            self._claim(held)
+            self._open(config)
+            self._held = held.pop_all()
+
+    def _claim(self, held: contextlib.ExitStack) -> None:
+        """Keeps all others out, until what is held is closed."""
+        self._lock = claims.require('workdir', self.path, self.path / runs.LOCK)
+        held.callback(self._lock.release, keep=True)
 
     def _open(self, config: Mapping[str, Any] | None) -> None:
         """Writes what is run, and reads what is there."""
         for left in self.path.rglob('*.partial'):  # of a process that was killed
             left.unlink()
         checkpoints.tidy(self.path / runs.CHECKPOINTS, '*')
-        self._describe(self._facts, config)
-        self._saves = runs.saves(self.path)
-        kept = [self._whole(files) for files in list(self._saves.values())]
-        found = runs.in_order([lane for lane in kept if lane is not None], self._facts)
-        runs.refuse_older(self.path, 'workdir', found)
-        self._kept = {lane.labels['seed']: lane for lane in found}
-        self._lines = {lane.name: list(lane.lines) for lane in found}
+        self._describe(config)
+        self.saves = runs.saves(self.path)
+        for lane in list(self.saves):
+            self._remember(lane)
         self._write_metrics(self.lines())
+
+    def _remember(self, lane: str) -> None:
+        """Reads a lane as its last file that is whole has it; after none it is as good as new.
+
+        Raises:
+          ValueError: if two in a row are damaged.
+        """
+        files, damaged = self.saves[lane], list[Path]()
+        kept: runs.KeptLane | None = None
+        while files and kept is None:
+            try:
+                kept = runs.lane_of(files)
+            except checkpoints.DamagedError as error:
+                damaged.append(files.pop(max(files)))
+                if len(damaged) == _KEPT:
+                    aside = '--start_over sets the folder aside and begins again'
+                    requirement = f'hold checkpoints as they were written ({aside})'
+                    said = ' and '.join(map(str, damaged))
+                    raise errors.invalid('workdir', requirement, said) from error
+        for path in damaged:
+            checkpoints.remove(path)
+            said = f'warning: {path} is damaged; going on from what was saved before'
+            print(said, file=sys.stderr)
+        if kept is not None:
+            self._lanes.setdefault(lane, {'labels': kept.labels, 'place': kept.place})
+            self._lines[lane] = list(kept.lines)
+            self._kinds[kept.labels['seed']] = kept.fingerprint
+            runs.refuse_older(self.path, 'workdir', [kept])
+
+    def expect(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
+        """As `Memory.expect`."""
+        super().expect(lanes)
+        self._growing.extend(lanes)
 
     def announce(self, lanes: Mapping[str, int]) -> None:
         """As `Memory.announce`."""
-        every = {lane: self.rounds(lane) for lane in self._saves} | dict(lanes)
+        every = {lane: self.rounds(lane) for lane in self.saves} | dict(lanes)
         behind, ahead = sum(map(self.rounds, every)), sum(every.values())
         self._lock.say(lanes=len(every), rounds=behind, ahead=ahead)
 
     def rounds(self, lane: str) -> int:
         """As `Memory.rounds`."""
-        return max(self._saves.get(lane) or [0])
+        return max(self.saves.get(lane) or [0])
 
     def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
         """As `Memory.restore`.
@@ -210,7 +250,7 @@ class RunFolder(Memory):
           ValueError: if they hold another kind of state, or were changed since they were opened.
         """
         return {
-            lane: checkpoints.load(self._saves[lane][self.rounds(lane)], like)
+            lane: checkpoints.load(self.saves[lane][self.rounds(lane)], like)
             for lane, like in lanes.items()
         }
 
@@ -220,11 +260,11 @@ class RunFolder(Memory):
         Raises:
           ValueError: if what is there was run on a machine whose bits may differ from this one's.
         """
-        labels = self._lanes[lane]['labels']
-        if labels['seed'] not in self._checked:
-            own = runs.KeptLane(lane, labels, (0, 0), 0, [], {}, fingerprint=self._fingerprint)
-            runs.check_kinds([*self._kept.values(), own], allow_mixed=self._allow_mixed)
-            self._checked.add(labels['seed'])
+        seed = self._lanes[lane]['labels']['seed']
+        if seed not in self._checked:
+            kinds = [*self._kinds.items(), (seed, self._fingerprint)]
+            runs.check_kinds(kinds, allow_mixed=self._allow_mixed)
+            self._checked.add(seed)
         return True
 
     def append(self, lane: str, lines: Sequence[str]) -> None:
@@ -244,10 +284,11 @@ class RunFolder(Memory):
                     about[checkpoints.PARTS] = own
                 content = checkpoints.pack(state, about, self._lines.get(lane, []))
                 checkpoints.write_whole(path, content)
-                files = self._saves.setdefault(lane, {})
+                files = self.saves.setdefault(lane, {})
                 files[round] = path
                 for old in sorted(files)[:-_KEPT]:
                     checkpoints.remove(files.pop(old))
+                runs.failure_file(self.path, lane).unlink(missing_ok=True)
             self._show()
 
     def is_due(self, clock: SaveClock) -> bool:
@@ -265,48 +306,23 @@ class RunFolder(Memory):
             with contextlib.suppress(OSError):  # they are derived
                 self._metrics.close()
                 self._write_metrics(self.lines())
-        self._leave()
-
-    def _whole(self, files: dict[int, Path]) -> runs.KeptLane | None:
-        """A lane as its last file that is whole has it; none after one is as good as new.
-
-        Raises:
-          ValueError: if two in a row are damaged.
-        """
-        damaged: list[Path] = []
-        found = None
-        while files and found is None:
-            try:
-                found = runs.lane_of(files)
-            except checkpoints.DamagedError as error:
-                damaged.append(files.pop(max(files)))
-                if len(damaged) == _KEPT:
-                    aside = '--start_over sets the folder aside and begins again'
-                    requirement = f'hold checkpoints as they were written ({aside})'
-                    said = ' and '.join(map(str, damaged))
-                    raise errors.invalid('workdir', requirement, said) from error
-        for path in damaged:
-            checkpoints.remove(path)
-            said = f'warning: {path} is damaged; going on from what was saved before'
-            print(said, file=sys.stderr)
-        return found
+        self._held.close()
 
     def _show(self) -> None:
         """Adds what is new to metrics, up to the first lane that is not done.
 
         Lanes that were there before and are behind that one come again when it is their turn.
         """
-        new, (place, shown) = [], self._shown
-        order = self._order
-        order += itertools.islice(self._lanes, len(order), None)
-        while place < len(order):
-            lines = self._lines.get(order[place], [])
-            new += lines[shown:]
-            shown = len(lines)
-            if self.rounds(order[place]) < self._lanes[order[place]]['num_rounds']:
+        new: list[str] = []
+        while self._growing:
+            lane = self._growing[0]
+            lines = self._lines.get(lane, [])
+            new += lines[self._shown :]
+            self._shown = len(lines)
+            if self.rounds(lane) < self._lanes[lane]['num_rounds']:
                 break
-            place, shown = place + 1, 0
-        self._shown = place, shown
+            self._growing.popleft()
+            self._shown = 0
         if self._metrics is None:
             self._write_metrics(new)
             self._metrics = (self.path / runs.METRICS).open('ab')
@@ -317,21 +333,9 @@ class RunFolder(Memory):
     def _write_metrics(self, lines: Sequence[str]) -> None:
         checkpoints.write_whole(self.path / runs.METRICS, ''.join(lines).encode())
 
-    def _claim(self) -> None:
-        """Keeps all others out."""
-        lock = self.path / runs.LOCK
-        claim = claims.take(lock)
-        if claim is None:
-            raise claims.refused('workdir', self.path, lock)
-        self._lock = claim
-
-    def _leave(self) -> None:
-        """Lets others in."""
-        self._lock.release(keep=True)
-
-    def _describe(self, facts: Mapping[str, Any], config: Mapping[str, Any] | None) -> None:
+    def _describe(self, config: Mapping[str, Any] | None) -> None:
         """Writes what is run, last what makes it a run, after comparing it with what is there."""
-        given = {**({} if config is None else {runs.CONFIG: config}), runs.EXPERIMENT: facts}
+        given = {**({} if config is None else {runs.CONFIG: config}), runs.EXPERIMENT: self.facts}
         had = {name: runs.read_json(self.path, name) for name in (runs.CONFIG, runs.EXPERIMENT)}
         for name, there in had.items():
             if there is not None and name in given:
@@ -346,13 +350,13 @@ class RunFolder(Memory):
         present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
         checkpoints.write_whole(self.path / runs.ENVIRONMENT, present.encode())
 
-    def _compare(self, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    def _compare(self, there: Mapping[str, Any], here: dict[str, Any]) -> None:
         """Raises unless what is there is the same experiment, or one of fewer rounds or seeds."""
-        ours = _shown(here)
+        ours = dict(here)
         if isinstance(listed := there.get('seeds'), list):
             ours['seeds'] = here['seeds'][: len(listed)]
-        field, old, new = runs.first_difference(_shown(there), ours)
-        if old != new:
+        if found := runs.first_difference(there, ours, but=(*runs.MAY_DIFFER, *_MAY_GROW)):
+            field, old, new = found
             said = f'{self.path}, where {field} is {old!r} and not {new!r}'
             raise errors.invalid('workdir', 'be new or hold a run with the same config', said)
         for name, words in _MAY_GROW.items():
@@ -360,13 +364,3 @@ class RunFolder(Memory):
             if given < most:
                 requirement = f'be at least {most}, the {words} of {self.path}'
                 raise errors.invalid(name, requirement, given)
-
-
-def _stage_of(about: Mapping[str, Any]) -> tuple[str, str]:
-    return about['labels']['algorithm'], about['labels']['stage']
-
-
-def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be the same in every start."""
-    free = (*runs.MAY_DIFFER, *_MAY_GROW)
-    return {name: value for name, value in values.items() if name not in free}

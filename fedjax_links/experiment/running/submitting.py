@@ -6,7 +6,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ from fedjax_links import runs
 from fedjax_links.config import recordings, sections
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment.plan import dividing, lanes
-from fedjax_links.experiment.running import hooks, shards, shared
+from fedjax_links.experiment.running import hooks, loop, shared
+from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import devices as devices_
 
 if TYPE_CHECKING:
@@ -58,125 +59,116 @@ def run(
         raise errors.invalid('executor', 'have a method submit', executor)
     if folder is None:
         raise errors.invalid('folder', 'be given with an executor, whose jobs meet there', None)
-    path = Path(folder).absolute()
+    path, plan = Path(folder).absolute(), experiment.plan
     _check_travels(experiment)
-    every = [lane for label in experiment.algorithms for lane in experiment.plan.every_lane(label)]
     for name, number in (('jobs', jobs), ('devices', devices)):
         if number is not None:
             checks.static_int(name, number)
-    count = min(jobs or _MOST_JOBS, len(every))
-    by = dividing.SEED if allow_mixed else dividing.PROGRAM
-    about: dict[str, Any] = {'facts': experiment.plan.facts(), 'config': experiment.config}
-    division = dividing.divide(experiment, count, by)
+    every = sum(len(plan.every_lane(label)) for label in experiment.algorithms)
+    shares = min(jobs or _MOST_JOBS, every), dividing.SEED if allow_mixed else dividing.PROGRAM
+    about: dict[str, Any] = {'facts': plan.facts(), 'config': experiment.config}
+    division = dividing.divide(experiment, *shares)
     store = shared.SharedFolder(path, **about, allow_mixed=allow_mixed, division=division)
-    beside = recordings.BESIDE.get() or Path.cwd()
-    given = json.dumps(experiment.config), str(beside), str(path)
-    token = uuid.uuid4().hex  # no job is another run's, whatever an executor remembers
+    job = {
+        'config': json.dumps(experiment.config),
+        'beside': str(recordings.BESIDE.get() or Path.cwd()),
+        'folder': str(path),
+        'devices': devices,
+        'allow_mixed': allow_mixed,
+        'token': uuid.uuid4().hex,  # no job is another run's, whatever an executor remembers
+    }
     failed: dict[str, str] = {}
+    listeners = hooks.Listeners(callbacks)
     try:
-        hooks.tell(callbacks, 'on_start', experiment)
+        listeners.tell('on_start', experiment)
         with getattr(executor, 'batch', contextlib.nullcontext)():
-            more = devices, allow_mixed, token
-            futures = [
-                executor.submit(run_job, *given, (k, count, by), *more) for k in range(count)
-            ]
-        listener = _Listener(store, callbacks)
+            places = range(shares[0])
+            futures = [executor.submit(run_job, job, (place, *shares)) for place in places]
+        news = _News(store, listeners)
         try:
             while not all(future.done() for future in futures):
-                listener.tell()
+                news.tell()
                 time.sleep(_POLL_SECONDS)
         except hooks.Stop:
             for future in futures:
                 future.cancel()
             raise
-        listener.tell()
+        news.tell()
         for place, future in enumerate(futures):
             error = future.exception()
-            job = f'job {place} of {count}'
-            failed |= future.result() if error is None else {job: errors.describe(error)}
+            name = f'job {place} of {shares[0]}'
+            failed |= future.result() if error is None else {name: errors.describe(error)}
     finally:
         store.close()
     if failed:
-        raise shards.FailedLanesError(failed)
+        raise loop.FailedLanesError(failed)
     results = runs.merge(path, allow_mixed=allow_mixed)
-    hooks.tell(callbacks, 'on_end', results)
+    listeners.tell('on_end', results)
     return results
 
 
-def run_job(
-    config: str,
-    beside: str,
-    folder: str,
-    share: tuple[int, int, str],
-    devices: int | None,
-    allow_mixed: bool,
-    token: str,
-) -> dict[str, str]:
+def run_job(job: dict[str, Any], share: tuple[int, int, str]) -> dict[str, str]:
     """Runs one share of the lanes, in whatever process it was sent to.
 
     Args:
-      config: of the experiment, as JSON.
-      beside: the folder of modules and files that it names.
-      folder: of the run.
+      job: what all jobs of a run have in common: ``config``, the experiment's as JSON; ``beside``,
+        the folder of modules and files that it names; ``folder``, of the run; ``devices`` and
+        ``allow_mixed`` as in `Experiment.run`; ``token``, of the run.
       share: index, count and what stays together.
-      devices: as in `Experiment.run`.
-      allow_mixed: as in `Experiment.run`.
-      token: of the run.
 
     Returns:
       Why lanes failed, by their names.
     """
-    from fedjax_links.experiment.config import build
-    from fedjax_links.experiment.running import loop
-    from fedjax_links.experiment.running.programs import Programs
+    from fedjax_links.experiment.config import build  # which makes experiments that run jobs
 
-    del token
-    with sections.importable(beside):
-        if getattr(_here, 'given', None) != (config, devices):
-            places = devices_.places(devices, alone=True)
-            _here.programs = Programs(build(json.loads(config)), places=places)
-            _here.given = config, devices
+    with sections.importable(job['beside']):
+        given = job['config'], job['devices']
+        if getattr(_here, 'given', None) != given:
+            places = devices_.places(job['devices'], alone=True)
+            _here.programs = Programs(build(json.loads(job['config'])), places=places)
+            _here.given = given
         whole = _here.programs.experiment
         part = dataclasses.replace(whole, share=dividing.share(*share))
+        mixed = job['allow_mixed']
         try:
-            loop.run(part, folder, shared=_here.programs, allow_mixed=allow_mixed)
-        except shards.FailedLanesError as error:
+            loop.run(part, job['folder'], programs=_here.programs, allow_mixed=mixed)
+        except loop.FailedLanesError as error:
             return error.lines
     return {}
 
 
-class _Listener:
-    """Tells callbacks what the folder says of lanes that run elsewhere."""
+@dataclasses.dataclass
+class _News:
+    """What the folder says of lanes that run elsewhere."""
 
-    def __init__(self, store: shared.SharedFolder, callbacks: Sequence[hooks.Callback]) -> None:
-        self._store, self._callbacks = store, callbacks
-        self._told: dict[str, int] = {}
-        self._stages: set[tuple[str, str]] = set()
+    store: shared.SharedFolder
+    listeners: hooks.Listeners
+    told: dict[str, int] = dataclasses.field(default_factory=dict)
+    stages: set[tuple[str, str]] = dataclasses.field(default_factory=set)
 
     def tell(self) -> None:
-        """What is new."""
-        for lane, new in self._news():
-            if (lane.algorithm, lane.stage) not in self._stages:
-                self._stages.add((lane.algorithm, lane.stage))
-                hooks.tell(self._callbacks, 'on_stage', lane.algorithm, lane.stage, lane.num_rounds)
-            for round, record in new.items():
-                hooks.tell(self._callbacks, 'on_period', lane, {'round': round, **record})
-
-    def _news(self) -> Iterator[tuple[lanes.Lane, Mapping[int, Mapping[str, Any]]]]:
-        if not self._callbacks:
+        """Tells listeners what is new."""
+        if not self.listeners.callbacks:
             return
-        self._store.refresh()
-        found = self._store.found()
-        for name in sorted(found, key=lambda name: name.startswith('main-')):  # tuning first
-            files = found[name]
-            before = self._told.get(name, -1)
-            if max(files) > before:
-                with contextlib.suppress(errors.InvalidError):  # replaced by a later one meanwhile
-                    kept = runs.lane_of(files)
-                    new = {round: r for round, r in kept.records.items() if round > before}
-                    self._told[name] = kept.round
-                    wanted = runs.rounds_wanted(name, self._store.facts)
-                    yield lanes.of_kept(kept)._replace(num_rounds=wanted), new
+        self.store.refresh()
+        saves = self.store.saves
+        for name in sorted(saves, key=lambda name: name.startswith('main-')):  # tuning first
+            before = self.told.get(name, -1)
+            if max(saves[name]) <= before:
+                continue
+            try:
+                kept = runs.lane_of(saves[name])
+            except errors.InvalidError:  # replaced by a later one meanwhile
+                continue
+            self.told[name] = kept.round
+            wanted = runs.rounds_wanted(name, self.store.facts)
+            lane = lanes.of_kept(kept)._replace(num_rounds=wanted)
+            if (lane.algorithm, lane.stage) not in self.stages:
+                self.stages.add((lane.algorithm, lane.stage))
+                self.listeners.tell('on_stage', lane.algorithm, lane.stage, wanted)
+            for round, record in kept.records.items():
+                if round > before:
+                    self.listeners.tell('on_period', lane, {'round': round, **record})
 
 
 def _check_travels(experiment: 'Experiment') -> None:

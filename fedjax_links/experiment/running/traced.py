@@ -20,6 +20,7 @@ from fedjax_links.core import meshes, prng, tree
 from fedjax_links.experiment.plan import makers
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.machines.devices import Place
+from fedjax_links.machines.lanes import row_of, scan_first
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -78,22 +79,16 @@ class Program(NamedTuple):
     layout: Callable[..., meshes.Layout] | None
 
 
-def initial_params(*, side_by_side: bool = False) -> Callable[..., Params]:
-    """What makes the parameters that a lane begins with, in one program for all algorithms.
+@functools.partial(jax.jit, static_argnums=0)
+def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
+    """The parameters that a lane begins with, by one program for all algorithms.
 
     Args:
-      side_by_side: whether it is given the keys of several lanes.
-
-    Returns:
-      ``(init_params of a problem, key) -> params``, jitted.
+      init_params: of a problem.
+      key: of the lane; or of lanes side by side, [L].
     """
-
-    def make_params(init_params: Callable[[Key], Params], key: Key) -> Params:
-        make = functools.partial(simulation.initial_params, init_params)
-        return jax.vmap(make)(key) if side_by_side else make(key)
-
-    made: Callable[..., Params] = jax.jit(make_params, static_argnums=0)
-    return made
+    make = functools.partial(simulation.initial_params, init_params)
+    return jax.vmap(make)(key) if key.ndim else make(key)
 
 
 def split(experiment: 'Experiment', lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
@@ -155,7 +150,7 @@ def link_program(pattern: base.Participation, period: int, *, side_by_side: bool
                 rounds = first + place * period + jnp.arange(period, dtype=jnp.int32)
                 return simulation.draw(carry, key, pattern, rounds)
 
-            return _in_turn(turn, carry, count, most)
+            return scan_first(turn, carry, count, most)
 
         return (jax.vmap(of_lane) if side_by_side else of_lane)(carry, key)
 
@@ -194,13 +189,12 @@ def program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Pr
         own = algorithm(columns)
 
         def turn(state: FederationState, place: Array) -> tuple[FederationState, Measured]:
-            drawn = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, place, 0, False), links)
-            state, rounds = simulation.advance(state, key, drawn, own, problem)
+            state, rounds = simulation.advance(state, key, row_of(links, place), own, problem)
             sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), rounds)
             return state, measure(state, sums, key, own, problem)
 
         with experiment.plan.precision():
-            return _in_turn(turn, state, count, len(jax.tree.leaves(links)[0]))
+            return scan_first(turn, state, count, len(jax.tree.leaves(links)[0]))
 
     def evaluate(key: Key, own: Key, columns: Mapping[str, Any], problem: Problem) -> Any:
         state = start(None, None, key, columns, problem)
@@ -222,28 +216,3 @@ def program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Pr
         advance = jax.vmap(advance, in_axes=(0, 0, 0, None, 0, axes))
         evaluate = jax.vmap(evaluate, in_axes=(0, 0, 0, axes))
     return Program(jax.jit(begin), jax.jit(advance, donate_argnums=0), jax.jit(evaluate), layout)
-
-
-def _in_turn(
-    step: Callable[[PyTree, Array], tuple[PyTree, PyTree]], carry: PyTree, count: Array, most: int
-) -> tuple[PyTree, PyTree]:
-    """The first turns of a scan, whose number the compiler does not know.
-
-    Args:
-      step: ``(carry, place) -> (carry, output)``.
-      carry: before the first.
-      count: int32[], how many to take.
-      most: K, at least as many.
-
-    Returns:
-      The carry after them, and the outputs, leaves [K, ...]; zero where none was taken.
-    """
-    _, shapes = jax.eval_shape(step, carry, jnp.int32(0))
-    outputs = jax.tree.map(lambda a: jnp.zeros((most, *a.shape), a.dtype), shapes)
-
-    def turn(place: Array, so_far: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
-        carry, output = step(so_far[0], place)
-        return carry, jax.tree.map(lambda a, new: a.at[place].set(new), so_far[1], output)
-
-    done: tuple[PyTree, PyTree] = jax.lax.fori_loop(0, count, turn, (carry, outputs))
-    return done

@@ -106,7 +106,7 @@ def predictions(
         raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
     inputs, labels = map(np.asarray, objective.inputs(problem.data))
     key = jax.device_put(jax.random.key(seed), jax.local_devices()[0])
-    initial = initial_params()(problem.init_params, key)
+    initial = initial_params(problem.init_params, key)
     coefficients = objective.coefficients(initial)
     start = analysis.LinearModel(*(np.asarray(part, np.float64) for part in coefficients))
     if not _is_as_stated(problem, objective, start):

@@ -163,9 +163,8 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
     planned = in_python(seeds=range(4), **ALONE)
     whole = running.run(planned, side_by_side=True)
     every, programs = planned.plan.main_lanes('fedavg'), Programs(planned, side_by_side=True)
-    one, two, four = (
-        memory.peak_bytes(programs.compiled(Group(programs, every[:size])), 1) for size in (1, 2, 4)
-    )
+    groups = [Group(programs, every[:size]) for size in (1, 2, 4)]
+    one, two, four = (memory.peak_bytes(found, 1) for found in programs.compile(groups))
     monkeypatch.setattr(memory, 'available_bytes', lambda: (two + four) // 2)
     cut = running.run(planned, side_by_side=True)
     assert capsys.readouterr().err == 'fedavg: 2 at a time, as more lanes do not fit into memory\n'

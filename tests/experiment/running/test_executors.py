@@ -12,7 +12,7 @@ import time
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment.running import shards
+from fedjax_links.experiment.running import loop
 from tests import ROOT
 from tests.experiment.configs import last_files_of, values
 from tests.experiment.several import environment
@@ -126,7 +126,7 @@ def test_a_job_that_fails_stops_no_other_and_has_a_line(tmp_path):
             return super().submit(function, *given)
 
     planned = experiment.build(values(num_seeds=3))
-    with pytest.raises(shards.FailedLanesError, match=r'^job 1 of 3: RuntimeError: the node is'):
+    with pytest.raises(loop.FailedLanesError, match=r'^job 1 of 3: RuntimeError: the node is'):
         planned.run(tmp_path, executor=Broken(), jobs=3)
     assert len(runs.lanes(tmp_path)) == 2
     planned.run(tmp_path, executor=AtOnce(), jobs=3)

@@ -27,7 +27,7 @@ def test_a_run_traces_no_round_again_that_its_check_has_traced():
     preflight.check(planned, shared)
     count = len(traced)
     assert count
-    loop.run(planned, shared=shared)
+    loop.run(planned, programs=shared)
     assert len(traced) == count
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment.running import shards, shared, stages
+from fedjax_links.experiment.running import loop, shared, stages
 from fedjax_links.machines import environment
 from fedjax_links.storage import checkpoints, claims
 from tests.experiment.configs import files_of, tuned, values
@@ -195,7 +195,7 @@ def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
         run(self, lanes, coming)
 
     monkeypatch.setattr(stages.Stages, 'run', failing)
-    with pytest.raises(shards.FailedLanesError, match=f'^{bad.name}: Runtime') as error:
+    with pytest.raises(loop.FailedLanesError, match=f'^{bad.name}: Runtime') as error:
         planned.shard(0, 1).run(tmp_path)
     assert list(error.value.lines) == [bad.name]
     kept = (tmp_path / runs.FAILURES / f'{bad.name}.txt').read_text()
@@ -313,7 +313,7 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
             if len(said) == 3:
                 held.release()
 
-    monkeypatch.setattr(shards, '_POLL_SECONDS', 0.01)
+    monkeypatch.setattr(loop, '_POLL_SECONDS', 0.01)
     planned.shard(0, 2).run(tmp_path, [Waiting()])
     assert said == [f'waiting for 1 lane of fedavg, tuning: {claims.own_name()}', '', '']
 

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from fedjax_links.machines import clusters
+from fedjax_links.machines import processes
 
 STEP = {
     'SLURM_JOB_ID': '8197',
@@ -17,13 +17,13 @@ POD = {'JOB_COMPLETION_INDEX': '3', 'JAX_NUM_PROCESSES': '4', 'HOSTNAME': 'train
 
 
 def test_a_task_of_a_slurm_step():
-    assert clusters.process(STEP) == ('node3:61445', 4, 2, 'SLURM_PROCID')
+    assert processes.started_as(STEP) == ('node3:61445', 4, 2, 'SLURM_PROCID')
     older = {**STEP, 'SLURM_NTASKS': '5'}
     del older['SLURM_STEP_NUM_TASKS']
-    assert clusters.process(older) == ('node3:61445', 5, 2, 'SLURM_PROCID')
-    assert clusters.process({**STEP, 'JAX_COORDINATOR_PORT': '80'}).coordinator == 'node3:80'
+    assert processes.started_as(older) == ('node3:61445', 5, 2, 'SLURM_PROCID')
+    assert processes.started_as({**STEP, 'JAX_COORDINATOR_PORT': '80'}).coordinator == 'node3:80'
     elsewhere = {**STEP, 'JAX_COORDINATOR_ADDRESS': '10.0.0.1:81'}
-    assert clusters.process(elsewhere).coordinator == '10.0.0.1:81'
+    assert processes.started_as(elsewhere).coordinator == '10.0.0.1:81'
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_task_of_a_slurm_step():
     ],
 )
 def test_the_first_machine_of_a_list(names, first):
-    found = clusters.process({**STEP, 'SLURM_STEP_NODELIST': names})
+    found = processes.started_as({**STEP, 'SLURM_STEP_NODELIST': names})
     assert found.coordinator == f'{first}:61445'
 
 
@@ -57,23 +57,28 @@ def test_the_first_machine_of_a_list(names, first):
 )
 def test_a_process_of_mpirun_also_within_a_step(where, coordinator):
     for around in ({}, STEP):
-        found = clusters.process({**around, **MPIRUN, **where})
+        found = processes.started_as({**around, **MPIRUN, **where})
         assert found == (coordinator, 3, 1, 'OMPI_COMM_WORLD_RANK')
 
 
 def test_a_pod_of_an_indexed_job(monkeypatch):
     monkeypatch.setattr(socket, 'getfqdn', lambda host: f'{host}.jaxpods.default.svc')
     there = 'train-a-0.jaxpods.default.svc:55527'
-    assert clusters.process(POD) == (there, 4, 3, 'JOB_COMPLETION_INDEX')
+    assert processes.started_as(POD) == (there, 4, 3, 'JOB_COMPLETION_INDEX')
     monkeypatch.setattr(socket, 'getfqdn', lambda host: host)  # without a service
     refused = r'^`coordinator` must be given, or JAX_COORDINATOR_ADDRESS, as JOB_COMPLETION_INDEX'
     with pytest.raises(ValueError, match=refused):
-        clusters.process(POD)
+        processes.started_as(POD)
 
 
 def test_what_jax_is_told_comes_first():
     said = {'JAX_PROCESS_ID': '1', 'JAX_NUM_PROCESSES': '2', 'JAX_COORDINATOR_ADDRESS': 'here:7'}
-    assert clusters.process({**STEP, **MPIRUN, **said}) == ('here:7', 2, 1, 'JAX_PROCESS_ID')
+    assert processes.started_as({**STEP, **MPIRUN, **said}) == (
+        'here:7',
+        2,
+        1,
+        'JAX_PROCESS_ID',
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,4 +95,4 @@ def test_what_jax_is_told_comes_first():
     ],
 )
 def test_who_was_started_alone(said):
-    assert clusters.process(said) is None
+    assert processes.started_as(said) is None
