@@ -105,7 +105,7 @@ def advance(folder, lane, *rounds, value=None):
     """Adds a line for each round, and saves after it."""
     for round in rounds:
         folder.append(lane, [f'{{"lane": "{lane}", "round": {round}}}\n'])
-        folder.save({lane: None if value is None else value(round)}, round)
+        folder.save(lane, None if value is None else value(round), round)
 
 
 def shown(folder):
@@ -126,7 +126,7 @@ def test_metrics_are_the_lines_of_lanes_in_their_order_whoever_is_ahead(tmp_path
     growing = (tmp_path / runs.METRICS).open()  # as `tail -f` does
     folder.append('a', ['{"lane": "a", "round": 6}\n'])
     assert shown(tmp_path) == ['a1', 'a6']
-    folder.save({'a': None}, 6)
+    folder.save('a', None, 6)
     assert shown(tmp_path) == ['a1', 'a6', 'b1', 'b6', 'c1']
     assert growing.read() == (tmp_path / runs.METRICS).read_text()
     folder.close()
@@ -233,21 +233,21 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, c
     unfinished = tmp_path / runs.CHECKPOINTS / 'lane@8.npz.partial'
     unfinished.write_bytes(b'killed while it wrote')
 
-    like = {'lane': state(0)}
+    like = state(0)
     folder = opened(tmp_path)
     assert not unfinished.exists()
     assert folder.rounds('lane') == 6
-    np.testing.assert_array_equal(folder.restore(like)['lane']['x'], 6)
+    np.testing.assert_array_equal(folder.restore('lane', like)['x'], 6)
     with pytest.raises(ValueError, match=r'must hold float32\[2\] at'):
-        folder.restore({'lane': {'x': np.zeros(2, np.float32)}})
+        folder.restore('lane', {'x': np.zeros(2, np.float32)})
     with pytest.raises(ValueError, match="must have the state's leaves"):
-        folder.restore({'lane': {'y': np.zeros(3, np.float32)}})
+        folder.restore('lane', {'y': np.zeros(3, np.float32)})
     folder.close()
 
     flip(tmp_path / runs.CHECKPOINTS / 'lane@6.npz')
     folder = opened(tmp_path)
     assert folder.rounds('lane') == 4
-    np.testing.assert_array_equal(folder.restore(like)['lane']['x'], 4)
+    np.testing.assert_array_equal(folder.restore('lane', like)['x'], 4)
     assert [json.loads(line)['round'] for line in folder.lines()] == [2, 4]
     told = capsys.readouterr().err
     assert 'lane@6.npz is damaged' in told

@@ -316,12 +316,10 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
     wanted = {name: rounds_wanted(name, facts) for name in lanes}
     done = {name for name in lanes if rounds.get(name, 0) >= wanted[name]}
     begun = {name for name in rounds if name in lanes and name not in done}
-    members: dict[int, list[str]] = {k: [] for k in range(found.count if found else 1)}
-    for name, shard in lanes.items():
-        members[shard].append(name)
     now, shards, left, rates, known = time.time(), [], {}, {}, len(lanes)
-    for shard, names in members.items():
-        file = shard_file(path, shard, len(members)) if found else path / LOCK
+    for shard in range(found.count if found else 1):
+        names = [name for name, own in lanes.items() if own == shard]
+        file = shard_file(path, shard, found.count) if found else path / LOCK
         held, said = claims.held(file), claims.said(file)
         known = max(known, said.get('lanes', 0))
         behind = sum(min(rounds.get(name, 0), wanted[name]) for name in names)

@@ -222,28 +222,24 @@ class InStep:
         """A method of `Memory`."""
         return lambda *given: _of_leader(lambda: getattr(self.own, name)(*given))
 
-    def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
+    def restore(self, lane: str, like: PyTree) -> PyTree:
         """As `Memory.restore`; of what was divided every process reads its own rows."""
-        return {lane: self._restored(lane, like) for lane, like in lanes.items()}
-
-    def _restored(self, lane: str, like: PyTree) -> PyTree:
         path = self._file(lane, self.rounds(lane))
         content = processes.ask_leader(lambda: checkpoints.proven(path))
         load = functools.partial(checkpoints.load, content=content, own_rows=self._own_rows)
         return processes.do_in_all(lambda: load(path, like))
 
-    def save(self, states: Mapping[str, PyTree], round: int) -> None:
+    def save(self, lane: str, state: PyTree, round: int) -> None:
         """As `Memory.save`; every process writes its rows of what is divided before."""
-        parts = {}
-        for lane, state in states.items() if self._folder else ():
-            write = functools.partial(_write_part, self._file(lane, round), state)
-            parts[lane] = [part for text in processes.ask_all(write) if (part := json.loads(text))]
+        path, parts = self._file(lane, round), list[Any]()
+        if self._folder:
+            said = processes.ask_all(functools.partial(_write_part, path, state))
+            parts = [part for text in said if (part := json.loads(text))]
 
         def keep() -> None:
-            for lane, own in parts.items():
-                for place in range(len(own)):
-                    _check_there(checkpoints.part_file(self._file(lane, round), place))
-            self.own.save(states, round, parts)
+            for place in range(len(parts)):
+                _check_there(checkpoints.part_file(path, place))
+            self.own.save(lane, state, round, parts)
 
         _of_leader(keep)
 

@@ -159,7 +159,7 @@ class Stages:
         group = Group(self.programs, lanes, self._free.popleft(), width)
         if past:
             shapes = {lane.name: traced.state_shape(experiment, lane) for lane in lanes}
-            group.restore(list(self.store.restore(shapes).values()))
+            group.restore([self.store.restore(*of) for of in shapes.items()])
         elif done:
             group.restore([self.origin.begin(lane) for lane in lanes])
         else:
@@ -233,8 +233,8 @@ class Stages:
         group = flight.group
         needed = group.lanes[0].stage != TUNING or not flight.is_done
         states = group.states() if needed else [None] * len(group.lanes)
-        pairs = zip(group.lanes, states, strict=True)
-        self.store.save({lane.name: state for lane, state in pairs}, group.done)
+        for lane, state in zip(group.lanes, states, strict=True):
+            self.store.save(lane.name, state, group.done)
         flight.saved, flight.pace = group.done, 0
 
     def _groups(self, lanes: Sequence[Lane]) -> list[tuple[list[Lane], int]]:

@@ -20,8 +20,6 @@ from fedjax_links.core import errors
 from fedjax_links.machines import environment
 from fedjax_links.storage import checkpoints, claims, packing
 
-Parts = Mapping[str, Sequence[Mapping[str, Any]]]
-"""By lane, what the parts of its save say (`checkpoints.write_part`); none where it has none."""
 _MAY_GROW = {'num_rounds': 'rounds', 'num_seeds': 'seeds'}
 """Fields that a start may make larger: what there is of them already stays as it is."""
 _KEPT = 2  # saves of a lane
@@ -102,25 +100,22 @@ class Memory:
         """Rounds that a lane has behind it."""
         return 0
 
-    def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
-        """The states of lanes after the rounds that they have behind them.
-
-        Args:
-          lanes: the shapes of their states, by name.
-        """
-        return {}
+    def restore(self, lane: str, like: PyTree) -> PyTree:
+        """The state of a lane after the rounds that it has behind it, of the shapes of another."""
 
     def append(self, lane: str, lines: Sequence[str]) -> None:
         """Adds lines of metrics of a lane."""
         self._lines.setdefault(lane, []).extend(lines)
 
-    def save(self, states: Mapping[str, PyTree], round: int, parts: Parts | None = None) -> None:
-        """Keeps the states of lanes after a round, with their lines so far.
+    def save(self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()) -> None:
+        """Keeps the state of a lane after a round, with its lines so far.
 
         Args:
-          states: by lane; None for a lane that no one goes on from.
-          round: rounds behind them.
-          parts: what several processes have written before.
+          lane: its name.
+          state: None for a lane that no one goes on from.
+          round: rounds behind it.
+          parts: what the parts of its save say that several processes have written before
+            (`checkpoints.write_part`).
         """
 
     def is_due(self, clock: SaveClock) -> bool:
@@ -243,16 +238,13 @@ class RunFolder(Memory):
         """As `Memory.rounds`."""
         return max(self.saves.get(lane) or [0])
 
-    def restore(self, lanes: Mapping[str, PyTree]) -> dict[str, PyTree]:
+    def restore(self, lane: str, like: PyTree) -> PyTree:
         """As `Memory.restore`.
 
         Raises:
-          ValueError: if they hold another kind of state, or were changed since they were opened.
+          ValueError: if it holds another kind of state, or was changed since it was opened.
         """
-        return {
-            lane: checkpoints.load(self.saves[lane][self.rounds(lane)], like)
-            for lane, like in lanes.items()
-        }
+        return checkpoints.load(self.saves[lane][self.rounds(lane)], like)
 
     def take(self, lane: str) -> bool:
         """As `Memory.take`.
@@ -273,22 +265,20 @@ class RunFolder(Memory):
         with errors.on_disk(self.path):
             self._show()
 
-    def save(self, states: Mapping[str, PyTree], round: int, parts: Parts | None = None) -> None:
+    def save(self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()) -> None:
         """As `Memory.save`; of every lane the last two are kept."""
+        about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
+        about |= {runs.FINGERPRINT: self._fingerprint}
+        about |= {checkpoints.PARTS: parts} if parts else {}
         with errors.on_disk(self.path):
-            for lane, state in states.items():
-                path = runs.checkpoint_file(self.path, lane, round)
-                about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
-                about[runs.FINGERPRINT] = self._fingerprint
-                if own := (parts or {}).get(lane):
-                    about[checkpoints.PARTS] = own
-                content = checkpoints.pack(state, about, self._lines.get(lane, []))
-                checkpoints.write_whole(path, content)
-                files = self.saves.setdefault(lane, {})
-                files[round] = path
-                for old in sorted(files)[:-_KEPT]:
-                    checkpoints.remove(files.pop(old))
-                runs.failure_file(self.path, lane).unlink(missing_ok=True)
+            path = runs.checkpoint_file(self.path, lane, round)
+            content = checkpoints.pack(state, about, self._lines.get(lane, []))
+            checkpoints.write_whole(path, content)
+            files = self.saves.setdefault(lane, {})
+            files[round] = path
+            for old in sorted(files)[:-_KEPT]:
+                checkpoints.remove(files.pop(old))
+            runs.failure_file(self.path, lane).unlink(missing_ok=True)
             self._show()
 
     def is_due(self, clock: SaveClock) -> bool:
