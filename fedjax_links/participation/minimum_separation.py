@@ -89,16 +89,21 @@ def minimum_separation(
       Sun et al. 2025, section 3. Its text states the sum design, its Proposition 1 the product;
       its experiments select groups, with B = 1, where they agree.
     """
-    scaled, positive = selection.relative_weights(weights)
-    num_units = scaled.size
+    masses, positive = selection.relative_weights(weights)
+    scaled, num_units = schedules.as_floats(masses), masses.size
     checks.static_int('cohort_size', cohort_size, maximum=num_units)
     checks.choice('design', design, selection.DESIGNS)
     _check_separation(separation, weights, cohort_size)
     is_certain = checks.is_concrete(weights) and checks.is_concrete(separation)
     waits = checks.array_module(separation).asarray(separation, np.int32)
-    draw = _drawn(scaled, cohort_size, design)
+    subset = selection.DESIGNS[design if cohort_size > 1 else 'successive']
+
+    def among_all(key: Key, free: Free) -> Array:
+        return subset(key, free(slice(None)), scaled, cohort_size)
+
+    draw: Draw = among_all
     if is_certain:
-        draw = _by_rejection(weights, int(waits.max()), cohort_size, design) or draw
+        draw = _by_rejection(masses, int(waits.max()), cohort_size, design) or draw
 
     chance: Any = np.nan
     if cohort_size == 1 and checks.is_concrete(separation) and not waits.any():
@@ -137,21 +142,14 @@ def _members(labels: NDArray[np.int32]) -> NDArray[np.int32]:
     return members
 
 
-def _drawn(scaled: Any, cohort_size: int, design: str) -> Draw:
-    """The draw of a design that looks at all units."""
-    subset = selection.DESIGNS[design if cohort_size > 1 else 'successive']
-    return lambda key, free: subset(key, free(slice(None)), scaled, cohort_size)
-
-
-def _by_rejection(weights: ArrayLike, wait: int, cohort_size: int, design: str) -> Draw | None:
+def _by_rejection(
+    masses: NDArray[np.float64], wait: int, cohort_size: int, design: str
+) -> Draw | None:
     """The draw in O(B) per round; None where it does not pay (`rejection`)."""
-    masses = np.asarray(weights, np.float64)
-    masses = np.where(masses > 0, np.maximum(masses / masses.max(), selection.SMALLEST_WEIGHT), 0)
-    equal = bool(masses.min() == masses.max())
     num_units = len(masses)
     most_away = min((wait + 1) * cohort_size, num_units)  # waiting, or in the cohort already
     share = np.partition(masses, -most_away)[-most_away:].sum() / masses.sum()
-    if cohort_size == 1 or equal:
+    if cohort_size == 1 or np.ptp(masses) == 0:
         design = 'successive'
     if design == 'sum':
         share = max(share, most_away / num_units + np.mean(masses == 0))
@@ -161,12 +159,11 @@ def _by_rejection(weights: ArrayLike, wait: int, cohort_size: int, design: str) 
     if design == 'product' and not rejection.seldom_meet(cohort_size, masses, left):
         return None
     by_weight, uniform = rejection.by_weight(masses), rejection.uniform(num_units)
+    take = rejection.all_at_once if design == 'product' else rejection.distinct
 
     def draw(key: Key, free: Free) -> Array:
-        if design == 'product':
-            return rejection.all_at_once(key, by_weight, cohort_size, num_units, free)
-        if design == 'successive':
-            return rejection.distinct(key, by_weight, cohort_size, num_units, free)
+        if design != 'sum':
+            return take(key, by_weight, cohort_size, num_units, free)
         first_key, rest_key = jax.random.split(key)
         first = rejection.distinct(first_key, by_weight, 1, num_units, free)
         rest = rejection.distinct(

@@ -127,7 +127,7 @@ DESIGNS = {'product': product_subset, 'successive': successive_subset, 'sum': su
 
 
 def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
-    """Weights of any scale, made safe for the designs; in NumPy unless they are traced.
+    """Weights of any scale, made safe for the designs; float64 in NumPy unless they are traced.
 
     Args:
       weights: float[N], non-negative; validated where concrete.
@@ -150,11 +150,9 @@ def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
             raise errors.invalid('weights', 'be non-negative', where)
         if not values.any():
             raise errors.invalid('weights', 'have a positive entry', 'zeros only')
-        values = values / values.max()
     xp = checks.array_module(values)
-    positive, scaled = values > 0, xp.asarray(values, jnp.result_type(float))
-    scaled = scaled / scaled.max()
-    return xp.where(positive, xp.maximum(scaled, SMALLEST_WEIGHT), 0), positive
+    scaled = values / values.max()
+    return xp.where(values > 0, xp.maximum(scaled, SMALLEST_WEIGHT), 0), values > 0
 
 
 def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np.int32]:

@@ -61,26 +61,20 @@ def semi_markov(
     both, kinds = _by_client(up, down, num_clients, kinds)
     prob = schedules.as_floats(_stationary(both)[kinds])
     leaving = [_hazards(law).astype(np.float32) for law in both]
-    elapsed = [
-        (np.cumsum(law, axis=1) / law.sum(axis=1, keepdims=True)).astype(np.float32) for law in both
-    ]
+    elapsed = [np.cumsum(law, axis=1) / law.sum(axis=1, keepdims=True) for law in both]
 
     def init(key: Key) -> SemiMarkovState:
         uniforms = prng.uniform(key, (2, len(kinds)))
-        is_up = uniforms[0] < jnp.asarray(prob, jnp.float32)
-
-        def age(table: np.ndarray) -> Array:
-            of_client = jnp.asarray(table)[kinds]
-            passed = jnp.sum(of_client <= uniforms[1][:, None], axis=1, dtype=jnp.int32)
-            return 1 + jnp.minimum(passed, table.shape[1] - 1)
-
-        of_up, of_down = map(age, elapsed)
+        is_up, later = uniforms[0] < jnp.asarray(prob, jnp.float32), uniforms[1][:, None]
+        of_up, of_down = (
+            1 + jnp.sum(jnp.asarray(part, jnp.float32)[kinds] <= later, axis=1, dtype=jnp.int32)
+            for part in elapsed
+        )
         return SemiMarkovState(is_up, jnp.where(is_up, of_up, of_down))
 
     def sample(carry: SemiMarkovState, key: Key, round: Array) -> Drawn[SemiMarkovState]:
         of_up, of_down = (
-            jnp.asarray(table)[kinds, jnp.minimum(carry.age, table.shape[1]) - 1]
-            for table in leaving
+            jnp.asarray(part)[kinds, jnp.minimum(carry.age, part.shape[1]) - 1] for part in leaving
         )
         turns = prng.uniform(key, carry.up.shape) < jnp.where(carry.up, of_up, of_down)
         state = SemiMarkovState(carry.up ^ turns, jnp.where(turns, 1, carry.age + 1))

@@ -15,7 +15,7 @@ from fedjax_links.local_training import ClientProgram
 from fedjax_links.machines import devices
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.federation import Runs, simulate
-from fedjax_links.testing.suites import DoesNotApply, Suite, alike, close, identical, require
+from fedjax_links.testing.suites import Suite, alike, close, identical, needs, require
 
 _NARROW = 0.02  # of the largest entry of the server's path, for rows that are off by a 512th
 _MESHES = (1, 2, 4)  # devices
@@ -48,16 +48,11 @@ def check_algorithm(
     ALGORITHM_CHECKS.check(Runs(AlgorithmEntry(make_algorithm, {}, *promised)))
 
 
-def _needs_links(runs: Runs) -> None:
-    if not runs.traits.uses_links:
-        raise DoesNotApply('the algorithm does not look at the links')
-
-
 @ALGORITHM_CHECKS.listed
 def full_participation_is_fedavg(runs: Runs) -> None:
     """With everybody active, the server's trajectory is FedAvg's."""
-    if not runs.traits.full_participation_is_fedavg:
-        raise DoesNotApply('with full participation the algorithm is not FedAvg')
+    promised = runs.traits.full_participation_is_fedavg
+    needs(promised, 'with full participation the algorithm is not FedAvg')
     ours, fedavgs = (of.full_participation.evals['server'] for of in (runs, runs.of_fedavg))
     said = (
         'with full participation the server must follow FedAvg; pass '
@@ -81,7 +76,7 @@ def empty_round_is_defined(runs: Runs) -> None:
 @ALGORITHM_CHECKS.listed
 def unavailable_clients_never_influence(runs: Runs) -> None:
     """NaN data of a client that never delivers leaves the server bit for bit as it is."""
-    _needs_links(runs)
+    needs(runs.traits.uses_links, 'the algorithm does not look at the links')
     clean = runs.standard
     spoiled = runs.run(runs.key, federation.problem(spoil=federation.SILENT), runs.links)
     require(spoiled.state.finite, 'data of a client that never delivers reached the server')
@@ -102,10 +97,9 @@ def relabelling_changes_nothing_global(runs: Runs) -> None:
 @ALGORITHM_CHECKS.listed
 def directions_are_told_apart(runs: Runs) -> None:
     """It matters whether an active client hears the server, and nobody trains who cannot."""
-    _needs_links(runs)
+    needs(runs.traits.uses_links, 'the algorithm does not look at the links')
     path = runs.rounds.servers()
-    if (path == path[0]).all():
-        raise DoesNotApply('the server does not move within a few rounds')
+    needs((path != path[0]).any(), 'the server does not move within a few rounds')
     require(
         facts.hearing(runs.rounds) != 'never',
         'whether a client hears the server must matter: `links.mask` is of uplinks alone, see '
@@ -134,8 +128,8 @@ def chunks_change_rounding_alone(runs: Runs) -> None:
 @ALGORITHM_CHECKS.listed
 def narrow_tables_agree(runs: Runs) -> None:
     """With client tables of bfloat16 the server follows to their precision."""
-    if 'table_dtype' not in inspect.signature(runs.traits.factory).parameters:
-        raise DoesNotApply('the algorithm has no option `table_dtype`')
+    options = inspect.signature(runs.traits.factory).parameters
+    needs('table_dtype' in options, 'the algorithm has no option `table_dtype`')
     rounds = runs.rounds_with(table_dtype=jnp.bfloat16)
     tables = {leaf.dtype for leaf in jax.tree.leaves(rounds.start) if leaf.ndim > 1}
     require(tables == {jnp.dtype(jnp.bfloat16)}, f'tables must be bfloat16, got {tables}')
@@ -148,8 +142,7 @@ def narrow_tables_agree(runs: Runs) -> None:
 def meshes_agree(runs: Runs) -> None:
     """Meshes of any size give the same bits, and those of none up to rounding."""
     sizes = [size for size in _MESHES if size <= jax.device_count()]
-    if len(sizes) < 2:
-        raise DoesNotApply('there is one device')
+    needs(len(sizes) > 1, 'there is one device')
     programs = [jax.jit(simulate(runs.algorithm, mesh=devices.mesh(size))) for size in sizes]
     results = [program(runs.key, runs.problem, runs.links) for program in programs]
     close(results[0].evals, runs.standard.evals, 'a mesh must give what no mesh gives')

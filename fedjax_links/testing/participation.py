@@ -11,7 +11,7 @@ import numpy as np
 from fedjax_links import base, simulation
 from fedjax_links.base import Array, Participation
 from fedjax_links.core import drawing, prng
-from fedjax_links.testing.suites import DoesNotApply, Suite, alike, identical, require
+from fedjax_links.testing.suites import Suite, alike, identical, needs, require
 
 _NUM_ROUNDS, _PIECE = 24, 4
 _NUM_SEEDS = 2000
@@ -90,8 +90,7 @@ def probabilities_are_probabilities(pattern: Participation, promises: Promises) 
     links = _program(pattern)(jax.random.key(2))
     active, prob = np.asarray(base.participants(links)), np.asarray(links.prob)
     known = ~np.isnan(prob)
-    if not known.any():
-        raise DoesNotApply('the pattern reports no probabilities')
+    needs(known.any(), 'the pattern reports no probabilities')
     inside = (prob[known] >= 0) & (prob[known] <= 1)
     require(inside.all(), '`prob` must lie in [0, 1] or be NaN')
     require(not active[prob == 0].any(), 'a client with probability 0 was active')
@@ -101,8 +100,7 @@ def probabilities_are_probabilities(pattern: Participation, promises: Promises) 
 @PARTICIPATION_CHECKS.listed
 def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
     """Where the number of active clients is fixed, every round has it."""
-    if promises.cohort_size is None:
-        raise DoesNotApply('the number of active clients is not fixed')
+    needs(promises.cohort_size is not None, 'the number of active clients is not fixed')
     links = _program(pattern)(jax.random.key(3))
     sizes = np.asarray(base.participants(links)).sum(axis=1)
     expected = promises.cohort_size
@@ -134,14 +132,13 @@ def vmap_equals_loop(pattern: Participation, promises: Promises) -> None:
 @PARTICIPATION_CHECKS.listed
 def marginals_match(pattern: Participation, promises: Promises) -> None:
     """From round 0 on, clients are active as often as the reported probability says (z-test)."""
-    if not promises.prob_is_marginal:
-        raise DoesNotApply('clients are active as often as `prob` says over time only')
+    over_time = 'clients are active as often as `prob` says over time only'
+    needs(promises.prob_is_marginal, over_time)
     links = _side_by_side(pattern)
     active, prob = np.asarray(base.participants(links), float), links.prob.astype(float)
     excess = (active - prob).mean(axis=0)
     variance = (prob * (1 - prob)).mean(axis=0) / _NUM_SEEDS
     known = ~np.isnan(prob).any(axis=0) & (variance > 0)
-    if not known.any():
-        raise DoesNotApply('no client has a known probability between 0 and 1')
+    needs(known.any(), 'no client has a known probability between 0 and 1')
     z = np.abs(excess[known]) / np.sqrt(variance[known])
     require(z.max() < _Z_BOUND, f'activity departs from `prob` by {z.max():.1f} standard errors')

@@ -28,6 +28,12 @@ class Suite(dict[str, Callable[..., None]]):
                 check(*subject)
 
 
+def needs(applies: Any, reason: str) -> None:
+    """Raises `DoesNotApply` with the reason, unless there is something to check."""
+    if not applies:
+        raise DoesNotApply(reason)
+
+
 def require(kept: Any, promise: str) -> None:
     """Raises an AssertionError that says the promise, unless it is kept; with ``python -O`` too."""
     if not kept:
