@@ -28,12 +28,11 @@ def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Par
     """
     each = schedules.each_within('loss', loss, pattern.num_clients, 0, 1)
     checks.static_int('num_packets', num_packets)
-    xp = checks.array_module(each)
-    arrives = xp.broadcast_to((1 - each) ** num_packets, pattern.num_clients)
+    arrives = (1 - each) ** num_packets
 
     def sample(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
         (links,) = samples
-        arrived = prng.uniform(key, arrives.shape) < arrives
+        arrived = prng.uniform(key, links.mask.shape) < arrives
         return links._replace(mask=links.mask & arrived, prob=links.prob * arrives)
 
     return algebra.combine([pattern], sample)
