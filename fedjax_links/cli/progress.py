@@ -43,9 +43,8 @@ class Progress(Callback):
         """Starts the line."""
         self._labels = list(experiment.algorithms)
         own = [lane for label in self._labels for lane in experiment.plan.every_lane(label)]
-        self._expected = {lane.name for lane in own}
+        self._done = dict.fromkeys((lane.name for lane in own), 0)  # rounds, by lane
         self._several = len(experiment.patterns) > 1
-        self._done: dict[str, int] = {}
         self._diverged: set[str] = set()
         self._is_fresh = False
         kind, form, seconds = (tqdm, _LIVE, 0.5) if self._file.isatty() else (_Lines, _PLAIN, 60)
@@ -74,16 +73,13 @@ class Progress(Callback):
         earlier = len(record) == 1
         if not earlier and not self._is_fresh:
             self._is_fresh = True
-            if self._done:
-                before = f'Goes on after {sum(self._done.values()):,} rounds done before.'
-                tqdm.write(before, file=self._file)
-        if lane.name not in self._expected:  # of another shard, which this one helps to tune
-            self._expected.add(lane.name)
+            if before := sum(self._done.values()):
+                tqdm.write(f'Goes on after {before:,} rounds done before.', file=self._file)
+        if lane.name not in self._done:  # of another shard, which this one helps to tune
             self._bar.total += lane.num_rounds
         new = record['round'] - self._done.get(lane.name, 0)
         self._done[lane.name] = record['round']
-        pattern = f', {lane.pattern}' if self._several else ''
-        words = f'{self._words(lane.algorithm, lane.stage)}{pattern}'
+        words = self._words(lane.algorithm, lane.stage, lane.pattern * self._several)
         self._bar.set_description_str(words, refresh=False)
         if earlier:  # no credit for its speed
             self._bar.initial += new
@@ -101,9 +97,9 @@ class Progress(Callback):
         """Leaves the last line."""
         self._bar.close()
 
-    def _words(self, algorithm: str, stage: str) -> str:
+    def _words(self, algorithm: str, stage: str, pattern: str = '') -> str:
         place = f'{self._labels.index(algorithm) + 1}/{len(self._labels)}'
-        return ', '.join(filter(None, (f'{algorithm} {place}', WORDS[stage])))
+        return ', '.join(filter(None, (f'{algorithm} {place}', WORDS[stage], pattern)))
 
 
 class StopOnSignal(Callback):

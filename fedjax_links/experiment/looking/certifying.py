@@ -99,28 +99,23 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
 
         try:
             for lane in drawn:
-                links = _links_here(experiment, lane)
+                own = plan.pattern_of(lane), experiment.eval_every
+                program = traced.link_program(*own, side_by_side=False)
+                key = plan.draws.key_of('links', lane.seed, lane.point)
+                _, links = program.draw(program.start(key), key, np.int32(0), np.int32(1), most=1)
+                links = jax.tree.map(lambda a: a[0], links)
                 yield _of_links(f'links of {lane.pattern}', links, exact('links', lane))
             for lane in run:
                 after, record, bound = _rounds_here(experiment, shared, lane)
                 off = _errors(after, exact('before', lane), exact('after', lane))
                 off |= _errors_of_evals(record, exact('evals', lane))
                 built_in = traced.split(experiment, lane)[1].items()
-                program = [lane.algorithm, lane.pattern, *(f'{k} {value}' for k, value in built_in)]
+                said = [lane.algorithm, lane.pattern, *(f'{k} {value}' for k, value in built_in)]
                 where = max(off, key=lambda name: off[name])
-                yield Verdict(', '.join(program), off[where], bound, where)
+                yield Verdict(', '.join(said), off[where], bound, where)
         finally:
             process.kill()
             process.communicate()
-
-
-def _links_here(experiment: Experiment, lane: Lane) -> PyTree:
-    """What the program of a pattern draws."""
-    pattern, period = experiment.plan.pattern_of(lane), experiment.eval_every
-    program = traced.link_program(pattern, period, side_by_side=False)
-    key = experiment.plan.draws.key_of('links', lane.seed, lane.point)
-    _, links = program.draw(program.start(key), key, np.int32(0), np.int32(1), most=1)
-    return jax.tree.map(lambda a: a[0], links)
 
 
 def _of_links(program: str, links: PyTree, exact: Mapping[str, Any]) -> Verdict:

@@ -119,22 +119,16 @@ class NearTies:
           pattern: label of the links.
           point: of the grid, or its items.
         """
-        tried, near = self._tried_for(pattern, dict(point)), {}
+        point, near = dict(point), {}
+        alone = len({tried.pattern for tried in self._tries}) == 1  # tuned on one pattern for all
+        on_it = [tried for tried in self._tries if alone or tried.pattern == pattern]
+        tried = next((t for t in on_it if grids.agree(point, dict(t.place[1]))), None)
         for place in tried.ties.tolist() if tried else ():
-            values = {**dict(point), **tried.values_at(place)} if tried else {}
+            values = {**point, **tried.values_at(place)} if tried else {}
             own = self._levels.get(recorded.place_of(pattern, values), {})
             if levels.keys() <= own.keys():
                 near[place] = np.array([own[seed] for seed in levels])
         return of_series(np.array([*levels.values()]), tried, near, self._direction)
-
-    def _tried_for(self, pattern: str, point: Mapping[str, Any]) -> choosing.Tried | None:
-        """What was tuned for a series: on its pattern, or on the only one that was tuned on."""
-        alone = len({tried.pattern for tried in self._tries}) == 1
-        for tried in self._tries:
-            at = {name: dataset.as_tuple(value) for name, value in tried.at.items()}
-            if (alone or tried.pattern == pattern) and grids.agree(point, at):
-                return tried
-        return None
 
 
 class Order(NamedTuple):

@@ -122,13 +122,17 @@ class Fork(hooks.Origin):
           ValueError: naming the first leaf that does not fit.
         """
         shape = traced.state_shape(self._experiment, lane)
-        wanted = checkpoints.leaves_of(shape)
-        wrong = _mismatches(leaves, wanted)
-        for field, said in wrong.items():
-            if field not in ('participation', 'links'):
-                requirement = f'hold states that fit {lane.algorithm}'
-                theirs = f'{self._folder} with {self._kept[name].labels["algorithm"]}'
-                raise errors.invalid('fork_from', requirement, f'{theirs}, whose state {said}')
+        wanted, wrong = checkpoints.leaves_of(shape), set()
+        for place in (*leaves, *wanted):
+            both = leaves.get(place), wanted.get(place)
+            theirs, ours = ('none' if a is None else f'{a.dtype}{list(a.shape)}' for a in both)
+            if theirs != ours:
+                wrong.add(field := re.split(r'[.\[]', place)[1])
+                if field not in ('participation', 'links'):
+                    requirement = f'hold states that fit {lane.algorithm}'
+                    whose = f'{self._folder} with {self._kept[name].labels["algorithm"]}'
+                    said = f'{whose}, whose state has {theirs} at {place}, not {ours}'
+                    raise errors.invalid('fork_from', requirement, said)
         there = [leaves.get(place) for place in wanted]
         state: FederationState = jax.tree.unflatten(jax.tree.structure(shape), there)
         if 'links' in wrong:  # of another kind, and only reported
@@ -249,18 +253,6 @@ class Fork(hooks.Origin):
 def _plain(value: Any) -> Any:
     """A value as it reads in a line of metrics."""
     return json.loads(json.dumps(value))
-
-
-def _mismatches(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, str]:
-    """By field of a state, what of its leaves does not fit, if anything."""
-    wrong: dict[str, str] = {}
-    for place in (*there, *wanted):
-        both = there.get(place), wanted.get(place)
-        theirs, ours = ('none' if a is None else f'{a.dtype}{list(a.shape)}' for a in both)
-        if theirs != ours:
-            field = re.split(r'[.\[]', place)[1]
-            wrong.setdefault(field, f'has {theirs} at {place}, not {ours}')
-    return wrong
 
 
 def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> Any:

@@ -59,7 +59,13 @@ def text(links: configured.ConfiguredLinks, record: base.MaskLinks) -> str:
     law, active = links.law, np.asarray(base.participants(record))
     source: Any = {'masks': active} if law.weights is None else {'selection_law': law.weights}
     weights = analysis.effective_weights(**source)
-    lines = [links.experiment.title, *(line[:80] for line in _header(links))]
+    known = evaluation.attainable_text(links.problem)
+    name = (links.experiment.config or {})['problem']['name']
+    lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
+    lines += [f"best     {known} (the population's best model, exact)"] if known else []
+    lines += _described(links, f'{links.name}: {law.description}')
+    lines.append(f'memory   {_memory(law, links.participation.cycle)}')
+    lines = [links.experiment.title, *(line[:80] for line in lines)]
     if base.tells_directions(record):
         lines.append('         taking part = hearing the server, training and delivering')
     lines.append(f'{"Rates per client":<20}' + ''.join(f'{k:>10}' for k in (*_QUANTILES, 'mean')))
@@ -73,15 +79,6 @@ def text(links: configured.ConfiguredLinks, record: base.MaskLinks) -> str:
     lines.append(f'As simulated ({len(active):,} rounds of seed {links.experiment.seeds[0]})')
     report = analysis.participation_report(active).text().splitlines()
     return '\n'.join([*lines, *(f'  {line}' for line in report)])
-
-
-def _header(links: configured.ConfiguredLinks) -> list[str]:
-    known = evaluation.attainable_text(links.problem)
-    name = (links.experiment.config or {})['problem']['name']
-    lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
-    lines += [f"best     {known} (the population's best model, exact)"] if known else []
-    lines += _described(links, f'{links.name}: {links.law.description}')
-    return [*lines, f'memory   {_memory(links.law, links.participation.cycle)}']
 
 
 def _memory(law: LinkLaw, cycle: int | None) -> str:
