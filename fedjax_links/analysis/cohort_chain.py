@@ -206,8 +206,7 @@ def _product_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
 
 
 def _successive_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
-    members = np.zeros((len(cohorts), weights.size), dtype=bool)
-    np.put_along_axis(members, cohorts, True, axis=1)
+    members = (cohorts[:, :, None] == np.arange(weights.size)).any(axis=1)
     outside = np.where(members, 0.0, weights).sum(axis=1, keepdims=True)
     masses = np.zeros(len(cohorts))
     for order in itertools.permutations(range(cohorts.shape[1])):

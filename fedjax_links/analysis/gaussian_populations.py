@@ -259,15 +259,14 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     _checks.require(distance.all(), 'means', 'differ between classes', nearest)
     normals = (centres[first] - centres[second]) / distance[:, None]
     heights = -0.5 * np.sum(centres**2, axis=1)
+    rngs = map(np.random.default_rng, range(_SCRAMBLES))
+    noise = special.ndtri([stats.qmc.Sobol(dim, rng=rng).random(_POINTS) for rng in rngs])
     shares = np.empty((_SCRAMBLES, len(first)))
-    for scramble in range(_SCRAMBLES):
-        sequence = stats.qmc.Sobol(dim, rng=np.random.default_rng(scramble))
-        noise = special.ndtri(sequence.random(_POINTS))
-        for pair, (i, j) in enumerate(zip(first, second, strict=True)):
-            along = np.outer(noise @ normals[pair], normals[pair])
-            scores = (0.5 * (centres[i] + centres[j]) + noise - along) @ centres.T + heights
-            others = np.delete(scores, [i, j], axis=1).max(axis=1, initial=-np.inf)
-            shares[scramble, pair] = np.mean(scores[:, i] > others)
+    for pair, (i, j, normal) in enumerate(zip(first, second, normals, strict=True)):
+        along = np.multiply.outer(noise @ normal, normal)
+        scores = (0.5 * (centres[i] + centres[j]) + noise - along) @ centres.T + heights
+        others = np.delete(scores, [i, j], axis=2).max(axis=2, initial=-np.inf)
+        shares[:, pair] = np.mean(scores[..., i] > others, axis=1)
     full = stats.norm.pdf(distance / 2) / (count * distance)
     error = np.std(shares @ full, ddof=1) / np.sqrt(_SCRAMBLES)
     square = spatial.distance.squareform

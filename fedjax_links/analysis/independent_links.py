@@ -178,9 +178,7 @@ def share_sums(masks: np.ndarray) -> np.ndarray:
     Returns:
       float64[N].
     """
-    sizes = masks.sum(axis=1)
-    shares = np.where(sizes > 0, 1.0 / np.maximum(sizes, 1), 0.0)
-    return shares @ masks
+    return 1.0 / np.maximum(masks.sum(axis=1), 1) @ masks
 
 
 def mixing_matrix(mask: ArrayLike) -> np.ndarray:

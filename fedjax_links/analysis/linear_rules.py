@@ -105,8 +105,7 @@ def _fedavg_known(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
 
 
 def _colrel(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
-    weights = s.options['weights']
-    factors = (weights * s.edges * s.active[:, None]).sum(axis=0)
+    factors = (s.options['weights'] * s.edges * s.active[:, None]).sum(axis=0)
     return x + factors @ s.deltas(x) / len(rows), rows
 
 

@@ -186,9 +186,8 @@ def careful(code: str) -> Section:
     seeds, until the best lies inside of what was tried. The server rate is 1, that of FedAvg-all is
     10, as it divides by all clients, of which about a tenth is heard.
     """
-    changed = {**algorithms(code), 'fedavg_all': {'server_lr': 10.0}}
     return {
-        'algorithms': changed,
+        'algorithms': {**algorithms(code), 'fedavg_all': {'server_lr': 10.0}},
         'tuning': {
             'learning_rates': (0.02, 0.08, 0.32),
             'num_seeds': 3,
