@@ -14,8 +14,7 @@ from flax import linen as nn
 
 from benchmarks import common, images, proofs
 from fedjax_links import participation
-from fedjax_links.problems.kernels.convolution import conv_as_matmul, max_pool
-from fedjax_links.problems.kernels.products import dense_product
+from fedjax_links.problems.kernels.convolution import conv_as_matmul, dense_product, max_pool
 
 TARGET_SECONDS = 60.0
 COHORT_SIZE = 50

@@ -60,8 +60,7 @@ def over_clients(values: Mapping[str, Array], problem: Problem) -> Mapping[str, 
     counts, found = client_metrics.own_rows(problem).counts, dict[str, Array]()
     for name, every in values.items():
         has = counts[: len(every)] > 0
-        own = jnp.where(jnp.any(has & jnp.isnan(every)), jnp.nan, every)
-        own = jnp.where(has, own, jnp.nan)
+        own = jnp.where(has & ~jnp.any(has & jnp.isnan(every)), every, jnp.nan)
         worst = 10 if direction(problem, name) == 'max' else 90
         found[f'{name}_clients'] = jnp.nanmean(own)
         found[f'{name}_p{worst}'] = jnp.nanpercentile(own, worst)
@@ -174,11 +173,11 @@ def paired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.
     Raises:
       ValueError: if the shapes differ.
     """
-    if np.shape(values) != np.shape(baseline):
-        raise errors.invalid(
-            'baseline', f'have the shape of `values` {list(np.shape(values))}', np.shape(baseline)
-        )
-    return seed_interval(np.asarray(values, float) - np.asarray(baseline, float), level=level)
+    ours, theirs = np.asarray(values, float), np.asarray(baseline, float)
+    if ours.shape != theirs.shape:
+        requirement = f'have the shape of `values` {list(ours.shape)}'
+        raise errors.invalid('baseline', requirement, theirs.shape)
+    return seed_interval(ours - theirs, level=level)
 
 
 def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95) -> Interval:

@@ -15,16 +15,8 @@ from fedjax_links.clients.cohorts import Cohort
 from fedjax_links.clients.programs import ClientProgram, LocalUpdate, local_sgd, proximal_sgd
 from fedjax_links.core import memory, prng, tree
 
-__all__ = [
-    'ClientProgram',
-    'Contribution',
-    'LocalUpdate',
-    'Train',
-    'local_sgd',
-    'proximal_sgd',
-    'sum_updates',
-    'train_cohort',
-]
+__all__ = ['ClientProgram', 'Contribution', 'LocalUpdate', 'Train', 'local_sgd', 'proximal_sgd']
+__all__ += ['sum_updates', 'train_cohort']
 
 _CHUNK_SIZE = 10
 _ONE_BY_ONE_ENTRIES = 2**14
@@ -112,9 +104,9 @@ def train_cohort(
 
         return per_client(train, client, row)
 
-    chunk_size = local_train.chunk_size or _default_chunk_size(cohort, problem)
-    width = min(chunk_size, cohort.ids.shape[0])
-    return cohorts.map_reduce(body, cohort, client_tree, chunk_size=width)
+    width = local_train.chunk_size or _default_chunk_size(cohort, problem)
+    chunk_size = min(width, cohort.ids.shape[0])
+    return cohorts.map_reduce(body, cohort, client_tree, chunk_size=chunk_size)
 
 
 def sum_updates(
@@ -178,9 +170,8 @@ def _width_elsewhere(
     num_slots: int, size: Array | int, client_bytes: int, free_bytes: int | None
 ) -> int:
     """As `_default_chunk_size` says; ``client_bytes`` is what a client needs while it trains."""
-    wanted = num_slots
-    if not isinstance(size, int):
-        wanted = max(_CHUNK_SIZE, math.ceil(num_slots / 8))
+    known = isinstance(size, int)
+    wanted = num_slots if known else max(_CHUNK_SIZE, math.ceil(num_slots / 8))
     if free_bytes is None:
         return wanted
     return max(1, min(wanted, free_bytes // (8 * max(client_bytes, 1))))

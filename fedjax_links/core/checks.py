@@ -9,7 +9,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import errors, memory
+
+Entry = TypeVar('Entry')
 
 LARGEST_INT = 2**31 - 1
 """Of the integers that set shapes and loop lengths."""
@@ -133,6 +135,12 @@ def choice(argument: str, value: Any, valid: Collection[str]) -> None:
     """Raises unless ``value`` is one of the ``valid`` names."""
     if not isinstance(value, str) or value not in valid:
         raise errors.unknown_name(argument, value, valid)
+
+
+def entry(argument: str, name: Any, table: Mapping[str, Entry]) -> Entry:
+    """What a table has under a name; raises for one that it has not."""
+    choice(argument, name, table)
+    return table[name]
 
 
 def fits(argument: str, value: Any, num_bytes: float) -> None:

@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 
 from fedjax_links.base import LinearObjective, Problem
 from fedjax_links.core.registry import Registry
-from fedjax_links.problems.arrays import Batch, from_arrays, from_flax
+from fedjax_links.problems.arrays import Batch, from_arrays, generated
+from fedjax_links.problems.augmentation import label_noise
 from fedjax_links.problems.classification import digits, images, owners, text
-from fedjax_links.problems.gaussians import gaussians, synthetic
-from fedjax_links.problems.generated import generated
-from fedjax_links.problems.noisy_labels import label_noise
-from fedjax_links.problems.quadratic import counterexample, quadratic
-from fedjax_links.problems.regression import gaussian_regression, robust_regression
+from fedjax_links.problems.gaussians import gaussian_regression, gaussians, synthetic
+from fedjax_links.problems.networks import from_flax
+from fedjax_links.problems.vectors import counterexample, quadratic, robust_regression
 
 PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
     {

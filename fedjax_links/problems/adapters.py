@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import errors
-from fedjax_links.problems import array_checks
-from fedjax_links.problems.datasets import leaf
+from fedjax_links.problems import arrays
+from fedjax_links.problems.datasets import prepared
 from fedjax_links.problems.datasets.npz import PathLike
 
 Columns = Hashable | list[Hashable]
@@ -40,7 +40,7 @@ def from_columns(features: Any, labels: Any, owners: Any) -> Examples:
     Args:
       features: E of them, of one shape: an array, a list of arrays, tensors or images of Pillow, a
         ``pandas`` frame or series, a column of Hugging Face's `datasets`. Images become pixels, see
-        `array_checks.stack_rows`.
+        `arrays.stack_rows`.
       labels: E of them, of one shape.
       owners: E names or numbers; clients are numbered in the sorted order of their names.
 
@@ -60,12 +60,8 @@ def from_columns(features: Any, labels: Any, owners: Any) -> Examples:
     if any(missing):
         raise errors.invalid('clients', 'name an owner', f'none for example {missing.index(True)}')
     known, clients = np.unique(names, return_inverse=True)
-    return Examples(
-        array_checks.stack_features(features),
-        array_checks.stack_labels(labels),
-        clients.astype(np.int32),
-        tuple(known.tolist()),
-    )
+    columns = arrays.stack_features(features), arrays.stack_labels(labels)
+    return Examples(*columns, clients.astype(np.int32), tuple(known.tolist()))
 
 
 def from_pandas(frame: Any, *, client: Hashable, features: Columns, label: Columns) -> Examples:
@@ -125,8 +121,7 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
         if not isinstance(item, tuple | list) or len(item) != 2:
             requirement = 'have items that are pairs (features, label)'
             raise errors.invalid('dataset', requirement, f'item {place}, {type(item).__name__}')
-    features, labels = ([item[k] for item in items] for k in (0, 1))
-    return from_columns(features, labels, clients)
+    return from_columns([item[0] for item in items], [item[1] for item in items], clients)
 
 
 def from_leaf(
@@ -135,7 +130,7 @@ def from_leaf(
     features: Callable[[Any], Any] | None = None,
     label: Callable[[Any], Any] | None = None,
 ) -> Examples:
-    """JSON in LEAF's form as `from_columns` makes examples of it, see `datasets.leaf`.
+    """JSON in LEAF's form as `from_columns` makes examples of it, see `datasets.prepared`.
 
     Args:
       path: a file, or a folder, of which all ``*.json`` files are read.
@@ -144,14 +139,13 @@ def from_leaf(
       label: the same for ``y``.
     """
     inputs = functools.partial(_encode, 'features', features)
-    return from_columns(*leaf.read(path, inputs, functools.partial(_encode, 'labels', label)))
+    held = prepared.Encoding(inputs, functools.partial(_encode, 'labels', label)).read(path)
+    return from_columns(*held.values())
 
 
-def _encode(
-    argument: str, function: Callable[[Any], Any] | None, rows: Sequence[Any]
-) -> np.ndarray:
+def _encode(argument: str, function: Callable[[Any], Any] | None, rows: Any) -> np.ndarray:
     """Rows as a function makes them, or as they are, as an array."""
-    return array_checks.stack_rows(argument, [*map(function, rows)] if function else rows)
+    return arrays.stack_rows(argument, [*map(function, rows)] if function else rows)
 
 
 def _named(known: Collection[Any], **columns: Any) -> Sequence[Any]:

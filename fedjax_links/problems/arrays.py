@@ -1,22 +1,48 @@
-"""Problems from arrays: features, labels, and who owns which example."""
+"""Problems from arrays: features, labels, and who owns which example; and from examples made.
 
-import dataclasses
-import inspect
+A problem's functions are `Partial`s of functions of a module: so problems that differ in their
+arrays alone have equal functions, and share what was compiled.
+"""
+
+import functools
+import io
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen as nn
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, Rows
-from fedjax_links.core import checks, errors, tree
-from fedjax_links.problems import array_checks, losses, models
-from fedjax_links.problems.partials import Partial
+from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, PyTree, Rows, Source
+from fedjax_links.core import checks, errors
+from fedjax_links.problems import losses, models
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
+
+_EVALUATED = 100  # clients, whose made examples are kept
+
+
+class Partial(functools.partial[Any]):
+    """`functools.partial` that compares by value.
+
+    Example:
+      >>> from fedjax_links.problems.arrays import Partial
+      >>> print(Partial(max, 1) == Partial(max, 1), Partial(max, 1) == Partial(max, 2))
+      True False
+    """
+
+    def __eq__(self, other: object) -> bool:  # noqa: D105
+        if not isinstance(other, Partial):
+            return NotImplemented
+        own, others = ((it.func, it.args, it.keywords) for it in (self, other))
+        try:
+            return bool(own == others)
+        except Exception:  # whatever a user's objects say
+            return False
+
+    def __hash__(self) -> int:  # noqa: D105  arguments may be lists
+        return hash(self.func)
 
 
 class Batch(NamedTuple):
@@ -82,38 +108,36 @@ def from_arrays(
         idle = int(np.argmin(counts))
         raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
     rows, targets = np.asarray(features), np.asarray(labels)
-    array_checks.check_rows('features', rows, 'entry of `clients`', len(owners))
-    array_checks.check_rows('labels', targets, 'entry of `clients`', len(owners))
-    held_out = _held_out(eval_data)
+    for argument, array in (('features', rows), ('labels', targets)):
+        check_rows(argument, array, 'entry of `clients`', len(owners))
+    held_out = examples_held_out(eval_data)
     params = jax.eval_shape(init_params, jax.random.key(0))
     if isinstance(loss_fn, str):
         if predict is None:
             raise errors.invalid('predict', 'be given for a loss by name', None)
         if callable(metrics):
             raise errors.invalid('metrics', 'be names for a loss by name', metrics)
-        by_name, measured, larger = losses.look_up(loss_fn, metrics)
-        outputs = array_checks.eval_outputs('predict', predict, params, rows)
+        by_name, measured = losses.look_up(loss_fn, metrics)
+        outputs = models.eval_outputs('predict', predict, params, {'features': rows})
         targets = losses.fit_labels(loss_fn, 'labels', targets, outputs.shape[1:])
-        if held_out is not None:
-            fitted = losses.fit_labels(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
-            held_out = held_out[0], fitted, *held_out[2:]
-        larger_is_better = larger if larger_is_better is None else larger_is_better
+        if held_out:
+            held_out[1] = losses.fit_labels(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
+        if larger_is_better is None:
+            larger_is_better = [name for name, metric in measured.items() if metric.larger]
         measure: Any = losses.ByName(tuple(measured.items()), predict)
-        loss_fn = Partial(_loss_of_outputs, by_name, predict)
+        loss_fn = Partial(loss_of_outputs, by_name, predict)
     elif metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
     else:
         measure = Partial(losses.measure, metrics or Partial(loss_alone, loss_fn))
     data, owned = _by_owner(rows, targets, owners)
-    eval_data, eval_owned = data, None
-    if held_out is not None and len(held_out) == 3:
-        eval_data, eval_owned = _by_owner(*held_out, counts.size)
-    elif held_out is not None:
-        eval_data = Batch(*map(jnp.asarray, held_out))
+    evaluated, eval_owned = Batch(*map(jnp.asarray, held_out[:2])) if held_out else data, None
+    if len(held_out) == 3:
+        evaluated, eval_owned = _by_owner(held_out[0], held_out[1], held_out[2], counts.size)
     return Problem(
         data=data,
         owned=owned,
-        eval_data=eval_data,
+        eval_data=evaluated,
         eval_owned=eval_owned,
         init_params=init_params,
         loss_fn=loss_fn,
@@ -123,183 +147,88 @@ def from_arrays(
         random_loss_fn=random_loss_fn,
         larger_is_better=directions(larger_is_better, measure, params, data),
         objective=objective,
-        held_out=held_out is not None,
+        held_out=bool(held_out),
     )
 
 
-def from_flax(
-    features: ArrayLike,
-    labels: ArrayLike,
-    clients: ArrayLike,
+def generated(
+    examples: Callable[[Key, Array], PyTree],
     *,
-    module: nn.Module,
-    loss: str | Callable[[Array, Array], Array] = 'cross_entropy',
-    metrics: Collection[str] | None = None,
-    eval_data: tuple[ArrayLike, ...] | None = None,
-    preprocess: Callable[[Array], Array] | None = None,
-    augment: Callable[[Key, Array], Array] | None = None,
+    num_clients: int,
+    init_params: Callable[[Key], Params],
+    loss_fn: Callable[[Params, PyTree], Array],
+    seed: int = 0,
+    metrics: Callable[[Params, PyTree], Mapping[str, Array]] | None = None,
+    eval_data: PyTree | None = None,
     larger_is_better: Collection[str] | None = None,
 ) -> Problem:
-    """A federated problem for a flax linen module.
+    """A federated problem of any number of clients, whose data are a function of the client.
+
+    Client i has the same examples in every round, ``examples(fold_in(key(seed), i), i)``; they are
+    made for the clients that train and then forgotten, so that nothing is kept per client.
 
     Args:
-      features: [E, ...], what the module is applied to.
-      labels: int[E] for ``'cross_entropy'``, int[E, L] for ``'token_cross_entropy'``, float[E, ...]
-        of the outputs' shape for the losses of regression. [E] and [E, 1] are the same there, and
-        kept in the shape that goes with the outputs.
-      clients: int[E], owner of each example.
-      module: a flax linen module whose only variables are parameters. If it takes a flag ``train``,
-        clients train with ``train=True`` and a ``dropout`` key; all else is with ``train=False``.
-      loss: a name in `losses.LOSSES` (``'cross_entropy'``, ``'squared_error'``, ...), or
-        ``(outputs, labels) -> []``.
-      metrics: what to measure beside the loss, by name: ``'accuracy'``; ``'mse'``, ``'rmse'``,
-        ``'mae'``, ``'r2'``; of tokens ``'accuracy'`` and ``'perplexity'``. Those of classes and of
-        tokens by default.
-      eval_data: as in `from_arrays`.
-      preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
-        training and in evaluation; the module gets what it returns. The data stay as given.
-      augment: ``(key, features) -> features``, [B, ...], applied after ``preprocess`` in training
-        alone. The key is that of `from_arrays`'s ``random_loss_fn``; if the module draws too, the
-        first half of its ``jax.random.split`` augments and the second is the ``dropout`` key. A
-        batch is a client's minibatch, or its full data; but full data of unequal size are taken
-        example by example, each with a key of its own.
-      larger_is_better: as in `from_arrays`; by default what is known of the metrics by name, and
-        ``()``, no metric, for a loss of your own.
+      examples: ``(key, client id) -> examples``, leaves [m, ...], written for one client.
+      num_clients: N.
+      init_params: ``key -> params``.
+      loss_fn: ``(params, batch) -> []``, mean loss over a batch of such examples.
+      seed: of the data, at least 0 and below 2^32.
+      metrics: ``(params, eval_data) -> {name: []}``; the loss alone by default.
+      eval_data: what ``metrics`` reads; by default the examples of the first 100 clients, and what
+        experiments measure there is called ``train_...``.
+      larger_is_better: names of the metrics that are better when larger; None: not stated.
 
     Returns:
-      The problem; its metrics are ``loss`` and those above, shares as fractions. It states its
-      `LinearObjective` for `models.Softmax` and ``nn.Dense`` without augmentation.
+      The problem.
 
     Raises:
-      ValueError: for an unknown loss or metric, a module with variables besides parameters, labels
-        that do not go with its outputs, or ids that it has no embedding for.
+      ValueError: if a number is out of range or ``examples`` gives leaves of unequal length.
     """
-    outputs_loss, _, larger = losses.look_up(loss, metrics)
-    prepare = preprocess or _unchanged
-    rows, held_out = np.asarray(features), _held_out(eval_data)
-    array_checks.check_numbers('features', rows)
-    given = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
-    example = jax.eval_shape(prepare, given)
-    network = _Network(module, prepare, example)
-    init_params, predict = Partial(_Network.init, network), Partial(_Network.predict, network)
-    try:
-        params = jax.eval_shape(init_params, jax.random.key(0))
-    except errors.InvalidError as error:
-        raise error.under('module') from error
-    except Exception as error:  # whatever the layers say
-        requirement = f'suit features of shape {list(example.shape[1:])}'
-        raise errors.invalid('module', requirement, errors.describe(error)) from error
-    checks.fits('module', type(module).__name__, tree.num_bytes(params))
-    read = {'features': rows} | ({'eval_data': held_out[0]} if held_out else {})
-    checked = array_checks.with_ids_checked(predict, read)
-    outputs = array_checks.eval_outputs('module', checked, params, rows)
-    if callable(loss) and {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
-        array_checks.check_pairs(loss, outputs, np.asarray(labels))
-    random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)
-    return from_arrays(
-        rows,
-        labels,
-        clients,
+    checks.static_int('num_clients', num_clients)
+    checks.seed('seed', seed)
+    key = jax.random.key(seed)
+    make = Partial(_make, examples)
+    shapes = jax.tree.leaves(jax.eval_shape(make, key, jnp.int32(0)))
+    lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in shapes}
+    if len(lengths) != 1 or 0 in lengths:
+        given = [list(leaf.shape) for leaf in shapes]
+        raise errors.invalid('examples', 'give leaves of one length, at least 1', given)
+    own = eval_data is None
+    if own:
+        clients = jnp.arange(min(num_clients, _EVALUATED), dtype=jnp.int32)
+        by_client = jax.vmap(make, in_axes=(None, 0))(key, clients)
+        eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), by_client)
+    measure = metrics or Partial(loss_alone, loss_fn)
+    params = jax.eval_shape(init_params, key)
+    (length,) = lengths
+    return Problem(
+        data=key,
+        owned=Source(make=make, num_clients=num_clients),
+        eval_data=eval_data,
         init_params=init_params,
-        loss_fn=Partial(_loss_of_outputs, loss, predict) if callable(loss) else loss,
-        metrics=None if callable(loss) else metrics,
-        predict=predict,
-        eval_data=held_out,
-        random_loss_fn=random_loss if network.options or augment is not None else None,
-        larger_is_better=larger if larger_is_better is None else larger_is_better,
-        objective=None if augment is not None else _linear_objective(module, loss, prepare, params),
+        loss_fn=loss_fn,
+        metrics=measure,
+        min_examples=length,
+        max_examples=length,
+        larger_is_better=directions(larger_is_better, measure, params, eval_data),
+        held_out=False if own else None,
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Network:
-    """A module, and what it is applied to: prepared features like this example."""
-
-    module: nn.Module
-    prepare: Callable[[Array], Array]
-    example: jax.ShapeDtypeStruct
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Those of the module in evaluation."""
-        takes_train = 'train' in inspect.signature(type(self.module).__call__).parameters
-        return {'train': False} if takes_train else {}
-
-    def init(self, key: Key) -> Params:
-        variables = self.module.init(key, jnp.zeros_like(self.example), **self.options)
-        if variables.keys() - {'params'}:
-            also = f'also {sorted(variables.keys() - {"params"})}'
-            raise errors.InvalidError('module', 'have parameters only', also)
-        return variables.get('params', {})
-
-    def predict(self, params: Params, features: Array) -> Any:
-        return self.module.apply({'params': params}, self.prepare(features), **self.options)
-
-    def random_loss(
-        self,
-        loss: losses.Outputs,
-        augment: Callable[[Key, Array], Array] | None,
-        params: Params,
-        batch: Batch,
-        key: Key,
-    ) -> Array:
-        features, options = self.prepare(batch.features), self.options
-        if augment is not None:
-            augment_key, key = jax.random.split(key) if options else (key, key)
-            features = augment(augment_key, features)
-        if options:
-            options = {'train': True, 'rngs': {'dropout': key}}
-        outputs: Any = self.module.apply({'params': params}, features, **options)
-        return loss(outputs, batch.labels)
+def _make(examples: Callable[[Key, Array], PyTree], data_key: Key, client: Array) -> PyTree:
+    return examples(jax.random.fold_in(data_key, client), client)
 
 
-def _unchanged(features: Array) -> Array:
-    return features
-
-
-def _loss_of_outputs(
+def loss_of_outputs(
     loss: losses.Outputs, predict: Callable[..., Array], params: Params, batch: Batch
 ) -> Array:
+    """``loss_fn`` of a loss of a model's outputs."""
     return loss(predict(params, batch.features), batch.labels)
 
 
-def loss_alone(
-    loss_fn: Callable[[Params, Any], Array], params: Params, batch: Any
-) -> dict[str, Array]:
+def loss_alone(loss_fn: Callable[..., Array], params: Params, batch: Any) -> dict[str, Array]:
     """``metrics`` where there are none beside the loss."""
     return {'loss': loss_fn(params, batch)}
-
-
-def _linear_objective(
-    module: nn.Module,
-    loss: str | Callable[..., Array],
-    prepare: Callable[[Array], Array],
-    params: Params,
-) -> LinearObjective | None:
-    """What is known of a module's loss; None for all but a single plain layer."""
-    plain = type(module) is nn.Dense and module == nn.Dense(module.features)
-    softmax = type(module) is models.Softmax and module.dtype is None
-    kind = _OBJECTIVES.get(loss) if isinstance(loss, str) else None
-    if kind is None or not (plain or softmax):
-        return None
-    layer = Partial(_layer, jax.tree.structure(params))
-    return LinearObjective(kind, Partial(_inputs, prepare), _coefficients, layer)
-
-
-def _inputs(prepare: Callable[[Array], Array], data: Batch) -> tuple[Array, Array]:
-    return prepare(data.features), data.labels
-
-
-def _coefficients(params: Params) -> tuple[Array, Array]:
-    bias, kernel = jax.tree.leaves(params)  # by name
-    return kernel, bias
-
-
-def _layer(treedef: Any, kernel: Array, bias: Array) -> Params:
-    return jax.tree.unflatten(treedef, [bias, kernel])
-
-
-_OBJECTIVES = {'cross_entropy': 'softmax', 'squared_error': 'least_squares'}
 
 
 def directions(
@@ -315,18 +244,18 @@ def directions(
     return names
 
 
-def _held_out(eval_data: tuple[ArrayLike, ...] | None) -> tuple[np.ndarray, ...] | None:
-    """What to evaluate on; raises unless it is a pair or a triple of one length."""
+def examples_held_out(eval_data: tuple[ArrayLike, ...] | None) -> list[np.ndarray]:
+    """What to evaluate on, if anything; raises unless it is a pair or a triple of one length."""
     if eval_data is None:
-        return None
+        return []
     if len(eval_data) not in (2, 3):
         requirement = 'be a pair (features, labels), or a triple with owners'
         raise errors.invalid('eval_data', requirement, len(eval_data))
     features, labels, *owners = (np.asarray(part) for part in eval_data)
     for part in (features, *owners):
-        array_checks.check_rows('eval_data', part, 'label', len(labels) if labels.ndim else 0)
-    array_checks.check_numbers('eval_data', labels)
-    return features, labels, *(checks.ids('eval_data', whose) for whose in owners)
+        check_rows('eval_data', part, 'label', len(labels) if labels.ndim else 0)
+    check_numbers('eval_data', labels)
+    return [features, labels, *(checks.ids('eval_data', whose) for whose in owners)]
 
 
 def _by_owner(
@@ -336,3 +265,65 @@ def _by_owner(
     order, counts = np.argsort(owners, kind='stable'), np.bincount(owners, minlength=num_owners)
     rows = Rows(jnp.int32(np.cumsum(counts) - counts), jnp.int32(counts))
     return Batch(jnp.asarray(features[order]), jnp.asarray(labels[order])), rows
+
+
+def check_numbers(argument: str, array: np.ndarray) -> None:
+    """Raises unless an array holds finite numbers or flags, naming what makes numbers of text."""
+    if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
+        requirement = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
+        raise errors.invalid(argument, requirement, array.dtype)
+    finite = np.isfinite(array)
+    if not finite.all():
+        raise errors.invalid(argument, 'be finite', f'not so in row {np.argwhere(~finite)[0][0]}')
+
+
+def check_rows(argument: str, array: np.ndarray, whose: str, count: int) -> None:
+    """Raises unless there are as many rows of numbers as there should be."""
+    if not array.ndim or len(array) != count:
+        requirement = f'have one row per {whose} ({count})'
+        raise errors.invalid(argument, requirement, len(array) if array.ndim else array)
+    check_numbers(argument, array)
+
+
+def stack_rows(argument: str, rows: Any) -> np.ndarray:
+    """Rows of numbers of one shape, or images of one size, as an array.
+
+    Images are Pillow's, or mappings of ``bytes`` that it decodes; they come out as uint8[height,
+    width, 1] in shades of grey and uint8[height, width, 3] else. 64 bits become 32, as JAX has them
+    by default.
+
+    Args:
+      argument: what to name in an error.
+      rows: the rows: an array, a sequence, or a frame or series of `pandas`.
+
+    Raises:
+      ValueError: if they are no numbers, differ in shape, or do not fit into 32 bits.
+    """
+    rows = rows.to_numpy() if hasattr(rows, 'to_numpy') else rows
+    try:
+        stacked = isinstance(rows, np.ndarray) and rows.dtype != object
+        array = np.asarray(rows) if stacked else np.stack([_as_array(row) for row in rows])
+    except (TypeError, ValueError):
+        shapes = sorted({str(np.shape(row)) for row in rows})[:2]
+        raise errors.invalid(argument, 'have one shape', ' and '.join(shapes)) from None
+    check_numbers(argument, array)
+    smaller = {'int64': np.int32, 'uint64': np.int32, 'float64': np.float32}.get(array.dtype.name)
+    if smaller is np.int32 and array.size and abs(array).max() >= 2**31:
+        raise errors.invalid(argument, 'fit into 32 bits', array.max())
+    return array if smaller is None else array.astype(smaller)
+
+
+stack_features = functools.partial(stack_rows, 'features')
+stack_labels = functools.partial(stack_rows, 'labels')
+
+
+def _as_array(row: Any) -> np.ndarray:
+    """A row as it is, or the pixels of an image."""
+    if isinstance(row, Mapping) and row.get('bytes'):
+        from PIL import Image  # slow to import, so only here
+
+        row = Image.open(io.BytesIO(row['bytes']))
+    if not hasattr(row, 'getbands'):
+        return np.asarray(row)
+    pixels = np.asarray(row if row.mode in ('L', 'RGB') else row.convert('RGB'))
+    return pixels if pixels.ndim == 3 else pixels[..., None]

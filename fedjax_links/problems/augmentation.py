@@ -1,19 +1,24 @@
-"""Normalisation, and random crops and mirror images as pure functions of a key and a batch.
+"""What becomes of examples: normalisation, random crops and mirror images, labels made wrong.
 
-Every image has a draw of its own. Images that are normalised first are padded with the data's mean.
-`AUGMENTATIONS` names them and `chain` composes them.
+Crops and mirror images are pure functions of a key and a batch, in which every image has a draw of
+its own. Images that are normalised first are padded with the data's mean. `AUGMENTATIONS` names
+them and `chain` composes them. `label_noise` makes labels wrong at a known rate.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key
-from fedjax_links.core import checks, errors
-from fedjax_links.problems.partials import Partial
+from fedjax_links.core import checks, errors, prng
+from fedjax_links.problems.arrays import Partial
+
+_LABEL_NOISE = 0x4C4E  # the stream of its draws, apart from others that use the same seed
 
 
 class ChannelStatistics(NamedTuple):
@@ -49,8 +54,7 @@ def statistics(given: Statistics) -> ChannelStatistics:
       ValueError: for an unknown name, or numbers that are none or out of range.
     """
     if isinstance(given, str):
-        checks.choice('normalise', given, CHANNEL_STATISTICS)
-        return CHANNEL_STATISTICS[given]
+        return checks.entry('normalise', given, CHANNEL_STATISTICS)
     if isinstance(given, Mapping):
         checks.options('normalise', ChannelStatistics, given)
         given = ChannelStatistics(**given)
@@ -77,11 +81,11 @@ def normalise(images: Array | np.ndarray, data: Statistics) -> Array | np.ndarra
     Raises:
       ValueError: for an unknown name, or another number of channels.
     """
-    mean, deviation = (np.asarray(a, images.dtype) for a in statistics(data))
+    mean, deviation = np.asarray(statistics(data), images.dtype)
     if images.shape[-1:] != mean.shape:
         raise errors.invalid('images', f'have {mean.size} channels', f'shape {images.shape}')
-    axes = (1,) * (images.ndim - 1)
-    return (images - mean.reshape(*axes, -1)) / deviation.reshape(*axes, -1)
+    shape = (1,) * (images.ndim - 1) + mean.shape
+    return (images - mean.reshape(shape)) / deviation.reshape(shape)
 
 
 def crop(key: Key, images: Array, *, padding: int = 4) -> Array:
@@ -149,14 +153,68 @@ def chain(augment: Sequence[str | Augmentation]) -> Augmentation:
     """
     if isinstance(augment, str) or not isinstance(augment, Sequence):
         raise errors.invalid('augment', 'be a sequence of names', repr(augment))
-    for name in augment:
-        if not callable(name):
-            checks.choice('augment', name, AUGMENTATIONS)
-    functions = [AUGMENTATIONS[name] if isinstance(name, str) else name for name in augment]
-    return Partial(_apply, functions)
+    named = (it if callable(it) else checks.entry('augment', it, AUGMENTATIONS) for it in augment)
+    return Partial(_apply, [*named])
 
 
 def _apply(functions: Sequence[Augmentation], key: Key, images: Array) -> Array:
     for place, function in enumerate(functions):
         images = function(jax.random.fold_in(key, place), images)
     return images
+
+
+def label_noise(key: Key, labels: ArrayLike, *, num_classes: int, rate: float) -> NDArray[np.int32]:
+    """Replaces labels at random, each example on its own.
+
+    With one key a higher rate changes all the labels that a lower one does, and to the same ones.
+
+    Args:
+      key: a key.
+      labels: int[E], classes from 0.
+      num_classes: K, at least 2.
+      rate: probability that a label becomes one of the K - 1 others, all equally likely.
+
+    Returns:
+      int32[E].
+
+    Raises:
+      ValueError: if a number is out of range.
+    """
+    checks.static_int('num_classes', num_classes, minimum=2)
+    true = checks.ids('labels', labels)
+    if true.max() >= num_classes:
+        raise errors.invalid('num_classes', f'exceed the largest label {true.max()}', num_classes)
+    checks.within('rate', rate, 0, 1)
+    changed, which = np.asarray(prng.uniform(key, (2, true.size)), np.float64)
+    wrong = (which * (num_classes - 1)).astype(np.int64)
+    wrong += wrong >= true
+    return np.where(changed < rate, wrong, true).astype(np.int32)
+
+
+def with_label_noise(
+    section: Mapping[str, Any] | None, seed: int, labels: NDArray[np.int32], num_classes: int
+) -> NDArray[np.int32]:
+    """Training labels under the noise of a problem's section.
+
+    Args:
+      section: ``rate`` of `label_noise`; None for no noise.
+      seed: integer in ``[0, 2**32)``.
+      labels: int[E].
+      num_classes: K.
+
+    Returns:
+      int[E].
+
+    Raises:
+      ValueError: if the section is no such thing.
+    """
+    if section is None:
+        return labels
+    if not isinstance(section, Mapping):
+        raise errors.invalid('label_noise', 'be a section', errors.text_of(section))
+    stream = jax.random.fold_in(jax.random.key(np.uint32(seed)), _LABEL_NOISE)
+    key = jax.random.fold_in(stream, 0)  # of training labels
+    noisy = functools.partial(label_noise, key, labels, num_classes=num_classes)
+    checks.options('label_noise', noisy, section)
+    with errors.inside('label_noise'):
+        return noisy(**section)

@@ -12,22 +12,15 @@ from flax import linen as nn
 from fedjax_links.base import Array, Problem
 from fedjax_links.core import checks, errors
 from fedjax_links.problems import augmentation, datasets, draws, models
-from fedjax_links.problems.arrays import from_flax
-from fedjax_links.problems.noisy_labels import with_noise
-from fedjax_links.problems.partials import Partial
+from fedjax_links.problems.arrays import Partial
+from fedjax_links.problems.networks import from_flax
 from fedjax_links.problems.partition import Division, Partitioner, bind, divide, keywords, reports
 
 Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
 """A name in ``MODELS``, a section with name and options, a module, or ``num_classes -> module``."""
 
-
-MODELS: Mapping[str, type[nn.Module]] = {
-    'softmax': models.Softmax,
-    'mlp': models.MLP,
-    'cnn': models.CNN,
-    'gru': models.GRU,
-    'transformer': models.Transformer,
-}
+_MODELS = models.Softmax, models.MLP, models.CNN, models.GRU, models.Transformer
+MODELS: Mapping[str, type[nn.Module]] = {kind.__name__.lower(): kind for kind in _MODELS}
 
 
 def digits(
@@ -56,15 +49,9 @@ def digits(
     Raises:
       ValueError: for an unknown model, partition or option.
     """
-    return images(
-        dataset='digits',
-        num_clients=num_clients,
-        model=model,
-        seed=seed,
-        data_seed=seed if data_seed is None else data_seed,
-        partition_seed=partition_seed,
-        **options,
-    )
+    data_seed = seed if data_seed is None else data_seed
+    seeds: Any = {'seed': seed, 'data_seed': data_seed, 'partition_seed': partition_seed}
+    return images(dataset='digits', num_clients=num_clients, model=model, **seeds, **options)
 
 
 def text(
@@ -190,8 +177,7 @@ def images(
         if num_clients is None and held.train_clients is not None:
             requirement = "be given, or `partition` 'natural' for the owners that the data name"
             raise errors.invalid('num_clients', requirement, None)
-        checks.static_int('num_clients', num_clients)
-        owners = deal(held.train_labels, num_clients or 1, partition_seed)
+        owners = deal(held.train_labels, num_clients, partition_seed)
     elif held.train_clients is not None:
         owners = held.train_clients
     else:
@@ -205,14 +191,15 @@ def images(
         holdout_examples=holdout_examples,
         seed=partition_seed,
     )
-    labels = with_noise(label_noise, noise_seed, held.train_labels, held.num_classes)
+    labels, num_classes = held.train_labels, held.num_classes
+    labels = augmentation.with_label_noise(label_noise, noise_seed, labels, num_classes)
     prepares = channels is not None or (features.dtype == np.uint8 and not tokens)
     try:
         return from_flax(
             features[division.rows],
             labels[division.rows],
             division.clients,
-            module=_build_model(model, held.num_classes),
+            module=_build_model(model, num_classes),
             loss='cross_entropy' if labels.ndim == 1 else 'token_cross_entropy',
             eval_data=_held_out(held, division, natural=natural),
             preprocess=Partial(_prepare, channels) if prepares else None,
@@ -247,10 +234,10 @@ def _load(
         if data:
             raise errors.invalid('data', 'go with a data set by name', data)
         return dataset
-    checks.choice('dataset', dataset, datasets.DATASETS)
+    load = checks.entry('dataset', dataset, datasets.DATASETS)
     if not isinstance(data, Mapping | None):
         raise errors.invalid('data', f'be a section of options of {dataset!r}', repr(data))
-    load, options = datasets.DATASETS[dataset], dict(data or {})
+    options = dict(data or {})
     checks.options('data', load, options)
     if seed is not None and 'seed' in inspect.signature(load).parameters:
         options['seed'] = seed
@@ -274,15 +261,13 @@ def partition_of(problem: Problem) -> reports.PartitionReport:
 def _build_model(model: Model, num_classes: int) -> nn.Module:
     """The flax module that a name, a section with a name and options, or a function stands for."""
     options: dict[str, Any] = {}
-    if isinstance(model, Mapping):
-        options = dict(model)
-        model = options.pop('name', None)
-        checks.choice('model.name', model, MODELS)
     if isinstance(model, nn.Module):
         return model
-    if isinstance(model, str):
-        checks.choice('model', model, MODELS)
-        model = MODELS[model]
+    if isinstance(model, Mapping):
+        options = dict(model)
+        model = checks.entry('model.name', options.pop('name', None), MODELS)
+    elif isinstance(model, str):
+        model = checks.entry('model', model, MODELS)
     if not callable(model):
         requirement = 'be a name, a section, a flax module or a function that makes one'
         raise errors.invalid('model', requirement, repr(model))

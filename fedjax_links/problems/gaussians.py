@@ -1,24 +1,27 @@
-"""Classification of Gaussian features: classes of known best accuracy, and Synthetic(alpha, beta).
+"""Gaussian features: classes and regression whose best model is known, and Synthetic(alpha, beta).
 
-`gaussians` have class means that are equally far apart; clients of `synthetic` have models and
-features that differ to chosen degrees.
+`gaussians` have class means that are equally far apart. Clients of `synthetic`, which are
+classified too, and of `gaussian_regression` differ to chosen degrees.
 """
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from fedjax_links.base import Problem
+from fedjax_links.base import Array, Params, Problem
 from fedjax_links.core import checks
-from fedjax_links.problems import draws, models
-from fedjax_links.problems.arrays import from_flax
+from fedjax_links.problems import augmentation, draws, models
+from fedjax_links.problems.arrays import Batch
 from fedjax_links.problems.classification import Model, images
 from fedjax_links.problems.datasets import Dataset
-from fedjax_links.problems.noisy_labels import with_noise
+from fedjax_links.problems.networks import from_flax
 from fedjax_links.problems.partition import Partitioner, bind, dirichlet_shares, keywords
+from fedjax_links.problems.vectors import vector_regression
 
 _FEATURES = 60
 _CLASSES = 10
@@ -89,9 +92,8 @@ def gaussians(
     data_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
     rng = draws.generator(data_seed, 'GC')
     if partition is None:
-        shares = dirichlet_shares(
-            num_clients, num_classes, alpha=0.1 if alpha is None else alpha, seed=partition_seed
-        )
+        alpha = 0.1 if alpha is None else alpha
+        shares = dirichlet_shares(num_clients, num_classes, alpha=alpha, seed=partition_seed)
         owners = np.repeat(np.arange(num_clients), examples_per_client)
         ends = np.cumsum(shares, axis=1)[owners]
         places = rng.random(total) * ends[:, -1]
@@ -100,15 +102,11 @@ def gaussians(
         labels = rng.permutation(np.arange(total) % num_classes).astype(np.int32)
     test_labels = (np.arange(test_examples) % num_classes).astype(np.int32)
     means = simplex(num_classes, distance)
-    train, test = (
-        (rng.standard_normal((part.size, num_classes - 1)) + means[part]).astype(np.float32)
-        for part in (labels, test_labels)
-    )
-    dataset = Dataset(
-        train, labels, test_features=test, test_labels=test_labels, num_classes=num_classes
-    )
+    train = rng.standard_normal((total, num_classes - 1)) + means[labels]
+    test = rng.standard_normal((test_examples, num_classes - 1)) + means[test_labels]
+    held_out: Any = {'test_features': test, 'test_labels': test_labels}
     problem = images(
-        dataset=dataset,
+        dataset=Dataset(train, labels, num_classes=num_classes, **held_out),
         num_clients=num_clients,
         model=model,
         partition=partitioner,
@@ -209,8 +207,87 @@ def synthetic(
     features = features.astype(np.float32)
     return from_flax(
         features[train],
-        with_noise(label_noise, seed, labels[train], _CLASSES),
+        augmentation.with_label_noise(label_noise, seed, labels[train], _CLASSES),
         np.repeat(np.arange(num_clients), counts)[train],
         module=models.Softmax(_CLASSES),
         eval_data=(features[~train], labels[~train]),
     )
+
+
+def gaussian_regression(
+    *,
+    num_clients: int = 100,
+    examples_per_client: int = 100,
+    dimension: int = 20,
+    heterogeneity: float = 1.0,
+    shift: float = 0.0,
+    sigma: float = 0.5,
+    seed: int = 0,
+    data_seed: int | None = None,
+    partition_seed: int | None = None,
+) -> Problem:
+    """Least squares on ``y = <x, v_i> + sigma e`` with ``x ~ N(s_i, I)`` on client i.
+
+    Clients have regression vectors ``v_i = v + h e_i`` and shifts ``s_i = c f_i``: the common v is
+    uniform on the unit sphere, e_i and f_i are ``N(0, I / d)``, of mean square length one.
+
+    Models are vectors without an intercept, from 0. They are evaluated on the population, all
+    clients counting equally: ``loss`` is the exact mean squared error, ``error + (w - w*)^T S
+    (w - w*)``, no sample of it, and ``attainable['loss']`` the least there is
+    (`analysis.best_linear_fit`). Clients descend the mean squared error of their examples.
+
+    Args:
+      num_clients: N.
+      examples_per_client: n.
+      dimension: d.
+      heterogeneity: h, at least 0: how far regression vectors are from the common one.
+      shift: c, at least 0: how far the clients' features are from the origin.
+      sigma: standard deviation of the noise, at least 0.
+      seed: integer in ``[0, 2**32)``.
+      data_seed: seed of the examples in place of ``seed``.
+      partition_seed: seed of the clients' vectors and shifts in place of ``seed``.
+
+    Returns:
+      A problem whose parameters are a vector float[d], with metrics ``loss`` and ``distance`` (L2,
+      to the population's best model).
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    from fedjax_links import analysis  # brings SciPy, which takes longest to import
+
+    data_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
+    checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
+    checks.counts(dimension=dimension)
+    checks.within('heterogeneity', heterogeneity, 0, 1e30)
+    checks.within('shift', shift, 0, 1e30)
+    checks.within('sigma', sigma, 0, 1e30)
+    checks.fits('dimension', dimension, 16 * dimension * (num_clients + dimension))
+    needed = 20 * num_clients * examples_per_client * dimension
+    checks.fits('examples_per_client', examples_per_client, needed)
+    rng = draws.generator(partition_seed, 'RC')
+    common = rng.standard_normal(dimension)
+    common /= np.linalg.norm(common)
+    spread = rng.standard_normal((2, num_clients, dimension)) / np.sqrt(dimension)
+    vectors, shifts = common + heterogeneity * spread[0], shift * spread[1]
+    rng = draws.generator(data_seed, 'RD')
+    features = rng.standard_normal((num_clients, examples_per_client, dimension)) + shifts[:, None]
+    labels = np.einsum('ijk,ik->ij', features, vectors)
+    labels += sigma * rng.standard_normal(labels.shape)
+    fit = analysis.best_linear_fit(vectors, shifts, sigma=sigma)
+    return dataclasses.replace(
+        vector_regression(features, labels, _squared_error),
+        eval_data=jax.tree.map(lambda part: jnp.asarray(part, jnp.result_type(float)), fit),
+        metrics=_population_metrics,
+        attainable={'loss': np.asarray(fit.error, np.float64)},
+    )
+
+
+def _squared_error(params: Params, batch: Batch) -> Array:
+    return jnp.mean(jnp.square(batch.features @ params - batch.labels))
+
+
+def _population_metrics(params: Params, fit: Any) -> dict[str, Array]:
+    """The error of a model on the population, of which ``fit`` is an `analysis.LinearFit`."""
+    off = params - fit.vector
+    return {'loss': fit.error + off @ fit.moment @ off, 'distance': jnp.linalg.norm(off)}

@@ -78,9 +78,7 @@ def like_outputs(
     """
     shape: tuple[int, ...] = tuple(outputs[:-1] if classes else outputs)
     given: tuple[int, ...] = tuple(labels.shape)
-    if given == shape:
-        return labels
-    if given == (*shape, 1) or (*given, 1) == shape:
+    if given in (shape, (*shape, 1)) or (*given, 1) == shape:
         return labels.reshape(shape)
     what = f'one class for scores {show_shape(outputs)}' if classes else 'that of the outputs'
     raise errors.invalid(argument, f'have shape {show_shape(shape)}, {what}', show_shape(given))
@@ -123,8 +121,7 @@ def token_cross_entropy(outputs: Array, labels: Array) -> Array:
     over sequences, so that batches of one size are worth the same whatever was masked in them.
     """
     losses, counts = _tokens(outputs, labels)
-    total, number = jnp.sum(losses, axis=-1), jnp.sum(counts, axis=-1)
-    return jnp.mean(_ratio(total, number))
+    return jnp.mean(_ratio(jnp.sum(losses, axis=-1), jnp.sum(counts, axis=-1)))
 
 
 def _tokens(outputs: Array, labels: Array) -> tuple[Array, Array]:
@@ -144,8 +141,7 @@ def _token_sums(outputs: Array, labels: Array) -> Array:
     """float[3] by sequence: loss, correct tokens, tokens."""
     losses, counts = _tokens(outputs, labels)
     correct = (jnp.argmax(outputs, -1) == labels.reshape(counts.shape)) * counts
-    sums = [jnp.sum(part) for part in (losses, correct, counts)]
-    return jnp.stack(sums) / len(labels)
+    return jnp.stack([jnp.sum(part) for part in (losses, correct, counts)]) / len(labels)
 
 
 def _ratio(total: Array, number: Array) -> Array:
@@ -214,7 +210,7 @@ def fit_labels(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[i
 
 def look_up(
     loss: str | Outputs, metrics: Collection[str] | None
-) -> tuple[Outputs, Mapping[str, Metric], tuple[str, ...]]:
+) -> tuple[Outputs, Mapping[str, Metric]]:
     """The loss and the metrics that names stand for.
 
     Args:
@@ -222,7 +218,7 @@ def look_up(
       metrics: names of the loss's metrics; None for all of classes and tokens, and no others.
 
     Returns:
-      The loss, what is measured by name, the loss first, and what of it is better when larger.
+      The loss, and what is measured by name, the loss first.
 
     Raises:
       ValueError: for an unknown loss or metric.
@@ -230,16 +226,13 @@ def look_up(
     if callable(loss):
         if metrics:
             raise errors.invalid('metrics', 'go with a loss by name', sorted(metrics))
-        return loss, {'loss': Metric(loss)}, ()
-    checks.choice('loss', loss, LOSSES)
-    known = LOSSES[loss]
+        return loss, {'loss': Metric(loss)}
+    known = checks.entry('loss', loss, LOSSES)
     if metrics is None:
         metrics = () if known.least_class is None else known.metrics
     names = checks.names('metrics', metrics)
-    for name in names:
-        checks.choice('metrics', name, known.metrics)
-    chosen = {'loss': Metric(known.loss), **{name: known.metrics[name] for name in names}}
-    return known.loss, chosen, tuple(name for name, metric in chosen.items() if metric.larger)
+    chosen = {name: checks.entry('metrics', name, known.metrics) for name in names}
+    return known.loss, {'loss': Metric(known.loss), **chosen}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,18 +1,18 @@
 """Flax models for classification: of vectors, images and sequences of tokens."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from jax.typing import DTypeLike
 
-from fedjax_links.base import Array, Key
+from fedjax_links.base import Array, Key, Params
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.kernels.convolution import conv_as_matmul, max_pool
-from fedjax_links.problems.kernels.products import dense_product
+from fedjax_links.problems.kernels.convolution import conv_as_matmul, dense_product, max_pool
 
 
 class Softmax(nn.Module):
@@ -103,27 +103,18 @@ class CNN(nn.Module):
         check_widths('hidden', self.hidden)
         checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
         checks.within('dropout_rate', self.dropout_rate, 0, 1)
-        dtype: Any = check_dtype(self.dtype)
-        activations = features
+        given: Any = {'dtype': check_dtype(self.dtype), 'conv_general_dilated': self.convolution}
+        activations, window = features, (self.kernel_size, self.kernel_size)
         for width in self.channels:
-            layer = nn.Conv(
-                width,
-                (self.kernel_size, self.kernel_size),
-                **self._initializers(self.kernel_size**2 * activations.shape[-1]),
-                conv_general_dilated=self.convolution,
-                dtype=dtype,
-            )
-            activations = max_pool(nn.relu(layer(activations)))
+            drawn = self._initializers(self.kernel_size**2 * activations.shape[-1])
+            activations = nn.Conv(width, window, **drawn, **given)(activations)
+            activations = max_pool(nn.relu(activations))
         activations = flatten(activations)
+        given = {'dtype': self.dtype, 'dot_general': self.product}
         for width in self.hidden:
             activations = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
-            dense = nn.Dense(
-                width,
-                **self._initializers(activations.shape[-1]),
-                dot_general=self.product,
-                dtype=dtype,
-            )
-            activations = nn.relu(dense(activations))
+            drawn = self._initializers(activations.shape[-1])
+            activations = nn.relu(nn.Dense(width, **drawn, **given)(activations))
         activations = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
         logits = torch_dense(self.num_classes, activations, self.product, self.dtype)
         return as_logits(logits, self.dtype)
@@ -168,9 +159,8 @@ class GRU(nn.Module):
         activations: Any = _embed(self, tokens, self.embedding)
         for _ in range(self.layers):
             cell: Any = nn.GRUCell(self.hidden, dtype=check_dtype(self.dtype))
-            start = jnp.zeros(
-                (len(tokens), self.hidden), activations.dtype
-            )  # double where these are
+            shape = len(tokens), self.hidden
+            start = jnp.zeros(shape, activations.dtype)  # double where these are
             activations = nn.RNN(cell)(activations, initial_carry=start)
         return _scores(self, activations)
 
@@ -210,13 +200,12 @@ class Transformer(nn.Module):
         if self.hidden % self.heads:
             raise errors.invalid('hidden', f'be a multiple of heads ({self.heads})', self.hidden)
         given: Any = {'dtype': check_dtype(self.dtype)}
+        plain: Any = {'attention_fn': _attend, 'use_bias': False}
         embedded = _embed(self, tokens, self.hidden)
         places = self.param('places', nn.initializers.normal(0.02), embedded.shape[1:])
         activations, causal = embedded + places[None], nn.make_causal_mask(tokens)
         for _ in range(self.layers):
-            attention = nn.MultiHeadDotProductAttention(
-                self.heads, attention_fn=_attend, use_bias=False, **given
-            )
+            attention = nn.MultiHeadDotProductAttention(self.heads, **given, **plain)
             activations += attention(nn.LayerNorm(**given)(activations), mask=causal)
             wide = nn.gelu(nn.Dense(4 * self.hidden, **given)(nn.LayerNorm(**given)(activations)))
             activations += nn.Dense(self.hidden, **given)(wide)
@@ -249,6 +238,36 @@ def _scores(module: GRU | Transformer, activations: Array) -> Array:
     read = activations if module.every_token else activations[:, -1]
     outputs = nn.Dense(module.num_classes, dtype=check_dtype(module.dtype))(read)
     return as_logits(outputs, module.dtype)
+
+
+def eval_outputs(
+    argument: str, predict: Callable[..., Any], params: Params, features: Mapping[str, np.ndarray]
+) -> jax.ShapeDtypeStruct:
+    """What a model says of two of the first features.
+
+    Raises where it says nothing of each, or an embedding reads ids off the features, named by
+    argument, that it has not.
+    """
+    rows = next(iter(features.values()))
+    two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
+
+    def evaluate(params: Params, read: Array) -> Any:
+        def check(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
+            if isinstance(context.module, nn.Embed) and args and args[0] is read:
+                count = context.module.num_embeddings
+                for name, ids in features.items():
+                    if ids.max() >= count:
+                        requirement = f'lie below {count}, the ids that the module embeds'
+                        raise errors.invalid(name, requirement, ids.max())
+            return call(*args, **kwargs)
+
+        with nn.intercept_methods(check):
+            return predict(params, read)
+
+    found: jax.ShapeDtypeStruct = jax.eval_shape(evaluate, params, two)
+    if getattr(found, 'shape', ())[:1] != (2,):
+        raise errors.invalid(argument, 'give a row of outputs for each example', f'{found} for 2')
+    return found
 
 
 def check_widths(argument: str, widths: Sequence[int]) -> None:

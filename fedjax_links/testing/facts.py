@@ -11,7 +11,7 @@ from fedjax_links.base import Algorithm, Array, Problem
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.participation import rejection
-from fedjax_links.problems.quadratic import quadratic
+from fedjax_links.problems.vectors import quadratic
 
 _NUM_CLIENTS, _DIMENSION = 24, 2
 _NUM_ACTIVE = 12  # in a row, from another client on in every round

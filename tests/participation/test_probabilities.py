@@ -97,17 +97,20 @@ def test_works_on_what_clients_actually_hold():
 
 
 PACKAGE = Path(fedjax_links.__file__).parent
-BARE = {'problems/quadratic.py', 'participation/traces/look_alike.py'}
+BARE = {'problems/vectors.py', 'participation/traces/look_alike.py'}
 """Draws of a seed alone, the one of normals and the other of integers."""
 
 
 def streams_of(path):
-    """Second entries of the seeds of a module's generators; None for a seed alone."""
+    """Streams of a module's generators, second entries of their seeds; None for a seed alone."""
     module = importlib.import_module(
         '.'.join(['fedjax_links', *path.relative_to(PACKAGE).with_suffix('').parts])
     )
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith('default_rng'):
+        function = ast.unparse(node.func) if isinstance(node, ast.Call) else ''
+        if function == 'draws.generator':
+            yield int.from_bytes(ast.literal_eval(node.args[1]).encode())
+        elif function.endswith('default_rng'):
             (seed,) = node.args
             yield getattr(module, seed.elts[1].id) if isinstance(seed, ast.List) else None
 
@@ -117,6 +120,7 @@ def test_equal_seeds_draw_from_different_streams():
     paths = [PACKAGE / 'config' / 'choices.py']
     for folder in ('links', 'problems', 'participation'):
         paths += sorted((PACKAGE / folder).rglob('*.py'))
+    paths.remove(PACKAGE / 'problems' / 'draws.py')  # which the streams are given to
     found = {
         path.relative_to(PACKAGE).as_posix(): set(streams)
         for path in paths

@@ -27,12 +27,10 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from fedjax_links.core import errors
-from fedjax_links.problems.datasets.dataset import Dataset
 from fedjax_links.problems.datasets.images import digits, synthetic_images
-from fedjax_links.problems.datasets.leaf import from_leaf
-from fedjax_links.problems.datasets.npz import PathLike, from_npz, npz_file, save_npz
+from fedjax_links.problems.datasets.npz import Dataset, PathLike, from_npz, npz_file, save_npz
+from fedjax_links.problems.datasets.prepared import from_leaf, from_tfds
 from fedjax_links.problems.datasets.sources import RECIPES
-from fedjax_links.problems.datasets.tfds import from_tfds
 
 __all__ = ['DATASETS', 'Dataset', 'digits', 'from_leaf', 'from_npz', 'from_tfds', 'published']
 __all__ += ['save_npz', 'synthetic_images']

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from fedjax_links.core import checks, errors
 from fedjax_links.problems import draws
-from fedjax_links.problems.datasets.dataset import Dataset
+from fedjax_links.problems.datasets.npz import Dataset
+
+_Floats = NDArray[np.float32]
 
 _TEST_SHARE = 0.2  # of the digits
 _CHUNK = 512
@@ -100,24 +102,21 @@ def synthetic_images(
     patterns = _patterns(streams[0], num_classes, shape, difficulty)
     train, labels = _draw(streams[1], num_train, patterns, difficulty)
     test, test_labels = _draw(streams[2], num_test, patterns, difficulty)
-    return Dataset(
-        train, labels, test_features=test, test_labels=test_labels, num_classes=num_classes
-    )
+    held_out: Any = {'test_features': test, 'test_labels': test_labels}
+    return Dataset(train, labels, num_classes=num_classes, **held_out)
 
 
 def _patterns(
     rng: np.random.Generator, num_classes: int, shape: Sequence[int], difficulty: float
-) -> NDArray[np.float32]:
+) -> _Floats:
     """float32[C, channels, fine height, fine width], periodic."""
     height, width, channels = shape
     waves = np.arange(-3, 4)  # at most three periods per side
     decay = 1 / (1 + np.hypot(waves[:, None], waves[None]))
     drawn = rng.normal(size=(num_classes + 1, channels, 2, len(waves), len(waves))) * decay
     amplitudes = drawn[:, :, 0] + 1j * drawn[:, :, 1]
-    rows, columns = (
-        np.exp(2j * np.pi * np.outer((np.arange(points) + 0.5) / points, waves))
-        for points in (height * _FINENESS, width * _FINENESS)
-    )
+    fine = [(np.arange(s * _FINENESS) + 0.5) / (s * _FINENESS) for s in (height, width)]
+    rows, columns = (np.exp(2j * np.pi * np.outer(points, waves)) for points in fine)
     fields = np.real(rows @ amplitudes @ columns.T)
     fields /= np.sqrt(np.sum(decay**2))  # unit variance
     likeness = 0.6 * difficulty  # share of a common pattern
@@ -126,8 +125,8 @@ def _patterns(
 
 
 def _draw(
-    rng: np.random.Generator, number: int, patterns: NDArray[np.float32], difficulty: float
-) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    rng: np.random.Generator, number: int, patterns: _Floats, difficulty: float
+) -> tuple[_Floats, NDArray[np.int32]]:
     channels, *fine = patterns.shape[1:]
     height, width = (size // _FINENESS for size in fine)
     labels = rng.permutation(np.arange(number) % len(patterns)).astype(np.int32)
@@ -152,9 +151,7 @@ def _draw(
     return images.reshape(number, height, width, channels), labels
 
 
-def _displacements(
-    row: NDArray[np.float32], column: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _displacements(row: _Floats, column: _Floats) -> tuple[_Floats, _Floats]:
     """Fields [K, height * width] that displacements are sums of, and their scales [K].
 
     Scales are standard deviations at difficulty 1, in sides: of a shift, of an entry of the linear

@@ -1,4 +1,4 @@
-"""Convolution as a matrix product, and 2 x 2 max-pooling, for training in compiled loops.
+"""Convolution as a matrix product, 2 x 2 max-pooling and dense layers, in compiled loops.
 
 In a compiled loop on a CPU, and under `vmap` over the weights of many clients, XLA's own
 convolution is far slower than a matrix product of shifted images with the kernel. Values and
@@ -10,6 +10,10 @@ image. Each is a product between shifts side by side on the channel axis and the
 added up. Each is the other's backward pass: derived by JAX, that would pad and add up the shifts
 one by one. There is no forward mode (`jax.jvp`); gradients of gradients, and forward mode over a
 gradient (`jax.hessian`), are as ever.
+
+The gradient of ``x W`` by W that `jax.lax.dot_general` derives is the transpose of an ``[out, in]``
+product. On a CPU, updating a large layer by a transposed matrix takes longer than the product;
+`dense_product` lays the gradient out as the weights are.
 """
 
 import functools
@@ -18,10 +22,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from fedjax_links.base import Array
 from fedjax_links.core import errors
-from fedjax_links.problems.kernels.products import product
 
 _NHWC = jax.lax.ConvDimensionNumbers((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
 
@@ -139,12 +143,12 @@ def _maxima(images: Array) -> Array:
     return functools.reduce(jnp.maximum, others, first)
 
 
-def _forward(images: Array) -> tuple[Array, tuple[Array, Array]]:
+def _pool_forward(images: Array) -> tuple[Array, tuple[Array, Array]]:
     maxima = _maxima(images)
     return maxima, (images, maxima)
 
 
-def _backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array]:
+def _pool_backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array]:
     images, maxima = saved
     batch, height, width, channels = images.shape
     windows = images.reshape(batch, height // 2, 2, width // 2, 2, channels)
@@ -154,7 +158,7 @@ def _backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array]:
 
 
 _pool = jax.custom_vjp(_maxima)
-_pool.defvjp(_forward, _backward)
+_pool.defvjp(_pool_forward, _pool_backward)
 
 
 class Shifts(NamedTuple):
@@ -175,10 +179,8 @@ class Shifts(NamedTuple):
 
 def _output_size(images: Array, kernel: Array, padding: Padding) -> tuple[int, int]:
     """Rows and columns of the result."""
-    height, width = (
-        size + sum(around) - side + 1
-        for size, side, around in zip(images.shape[1:3], kernel.shape[:2], padding, strict=True)
-    )
+    height = images.shape[1] + sum(padding[0]) - kernel.shape[0] + 1
+    width = images.shape[2] + sum(padding[1]) - kernel.shape[1] + 1
     return height, width
 
 
@@ -195,7 +197,7 @@ def by_patches(images: Array, kernel: Array, padding: Padding) -> Array:
     """
     rows, columns = _shifts(images, kernel, padding)
     patches = _side_by_side(_side_by_side(images, columns), rows)
-    return product(patches, kernel.reshape(-1, kernel.shape[3]))
+    return _product(patches, kernel.reshape(-1, kernel.shape[3]))
 
 
 def by_rows(images: Array, kernel: Array, padding: Padding) -> Array:
@@ -217,29 +219,25 @@ def by_rows(images: Array, kernel: Array, padding: Padding) -> Array:
     height, width, inputs, outputs = kernel.shape
     matrix = kernel.transpose(1, 2, 0, 3).reshape(width * inputs, height * outputs)
     back = Shifts(tuple(-step for step in rows.steps), 1, rows.together, rows.apart)
-    return _added_up(product(_side_by_side(images, columns), matrix), back)
+    return _added_up(_product(_side_by_side(images, columns), matrix), back)
 
 
 def _shifts(images: Array, kernel: Array, padding: Padding) -> tuple[Shifts, Shifts]:
     """How far each row and column of the kernel lies from the output's position."""
-    rows, columns = (
-        Shifts(tuple(range(-low, side - low)), axis, images.shape[axis], size)
-        for axis, side, (low, _), size in zip(
-            (1, 2), kernel.shape, padding, _output_size(images, kernel, padding), strict=False
-        )
-    )
+    height, width = _output_size(images, kernel, padding)
+    top, left = padding[0][0], padding[1][0]
+    rows = Shifts(tuple(range(-top, kernel.shape[0] - top)), 1, images.shape[1], height)
+    columns = Shifts(tuple(range(-left, kernel.shape[1] - left)), 2, images.shape[2], width)
     return rows, columns
 
 
 def _take(array: Array, shifts: Shifts) -> Array:
     """``out[i, (s, c)] = array[i + s, c]``, zero outside."""
-    least, most = min(shifts.steps), max(shifts.steps)
-    padded = _padded(array, shifts.axis, -least, shifts.together + most - shifts.apart)
-    starts = [step - least for step in shifts.steps]
-    shifted = [
-        jax.lax.slice_in_dim(padded, start, start + shifts.together, axis=shifts.axis)
-        for start in starts
-    ]
+    steps, axis, apart, together = shifts
+    low, high = min(steps), together + max(steps) - apart
+    padded = _padded(array, axis, -low, high)
+    starts = [step - low for step in steps]
+    shifted = [jax.lax.slice_in_dim(padded, s, s + together, axis=axis) for s in starts]
     return jnp.concatenate(shifted, axis=-1)
 
 
@@ -263,3 +261,57 @@ _side_by_side = jax.custom_vjp(_take, nondiff_argnums=(1,))
 _side_by_side.defvjp(lambda a, s: (_take(a, s), None), lambda s, _, slope: (_add(slope, s),))
 _added_up = jax.custom_vjp(_add, nondiff_argnums=(1,))
 _added_up.defvjp(lambda a, s: (_add(a, s), None), lambda s, _, slope: (_take(slope, s),))
+
+
+def dense_product(
+    lhs: Array,
+    rhs: Array,
+    dimension_numbers: jax.lax.DotDimensionNumbers,
+    precision: jax.lax.PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """`jax.lax.dot_general`, on a CPU with the gradient of the plain case as the weights lie.
+
+    ``y = x W`` with ``dL/dx = dL/dy W^T`` and ``dL/dW = x^T dL/dy``, the latter computed as
+    ``[in, out]``. That is done for the last axis of x and the first of a matrix W of the same type,
+    without a ``precision`` or type of the result; everything else goes to `jax.lax`. As a layer:
+    ``nn.Dense(64, dot_general=dense_product)``.
+    Derivatives in forward mode (`jax.jvp`) exist for `jax.lax.dot_general` alone.
+
+    Args:
+      lhs: [..., in], the features.
+      rhs: [in, out], the weights.
+      dimension_numbers: axes, as in `jax.lax`.
+      precision: of the products, as in `jax.lax`.
+      preferred_element_type: of the result, as in `jax.lax`.
+
+    Returns:
+      [..., out].
+    """
+    plain = (
+        lhs.ndim >= rhs.ndim == 2
+        and dimension_numbers == (((lhs.ndim - 1,), (0,)), ((), ()))
+        and lhs.dtype == rhs.dtype
+        and precision is None
+        and preferred_element_type is None
+        and jax.default_backend() == 'cpu'
+    )
+    if plain:
+        return _product(lhs, rhs)
+    return jax.lax.dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+
+
+def _multiply(features: Array, weights: Array) -> Array:
+    return jax.lax.dot_general(features, weights, (((features.ndim - 1,), (0,)), ((), ())))
+
+
+def _product_backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    features, weights = saved
+    last, rest = slope.ndim - 1, tuple(range(slope.ndim - 1))
+    by_features = jax.lax.dot_general(slope, weights, (((last,), (1,)), ((), ())))
+    by_weights = jax.lax.dot_general(features, slope, ((rest, rest), ((), ())))
+    return by_features, by_weights
+
+
+_product = jax.custom_vjp(_multiply)
+_product.defvjp(lambda x, w: (_multiply(x, w), (x, w)), _product_backward)

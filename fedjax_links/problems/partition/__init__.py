@@ -31,10 +31,11 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.partition.holdouts import Division, divide
 from fedjax_links.problems.partition.reports import PartitionReport, class_mix, report
 from fedjax_links.problems.partition.rules import (
+    Division,
     contiguous_groups,
+    divide,
     iid,
     label_shards,
     natural,
@@ -56,22 +57,14 @@ __all__ += ['label_shards', 'natural', 'report', 'similarity']
 Partitioner = Callable[..., np.ndarray]
 """``(labels, *, num_clients, **options) -> int[E]``; gets ``seed`` if it has such a parameter."""
 
-
-PARTITIONS: Mapping[str, Partitioner] = {
-    'dirichlet': dirichlet,
-    'dirichlet_unequal': dirichlet_unequal,
-    'dirichlet_per_class': dirichlet_per_class,
-    'hierarchical_dirichlet': hierarchical_dirichlet,
-    'label_shards': label_shards,
-    'similarity': similarity,
-    'iid': iid,
-    'natural': natural,
-}
+_BY_SHARES = dirichlet, dirichlet_unequal, dirichlet_per_class, hierarchical_dirichlet
+_BY_RULE = label_shards, similarity, iid, natural
+PARTITIONS: Mapping[str, Partitioner] = {f.__name__: f for f in (*_BY_SHARES, *_BY_RULE)}
 
 
 def bind(
     partition: str | Partitioner, options: Mapping[str, Any], others: Collection[str] = ()
-) -> Callable[[np.ndarray, int, int], np.ndarray]:
+) -> Callable[[np.ndarray, int | None, int], np.ndarray]:
     """A partition with its options, checked before any data are read.
 
     Args:
@@ -87,8 +80,7 @@ def bind(
       ValueError: naming the option and the nearest valid one.
     """
     if isinstance(partition, str):
-        checks.choice('partition', partition, PARTITIONS)
-        partition = PARTITIONS[partition]
+        partition = checks.entry('partition', partition, PARTITIONS)
     if not callable(partition):
         raise errors.invalid('partition', 'be a name or a function', repr(partition))
     function, names = partition, keywords(partition)
@@ -98,13 +90,13 @@ def bind(
     checks.kinds('', function, options)
     bound = function.keywords if isinstance(function, functools.partial) else {}
 
-    def complete(num_clients: int, seed: int) -> dict[str, Any]:
+    def complete(num_clients: int | None, seed: int) -> dict[str, Any]:
         drawn = {'seed': seed} if 'seed' in names - bound.keys() else {}
         return {'num_clients': num_clients, **drawn, **options}
 
     checks.options('partition', function, complete(1, 0), None)
 
-    def deal(labels: np.ndarray, num_clients: int, seed: int) -> np.ndarray:
+    def deal(labels: np.ndarray, num_clients: Any, seed: int) -> np.ndarray:
         checks.static_int('num_clients', num_clients, maximum=len(labels))
         clients = np.asarray(function(labels, **complete(num_clients, seed)))
         if clients.shape != labels.shape:

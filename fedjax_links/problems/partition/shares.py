@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
-from fedjax_links.problems import draws
-from fedjax_links.problems.partition.rules import STREAM, begin, until_all_own
+from fedjax_links.problems.partition.rules import begin, generator, until_all_own
 
 _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
 """``(client, bool[C] whether a class is left) -> weights [C]``, 0 for what is not left."""
@@ -48,7 +47,7 @@ def dirichlet_shares(
     checks.static_int('num_clients', num_clients)
     checks.static_int('num_classes', num_classes)
     checks.positive('alpha', alpha)
-    return _shares(draws.generator(seed, STREAM), num_clients, num_classes, alpha)
+    return _shares(generator(seed), num_clients, num_classes, alpha)
 
 
 def dirichlet(

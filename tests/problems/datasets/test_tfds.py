@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.problems import datasets
-from fedjax_links.problems.datasets import tfds as reader
+from fedjax_links.problems.datasets import prepared as reader
 from tests.problems.datasets import prepared_data
 
 

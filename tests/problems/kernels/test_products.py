@@ -11,7 +11,7 @@ from flax import linen as nn
 
 from fedjax_links.papers import architectures
 from fedjax_links.problems import models
-from fedjax_links.problems.kernels.products import dense_product
+from fedjax_links.problems.kernels.convolution import dense_product
 from tests.tiers import cases
 
 

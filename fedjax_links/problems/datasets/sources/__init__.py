@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets import npz
-from fedjax_links.problems.datasets.dataset import Dataset
 from fedjax_links.problems.datasets.sources import formats
 
 
@@ -106,13 +105,12 @@ def fetch(
         full.
       ImportError: if pooch is not installed.
     """
-    checks.choice('data', name, RECIPES)
+    recipe, file = checks.entry('data', name, RECIPES), npz.npz_file(name, data_dir)
     try:
         import pooch  # needed by nothing else
         import requests  # which pooch brings
     except ImportError as error:
         raise errors.missing_package('downloads need pooch', "'fedjax_links[data]'") from error
-    recipe, file = RECIPES[name], npz.npz_file(name, data_dir)
     folder, published = file.parent / 'downloads' / name, recipe.files
     if mirror is not None and '://' not in mirror:
         folder, published = pathlib.Path(mirror), ()
@@ -134,7 +132,7 @@ def fetch(
                 requirement = f'get the published {part.name} from {url}'
                 raise errors.invalid('fetch', requirement, 'a file of another checksum') from None
         try:
-            dataset = Dataset(**recipe.read(folder))
+            dataset = npz.Dataset(**recipe.read(folder))
         except (KeyError, ValueError) as error:
             if published or isinstance(error, errors.InvalidError):
                 raise

@@ -59,17 +59,13 @@ def _read_cifar(archive: pathlib.Path, num_labels: int, **batches: Sequence[str]
     """Records of labels, the last of which is taken, and of all red pixels, green ones, blue."""
     arrays = {}
     with tarfile.open(archive) as tar:
-        held = {
-            pathlib.PurePath(member.name).name: np.frombuffer(file.read(), np.uint8)
-            for member in tar
-            if (file := tar.extractfile(member))
-        }
-    for part, names in batches.items():
-        records = np.concatenate([held[name] for name in names])
-        records = records.reshape(-1, num_labels + 3 * 32 * 32)
-        images = records[:, num_labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        arrays[f'{part}_features'] = np.ascontiguousarray(images)
-        arrays[f'{part}_labels'] = records[:, num_labels - 1].astype(np.int32)
+        files: Any = {pathlib.PurePath(it.name).name: tar.extractfile(it) for it in tar}
+        for part, names in batches.items():
+            data = b''.join(files[name].read() for name in names)
+            records = np.frombuffer(data, np.uint8).reshape(-1, num_labels + 3 * 32 * 32)
+            images = records[:, num_labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+            arrays[f'{part}_features'] = np.ascontiguousarray(images)
+            arrays[f'{part}_labels'] = records[:, num_labels - 1].astype(np.int32)
     return arrays
 
 
@@ -89,20 +85,18 @@ def read_cinic10(folder: pathlib.Path) -> Arrays:
     """CINIC-10, ``<split>/<class>/*.png`` in ``CINIC-10.tar.gz``, sorted by class and name."""
     from PIL import Image  # slow to import, so only here
 
-    found: dict[str, list[tuple[str, str, np.ndarray]]] = {'train': [], 'test': []}
+    found: dict[str, dict[tuple[str, str], np.ndarray]] = {'train': {}, 'test': {}}
     with tarfile.open(folder / 'CINIC-10.tar.gz') as tar:
         for member in tar:
             split, label, name = ('', '', *pathlib.PurePath(member.name).parts)[-3:]
             file = tar.extractfile(member)
             if file and split in found and name.endswith('.png'):
-                pixels = np.asarray(Image.open(file).convert('RGB'))
-                found[split].append((label, name, pixels))
-    classes = sorted({label for label, _, _ in found['train']})
+                found[split][label, name] = np.asarray(Image.open(file).convert('RGB'))
+    classes = sorted({label for label, _ in found['train']})
     arrays = {}
-    for part, rows in found.items():
-        rows.sort(key=lambda row: row[:2])
-        arrays[f'{part}_features'] = np.stack([pixels for _, _, pixels in rows])
-        labels = [classes.index(label) for label, _, _ in rows]
+    for part, images in found.items():
+        arrays[f'{part}_features'] = np.stack([images[place] for place in sorted(images)])
+        labels = [classes.index(label) for label, _ in sorted(images)]
         arrays[f'{part}_labels'] = np.array(labels, np.int32)
     return arrays
 
@@ -208,10 +202,5 @@ def read_texts(folder: pathlib.Path) -> Arrays:
     if not parts:
         raise errors.invalid('mirror', 'hold shakespeare.csv', folder)
     features, labels, numbers = map(np.concatenate, zip(*parts, strict=True))
-    return {
-        'train_features': features,
-        'train_labels': labels,
-        'train_clients': numbers,
-        'num_classes': characters.NUM_TOKENS,
-        'client_names': [*owners],
-    }
+    arrays = {'train_features': features, 'train_labels': labels, 'train_clients': numbers}
+    return arrays | {'num_classes': characters.NUM_TOKENS, 'client_names': [*owners]}

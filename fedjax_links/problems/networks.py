@@ -1,0 +1,194 @@
+"""Problems whose model is a flax module."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from numpy.typing import ArrayLike
+
+from fedjax_links.base import Array, Key, LinearObjective, Params, Problem
+from fedjax_links.core import checks, errors, tree
+from fedjax_links.problems import arrays, losses, models
+from fedjax_links.problems.arrays import Batch, Partial
+
+_Augment = Callable[[Key, Array], Array]
+_OBJECTIVES = {'cross_entropy': 'softmax', 'squared_error': 'least_squares'}
+
+
+def from_flax(
+    features: ArrayLike,
+    labels: ArrayLike,
+    clients: ArrayLike,
+    *,
+    module: nn.Module,
+    loss: str | Callable[[Array, Array], Array] = 'cross_entropy',
+    metrics: Collection[str] | None = None,
+    eval_data: tuple[ArrayLike, ...] | None = None,
+    preprocess: Callable[[Array], Array] | None = None,
+    augment: _Augment | None = None,
+    larger_is_better: Collection[str] | None = None,
+) -> Problem:
+    """A federated problem for a flax linen module.
+
+    Args:
+      features: [E, ...], what the module is applied to.
+      labels: int[E] for ``'cross_entropy'``, int[E, L] for ``'token_cross_entropy'``, float[E, ...]
+        of the outputs' shape for the losses of regression. [E] and [E, 1] are the same there, and
+        kept in the shape that goes with the outputs.
+      clients: int[E], owner of each example.
+      module: a flax linen module whose only variables are parameters. If it takes a flag ``train``,
+        clients train with ``train=True`` and a ``dropout`` key; all else is with ``train=False``.
+      loss: a name in `losses.LOSSES` (``'cross_entropy'``, ``'squared_error'``, ...), or
+        ``(outputs, labels) -> []``.
+      metrics: what to measure beside the loss, by name: ``'accuracy'``; ``'mse'``, ``'rmse'``,
+        ``'mae'``, ``'r2'``; of tokens ``'accuracy'`` and ``'perplexity'``. Those of classes and of
+        tokens by default.
+      eval_data: as in `from_arrays`.
+      preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
+        training and in evaluation; the module gets what it returns. The data stay as given.
+      augment: ``(key, features) -> features``, [B, ...], applied after ``preprocess`` in training
+        alone. The key is that of `from_arrays`'s ``random_loss_fn``; if the module draws too, the
+        first half of its ``jax.random.split`` augments and the second is the ``dropout`` key. A
+        batch is a client's minibatch, or its full data; but full data of unequal size are taken
+        example by example, each with a key of its own.
+      larger_is_better: as in `from_arrays`; by default what is known of the metrics by name, and
+        ``()``, no metric, for a loss of your own.
+
+    Returns:
+      The problem; its metrics are ``loss`` and those above, shares as fractions. It states its
+      `LinearObjective` for `models.Softmax` and ``nn.Dense`` without augmentation.
+
+    Raises:
+      ValueError: for an unknown loss or metric, a module with variables besides parameters, labels
+        that do not go with its outputs, or ids that it has no embedding for.
+    """
+    outputs_loss, _ = losses.look_up(loss, metrics)
+    prepare = preprocess or _unchanged
+    rows, held_out = np.asarray(features), arrays.examples_held_out(eval_data)
+    arrays.check_numbers('features', rows)
+    given = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
+    network = _Network(module, prepare, jax.eval_shape(prepare, given))
+    init_params, predict = Partial(_Network.init, network), Partial(_Network.predict, network)
+    try:
+        params = jax.eval_shape(init_params, jax.random.key(0))
+    except errors.InvalidError as error:
+        raise error.under('module') from error
+    except Exception as error:  # whatever the layers say
+        requirement = f'suit features of shape {list(network.example.shape[1:])}'
+        raise errors.invalid('module', requirement, errors.describe(error)) from error
+    checks.fits('module', type(module).__name__, tree.num_bytes(params))
+    read = dict(zip(('features', 'eval_data'), (rows, *held_out[:1]), strict=False))
+    outputs = models.eval_outputs('module', predict, params, read)
+    if callable(loss) and {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
+        _check_pairs(loss, outputs, np.asarray(labels))
+    if callable(loss) and larger_is_better is None:
+        larger_is_better = ()
+    random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)
+    return arrays.from_arrays(
+        rows,
+        labels,
+        clients,
+        init_params=init_params,
+        loss_fn=Partial(arrays.loss_of_outputs, loss, predict) if callable(loss) else loss,
+        metrics=None if callable(loss) else metrics,
+        predict=predict,
+        eval_data=tuple(held_out) or None,
+        random_loss_fn=random_loss if network.options or augment is not None else None,
+        larger_is_better=larger_is_better,
+        objective=None if augment is not None else _linear_objective(network, loss, params),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Network:
+    """A module, and what it is applied to: prepared features like this example."""
+
+    module: nn.Module
+    prepare: Callable[[Array], Array]
+    example: jax.ShapeDtypeStruct
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Those of the module in evaluation."""
+        takes_train = 'train' in inspect.signature(type(self.module).__call__).parameters
+        return {'train': False} if takes_train else {}
+
+    def init(self, key: Key) -> Params:
+        variables = self.module.init(key, jnp.zeros_like(self.example), **self.options)
+        if variables.keys() - {'params'}:
+            also = f'also {sorted(variables.keys() - {"params"})}'
+            raise errors.InvalidError('module', 'have parameters only', also)
+        return variables.get('params', {})
+
+    def predict(self, params: Params, features: Array) -> Any:
+        return self.module.apply({'params': params}, self.prepare(features), **self.options)
+
+    def inputs(self, data: Batch) -> tuple[Array, Array]:
+        return self.prepare(data.features), data.labels
+
+    def random_loss(
+        self, loss: losses.Outputs, augment: _Augment | None, params: Params, batch: Batch, key: Key
+    ) -> Array:
+        features, options = self.prepare(batch.features), self.options
+        if augment is not None:
+            augment_key, key = jax.random.split(key) if options else (key, key)
+            features = augment(augment_key, features)
+        if options:
+            options = {'train': True, 'rngs': {'dropout': key}}
+        outputs: Any = self.module.apply({'params': params}, features, **options)
+        return loss(outputs, batch.labels)
+
+
+def _unchanged(features: Array) -> Array:
+    return features
+
+
+def _linear_objective(
+    network: _Network, loss: str | Callable[..., Array], params: Params
+) -> LinearObjective | None:
+    """What is known of a module's loss; None for all but a single plain layer."""
+    module = network.module
+    plain = type(module) is nn.Dense and module == nn.Dense(module.features)
+    softmax = type(module) is models.Softmax and module.dtype is None
+    kind = _OBJECTIVES.get(loss) if isinstance(loss, str) else None
+    if kind is None or not (plain or softmax):
+        return None
+    inputs, layer = Partial(_Network.inputs, network), Partial(_layer, jax.tree.structure(params))
+    return LinearObjective(kind, inputs, _coefficients, layer)
+
+
+def _coefficients(params: Params) -> tuple[Array, Array]:
+    bias, kernel = jax.tree.leaves(params)  # by name
+    return kernel, bias
+
+
+def _layer(treedef: Any, kernel: Array, bias: Array) -> Params:
+    return jax.tree.unflatten(treedef, [bias, kernel])
+
+
+def _check_pairs(
+    loss: Callable[[Array, Array], Array], outputs: jax.ShapeDtypeStruct, labels: np.ndarray
+) -> None:
+    """Raises for a loss of one's own that pairs every output of a column with every label.
+
+    Of two examples whose outputs are their labels it is then not the mean, but would be if labels
+    had the outputs' shape.
+    """
+    others = np.flatnonzero(labels.ravel() != labels.ravel()[0])
+    two = jnp.asarray(labels[[0, *others[:1]]])
+    said = two.reshape(-1, *outputs.shape[1:]).astype(outputs.dtype)
+
+    def is_mean(given: Array) -> bool:
+        apart = [loss(said[i : i + 1], given[i : i + 1]) for i in range(len(given))]
+        off = abs(loss(said, given) - sum(apart) / len(apart))
+        return not off > 1e-4 * sum(map(abs, apart))
+
+    if not is_mean(two) and is_mean(two.reshape(said.shape)):
+        shape, given = losses.show_shape(said.shape), losses.show_shape(two.shape)
+        requirement = f'have shape {shape}, that of the outputs, for this loss'
+        raise errors.invalid('labels', requirement, given)

@@ -1,0 +1,299 @@
+"""Problems whose model is a vector and whose gradients are exact: quadratics, robust regression.
+
+Of quadratics, of equal curvature or not, limits, biases and variances are known exactly. Robust
+regression has a smooth loss without convexity, and clients of very different scale.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedjax_links.base import Array, Key, Params, Problem, Rows
+from fedjax_links.core import checks, errors
+from fedjax_links.problems import draws
+from fedjax_links.problems.arrays import Batch, Partial, from_arrays
+
+_Doubles = NDArray[np.float64]
+
+
+class Bowls(NamedTuple):
+    """Quadratics of unequal curvature.
+
+    Attributes:
+      target: float[N, d], u_i.
+      curvature: float[N, d], h_i.
+    """
+
+    target: Array
+    curvature: Array
+
+
+def quadratic(
+    targets: ArrayLike,
+    *,
+    initial_point: ArrayLike | None = None,
+    curvature: ArrayLike | None = None,
+    noise: float = 0.0,
+) -> Problem:
+    """``F_i(x) = 0.5 ||x - u_i||^2`` with exact gradients; the optimum is the mean of the u_i.
+
+    Args:
+      targets: float[N, d], u_i of each client.
+      initial_point: float[d], x^0; zero by default.
+      curvature: h_i, positive, one number for each client or coordinate, float[N] or float[N, d]:
+        ``F_i(x) = 0.5 sum h_i (x - u_i)^2``, and the optimum is the mean weighted by them.
+      noise: standard deviation of what is added to every coordinate of a local gradient, normal,
+        afresh in every local step.
+
+    Returns:
+      A problem whose parameters are a vector float[d], in float64 if x64 is enabled. Its metrics
+      are ``loss`` (the global objective) and ``distance`` (L2, to the optimum).
+
+    Raises:
+      ValueError: if the shapes do not fit.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from fedjax_links import problems
+      >>> problem = problems.quadratic([[0.0], [4.0]])
+      >>> print(problem.metrics(jnp.array([1.0]), problem.eval_data))
+      {'loss': Array(2.5, dtype=float32), 'distance': Array(1., dtype=float32)}
+
+    References:
+      Xiang et al. 2023, section III.
+    """
+    points = checks.numbers('targets', targets).astype(float)
+    if points.ndim != 2 or 0 in points.shape:
+        raise errors.invalid('targets', 'have shape [num_clients, d]', list(points.shape))
+    checks.within('targets', points.T, -1e150, 1e150)
+    start = np.zeros(points.shape[1])
+    if initial_point is not None:
+        start = checks.numbers('initial_point', initial_point)
+    if start.shape != points.shape[1:]:
+        requirement = f'have shape {list(points.shape[1:])}'
+        raise errors.invalid('initial_point', requirement, list(start.shape))
+    checks.within('noise', noise, 0, 1e150)
+    data: Any = jnp.asarray(points, jnp.result_type(float))
+    if curvature is not None:
+        bends = checks.numbers('curvature', curvature).astype(float)
+        checks.positive('curvature', bends)
+        if bends.shape not in (points.shape[:1], points.shape):
+            requirement = f'have shape {list(points.shape[:1])} or {list(points.shape)}'
+            raise errors.invalid('curvature', requirement, list(bends.shape))
+        by_client = np.broadcast_to(bends.reshape(len(points), -1), points.shape)
+        data = Bowls(data, jnp.asarray(by_client, data.dtype))
+    return Problem(
+        data=data,
+        owned=Rows(jnp.arange(len(points), dtype=jnp.int32), jnp.ones(len(points), jnp.int32)),
+        eval_data=data,
+        init_params=Partial(_start, tuple(start.tolist())),
+        loss_fn=_loss,
+        metrics=_metrics,
+        min_examples=1,
+        max_examples=1,
+        larger_is_better=(),
+        random_loss_fn=Partial(_noisy_loss, float(noise)) if noise else None,
+    )
+
+
+def counterexample(*, num_clients: int = 100, dimension: int = 100, seed: int = 0) -> Problem:
+    """The quadratics on which FedAvg fails: targets drift with the client's number.
+
+    ``u_i ~ N((i / 1000) 1, 0.01 I)`` for i = 1..N (standard deviation 0.1), x^0 = 0. With links
+    that differ between the first and the second half of the clients, FedAvg is drawn to one half.
+
+    Args:
+      num_clients: N.
+      dimension: d.
+      seed: seed of the targets.
+
+    Returns:
+      The problem, see `quadratic`.
+
+    Raises:
+      ValueError: for a count below 1.
+
+    References:
+      Xiang et al. 2023, section VI; Xiang et al. 2024, section 7.1.
+    """
+    checks.counts(num_clients=num_clients, dimension=dimension)
+    checks.static_int('seed', seed, minimum=0, maximum=2**63 - 1)
+    checks.fits('num_clients', num_clients, 8 * num_clients * dimension)
+    noise = np.random.default_rng(seed).normal(scale=0.1, size=(num_clients, dimension))
+    return quadratic(np.arange(1, num_clients + 1)[:, None] / 1000 + noise)
+
+
+def _start(point: tuple[float, ...], key: Key) -> Params:
+    del key
+    return jnp.asarray(point, jnp.result_type(float))
+
+
+def _loss(params: Params, batch: Array | Bowls) -> Array:
+    """``0.5 mean_j ||x - u_j||^2``, as ``0.5 (||x - c||^2 + mean_j ||u_j - c||^2)``, c the mean.
+
+    So the gradient, x - c, has no axis of examples, which would make the compiler copy the models
+    of all clients in every local step. With curvature, centre and squares are weighted by it.
+    """
+    centre = _centre(batch)
+    if isinstance(batch, Bowls):
+        apart = jnp.square(batch.target - centre[None]) * batch.curvature
+        bend = jnp.mean(batch.curvature, axis=0)
+        return 0.5 * (jnp.sum(jnp.square(params - centre) * bend) + jnp.mean(jnp.sum(apart, -1)))
+    spread = jnp.mean(jnp.sum(jnp.square(batch - centre[None]), axis=-1))
+    return 0.5 * (jnp.sum(jnp.square(params - centre)) + spread)
+
+
+def _centre(batch: Array | Bowls) -> Array:
+    if isinstance(batch, Bowls):
+        weighted = jnp.mean(batch.curvature * batch.target, axis=0)
+        return weighted / jnp.mean(batch.curvature, axis=0)
+    return jnp.mean(batch, axis=0)
+
+
+def _noisy_loss(noise: float, params: Params, batch: Array | Bowls, key: Key) -> Array:
+    return _loss(params, batch) + noise * jax.random.normal(key, params.shape) @ params
+
+
+def _metrics(params: Params, data: Array | Bowls) -> dict[str, Array]:
+    return {'loss': _loss(params, data), 'distance': jnp.linalg.norm(params - _centre(data))}
+
+
+class RobustEvaluation(NamedTuple):
+    """What the robust regression is evaluated on.
+
+    Attributes:
+      examples: all clients' examples.
+      optimum: float[d], x*.
+    """
+
+    examples: Batch
+    optimum: Array
+
+
+def robust_regression(
+    *, num_clients: int = 100, dimension: int = 20, examples_per_client: int = 100, seed: int = 0
+) -> Problem:
+    """Regression under a loss that outliers hardly move, with exact local gradients.
+
+    ``f_i(x) = mean_j log(1 + (<A_i[j], x> + b_i[j])^2 / 2)``, the global objective is the mean of
+    the f_i, and x^0 = 0. The loss is not convex; the signs are as printed, so that
+    the optimum is near minus the reference points theta_i.
+
+    ``b_i = A_i theta_i + e_i``, entries of A_i from N(0, (i / 2)^-2) for i = 1..N (standard
+    deviation 2 / i), theta_i from N(mu_i, I), mu_i from N(alpha, 1), alpha from N(0, 100) (standard
+    deviation 10), entries of e_i from N(0, 1/4).
+
+    Args:
+      num_clients: N.
+      dimension: d.
+      examples_per_client: n, equal for all clients.
+      seed: integer in ``[0, 2**32)``.
+
+    Returns:
+      A problem whose parameters are a vector float[d], in float64 if x64 is enabled. Its metrics
+      are ``loss`` (the global objective) and ``distance`` (L2, to x*, see
+      `vectors.robust_optimum`).
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    References:
+      Sun et al. 2025, section 6.
+    """
+    checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
+    checks.counts(dimension=dimension)
+    checks.fits('num_clients', num_clients, 16 * num_clients * examples_per_client * dimension)
+    rng = draws.generator(seed, 'RS')
+    common_mean = 10 * rng.standard_normal()
+    reference_means = common_mean + rng.standard_normal(num_clients)
+    references = reference_means[:, None] + rng.standard_normal((num_clients, dimension))
+    deviations = 2 / np.arange(1, num_clients + 1)
+    shape = (num_clients, examples_per_client, dimension)
+    features = deviations[:, None, None] * rng.standard_normal(shape)
+    noise = 0.5 * rng.standard_normal(shape[:2])
+    labels = np.einsum('ijk,ik->ij', features, references) + noise
+    starts = -np.concatenate([references[:3], references.mean(axis=0)[None]])
+    optimum = robust_optimum(features.reshape(-1, dimension), labels.ravel(), starts=starts)
+    problem = vector_regression(features, labels, _robust_loss)
+    evaluation = RobustEvaluation(problem.data, jnp.asarray(optimum, jnp.result_type(float)))
+    return dataclasses.replace(problem, eval_data=evaluation, metrics=_robust_metrics)
+
+
+def robust_optimum(features: _Doubles, labels: _Doubles, *, starts: _Doubles) -> _Doubles:
+    """The lowest minimum of ``mean_j log(1 + (<a_j, x> + b_j)^2 / 2)`` that is reached.
+
+    A trust-region Newton method with the exact Hessian goes down from every start, and Newton steps
+    refine the best point.
+
+    Args:
+      features: float64[E, d], rows a_j.
+      labels: float64[E], b_j.
+      starts: float64[S, d].
+
+    Returns:
+      float64[d]. The gradient's entries are below 1e-11 there.
+
+    Raises:
+      RuntimeError: if the gradient does not get that small.
+    """
+    from scipy.optimize import minimize  # slow to import, so only here
+
+    # Plain sums: BLAS threads that fight for busy cores cost a hundred times the work itself.
+    def residuals_at(x: _Doubles) -> _Doubles:
+        return np.einsum('ji,i->j', features, x) + labels
+
+    def value(x: _Doubles) -> float:
+        return float(np.mean(np.log1p(np.square(residuals_at(x)) / 2)))
+
+    def gradient(x: _Doubles) -> _Doubles:
+        residuals = residuals_at(x)
+        slopes = residuals / (1 + residuals**2 / 2)
+        return np.einsum('ji,j->i', features, slopes) / len(labels)
+
+    def hessian(x: _Doubles) -> _Doubles:
+        squares = np.square(residuals_at(x)) / 2
+        curvatures = (1 - squares) / (1 + squares) ** 2
+        return np.einsum('ji,jk->ik', features, features * curvatures[:, None]) / len(labels)
+
+    newton: Any = {'jac': gradient, 'hess': hessian, 'method': 'trust-exact'}
+    for precision in (1e-4, 1e-9):  # of many clients, most move the mean too little for the first
+        reached = [minimize(value, start, tol=precision, **newton).x for start in starts]
+        best: _Doubles = min(reached, key=value)
+        for _ in range(10):
+            if np.max(np.abs(gradient(best))) < 1e-11:
+                return best
+            best = best - np.linalg.solve(hessian(best), gradient(best))
+    raise RuntimeError(f'no minimum was found: the gradient stays at {gradient(best)}.')
+
+
+def _robust_loss(params: Params, batch: Batch) -> Array:
+    residuals = batch.features @ params + batch.labels
+    return jnp.mean(jnp.log1p(0.5 * jnp.square(residuals)))
+
+
+def _robust_metrics(params: Params, evaluation: RobustEvaluation) -> dict[str, Array]:
+    return {
+        'loss': _robust_loss(params, evaluation.examples),
+        'distance': jnp.linalg.norm(params - evaluation.optimum),
+    }
+
+
+def vector_regression(
+    features: _Doubles, labels: _Doubles, loss_fn: Callable[[Params, Batch], Array]
+) -> Problem:
+    """Examples [N, n, d] and [N, n] for a vector, from 0, in float64 if x64 is enabled."""
+    num_clients, num_examples, dimension = features.shape
+    problem = from_arrays(
+        features.reshape(-1, dimension),
+        labels.ravel(),
+        np.repeat(np.arange(num_clients), num_examples),
+        init_params=Partial(_start, (0.0,) * dimension),
+        loss_fn=loss_fn,
+        larger_is_better=(),
+    )
+    return dataclasses.replace(problem, held_out=None)
