@@ -17,18 +17,10 @@ from fedjax_links.problems.gaussians import gaussian_regression, gaussians, synt
 from fedjax_links.problems.networks import from_flax
 from fedjax_links.problems.vectors import counterexample, quadratic, robust_regression
 
+_VECTORS = counterexample, gaussian_regression, quadratic, robust_regression
+_CLASSES = digits, gaussians, images, synthetic, text
 PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
-    {
-        'counterexample': counterexample,
-        'digits': digits,
-        'gaussian_regression': gaussian_regression,
-        'gaussians': gaussians,
-        'images': images,
-        'quadratic': quadratic,
-        'robust_regression': robust_regression,
-        'synthetic': synthetic,
-        'text': text,
-    }
+    {factory.__name__: factory for factory in (*_VECTORS, *_CLASSES)}
 )
 
 __all__ = ['PROBLEMS', 'Batch', 'LinearObjective', 'counterexample', 'digits', 'from_arrays']

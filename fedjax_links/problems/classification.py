@@ -12,9 +12,9 @@ from flax import linen as nn
 from fedjax_links.base import Array, Problem
 from fedjax_links.core import checks, errors
 from fedjax_links.problems import augmentation, datasets, draws, models
+from fedjax_links.problems import partition as partitions
 from fedjax_links.problems.arrays import Partial
 from fedjax_links.problems.networks import from_flax
-from fedjax_links.problems.partition import Division, Partitioner, bind, divide, keywords, reports
 
 Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
 """A name in ``MODELS``, a section with name and options, a module, or ``num_classes -> module``."""
@@ -57,7 +57,7 @@ def digits(
 def text(
     *,
     model: Model = 'gru',
-    partition: str | Partitioner = 'natural',
+    partition: str | partitions.Partitioner = 'natural',
     seed: int = 0,
     data_seed: int | None = None,
     partition_seed: int | None = None,
@@ -101,7 +101,7 @@ def images(
     dataset: str | datasets.Dataset,
     num_clients: int | None = None,
     model: Model,
-    partition: str | Partitioner = 'dirichlet',
+    partition: str | partitions.Partitioner = 'dirichlet',
     seed: int = 0,
     normalise: augmentation.Statistics | None = None,
     augment: Sequence[str | augmentation.Augmentation] = (),
@@ -162,7 +162,7 @@ def images(
         partition that leaves a client without examples.
       ImportError: if the loader needs a package that is not installed.
     """
-    deal = bind(partition, partition_options, keywords(images))
+    deal = partitions.bind(partition, partition_options, partitions.keywords(images))
     channels = None if normalise is None else augmentation.statistics(normalise)
     augmented = augmentation.chain(augment)
     _build_model(model, 10)
@@ -182,7 +182,7 @@ def images(
         owners = held.train_clients
     else:
         raise errors.invalid('partition', 'be another for data without owners', repr(partition))
-    division = divide(
+    division = partitions.divide(
         owners,
         num_clients=num_clients if natural else None,
         min_examples=min_examples,
@@ -209,7 +209,7 @@ def images(
         raise error.at(re.sub('^module', 'model', error.path)) from error
 
 
-def _held_out(held: datasets.Dataset, division: Division, *, natural: bool) -> Any:
+def _held_out(held: datasets.Dataset, division: partitions.Division, *, natural: bool) -> Any:
     """What to evaluate on: features, labels and, where they have any, owners; None for nothing."""
     rows, whose = division.held_rows, division.held_clients
     features, labels, owners = held.test_features, held.test_labels, held.test_clients
@@ -250,12 +250,12 @@ def owners(problem: Problem) -> np.ndarray:
     return np.repeat(np.arange(problem.num_clients), np.asarray(problem.counts))
 
 
-def partition_of(problem: Problem) -> reports.PartitionReport:
+def partition_of(problem: Problem) -> partitions.PartitionReport:
     """What clients hold: volumes, and classes where every example has an integer label."""
     labels = getattr(problem.data, 'labels', None)
     if labels is None or labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        return reports.volumes(problem.counts)
-    return reports.report(owners(problem), np.asarray(labels))
+        return partitions.volumes(problem.counts)
+    return partitions.report(owners(problem), np.asarray(labels))
 
 
 def _build_model(model: Model, num_classes: int) -> nn.Module:

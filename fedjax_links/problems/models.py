@@ -306,8 +306,7 @@ def fan_in_uniform(fan_in: int) -> nn.initializers.Initializer:
     bound = 1 / math.sqrt(fan_in)
 
     def initializer(key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32) -> Array:
-        flat = jax.random.uniform(key, (math.prod(shape),), dtype, -bound, bound)
-        return flat.reshape(shape)
+        return jax.random.uniform(key, (math.prod(shape),), dtype, -bound, bound).reshape(shape)
 
     return initializer
 

@@ -277,10 +277,8 @@ def _robust_loss(params: Params, batch: Batch) -> Array:
 
 
 def _robust_metrics(params: Params, evaluation: RobustEvaluation) -> dict[str, Array]:
-    return {
-        'loss': _robust_loss(params, evaluation.examples),
-        'distance': jnp.linalg.norm(params - evaluation.optimum),
-    }
+    distance = jnp.linalg.norm(params - evaluation.optimum)
+    return {'loss': _robust_loss(params, evaluation.examples), 'distance': distance}
 
 
 def vector_regression(

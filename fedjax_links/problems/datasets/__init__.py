@@ -59,12 +59,9 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
         return from_npz(file)
 
 
+_LOADERS = digits, from_leaf, from_npz, synthetic_images, from_tfds
 DATASETS: Mapping[str, Callable[..., Dataset]] = {
     **{name: functools.partial(published, name) for name in RECIPES},
-    'digits': digits,
-    'leaf': from_leaf,
-    'npz': from_npz,
-    'synthetic_images': synthetic_images,
-    'tfds': from_tfds,
+    **{load.__name__.removeprefix('from_'): load for load in _LOADERS},
 }
 """``dataset`` of `problems.images`."""

@@ -100,9 +100,7 @@ def _users(path: PathLike) -> Iterator[tuple[str, list[Any], list[Any]]]:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             said = f'{file}: {errors.describe(error)}'
             raise errors.invalid('path', "name JSON of LEAF's form", said) from None
-        del users
-        while held:
-            yield held.pop(0)
+        yield from held
 
 
 def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
