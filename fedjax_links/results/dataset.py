@@ -115,17 +115,14 @@ def curves(found: Any, model: str | None = None) -> dict[str, dict[str, dict[str
       ValueError: for a model that a series lacks.
     """
     every: dict[str, dict[str, dict[str, np.ndarray]]] = {}
-    labels, models = found['series'].values.tolist(), found['model'].values.tolist()
-    mains = dict(zip(labels, found['main_model'].values.tolist(), strict=True))
-    for pattern in found['pattern'].values.tolist():
-        part = found.sel(pattern=pattern)
-        for label, *of_models in zip(
-            labels, part[found.attrs['metric']].values, part['begun'].values, strict=True
-        ):
-            of_lanes = zip(models, *of_models, strict=True)
-            own = {k: values[begun] for k, values, begun in of_lanes if begun.any()}
+    values, begun = found[found.attrs['metric']].values, found['begun'].values
+    models, mains = found['model'].values.tolist(), found['main_model'].values.tolist()
+    for place, pattern in enumerate(found['pattern'].values.tolist()):
+        for k, label in enumerate(found['series'].values.tolist()):
+            lanes = [(m, name, begun[k, m, place]) for m, name in enumerate(models)]
+            own = {name: values[k, m, place, seeds] for m, name, seeds in lanes if seeds.any()}
             if own and model != ALL:
-                wanted = mains[label] if model is None else model
+                wanted = mains[k] if model is None else model
                 checks.choice('model', wanted, [*own, ALL])
                 own = {wanted: own[wanted]}
             if own:
@@ -151,11 +148,9 @@ def counterpart(
     Returns:
       Its label, that of the first where the other one lacks a column; None for none.
     """
-    _, point = members[name]
-    for other, (owner, at) in members.items():
-        if owner == algorithm and grids.agree(point, at):
-            return other
-    return None
+    (_, point), every = members[name], members.items()
+    there = (k for k, (owner, at) in every if owner == algorithm and grids.agree(point, at))
+    return next(there, None)
 
 
 def names(found: Any) -> dict[str, str]:

@@ -290,10 +290,10 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
     lines = lines.reset_index(level=0).assign(stage=MAIN, pattern='')
     rounds = (simulated or [lines])[0]['round'].unique()
     lines['round'] = np.tile(rounds, len(lines) // len(rounds))
-    models = {k: dict.fromkeys(c.partition('/')[0] for c in tables[k] if '/' in c) for k in data}
+    models = {k: [c.partition('/')[0] for c in tables[k] if '/' in c] for k in data}
     facts: dict[str, Any] = {
         'algorithms': [*data],
-        'models': {label: [*own] for label, own in models.items()},
+        'models': models,
         'patterns': [''],
         'seeds': range(lines['seed'].max() + 1),
         'grid': {'point': range(int(lines['point'].max()) + 1)} if 'point' in lines else {},
