@@ -50,7 +50,7 @@ def take(argv: Sequence[str], overridden: dict[str, str]) -> list[str]:
     for argument in left:
         flag, equals, text = argument.partition('=')
         field = flag.lstrip('-')
-        if not argument.startswith('-') or not field.startswith(_PREFIX):
+        if flag == field or not field.startswith(_PREFIX):
             others.append(argument)
             continue
         if not equals:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from fedjax_links.cli import app
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, describing, errors
 
 _CLEAR = '\x1b[2J\x1b[H'  # a terminal's screen
 
@@ -68,18 +68,15 @@ def _lines(found: Any, is_done: bool) -> Iterator[str]:
     yield f'lanes    {counts}, {found.lost:,} lost, {rest:,} not begun'
     for shard in found.shards:
         if shard.done < shard.lanes:
-            left = '' if shard.hours_left is None else f', {_hours(shard.hours_left)} left'
+            hours = shard.hours_left
+            left = '' if hours is None else f', {describing.duration(3600 * hours)} left'
             who = shard.holder or f'nobody runs it: --shard={shard.shard}/{len(found.shards)} does'
             done = f'{shard.done:,} of {shard.lanes:,} lanes{left}'
             yield f'shard    {shard.shard}: {done}; {who}'
     for name in found.failed:
         yield f'failed   {name}'
     if found.hours_left is not None and found.done < found.lanes:
-        yield f'time     about {_hours(found.hours_left)} left'
-
-
-def _hours(hours: float) -> str:
-    return f'{hours:.1f} h' if hours >= 1 else f'{60 * hours:.0f} min'
+        yield f'time     about {describing.duration(3600 * found.hours_left)} left'
 
 
 if __name__ == '__main__':

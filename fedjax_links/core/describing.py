@@ -89,6 +89,14 @@ def span(least: str, most: str) -> str:
     return least if least == most else f'{least} to {most}'
 
 
+def duration(seconds: float) -> str:
+    """``40 s``, ``12.0 min``, ``3.5 h`` or ``2.1 days``."""
+    for unit, length in (('days', 86_400), ('h', 3_600), ('min', 60)):
+        if seconds >= 2 * length:
+            return f'{seconds / length:.1f} {unit}'
+    return f'{seconds:.0f} s'
+
+
 def numbers(values: Any) -> str:
     """A number, or mean and range of several; dtype and shape of what cannot be read now."""
     if isinstance(values, jax.core.Tracer) or np.asarray(values).dtype.kind not in 'fiub':

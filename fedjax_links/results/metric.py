@@ -76,17 +76,15 @@ class Metric(NamedTuple):
           wide: of the second interval; None for none.
         """
         mean, half = float(found.mean), float(found.half_width)
-        shown, width = self.number(mean), self.number(half, digits=1)
-        beyond = '' if wide is None else self.number(float(wide.half_width), digits=1)
+        widths = [half] if wide is None else [half, float(wide.half_width)]
+        shown, *said = self.number(mean), *(self.number(width, digits=1) for width in widths)
         if 1e-6 < self.scale * half < 1e6:
             needed = -math.floor(math.log10(self.scale * half / 2))
             decimals = max(needed, 1 if self.is_share else 0)
-            shown, width = (f'{self.scale * value:.{decimals}f}' for value in (mean, half))
-            if wide is not None:
-                beyond = f'{self.scale * float(wide.half_width):.{decimals}f}'
+            shown, *said = (f'{self.scale * value:.{decimals}f}' for value in (mean, *widths))
         shown = f'+{shown}' if signed and mean >= 0 else shown
-        width += f' [{beyond}]' if beyond else ''
-        return shown if half != half else f'{shown} ± {width}'
+        width, *beyond = said
+        return shown if half != half else f'{shown} ± {width}' + ''.join(f' [{k}]' for k in beyond)
 
     def difference(self, found: Any, *, survives: bool = False) -> str:
         """``+1.2 ± 0.4 *``; nothing where a run diverged.

@@ -70,8 +70,7 @@ def levels(
     late = rounds[-dataset.num_last(len(rounds), tail) :]
     name = f'{model or main_models(facts)[label]}/{metric or facts["metric"]}'
     tried = (facts.get('tuning') or {}).get('grid', ()) if stage == TIE else ()
-    names = (name for name in (*facts['grid'], *tried) if name in rows)
-    given = {name: rows[name].tolist() for name in names}
+    given = {name: rows[name].tolist() for name in (*facts['grid'], *tried) if name in rows}
     found: dict[Any, dict[int, list[float]]] = {}
     patterns = rows['pattern'].tolist()
     for row in np.flatnonzero(np.isin(rows['round'], late)).tolist():

@@ -53,7 +53,7 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
     assert (said['lanes'], said['rounds'], said['ahead']) == (6, 0, 48)
     assert lines[0] == f'run      {claims.own_name()}'
     assert lines[1] == 'lanes    3 of 6 done, 1 running, 0 lost, 2 not begun'
-    assert re.fullmatch(r'time     about \d+ min left', lines[2])
+    assert re.fullmatch(r'time     about \d+ s left', lines[2])
     assert lines[3].startswith('level    fedavg: eval accuracy ')
     assert lines[3].endswith(' % in round 8, 3 of 3 seeds')
     assert lines[4].endswith(' % in round 2, 1 of 3 seeds')

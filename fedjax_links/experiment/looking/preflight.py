@@ -192,7 +192,7 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
         more += experiment.plan.more_rounds(label) * took
         yield (
             f'{"":16s} compiled in {compiled:.1f} s; {1 / took:,.0f} rounds/s, '
-            f'{_duration(seconds)} in all; needs {peak} at its peak'
+            f'{describing.duration(seconds)} in all; needs {peak} at its peak'
         )
         programs.forget(label)
     free = memory.available_bytes()
@@ -200,8 +200,9 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
     num_devices = sum(len(place.devices) for place in programs.places)
     device = f'{num_devices} x {device}' if num_devices > 1 else device
     yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
-    further = f', up to {_duration(more)} more as results ask for' if more else ''
-    yield f'time     about {_duration(total)}{further}, from a few timed rounds of each program'
+    further = f', up to {describing.duration(more)} more as results ask for' if more else ''
+    said = f'{describing.duration(total)}{further}, from a few timed rounds of each program'
+    yield f'time     about {said}'
 
 
 def _by_part(state: FederationState) -> str:
@@ -243,11 +244,3 @@ def _time(programs: Programs, lanes: Sequence[Lane]) -> tuple[float, float, str]
     needed = 'unknown' if peak is None else memory.size(peak * sharers)
     period = programs.experiment.eval_every
     return max(0.0, compiled - took), took / period / len(groups), needed
-
-
-def _duration(seconds: float) -> str:
-    """``40 s``, ``12 min``, ``3.5 h`` or ``2.1 days``."""
-    for unit, length in (('days', 86_400), ('h', 3_600), ('min', 60)):
-        if seconds >= 2 * length:
-            return f'{seconds / length:.1f} {unit}'
-    return f'{seconds:.0f} s'

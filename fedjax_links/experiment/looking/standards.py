@@ -6,6 +6,7 @@ of a run, nor the device, nor the precision.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -22,7 +23,6 @@ from fedjax_links import local_training, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, PyTree
 from fedjax_links.config import recordings, sections
-from fedjax_links.core import prng
 from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.plan.lanes import Lane
@@ -151,13 +151,11 @@ def main(folder: Path) -> None:
 
 def _links(experiment: Experiment, lane: Lane) -> PyTree:
     """The links of all rounds of a lane."""
-    pattern = experiment.plan.pattern_of(lane)
-
-    def draw(key: Any) -> PyTree:
-        rounds = jnp.arange(lane.num_rounds, dtype=jnp.int32)
-        carry = pattern.init(prng.pattern_key(key))
-        return simulation.draw(carry, key, pattern, rounds)[1]
-
+    options: Any = {
+        'participation': experiment.plan.pattern_of(lane),
+        'num_rounds': lane.num_rounds,
+    }
+    draw = functools.partial(simulation.realised_links, **options)
     return jax.jit(draw)(experiment.plan.draws.key_of('links', lane.seed, lane.point))
 
 
