@@ -9,8 +9,6 @@ from fedjax_links.core import checks, errors
 Point = Mapping[str, Any]
 Columns = Mapping[str, Sequence[Any]]
 
-MODES = ('cross', 'together')
-
 
 def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]]:
     """A nested grid as columns.
@@ -71,7 +69,7 @@ def points(columns: Columns, mode: str) -> list[dict[str, Any]]:
     Raises:
       ValueError: for an unknown mode, or rows of unequal length.
     """
-    checks.choice('grid_mode', mode, MODES)
+    checks.choice('grid_mode', mode, ('cross', 'together'))
     lengths = {name: len(values) for name, values in columns.items()}
     if mode == 'together' and len(set(lengths.values())) > 1:
         raise errors.invalid('grid', "have columns of one length in mode 'together'", lengths)
