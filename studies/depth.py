@@ -20,7 +20,7 @@ import fedjax_links as fl
 from configs import depth
 from fedjax_links import analysis, evaluation, local_training, participation, problems, runs
 from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.plot.looks import COLOURS, EXACT
+from fedjax_links.plot import COLOURS, EXACT
 from fedjax_links.problems import classification, partition
 from fedjax_links.report.screens import prediction
 

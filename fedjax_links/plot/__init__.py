@@ -23,28 +23,6 @@ from fedjax_links.plot.links import (
     participation_rates,
     peer_graph,
 )
-from fedjax_links.plot.looks import COLOURS, EXACT, Look, looks
+from fedjax_links.plot.panels import COLOURS, EXACT, Look, looks
 
-__all__ = [
-    'COLOURS',
-    'EXACT',
-    'Look',
-    'classes_held',
-    'gap_law',
-    'heat_map',
-    'label_distances',
-    'learning_curves',
-    'level_bars',
-    'link_map',
-    'link_memory',
-    'looks',
-    'mixing_matrix',
-    'paired_differences',
-    'participants',
-    'participation_loss',
-    'participation_rates',
-    'partition',
-    'peer_graph',
-    'pooled_classes',
-    'volumes',
-]
+__all__ = [name for name, value in globals().items() if callable(value) or name.isupper()]

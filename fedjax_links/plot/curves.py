@@ -10,7 +10,6 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
-from fedjax_links.plot.looks import looks
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
@@ -87,7 +86,7 @@ def learning_curves(
     if legend and most > _MOST_NAMED:
         requirement = f'be False for more than {_MOST_NAMED} curves (`run.select` takes a part)'
         raise errors.invalid('legend', requirement, f'{legend} for {most:,}')
-    look_of = looks(dict.fromkeys(label for found in every.values() for label in found))
+    look_of = panels.looks(dict.fromkeys(label for found in every.values() for label in found))
     limits = (0, 1) if of_metric.is_share and not above else (-np.inf, np.inf)
     minus = f' minus {above:g}' if above else ''
     drawn_on = panels.several(ax, len(every))
@@ -220,7 +219,7 @@ def paired_differences(
     every = dataset.curves(results, model)
     kinds = {label: next(iter(m)) for found in every.values() for label, m in found.items()}
     titles = {label: panels.name_of(shown[label], kind) for label, kind in kinds.items()}
-    look_of = looks(titles)
+    look_of = panels.looks(titles)
     longest = max((len(titles[label]) for label in rows), default=0)
     drawn_on = panels.several(ax, len(every), len(rows), longest)
     for axes, (pattern, found) in zip(drawn_on, every.items(), strict=True):
@@ -290,7 +289,7 @@ def level_bars(
     axes = panels.own(ax)
     inches = 1.25 * axes.bbox.width / axes.figure.dpi  # the layout has yet to widen them
     places = np.arange(len(groups))
-    for place, (label, look) in enumerate(looks(levels).items()):
+    for place, (label, look) in enumerate(panels.looks(levels).items()):
         values = np.asarray(levels[label], np.float64)
         if values.ndim != 2 or len(values) != len(groups):
             shape = f'shape {list(values.shape)} for {label!r}'

@@ -54,7 +54,7 @@ def heat_map(
       unclear: bool[Y, X], which cells are hatched where they have a value, such as intervals that
         include zero.
       reverse: red where positive, for what is better when smaller.
-      colours: float[Y, X, 3], of the cells in place of those of values, such as `looks.Look.face`.
+      colours: float[Y, X, 3], of the cells in place of those of values, such as `Look.face`.
       colorbar: whether to draw one, where colours are those of values.
       ax: matplotlib axes; a new figure by default.
 

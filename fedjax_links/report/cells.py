@@ -133,7 +133,7 @@ def of_source(
 
     panels = list(itertools.product(source.patterns, along[third]))
     shape = len(panels), len(along[y]), len(along[x])
-    nothing = choices.of_series(np.full(source.num_seeds, np.nan), None, {}, None)
+    nothing = choices.of_series(np.full(source.num_seeds, np.nan))
     found, at_edge = {label: np.empty(shape, object) for label in source.algorithms}, 0
     for algorithm, (k, row, column) in itertools.product(found, np.ndindex(shape)):
         (pattern, value), up, across = panels[k], along[y][row], along[x][column]

@@ -49,7 +49,7 @@ class Source:
       diverged: phrases that say which simulations are not finite any more, and since which round.
       folder: of the run; None for results in memory.
       experiment: what ran or will run, where it is at hand.
-      run: its metrics, of which those of near ties count; None without.
+      run: its metrics, of which those of near ties count; None without any.
     """
 
     title: str
@@ -150,23 +150,6 @@ class Source:
         at = tuple(self.data.indexes[dim].get_loc(label) for dim, label in labels.items())
         return np.asarray(self.data[metric].values[at][self.data['begun'].values[at]])
 
-    def _choice(self, metric: Metric, key: Key, tail: float) -> Choice:
-        pattern, label, model = key
-        values = dataset.tail(self.curve(metric.name, key), tail)
-        if self.run is None or not any(tried.ties.size for tried in self.tuning.get(label, ())):
-            return choices.of_series(values)
-        algorithm, point = self.members[label]
-        ties = self._near_ties(algorithm, metric=metric.name, model=model, tail=tail)
-        levels = dict(zip(self.data['seed'].values.tolist(), values, strict=False))
-        found: Choice = ties.choice(levels, pattern, point)
-        return found
-
-    @functools.cached_property
-    def _near_ties(self) -> Any:
-        """`choices.NearTies` of the run, found once."""
-        find: Any = choices.NearTies
-        return functools.cache(functools.partial(find, self.run))
-
     def tail(self, given: float | None = None) -> float:
         """The share of the evaluations that each seed is averaged over.
 
@@ -189,10 +172,23 @@ class Source:
         Raises:
           ValueError: for an unknown metric, or a share that is none.
         """
-        found, share = self.metric(metric), self.tail(tail)
-        rows = self.rows(every_model=True)
-        every = {key: self._choice(found, key, share) for key in rows}
+        found, share, every = self.metric(metric), self.tail(tail), {}
+        for key in self.rows(every_model=True):
+            pattern, label, model = key
+            values = dataset.tail(self.curve(found.name, key), share)
+            every[key] = choices.of_series(values)
+            if any(tried.ties.size for tried in self.tuning.get(label, ())):
+                algorithm, point = self.members[label]
+                ties = self._near_ties(algorithm, metric=found.name, model=model, tail=share)
+                levels = dict(zip(self.data['seed'].values.tolist(), values, strict=False))
+                every[key] = ties.choice(levels, pattern, point)
         return Ends(found, every, self.span(share))
+
+    @functools.cached_property
+    def _near_ties(self) -> Any:
+        """`choices.NearTies` of the run, found once."""
+        find: Any = choices.NearTies
+        return functools.cache(functools.partial(find, self.run))
 
     def span(self, tail: float | None) -> str:
         """``mean of the last 3 evaluations over 5 seeds``."""

@@ -8,7 +8,6 @@ from matplotlib import colors
 
 from fedjax_links import plot
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.plot.looks import COLOURS
 
 
 def line(look, model='server'):
@@ -64,7 +63,7 @@ def test_colours_are_told_apart_with_deuteranopia_and_protanopia():
         '0.367322 0.860646 -0.227968 0.280085 0.672501 0.047413 -0.01182 0.04294 0.968881',
         '0.152286 1.052583 -0.204868 0.114503 0.786281 0.099216 -0.003882 -0.048116 1.051998',
     )
-    shown = np.array([colors.to_rgb(colour) for colour in COLOURS])
+    shown = np.array([colors.to_rgb(colour) for colour in plot.COLOURS])
     linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
     for matrix in matrices:
         seen = np.clip(linear @ np.array(matrix.split(), float).reshape(3, 3).T, 0, 1)

@@ -108,12 +108,11 @@ def limit_series(
     """
     if len(source.members) <= MOST_SERIES:
         return source, heading
-    chosen = source.best_series(ends, patterns)
-    which, by = 'best', f' by {ends.metric.words}, {ends.span}'
-    if ends.metric.direction is None:
-        which, by = 'first', ''
-    kept = [label for label in source.members if label in chosen.values()]
-    if len(kept) == len(source.members):
+    chosen = set(source.best_series(ends, patterns).values())
+    if chosen == source.members.keys():
         return source, heading
-    fewer = dataclasses.replace(source, data=source.data.sel(series=kept))
-    return fewer, f'{heading}, every algorithm at the {which} point of its grid{by}'
+    which = 'first point of its grid'
+    if ends.metric.direction is not None:
+        which = f'best point of its grid by {ends.metric.words}, {ends.span}'
+    kept = source.data.sel(series=[label for label in source.members if label in chosen])
+    return dataclasses.replace(source, data=kept), f'{heading}, every algorithm at the {which}'

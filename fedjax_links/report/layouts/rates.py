@@ -9,7 +9,7 @@ from fedjax_links.experiment.plan.choosing import Tried
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.source import Source
-from fedjax_links.results.metric import numbers_of
+from fedjax_links.results.metric import Metric, numbers_of
 
 CLIENT_RATE = 'client.learning_rate'
 _ALIKE = ' ≈'
@@ -30,16 +30,15 @@ def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page
     """
     paper, metric, rows = tables.load_levels(published), source.metric(), []
     for label in source.members:
-        name = source.name(label)
+        name, tries = source.name(label), source.tuning.get(label, ())
+        about = {'algorithm': name}
         printed = {} if published is None else {'paper': numbers_of(paper.get(name, ''))}
-        tries = source.tuning.get(label, ())
         if not tries:
-            given = _given(source, label)
-            rows.append({'algorithm': name, **printed, 'chosen': given, 'scores': ''})
+            rows.append({**about, **printed, 'chosen': _given(source, label), 'scores': ''})
         for tried in tries:
             tuned_on = {'links': source.name(tried.pattern)} if len(tries) > 1 else {}
-            own = {'chosen': _chosen(tried), 'scores': _scores(source, tried)}
-            rows.append({'algorithm': name, **tuned_on, **printed, **own})
+            own = {'chosen': _chosen(tried), 'scores': _scores(metric, tried)}
+            rows.append({**about, **tuned_on, **printed, **own})
     caption = (
         f'Scores: {metric.title} at the end of tuning, mean over its seeds. '
         'An arrow marks a choice at the upper (↑) or lower (↓) edge of the grid.'
@@ -67,15 +66,14 @@ def _chosen(tried: Tried) -> str:
     )
 
 
-def _scores(source: Source, tried: Tried) -> str:
-    scores = map(source.metric().number, map(float, tried.scores))
-    points = (
-        '/'.join(map(numbers_of, point)) for point in zip(*tried.columns.values(), strict=True)
-    )
-    told = tried.rivals & (tried.race.wanted.shape[-1] > 1)  # one seed tells nothing apart
-    marks = (_ALIKE if alike and k != tried.best else '' for k, alike in enumerate(told))
-    every = zip(points, scores, marks, strict=True)
-    return ', '.join(f'{point}: {score}{mark}' for point, score, mark in every)
+def _scores(metric: Metric, tried: Tried) -> str:
+    is_told = tried.race.wanted.shape[-1] > 1  # one seed tells nothing apart
+    found = []
+    for place, score in enumerate(tried.scores.tolist()):
+        point = '/'.join(numbers_of(values[place]) for values in tried.columns.values())
+        alike = _ALIKE if is_told and tried.rivals[place] and place != tried.best else ''
+        found.append(f'{point}: {metric.number(score)}{alike}')
+    return ', '.join(found)
 
 
 def edges(tried: Tried) -> dict[str, str]:
