@@ -123,8 +123,7 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
       ValueError: for a mask or rates of another shape, or out of range.
     """
     mask = _mask(mask)
-    chain = None if rates is None else _rates(mask, rates)
-    axes = panels.own(ax)
+    chain, axes = _chain(mask, rates), panels.own(ax)
     counts = analysis.gap_counts(mask)
     if not counts.any():
         return panels.note(axes, 'nobody took part twice')
@@ -168,14 +167,13 @@ def link_memory(mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any 
     mask = _mask(mask)
     checks.static_int('num_lags', num_lags)
     lags = np.arange(min(num_lags, len(mask) // 2) + 1)
-    chain = None if rates is None else _rates(mask, rates)
-    axes = panels.own(ax)
+    chain, axes = _chain(mask, rates), panels.own(ax)
     measured = analysis.autocorrelation(mask, lags[-1])
     if np.isnan(measured).all():
         return panels.note(axes, 'nobody ever changes')
     axes.axhline(0, color='#cccccc', linewidth=0.8)
     axes.plot(lags, measured, color=REALISED, linewidth=3, label='realised')
-    exact = None if chain is None else analysis.expected_autocorrelation(*chain, lags[-1])
+    exact = analysis.expected_autocorrelation(*chain, lags[-1]) if chain else None
     if exact is not None:
         axes.plot(lags, exact, '--', color=THEORY, label='exact')
     return panels.finish(axes, 'lag in rounds', 'autocorrelation', legend='best')
@@ -278,8 +276,10 @@ def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
     return array.astype(bool)
 
 
-def _rates(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Both transition probabilities, float64[N] each."""
+def _chain(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Both transition probabilities, float64[N] each, where they are given."""
+    if rates is None:
+        return None
     for rate in rates:
         checks.within('rates', rate, 0, 1)
         if np.shape(rate) not in ((), mask.shape[1:]):

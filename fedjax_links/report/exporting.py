@@ -66,10 +66,8 @@ def archive(
         facts['directions'] = {name: way for name, way in known.items() if name in metrics}
         if facts['metric'] not in metrics:
             raise errors.invalid('metrics', f"hold {facts['metric']!r}, the run's own", metrics)
-    files = {
-        packing.METRICS: packing.pack_metrics(run.columns, metrics),
-        runs.EXPERIMENT: runs.as_json(facts),
-    }
+    files = {packing.METRICS: packing.pack_metrics(run.columns, metrics)}
+    files[runs.EXPERIMENT] = runs.as_json(facts)
     for name in (runs.CONFIG, runs.ENVIRONMENT, CLIENTS):
         if (source / name).exists():
             files[name] = (source / name).read_bytes()

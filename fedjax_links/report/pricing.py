@@ -143,7 +143,7 @@ def price(
         everyone = options.get('compute', traffic.default) == 'all'
     count = model_bytes * asked.sum(axis=1, dtype=np.int64)
     compute = np.full(len(mask), training.sum()) if everyone else asked @ training
-    slowest = np.array([awaited[row].max(initial=0.0) for row in asked], float)
+    slowest = np.where(asked, awaited, 0.0).max(axis=1)
     lasted = slowest if durations is None else np.asarray(durations, float)
     said = np.zeros(len(mask)) if edges is None else edges.sum(axis=(1, 2)) * model_bytes
     sent_up, sent_down = traffic.up * count, traffic.down * count

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -287,22 +288,23 @@ def of_run(
       ValueError: if no algorithm is done.
     """
     facts, every, names, folder = run.facts, run.dataset, dict(run.facts['names']), run.folder
-    members, done = dataset.points(every), every['series'].values[every['complete'].values]
+    members = dataset.points(every)
+    done = set(every['series'].values[every['complete'].values].tolist())
     series: list[str] = []
     tuning: dict[str, list[choosing.Tried]] = {}
     missing: list[str] = []
     for algorithm in _in_order(sorted(facts['algorithms']), names):
         own = {label: point for label, (owner, point) in members.items() if owner == algorithm}
-        if not own or not own.keys() <= set(done):
+        is_done = bool(own) and own.keys() <= done
+        if not is_done:
             progress = choosing.progress(run.columns, facts, algorithm)
             missing.append(f'{algorithm} ({progress})' if progress else algorithm)
-            if not so_far:
-                continue
-        series += own
-        for entry in choosing.read_tries(run.columns, facts, algorithm):
-            at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
-            for label in (label for label, point in own.items() if at.items() <= point.items()):
-                tuning.setdefault(label, []).append(entry)
+        if is_done or so_far:
+            series += own
+            for entry in choosing.read_tries(run.columns, facts, algorithm):
+                at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
+                for label in (k for k, point in own.items() if at.items() <= point.items()):
+                    tuning.setdefault(label, []).append(entry)
     if not series and not so_far:
         value = f'{folder}; not finished: {", ".join(missing)}'
         raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
@@ -331,15 +333,10 @@ def blank(experiment: Experiment) -> Source:
     real = experiment.plan.facts()
     facts = {**real, 'eval_every': real['num_rounds'], 'evaluate_start': False}  # one for all
     for label in experiment.algorithms:
-        record = {
-            f'{model}/{metric}': 0.0
-            for model in facts['models'][label]
-            for metric in facts['directions']
-        }
-        tried = experiment.plan.tuning_lanes(label)
-        lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in tried]
-        for lane in experiment.plan.asked_lanes(label):
-            lines.append(runs.line_of(lane.labels, lane.num_rounds, record))
+        names = map('/'.join, itertools.product(facts['models'][label], facts['directions']))
+        record = dict.fromkeys(names, 0.0)
+        lanes = experiment.plan.tuning_lanes(label) + experiment.plan.asked_lanes(label)
+        lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in lanes]
     found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
     rounds = recorded.rounds_of(real)
     data = found.data.isel(round=[0] * len(rounds)).assign_coords(round=rounds)

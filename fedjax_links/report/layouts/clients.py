@@ -37,29 +37,24 @@ def link_maps(source: Source) -> Page:
       Maps of the first rounds, and a table over all rounds, with how far FedAvg's weights are from
       equal ones, realised and by their exact law.
     """
-    masks = {label: links.mask for label, links in source.links.items()}
 
     def draw(axes: Any, label: str) -> None:
-        plot.link_map(masks[label], ax=axes)
+        plot.link_map(source.links[label].mask, ax=axes)
         axes.set_title(source.name(label), fontsize=10)
 
     rows = []
-    for label, mask in masks.items():
-        law = source.clients.get(label, _NOT_KEPT)
-        equal, active = 1 / mask.shape[1], mask.sum(axis=1)
-        distance = analysis.participation_report(mask).distance_to_uniform
-        exact = np.abs(law.weights - equal).sum() if law.weights.size else None
-        rows.append(
-            {
-                'pattern': source.name(label),
-                'active per round': f'{active.mean():.1f} of {mask.shape[1]}',
-                'empty rounds': f'{100 * (active == 0).mean():.1f} %',
-                'clients never heard': f'{100 * (~mask.any(axis=0)).mean():.1f} %',
-                'distance': '-' if np.isnan(distance) else f'{distance:.3f}',
-                'exact': '' if exact is None else f'{exact:.3f}',
-                'law': law.source,
-            }
-        )
+    for label, (mask, _) in source.links.items():
+        law, found = source.clients.get(label, _NOT_KEPT), analysis.participation_report(mask)
+        num_rounds, num_clients = mask.shape
+        exact = np.abs(law.weights - 1 / num_clients).sum() if law.weights.size else None
+        is_heard = found.counts.any()
+        row = {'pattern': source.name(label)}
+        row['active per round'] = f'{found.counts.sum() / num_rounds:.1f} of {num_clients}'
+        row['empty rounds'] = f'{100 * found.empty_rounds / num_rounds:.1f} %'
+        row['clients never heard'] = f'{100 * (found.counts == 0).mean():.1f} %'
+        row['distance'] = f'{found.distance_to_uniform:.3f}' if is_heard else '-'
+        row |= {'exact': '' if exact is None else f'{exact:.3f}', 'law': law.source}
+        rows.append(row)
     caption = (
         "First seed, all rounds; L1 distance of FedAvg's weights E[1{i in A}/|A|] from equal ones"
     )
@@ -69,7 +64,7 @@ def link_maps(source: Source) -> Page:
             '`simulate`, or by `report.write(results, experiment)`'
         )
     table = tables.of_rows(rows, f'{caption}.')
-    return with_panels(Page('Realised links', [table]), [*masks], draw)
+    return with_panels(Page('Realised links', [table]), [*source.links], draw)
 
 
 def participation(source: Source) -> Page:
@@ -101,11 +96,9 @@ def _beside_participation(
 
     def draw(axes: Any, pattern: str) -> None:
         own = {k: values[pattern][k] for k in source.algorithms if k in values[pattern]}
-        look: dict[str, Any] = {
-            'names': {k: source.name(k) for k in own},
-            'legend': pattern == [*values][-1],
-        }
-        plot.participation_loss(counts[pattern], own, **look, **options, ax=axes)
+        names, is_last = {k: source.name(k) for k in own}, pattern == [*values][-1]
+        look: dict[str, Any] = {**options, 'names': names, 'legend': is_last}
+        plot.participation_loss(counts[pattern], own, **look, ax=axes)
         axes.set_title(source.name(pattern), fontsize=10)
 
     return with_panels(page, [*values], draw, panel=(3.6, 2.8))
@@ -114,23 +107,18 @@ def _beside_participation(
 def _participations(source: Source) -> tables.Table:
     """How often, and after which gaps, clients were heard; a row per pattern."""
     rows = []
-    for label, links in source.links.items():
-        found = analysis.participation_report(links.mask)
-        num_rounds, num_clients = links.mask.shape
-        counts, heard = found.counts, links.mask.any(axis=0)
-        age = np.where(heard, links.mask[::-1].argmax(axis=0) + 1, num_rounds + 1)
+    for label, (mask, _) in source.links.items():
+        found, (num_rounds, num_clients) = analysis.participation_report(mask), mask.shape
+        counts, heard = found.counts, found.counts > 0
+        age = np.where(heard, mask[::-1].argmax(axis=0) + 1, num_rounds + 1)
         gaps = found.mean_gaps[~np.isnan(found.mean_gaps)]
+        row = {'pattern': source.name(label)}
+        row['participations'] = f'{counts.min()}, {np.median(counts):g}, {counts.max()}'
+        row['mean gap'] = f'{gaps.mean():.3g}' if gaps.size else '-'
+        row['longest'] = f'{np.nanmax(found.max_gaps):.0f}' if gaps.size else '-'
+        row['age at end'] = f'{np.median(age):.0f}, {age.max()}'
         effective = f'{found.effective_sample_size:.1f} of {num_clients}'
-        rows.append(
-            {
-                'pattern': source.name(label),
-                'participations': f'{counts.min()}, {np.median(counts):g}, {counts.max()}',
-                'mean gap': f'{gaps.mean():.3g}' if gaps.size else '-',
-                'longest': f'{np.nanmax(found.max_gaps):.0f}' if gaps.size else '-',
-                'age at end': f'{np.median(age):.0f}, {age.max()}',
-                'effective': effective if heard.any() else '-',
-            }
-        )
+        rows.append({**row, 'effective': effective if heard.any() else '-'})
     return tables.of_rows(
         rows,
         'First seed, by client. Participations: least, median, most. Gaps: rounds from one '
@@ -198,21 +186,16 @@ def clients(source: Source) -> Page:
     plain = re.sub('^(train|eval)_|_(clients|p10|p90|spread)$', '', source.metric().name)
     name = plain if plain in known else 'loss'  # of which clients have none, as of r2
     metric = Metric(name, source.data.attrs['directions'].get(f'eval_{name}'))
-    rows = [
-        {'pattern': source.name(k), 'algorithm': source.name(label), **_cells(every[label], metric)}
-        for k, every in measured.items()
-        for label in source.algorithms
-        if label in every
-    ]
+    rows, counts, values = [], {}, {}
+    for pattern, every in measured.items():
+        for label in (label for label in source.algorithms if label in every):
+            row = {'pattern': source.name(pattern), 'algorithm': source.name(label)}
+            rows.append({**row, **_cells(every[label], metric)})
+        counts[pattern] = np.nan_to_num(next(iter(every.values()))['participations'][0])
+        values[pattern] = {label: metric.scale * own[name][0] for label, own in every.items()}
     worst = 'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
     caption = _SPREAD.format(title=metric.title, worst=worst)
     page = Page('Clients', [tables.of_rows(rows, caption)] if rows else [])
-    first = {pattern: next(iter(every.values())) for pattern, every in measured.items()}
-    counts = {pattern: np.nan_to_num(own['participations'][0]) for pattern, own in first.items()}
-    values = {
-        pattern: {label: metric.scale * own[name][0] for label, own in every.items()}
-        for pattern, every in measured.items()
-    }
     return _beside_participation(source, page, counts, values, value_name=metric.title)
 
 

@@ -89,8 +89,7 @@ def levels(
         row = labels(source, key, model=True)
         row['algorithm'] += marks[key[1]]
         if paper:
-            theirs, gap = _printed(source, ends.metric, paper, key)
-            row |= {'paper': theirs, f'paper, minus {baseline}': gap}
+            row |= _printed(source, ends.metric, paper, key)
         row['ours'] = ends.level(key)
         if compared:
             gained = found[key]
@@ -132,20 +131,18 @@ def levels(
     return with_panels(page, source.patterns, draw, panel=panel, around=around, sharey=True)
 
 
-def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> tuple[str, str]:
+def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> dict[str, str]:
     """What is printed of a row, and its difference to the baseline's, if that is another one."""
     pattern, label, model = key
-    level = paper.get((source.name(pattern), source.name(label)))
-    if level is None or model != source.main_models[label]:
-        return '', ''
-    shown = metric.number(level.mean)
-    if level.deviation is not None:
-        shown += f' (sd {metric.number(level.deviation)})'
-    base = paper.get((source.name(pattern), source.name(source.baseline)))
-    if base is None or label == source.baseline:
-        return shown, ''
-    gap = evaluation.seed_interval([level.mean - base.mean])
-    return shown, metric.interval(gap, signed=True)
+    shown, gap, names = '', '', (source.name(pattern), source.name(label))
+    if names in paper and model == source.main_models[label]:
+        mean, deviation = paper[names]
+        shown = metric.number(mean)
+        shown += '' if deviation is None else f' (sd {metric.number(deviation)})'
+        base = paper.get((names[0], source.name(source.baseline)))
+        if base is not None and label != source.baseline:
+            gap = metric.interval(evaluation.seed_interval([mean - base.mean]), signed=True)
+    return {'paper': shown, f'paper, minus {source.name(source.baseline)}': gap}
 
 
 def _orderings(source: Source, ends: Ends, paper: Paper) -> Iterator[tables.Table]:

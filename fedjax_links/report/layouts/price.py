@@ -80,14 +80,11 @@ def price(
         masks = kept.masks[pattern]
         terms: dict[str, Any] = {'model_bytes': sizes[pattern], 'local_steps': steps}
         terms |= {'overhead': overhead, 'options': options}
-        lasted, edges = (part.get(pattern, {}) for part in (kept.durations, kept.edges))
-        prices = [
-            pricing.price(
-                mask, model, devices, **terms, durations=lasted.get(k), edges=edges.get(k)
-            )
-            for k, mask in masks.items()
-        ]
-        at = source.rounds - kept.first_round
+        prices, at = [], source.rounds - kept.first_round
+        for seed, mask in masks.items():
+            told = (part.get(pattern, {}).get(seed) for part in (kept.durations, kept.edges))
+            terms |= zip(('durations', 'edges'), told, strict=True)
+            prices.append(pricing.price(mask, model, devices, **terms))
         totals = {
             title: np.array([each[place][at] for each in prices]) / unit
             for place, (title, unit) in enumerate(units.items())
@@ -101,7 +98,7 @@ def price(
             when = progress.say_when(kind, float(level), values, costs[unit], '.3g')
             row[f'{kind.number(level)}: {unit}'] = when
         rows.append(row)
-        spent[label, pattern] = costs['hours' if against == 'hours' else 'GB'].mean(axis=0)
+        spent[pattern, label] = costs['hours' if against == 'hours' else 'GB'].mean(axis=0)
     count = min(map(len, kept.masks.values()))
     priced = f'mean over {"" if count == source.num_seeds else f"{count} of "}{source.seeds}'
     caption = (

@@ -16,8 +16,6 @@ from fedjax_links.report.source import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
-_LINES = ('algorithms', 'patterns')
-
 _WIDTH = 10.0  # inches, of the overview
 
 
@@ -51,7 +49,7 @@ def curves(
       tail: share of the evaluations, the last ones, by whose mean in the first metric a point is
         best.
       against: another horizontal axis, as the layout ``price`` makes it: its name, and float[E] by
-        series and pattern.
+        pattern and series.
 
     Returns:
       A page without tables. Of more than 24 series each algorithm's best is drawn.
@@ -59,7 +57,7 @@ def curves(
     Raises:
       ValueError: for an unknown choice or metric, or numbers out of range.
     """
-    checks.choice('lines', lines, _LINES)
+    checks.choice('lines', lines, ('algorithms', 'patterns'))
     checks.choice('band', band, BANDS)
     checks.within('smoothing', smoothing, 0, 1)
     checks.static_int('columns', columns)
@@ -84,15 +82,14 @@ def curves(
         found = {
             k: {looks[k]: source.curve(metric, (*key, models[key[1]]))} for k, key in keys.items()
         }
-        costs = against and {k: against[1][key[::-1]] for k, key in keys.items()}
+        costs = against and {k: against[1][key] for k, key in keys.items()}
         plot.learning_curves(found, metric, **options, against=costs, ax=axes)
         look = 'server' if by_pattern else models[panel]  # a series' lines are like all others
         axes.set_title(panels.name_of(source.name(panel), look), fontsize=10)
 
-    shown, around = list(itertools.product(metrics, every)), (0.6, 0.7)
-    form: dict[str, Any] = {'columns': columns, 'around': around, 'legend': names}
+    form: dict[str, Any] = {'columns': columns, 'around': (0.6, 0.7), 'legend': names}
     form |= {'sharex': True, 'sharey': len(metrics) == 1}
-    return with_panels(Page(heading, []), shown, draw, **form)
+    return with_panels(Page(heading, []), list(itertools.product(metrics, every)), draw, **form)
 
 
 def overview(source: Source, *, pattern: str | None = None, tail: float | None = None) -> Page:
@@ -136,8 +133,7 @@ def _expected(source: Source, pattern: str, metric: str) -> dict[str, float]:
     """Where algorithms were expected to end, before the run."""
     is_held_out = any(name.startswith('eval_') for name in source.metrics)
     known = metric.removeprefix('eval_' if is_held_out else 'train_')
-    clients = source.clients.get(pattern)
-    expected = clients.expected if clients else {}
+    expected = source.clients[pattern].expected if pattern in source.clients else {}
     return {
         label: expected[algorithm][known]
         for label, (algorithm, _) in source.members.items()
