@@ -92,16 +92,14 @@ def run(
             return stores.Memory(facts)
         kind: Any = stores.RunFolder
         if share is not None:
-            kind = functools.partial(shared.SharedFolder, division=plan.division, shard=share.index)
+            own: dict[str, Any] = {'division': plan.division, 'shard': share.index}
+            kind = functools.partial(shared.SharedFolder, **own)
         with plan.precision():
             return kind(path, facts=facts, config=experiment.config, allow_mixed=allow_mixed)
 
-    store: Any
-    if processes.are_several():
-        described = [experiment.config, facts]
-        store = shared.InStep(opened, described, path, programs.places[0].own_rows)
-    else:
-        store = opened()
+    described, own_rows = [experiment.config, facts], programs.places[0].own_rows
+    several = processes.are_several()
+    store: Any = shared.InStep(opened, described, path, own_rows) if several else opened()
     try:
         listeners.tell('on_start', experiment)
         if share is None:

@@ -206,8 +206,9 @@ class Stages:
         self._append(measured)
         is_whole = group.done == group.round  # nothing has changed the state since
         if is_whole and (self.store.is_due(flight.clock) or flight.is_done):
-            with flight.clock:
-                self._save(flight)
+            began = time.monotonic()
+            self._save(flight)
+            flight.clock.put_off(began)
         self._tell(measured)
 
     def _append(self, measured: _Measured) -> None:

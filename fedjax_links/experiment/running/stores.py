@@ -42,14 +42,9 @@ class SaveClock:
         """Whether it is time to save."""
         return time.monotonic() >= self._due
 
-    def __enter__(self) -> None:
-        """Starts a save."""
-        self._began = time.monotonic()
-
-    def __exit__(self, *_: object) -> None:
-        """Puts the next one off by what this one took."""
-        took = time.monotonic() - self._began
-        self._due = self._began + max(self._seconds, self._rest * took)
+    def put_off(self, began: float) -> None:
+        """Puts the next save off by what the one took that began then, and ends now."""
+        self._due = began + max(self._seconds, self._rest * (time.monotonic() - began))
 
 
 class Memory:

@@ -60,7 +60,7 @@ def run(
     if folder is None:
         raise errors.invalid('folder', 'be given with an executor, whose jobs meet there', None)
     path, plan = Path(folder).absolute(), experiment.plan
-    _check_travels(experiment)
+    config = _as_text(experiment)
     for name, number in (('jobs', jobs), ('devices', devices)):
         if number is not None:
             checks.static_int(name, number)
@@ -70,7 +70,7 @@ def run(
     division = dividing.divide(experiment, *shares)
     store = shared.SharedFolder(path, **about, allow_mixed=allow_mixed, division=division)
     job = {
-        'config': json.dumps(experiment.config),
+        'config': config,
         'beside': str(recordings.BESIDE.get() or Path.cwd()),
         'folder': str(path),
         'devices': devices,
@@ -171,8 +171,8 @@ class _News:
                     self.listeners.tell('on_period', lane, {'round': round, **record})
 
 
-def _check_travels(experiment: 'Experiment') -> None:
-    """Refuses an experiment that other processes cannot build."""
+def _as_text(experiment: 'Experiment') -> str:
+    """The config of an experiment that other processes can build, as JSON."""
     if experiment.config is None:
         plan = experiment.plan
         parts: dict[str, Any] = {f'algorithms.{k}': v for k, v in plan.algorithms.items()}
@@ -181,6 +181,6 @@ def _check_travels(experiment: 'Experiment') -> None:
         requirement = 'be what a config says (experiment.build) to run by an executor'
         raise errors.invalid(part, requirement, 'an object of this process, which cannot travel')
     try:
-        json.dumps(experiment.config)
+        return json.dumps(experiment.config)
     except TypeError as error:
         raise errors.invalid('config', 'hold plain values to travel', str(error)) from None
