@@ -61,15 +61,13 @@ class Group:
         self.problem = families.together(problems) if self._is_joint else problems[0]
         self.program = programs.training(lanes[0], self.place, varying)
         self._columns = self._stack([split(experiment, lane)[0] for lane in every])
-        self._init_keys, self._keys, link_keys = (
-            [experiment.plan.draws.key_of(s, lane.seed, lane.point) for lane in every]
-            for s in ('init', 'batches', 'links')
-        )
-        self._init_keys, self._keys = self._stack(self._init_keys), self._stack(self._keys)
+        key_of, streams = experiment.plan.draws.key_of, ('init', 'batches', 'links')
+        keys = [[key_of(stream, x.seed, x.point) for x in every] for stream in streams]
+        self._init_keys, self._keys = self._stack(keys[0]), self._stack(keys[1])
         links = [programs.links(experiment.plan.pattern_of(lane)) for lane in every]
         self._links = list({id(program): program for program in links}.values())
         self._parts = [[i for i, x in enumerate(links) if x is own] for own in self._links]
-        self._link_keys = [self._stack([link_keys[i] for i in part]) for part in self._parts]
+        self._link_keys = [self._stack([keys[2][i] for i in part]) for part in self._parts]
         self.most = most_periods(links[0].sample, self._period, self.width)
         self._states: FederationState | None = None
         self._carries: list[PyTree] = []
@@ -159,10 +157,8 @@ class Group:
     def dispatch(self, periods: int = 1) -> None:
         """Starts periods on the device, `most` at the most, and does not wait."""
         first, count = jax.device_put((np.int32(self.round), np.int32(periods)), self.place.home)
-        drawn = [
-            links.draw(carry, keys, first, count, most=self.most)
-            for links, carry, keys in zip(self._links, self._carries, self._link_keys, strict=True)
-        ]
+        parts = zip(self._links, self._carries, self._link_keys, strict=True)
+        drawn = [x.draw(carry, keys, first, count, most=self.most) for x, carry, keys in parts]
         self._carries = [carry for carry, _ in drawn]
         links = drawn[0][1]
         if len(drawn) > 1:
