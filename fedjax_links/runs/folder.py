@@ -175,13 +175,7 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
 
 
 def order(labels: Mapping[str, Any], place: Sequence[int], facts: Mapping[str, Any]) -> Any:
-    """Sorts lanes as one process runs them one by one.
-
-    Args:
-      labels: of a lane.
-      place: its place, as in `KeptLane`.
-      facts: of the experiment.
-    """
+    """By what lanes are sorted as one process runs them one by one, from labels and place."""
     stage = _STAGES.index(labels['stage'])
     return facts['algorithms'].index(labels['algorithm']), stage, tuple(place)
 

@@ -38,9 +38,9 @@ def unify(problems: Sequence[Problem]) -> list[Problem]:
     return [jax.tree.unflatten(treedef, leaves) for leaves in zip(*columns, strict=True)]
 
 
-def kind_of(problem: Problem) -> Any:
-    """What problems that share a program have in common."""
-    leaves, kind = jax.tree.flatten(problem)
+def kind_of(values: Any) -> Any:
+    """What problems that share a program have in common, or samples of links."""
+    leaves, kind = jax.tree.flatten(values)
     return kind, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 

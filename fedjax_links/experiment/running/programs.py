@@ -47,8 +47,7 @@ class Programs:
           places: devices or meshes; all devices of this process by default.
         """
         self.experiment = experiment
-        given = devices.places(alone=bool(side_by_side)) if places is None else places
-        self.places = list(given)
+        self.places = list(places or devices.places(alone=bool(side_by_side)))
         alone = jax.default_backend() == 'cpu' or self.places[0].is_mesh
         self.side_by_side = not alone if side_by_side is None else side_by_side
         self._links: dict[int, traced.LinkProgram] = {}
@@ -61,10 +60,9 @@ class Programs:
     def key(self, lane: Lane) -> Any:
         """Lanes with the same key can share a program."""
         _, built_in = traced.split(self.experiment, lane)
-        leaves, kind = jax.tree.flatten(self.links(self.experiment.plan.pattern_of(lane)).sample)
-        shapes = tuple(leaf.shape for leaf in leaves)
-        problem = families.kind_of(self.experiment.plan.problem_of(lane))
-        return lane.algorithm, repr(built_in), problem, kind, shapes
+        sample = self.links(self.experiment.plan.pattern_of(lane)).sample
+        kinds = map(families.kind_of, (self.experiment.plan.problem_of(lane), sample))
+        return lane.algorithm, repr(built_in), *kinds
 
     def one_of_each(self, lanes: Sequence[Lane]) -> list[Lane]:
         """The first lane of each program."""
