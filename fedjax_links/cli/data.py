@@ -34,38 +34,32 @@ def main(given: Flags, action: str = 'list', *names: str) -> None:
     """Does what the first argument says with the data sets that follow."""
     if action not in ACTIONS:
         raise errors.unknown_name('data', action, ACTIONS)
-    if action == 'fetch':
-        if not names:
-            raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
-        for name in names:
-            _fetch(name, given)
-        return
+    if action == 'fetch' and not names:
+        raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
     from fedjax_links.problems.datasets import npz, sources
 
-    print(f'Data sets in {npz.data_root(given.data_dir)}')
-    for name, recipe in sources.RECIPES.items():
+    if action == 'list':
+        print(f'Data sets in {npz.data_root(given.data_dir)}')
+        for name, recipe in sources.RECIPES.items():
+            file, size = npz.npz_file(name, given.data_dir), sum(p.size for p in recipe.files)
+            said = f'missing; {_megabytes(size)} to download'
+            said = f'{file.name}, {_size(file)}' if file.is_file() else said
+            print(f'  {name:<16} {said}')
+        return
+    for name in names:
+        if name not in sources.RECIPES:
+            raise errors.unknown_name('data', name, sources.RECIPES)
         file = npz.npz_file(name, given.data_dir)
-        needed = _megabytes(sum(part.size for part in recipe.files))
-        line = f'{file.name}, {_size(file)}' if file.is_file() else f'missing; {needed} to download'
-        print(f'  {name:<16} {line}')
-
-
-def _fetch(name: str, given: Flags) -> None:
-    from fedjax_links.problems.datasets import npz, sources
-
-    if name not in sources.RECIPES:
-        raise errors.unknown_name('data', name, sources.RECIPES)
-    file = npz.npz_file(name, given.data_dir)
-    if file.is_file():
-        print(f'{name}: {file} is there, {_size(file)}')
-        return
-    shown = sys.stderr.isatty()
-    sources.fetch(name, data_dir=given.data_dir, mirror=given.mirror, progressbar=shown)
-    print(f'{name}: {_size(file)} in {file}')
-    downloads = file.parent / 'downloads' / name
-    if downloads.is_dir():
-        size = _megabytes(sum(part.stat().st_size for part in downloads.iterdir()))
-        print(f"The publisher's files, {size}, can be deleted: {downloads}")
+        if file.is_file():
+            print(f'{name}: {file} is there, {_size(file)}')
+            continue
+        shown = sys.stderr.isatty()
+        sources.fetch(name, data_dir=given.data_dir, mirror=given.mirror, progressbar=shown)
+        print(f'{name}: {_size(file)} in {file}')
+        downloads = file.parent / 'downloads' / name
+        if downloads.is_dir():
+            size = sum(part.stat().st_size for part in downloads.iterdir())
+            print(f"The publisher's files, {_megabytes(size)}, can be deleted: {downloads}")
 
 
 def _size(file: pathlib.Path) -> str:

@@ -68,7 +68,7 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
 def _of_log(given: Flags) -> tuple[Any, ...]:
     """A log at the times of rounds: title, links and what is known of them."""
     from fedjax_links.config import choices, recordings
-    from fedjax_links.core import checks, errors
+    from fedjax_links.core import checks
     from fedjax_links.report.screens import links
 
     checks.choice('format', given.format, choices.TRACE_FORMATS)
@@ -80,14 +80,11 @@ def _of_log(given: Flags) -> tuple[Any, ...]:
     if given.clients is not None:
         checks.static_int('clients', given.clients, maximum=len(log.names))
         log = log.first(given.clients)
-    try:
+    with app.renamed(intervals='log.intervals', wrap='log.wrap'):  # of the log, where it has one
         for line in links.warnings(log):
             print(f'warning  {line}')
         times: Any = {'tick': given.tick, 'rounds': given.rounds, 'overlaps': given.overlaps}
         record, law = links.of_log(log, **times)
-    except errors.InvalidError as error:
-        own = error.path in ('intervals', 'wrap')  # `wrap` is the log's own, where it has one
-        raise error.under('log') if own else error from None
     return f'{given.log} ({given.format})', record, law
 
 

@@ -25,9 +25,9 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
     section = config_parts.at_point(section, point, 'problem')
     hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
     options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
-    said = ', '.join([str(section.get('dataset', section['name'])), *options])
     where = configured.first_point(planned, planned.plan.problems[pattern])
-    title = f'{said}, {where}' if where else said
+    said = str(section.get('dataset', section['name'])), *options, where
+    title = ', '.join(filter(None, said))
     print(partitions.text(title, report))
     if given.workdir is not None:
         path = app.output_folder(given.workdir) / 'partition.png'

@@ -151,12 +151,10 @@ def main(folder: Path) -> None:
 
 def _links(experiment: Experiment, lane: Lane) -> PyTree:
     """The links of all rounds of a lane."""
-    options: Any = {
-        'participation': experiment.plan.pattern_of(lane),
-        'num_rounds': lane.num_rounds,
-    }
-    draw = functools.partial(simulation.realised_links, **options)
-    return jax.jit(draw)(experiment.plan.draws.key_of('links', lane.seed, lane.point))
+    plan = experiment.plan
+    own: Any = {'participation': plan.pattern_of(lane), 'num_rounds': lane.num_rounds}
+    draw = functools.partial(simulation.realised_links, **own)
+    return jax.jit(draw)(plan.draws.key_of('links', lane.seed, lane.point))
 
 
 def _rounds(experiment: Experiment, lane: Lane, leaves: Sequence[Any]) -> dict[str, PyTree]:
