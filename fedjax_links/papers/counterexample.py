@@ -138,8 +138,9 @@ def counterexample_error(
                 band = {'color': colour, 'alpha': 0.2, 'linewidth': 0}
                 low = np.maximum(mean - spread, mean / 10)
                 axes.fill_between(times, low, mean + spread, **band)
-                axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
-                if part['algorithm'] == 'fedavg' and part['exact_bias'] > _NO_BIAS:
+                if part['algorithm'] == 'fedpbc':
+                    axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
+                elif part['exact_bias'] > _NO_BIAS:
                     axes.plot(times[-1], part['exact_bias'], '<', color=plot.EXACT, clip_on=False)
             axes.set(yscale='log', xlim=(_FIRST_SHOWN, times[-1]))
             axes.set_title(label, fontsize=10)
