@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_links import experiment
 from fedjax_links.base import Problem
-from fedjax_links.config import quick as sizes
+from fedjax_links.config import trees
 from fedjax_links.problems.datasets import npz
 
 STAND_INS = {
@@ -46,7 +46,7 @@ def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
 def full(name: str, argument: str, folder: pathlib.Path) -> Values:
     """A config as written, that looks for its data in a folder."""
     module = importlib.import_module(f'configs.{name}')
-    values = sizes.full(module.get_config(argument).to_dict())
+    values = trees.full(module.get_config(argument).to_dict())
     return {**values, 'problem': {**values['problem'], 'data': {'data_dir': str(folder)}}}
 
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedjax_links.config import overrides, shipped, trees
-from fedjax_links.config import quick as sizes
+from fedjax_links.config import shipped, trees
 from fedjax_links.core import errors
 
 _PREFIX = 'config.'
@@ -116,11 +115,11 @@ def load(given: str, overridden: Mapping[str, str], *, quick: bool = False) -> d
       ValueError: naming the file if it cannot be run, and for a path that leads into no section.
     """
     returned = _returned(*_file_and_words(given))
-    file = sizes.quick(returned) if quick else sizes.full(returned)
+    file = trees.quick(returned) if quick else trees.full(returned)
     values = file
     for field, text in overridden.items():
         values = _replaced(values, field.split('.'), text)
-    return overrides.captioned(file, values)
+    return trees.captioned(file, values)
 
 
 def _file_and_words(given: str) -> tuple[str, list[str]]:

@@ -213,18 +213,18 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
 
 def _shared_out(planned: Any, given: Flags) -> Any:
     """The experiment, or the share of it that this process runs."""
-    from fedjax_links.experiment.plan import dividing
+    from fedjax_links.experiment.plan import lanes
     from fedjax_links.machines import processes
 
     task = None if given.shard or given.coordinator else processes.array_task()
-    index, count = dividing.parse(given.shard or '1/1')
+    index, count = lanes.parse(given.shard or '1/1')
     if task is not None:
         index, count = task.process_id, task.num_processes
         print(f'shard {index} of {count}, as {task.source} says; --shard=1/1 runs all lanes')
     if count == 1:
         return planned
     _refuse(given, '--shard', 'start_over', 'debug_round')
-    return planned.shard(index, count, by=dividing.SEED if given.allow_mixed else dividing.PROGRAM)
+    return planned.shard(index, count, by=lanes.SEED if given.allow_mixed else lanes.PROGRAM)
 
 
 if __name__ == '__main__':

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from fedjax_links import evaluation, local_training, simulation
-from fedjax_links.base import Participation, Problem
+from fedjax_links.base import Problem
 from fedjax_links.clients import rates as learning_rates
 from fedjax_links.config import recordings
 from fedjax_links.core import checks, errors, tree
@@ -23,8 +23,9 @@ from fedjax_links.participation import schedules, sojourns
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.quorum import Times
 from fedjax_links.participation.traces import trace_formats
-from fedjax_links.participation.traces.trace import Intervals
 from fedjax_links.problems import owners, partition
+
+Table = Mapping[str, Callable[..., Any]]
 
 LEARNING_RATES = learning_rates.LEARNING_RATES
 """``client.decay``: given the rate, positionally."""
@@ -32,11 +33,11 @@ LEARNING_RATES = learning_rates.LEARNING_RATES
 SCHEDULES = schedules.SCHEDULES
 """``schedule`` of a pattern: given the probabilities, positionally."""
 
-CLIENT_PROGRAMS: Mapping[str, Callable[..., local_training.ClientProgram]] = {
+CLIENT_PROGRAMS: Table = {
     'local_sgd': local_training.local_sgd,
     'proximal_sgd': local_training.proximal_sgd,
 }
-"""``client.name``: given the schedule of the rate as ``learning_rate``."""
+"""``client.name``: given the schedule of the rate as ``learning_rate``; a `ClientProgram`."""
 
 _STREAM = 0x5052  # keeps speeds of devices apart from other draws that use the same seed
 _LARGEST = float(np.finfo(np.float32).max)
@@ -65,9 +66,7 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
 
 
 _OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
-OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {
-    factory.__name__: _checked(factory) for factory in _OPTAX
-}
+OPTIMIZERS: Table = {factory.__name__: _checked(factory) for factory in _OPTAX}
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
 
 
@@ -81,10 +80,7 @@ def _problem_metrics() -> simulation.EvalFn:
     return simulation.problem_metrics
 
 
-EVAL_FNS: Mapping[str, Callable[..., simulation.EvalFn]] = {
-    'problem_metrics': _problem_metrics,
-    'train_and_eval': _train_and_eval,
-}
+EVAL_FNS: Table = {'problem_metrics': _problem_metrics, 'train_and_eval': _train_and_eval}
 """``eval_fn``: returns ``(params, key, problem) -> metrics``."""
 
 
@@ -167,7 +163,7 @@ def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
     return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
 
 
-PROBS: Mapping[str, Callable[..., np.ndarray]] = {
+PROBS: Table = {
     'equal': _equal,
     'halves': _halves,
     'label_dependent': _label_dependent,
@@ -175,10 +171,10 @@ PROBS: Mapping[str, Callable[..., np.ndarray]] = {
 }
 """``probs`` of a pattern: given the problem; returns float64[N] in [0, 1]."""
 
-WEIGHTS: Mapping[str, Callable[..., np.ndarray]] = {**PROBS, 'power': _power}
+WEIGHTS: Table = {**PROBS, 'power': _power}
 """``weights`` of a pattern: given the problem; returns one weight per client or group."""
 
-GROUPS: Mapping[str, Callable[..., np.ndarray]] = {'contiguous': _contiguous}
+GROUPS: Table = {'contiguous': _contiguous}
 """``groups`` of a pattern: given the problem; returns int[N]."""
 
 
@@ -257,29 +253,25 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
 
     try:
         table = pandas.read_csv(path)
-        checks.choice('column', column, list(table))
-        values = table[column].to_numpy(float)
-    except errors.InvalidError:
-        raise
+        values = table[column].to_numpy(float) if column in table else None
     except (OSError, ValueError) as error:
         reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
         raise errors.invalid('path', 'name a readable table', f'{path}: {reason}') from None
+    if values is None:
+        raise errors.unknown_name('column', column, table)
     if len(values) != num_clients:
         requirement = f'name a table of {num_clients} clients'
         raise errors.invalid('path', requirement, f'{path} with {len(values)}')
     return values
 
 
-DEVICE_SPEEDS: Mapping[str, Callable[..., np.ndarray]] = {
-    'lognormal': lognormal,
-    'table': from_table,
-}
+DEVICE_SPEEDS: Table = {'lognormal': lognormal, 'table': from_table}
 """``step``, ``uplink``, ``downlink`` of a price or of times: given N; returns float[N]."""
 
-PACKETS: Mapping[str, Callable[..., int]] = {'of_model': _of_model}
+PACKETS: Table = {'of_model': _of_model}
 """``num_packets`` of `packets`: given the problem."""
 
-TIMES: Mapping[str, Callable[..., Times]] = {'devices': _devices}
+TIMES: Table = {'devices': _devices}
 """``times`` of `quorum`: given the problem."""
 
 GRAPHS = graphs.GRAPHS
@@ -297,18 +289,15 @@ DRAWN = {
 }
 """By option of a pattern, what its sections name."""
 
-MADE: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+MADE: Mapping[str, Table] = {
     'graph': GRAPHS,
     **dict.fromkeys(('down', 'up'), SOJOURNS),
     **dict.fromkeys(('downlink', 'step', 'uplink'), DEVICE_SPEEDS),
 }
 """Likewise of what is made without the problem, but for its number of clients."""
 
-LINKS: Mapping[str, Callable[..., Participation]] = {'recorded': recordings.recorded}
+LINKS: Table = {'recorded': recordings.recorded}
 """``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""
 
-TRACE_FORMATS: Mapping[str, Callable[..., Intervals]] = {
-    'csv': trace_formats.from_csv,
-    'flash': trace_formats.from_flash,
-}
-"""``format`` of ``trace`` and ``look_alike`` with a ``path``: given the path."""
+TRACE_FORMATS: Table = {'csv': trace_formats.from_csv, 'flash': trace_formats.from_flash}
+"""``format`` of ``trace`` and ``look_alike`` with a ``path``: given it; returns `Intervals`."""

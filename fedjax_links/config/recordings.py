@@ -17,6 +17,8 @@ from fedjax_links.core import checks, errors
 from fedjax_links.participation import replay
 from fedjax_links.participation.traces.trace import Intervals
 
+Reader = Callable[[Path], Intervals]
+
 BESIDE: contextvars.ContextVar[Path | None] = contextvars.ContextVar('beside', default=None)
 """The folder whose files relative paths name: usually that of the config file."""
 
@@ -36,10 +38,8 @@ def locate(argument: str, path: Any) -> Path:
     """
     if not isinstance(path, str | Path) or not str(path):
         raise errors.invalid(argument, 'be a path', repr(path))
-    folder = BESIDE.get()
-    if folder is not None and (folder / path).exists():
-        return folder / path
-    return Path(path)
+    beside = (BESIDE.get() or Path()) / path
+    return beside if beside.exists() else Path(path)
 
 
 def recorded(
@@ -93,9 +93,7 @@ def recorded(
     return replay(np.roll(mask, begin, axis=0), prob, **between)
 
 
-def read_log(
-    argument: str, reader: Callable[[Path], Intervals], path: Any, num_clients: int | None
-) -> Intervals:
+def read_log(argument: str, reader: Reader, path: Any, num_clients: int | None) -> Intervals:
     """A log of availability, for the patterns ``trace`` and ``look_alike``.
 
     Args:

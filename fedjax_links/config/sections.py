@@ -10,23 +10,25 @@ factory, so a new algorithm or pattern needs no edit here.
 import functools
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from fedjax_links import local_training
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import choices, named_imports, recordings, trees
-from fedjax_links.config.bound import Bound as Bound
-from fedjax_links.config.bound import Hole as Hole
-from fedjax_links.config.named_imports import importable as importable
+from fedjax_links.config import choices, factories, recordings, trees
+from fedjax_links.config.factories import Bound as Bound
+from fedjax_links.config.factories import Factory
+from fedjax_links.config.factories import importable as importable
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 
 Section = Mapping[str, Any]
+Options = dict[str, Any]
 
 
 def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Bound:
@@ -53,9 +55,7 @@ def build_named(where: str, section: Any, registry: Mapping[str, Any], *args: An
     return bind(where, section, registry, *args).build()
 
 
-def lookup(
-    where: str, section: Any, registry: Mapping[str, Any]
-) -> tuple[Callable[..., Any], dict[str, Any]]:
+def lookup(where: str, section: Any, registry: Mapping[str, Any]) -> tuple[Factory, Options]:
     """What a section names, and its options.
 
     Args:
@@ -69,12 +69,12 @@ def lookup(
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    options = _as_mapping(where, section)
+    options = as_mapping(where, section)
     name = options.pop('name', None)
     if isinstance(section, Mapping):
         where = f'{where}.name'
     if isinstance(name, str) and ':' in name:
-        return named_imports.import_named(where, name), options
+        return factories.import_named(where, name), options
     if not registry:
         raise errors.invalid(where, 'be module:factory', name)
     if not isinstance(name, str) or name not in registry:
@@ -118,9 +118,9 @@ def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
       ValueError: as `bind`.
     """
     where = f'config.algorithms.{label}'
-    bound = bind(where, {'name': label, **_as_mapping(where, section)}, ALGORITHMS)
+    bound = bind(where, {'name': label, **as_mapping(where, section)}, ALGORITHMS)
     options = dict(bound.options)
-    client = {**client, **_as_mapping(f'{where}.client', options.pop('client', {}))}
+    client = {**client, **as_mapping(f'{where}.client', options.pop('client', {}))}
     program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
     if 'server_optimizer' in options:
         place = f'{where}.server_optimizer'
@@ -133,15 +133,13 @@ def _bind_optimizer(where: str, section: Any, *args: Any) -> Bound:
     """An optimizer; a section as its rate names a schedule of steps."""
     bound = bind(where, section, choices.OPTIMIZERS, *args)
     rate = bound.options.get('learning_rate')
-    if not isinstance(rate, Mapping):
-        return bound
-    schedule = bind(f'{where}.learning_rate', rate, {})
-    return bound._replace(options={**bound.options, 'learning_rate': schedule})
+    if isinstance(rate, Mapping):
+        rate = bind(f'{where}.learning_rate', rate, {})
+        return bound._replace(options={**bound.options, 'learning_rate': rate})
+    return bound
 
 
-def _bind_client(
-    where: str, section: Section, program: Callable[..., local_training.ClientProgram]
-) -> Bound:
+def _bind_client(where: str, section: Section, program: Factory) -> Bound:
     """The client program of a section ``client``.
 
     Args:
@@ -153,9 +151,8 @@ def _bind_client(
     options = dict(section)
     if 'name' in options:
         program, options = lookup(where, options, choices.CLIENT_PROGRAMS)
-    if 'learning_rate' not in options:
-        raise errors.invalid(where, "have 'learning_rate'", sorted(options))
-    rate = Bound(where, 'learning_rate', _rate, {'learning_rate': options['learning_rate']})
+    given = {'learning_rate': options.get('learning_rate')}
+    rate = Bound(where, 'learning_rate', _rate, given)
     decay = options.pop('decay', 'constant')
     options['learning_rate'] = bind(f'{where}.decay', decay, choices.LEARNING_RATES, rate)
     if type(options.get('batch_size')) is int:
@@ -166,11 +163,9 @@ def _bind_client(
     return Bound(where, 'client', program, options, kind=local_training.ClientProgram)
 
 
-def _rate(learning_rate: Any) -> Any:
-    """A client's rate, if it is one number."""
+def _rate(learning_rate: float) -> float:
+    """A client's rate."""
     checks.positive('learning_rate', learning_rate)
-    if np.ndim(learning_rate):
-        raise errors.invalid('learning_rate', 'be a number', errors.text_of(learning_rate))
     return learning_rate
 
 
@@ -195,71 +190,56 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
       ValueError: as `bind`.
     """
     bound = bind(where, section, {**PARTICIPATION, **choices.LINKS})
-    factory, options = bound.factory, dict(bound.options)
-    wanted = parameters(factory)
-    own = {*wanted}
-    own |= {'probs'} if 'schedule' in wanted else set()
-    own |= {'path', 'format'} if 'intervals' in wanted else set()
+    factory, options, wanted = bound.factory, dict(bound.options), parameters(bound.factory)
+    parts = {'schedule': {'probs'}, 'intervals': {'path', 'format'}}
+    known = {*wanted}.union(*(more for name, more in parts.items() if name in wanted))
     collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
+    required = {name for name, p in wanted.items() if p.default is p.empty}
     for option in options:
-        if option not in own and not collects:
-            raise errors.unknown_name(where, option, own - {'num_clients'})
-    _add_count(where, options, wanted, problem)
-    if 'intervals' in wanted:
-        _read_intervals(where, options, wanted, problem)
-    is_ours = factory in PARTICIPATION.values()
-    if 'schedule' in wanted:
-        probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
-        if not isinstance(probs, np.ndarray):
-            requirement = 'be a number, a list or a section'
-            raise errors.invalid(f'{where}.probs', requirement, probs)
-        schedule = options.get('schedule', 'constant')
-        options['schedule'] = bind(f'{where}.schedule', schedule, choices.SCHEDULES, probs)
-    elif (is_ours and 'patterns' not in wanted) or isinstance(options.get('probs'), Mapping | str):
-        probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
-        options |= {} if probs is None else {'probs': probs}
-    kinds_of = checks.annotations(getattr(factory, 'factory', factory))
-    in_order = sorted(options.items(), key=lambda item: item[0] == 'prob')  # after its graph
-    for parameter, value in in_order:
-        place, kind = f'{where}.{parameter}', kinds_of.get(parameter)
-        if parameter == 'prob' and 'graph' in options and isinstance(value, Mapping):
-            edges = getattr(options['graph'], 'num_edges', 0)
-            between: Any = types.SimpleNamespace(num_clients=edges, data=None)
-            options[parameter] = bind_links(value, between, place)
-        elif kind is Participation or kind == Participation | None:
-            value = trees.section(value)
-            is_section = isinstance(value, Mapping)
-            options[parameter] = bind_links(value, problem, place) if is_section else value
-        elif not isinstance(value, Bound):
-            options[parameter] = _link_part(place, parameter, value, problem, is_ours)
-    return bound._replace(options=options, kind=Participation)
-
-
-def _read_intervals(
-    where: str, options: dict[str, Any], wanted: Mapping[str, Any], problem: Problem
-) -> None:
-    """Puts the log that a path names in its place."""
-    if 'path' in options:
+        if option not in known and not collects:
+            raise errors.unknown_name(where, option, known - {'num_clients'})
+    _add_count(where, options, factory, problem)
+    if 'path' in options and 'intervals' in wanted:
         path, log_format = options.pop('path'), options.pop('format', 'csv')
         reader, given = lookup(f'{where}.format', log_format, choices.TRACE_FORMATS)
         checks.options(f'{where}.format', reader, given, path)
         count = None if 'num_clients' in wanted else problem.num_clients
         log = functools.partial(reader, **given)
         options['intervals'] = recordings.read_log(f'{where}.path', log, path, count)
-    elif 'intervals' not in options and wanted['intervals'].default is inspect.Parameter.empty:
+    elif 'intervals' in required - options.keys():
         raise errors.invalid(f'{where}.path', 'name the file of a log', None)
+    is_ours = factory in PARTICIPATION.values()
+    is_drawn = isinstance(options.get('probs'), Mapping | str)
+    if 'schedule' in wanted:
+        probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
+        schedule = options.get('schedule', 'constant')
+        options['schedule'] = bind(f'{where}.schedule', schedule, choices.SCHEDULES, probs)
+    elif is_drawn or ('probs' in options and is_ours and 'patterns' not in wanted):
+        options['probs'] = _draw_probs(f'{where}.probs', options['probs'], problem)
+    kinds_of = checks.annotations(getattr(factory, 'factory', factory))
+    for parameter in sorted(options, key=lambda name: name == 'prob'):  # after its graph
+        name, value, kind = parameter, options[parameter], kinds_of.get(parameter)
+        of: Any = problem
+        if parameter == 'prob' and 'graph' in options:
+            num_edges = getattr(options['graph'], 'num_edges', 0)
+            of = types.SimpleNamespace(num_clients=num_edges, data=None)
+        elif kind is Participation or kind == Participation | None:
+            name, value = 'pattern', trees.section(value)
+        if not isinstance(value, Bound):
+            options[parameter] = _link_part(f'{where}.{parameter}', name, value, of, is_ours)
+    return bound._replace(options=options, kind=Participation)
 
 
-def _draw_probs(where: str, given: Any, problem: Problem) -> Any:
+def _draw_probs(where: str, given: Any, problem: Problem) -> np.ndarray:
     """Probabilities float64[N]: a number is everyone's, a list has one for each client."""
-    if isinstance(given, np.ndarray | np.generic):
+    if isinstance(given, np.ndarray | np.generic | jax.Array):
         given = given.tolist()
     if isinstance(given, int | float) and not isinstance(given, bool):
         given = {'name': 'equal', 'value': given}
     elif isinstance(given, list | tuple):
         given = {'name': 'listed', 'values': given}
     elif not isinstance(given, Mapping | str):
-        return given
+        raise errors.invalid(where, 'be a number, a list or a section', given)
     probs = checks.numbers(where, build_named(where, given, choices.PROBS, problem))
     checks.probabilities(where, probs)
     return probs
@@ -291,20 +271,18 @@ def _link_part(where: str, parameter: str, value: Any, problem: Problem, is_ours
         name: _link_part(f'{where}.{name}', name, part, problem, is_ours)
         for name, part in bound.options.items()
     }
-    if table is made:
-        _add_count(where, options, parameters(bound.factory), problem)
-    args = () if table is made else (problem,)
-    return bound._replace(options=options, args=args).build()
+    if table is not made:
+        return bound._replace(options=options, args=(problem,)).build()
+    _add_count(where, options, bound.factory, problem)
+    return bound._replace(options=options).build()
 
 
-def _add_count(
-    where: str, options: dict[str, Any], wanted: Mapping[str, Any], problem: Problem
-) -> None:
+def _add_count(where: str, options: Options, factory: Factory, problem: Problem) -> None:
     """Fills in the problem's number of clients where a factory asks for it."""
-    if 'num_clients' in options.keys() & wanted.keys():
-        asked = "be left out, as it is the problem's"
-        raise errors.invalid(f'{where}.num_clients', asked, options['num_clients'])
-    if 'num_clients' in wanted:
+    if 'num_clients' in parameters(factory):
+        if 'num_clients' in options:
+            requirement = "be left out, as it is the problem's"
+            raise errors.invalid(f'{where}.num_clients', requirement, options['num_clients'])
         options['num_clients'] = problem.num_clients
 
 
@@ -316,8 +294,8 @@ def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def _as_mapping(where: str, section: Any) -> dict[str, Any]:
-    """A fresh dictionary."""
+def as_mapping(where: str, section: Any) -> dict[str, Any]:
+    """A section as a fresh dictionary; of a text, which is a name without options, too."""
     section = trees.section(section)
     if not isinstance(section, Mapping):
         raise errors.invalid(where, 'be a section', errors.text_of(section))

@@ -3,31 +3,26 @@
 Plain values only before `build`, objects only after it.
 """
 
+import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import simulation
-from fedjax_links.config import choices, fields, plain, sections
+from fedjax_links.config import choices, fields, sections, trees
 from fedjax_links.core import checks, errors, grids
-from fedjax_links.experiment.config_parts import RATE, SERVER_LR, algorithm_maker, parts, redraw
+from fedjax_links.experiment import config_parts
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.plan.choosing import Tuning
 from fedjax_links.experiment.plan.deciding import UntilDecided
-from fedjax_links.experiment.plan.makers import REQUIRED
 
-_AS_THEY_ARE = (
-    *('title', 'num_rounds', 'eval_every', 'grid_mode', 'evaluate_start', 'metric', 'direction'),
-    'matmul_precision',
-    *('baseline', 'names', 'reports', 'log'),
-)
-"""Fields that an `Experiment` has too."""
+_TUNED = {'learning_rates': config_parts.RATE, 'server_lrs': config_parts.SERVER_LR}
+"""Columns by what tuning calls their values."""
 
-_RATES = 'learning_rate', 'server_lr'
-_TUNING_OPTIONS = 'pattern', 'num_rounds', 'num_seeds', 'most_seeds', 'ties', 'grow', 'model'
-_SEEDS = 'until', 'least', 'most', 'margin', 'level', 'tail'
-_TUNING = 'grid', 'learning_rates', 'server_lrs', *_TUNING_OPTIONS
+_ABSENT = object()
 
 
 def build(config: Mapping[str, Any]) -> Experiment:
@@ -71,31 +66,21 @@ def build(config: Mapping[str, Any]) -> Experiment:
     _check_fields(config)
     columns = _columns(config.get('grid', {}), 'config.grid')
     tuning = _tuning(config)
-    ways = redraw(config)
-    problem, patterns = parts(config, columns, ways)
-    every = {**columns, **(tuning.grid if tuning else {})}
-    algorithms = {label: algorithm_maker(config, label, every) for label in config['algorithms']}
-    untuned = [label for label, maker in algorithms.items() if maker.columns[RATE] is REQUIRED]
-    if untuned and RATE not in every:
-        requirement = f'be given, or several as `config.tuning.learning_rates`, for {untuned[0]}'
-        raise errors.invalid(f'config.{RATE}', requirement, None)
+    made = config_parts.parts(config, columns, tuning.grid if tuning else {})
     for field in ('grid', 'tuning'):
         if not config.get(field, True):
             raise errors.invalid(f'config.{field}', 'have at least one entry', config[field])
+    made |= {
+        'seeds': _seeds(config),
+        'grid': columns,
+        'tuning': tuning,
+        'eval_fn': _eval_fn(config),
+        'config': config,
+        'caption': _filled_in(config.get('caption', ''), config),
+    }
+    same = {field.name for field in dataclasses.fields(Experiment)} & config.keys()
     try:
-        experiment = Experiment(
-            problem=problem,
-            patterns=patterns,
-            algorithms=algorithms,
-            seeds=_seeds(config),
-            grid=columns,
-            tuning=tuning,
-            eval_fn=_eval_fn(config),
-            config=config,
-            caption=plain.fill_in(config.get('caption', ''), config),
-            redraw=ways,
-            **{field: config[field] for field in _AS_THEY_ARE if field in config},
-        )
+        experiment = Experiment(**{name: config[name] for name in same} | made)
     except errors.InvalidError as error:
         if error.path.partition('.')[0] in fields.FIELDS:
             raise error.at(f'config.{error.path}') from error
@@ -109,13 +94,60 @@ def build(config: Mapping[str, Any]) -> Experiment:
 
 def _check_fields(config: Mapping[str, Any]) -> None:
     fields.check(config, fields.FIELDS, fields.REQUIRED)
-    plain.check('config', config)
+    _check_plain('config', config)
     if 'num_seeds' in config:
         checks.static_int('config.num_seeds', config['num_seeds'])
     most = 2**32 - config.get('num_seeds', 1)
     checks.static_int('config.first_seed', config.get('first_seed', 0), minimum=0, maximum=most)
     if ('links' in config) == ('patterns' in config):
         raise errors.invalid('config', "have either 'links' or 'patterns'", sorted(config))
+
+
+def _check_plain(where: str, value: Any) -> None:
+    """Raises unless fields have names and every number is one that the engine can hold.
+
+    Objects, such as a flax module that a script puts in, are not looked at.
+    """
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if not isinstance(name, str) or not name.strip():
+                requirement = 'have texts as names of its fields'
+                raise errors.invalid(where, requirement, errors.text_of(name))
+            _check_plain(f'{where}.{name}', part)
+    elif isinstance(value, list | tuple):
+        for place, part in enumerate(value):
+            _check_plain(where if isinstance(part, int | float) else f'{where}[{place}]', part)
+    elif isinstance(value, bytes | bytearray | complex | set | frozenset):
+        raise errors.invalid(where, 'be a number, text, list or section', errors.text_of(value))
+    elif isinstance(value, int) and abs(value) >= 2**63:
+        raise errors.invalid(where, 'be within 64 bits', errors.text_of(value))
+    elif isinstance(value, float | np.ndarray | np.generic) and np.asarray(value).dtype.kind == 'f':
+        known = np.asarray(value)
+        if where.partition('[')[0].endswith('.prob'):  # of `replay`, NaN where it is not known
+            known = known[~np.isnan(known)]
+        if not np.isfinite(known).all():
+            raise errors.invalid(where, 'be finite', errors.text_of(value))
+        largest = float(np.finfo(jnp.result_type(float)).max)
+        if (abs(known) > largest).any():
+            raise errors.invalid(where, f'be at most {largest:.2g}, to be finite here', value)
+
+
+def _filled_in(text: str, config: Mapping[str, Any]) -> str:
+    """A text with ``{config.problem.num_clients}`` and the like replaced by the value.
+
+    So a caption tells what runs, whatever flags or a section ``quick`` made of it. Other braces
+    stay.
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        value = trees.value_at(config, found[1].split('.'), _ABSENT)
+        if value is _ABSENT:
+            raise errors.invalid('config.caption', 'name fields of the config', found[0][1:-1])
+        if isinstance(value, list | tuple):
+            return ', '.join(map(str, value))
+        return f'{value:,}' if isinstance(value, int) else str(value)
+
+    return re.sub(r'\{config\.([\w.]+)\}', shown, text)
 
 
 def _seeds(config: Mapping[str, Any]) -> Sequence[int]:
@@ -125,47 +157,48 @@ def _seeds(config: Mapping[str, Any]) -> Sequence[int]:
         return range(first, first + config.get('num_seeds', 1))
     if 'num_seeds' in config:
         raise errors.invalid('config.seeds', 'be left out, or else `config.num_seeds`', given)
+    known = {field.name for field in dataclasses.fields(UntilDecided)} - {'first'}
     for option in given:
-        checks.choice('config.seeds', option, _SEEDS)
+        checks.choice('config.seeds', option, {'until', *known})
     checks.choice('config.seeds.until', given.get('until'), ('decided',))
-    return UntilDecided(first=first, **{k: v for k, v in given.items() if k != 'until'})
+    with errors.inside('config'):
+        return UntilDecided(first=first, **{name: given[name] for name in known & given.keys()})
 
 
 def _columns(grid: Any, where: str) -> dict[str, list[Any]]:
     """The columns of a grid; no program is built around a rate, whichever way it is written."""
-    return {
-        name: [float(v) if type(v) is int and name.endswith(_RATES) else v for v in values]
-        for name, values in grids.flatten(grid, where).items()
-    }
-
-
-# Tuning.
+    columns = grids.flatten(grid, where)
+    for name in columns:
+        if name.endswith(('learning_rate', 'server_lr')):
+            columns[name] = [float(v) if type(v) is int else v for v in columns[name]]
+    return columns
 
 
 def _tuning(config: Mapping[str, Any]) -> Tuning | None:
     """What tuning tries, and how."""
-    tuning, given = config.get('tuning'), config.get('client', {}).get('learning_rate')
+    tuning, given = dict(config.get('tuning') or {}), config.get('client', {}).get('learning_rate')
     if not tuning:
         return None
+    known = {field.name for field in dataclasses.fields(Tuning)}
     for option in tuning:
-        checks.choice('config.tuning', option, _TUNING)
-    tried: dict[str, list[Any]] = {}
-    if 'learning_rates' in tuning:
-        tried[RATE] = _rates('learning_rates', tuning['learning_rates'])
-    if tuning.get('server_lrs') not in (None, (), []):
-        tried[SERVER_LR] = _rates('server_lrs', tuning['server_lrs'])
+        checks.choice('config.tuning', option, {*known, *_TUNED})
+    if tuning.get('server_lrs') in (None, (), []):
+        tuning.pop('server_lrs', None)
+    tried = {_TUNED[name]: _rates(name, tuning[name]) for name in _TUNED if name in tuning}
     if 'grid' in tuning and tried:
         requirement = "have either 'grid' or 'learning_rates' and 'server_lrs'"
         raise errors.invalid('config.tuning', requirement, sorted(tuning))
-    if RATE in tried and given is not None:
-        requirement = f'be left out, or else `config.{RATE}`'
-        value = f'{tried[RATE]} beside {errors.text_of(given)}'
+    if 'learning_rates' in tuning and given is not None:
+        requirement = f'be left out, or else `config.{config_parts.RATE}`'
+        value = f'{tried[config_parts.RATE]} beside {errors.text_of(given)}'
         raise errors.invalid('config.tuning.learning_rates', requirement, value)
     tried = tried or _columns(tuning.get('grid', {}), 'config.tuning.grid')
     if not tried:
         requirement = "have 'learning_rates', 'server_lrs' or 'grid'"
         raise errors.invalid('config.tuning', requirement, sorted(tuning))
-    return Tuning(grid=tried, **{k: v for k, v in tuning.items() if k in _TUNING_OPTIONS})
+    own = {name: value for name, value in tuning.items() if name in known}
+    with errors.inside('config'):
+        return Tuning(**{**own, 'grid': tried})
 
 
 def _rates(option: str, values: Any) -> list[float]:
@@ -173,20 +206,17 @@ def _rates(option: str, values: Any) -> list[float]:
     where = f'config.tuning.{option}'
     if not isinstance(values, list | tuple | np.ndarray) or not len(values):
         raise errors.invalid(where, 'be a list of at least one number', errors.text_of(values))
-    for rate in values:
-        checks.positive(where, rate)
-    if any(np.ndim(rate) for rate in values) or len({*values}) < len(values):
+    rates = [config_parts.as_rate(where, rate) for rate in values]
+    if len({*rates}) < len(rates):
         raise errors.invalid(where, 'hold each number once', errors.text_of(values))
-    return [float(rate) for rate in values]
+    return rates
 
 
 def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:
     if 'eval_fn' not in config:
         return None
-    found: simulation.EvalFn = sections.build_named(
-        'config.eval_fn', config['eval_fn'], choices.EVAL_FNS
-    )
+    where, section = 'config.eval_fn', config['eval_fn']
+    found: simulation.EvalFn = sections.build_named(where, section, choices.EVAL_FNS)
     if not callable(found):
-        requirement = 'name what returns a function'
-        raise errors.invalid('config.eval_fn', requirement, errors.text_of(found))
+        raise errors.invalid(where, 'name what returns a function', errors.text_of(found))
     return found

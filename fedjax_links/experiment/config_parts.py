@@ -1,5 +1,6 @@
 """Makers of the parts of a config: its sections, with the values of columns at their paths."""
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,91 +16,85 @@ from fedjax_links.experiment.plan.makers import REQUIRED, Maker
 from fedjax_links.problems import PROBLEMS
 
 RATE, SERVER_LR = 'client.learning_rate', 'server_lr'
-LINKS = 'links'
-"""Label of the pattern of a config with a single section ``links``."""
 
 Path = Sequence[str | int]
-_QUALITY = redraws.COLUMNS['links_quality']
-_SEEDS = {'data_seed': ('data_seed', 'seed'), 'partition_seed': ('partition_seed',)}
-"""Options of a problem by column; one without ``data_seed`` has all its data from ``seed``."""
+Seeds = Mapping[str, int]
 
 
-def pattern_sections(config: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+def pattern_sections(config: Section) -> dict[str, tuple[str, Any]]:
     """Path and section of every pattern of a config, by label."""
     if 'links' in config:
-        return {LINKS: ('links', config['links'])}
+        return {'links': ('links', config['links'])}
     sections = config.get('patterns', {})
     return {label: (f'patterns.{label}', section) for label, section in sections.items()}
 
 
-def problem_sections(config: Mapping[str, Any]) -> dict[str, Section]:
+def problem_sections(config: Section) -> dict[str, Section]:
     """The section of the problem of every pattern, by label; patterns without their own share it.
 
     Raises:
       ValueError: for a problem of a pattern that is not there.
     """
-    labels, own = list(pattern_sections(config)), config.get('problems', {})
-    for label, section in own.items():
-        checks.choice('config.problems', label, labels)
-        _check_section(f'config.problems.{label}', section)
-    shared = config['problem']
-    return {label: {**shared, **own[label]} if label in own else shared for label in labels}
+    shared: Section = config['problem']
+    found = dict.fromkeys(pattern_sections(config), shared)
+    for label, section in config.get('problems', {}).items():
+        checks.choice('config.problems', label, list(found))
+        found[label] = {**shared, **sections.as_mapping(f'config.problems.{label}', section)}
+    return found
 
 
-def parts(
-    config: Mapping[str, Any], columns: grids.Columns, ways: Mapping[str, str] | str
-) -> tuple[dict[str, Maker[Problem]], dict[str, Maker[Participation]]]:
-    """Makers of the problems and patterns of a config, by label; nothing is made yet.
+def parts(config: Section, columns: grids.Columns, tried: grids.Columns) -> dict[str, Any]:
+    """Makers of problems, patterns and algorithms of a config, by label; nothing is made yet.
 
     Args:
       config: nested dictionaries.
       columns: of the grid.
-      ways: what `redraw` finds.
+      tried: of tuning.
+
+    Returns:
+      ``problem``, ``patterns``, ``algorithms`` and ``redraw`` of an `Experiment`.
     """
+    ways = _ways(config, columns)
     with errors.inside('config'):
         seeds = [config.get('first_seed', 0)]
         draws = redraws.Draws(ways, seeds, columns.get(redraws.GRID, ())).columns()
-    own, shared = problem_sections(config), problem_maker(config['problem'], columns, draws)
-    problems = {
-        label: shared if section is config['problem'] else problem_maker(section, columns, draws)
-        for label, section in own.items()
-    }
+    own = problem_sections(config)
+    made = {id(section): problem_maker(section, columns, draws) for section in own.values()}
+    problems = {label: made[id(section)] for label, section in own.items()}
     patterns = {
         label: pattern_maker(path, section, problems[label], columns, draws)
         for label, (path, section) in pattern_sections(config).items()
     }
-    return problems, patterns
+    every = {**columns, **tried}
+    algorithms = {label: algorithm_maker(config, label, every) for label in config['algorithms']}
+    return {'problem': problems, 'patterns': patterns, 'algorithms': algorithms, 'redraw': ways}
 
 
-def redraw(config: Mapping[str, Any]) -> Mapping[str, str] | str:
+def _ways(config: Section, columns: grids.Columns) -> redraws.Ways:
     """What a config says of its draws; where it does not, what is not given a seed is by seed.
 
     A seed is given by a section, or by a column of the grid. A column ``redraw`` says it all.
     """
     if 'redraw' in config:
-        given: Mapping[str, str] | str = config['redraw']
+        given: redraws.Ways = config['redraw']
         return given
-    columns = grids.flatten(config.get('grid') or {}, 'config.grid')
     point = {name: values[0] for name, values in columns.items()}
     if redraws.GRID in point:
         return {}
-    by_seed = set(redraws.COLUMNS)
+    free = {*redraws.COLUMNS.values()}
     for section in problem_sections(config).values():
         first = at_point(section, point, 'problem')
-        options = _seed_options(first)
-        free = [c for c, option in options.items() if not first.keys() & {option, 'seed'}]
-        by_seed &= {stream for stream, column in redraws.COLUMNS.items() if column in free}
-    sections = pattern_sections(config).values()
-    links = [at_point(section, point, path) for path, section in sections]
-    paths = _seed_paths(links)
-    if paths and all(trees.value_at(links, path, REQUIRED) is REQUIRED for path in paths):
-        by_seed.add('links_quality')
-    return dict.fromkeys(sorted(by_seed), redraws.BY_SEED)
+        seeds = _seeds('problem', first)
+        free &= {column for column, (path,) in seeds.items() if not {*path, 'seed'} & first.keys()}
+    links = [at_point(part, point, path) for path, part in pattern_sections(config).values()]
+    for column, paths in _seeds('links', links).items():
+        if all(trees.value_at(links, path, REQUIRED) is REQUIRED for path in paths):
+            free.add(column)
+    by_seed = sorted(stream for stream, column in redraws.COLUMNS.items() if column in free)
+    return dict.fromkeys(by_seed, redraws.BY_SEED)
 
 
-def problem_maker(
-    section: Section, columns: grids.Columns, draws: Mapping[str, int]
-) -> Maker[Problem]:
+def problem_maker(section: Section, columns: grids.Columns, draws: Seeds) -> Maker[Problem]:
     """A problem, which patterns that look at it and the experiment share.
 
     Args:
@@ -107,29 +102,17 @@ def problem_maker(
       columns: of the grid.
       draws: columns of streams that are drawn by seed, with the value of the first seed.
     """
-    axes, options = _axes(columns, 'problem'), _seed_options(section)
-    drawn = [name for name in options if name in draws]
-    for option in {'seed', *options.values()} & section.keys() if drawn else ():
-        if section[option] is not None:
-            checks.seed(f'config.problem.{option}', section[option])
 
     def make(**values: Any) -> Problem:
-        changed = _replaced('config.problem', section, axes, values)
-        for column, option in _seed_options(changed).items():
-            if column in drawn:
-                changed = trees.with_value(changed, [option], values[column])
-        problem: Problem = sections.bind_problem(changed).build()
+        problem: Problem = sections.bind_problem(at_point(section, values, 'problem')).build()
         return problem
 
-    return Maker(makers.remember(make), dict.fromkeys((*axes, *drawn), REQUIRED))
+    own = (*_columns_of('problem', columns), *_drawn('problem', section, draws))
+    return Maker(makers.remember(make), dict.fromkeys(own, REQUIRED))
 
 
 def pattern_maker(
-    prefix: str,
-    section: Any,
-    problem: Maker[Problem],
-    columns: grids.Columns,
-    draws: Mapping[str, int],
+    prefix: str, section: Any, problem: Maker[Problem], columns: grids.Columns, draws: Seeds
 ) -> Maker[Participation]:
     """A pattern; it takes its problem's columns too, as it is made for that problem's clients.
 
@@ -142,29 +125,18 @@ def pattern_maker(
       columns: of the grid.
       draws: as in `problem_maker`.
     """
-    axes, where = _axes(columns, prefix), f'config.{prefix}'
-    drawn = [name for name in problem.columns if name in draws and _is_drawn(section)]
-    paths = _seed_paths(section) if _QUALITY in draws else []
-    for path in paths:
-        checks.seed('.'.join(map(str, (where, *path))), trees.value_at(section, path, 0))
-    if paths:
-        drawn.append(_QUALITY)
 
     def bind(**values: Any) -> sections.Bound:
-        known = {**draws, **values}
-        changed = _replaced(where, section, axes, values)
-        for path in _seed_paths(changed) if _QUALITY in drawn else ():
-            changed = trees.with_value(changed, path, values[_QUALITY])
-        data = problem.make(**{name: known[name] for name in problem.columns})
-        return sections.bind_links(changed, data, where)
+        data = problem.make_at({**draws, **values})
+        return sections.bind_links(at_point(section, values, prefix), data, f'config.{prefix}')
 
-    named = [name for name in problem.columns if name not in draws]
-    return makers.bound(bind, dict.fromkeys((*axes, *named, *drawn), REQUIRED))
+    is_drawn = any(is_own or is_seeded for _, is_own, is_seeded in _parts(section))
+    theirs = [name for name in problem.columns if is_drawn or name not in draws]
+    own = (*_columns_of(prefix, columns), *theirs, *_drawn(prefix, section, draws))
+    return makers.bound(bind, dict.fromkeys(own, REQUIRED))
 
 
-def algorithm_maker(
-    config: Mapping[str, Any], label: str, columns: grids.Columns
-) -> Maker[Algorithm]:
+def algorithm_maker(config: Section, label: str, columns: grids.Columns) -> Maker[Algorithm]:
     """An algorithm; it takes its client rate and what the grids say of it and of clients.
 
     Args:
@@ -172,40 +144,43 @@ def algorithm_maker(
       label: of the algorithm.
       columns: of the grid and of tuning.
     """
-    where, prefix = f'config.algorithms.{label}', f'algorithms.{label}.'
-    section = config['algorithms'][label]
-    _check_section(where, section)
-    own = section.get('client', {})
-    _check_section(f'{where}.client', own)
-    tree = {'client': config.get('client', {}), 'algorithms': {label: section}}
+    where, home = f'config.algorithms.{label}', ['algorithms', label]
+    section = sections.as_mapping(where, config['algorithms'][label])
+    own = sections.as_mapping(f'{where}.client', section.get('client', {}))
+    factory, options = sections.lookup(where, {'name': label, **section}, ALGORITHMS)
+    has_rate = SERVER_LR in sections.parameters(factory) and SERVER_LR not in options
     paths: dict[str, Path] = {}
     for name in columns:
         path = name.split('.')
         if path[0] == 'client' and path[1:] and path[1] not in own:
             paths[name] = path
-        elif name.startswith(prefix):
-            paths[name] = ['algorithms', label, *name.removeprefix(prefix).split('.')]
-        elif name == SERVER_LR and _may_tune_server_lr(where, {'name': label, **section}):
-            paths[name] = ['algorithms', label, name]
-    own_rate = 'learning_rate' in own
-    paths[RATE] = [*(['algorithms', label] if own_rate else []), *RATE.split('.')]
+        elif name.startswith(f'algorithms.{label}.'):
+            paths[name] = [*home, *name.removeprefix(f'algorithms.{label}.').split('.')]
+        elif name == SERVER_LR and has_rate:
+            paths[name] = [*home, name]
+    paths[RATE] = [*(home if 'learning_rate' in own else ()), *RATE.split('.')]
+    tree = {'client': config.get('client', {}), 'algorithms': {label: section}}
     taken = {name: trees.value_at(tree, path, REQUIRED) for name, path in paths.items()}
     if taken[RATE] is not REQUIRED:
-        taken[RATE] = _as_rate(f'{where}.client.learning_rate', taken[RATE])
-    if own_rate and RATE in columns:
+        taken[RATE] = as_rate(f'{where}.client.learning_rate', taken[RATE])
+    elif RATE not in columns:
+        requirement = f'be given, or several as `config.tuning.learning_rates`, for {label}'
+        raise errors.invalid(f'config.{RATE}', requirement, None)
+    if 'learning_rate' in own and RATE in columns:
         requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
         given = errors.text_of(own['learning_rate'])
         raise errors.invalid(f'{where}.client.learning_rate', requirement, given)
-    axes = {name: paths[name] for name in (RATE, *paths)}  # a grid's own column counts
 
     def bind(**values: Any) -> sections.Bound:
-        changed: Any = _replaced('config', tree, axes, values)
+        changed: Any = tree
+        for name in dict.fromkeys((RATE, *paths)):  # a grid's own column counts
+            changed = trees.with_value(changed, paths[name], values[name])
         return sections.bind_algorithm(label, changed['algorithms'][label], changed['client'])
 
     return makers.bound(bind, taken, holes=True)
 
 
-def _as_rate(where: str, rate: Any) -> float:
+def as_rate(where: str, rate: Any) -> float:
     """A number that no program is built around, whichever way it is written."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
         raise errors.invalid(where, 'be a number', errors.text_of(rate))
@@ -213,56 +188,44 @@ def _as_rate(where: str, rate: Any) -> float:
     return float(rate)
 
 
-def _may_tune_server_lr(where: str, section: Section) -> bool:
-    """Whether an algorithm has a server rate that is not configured."""
-    factory, options = sections.lookup(where, section, ALGORITHMS)
-    return SERVER_LR in sections.parameters(factory) and SERVER_LR not in options
-
-
-def _check_section(where: str, section: Any) -> None:
-    """Raises unless a value is a section with fields."""
-    if not isinstance(section, Mapping):
-        raise errors.invalid(where, 'be a section', errors.text_of(section))
-
-
-# Values at paths.
+# Values at paths, and seeds of draws.
 
 
 def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
-    """A section at a point of the grid, as far as columns are named by its path."""
-    return _replaced(f'config.{prefix}', section, _axes(point, prefix), point)
-
-
-def _axes(columns: Iterable[str], prefix: str) -> dict[str, Path]:
-    """The columns whose names begin with the path of a section, with the rest of the path."""
-    start = f'{prefix}.'
-    return {n: n.removeprefix(start).split('.') for n in columns if n.startswith(start)}
-
-
-def _replaced(where: str, section: Any, axes: Mapping[str, Path], values: Section) -> Any:
-    for name, path in axes.items():
-        section = trees.with_value(section, path, values[name], where)
+    """A section with the values that a point gives: at paths in it, and for its seeds."""
+    for name in _columns_of(prefix, point):
+        path = name.removeprefix(f'{prefix}.').split('.')
+        section = trees.with_value(section, path, point[name], f'config.{prefix}')
+    for name, paths in _seeds(prefix, section).items():
+        for seed in paths if name in point else ():
+            section = trees.with_value(section, seed, point[name])
     return section
 
 
-# Seeds of draws.
+def _columns_of(prefix: str, columns: Iterable[str]) -> list[str]:
+    """The columns whose names begin with the path of a section."""
+    return [name for name in columns if name.startswith(f'{prefix}.')]
 
 
-def _seed_options(section: Section) -> dict[str, str]:
-    """The options of a problem that are seeds, by the column that gives them a value."""
+def _drawn(prefix: str, section: Any, draws: Seeds) -> list[str]:
+    """The columns of draws that give a section its seeds; those that it has must be some."""
+    seeds = {name: paths for name, paths in _seeds(prefix, section).items() if name in draws}
+    for path in [('seed',), *itertools.chain(*seeds.values())] if seeds else ():
+        given = trees.value_at(section, path, 0)
+        if given is not None or prefix != 'problem':  # whose seeds may be left open
+            checks.seed('.'.join(map(str, ('config', prefix, *path))), given)
+    return list(seeds)
+
+
+def _seeds(prefix: str, section: Any) -> dict[str, list[tuple[str | int, ...]]]:
+    """Where a section has seeds of its own, by the column that gives them a value."""
+    if prefix != 'problem':
+        paths = [(*path, 'seed') for path, _, is_seeded in _parts(section) if is_seeded]
+        return {redraws.COLUMNS['links_quality']: paths} if paths else {}
     known = sections.parameters(sections.lookup('config.problem', section, PROBLEMS)[0])
-    found = {column: [name for name in names if name in known] for column, names in _SEEDS.items()}
-    return {column: names[0] for column, names in found.items() if names}
-
-
-def _seed_paths(section: Any) -> list[Path]:
-    """Where parts of links have a seed of their own."""
-    return [(*path, 'seed') for path, _, is_seeded in _parts(section) if is_seeded]
-
-
-def _is_drawn(section: Any) -> bool:
-    """Whether links depend on a draw: their probabilities have a seed, or see the data."""
-    return any(is_seeded or is_own for _, is_own, is_seeded in _parts(section))
+    data = 'data_seed' if 'data_seed' in known else 'seed'  # then that of all its data
+    options = {'data_seed': data, 'partition_seed': 'partition_seed'}
+    return {column: [(option,)] for column, option in options.items() if option in known}
 
 
 def _parts(section: Any, path: Path = ()) -> list[tuple[Path, bool, bool]]:

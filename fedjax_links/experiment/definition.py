@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +11,14 @@ import numpy as np
 
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.core import checks, describing, errors, grids, prng
+from fedjax_links.core import checks, describing, errors, grids
 from fedjax_links.experiment.looking import forking, preflight
-from fedjax_links.experiment.plan import dividing, limits, redraws
+from fedjax_links.experiment.plan import lanes, limits
 from fedjax_links.experiment.plan.choosing import Tuning
-from fedjax_links.experiment.plan.deciding import UntilDecided
-from fedjax_links.experiment.plan.makers import Maker
+from fedjax_links.experiment.plan.makers import Given
 from fedjax_links.experiment.plan.plans import Plan
 from fedjax_links.experiment.running import hooks, loop, submitting
 from fedjax_links.machines import devices as devices_
-from fedjax_links.results import dataset
-
-ProblemPart = Problem | Maker[Problem] | Callable[..., Problem]
-PatternPart = Participation | Maker[Participation] | Callable[..., Participation]
-AlgorithmPart = Algorithm | Maker[Algorithm] | Callable[..., Algorithm]
 
 _PARTS = {'problem', 'patterns', 'algorithms', 'seeds', 'redraw', 'grid', 'tuning', 'eval_fn'}
 """Fields that are no values of a config, or on which other fields that it built depend."""
@@ -80,9 +74,9 @@ class Experiment:
     """
 
     title: str
-    problem: ProblemPart | Mapping[str, ProblemPart]
-    patterns: Mapping[str, PatternPart]
-    algorithms: Mapping[str, AlgorithmPart]
+    problem: Given[Problem] | Mapping[str, Given[Problem]]
+    patterns: Mapping[str, Given[Participation]]
+    algorithms: Mapping[str, Given[Algorithm]]
     num_rounds: int
     eval_every: int
     seeds: Sequence[int] = (0,)
@@ -100,67 +94,37 @@ class Experiment:
     reports: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     caption: str = ''
     log: Sequence[str] = ()
-    share: dividing.Share | None = None
+    share: lanes.Share | None = None
     config: Mapping[str, Any] | None = None
     _copied: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Checks everything but the parts themselves."""
-        if self.tuning is not None and self.tuning.num_rounds is None:
-            full = dataclasses.replace(self.tuning, num_rounds=self.num_rounds)
-            object.__setattr__(self, 'tuning', full)
-        self._keep_config_true()
-        checks.static_int('num_rounds', self.num_rounds)
-        checks.static_int('eval_every', self.eval_every)
-        limits.check_multiple('num_rounds', self.num_rounds, self.eval_every)
         for field in ('patterns', 'algorithms', 'seeds'):
             entries = getattr(self, field)
             if not isinstance(entries, Collection) or not len(entries):
                 raise errors.invalid(field, 'have at least one entry', entries)
-        limits.check_size(self)
-        prng.seed_column(self.seeds)
-        limits.check_labels('patterns', list(self.patterns))
-        limits.check_labels('algorithms', list(self.algorithms))
-        limits.check_report_names(list(self.reports))
-        if isinstance(self.problem, Mapping) and (
-            missing := set(self.patterns) - set(self.problem)
-        ):
-            raise errors.invalid('problem', f'have {min(missing)!r}', sorted(self.problem))
-        if self.direction is not None:
-            checks.choice('direction', self.direction, ('max', 'min'))
-        checks.choice('baseline', self.plan.baseline, list(self.algorithms))
-        if self.matmul_precision is not None:
-            checks.choice('matmul_precision', self.matmul_precision, ('default', 'high', 'highest'))
+        checks.counts(num_rounds=self.num_rounds, eval_every=self.eval_every)
+        limits.check_multiple('num_rounds', self.num_rounds, self.eval_every)
+        given = self.problem if isinstance(self.problem, Mapping) else self.patterns
+        if missing := set(self.patterns) - set(given):
+            raise errors.invalid('problem', f'have {min(missing)!r}', sorted(given))
+        if self.tuning is not None and self.tuning.num_rounds is None:
+            full = dataclasses.replace(self.tuning, num_rounds=self.num_rounds)
+            object.__setattr__(self, 'tuning', full)
+        self._keep_config_true()
         hooks.check_log(self.log)
-        limits.check_names(self.names, (*self.patterns, *self.algorithms))
-        limits.check_columns(self)
-        taken, columns = self.plan.drawn_columns, self.plan.columns
-        redraws.check(self.redraw, len(self.seeds), taken, columns)
-        for pattern in self.patterns:
-            for point in self.plan.points:
-                metrics = self.plan.metrics(pattern, point)
-                checks.choice('metric', self.plan.metric, metrics)
-                dataset.check_name('metrics', metrics)
-                wanted = self.problem_at(pattern, point).num_clients
-                if (count := self.pattern_at(pattern, point).num_clients) != wanted:
-                    requirement = f"have the problem's {wanted} clients"
-                    raise errors.invalid(f'patterns.{pattern}', requirement, count)
-        if self.tuning is not None:
-            limits.check_tuning(self, self.tuning)
-        if isinstance(self.seeds, UntilDecided):
-            limits.check_until_decided(self, self.seeds)
+        limits.check(self)
 
     def _keep_config_true(self) -> None:
         """Keeps the config that of the fields, whichever of them a copy was given anew."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        del fields['_copied']
-        before, config = self._copied, self.config
-        changed = {name: v for name, v in fields.items() if before and v is not before[name]}
-        changed.pop('share', None)
-        if config is not None and changed and 'config' not in changed:
-            config = None if changed.keys() & _PARTS else {**config, **changed}
-            object.__setattr__(self, 'config', config)
-        object.__setattr__(self, '_copied', {**fields, 'config': config})
+        before = fields.pop('_copied') or fields
+        changed = {k: v for k, v in fields.items() if v is not before[k] and k != 'share'}
+        if self.config is not None and changed and 'config' not in changed:
+            fields['config'] = None if changed.keys() & _PARTS else {**self.config, **changed}
+            object.__setattr__(self, 'config', fields['config'])
+        object.__setattr__(self, '_copied', fields)
 
     def __eq__(self, other: object) -> bool:
         """Whether both were made from the same config, or else of the same parts."""
@@ -174,9 +138,8 @@ class Experiment:
 
     def _identity(self) -> str:
         """What tells experiments apart: plain values, and which objects its parts are."""
-        said = self.config
         share = self.share and dataclasses.astuple(self.share)
-        if said is None:
+        if (said := self.config) is None:
             parts = 'problem', 'patterns', 'algorithms', 'eval_fn'
             said = {**self.plan.facts(), **{name: getattr(self, name) for name in parts}}
         return json.dumps({'share': share, **said}, sort_keys=True, default=_by_value_or_place)
@@ -197,10 +160,7 @@ class Experiment:
 
     def problem_at(self, pattern: str, point: grids.Point, seed: int | None = None) -> Problem:
         """The problem of a pattern at a point, as a seed draws it; likewise."""
-        plan = self.plan
-        return plan.shared_problems.at(
-            plan.problems[pattern], point, plan.draws.columns(seed, point)
-        )
+        return self.plan.problem_at(pattern, point, seed)
 
     def describe(self) -> str:
         """A few lines: the problem, the work ahead, draws, and warnings."""
@@ -214,7 +174,7 @@ class Experiment:
         """
         preflight.check(self)
 
-    def shard(self, index: int, count: int, *, by: str = dividing.PROGRAM) -> 'Experiment':
+    def shard(self, index: int, count: int, *, by: str = lanes.PROGRAM) -> 'Experiment':
         """The same experiment with one of ``count`` shares of its lanes.
 
         Lanes with the same program are shared out together, so that each share compiles few. All
@@ -232,7 +192,7 @@ class Experiment:
         Raises:
           ValueError: if the numbers are out of range.
         """
-        return dataclasses.replace(self, share=dividing.share(index, count, by))
+        return dataclasses.replace(self, share=lanes.Share(index, count, by))
 
     def run(
         self,
@@ -314,8 +274,7 @@ class Experiment:
         return loop.run(self, folder, callbacks, origin=origin, places=places)
 
     def _summary(self) -> str:
-        columns = self.plan.columns
-        count = limits.num_points(columns, self.grid_mode)
+        columns, count = self.plan.columns, len(self.plan.points)
         rows = {
             'title': self.title,
             'algorithms': ', '.join(self.algorithms),

@@ -115,9 +115,8 @@ class _MissingError(Exception):
 def _lanes(experiment: Experiment, run: runs.Results, label: str) -> dict[str, list[Lane]]:
     """By pattern, an algorithm's lanes at the first point of the grid, the first seed first."""
     tries = choosing.read_tries(run.columns, experiment.plan.facts(), label)
-    chosen = [(entry.pattern, entry.at, entry.chosen) for entry in tries]
     found: dict[str, list[Lane]] = {}
-    for lane in experiment.plan.main_lanes(label, chosen):
+    for lane in experiment.plan.main_lanes(label, tries):
         own = found.setdefault(lane.pattern, [lane])
         if own[0] is not lane and own[0].point == lane.point:
             own.append(lane)

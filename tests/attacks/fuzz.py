@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedjax_links import experiment, report
-from fedjax_links.config import quick as sizes
+from fedjax_links.config import trees
 from fedjax_links.core import errors
 from fedjax_links.report.screens import theory
 from tests.attacks import mutations, rules
@@ -76,7 +76,7 @@ def judge(config: dict[str, Any], limit: float = 60.0) -> Verdict:
 
 def _drive(config: dict[str, Any]) -> int:
     """The command line's way, without compiling; returns the number of clients."""
-    config = sizes.full(config)
+    config = trees.full(config)
     planned = experiment.build(config)
     report.check(planned)
     planned.describe()

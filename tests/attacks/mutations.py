@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.config import choices
-from fedjax_links.config import quick as sizes
+from fedjax_links.config import choices, trees
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 from fedjax_links.report.layouts import LAYOUTS
@@ -123,8 +122,8 @@ _ALGORITHMS: dict[str, Any] = {
 def shipped(name: str, **changes: Any) -> Config:
     """A config of the project at its quick size, if it has one, with changes."""
     values = importlib.import_module(f'configs.{name}').get_config().to_dict()
-    values = sizes.quick(values) if sizes.QUICK in values else values
-    return sizes.quick({**values, sizes.QUICK: changes})
+    values = trees.quick(values) if trees.QUICK in values else values
+    return trees.quick({**values, trees.QUICK: changes})
 
 
 def _some(table: dict[str, Any], rng: random.Random, count: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 
-from fedjax_links.config import quick as sizes
+from fedjax_links.config import trees
 from fedjax_links.problems import datasets
 from tests import ROOT
 
@@ -82,7 +82,7 @@ def variants():
     for path in PATHS:
         for argument in arguments(path.stem):
             found.append((path, argument, 'full'))
-            if sizes.QUICK in values(path, argument, None):
+            if trees.QUICK in values(path, argument, None):
                 found.append((path, argument, 'quick'))
     return found
 
@@ -91,7 +91,7 @@ def values(path, argument, size):
     """The config as nested dictionaries, at a size; None for as it is in the file."""
     get_config = module(path).get_config
     config = (get_config() if argument is None else get_config(argument)).to_dict()
-    return config if size is None else getattr(sizes, size)(config)
+    return config if size is None else getattr(trees, size)(config)
 
 
 def stand_in(name, num_train=2_600, num_test=60):

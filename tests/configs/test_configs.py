@@ -5,8 +5,7 @@ import re
 import pytest
 
 from fedjax_links import experiment, problems, report
-from fedjax_links.config import quick as sizes
-from fedjax_links.config import sections
+from fedjax_links.config import sections, trees
 from fedjax_links.papers import common
 from fedjax_links.papers.xiang2024 import presets
 from fedjax_links.report import figure
@@ -92,9 +91,9 @@ def test_the_header_says_how_to_run_it_and_how_long_it_takes(path):
     assert header.split('\n')[2].startswith(f'  {command} --config=configs/{path.name}')
     assert re.search(rf'--config=configs/{path.name}(:\w+)?[ \n]', header)
     assert re.search(r'second|minute|hour', header)
-    assert ('--quick' in header) == (sizes.QUICK in config)
+    assert ('--quick' in header) == (trees.QUICK in config)
     if path.stem.startswith(('sun', 'wang', 'xiang')):
-        assert sizes.QUICK in config
+        assert trees.QUICK in config
         assert re.search(r'[Dd]eviation', header)
         assert re.search(r'[Dd]eviation', config['caption'])
         assert 'paper' in header

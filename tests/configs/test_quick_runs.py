@@ -8,8 +8,7 @@ import pytest
 from scipy import optimize
 
 from fedjax_links import analysis, experiment, report, simulation
-from fedjax_links.config import quick as sizes
-from fedjax_links.config import sections
+from fedjax_links.config import sections, trees
 from fedjax_links.papers.sun2025 import presets as sun2025
 from fedjax_links.report import layouts, source
 from tests.configs import shipped
@@ -19,7 +18,7 @@ from tests.tiers import cases
 
 def values(name, argument=None, **changes):
     (path,) = (path for path in shipped.PATHS if path.stem == name)
-    return sizes.quick({**shipped.values(path, argument, 'quick'), sizes.QUICK: changes})
+    return trees.quick({**shipped.values(path, argument, 'quick'), trees.QUICK: changes})
 
 
 def run(config):
@@ -170,7 +169,7 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
             smaller['algorithms'][label] = shorter
     removed = [label for label, changes in smaller['algorithms'].items() if changes is None]
     smaller['names'] = tuple(pair for pair in config['names'] if pair[0] not in removed)
-    found = run_and_report(sizes.quick({**config, sizes.QUICK: smaller}), tmp_path)
+    found = run_and_report(trees.quick({**config, trees.QUICK: smaller}), tmp_path)
     text = (tmp_path / layouts.REPORT).read_text()
     parts = re.split(r'\{config\.[\w.]+\}', config['caption'])
     assert re.search(

@@ -4,15 +4,14 @@ import decimal
 import functools
 import importlib
 
-from fedjax_links.config import quick as sizes
-from fedjax_links.config import sections
+from fedjax_links.config import sections, trees
 from fedjax_links.report import figure
 from tests import ROOT
 
 CONFIGS = ROOT / 'configs'
 
 
-def config(name, *, size=sizes.quick, **changes):
+def config(name, *, size=trees.quick, **changes):
     """A file in configs/ as nested dictionaries, at a size, with some options changed."""
     values = size(importlib.import_module(f'configs.{name}').get_config().to_dict())
     if changes:
@@ -21,7 +20,7 @@ def config(name, *, size=sizes.quick, **changes):
 
 
 @functools.cache
-def numbers(name, *, size=sizes.quick, **changes):
+def numbers(name, *, size=trees.quick, **changes):
     """The columns of a shipped figure; callers share them."""
     with sections.importable(CONFIGS):
         return figure.build(config(name, size=size, **changes)).columns

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis, papers
-from fedjax_links.config import quick as sizes
-from fedjax_links.config import sections
+from fedjax_links.config import sections, trees
 from fedjax_links.papers.sun2025 import figures as sun2025
 from fedjax_links.papers.wang2022 import figures as toy
 from fedjax_links.report import figure
@@ -44,7 +43,7 @@ def test_every_figure_is_shipped_in_two_sizes():
         if 'figure' in (values := config(path.stem, size=dict)):
             assert '--quick' in path.read_text()
             with sections.importable(CONFIGS):
-                for size in (sizes.full, sizes.quick):
+                for size in (trees.full, trees.quick):
                     figure.check(size(values))
                 shipped.add(sections.lookup('figure', values['figure'], {})[0])
     assert shipped >= figures_of_papers()
@@ -56,7 +55,7 @@ def test_every_figure_is_shipped_in_two_sizes():
 
 
 def test_distance_to_uniform_falls_with_the_separation():
-    columns = numbers('sun2025_figure1', size=sizes.full)
+    columns = numbers('sun2025_figure1', size=trees.full)
     for label in np.unique(columns['weights']):
         rows = columns['weights'] == label
         distance = columns['distance'][rows]

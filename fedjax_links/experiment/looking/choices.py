@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import evaluation, runs
-from fedjax_links.core import grids
 from fedjax_links.experiment.plan import choosing, deciding
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
@@ -120,9 +119,7 @@ class NearTies:
           point: of the grid, or its items.
         """
         point, near = dict(point), {}
-        alone = len({tried.pattern for tried in self._tries}) == 1  # tuned on one pattern for all
-        on_it = [tried for tried in self._tries if alone or tried.pattern == pattern]
-        tried = next((t for t in on_it if grids.agree(point, dict(t.place[1]))), None)
+        tried = choosing.tried_for(self._tries, pattern, point)
         for place in tried.ties.tolist() if tried else ():
             values = {**point, **tried.values_at(place)} if tried else {}
             own = self._levels.get(recorded.place_of(pattern, values), {})

@@ -1,4 +1,7 @@
-"""How an experiment tunes, and what tuning found, read from the metrics alone."""
+"""How an experiment tunes, and what tuning found, read from the metrics alone.
+
+What is tried next is a pure function of scores: whoever asks, and whenever, is told the same.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -6,9 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.core import errors, grids
-from fedjax_links.experiment.plan import racing
+from fedjax_links import evaluation
+from fedjax_links.core import checks, errors, grids
 from fedjax_links.results import dataset, recorded
+from fedjax_links.results.dataset import Columns
+
+Ends = tuple[int, int]  # the place of the first of some values, and that behind the last
 
 BEST = 'best'
 """Decides by whichever candidate model is ahead."""
@@ -20,7 +26,7 @@ FIRST_TUNING_SEED = 10_000
 class Tuning:
     """How the values that suit each algorithm are found before the experiment proper.
 
-    What is tried grows with what the tries so far have found, see `racing.race`.
+    What is tried grows with what the tries so far have found, see `race`.
 
     Attributes:
       grid: columns to try, values by name, none of them in the experiment's own grid; each
@@ -52,20 +58,28 @@ class Tuning:
     pattern: str | None = None
     model: str | Mapping[str, str] = BEST
 
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        checks.static_int('tuning.num_seeds', self.num_seeds)
+        checks.static_int('tuning.ties', self.ties, minimum=0)
+        checks.static_int('tuning.grow', self.grow, minimum=0, maximum=20)
+        least = {'num_rounds': 1, 'most_seeds': max(2, self.num_seeds)}
+        for field in (name for name in least if getattr(self, name) is not None):
+            checks.static_int(f'tuning.{field}', getattr(self, field), minimum=least[field])
+
     @property
     def seeds(self) -> range:
         """The seeds that a try may have."""
         return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + (self.most_seeds or self.num_seeds))
 
-    def candidates(self) -> dict[str, tuple[list[Any], tuple[int, int]]]:
+    def candidates(self) -> dict[str, tuple[list[Any], Ends]]:
         """By column all values that may be tried, and where those that are tried first lie."""
         return {name: _grown(list(values), self.grow) for name, values in self.grid.items()}
 
 
-def _grown(values: list[Any], steps: int) -> tuple[list[Any], tuple[int, int]]:
+def _grown(values: list[Any], steps: int) -> tuple[list[Any], Ends]:
     is_float = all(isinstance(value, float) and value > 0 for value in values)
-    falls = is_float and values == sorted(values, reverse=True)
-    if len(values) < 2 or not is_float or not (falls or values == sorted(values)):
+    if len(values) < 2 or not (is_float and values in (sorted(values), sorted(values)[::-1])):
         return values, (0, len(values))
 
     def beyond(end: float, neighbour: float) -> list[float]:
@@ -73,6 +87,73 @@ def _grown(values: list[Any], steps: int) -> tuple[list[Any], tuple[int, int]]:
 
     before = beyond(values[0], values[1])[::-1]
     return [*before, *values, *beyond(values[-1], values[-2])], (steps, steps + len(values))
+
+
+class Race(NamedTuple):
+    """How far the tuning of an algorithm is, at one point of the grid.
+
+    Attributes:
+      wanted: bool[*values, S], the tries and seeds that there are to be, those done among them.
+      best: the place of the best in [*values]; None before all that are wanted are done, or if
+        none converged.
+      rivals: bool[*values], what the seeds cannot tell from the best, itself among them.
+    """
+
+    wanted: np.ndarray
+    best: tuple[int, ...] | None
+    rivals: np.ndarray
+
+
+def race(scores: np.ndarray, done: np.ndarray, given: Sequence[Ends], num_seeds: int) -> Race:
+    """Grows the ranges of values until the best lies inside, then adds seeds among near ties.
+
+    Args:
+      scores: float[*values, S], larger is better; NaN where it diverged.
+      done: bool[*values, S], which are known.
+      given: for every column, the first place of the values tried first, and that behind the last.
+      num_seeds: seeds of every try; more, as many at a time, up to S, where a 95 % t interval of
+        paired differences to the best holds zero.
+    """
+    ranges = [list(ends) for ends in given]
+    count, seeds = np.zeros(scores.shape[:-1], int), num_seeds
+    while True:
+        box = np.zeros(count.shape, bool)
+        box[tuple(slice(*ends) for ends in ranges)] = True
+        count[box] = np.maximum(count[box], num_seeds)
+        wanted = np.arange(scores.shape[-1]) < count[..., None]
+        level = np.where(wanted, np.where(np.isnan(scores), -np.inf, scores), 0).sum(-1)
+        level = np.where(count == seeds, level / seeds, -np.inf)
+        if (wanted & ~done).any() or np.isneginf(level).all():
+            return Race(wanted, None, box & False)
+        best: Any = np.unravel_index(level.argmax(), level.shape)
+        before = [[*ends] for ends in ranges]
+        sizes: tuple[int, ...] = count.shape
+        for ends, place, size in zip(ranges, best, sizes, strict=True):
+            if place == ends[0] and ends[0] > 0:
+                ends[0] -= 1
+            elif place == ends[1] - 1 and ends[1] < size:
+                ends[1] += 1
+        if ranges != before:
+            continue
+        rivals = box.copy()
+        for at in map(tuple, np.argwhere(box)):
+            common = min(count[at], count[best])
+            rivals[at] = not _is_behind(scores[best][:common] - scores[at][:common])
+        late = rivals & (count < seeds)
+        if not late.any():
+            if rivals.sum() < 2 or seeds == scores.shape[-1]:
+                return Race(wanted, tuple(map(int, best)), rivals)
+            seeds, late = min(seeds + num_seeds, scores.shape[-1]), rivals
+        count[late] = seeds
+
+
+def _is_behind(lost: np.ndarray) -> bool:
+    """Whether a value diverged, or what it lost to the best by seed tells it from that.
+
+    One seed tells nothing.
+    """
+    found = evaluation.seed_interval(lost)
+    return bool(np.isnan(lost).any() or found.mean > found.half_width)
 
 
 class Tried(NamedTuple):
@@ -99,12 +180,7 @@ class Tried(NamedTuple):
     best: int | None
     rivals: np.ndarray
     ties: np.ndarray
-    race: racing.Race
-
-    @property
-    def place(self) -> Any:
-        """What tells the pattern and the point from others."""
-        return recorded.place_of(self.pattern, self.at)
+    race: Race
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -116,9 +192,7 @@ class Tried(NamedTuple):
         return {name: values[place] for name, values in self.columns.items()}
 
 
-def read_tries(
-    columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
-) -> list[Tried]:
+def read_tries(columns: Columns, facts: Mapping[str, Any], label: str) -> list[Tried]:
     """What an algorithm tried.
 
     Args:
@@ -131,62 +205,66 @@ def read_tries(
       tuned.
     """
     tuning, tries = facts['tuning'], list[Tried]()
-    if tuning is None or not len(columns):
-        return tries
     rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.TUNING)
-    if not len(rows['round']):
+    if tuning is None or not len(rows['round']):
         return tries
-    given = {name: column for name, column in rows.items() if dataset.is_given(column).any()}
-    own = {name: dataset.as_tuples(column).tolist() for name, column in given.items()}
-    values = {name: v for name, v in tuning['grid'].items() if name in own}
-    places = {
-        name: [[dataset.as_tuple(v) for v in values[name]].index(v) for v in own[name]]
-        for name in values
-    }
+    own = {k: dataset.as_tuples(v).tolist() for k, v in rows.items() if dataset.is_given(v).any()}
+    values = {name: dataset.as_tuple(v) for name, v in tuning['grid'].items() if name in own}
     fixed = [name for name in facts['grid'] if name in own]
-    scores, seeds = _scores(rows, facts, label), rows['seed'].astype(int) - FIRST_TUNING_SEED
-    groups: dict[Any, list[int]] = {}
-    for row, pattern in enumerate(rows['pattern'].tolist()):
-        groups.setdefault((pattern, *(own[name][row] for name in fixed)), []).append(row)
-    for (pattern, *at), members in groups.items():
-        ends = [row for row in members if rows['round'][row] == tuning['num_rounds']]
-        index = *(np.array(places[name], int)[ends] for name in values), seeds[ends]
-        blank, first = _blank(facts, list(values))
-        table, done = blank.astype(scores.dtype), np.zeros(blank.shape, bool)
-        table[index], done[index] = scores[ends], True
-        sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
-        race = racing.race(sign * table, done, first, tuning['num_seeds'])
-        behind = race.wanted[..., 0] & ~(race.wanted & ~done).any(axis=-1)
-        found = np.argwhere(behind)
+    scores, tables = _scores(rows, facts, label), dict[Any, tuple[np.ndarray, np.ndarray]]()
+    blank, first = _blank(facts, list(values))
+    for row, pattern in enumerate(own['pattern']):
+        at = pattern, *(own[name][row] for name in fixed)
+        if at not in tables:
+            tables[at] = blank.astype(scores.dtype), np.zeros(blank.shape, bool)
+        table, done = tables[at]
+        if own['round'][row] == tuning['num_rounds']:
+            place = (v.index(own[name][row]) for name, v in values.items())
+            index = *place, int(own['seed'][row]) - FIRST_TUNING_SEED
+            table[index], done[index] = scores[row], True
+    sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
+    for (pattern, *at), (table, done) in tables.items():
+        found = race(sign * table, done, first, tuning['num_seeds'])
+        behind = found.wanted[..., 0] & ~(found.wanted & ~done).any(axis=-1)
+        places, rivals = np.argwhere(behind), found.rivals[behind]
         tried = {
-            name: dataset.as_objects([v[place] for place in found[:, axis]])
-            for axis, (name, v) in enumerate(values.items())
+            name: dataset.as_objects([tuning['grid'][name][place] for place in places[:, axis]])
+            for axis, name in enumerate(values)
         }
         with np.errstate(invalid='ignore'):
-            means = np.where(race.wanted, table, 0).sum(-1) / np.maximum(race.wanted.sum(-1), 1)
+            sums = np.where(found.wanted, table, 0).sum(-1)
+            means = (sums / np.maximum(found.wanted.sum(-1), 1))[behind]
         best, ties = None, np.zeros(0, int)
-        scored, rivals = means[behind], race.rivals[behind]
-        if race.best is not None:
-            best = int(np.flatnonzero((found == race.best).all(axis=1))[0])
-            order = np.argsort(-sign * scored, kind='stable').tolist()
-            nearest = [place for place in order if rivals[place] and place != best]
+        if found.best is not None:
+            best = int(np.flatnonzero((places == found.best).all(axis=1))[0])
+            order = np.argsort(-sign * means, kind='stable')
             most = tuning.get('ties', 0) if table.shape[-1] > 1 else 0
-            ties = np.array(nearest[:most], int)
+            ties = order[rivals[order] & (order != best)][:most]
         point = {k: v for k, v in zip(fixed, at, strict=True) if v is not None and v == v}
         known = np.where(done, table, np.nan)[behind]
-        tries.append(Tried(pattern, point, tried, scored, known, best, rivals, ties, race))
+        tries.append(Tried(pattern, point, tried, means, known, best, rivals, ties, found))
     return tries
+
+
+def tried_for(tries: Sequence[Tried], pattern: str, point: grids.Point) -> Tried | None:
+    """What was tried for a pattern and a point: on that pattern, or on the only one of all.
+
+    At the first point that differs in no column of both: the pattern that was tuned on may have
+    columns that another lacks.
+    """
+    alone = len({tried.pattern for tried in tries}) == 1
+    own = {name: dataset.as_tuple(value) for name, value in point.items()}
+    fits = (x for x in tries if (alone or x.pattern == pattern) and grids.agree(own, x.at))
+    return next(fits, None)
 
 
 def first_tries(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
     """bool[*values, S], what is tried first in columns of tuning."""
     scores, given = _blank(facts, names)
-    return racing.race(scores, scores < 0, given, facts['tuning']['num_seeds']).wanted
+    return race(scores, scores < 0, given, facts['tuning']['num_seeds']).wanted
 
 
-def _blank(
-    facts: Mapping[str, Any], names: Sequence[str]
-) -> tuple[np.ndarray, list[tuple[int, int]]]:
+def _blank(facts: Mapping[str, Any], names: Sequence[str]) -> tuple[np.ndarray, list[Ends]]:
     """float[*values, S], no score yet of what may be tried; and where the first tries lie."""
     tuning = facts['tuning']
     lengths = [len(tuning['grid'][name]) for name in names]
@@ -194,7 +272,7 @@ def _blank(
     return np.full((*lengths, tuning.get('most_seeds') or tuning['num_seeds']), np.nan), given
 
 
-def progress(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> str:
+def progress(columns: Columns, facts: Mapping[str, Any], label: str) -> str:
     """How far the tuning of an algorithm is, as a clause; empty if it has not begun or is none."""
     tries = read_tries(columns, facts, label)
     wanted = sum(int(tried.race.wanted[..., 0].sum()) for tried in tries)
@@ -202,15 +280,11 @@ def progress(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any], label:
     return f'tuning: {done} of {wanted} tried' if tries else ''
 
 
-def deciding(facts: Mapping[str, Any], label: str) -> str:
-    """The candidate model that decides about an algorithm, or `BEST`."""
-    model = facts['tuning']['model']
-    return str(model if isinstance(model, str) else model.get(label, BEST))
-
-
-def _scores(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str) -> np.ndarray:
+def _scores(rows: Columns, facts: Mapping[str, Any], label: str) -> np.ndarray:
     """float[rows], the deciding model's metric, in the precision that it was measured in."""
-    models, decides = facts['models'][label], deciding(facts, label)
+    models, decides = facts['models'][label], facts['tuning']['model']
+    if isinstance(decides, Mapping):
+        decides = decides.get(label, BEST)
     if decides != BEST:  # of an algorithm without this model the server's decides
         models = [decides if decides in models else 'server']
     measured = [rows[f'{model}/{facts["metric"]}'].astype(float) for model in models]
@@ -219,28 +293,27 @@ def _scores(rows: Mapping[str, np.ndarray], facts: Mapping[str, Any], label: str
     single = ends.astype(np.float32)
     if np.array_equal(single, ends, equal_nan=True):
         ends = single
-    larger = facts['directions'][facts['metric']] == 'max'
-    best: np.ndarray = np.max(ends, axis=0) if larger else np.min(ends, axis=0)
-    return best
+    better = np.max if facts['directions'][facts['metric']] == 'max' else np.min
+    return np.asarray(better(ends, axis=0))
 
 
-def choose(label: str, tries: Sequence[Tried]) -> list[tuple[str, grids.Point, grids.Point]]:
-    """The values that did best in tuning.
+def check_done(label: str, tries: Sequence[Tried], count: int) -> None:
+    """Raises unless an algorithm has tried all values, and one of them converged.
 
     Args:
       label: the algorithm.
       tries: what it tried, see `read_tries`.
-
-    Returns:
-      A pattern, one of its tuned points of the grid, and the values of the columns that were tuned.
+      count: of the patterns and points that it is tuned at.
 
     Raises:
       ValueError: if every value tried diverged, or some have not run.
     """
+    requirement = f'be done before {label} runs'
+    if left := count - len(tries):
+        raise errors.invalid('tuning', requirement, f'{left} patterns or points not begun')
     for tried in tries:
         if left := int(tried.race.wanted[..., 0].sum()) - len(tried.scores):
-            raise errors.invalid('tuning', f'be done before {label} runs', f'{left} values to try')
+            raise errors.invalid('tuning', requirement, f'{left} values to try')
         if tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}
             raise errors.invalid('tuning', f'hold a value at which {label} converges', values)
-    return [(tried.pattern, tried.at, tried.chosen) for tried in tries]

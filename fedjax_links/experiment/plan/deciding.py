@@ -2,14 +2,16 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.core import grids
+from fedjax_links.core import checks, grids
 from fedjax_links.results import recorded
+from fedjax_links.results.dataset import Columns
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,15 +40,18 @@ class UntilDecided(Sequence[int]):
     level: float = 0.95
     tail: float = 0.1
 
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        checks.static_int('seeds.least', self.least, minimum=2)
+        checks.static_int('seeds.most', self.most, minimum=self.least)
+        for name, most in (('margin', math.inf), ('level', 1), ('tail', 1)):
+            checks.within(f'seeds.{name}', getattr(self, name), 0, most)
+
     def __len__(self) -> int:
         """The most that there can be."""
         return self.most
 
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[int]: ...
-    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+    def __getitem__(self, index: Any) -> Any:
         """All that there may be, in order."""
         return range(self.first, self.first + self.most)[index]
 
@@ -64,9 +69,7 @@ def looks(least: int, most: int) -> Iterator[int]:
     yield most
 
 
-def seeds_wanted(
-    columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]
-) -> dict[str, dict[Any, int]]:
+def seeds_wanted(columns: Columns, facts: Mapping[str, Any]) -> dict[str, dict[Any, int]]:
     """How many seeds there are to be so far.
 
     Args:
@@ -78,8 +81,6 @@ def seeds_wanted(
     """
     until, base = facts['until'], facts['baseline']
     wanted: dict[str, dict[Any, int]] = {label: {} for label in facts['algorithms']}
-    if not len(columns):
-        return wanted
     levels = {k: recorded.levels(columns, facts, k, tail=until['tail']) for k in wanted}
     sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
     for label in (label for label in wanted if label != base):
@@ -113,17 +114,10 @@ def common(seeds: Sequence[int], own: Mapping[int, float], other: Mapping[int, f
 
 def _needed(differences: np.ndarray, until: Mapping[str, Any], most: int) -> int:
     for count in looks(until['least'], most):
-        if len(differences) < count:
-            break
         known = differences[:count]
-        if np.isnan(known).any():
+        if len(known) < count or np.isnan(known).any():
             break  # what diverged is decided
         found = evaluation.decide(known, margin=until['margin'], level=until['level'])
         if found.word != evaluation.UNDECIDED:
             break
     return count
-
-
-def place_of(pattern: str, point: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
-    """The place of a lane among those that `seeds_wanted` speaks of."""
-    return recorded.place_of(pattern, {k: v for k, v in point.items() if k in facts['grid']})

@@ -1,15 +1,20 @@
-"""A lane of an experiment: one simulation, with everything that it needs named."""
+"""Lanes, one simulation each with everything that it needs named, and who runs which of them."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedjax_links import runs
+from fedjax_links.core import checks, errors
 from fedjax_links.core.grids import Point
+from fedjax_links.experiment.plan import makers
 from fedjax_links.results import dataset
 
 MAIN, TUNING, TIE = dataset.MAIN, dataset.TUNING, dataset.TIE
 WORDS = {MAIN: '', TUNING: 'tuning', TIE: 'near ties'}
 """Stages as a person reads of them."""
+
+PROGRAM, SEED = 'program', 'seed'
 
 
 class Lane(NamedTuple):
@@ -65,3 +70,69 @@ def of_kept(kept: runs.KeptLane) -> Lane:
     """The lane of which a folder has something, as far as it went."""
     own = {name: kept.labels[name] for name in ('stage', 'algorithm', 'pattern', 'seed')}
     return Lane(**own, point=kept.point, num_rounds=kept.round, place=kept.place)
+
+
+# Who runs which.
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """The lanes of one of several processes.
+
+    Attributes:
+      index: which, from 0; ``count`` stands for 0, so that it may count from 1.
+      count: how many there are.
+      by: what stays together: lanes with one program, so that each process compiles few; or lanes
+        of one seed, which all run on one kind of machine.
+
+    Raises:
+      ValueError: if the numbers are out of range.
+    """
+
+    index: int
+    count: int
+    by: str = PROGRAM
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        checks.static_int('shard', self.count)
+        checks.static_int('shard', self.index, minimum=0, maximum=self.count)
+        checks.choice('by', self.by, (PROGRAM, SEED))
+        object.__setattr__(self, 'index', self.index % self.count)
+
+
+def parse(text: str) -> tuple[int, int]:
+    """The two numbers of ``3/64``.
+
+    Raises:
+      ValueError: if the text is something else.
+    """
+    index, _, count = text.partition('/')
+    if not (index.isdecimal() and count.isdecimal() and int(count) and int(index) <= int(count)):
+        raise errors.invalid('shard', 'read I/N, I from 0 to N - 1 or from 1 to N', text)
+    return int(index), int(count)
+
+
+def share_out(lanes: Sequence[Lane], count: int, by: str) -> dict[str, int]:
+    """The process of each lane, by name.
+
+    Args:
+      lanes: of one stage.
+      count: number of processes.
+      by: as in `Share`. In an order that puts lanes with one program side by side, each process has
+        a stretch with as many rounds as the others, up to a lane; or as many seeds.
+    """
+    if by == SEED:
+        seeds = list(dict.fromkeys(lane.seed for lane in lanes))
+        return {lane.name: seeds.index(lane.seed) * count // len(seeds) for lane in lanes}
+    order: dict[Any, int] = {}
+
+    def program(lane: Lane) -> int:
+        built_in = [(k, v) for k, v in lane.point.items() if makers.is_built_in(v)]
+        return order.setdefault((lane.algorithm, lane.pattern, repr(built_in)), len(order))
+
+    total, behind, found = sum(lane.num_rounds for lane in lanes), 0, {}
+    for lane in sorted(lanes, key=program):
+        found[lane.name] = (2 * behind + lane.num_rounds) * count // (2 * total)
+        behind += lane.num_rounds
+    return found

@@ -4,26 +4,25 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from fedjax_links import evaluation, runs, simulation
-from fedjax_links.base import Algorithm, Key, Params, Participation, Problem
+from fedjax_links.base import Key, Params, Participation, Problem
 from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
-from fedjax_links.experiment.plan import choosing, deciding, dividing, families, makers, redraws
-from fedjax_links.experiment.plan.lanes import MAIN, TIE, TUNING, Lane
-from fedjax_links.experiment.plan.makers import REQUIRED, Maker
+from fedjax_links.experiment.plan import choosing, deciding, makers, redraws
+from fedjax_links.experiment.plan.lanes import MAIN, SEED, TIE, TUNING, Lane, Share, share_out
+from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.machines import environment
 from fedjax_links.results import recorded
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
-_PLAIN = (bool, int, float, str)
 _AS_THEY_ARE = ('title', 'caption', 'num_rounds', 'eval_every', 'evaluate_start', 'grid_mode')
 """Fields that stand among the facts."""
 
@@ -34,6 +33,10 @@ class Plan:
     Attributes:
       columns: of the grid.
       tried: columns of what tuning may try; none without tuning.
+      algorithms: makers by label.
+      patterns: likewise, which make a pattern once for the same values.
+      problems: makers by label of the pattern.
+      drawn_columns: the columns that makers of problems and patterns take.
     """
 
     def __init__(self, experiment: 'Experiment') -> None:
@@ -43,6 +46,19 @@ class Plan:
         self._candidates = experiment.tuning.candidates() if experiment.tuning else {}
         self.tried = {name: values for name, (values, _) in self._candidates.items()}
         self._wanted: tuple[Any, dict[str, dict[Any, int]]] = {}, {}
+        algorithms, problem = experiment.algorithms.items(), experiment.problem
+        self.algorithms = {k: makers.as_maker(f'algorithms.{k}', part) for k, part in algorithms}
+        self.patterns: dict[str, Maker[Participation]] = {}
+        for label, part in experiment.patterns.items():
+            maker = makers.as_maker(f'patterns.{label}', part)
+            self.patterns[label] = maker._replace(make=makers.remember(maker.make))
+        if not isinstance(problem, Mapping):
+            problem = dict.fromkeys(self.patterns, makers.as_maker('problem', problem))
+        self.problems = {k: makers.as_maker(f'problem.{k}', problem[k]) for k in self.patterns}
+        every: list[Maker[Any]] = [*self.patterns.values(), *self.problems.values()]
+        self.drawn_columns = {name for maker in every for name in maker.columns}
+        self._made: dict[Any, Problem] = {}
+        self._firsts: dict[int, Problem] = {}
 
     # What the parts are.
 
@@ -52,47 +68,34 @@ class Plan:
         return grids.points(self.columns, self._experiment.grid_mode)
 
     @functools.cached_property
-    def algorithms(self) -> Mapping[str, Maker[Algorithm]]:
-        """Makers by label."""
-        every = self._experiment.algorithms.items()
-        return {label: makers.as_maker(f'algorithms.{label}', part) for label, part in every}
-
-    @functools.cached_property
-    def patterns(self) -> Mapping[str, Maker[Participation]]:
-        """Makers by label, which make a pattern once for the same values."""
-        every = self._experiment.patterns.items()
-        found = {label: makers.as_maker(f'patterns.{label}', part) for label, part in every}
-        return {k: maker._replace(make=makers.remember(maker.make)) for k, maker in found.items()}
-
-    @functools.cached_property
-    def problems(self) -> Mapping[str, Maker[Problem]]:
-        """Makers by label of the pattern."""
-        given, labels = self._experiment.problem, self._experiment.patterns
-        if not isinstance(given, Mapping):
-            return dict.fromkeys(labels, makers.as_maker('problem', given))
-        return {label: makers.as_maker(f'problem.{label}', given[label]) for label in labels}
-
-    @functools.cached_property
     def draws(self) -> redraws.Draws:
         """Which seed each draw has."""
         tuning, alone = self._experiment.tuning, self.columns.get(redraws.GRID, ())
         seeds = [*self._experiment.seeds, *(tuning.seeds if tuning else ())]
         return redraws.Draws(self._experiment.redraw, seeds, alone)
 
-    @functools.cached_property
-    def shared_problems(self) -> families.Problems:
-        """The problems that were made."""
-        return families.Problems(self.draws.every())
+    def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
+        """The problem of a pattern as a seed draws it; those of all seeds are made together.
 
-    @property
-    def drawn_columns(self) -> set[str]:
-        """The columns that makers of problems and patterns take."""
-        every: list[Maker[Any]] = [*self.patterns.values(), *self.problems.values()]
-        return {name for maker in every for name in maker.columns}
+        Problems of a maker at other points are like its first ones if their clients are of the same
+        range of sizes.
+        """
+        maker, drawn = self.problems[pattern], self.draws.columns(seed, point)
+        key = id(maker), repr(maker.at({**point, **drawn}))
+        if key not in self._made:
+            rows = [maker.at({**point, **row}) for row in (drawn, *self.draws.every())]
+            wanted = {(id(maker), repr(row)): row for row in rows}
+            made = makers.unify([maker.make(**row) for row in wanted.values()])
+            first = self._firsts.setdefault(id(maker), made[0])
+            sizes = {(problem.min_examples, problem.max_examples) for problem in (first, *made)}
+            if first is not made[0] and len(sizes) == 1:
+                made = makers.unify([first, *made])[1:]
+            self._made |= zip(wanted, made, strict=True)
+        return self._made[key]
 
     def problem_of(self, lane: Lane) -> Problem:
         """The problem of a lane."""
-        return self._experiment.problem_at(lane.pattern, lane.point, lane.seed)
+        return self.problem_at(lane.pattern, lane.point, lane.seed)
 
     def pattern_of(self, lane: Lane) -> Participation:
         """The pattern of a lane."""
@@ -100,28 +103,22 @@ class Plan:
 
     # Its lanes.
 
-    def main_lanes(
-        self, label: str, chosen: Sequence[tuple[str, Point, Point]] | None = None
-    ) -> list[Lane]:
+    def main_lanes(self, label: str, tries: Sequence[choosing.Tried] | None = None) -> list[Lane]:
         """All patterns, points and seeds of an algorithm, those seeds too that may not be needed.
 
         Args:
           label: the algorithm.
-          chosen: what tuning found, see `choosing.choose`; by default the first values that it
-            tries.
+          tries: what it tried; by default they have the first values that it tries.
 
         Returns:
           The lanes, seeds varying fastest.
         """
         lanes: list[Lane] = []
-        if chosen is None:
-            tried = self._tried(label).items()
-            first = {name: values[start] for name, (values, (start, _)) in tried}
-            chosen = [(*at, first) for at in self._tuned_at(label)]
-        for series, (pattern, alone, point) in enumerate(self._series(label)):
-            best = [(at, found) for where, at, found in chosen if where == alone]
-            values = {**point, **_found_for(point, best)}
-            lanes += self._lanes_at(MAIN, label, pattern, values, series)
+        first = {name: values[start] for name, (values, (start, _)) in self._tried(label).items()}
+        for series, (pattern, point) in enumerate(self._places(label, self.patterns, redraws.GRID)):
+            tried = choosing.tried_for(tries or (), pattern, point)
+            values = {**point, **(tried.chosen if tried else first)}
+            lanes += self._lanes(MAIN, label, pattern, values, series)
         return lanes
 
     def tie_lanes(self, label: str, tries: Sequence[choosing.Tried] | None = None) -> list[Lane]:
@@ -135,14 +132,12 @@ class Plan:
         if tuning is None or not (self._tried(label) and tuning.ties and len(tuning.seeds) > 1):
             return lanes
         every = self._values(label)
-        for series, (pattern, alone, point) in enumerate(self._series(label)):
-            asked = every
-            if tries is not None:
-                tried = _found_for(point, [(t.at, t) for t in tries if t.pattern == alone])
-                asked = [tried.values_at(place) for place in tried.ties] if tried else []
-            for values in asked:
+        for series, (pattern, point) in enumerate(self._places(label, self.patterns, redraws.GRID)):
+            tried = choosing.tried_for(tries or (), pattern, point)
+            near = [tried.values_at(place) for place in tried.ties] if tried else []
+            for values in every if tries is None else near:
                 own = series * len(every) + every.index(values)
-                lanes += self._lanes_at(TIE, label, pattern, {**point, **values}, own)
+                lanes += self._lanes(TIE, label, pattern, {**point, **values}, own)
         return lanes
 
     def asked_lanes(self, label: str, columns: Mapping[str, Any] | None = None) -> list[Lane]:
@@ -159,29 +154,20 @@ class Plan:
         lanes = self.main_lanes(label)
         if columns is not None:
             tries = choosing.read_tries(columns, self._facts, label)
-            lanes = self.main_lanes(label, choosing.choose(label, tries))
-            lanes += self.tie_lanes(label, tries)
+            choosing.check_done(label, tries, len(self._tuned_at(label)))
+            lanes = self.main_lanes(label, tries) + self.tie_lanes(label, tries)
         if (until := self._facts.get('until')) is None:
             return lanes
         if self._wanted[0] is not columns:  # all algorithms are asked about the same
             self._wanted = columns, deciding.seeds_wanted(columns or {}, self._facts)
-        wanted = self._wanted[1][label]
-        seeds = list(self._experiment.seeds)
-        places = (deciding.place_of(lane.pattern, lane.point, self._facts) for lane in lanes)
-        counts = (wanted.get(place, until['least']) for place in places)
-        return [x for x, k in zip(lanes, counts, strict=True) if seeds.index(x.seed) < k]
+        wanted, seeds = self._wanted[1][label], list(self._experiment.seeds)
 
-    def possible_lanes(self, label: str) -> list[Lane]:
-        """Every lane that may be asked for."""
-        return self._possible_tuning(label) + self.main_lanes(label) + self.tie_lanes(label)
+        def is_wanted(lane: Lane) -> bool:
+            at = {name: value for name, value in lane.point.items() if name in self.columns}
+            count = wanted.get(recorded.place_of(lane.pattern, at), until['least'])
+            return seeds.index(lane.seed) < count
 
-    def _possible_tuning(self, label: str) -> list[Lane]:
-        """Every value that tuning may try, on its patterns, at its points, with all its seeds."""
-        lanes: list[Lane] = []
-        tries = itertools.product(self._tuned_at(label), self._values(label))
-        for number, ((pattern, point), values) in enumerate(tries):
-            lanes += self._lanes_at(TUNING, label, pattern, {**point, **values}, number)
-        return lanes
+        return list(filter(is_wanted, lanes))
 
     def tuning_lanes(self, label: str, columns: Mapping[str, Any] | None = None) -> list[Lane]:
         """The lanes that tune an algorithm.
@@ -194,11 +180,15 @@ class Plan:
         if not (lanes := self._possible_tuning(label)):
             return lanes
         found = choosing.read_tries(columns or {}, self._facts, label)
-        asked = {tried.place: tried.race.wanted for tried in found}
+        asked = {recorded.place_of(x.pattern, x.at): x.race.wanted for x in found}
         first = choosing.first_tries(self._facts, list(self._tried(label)))
         places = (recorded.place_of(*at) for at in self._tuned_at(label))
         wanted = np.ravel([asked.get(place, first) for place in places])
         return list(itertools.compress(lanes, wanted.tolist()))
+
+    def possible_lanes(self, label: str) -> list[Lane]:
+        """Every lane that may be asked for."""
+        return self._possible_tuning(label) + self.main_lanes(label) + self.tie_lanes(label)
 
     def every_lane(self, label: str) -> list[Lane]:
         """The lanes of an algorithm that are this experiment's own, before anything is measured."""
@@ -207,15 +197,33 @@ class Plan:
     def own(self, lanes: Sequence[Lane]) -> list[Lane]:
         """Those of lanes that are this experiment's share of them."""
         share = self._experiment.share
-        if share is None:
-            return list(lanes)
-        return [lane for lane in lanes if self.division.lanes[lane.name] == share.index]
+        return [x for x in lanes if not share or self.division.lanes[x.name] == share.index]
 
     @functools.cached_property
     def division(self) -> runs.Division:
         """How the lanes of all shares are divided."""
-        share = self._experiment.share or dividing.Share(0, 1)
-        return dividing.divide(self._experiment, share.count, share.by)
+        share = self._experiment.share or Share(0, 1)
+        return self.divide(share.count, share.by)
+
+    def divide(self, count: int, by: str) -> runs.Division:
+        """Divides the lanes, those of tuning apart.
+
+        Args:
+          count: number of processes.
+          by: as in `Share`.
+
+        Raises:
+          ValueError: for seeds until decided by seed.
+        """
+        if by == SEED and isinstance(self._experiment.seeds, deciding.UntilDecided):
+            requirement = 'be left out where seeds go on until decided, on machines of one kind'
+            raise errors.invalid('allow_mixed', requirement, True)  # whose shares help each other
+        found: dict[str, int] = {}
+        for lanes_of in self.tuning_lanes, self.asked_lanes, self.possible_lanes:
+            lanes = [lane for label in self.algorithms for lane in lanes_of(label)]
+            more = [lane for lane in lanes if lane.name not in found]
+            found |= share_out(more, count, by)
+        return runs.Division(count, by, found, [lane.name for lane in more])
 
     def count_rounds(self, label: str) -> int:
         """Rounds that an algorithm simulates, tuning included."""
@@ -228,21 +236,24 @@ class Plan:
         possible = [*self.own(self._possible_tuning(label)), *times * every]
         return sum(lane.num_rounds for lane in possible) - self.count_rounds(label)
 
-    def _lanes_at(
-        self, stage: str, label: str, pattern: str, point: Point, series: int
-    ) -> list[Lane]:
-        """A lane for every seed that a series has in a stage."""
-        of: Any = self._experiment.tuning if stage == TUNING else self._experiment
-        own = stage, label, pattern, self._complete(label, pattern, point)
-        return [Lane(*own, seed, of.num_rounds, (series, k)) for k, seed in enumerate(of.seeds)]
+    def _possible_tuning(self, label: str) -> list[Lane]:
+        """Every value that tuning may try, on its patterns, at its points, with all its seeds."""
+        lanes: list[Lane] = []
+        tries = itertools.product(self._tuned_at(label), self._values(label))
+        for number, ((pattern, point), values) in enumerate(tries):
+            lanes += self._lanes(TUNING, label, pattern, {**point, **values}, number)
+        return lanes
 
-    def _series(self, label: str) -> Iterator[tuple[str, str, Point]]:
-        """Pattern and point of each series of an algorithm; between them where it is tuned."""
-        for pattern in self.patterns:
-            alone = (self._experiment.tuning and self._experiment.tuning.pattern) or pattern
-            names = [*dict(self._concerning(label, pattern)), redraws.GRID]
-            for point in grids.project(self.points, names):
-                yield pattern, alone, point
+    def _lanes(self, stage: str, label: str, pattern: str, point: Point, series: int) -> list[Lane]:
+        """A lane for every seed of a stage, with the fixed values of columns that a point lacks."""
+        of: Any = self._experiment.tuning if stage == TUNING else self._experiment
+        drawn = self.draws.columns()  # of the seed, which stands beside the point
+        every = self._concerning(label, pattern)
+        fixed = {
+            k: v for k, v in every if k not in drawn and isinstance(v, int | float | str | None)
+        }
+        own = stage, label, pattern, {**fixed, **point}
+        return [Lane(*own, seed, of.num_rounds, (series, k)) for k, seed in enumerate(of.seeds)]
 
     def _values(self, label: str) -> list[dict[str, Any]]:
         """All that tuning may try of an algorithm."""
@@ -262,28 +273,20 @@ class Plan:
         tuning = self._experiment.tuning
         if tuning is None or not self._tried(label):
             return []
-        patterns = self.patterns if tuning.pattern is None else [tuning.pattern]
-        return [
-            (pattern, point)
-            for pattern in patterns
-            for point in grids.project(self.points, dict(self._concerning(label, pattern)))
-        ]
+        return self._places(label, self.patterns if tuning.pattern is None else [tuning.pattern])
+
+    def _places(self, label: str, patterns: Iterable[str], *more: str) -> list[tuple[str, Point]]:
+        """Patterns, and points of the grid as far as they concern lanes, and in more columns."""
+        places: list[tuple[str, Point]] = []
+        for pattern in patterns:
+            names = [*dict(self._concerning(label, pattern)), *more]
+            places += [(pattern, point) for point in grids.project(self.points, names)]
+        return places
 
     def _concerning(self, label: str, pattern: str) -> list[tuple[str, Any]]:
         """The columns that make a pattern, its problem or an algorithm, with their own values."""
         every = self.problems[pattern], self.patterns[pattern], self.algorithms[label]
         return [column for maker in every for column in maker.columns.items()]
-
-    def _complete(self, label: str, pattern: str, point: Point) -> dict[str, Any]:
-        """A point with the fixed values of all columns that it does not give."""
-        drawn = self.draws.columns()  # of the seed, which stands beside the point
-        fixed = {
-            name: value
-            for name, value in self._concerning(label, pattern)
-            if value is not REQUIRED and name not in drawn
-        }
-        shown = {name: v for name, v in fixed.items() if v is None or isinstance(v, _PLAIN)}
-        return {**shown, **point}
 
     # How results are judged.
 
@@ -304,13 +307,11 @@ class Plan:
     @functools.cached_property
     def directions(self) -> Mapping[str, str | None]:
         """``'max'``, ``'min'`` or None for unknown, by metric."""
-        pattern, given = next(iter(self.patterns)), self._experiment
-        problem = given.problem_at(pattern, self.points[0])
+        given, pattern = self._experiment, next(iter(self.patterns))
+        problem = self.problem_at(pattern, self.points[0])
         stated = _metrics(problem, _own_eval_fn(problem))
-        found = {
-            name: evaluation.direction(problem, name) if name in stated else None
-            for name in self.metrics(pattern, self.points[0])
-        }
+        measured = _metrics(problem, self.eval_fn(problem))
+        found = {k: evaluation.direction(problem, k) if k in stated else None for k in measured}
         if given.direction is not None and given.metric in found:
             found[given.metric] = given.direction
         return found
@@ -321,15 +322,14 @@ class Plan:
 
     def metrics(self, pattern: str, point: Point) -> list[str]:
         """The names of what is measured."""
-        problem = self._experiment.problem_at(pattern, point)
+        problem = self.problem_at(pattern, point)
         return _metrics(problem, self.eval_fn(problem))
 
     def models(self, label: str) -> list[str]:
         """Candidate models of an algorithm."""
-        point = self.points[0]
-        problem = self._experiment.problem_at(next(iter(self.patterns)), point)
-        tried = grids.points(self.tried, 'cross')[0]
-        algorithm = self._experiment.algorithm_at(label, {**tried, **point})
+        problem = self.problem_at(next(iter(self.patterns)), self.points[0])
+        first = {name: values[0] for name, values in self.tried.items()}
+        algorithm = self.algorithms[label].make_at({**first, **self.points[0]})
 
         def named(key: Key) -> Mapping[str, Params]:
             return algorithm.models(algorithm.init(problem.init_params(key), problem))
@@ -359,8 +359,7 @@ class Plan:
             **{name: getattr(of, name) for name in _AS_THEY_ARE},
             **{name: list(getattr(of, name)) for name in ('patterns', 'algorithms', 'log')},
             'names': [list(pair) for pair in of.names],
-            'baseline': self.baseline,
-            'metric': self.metric,
+            **{name: getattr(self, name) for name in ('baseline', 'metric')},
             'directions': dict(self.directions),
             'models': {label: self.models(label) for label in of.algorithms},
             'seeds': [int(seed) for seed in of.seeds],
@@ -372,14 +371,6 @@ class Plan:
             **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
             **({'attainable': attainable} if attainable else {}),
         }
-
-
-def _found_for(point: Point, tuned: Sequence[tuple[Point, Any]]) -> Any:
-    """What tuning found for a point: at the first of its own that differs in no column of both.
-
-    The pattern that was tuned on may have columns that another lacks; of these the first values.
-    """
-    return next((found for at, found in tuned if grids.agree(point, at)), {})
 
 
 def _own_eval_fn(problem: Problem) -> simulation.EvalFn:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.core import meshes
-from fedjax_links.experiment.plan import families
+from fedjax_links.experiment.plan import makers
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.experiment.running.traced import Measured, initial_params, most_periods, split
@@ -56,9 +56,9 @@ class Group:
         self._period = experiment.eval_every
         every = self._filled(self.lanes)
         problems = [experiment.plan.problem_of(lane) for lane in every]
-        varying = families.varying(problems)
+        varying = makers.varying(problems)
         self._is_joint = any(varying)
-        self.problem = families.together(problems) if self._is_joint else problems[0]
+        self.problem = makers.together(problems) if self._is_joint else problems[0]
         self.program = programs.training(lanes[0], self.place, varying)
         self._columns = self._stack([split(experiment, lane)[0] for lane in every])
         key_of, streams = experiment.plan.draws.key_of, ('init', 'batches', 'links')

@@ -11,7 +11,7 @@ import numpy as np
 from fedjax_links import base
 from fedjax_links.base import FederationState, Participation, Problem
 from fedjax_links.core import drawing, memory, tree
-from fedjax_links.experiment.plan import families
+from fedjax_links.experiment.plan import makers
 from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.experiment.running import traced
 from fedjax_links.experiment.running.hooks import LINKS, Origin
@@ -61,7 +61,7 @@ class Programs:
         """Lanes with the same key can share a program."""
         _, built_in = traced.split(self.experiment, lane)
         sample = self.links(self.experiment.plan.pattern_of(lane)).sample
-        kinds = map(families.kind_of, (self.experiment.plan.problem_of(lane), sample))
+        kinds = map(makers.kind_of, (self.experiment.plan.problem_of(lane), sample))
         return lane.algorithm, repr(built_in), *kinds
 
     def one_of_each(self, lanes: Sequence[Lane]) -> list[Lane]:

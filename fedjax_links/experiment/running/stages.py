@@ -14,7 +14,7 @@ from typing import Any
 
 from fedjax_links import runs
 from fedjax_links.core import errors, memory
-from fedjax_links.experiment.plan import families
+from fedjax_links.experiment.plan import makers
 from fedjax_links.experiment.plan.lanes import MAIN, TUNING, Lane
 from fedjax_links.experiment.running import stores, traced
 from fedjax_links.experiment.running.groups import Group
@@ -260,7 +260,7 @@ class Stages:
         count = len(shared.places)
         share = size = math.ceil(len(members) / count)
         is_done = self.store.rounds(first.name) >= first.num_rounds
-        data = families.own_bytes([shared.experiment.plan.problem_of(x) for x in members])
+        data = makers.own_bytes([shared.experiment.plan.problem_of(x) for x in members])
         most = memory.lanes_that_fit(traced.lane_bytes(shared.experiment, first) + data, share)
 
         def cut() -> list[list[Lane]]:

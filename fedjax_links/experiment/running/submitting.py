@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fedjax_links import runs
 from fedjax_links.config import recordings, sections
 from fedjax_links.core import checks, errors
-from fedjax_links.experiment.plan import dividing, lanes
+from fedjax_links.experiment.plan import lanes
 from fedjax_links.experiment.running import hooks, loop, shared
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import devices as devices_
@@ -65,9 +65,9 @@ def run(
         if number is not None:
             checks.static_int(name, number)
     every = sum(len(plan.every_lane(label)) for label in experiment.algorithms)
-    shares = min(jobs or _MOST_JOBS, every), dividing.SEED if allow_mixed else dividing.PROGRAM
+    shares = min(jobs or _MOST_JOBS, every), lanes.SEED if allow_mixed else lanes.PROGRAM
     about: dict[str, Any] = {'facts': plan.facts(), 'config': experiment.config}
-    division = dividing.divide(experiment, *shares)
+    division = plan.divide(*shares)
     store = shared.SharedFolder(path, **about, allow_mixed=allow_mixed, division=division)
     job = {
         'config': config,
@@ -128,7 +128,7 @@ def run_job(job: dict[str, Any], share: tuple[int, int, str]) -> dict[str, str]:
             _here.programs = Programs(build(json.loads(job['config'])), places=places)
             _here.given = given
         whole = _here.programs.experiment
-        part = dataclasses.replace(whole, share=dividing.share(*share))
+        part = dataclasses.replace(whole, share=lanes.Share(*share))
         mixed = job['allow_mixed']
         try:
             loop.run(part, job['folder'], programs=_here.programs, allow_mixed=mixed)

@@ -65,7 +65,7 @@ def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    limits.check_report_names(list(reports))
+    limits.check_labels('config.reports', list(reports), limits.LINK_PAGES)
     reports, order = reports or default(source), [*LAYOUTS]
     pages = {
         file: sections.build_named(f'config.reports.{file}', section, LAYOUTS, source)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from fedjax_links import algorithms, evaluation, experiment, local_training, participation, problems
 from fedjax_links.experiment.looking import choices
-from fedjax_links.experiment.plan import choosing, racing
+from fedjax_links.experiment.plan import choosing
 from fedjax_links.report import layouts, source
 from fedjax_links.results.metric import Metric
 
@@ -17,7 +17,7 @@ def tried(by_seed, ties):
     """Values of which the first is the best by the mean over all seeds of tuning."""
     scores = np.array(by_seed, float)
     places = np.ones(len(scores), bool)
-    race = racing.Race(np.ones(scores.shape, bool), (0,), places)
+    race = choosing.Race(np.ones(scores.shape, bool), (0,), places)
     columns = {'rate': np.arange(len(scores), dtype=float)}
     means = scores.mean(axis=1)
     return choosing.Tried('links', {}, columns, means, scores, 0, places, np.array(ties, int), race)

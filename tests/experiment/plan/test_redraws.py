@@ -11,7 +11,7 @@ import fedjax_links as fl
 from fedjax_links import experiment, local_training, participation, problems, simulation
 from fedjax_links.config import sections
 from fedjax_links.experiment.looking import debugging
-from fedjax_links.experiment.plan import families, redraws
+from fedjax_links.experiment.plan import makers, redraws
 from fedjax_links.experiment.running.loop import run
 from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.report import layouts, source
@@ -267,13 +267,13 @@ def test_makers_of_python_take_the_seed():
 def test_functions_that_differ_are_not_shared():
     """Where a function encloses what a seed drew, every seed keeps its own."""
     made = [quadratics(data_seed=seed) for seed in (0, 1)]
-    assert families.unify(made) == made
+    assert makers.unify(made) == made
     targets = [np.random.default_rng(seed).standard_normal((4, 2)) for seed in (0, 1)]
     made = [problems.quadratic(target, initial_point=[1.0, 2.0]) for target in targets]
-    unified = families.unify(made)
+    unified = makers.unify(made)
     assert unified[1].init_params is made[0].init_params
     np.testing.assert_array_equal(unified[1].data, made[1].data)
-    stacked = families.together(unified)
+    stacked = makers.together(unified)
     np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in made]))
     assert stacked.owned.counts.shape == (4,)  # all have the same
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 import fedjax_links as fl
 from fedjax_links import algorithms, experiment, local_training, participation, problems
-from fedjax_links.experiment.plan import choosing, racing
+from fedjax_links.experiment.plan import choosing
 from tests.experiment.configs import last_files_of as files
 
 
@@ -14,7 +14,7 @@ def played(scores, given, num_seeds):
     """Asks for what is wanted until nothing is, as a run does."""
     done = np.zeros(scores.shape, bool)
     for _ in range(1000):
-        race = racing.race(np.where(done, scores, np.nan), done, given, num_seeds)
+        race = choosing.race(np.where(done, scores, np.nan), done, given, num_seeds)
         new = race.wanted & ~done
         if not new.any():
             return race, done
