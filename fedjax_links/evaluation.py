@@ -33,15 +33,13 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
       `over_clients` where evaluation data have owners.
     """
     del key
-    if problem.held_out is False:
-        parts = {'train': problem.metrics(params, problem.eval_data)}
-    elif problem.eval_owned is None:
-        every = {'train': problem.data, 'eval': problem.eval_data}
-        parts = {part: problem.metrics(params, examples) for part, examples in every.items()}
-    else:
+    is_own = problem.held_out is False
+    parts = {'train': problem.metrics(params, problem.eval_data if is_own else problem.data)}
+    if problem.eval_owned is not None:
         pooled, own = client_metrics.of_all_and_each(params, problem)
-        spread = {**pooled, **over_clients(own, problem)}
-        parts = {'train': problem.metrics(params, problem.data), 'eval': spread}
+        parts['eval'] = {**pooled, **over_clients(own, problem)}
+    elif not is_own:
+        parts['eval'] = problem.metrics(params, problem.eval_data)
     return {f'{part}_{name}': v for part, found in parts.items() for name, v in found.items()}
 
 
@@ -377,10 +375,8 @@ def word(mean: float, half_width: float, margin: float = 0.0) -> str:
 
 def _quantile(count: int, level: float) -> float:
     """The largest t that is not refused; infinite where every t is kept."""
-    if level == 1:
-        return math.inf
     widened = 1 + count * _SPREAD
-    most = (math.sqrt(widened) / (1 - level)) ** (2 / count)
+    most = (math.sqrt(widened) / (1 - level)) ** (2 / count) if level < 1 else math.inf
     if most >= widened:
         return math.inf
     return math.sqrt((count - 1) * (most - 1) / (1 - most / widened))

@@ -106,12 +106,9 @@ def crop(key: Key, images: Array, *, padding: int = 4) -> Array:
     """
     checks.static_int('padding', padding)
     corners = jax.random.randint(key, (len(images), 2), 0, 2 * padding + 1)
-
-    def cut(image: Array, corner: Array) -> Array:
-        start = (*corner, jnp.zeros_like(corner[0]))
-        return jax.lax.dynamic_slice(image, start, images.shape[1:])
-
-    return jax.vmap(cut)(pad(images, padding), corners)
+    starts = jnp.pad(corners, ((0, 0), (0, 1)))  # from the first channel on
+    cut = functools.partial(jax.lax.dynamic_slice, slice_sizes=images.shape[1:])
+    return jax.vmap(cut)(pad(images, padding), starts)
 
 
 def mirror(key: Key, images: Array) -> Array:

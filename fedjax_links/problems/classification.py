@@ -260,11 +260,10 @@ def partition_of(problem: Problem) -> partitions.PartitionReport:
 
 def _build_model(model: Model, num_classes: int) -> nn.Module:
     """The flax module that a name, a section with a name and options, or a function stands for."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {**model} if isinstance(model, Mapping) else {}
     if isinstance(model, nn.Module):
         return model
     if isinstance(model, Mapping):
-        options = dict(model)
         model = checks.entry('model.name', options.pop('name', None), MODELS)
     elif isinstance(model, str):
         model = checks.entry('model', model, MODELS)

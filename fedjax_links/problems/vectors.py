@@ -71,9 +71,8 @@ def quadratic(
     if points.ndim != 2 or 0 in points.shape:
         raise errors.invalid('targets', 'have shape [num_clients, d]', list(points.shape))
     checks.within('targets', points.T, -1e150, 1e150)
-    start = np.zeros(points.shape[1])
-    if initial_point is not None:
-        start = checks.numbers('initial_point', initial_point)
+    given = np.zeros(points.shape[1]) if initial_point is None else initial_point
+    start = checks.numbers('initial_point', given)
     if start.shape != points.shape[1:]:
         requirement = f'have shape {list(points.shape[1:])}'
         raise errors.invalid('initial_point', requirement, list(start.shape))

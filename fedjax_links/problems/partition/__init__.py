@@ -114,8 +114,8 @@ def keywords(function: Callable[..., Any]) -> set[str]:
     """Names that a function takes by keyword, apart from that of its first positional argument."""
     function = function.func if isinstance(function, functools.partial) else function
     first, *others = inspect.signature(function).parameters.values()
-    named = [p for p in others if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return {p.name for p in (named if first.kind is not first.KEYWORD_ONLY else [first, *named])}
+    named = others if first.kind is not first.KEYWORD_ONLY else [first, *others]
+    return {p.name for p in named if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
 
 
 def class_mix(clients: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
