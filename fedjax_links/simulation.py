@@ -260,11 +260,16 @@ def _init(
     if isinstance(participation, Participation):
         carry, links = participation.init(prng.pattern_key(key)), sample_shapes(participation)
     kept = algorithm.init(initial_params(problem.init_params, key), problem)
-    start, finite, never = jnp.int32(0), jnp.array(True), jnp.int32(-1)
     count = jnp.zeros(problem.num_clients, jnp.int32)
-    counters = base.ParticipationCounters(count, last_active=jnp.full_like(count, never))
-    links = base.all_down(links)
-    return FederationState(start, kept, carry, links, counters, finite, first_bad_round=never)
+    return FederationState(
+        round=jnp.int32(0),
+        algorithm=kept,
+        participation=carry,
+        links=base.all_down(links),
+        counters=base.ParticipationCounters(count, last_active=jnp.full_like(count, -1)),
+        finite=jnp.array(True),
+        first_bad_round=jnp.int32(-1),
+    )
 
 
 def run_round(

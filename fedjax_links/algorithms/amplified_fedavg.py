@@ -19,7 +19,7 @@ from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram
 
 
-class BlocksState(NamedTuple):
+class AmplifiedState(NamedTuple):
     """State of amplified FedAvg.
 
     Attributes:
@@ -67,17 +67,19 @@ def amplified_fedavg(
     common.check_count('start_round', start_round, minimum=0)
     checks.positive('amplification', amplification)
 
-    def init(params: Params, problem: Problem) -> BlocksState:
-        return BlocksState(server=params, reference=params)
+    def init(params: Params, problem: Problem) -> AmplifiedState:
+        return AmplifiedState(server=params, reference=params)
 
-    def round_step(state: BlocksState, ctx: RoundContext, problem: Problem) -> Step[BlocksState]:
+    def round_step(
+        state: AmplifiedState, ctx: RoundContext, problem: Problem
+    ) -> Step[AmplifiedState]:
         deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
         server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
         clock = ctx.round + 1 - start_round
         block_ends = (clock > 0) & (jnp.mod(clock, period) == 0)
         server = common.amplify(server, state.reference, amplification, block_ends)
         reference = tree.select(block_ends | (clock <= 0), server, state.reference)
-        return BlocksState(server, reference), metrics
+        return AmplifiedState(server, reference), metrics
 
     return Algorithm(init, round_step, common.server_model)
 

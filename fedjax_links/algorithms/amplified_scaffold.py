@@ -17,7 +17,7 @@ from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-class WindowsState(NamedTuple):
+class AmplifiedScaffoldState(NamedTuple):
     """State of amplified SCAFFOLD.
 
     Attributes:
@@ -94,12 +94,21 @@ def amplified_scaffold(
     checks.positive('amplification', amplification)
     common.check_table_dtype(table_dtype)
 
-    def init(params: Params, problem: Problem) -> WindowsState:
+    def init(params: Params, problem: Problem) -> AmplifiedScaffoldState:
         tables = common.zero_table((params, params), problem, table_dtype)
         zeros, nobody = tree.zero_sums(params), jnp.zeros(problem.num_clients, jnp.int32)
-        return WindowsState(params, params, zeros, clients=tables, mean_sum=zeros, num_heard=nobody)
+        return AmplifiedScaffoldState(
+            server=params,
+            reference=params,
+            control=zeros,
+            clients=tables,
+            mean_sum=zeros,
+            num_heard=nobody,
+        )
 
-    def round_step(state: WindowsState, ctx: RoundContext, problem: Problem) -> Step[WindowsState]:
+    def round_step(
+        state: AmplifiedScaffoldState, ctx: RoundContext, problem: Problem
+    ) -> Step[AmplifiedScaffoldState]:
         eta = local_train.learning_rate(ctx.round)
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
@@ -124,6 +133,8 @@ def amplified_scaffold(
         anew = server, tree.scale(1 / problem.num_clients, mean_sum), jnp.zeros_like(num_heard)
         as_before = state.reference, state.control, num_heard
         reference, control, num_heard = tree.select(window_ends, anew, as_before)
-        return WindowsState(server, reference, control, clients, mean_sum, num_heard), metrics
+        return AmplifiedScaffoldState(
+            server, reference, control, clients, mean_sum, num_heard
+        ), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -15,7 +15,7 @@ from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-class DebiasState(NamedTuple):
+class DebiasedState(NamedTuple):
     """State of Debiasing FedAvg.
 
     Attributes:
@@ -56,10 +56,12 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
       Sun et al. 2025, Algorithm 1.
     """
 
-    def init(params: Params, problem: Problem) -> DebiasState:
-        return DebiasState(server=params, num_selected=jnp.zeros(problem.num_clients, jnp.int32))
+    def init(params: Params, problem: Problem) -> DebiasedState:
+        return DebiasedState(server=params, num_selected=jnp.zeros(problem.num_clients, jnp.int32))
 
-    def round_step(state: DebiasState, ctx: RoundContext, problem: Problem) -> Step[DebiasState]:
+    def round_step(
+        state: DebiasedState, ctx: RoundContext, problem: Problem
+    ) -> Step[DebiasedState]:
         cohort = cohorts.participating(ctx.links)
         num_active = cohorts.num_members(cohort)
         num_selected = cohorts.count(ctx.links, state.num_selected)  # line 5: count, then use
@@ -72,6 +74,6 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
 
         deltas, _, metrics = common.train(local_train, ctx, problem, client, cohort=cohort)
         server = tree.add_scaled(state.server, 1, tree.divide(deltas, num_active))  # line 10
-        return DebiasState(server, num_selected), metrics
+        return DebiasedState(server, num_selected), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -15,7 +15,7 @@ from fedjax_links.base import Algorithm, Number, Params, Problem, PyTree, RoundC
 from fedjax_links.core.references import cite
 
 
-class PairState(NamedTuple):
+class RichardsonState(NamedTuple):
     """The rule's state, twice.
 
     Attributes:
@@ -55,15 +55,17 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
     def make(learning_rate: Number, **columns: Any) -> Algorithm:
         rules = [make_algorithm(k * learning_rate, **columns) for k in (1, 2)]
 
-        def init(params: Params, problem: Problem) -> PairState:
-            return PairState(*(rule.init(params, problem) for rule in rules))
+        def init(params: Params, problem: Problem) -> RichardsonState:
+            return RichardsonState(*(rule.init(params, problem) for rule in rules))
 
-        def round_step(state: PairState, ctx: RoundContext, problem: Problem) -> Step[PairState]:
+        def round_step(
+            state: RichardsonState, ctx: RoundContext, problem: Problem
+        ) -> Step[RichardsonState]:
             once, metrics = rules[0].round_step(state.once, ctx, problem)
             twice, _ = rules[1].round_step(state.twice, ctx, problem)
-            return PairState(once, twice), metrics
+            return RichardsonState(once, twice), metrics
 
-        def extrapolated(reader: str, state: PairState) -> Any:
+        def extrapolated(reader: str, state: RichardsonState) -> Any:
             found = [getattr(rule, reader)(kept) for rule, kept in zip(rules, state, strict=True)]
             return jax.tree.map(lambda a, b: (2 * a - b).astype(a.dtype), *found)
 

@@ -12,7 +12,7 @@ from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
-class ControlState(NamedTuple):
+class ScaffoldState(NamedTuple):
     """State of SCAFFOLD.
 
     Attributes:
@@ -65,11 +65,13 @@ def scaffold(
     checks.positive('server_lr', server_lr)
     common.check_table_dtype(table_dtype)
 
-    def init(params: Params, problem: Problem) -> ControlState:
+    def init(params: Params, problem: Problem) -> ScaffoldState:
         table = common.zero_table(params, problem, table_dtype)
-        return ControlState(params, control=tree.zero_sums(params), client_controls=table)
+        return ScaffoldState(params, control=tree.zero_sums(params), client_controls=table)
 
-    def round_step(state: ControlState, ctx: RoundContext, problem: Problem) -> Step[ControlState]:
+    def round_step(
+        state: ScaffoldState, ctx: RoundContext, problem: Problem
+    ) -> Step[ScaffoldState]:
         eta = local_train.learning_rate(ctx.round)
 
         def client(train: Train, i: Array, c_i: PyTree) -> tuple[Contribution, PyTree]:
@@ -86,6 +88,6 @@ def scaffold(
         mean = tree.divide(deltas, metrics.num_active)
         server = tree.add_scaled(state.server, server_lr, mean)  # eq. (5)
         control = tree.add_scaled(state.control, 1 / problem.num_clients, control_changes)
-        return ControlState(server, control, table), metrics
+        return ScaffoldState(server, control, table), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

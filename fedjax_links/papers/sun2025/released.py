@@ -10,7 +10,7 @@ import numpy as np
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.algorithms.debiased_fedavg import DebiasState, debiased_fedavg
+from fedjax_links.algorithms.debiased_fedavg import DebiasedState, debiased_fedavg
 from fedjax_links.base import Algorithm
 from fedjax_links.core import errors, tree
 from fedjax_links.local_training import ClientProgram, Contribution
@@ -65,6 +65,6 @@ def debiased_fedavg_horizon(
 
         deltas, _, metrics = common.train(local_train, ctx, problem, client)
         server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
-        return DebiasState(server, num_selected), metrics
+        return DebiasedState(server, num_selected), metrics
 
     return clean._replace(init=init, round_step=round_step)
