@@ -16,6 +16,8 @@ from fedjax_links.core.client_metrics import of_own_models as of_own_models
 
 AHEAD, BEHIND, ALIKE, UNDECIDED = 'ahead', 'behind', 'alike', 'not decided'
 
+_Doubles = NDArray[np.float64]
+
 _SPREAD = 4.0  # variance of the effect size in `decide`: of large effects four seeds can tell
 
 
@@ -278,9 +280,7 @@ def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.b
     return values <= (bounds[below[-1]] if len(below) else -1.0)  # NaN is not
 
 
-def _rows_and_shares(
-    values: ArrayLike, shares: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _rows_and_shares(values: ArrayLike, shares: ArrayLike) -> tuple[_Doubles, _Doubles]:
     rows, weights = np.asarray(values, np.float64), np.asarray(shares, np.float64)
     if rows.ndim != 2 or not rows.size or weights.shape != rows.shape[:1]:
         shown = f'{list(rows.shape)} and {list(weights.shape)}'
@@ -288,7 +288,7 @@ def _rows_and_shares(
     return rows, weights
 
 
-def _cdf(rows: NDArray[np.float64], shares: NDArray[np.float64], at: float) -> float:
+def _cdf(rows: _Doubles, shares: _Doubles, at: float) -> float:
     """The probability of a mean below, of a mixture of Student's t laws; rows of NaN have none."""
     from scipy import special
 

@@ -16,6 +16,8 @@ from fedjax_links.problems.datasets import prepared
 from fedjax_links.problems.datasets.npz import PathLike
 
 Columns = Hashable | list[Hashable]
+Convert = Callable[[Any], Any] | None
+"""From an entry of a file to numbers; None for entries that are numbers."""
 
 
 class Examples(NamedTuple):
@@ -124,12 +126,7 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
     return from_columns([item[0] for item in items], [item[1] for item in items], clients)
 
 
-def from_leaf(
-    path: PathLike,
-    *,
-    features: Callable[[Any], Any] | None = None,
-    label: Callable[[Any], Any] | None = None,
-) -> Examples:
+def from_leaf(path: PathLike, *, features: Convert = None, label: Convert = None) -> Examples:
     """JSON in LEAF's form as `from_columns` makes examples of it, see `datasets.prepared`.
 
     Args:
@@ -143,7 +140,7 @@ def from_leaf(
     return from_columns(*held.values())
 
 
-def _encode(argument: str, function: Callable[[Any], Any] | None, rows: Any) -> np.ndarray:
+def _encode(argument: str, function: Convert, rows: Any) -> np.ndarray:
     """Rows as a function makes them, or as they are, as an array."""
     return arrays.stack_rows(argument, [*map(function, rows)] if function else rows)
 

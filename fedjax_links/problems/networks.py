@@ -171,9 +171,7 @@ def _layer(treedef: Any, kernel: Array, bias: Array) -> Params:
     return jax.tree.unflatten(treedef, [bias, kernel])
 
 
-def _check_pairs(
-    loss: Callable[[Array, Array], Array], outputs: jax.ShapeDtypeStruct, labels: np.ndarray
-) -> None:
+def _check_pairs(loss: losses.Outputs, outputs: jax.ShapeDtypeStruct, labels: np.ndarray) -> None:
     """Raises for a loss of one's own that pairs every output of a column with every label.
 
     Of two examples whose outputs are their labels it is then not the mean, but would be if labels

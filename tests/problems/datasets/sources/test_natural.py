@@ -97,7 +97,7 @@ def test_characters_outside_the_vocabulary_share_a_token():
 
 @needs_hugging_face
 def test_no_more_than_a_chunk_is_held_as_the_file_has_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources.formats, '_CHUNK', 16)
+    monkeypatch.setattr(sources, '_CHUNK', 16)
     owned.write_femnist(tmp_path, writers=40, examples=30)
     recipe = sources.RECIPES['femnist']
     recipe.read(tmp_path)
