@@ -11,7 +11,6 @@ from fedjax_links.core import checks, errors
 from fedjax_links.experiment.looking import choices
 from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.report.source import Source
-from fedjax_links.report.verdicts import Key
 from fedjax_links.results.metric import Metric
 
 _DRAWS = 200
@@ -125,12 +124,6 @@ def of_source(
             rivals[algorithm, cell].append(label)
     ends = None if ROUND in (x, y) else source.ends(kind.name, tail)
 
-    def choice_at(key: Key, round: int) -> Choice:
-        if ends is not None:
-            return ends.choices[key]
-        levels = source.curve(kind.name, key)[:, rounds.index(round)]
-        return choices.of_series(levels)
-
     panels = list(itertools.product(source.patterns, along[third]))
     shape = len(panels), len(along[y]), len(along[x])
     nothing = choices.of_series(np.full(source.num_seeds, np.nan))
@@ -139,7 +132,11 @@ def of_source(
         (pattern, value), up, across = panels[k], along[y][row], along[x][column]
         own, place = rivals[algorithm, (value, up, across)], 0
         keys = [(pattern, label, source.main_models[label]) for label in own]
-        there = [choice_at(key, up if y == ROUND else across) for key in keys]
+        if ends is not None:
+            there = [ends.choices[key] for key in keys]
+        else:
+            at = rounds.index(up if y == ROUND else across)
+            there = [choices.of_series(source.curve(kind.name, key)[:, at]) for key in keys]
         if len(there) > 1:  # by the mean over seeds; the first where all diverged
             means = kind.sign * np.array([choice.mean for choice in there])
             place = int(np.where(np.isnan(means), -np.inf, means).argmax())

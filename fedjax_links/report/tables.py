@@ -34,11 +34,11 @@ class Table(NamedTuple):
         widths = [max(map(len, column)) for column in zip(self.header, *self.rows, strict=True)]
 
         def line(cells: Sequence[str]) -> str:
-            first, *rest = (
+            padded = [
                 cell.ljust(width) if place < 2 else cell.rjust(width)
                 for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-            )
-            return '  '.join([first, *rest]).rstrip()
+            ]
+            return '  '.join(padded).rstrip()
 
         rule = '-' * (sum(widths) + 2 * (len(widths) - 1))
         caption = textwrap.fill(self.caption, max(80, len(rule)))
@@ -47,9 +47,8 @@ class Table(NamedTuple):
     def markdown(self) -> str:
         """For a document."""
         header = [f'| {" | ".join(self.header)} |', f'|{" --- |" * len(self.header)}']
-        return '\n'.join([*header, *(f'| {" | ".join(row)} |' for row in self.rows)]) + (
-            f'\n\n{self.caption}\n'
-        )
+        rows = [f'| {" | ".join(row)} |' for row in self.rows]
+        return '\n'.join([*header, *rows, '', self.caption, ''])
 
     def data(self) -> Any:
         """A `pandas.DataFrame` with the numbers as they are printed, and ``attrs['caption']``.

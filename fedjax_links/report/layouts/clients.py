@@ -80,7 +80,7 @@ def participation(source: Source) -> Page:
     known = {label: source.clients[label] for label in counts if label in source.clients}
     found = [_participations(source)]
     if any(own.losses or own.missing for own in known.values()):
-        found.append(_losses(source, known, counts))
+        found.append(_losses(source, known))
     losses = {label: own.losses for label, own in known.items() if own.losses}
     return _beside_participation(source, Page('Participation', found), counts, losses)
 
@@ -128,9 +128,7 @@ def _participations(source: Source) -> tables.Table:
     )
 
 
-def _losses(
-    source: Source, known: Mapping[str, Clients], every_count: Mapping[str, np.ndarray]
-) -> tables.Table:
+def _losses(source: Source, known: Mapping[str, Clients]) -> tables.Table:
     """Who fares worst under the final model of every algorithm; a row per pattern and algorithm."""
     import pandas
 
@@ -138,10 +136,11 @@ def _losses(
     for label, algorithm in itertools.product(known, source.algorithms):
         row = {'pattern': source.name(label), 'algorithm': source.name(algorithm)}
         rows.append(row)
-        counts, losses = every_count[label], known[label].losses.get(algorithm)
+        losses, mask = known[label].losses.get(algorithm), source.links[label].mask
         if losses is None:
             row['loss'] = known[label].missing.get(algorithm, 'not kept')
             continue
+        counts = mask.sum(axis=0)
         worst, rest = np.split(np.argsort(-losses, kind='stable'), [-(-losses.size // 10)])
         rank = pandas.DataFrame({'counts': counts, 'losses': losses}).rank().corr().iloc[0, 1]
         more = ', ...' if worst.size > _MOST_NAMED else ''

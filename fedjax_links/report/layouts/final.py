@@ -287,16 +287,12 @@ def spread(source: Source, *, metric: str | None = None, tail: float | None = No
         row = rows.setdefault(names, {'pattern': names[0], 'algorithm': names[1]})
         width = np.std(ends.choices[pattern, label, model].values[0], ddof=1)
         shown = f'{100 * width:.2f}' if ends.metric.is_share else f'{width:.3g}'
-        row[_word(point[redraws.GRID])] = 'diverged' if np.isnan(width) else shown
-    error = 1 / np.sqrt(2 * (source.num_seeds - 1))
+        row[point[redraws.GRID].replace('_', ' ')] = 'diverged' if np.isnan(width) else shown
+    error, by_seed = 1 / np.sqrt(2 * (source.num_seeds - 1)), redraws.BY_SEED.replace('_', ' ')
     caption = (
         f'Standard deviation over seeds of {ends.metric.title}: {ends.span}. In each column '
         'that stream alone follows the seed and all others are those of the first seed; under '
-        f'{_word(redraws.BY_SEED)}, all do. The relative standard error of a column is {error:.0%} '
+        f'{by_seed}, all do. The relative standard error of a column is {error:.0%} '
         'for normal values; squares add up only where streams do not interact.'
     )
     return Page('Spread by stream of draws', [tables.of_rows([*rows.values()], caption)])
-
-
-def _word(stream: str) -> str:
-    return stream.replace('_', ' ')
