@@ -19,7 +19,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Distance of the selection law to uniform (Sun et al. 2025, Figure 1)',
             'figure': {
-                'name': 'fedjax_links.papers.sun2025.figures:separation_distance',
+                'name': 'figures.sun2025:separation_distance',
                 'num_clients': 500,
                 'weights': {
                     'uniform draws': {'name': 'uniform', 'seed': 0},

@@ -27,7 +27,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Approach of the selection law to pi_R (Sun et al. 2025, Figure 5)',
             'figure': {
-                'name': 'fedjax_links.papers.sun2025.figures:selection_mixing',
+                'name': 'figures.sun2025:selection_mixing',
                 'weights': {'name': 'uniform', 'seed': 0},
                 'separations': (0, 1, 5, 20, 50, 80),
                 'num_rounds': 300,

@@ -20,7 +20,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'One client in turn, no amplification (Wang and Ji 2022, Figure B.1)',
             'figure': {
-                'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
+                'name': 'figures.wang2022:toy_trajectories',
                 'settings': ((0.05, 1.0), (0.1, 1.0), (0.25, 1.0), (0.5, 1.0)),
             },
             'caption': (

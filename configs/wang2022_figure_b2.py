@@ -20,7 +20,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'One client in turn, amplified (Wang and Ji 2022, Figure B.2)',
             'figure': {
-                'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
+                'name': 'figures.wang2022:toy_trajectories',
                 'settings': ((0.05, 1.0), (0.05, 2.0), (0.05, 5.0), (0.05, 10.0)),
             },
             'caption': (

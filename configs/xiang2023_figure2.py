@@ -24,7 +24,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Distance to the optimum, counterexample (Xiang et al. 2023, Figure 2)',
             'figure': {
-                'name': 'fedjax_links.papers.counterexample:counterexample_error',
+                'name': 'figures.counterexample:counterexample_error',
                 'panels': {
                     '(a) all clients compute': {
                         'algorithms': ('fedavg', 'fedpbc'),

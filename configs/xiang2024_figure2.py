@@ -18,7 +18,7 @@ def get_config() -> ConfigDict:
         {
             'title': "Limit of FedAvg's expected model, two clients (Xiang et al. 2024, Figure 2)",
             'figure': {
-                'name': 'fedjax_links.papers.xiang2024.figures:two_client_limit',
+                'name': 'figures.xiang2024:two_client_limit',
                 'num_points': 20,
                 'num_seeds': 1000,
             },

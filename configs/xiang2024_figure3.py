@@ -24,7 +24,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Distance to the optimum, counterexample (Xiang et al. 2024, Figure 3)',
             'figure': {
-                'name': 'fedjax_links.papers.counterexample:counterexample_error',
+                'name': 'figures.counterexample:counterexample_error',
                 'panels': {
                     'all clients compute': {'algorithms': ('fedavg', 'fedpbc'), 'compute': 'all'},
                 },

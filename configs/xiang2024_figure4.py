@@ -18,7 +18,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Construction of the link probabilities (Xiang et al. 2024, Figure 4)',
             'figure': {
-                'name': 'fedjax_links.papers.xiang2024.figures:class_weights',
+                'name': 'figures.xiang2024:class_weights',
                 'published': (
                     *(2.30e-1, 4.50e-11, 1.03e-10, 4.45e-13, 1.17e-4),
                     *(2.05e-18, 7.69e-1, 1.01e-11, 4.94e-7, 1.68e-9),

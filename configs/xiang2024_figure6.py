@@ -41,7 +41,7 @@ def get_config(argument: str = '') -> ConfigDict:
         {
             'title': 'Example link traces (Xiang et al. 2024, Figure 6)',
             'figure': {
-                'name': 'fedjax_links.papers.xiang2024.figures:link_traces',
+                'name': 'figures.xiang2024:link_traces',
                 'probs': (0.01, 0.1, 0.5, 0.9),
                 'panels': {
                     title: {'links': links[label], 'rounds': rounds}

@@ -19,7 +19,7 @@ def get_config() -> ConfigDict:
         {
             'title': 'Markov links (Xiang et al. 2024, Figures 7 and 8)',
             'figure': {
-                'name': 'fedjax_links.papers.xiang2024.figures:markov_links',
+                'name': 'figures.xiang2024:markov_links',
                 'probs': (0.01, 0.02, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9),
                 'num_links': 200,
             },

@@ -8,11 +8,12 @@ import numpy as np
 from fedjax_links import analysis, plot, simulation
 from fedjax_links.base import Participation
 from fedjax_links.config import sections
-from fedjax_links.papers.sun2025.figures import selection_weights
 from fedjax_links.participation import minimum_separation
 from fedjax_links.plot import panels
 from fedjax_links.report import tables
 from fedjax_links.report.figure import FigureResult, stack
+
+from .sun2025 import selection_weights
 
 _GROUPS, _GROUP_SIZE, _ROUNDS, _SKIPPED = 20, 5, 3000, 200
 _SEPARATIONS = (0, 5, 8, 10, 15, 18, 19)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from configs.figures.counterexample import paused_mean
 from fedjax_links import analysis, problems
 from fedjax_links.config import trees
-from fedjax_links.papers.counterexample import paused_mean
 from tests.papers.shipped import half_a_unit, numbers
 from tests.tiers import cases
 

@@ -6,52 +6,38 @@ at most ``k erfc(z / sqrt 2)``: 6.8e-6 per number at z = 4.5, below 2e-4 for thi
 
 import importlib
 import inspect
-import pkgutil
 
 import jax
 import numpy as np
 import pytest
 
-from fedjax_links import analysis, papers
+from configs.figures import sun2025
+from configs.figures import wang2022 as toy
+from fedjax_links import analysis
 from fedjax_links.config import sections, trees
-from fedjax_links.papers.sun2025 import figures as sun2025
-from fedjax_links.papers.wang2022 import figures as toy
 from fedjax_links.report import figure
+from fedjax_links.report.figure import FigureResult
 from tests.papers.shipped import CONFIGS, config, numbers
 
 BOUND = 4.5
 ARCHITECTURES = 'fedjax_links.papers.architectures'
 
 
-def figures_of_papers():
-    """Every function of a paper that returns a figure."""
-    modules = [
-        importlib.import_module(found.name)
-        for found in pkgutil.walk_packages(papers.__path__, f'{papers.__name__}.')
-    ]
-    return {
-        value
-        for module in modules
-        for value in vars(module).values()
-        if inspect.isfunction(value) and value.__annotations__.get('return') is figure.FigureResult
-    }
-
-
 def test_every_figure_is_shipped_in_two_sizes():
-    shipped = set()
-    for path in CONFIGS.glob('*.py'):
-        if 'figure' in (values := config(path.stem, size=dict)):
-            assert '--quick' in path.read_text()
-            with sections.importable(CONFIGS):
+    shipped, written = set(), set()
+    with sections.importable(CONFIGS):
+        for path in (CONFIGS / 'figures').glob('*.py'):
+            module = importlib.import_module(f'figures.{path.stem}')
+            functions = dict(inspect.getmembers(module, inspect.isfunction)).values()
+            written |= {f for f in functions if f.__annotations__.get('return') is FigureResult}
+        for path in CONFIGS.glob('*.py'):
+            if 'figure' in (values := config(path.stem, size=dict)):
+                assert '--quick' in path.read_text()
                 for size in (trees.full, trees.quick):
                     figure.check(size(values))
                 shipped.add(sections.lookup('figure', values['figure'], {})[0])
-    assert shipped >= figures_of_papers()
-    assert {found.__name__ for found in shipped - figures_of_papers()} == {
-        'group_distances',
-        'network_sizes',
-        'predicted_map',
-    }
+    assert len(shipped) == 11
+    assert shipped == written
 
 
 def test_distance_to_uniform_falls_with_the_separation():
@@ -170,10 +156,10 @@ def test_most_label_dependent_probabilities_are_small():
     assert below == pytest.approx(76, abs=BOUND * 2 * error)  # 400 other draws: 76 % +- 0.6
 
 
-SUN, XIANG = (f'fedjax_links.papers.{paper}.figures' for paper in ('sun2025', 'xiang2024'))
+SUN, XIANG = 'figures.sun2025', 'figures.xiang2024'
 NETWORKS = 'figures.networks:network_sizes'
 COUNTEREXAMPLE = {
-    'name': 'fedjax_links.papers.counterexample:counterexample_error',
+    'name': 'figures.counterexample:counterexample_error',
     'panels': {'a': {'algorithms': ('fedpcb',), 'compute': 'all'}},
     'pairs': ((0.1, 0.9),),
     'learning_rate': 0.1,
@@ -240,7 +226,7 @@ COUNTEREXAMPLE = {
         (
             {
                 'figure': {
-                    'name': 'fedjax_links.papers.wang2022.figures:toy_trajectories',
+                    'name': 'figures.wang2022:toy_trajectories',
                     'settings': (0.1, 0.2),
                 }
             },

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_links.papers.xiang2024.figures import _estimates
+from configs.figures.xiang2024 import _estimates
 from tests.papers.shipped import config, half_a_unit, numbers
 
 CORNERS = np.array([[-1, 0], [1, 0], [0, np.sqrt(3)]])
