@@ -23,8 +23,7 @@ from fedjax_links.problems.networks import from_flax
 from fedjax_links.problems.partition import Partitioner, bind, dirichlet_shares, keywords
 from fedjax_links.problems.vectors import vector_regression
 
-_FEATURES = 60
-_CLASSES = 10
+_FEATURES, _CLASSES = 60, 10  # of `synthetic`
 
 
 def gaussians(

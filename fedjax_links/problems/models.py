@@ -159,8 +159,8 @@ class GRU(nn.Module):
         activations: Any = _embed(self, tokens, self.embedding)
         for _ in range(self.layers):
             cell: Any = nn.GRUCell(self.hidden, dtype=check_dtype(self.dtype))
-            shape = len(tokens), self.hidden
-            start = jnp.zeros(shape, activations.dtype)  # double where these are
+            # Double where the activations are.
+            start = jnp.zeros((len(tokens), self.hidden), activations.dtype)
             activations = nn.RNN(cell)(activations, initial_carry=start)
         return _scores(self, activations)
 

@@ -216,13 +216,8 @@ def _describe(table: NDArray[np.int64], counts: NDArray[np.int64]) -> PartitionR
     mix = table / np.maximum(counts, 1)[:, None]
     global_mix = table.sum(axis=0) / counts.sum()
     distance = 0.5 * np.abs(mix - global_mix).sum(axis=1)
-    return PartitionReport(
-        counts=counts,
-        class_mix=mix,
-        global_mix=global_mix,
-        total_variation=np.where(counts > 0, distance, np.nan),
-        classes_held=(table > 0).sum(axis=1),
-    )
+    total_variation, classes_held = np.where(counts > 0, distance, np.nan), (table > 0).sum(axis=1)
+    return PartitionReport(counts, mix, global_mix, total_variation, classes_held)
 
 
 def _line(name: str, values: NDArray[np.floating] | NDArray[np.int64], form: str) -> str:

@@ -257,7 +257,15 @@ def divide(
             requirement = f'be at most {kept.size}, the owners of {min_examples} examples or more'
             raise errors.invalid('num_clients', requirement, num_clients)
         kept = np.sort(rng.permutation(kept)[:num_clients])
-    held = np.sort(rng.permutation(kept)[: _num_held(holdout_clients, kept.size)])
+    checks.within('holdout_clients', holdout_clients, 0, kept.size)
+    is_share = holdout_clients < 1
+    if not is_share and holdout_clients != int(holdout_clients):
+        raise errors.invalid('holdout_clients', 'be a number or a share below 1', holdout_clients)
+    num_held = round(holdout_clients * kept.size) if is_share else int(holdout_clients)
+    if num_held >= kept.size:
+        requirement = f'leave one of {kept.size} clients to train'
+        raise errors.invalid('holdout_clients', requirement, holdout_clients)
+    held = np.sort(rng.permutation(kept)[:num_held])
     numbers = np.full(counts.size, -1, np.int32)
     in_order = np.concatenate([np.setdiff1d(kept, held), held])
     numbers[in_order] = np.arange(in_order.size)
@@ -273,15 +281,3 @@ def divide(
     is_out = places >= (sizes - num_out)[owners]
     rows, held_rows = np.flatnonzero(used & ~is_out), np.flatnonzero(used & is_out)
     return Division(rows, clients[rows], held_rows, clients[held_rows], numbers)
-
-
-def _num_held(holdout_clients: float, count: int) -> int:
-    """How many of the clients do not train."""
-    checks.within('holdout_clients', holdout_clients, 0, count)
-    if holdout_clients >= 1 and holdout_clients != int(holdout_clients):
-        raise errors.invalid('holdout_clients', 'be a number or a share below 1', holdout_clients)
-    held = int(holdout_clients) if holdout_clients >= 1 else round(holdout_clients * count)
-    if held >= count:
-        requirement = f'leave one of {count} clients to train'
-        raise errors.invalid('holdout_clients', requirement, holdout_clients)
-    return held
