@@ -179,6 +179,7 @@ for name, module in SMALL.items():
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_meshes_of_any_size_give_the_same_bits_of_every_registered_algorithm')
 def test_meshes_of_any_size_give_the_same_bits():
     assert in_a_process(ON_MESHES) == ['gru [True, True]', 'transformer [True, True]']
 
