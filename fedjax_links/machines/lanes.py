@@ -124,9 +124,10 @@ def spread(
             return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), outputs)
 
         lowered = [run.lower(*inputs(home, 0, width)) for home in homes]
-        with ThreadPoolExecutor(len(homes)) as pool:  # at the same time
-            found = pool.map(lambda program: program.compile(), lowered)
-            return run, dict(zip(homes, found, strict=True))
+        with ThreadPoolExecutor(len(homes)) as pool:  # at the same time; a single one right here
+            over = pool.map if len(homes) > 1 else map
+            found = list(over(lambda program: program.compile(), lowered))
+        return run, dict(zip(homes, found, strict=True))
 
     def fits(program: Any) -> bool:
         turns = math.ceil(math.ceil(num_lanes / width) / len(places))
