@@ -40,7 +40,7 @@ def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
         size = kept * int(np.prod(shape))
         arrays[f'{split}_features'] = np.frombuffer(rng.bytes(size), np.uint8).reshape(kept, *shape)
         arrays[f'{split}_labels'] = np.arange(kept) % 10
-    npz.write_arrays(npz.npz_file(name, folder), arrays)
+    np.savez(npz.npz_file(name, folder), **arrays)
 
 
 def full(name: str, argument: str, folder: pathlib.Path) -> Values:
