@@ -37,7 +37,7 @@ CLIENT_PROGRAMS: Table = {
     'local_sgd': local_training.local_sgd,
     'proximal_sgd': local_training.proximal_sgd,
 }
-"""``client.name``: given the schedule of the rate as ``learning_rate``; a `ClientProgram`."""
+"""``client.name``: given the schedule of the rate as ``learning_rate``; a client program."""
 
 _STREAM = 0x5052  # keeps speeds of devices apart from other draws that use the same seed
 _LARGEST = float(np.finfo(np.float32).max)

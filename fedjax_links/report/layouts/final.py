@@ -67,8 +67,8 @@ def levels(
         tenth by default.
       margin: differences up to it count as alike, in the unit of the metric; by default that of
         seeds until decided, else none.
-      published: a ``module:factory`` that returns a `Level` by (pattern, algorithm), and its
-        options; no such columns by default.
+      published: a ``module:factory`` that returns a `report.tables.Level` by (pattern, algorithm),
+        and its options; no such columns by default.
 
     Returns:
       The table of levels, and the differences as a picture where they fit into one; with printed
