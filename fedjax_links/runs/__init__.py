@@ -51,6 +51,8 @@ from fedjax_links.runs.folder import saves as saves
 from fedjax_links.runs.folder import unpacked as unpacked
 from fedjax_links.storage import checkpoints, claims
 
+__all__ = ['Links', 'Status', 'links', 'merge', 'read', 'status']  # what users call
+
 LANES, CLAIMS, FAILURES = 'lanes.json', 'claims', 'failures'
 _MOST_NAMED = 5
 

@@ -36,7 +36,7 @@ def run_and_report(config, folder):
 def finals(found, label, metric=None):
     """Seed means at the end, by pattern."""
     ends, model = found.ends(metric), found.main_models[label]
-    return {pattern: ends.values[pattern, label, model].mean() for pattern in found.patterns}
+    return {pattern: ends.choices[pattern, label, model].mean for pattern in found.patterns}
 
 
 @pytest.mark.slow
