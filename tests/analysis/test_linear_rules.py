@@ -100,7 +100,10 @@ def test_s2a_ends_where_fedavg_does_on_mixed_targets():
 
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize('is_plain', [True, False])
+@pytest.mark.parametrize(
+    'is_plain',
+    [pytest.param(True, marks=pytest.mark.release('test_the_engine_ends_there')), False],
+)
 @pytest.mark.parametrize(
     'name',
     [
