@@ -15,8 +15,16 @@ from fedjax_links.clients.cohorts import Cohort
 from fedjax_links.clients.programs import ClientProgram, LocalUpdate, local_sgd, proximal_sgd
 from fedjax_links.core import memory, prng, tree
 
-__all__ = ['ClientProgram', 'Contribution', 'LocalUpdate', 'Train', 'local_sgd', 'proximal_sgd']
-__all__ += ['sum_updates', 'train_cohort']
+__all__ = [
+    'ClientProgram',
+    'Contribution',
+    'LocalUpdate',
+    'Train',
+    'local_sgd',
+    'proximal_sgd',
+    'sum_updates',
+    'train_cohort',
+]
 
 _CHUNK_SIZE = 10
 _ONE_BY_ONE_ENTRIES = 2**14

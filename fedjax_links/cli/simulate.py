@@ -148,8 +148,8 @@ def _simulate(values: dict[str, Any], given: Flags, folder: Path) -> int:
         print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
         return signals.exit_status
     except experiment.FailedLanesError as error:
-        for line in str(error).splitlines():
-            print(f'error: {line}', file=sys.stderr)
+        for lane, said in error.lines.items():
+            print(f'error: {lane}: {said}', file=sys.stderr)
         print(f'Tracebacks: {folder}/{runs.FAILURES}', file=sys.stderr)
         return app.BUG
     if planned.share is not None:

@@ -23,6 +23,22 @@ PROBLEMS: Mapping[str, Callable[..., Problem]] = Registry(
     {factory.__name__: factory for factory in (*_VECTORS, *_CLASSES)}
 )
 
-__all__ = ['PROBLEMS', 'Batch', 'LinearObjective', 'counterexample', 'digits', 'from_arrays']
-__all__ += ['from_flax', 'gaussian_regression', 'gaussians', 'generated', 'images', 'label_noise']
-__all__ += ['owners', 'quadratic', 'robust_regression', 'synthetic', 'text']
+__all__ = [
+    'PROBLEMS',
+    'Batch',
+    'LinearObjective',
+    'counterexample',
+    'digits',
+    'from_arrays',
+    'from_flax',
+    'gaussian_regression',
+    'gaussians',
+    'generated',
+    'images',
+    'label_noise',
+    'owners',
+    'quadratic',
+    'robust_regression',
+    'synthetic',
+    'text',
+]

@@ -32,8 +32,17 @@ from fedjax_links.problems.datasets.npz import Dataset, PathLike, from_npz, npz_
 from fedjax_links.problems.datasets.prepared import from_leaf, from_tfds
 from fedjax_links.problems.datasets.sources import RECIPES
 
-__all__ = ['DATASETS', 'Dataset', 'digits', 'from_leaf', 'from_npz', 'from_tfds', 'published']
-__all__ += ['save_npz', 'synthetic_images']
+__all__ = [
+    'DATASETS',
+    'Dataset',
+    'digits',
+    'from_leaf',
+    'from_npz',
+    'from_tfds',
+    'published',
+    'save_npz',
+    'synthetic_images',
+]
 
 
 def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:

@@ -49,10 +49,28 @@ from fedjax_links.problems.partition.shares import (
     hierarchical_dirichlet,
 )
 
-__all__ = ['PARTITIONS', 'Division', 'PartitionReport', 'Partitioner', 'bind', 'class_mix']
-__all__ += ['contiguous_groups', 'dirichlet', 'dirichlet_per_class', 'dirichlet_shares']
-__all__ += ['dirichlet_unequal', 'divide', 'hierarchical_dirichlet', 'iid', 'keywords']
-__all__ += ['label_shards', 'natural', 'report', 'similarity', 'volumes']
+__all__ = [
+    'PARTITIONS',
+    'Division',
+    'PartitionReport',
+    'Partitioner',
+    'bind',
+    'class_mix',
+    'contiguous_groups',
+    'dirichlet',
+    'dirichlet_per_class',
+    'dirichlet_shares',
+    'dirichlet_unequal',
+    'divide',
+    'hierarchical_dirichlet',
+    'iid',
+    'keywords',
+    'label_shards',
+    'natural',
+    'report',
+    'similarity',
+    'volumes',
+]
 
 Partitioner = Callable[..., np.ndarray]
 """``(labels, *, num_clients, **options) -> int[E]``; gets ``seed`` if it has such a parameter."""
