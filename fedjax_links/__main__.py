@@ -82,7 +82,7 @@ def registries() -> dict[str, Mapping[str, Any]]:
 
 def tables() -> dict[str, dict[str, str]]:
     """What each name of `registries`, and of ``log``, stands for in a line."""
-    from fedjax_links.experiment.running import hooks
+    from fedjax_links.runner import hooks
 
     lines = {
         title: {name: _purpose(factory) for name, factory in table.items()}

@@ -51,7 +51,13 @@ MAY_SEE = {
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', '__main__', 'cli'}  # seen by configs alone
 """By room of the package: the other rooms that it may import."""
 
-_HOMES = {'base': 'core', 'core.errors': 'errors', 'links.samples': 'core'}
+_HOMES = {
+    'base': 'core',
+    'core.errors': 'errors',
+    'links.samples': 'core',
+    'planning': 'experiment',
+    'runner': 'experiment',
+}
 """Modules that are not of the room of their folder."""
 
 _FRONT_END_PARTS = {'plot', 'report', 'cli'}

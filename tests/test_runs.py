@@ -10,9 +10,9 @@ import pytest
 
 from fedjax_links import report, runs
 from fedjax_links.core import errors
-from fedjax_links.experiment.running import stores
+from fedjax_links.runner import stores
 from tests.experiment.configs import files_of
-from tests.experiment.running.test_loop import in_python
+from tests.runner.test_loop import in_python
 
 FACTS = {'title': 'before', 'num_rounds': 40, 'algorithms': ['fedavg']}
 
@@ -174,7 +174,7 @@ def test_changed_descriptions_and_links_are_refused(tmp_path):
 def test_one_process_works_in_a_folder(tmp_path):
     first = opened(tmp_path)
     program = (
-        'import sys; from fedjax_links.experiment.running import stores\n'
+        'import sys; from fedjax_links.runner import stores\n'
         'try: stores.RunFolder(sys.argv[1], facts={})\n'
         'except ValueError as error: print(error)'
     )

@@ -8,9 +8,9 @@ from typing import Any
 
 from fedjax_links import experiment, local_training
 from fedjax_links.config import fields
-from fedjax_links.experiment.plan import redraws
-from fedjax_links.experiment.plan.choosing import Tuning
-from fedjax_links.experiment.plan.deciding import UntilDecided
+from fedjax_links.planning import redraws
+from fedjax_links.planning.choosing import Tuning
+from fedjax_links.planning.deciding import UntilDecided
 from generate import options, text
 from generate.options import Option
 

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from fedjax_links.experiment import Callback, Experiment, Lane, Stop
-from fedjax_links.experiment.plan.lanes import WORDS
+from fedjax_links.planning.lanes import WORDS
 
 _LIVE = '{desc} |{bar:24}| {n:,}/{total:,} rounds [{elapsed}<{remaining}, {rate_fmt}]'
 _PLAIN = '{desc}: {n:,} of {total:,} rounds, {elapsed}, {remaining} left'

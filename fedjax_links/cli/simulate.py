@@ -132,8 +132,8 @@ def _simulate(values: dict[str, Any], given: Flags, folder: Path) -> int:
     """Runs and reports, in step with other processes; the exit status."""
     from fedjax_links import experiment, report, runs
     from fedjax_links.cli import progress
-    from fedjax_links.experiment.running import loop
     from fedjax_links.machines import processes
+    from fedjax_links.runner import loop
 
     plan = processes.do_in_all(lambda: _plan(values, given, folder))
     if plan is None:
@@ -166,8 +166,8 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
     """The experiment, and where it runs; None if it is not to be run."""
     from fedjax_links import experiment, report
     from fedjax_links.experiment.looking import certifying, debugging, forking, preflight
-    from fedjax_links.experiment.running import programs, stages
     from fedjax_links.machines import devices, environment, processes
+    from fedjax_links.runner import programs, stages
 
     # Refused at once where there are none.
     places = devices.places(given.devices, devices.mesh_size(given.mesh))
@@ -213,8 +213,8 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
 
 def _shared_out(planned: Any, given: Flags) -> Any:
     """The experiment, or the share of it that this process runs."""
-    from fedjax_links.experiment.plan import lanes
     from fedjax_links.machines import processes
+    from fedjax_links.planning import lanes
 
     task = None if given.shard or given.coordinator else processes.array_task()
     index, count = lanes.parse(given.shard or '1/1')

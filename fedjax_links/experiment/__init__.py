@@ -6,12 +6,12 @@
 from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.looking.choices import tuning_noise
-from fedjax_links.experiment.plan.choosing import Tuning
-from fedjax_links.experiment.plan.deciding import UntilDecided
-from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.plan.makers import Maker
-from fedjax_links.experiment.running.hooks import Callback, Stop
-from fedjax_links.experiment.running.loop import FailedLanesError
+from fedjax_links.planning.choosing import Tuning
+from fedjax_links.planning.deciding import UntilDecided
+from fedjax_links.planning.lanes import Lane
+from fedjax_links.planning.makers import Maker
+from fedjax_links.runner.hooks import Callback, Stop
+from fedjax_links.runner.loop import FailedLanesError
 
 __all__ = [
     'Callback',

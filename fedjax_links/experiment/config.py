@@ -16,8 +16,8 @@ from fedjax_links.config import choices, fields, sections, trees
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment import config_parts
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.plan.choosing import Tuning
-from fedjax_links.experiment.plan.deciding import UntilDecided
+from fedjax_links.planning.choosing import Tuning
+from fedjax_links.planning.deciding import UntilDecided
 
 _TUNED = {'learning_rates': config_parts.RATE, 'server_lrs': config_parts.SERVER_LR}
 """Columns by what tuning calls their values."""

@@ -11,8 +11,8 @@ from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.config import choices, sections, trees
 from fedjax_links.config.sections import Section
 from fedjax_links.core import checks, errors, grids
-from fedjax_links.experiment.plan import makers, redraws
-from fedjax_links.experiment.plan.makers import REQUIRED, Maker
+from fedjax_links.planning import makers, redraws
+from fedjax_links.planning.makers import REQUIRED, Maker
 from fedjax_links.problems import PROBLEMS
 
 RATE, SERVER_LR = 'client.learning_rate', 'server_lr'

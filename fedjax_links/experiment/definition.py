@@ -13,12 +13,12 @@ from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.core import checks, describing, errors, grids
 from fedjax_links.experiment.looking import forking, preflight
-from fedjax_links.experiment.plan import lanes, limits
-from fedjax_links.experiment.plan.choosing import Tuning
-from fedjax_links.experiment.plan.makers import Given
-from fedjax_links.experiment.plan.plans import Plan
-from fedjax_links.experiment.running import hooks, loop, submitting
 from fedjax_links.machines import devices as devices_
+from fedjax_links.planning import lanes, limits
+from fedjax_links.planning.choosing import Tuning
+from fedjax_links.planning.makers import Given
+from fedjax_links.planning.plans import Plan
+from fedjax_links.runner import hooks, loop, submitting
 
 _PARTS = {'problem', 'patterns', 'algorithms', 'seeds', 'redraw', 'grid', 'tuning', 'eval_fn'}
 """Fields that are no values of a config, or on which other fields that it built depend."""

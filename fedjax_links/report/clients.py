@@ -19,11 +19,11 @@ from fedjax_links.base import Algorithm, Array, FederationState, Key, Params, Pr
 from fedjax_links.clients.programs import client_data
 from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
-from fedjax_links.experiment.plan import choosing
-from fedjax_links.experiment.running.traced import state_shape
+from fedjax_links.planning import choosing
 from fedjax_links.report.screens import configured, prediction
 from fedjax_links.results.runs import CLIENTS, read_clients
 from fedjax_links.results.simulation import leaves
+from fedjax_links.runner.traced import state_shape
 from fedjax_links.storage import checkpoints, packing
 
 _by_client = jax.jit(evaluation.by_client)  # lanes of one program compile it once

@@ -15,7 +15,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.looking import choices
 from fedjax_links.experiment.looking.choices import Choice
-from fedjax_links.experiment.plan import choosing
+from fedjax_links.planning import choosing
 from fedjax_links.report import clients
 from fedjax_links.report.clients import Clients
 from fedjax_links.report.verdicts import Difference, Ends, Key, Verdicts

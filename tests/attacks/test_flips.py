@@ -8,8 +8,8 @@ import pytest
 
 from fedjax_links import experiment, report, runs
 from fedjax_links.core import errors
-from fedjax_links.experiment.running import stores
 from fedjax_links.report import exporting
+from fedjax_links.runner import stores
 
 NUM_FLIPS = 60
 CONFIG = {

@@ -9,8 +9,8 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.cli import status
-from fedjax_links.experiment.running import stores
 from fedjax_links.report import live
+from fedjax_links.runner import stores
 from fedjax_links.storage import claims
 from tests import ROOT
 from tests.cli.command import COMMAND, refused, run

@@ -23,7 +23,7 @@ import time
 def get_config():
     from fedjax_links.core import memory
     from fedjax_links.storage import checkpoints
-    from fedjax_links.experiment.running import stages
+    from fedjax_links.runner import stages
 
     stages._SAVE_SECONDS = 0.05
     write_whole = checkpoints.write_whole

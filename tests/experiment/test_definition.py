@@ -13,7 +13,7 @@ import fedjax_links as fl
 from fedjax_links import experiment, participation, problems
 from tests import ROOT
 from tests.experiment.configs import tuned, values
-from tests.experiment.running.test_loop import in_python
+from tests.runner.test_loop import in_python
 
 
 def test_objects_are_no_values_of_a_grid():

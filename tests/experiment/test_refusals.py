@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links import experiment, participation
 from fedjax_links.core import checks, errors
-from fedjax_links.experiment.plan import limits
+from fedjax_links.planning import limits
 from tests.experiment.configs import tuned, values
 
 NAN = float('nan')

@@ -9,9 +9,9 @@ import pytest
 
 from fedjax_links import participation, runs
 from fedjax_links.experiment import Tuning
-from fedjax_links.experiment.running import loop as running
-from fedjax_links.experiment.running import stores
 from fedjax_links.report import comparing
+from fedjax_links.runner import loop as running
+from fedjax_links.runner import stores
 from fedjax_links.storage import checkpoints
 from tests.report.standing import experiment, second_entry, standing
 from tests.tiers import cases

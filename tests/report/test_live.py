@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment.running import stores
 from fedjax_links.report import live
+from fedjax_links.runner import stores
 from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment.running import loop as running
 from fedjax_links.report import source
+from fedjax_links.runner import loop as running
 from tests.experiment.configs import tuned
 
 FACTS = {

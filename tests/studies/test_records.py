@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment.plan import choosing
+from fedjax_links.planning import choosing
 from fedjax_links.report import cells, layouts, source
 from fedjax_links.report.layouts.rates import edges
 from studies import depth

@@ -20,9 +20,9 @@ from fedjax_links import algorithms, local_training, participation, problems, ru
 from fedjax_links.base import PyTree
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.looking import standards
-from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running import groups, programs, traced
 from fedjax_links.machines import cpus, devices, environment
+from fedjax_links.planning.lanes import Lane
+from fedjax_links.runner import groups, programs, traced
 from fedjax_links.storage import checkpoints
 
 FILE = 'certificate.json'

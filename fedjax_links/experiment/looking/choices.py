@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import evaluation, runs
-from fedjax_links.experiment.plan import choosing, deciding
+from fedjax_links.planning import choosing, deciding
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 

@@ -20,8 +20,8 @@ from fedjax_links.clients.programs import BatchLoss, watched
 from fedjax_links.core import checks, errors, prng, tree
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.looking.preflight import count
-from fedjax_links.experiment.plan.lanes import MAIN, Lane, of_kept
-from fedjax_links.experiment.running.traced import algorithm_of, split
+from fedjax_links.planning.lanes import MAIN, Lane, of_kept
+from fedjax_links.runner.traced import algorithm_of, split
 from fedjax_links.storage import checkpoints
 
 _MOST_LISTED = 10

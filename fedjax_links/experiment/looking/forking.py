@@ -32,10 +32,10 @@ from fedjax_links.base import FederationState, PyTree
 from fedjax_links.config import trees
 from fedjax_links.core import checks, errors, grids, prng
 from fedjax_links.experiment.config_parts import pattern_sections
-from fedjax_links.experiment.plan import limits, redraws
-from fedjax_links.experiment.plan.lanes import MAIN, Lane, of_kept
-from fedjax_links.experiment.running import groups, hooks, programs, traced
 from fedjax_links.machines import devices
+from fedjax_links.planning import limits, redraws
+from fedjax_links.planning.lanes import MAIN, Lane, of_kept
+from fedjax_links.runner import groups, hooks, programs, traced
 from fedjax_links.storage import checkpoints
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.base import FederationState, Problem
 from fedjax_links.core import describing, errors, memory, tree
-from fedjax_links.experiment.plan import deciding, redraws
-from fedjax_links.experiment.plan.lanes import MAIN, Lane
-from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.programs import Programs
-from fedjax_links.experiment.running.traced import lane_bytes, state_shape
+from fedjax_links.planning import deciding, redraws
+from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.problems.classification import partition_of
+from fedjax_links.runner.groups import Group
+from fedjax_links.runner.programs import Programs
+from fedjax_links.runner.traced import lane_bytes, state_shape
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment

@@ -25,10 +25,10 @@ from fedjax_links.base import Algorithm, PyTree
 from fedjax_links.config import recordings, sections
 from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running.traced import algorithm_of, split
 from fedjax_links.participation import PARTICIPATION
+from fedjax_links.planning.lanes import Lane
 from fedjax_links.problems.datasets import Dataset
+from fedjax_links.runner.traced import algorithm_of, split
 from fedjax_links.storage import checkpoints
 
 _REQUEST = 'request.json'

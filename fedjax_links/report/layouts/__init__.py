@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.config import sections, trees
-from fedjax_links.experiment.plan import limits, redraws
+from fedjax_links.planning import limits, redraws
 from fedjax_links.report import figure
 from fedjax_links.report.layouts.clients import clients, link_maps, participation
 from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import evaluation, plot
 from fedjax_links.core import errors
-from fedjax_links.experiment.plan import redraws
+from fedjax_links.planning import redraws
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import LETTERS_PER_INCH
 from fedjax_links.report import tables

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links.experiment.plan.choosing import Tried
+from fedjax_links.planning.choosing import Tried
 from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.source import Source

@@ -10,8 +10,8 @@ from fedjax_links.config import sections
 from fedjax_links.config.sections import Bound
 from fedjax_links.core import checks
 from fedjax_links.experiment import Experiment
-from fedjax_links.experiment.plan import limits, makers
 from fedjax_links.participation import PARTICIPATION, laws
+from fedjax_links.planning import limits, makers
 from fedjax_links.report.screens.links import record_links
 from fedjax_links.results.dataset import describe_point
 

@@ -17,9 +17,9 @@ from fedjax_links import analysis, base
 from fedjax_links.analysis import linear_limits
 from fedjax_links.analysis.independent_links import share_sums
 from fedjax_links.core import errors, tree
-from fedjax_links.experiment.running.traced import initial_params
 from fedjax_links.problems import owners
 from fedjax_links.report.screens.configured import ConfiguredLinks
+from fedjax_links.runner.traced import initial_params
 
 MOST_WORK = 2**34
 """Examples times the square of the parameters: what the Hessian of a minimisation costs."""

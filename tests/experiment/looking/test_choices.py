@@ -8,7 +8,7 @@ from scipy import stats
 
 from fedjax_links import algorithms, evaluation, experiment, local_training, participation, problems
 from fedjax_links.experiment.looking import choices
-from fedjax_links.experiment.plan import choosing
+from fedjax_links.planning import choosing
 from fedjax_links.report import layouts, source
 from fedjax_links.results.metric import Metric
 

@@ -10,11 +10,11 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import experiment, report, runs, simulation
 from fedjax_links.experiment.looking import forking
-from fedjax_links.experiment.running import loop as running
-from fedjax_links.experiment.running import stores
+from fedjax_links.runner import loop as running
+from fedjax_links.runner import stores
 from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
-from tests.experiment.running.test_loop import in_python, run_and_cut
+from tests.runner.test_loop import in_python, run_and_cut
 
 MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}
 

@@ -8,9 +8,9 @@ import pytest
 from fedjax_links import algorithms, experiment
 from fedjax_links.core import errors, memory
 from fedjax_links.experiment.looking import preflight
-from fedjax_links.experiment.running import groups
+from fedjax_links.runner import groups
 from tests.experiment.configs import tuned
-from tests.experiment.running.test_loop import in_python
+from tests.runner.test_loop import in_python
 
 
 def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):

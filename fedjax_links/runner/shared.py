@@ -20,8 +20,8 @@ import jax
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
-from fedjax_links.experiment.running import stores
 from fedjax_links.machines import processes
+from fedjax_links.runner import stores
 from fedjax_links.storage import checkpoints, claims
 
 _OPENING = '.opening'

@@ -14,13 +14,13 @@ from typing import Any
 
 from fedjax_links import runs
 from fedjax_links.core import errors, memory
-from fedjax_links.experiment.plan import makers
-from fedjax_links.experiment.plan.lanes import MAIN, TUNING, Lane
-from fedjax_links.experiment.running import stores, traced
-from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.hooks import Listeners, Origin, Stop
-from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import devices, processes
+from fedjax_links.planning import makers
+from fedjax_links.planning.lanes import MAIN, TUNING, Lane
+from fedjax_links.runner import stores, traced
+from fedjax_links.runner.groups import Group
+from fedjax_links.runner.hooks import Listeners, Origin, Stop
+from fedjax_links.runner.programs import Programs
 
 _SAVE_SECONDS = 5.0
 _DISPATCH_SECONDS = 0.2

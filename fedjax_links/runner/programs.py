@@ -11,15 +11,15 @@ import numpy as np
 from fedjax_links import base
 from fedjax_links.base import FederationState, Participation, Problem
 from fedjax_links.core import drawing, memory, tree
-from fedjax_links.experiment.plan import makers
-from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running import traced
-from fedjax_links.experiment.running.hooks import LINKS, Origin
 from fedjax_links.machines import devices, processes
+from fedjax_links.planning import makers
+from fedjax_links.planning.lanes import Lane
+from fedjax_links.runner import traced
+from fedjax_links.runner.hooks import LINKS, Origin
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
-    from fedjax_links.experiment.running.groups import Group
+    from fedjax_links.runner.groups import Group
 
 _MOST_LINKS = 2**27
 

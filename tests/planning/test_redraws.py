@@ -11,10 +11,10 @@ import fedjax_links as fl
 from fedjax_links import experiment, local_training, participation, problems, simulation
 from fedjax_links.config import sections
 from fedjax_links.experiment.looking import debugging
-from fedjax_links.experiment.plan import makers, redraws
-from fedjax_links.experiment.running.loop import run
-from fedjax_links.experiment.running.programs import Programs
+from fedjax_links.planning import makers, redraws
 from fedjax_links.report import layouts, source
+from fedjax_links.runner.loop import run
+from fedjax_links.runner.programs import Programs
 from tests.experiment.configs import values
 from tests.tiers import cases
 

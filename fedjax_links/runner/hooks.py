@@ -14,8 +14,8 @@ from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.config import sections
 from fedjax_links.core import checks, errors
-from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.machines import processes
+from fedjax_links.planning.lanes import Lane
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment

@@ -6,22 +6,22 @@ import pytest
 
 from fedjax_links import algorithms, experiment
 from fedjax_links.core import memory
-from fedjax_links.experiment.running import loop as running
-from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.local_training import local_sgd
 from fedjax_links.machines.devices import Place
-from tests.experiment.running.test_loop import in_python
+from fedjax_links.runner import loop as running
+from fedjax_links.runner.groups import Group
+from fedjax_links.runner.programs import Programs
 from tests.machines.test_devices import in_a_process
+from tests.runner.test_loop import in_python
 
 RUNS = """
 import sys
 from pathlib import Path
 
 from fedjax_links import experiment
-from fedjax_links.experiment.running import stores
+from fedjax_links.runner import stores
 from fedjax_links.machines.devices import places
-from fedjax_links.experiment.running import loop as running
+from fedjax_links.runner import loop as running
 from tests.experiment.configs import files_of, tuned
 
 folder, saving = Path(sys.argv[1]), sys.argv[2]
@@ -85,10 +85,10 @@ import sys
 from pathlib import Path
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment.running import stores
+from fedjax_links.runner import stores
 from fedjax_links.machines.devices import places
 from fedjax_links.experiment.looking import forking
-from fedjax_links.experiment.running import loop as running
+from fedjax_links.runner import loop as running
 from tests.experiment.configs import files_of, values
 
 folder = Path(sys.argv[1])

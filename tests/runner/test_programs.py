@@ -7,11 +7,11 @@ import pytest
 from fedjax_links import algorithms
 from fedjax_links.experiment import Callback
 from fedjax_links.experiment.looking import preflight
-from fedjax_links.experiment.running import loop, stages
-from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.local_training import local_sgd
 from fedjax_links.machines import cpus, devices
-from tests.experiment.running.test_loop import in_python
+from fedjax_links.runner import loop, stages
+from fedjax_links.runner.programs import Programs
+from tests.runner.test_loop import in_python
 
 
 def test_a_run_traces_no_round_again_that_its_check_has_traced():

@@ -12,11 +12,11 @@ import numpy as np
 
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.core import meshes
-from fedjax_links.experiment.plan import makers
-from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running.programs import Programs
-from fedjax_links.experiment.running.traced import Measured, initial_params, most_periods, split
 from fedjax_links.machines.devices import Place
+from fedjax_links.planning import makers
+from fedjax_links.planning.lanes import Lane
+from fedjax_links.runner.programs import Programs
+from fedjax_links.runner.traced import Measured, initial_params, most_periods, split
 
 
 class Group:

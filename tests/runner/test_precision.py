@@ -7,9 +7,9 @@ import jax
 import pytest
 
 from fedjax_links import experiment
-from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.programs import Programs
-from tests.experiment.running.test_loop import in_python, tuned
+from fedjax_links.runner.groups import Group
+from fedjax_links.runner.programs import Programs
+from tests.runner.test_loop import in_python, tuned
 
 
 def products(planned):

@@ -7,7 +7,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import evaluation, experiment, runs
-from fedjax_links.experiment.plan import deciding
+from fedjax_links.planning import deciding
 from tests.experiment.configs import last_files_of, values
 
 CONFIG = {

@@ -8,8 +8,8 @@ import fedjax_links as fl
 from fedjax_links import experiment, participation, problems, simulation
 from fedjax_links.core import prng
 from fedjax_links.experiment import Callback
-from fedjax_links.experiment.running import groups, programs, stores
-from fedjax_links.experiment.running import loop as running
+from fedjax_links.runner import groups, programs, stores
+from fedjax_links.runner import loop as running
 from tests.experiment.configs import tuned, values
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from fedjax_links import runs
 from fedjax_links.config import recordings, sections
 from fedjax_links.core import checks, errors
-from fedjax_links.experiment.plan import lanes
-from fedjax_links.experiment.running import hooks, loop, shared
-from fedjax_links.experiment.running.programs import Programs
 from fedjax_links.machines import devices as devices_
+from fedjax_links.planning import lanes
+from fedjax_links.runner import hooks, loop, shared
+from fedjax_links.runner.programs import Programs
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
 from fedjax_links.core import errors
-from fedjax_links.experiment.plan.deciding import UntilDecided
-from fedjax_links.experiment.plan.lanes import Lane
-from fedjax_links.experiment.running import hooks, shared, stores
-from fedjax_links.experiment.running.programs import Programs, realised
-from fedjax_links.experiment.running.stages import Stages
 from fedjax_links.machines import devices, processes
+from fedjax_links.planning.deciding import UntilDecided
+from fedjax_links.planning.lanes import Lane
+from fedjax_links.runner import hooks, shared, stores
+from fedjax_links.runner.programs import Programs, realised
+from fedjax_links.runner.stages import Stages
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment

@@ -7,10 +7,10 @@ import pytest
 
 from fedjax_links import algorithms, experiment, runs
 from fedjax_links.experiment.looking import debugging
-from fedjax_links.experiment.plan import choosing
 from fedjax_links.local_training import local_sgd
+from fedjax_links.planning import choosing
 from fedjax_links.report import source
-from tests.experiment.running.test_loop import in_python
+from tests.runner.test_loop import in_python
 
 
 def test_every_point_of_problem_and_links_is_tuned_for_itself():

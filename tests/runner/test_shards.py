@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment.running import loop, shared, stages
 from fedjax_links.machines import environment
+from fedjax_links.runner import loop, shared, stages
 from fedjax_links.storage import checkpoints, claims
 from tests.experiment.configs import files_of, tuned, values
 from tests.refusals import names

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from fedjax_links import runs
 from fedjax_links.core import checks, errors
 from fedjax_links.core.grids import Point
-from fedjax_links.experiment.plan import makers
+from fedjax_links.planning import makers
 from fedjax_links.results import dataset
 
 MAIN, TUNING, TIE = dataset.MAIN, dataset.TUNING, dataset.TIE

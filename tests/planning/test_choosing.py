@@ -6,7 +6,7 @@ from scipy import stats
 
 import fedjax_links as fl
 from fedjax_links import algorithms, experiment, local_training, participation, problems
-from fedjax_links.experiment.plan import choosing
+from fedjax_links.planning import choosing
 from tests.experiment.configs import last_files_of as files
 
 

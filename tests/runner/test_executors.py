@@ -12,7 +12,7 @@ import time
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.experiment.running import loop
+from fedjax_links.runner import loop
 from tests import ROOT
 from tests.experiment.configs import last_files_of, values
 from tests.experiment.several import environment

@@ -6,11 +6,11 @@ import pytest
 
 from fedjax_links import experiment, participation
 from fedjax_links.core import memory
-from fedjax_links.experiment.running import loop as running
-from fedjax_links.experiment.running import stages
-from fedjax_links.experiment.running.groups import Group
-from fedjax_links.experiment.running.programs import Programs
-from tests.experiment.running.test_loop import in_python
+from fedjax_links.runner import loop as running
+from fedjax_links.runner import stages
+from fedjax_links.runner.groups import Group
+from fedjax_links.runner.programs import Programs
+from tests.runner.test_loop import in_python
 
 MIXED = {
     'some': participation.bernoulli(np.linspace(0.2, 0.9, 6)),

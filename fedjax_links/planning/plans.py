@@ -14,10 +14,10 @@ from fedjax_links import evaluation, runs, simulation
 from fedjax_links.base import Key, Params, Participation, Problem
 from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
-from fedjax_links.experiment.plan import choosing, deciding, makers, redraws
-from fedjax_links.experiment.plan.lanes import MAIN, SEED, TIE, TUNING, Lane, Share, share_out
-from fedjax_links.experiment.plan.makers import Maker
 from fedjax_links.machines import environment
+from fedjax_links.planning import choosing, deciding, makers, redraws
+from fedjax_links.planning.lanes import MAIN, SEED, TIE, TUNING, Lane, Share, share_out
+from fedjax_links.planning.makers import Maker
 from fedjax_links.results import recorded
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ import numpy as np
 from fedjax_links import base, simulation
 from fedjax_links.base import Array, FederationState, Key, Links, Params, Problem, PyTree
 from fedjax_links.core import meshes, prng, tree
-from fedjax_links.experiment.plan import makers
-from fedjax_links.experiment.plan.lanes import Lane
 from fedjax_links.machines.devices import Place
 from fedjax_links.machines.lanes import row_of, scan_first
+from fedjax_links.planning import makers
+from fedjax_links.planning.lanes import Lane
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedjax_links.core import checks, errors, prng
-from fedjax_links.experiment.plan import choosing, deciding, redraws
+from fedjax_links.planning import choosing, deciding, redraws
 from fedjax_links.results import dataset
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """What is drawn anew by every seed where a config does not say."""
 
 from fedjax_links import experiment
-from fedjax_links.experiment.plan import redraws
-from tests.experiment.plan.test_redraws import PROBLEMS, PROBS, config
+from fedjax_links.planning import redraws
+from tests.planning.test_redraws import PROBLEMS, PROBS, config
 
 
 def default_of(problem, probs, **changes):
