@@ -254,12 +254,15 @@ class Participation(NamedTuple):
       num_clients: N.
       cycle: rounds after which links, or their probabilities, repeat; None if they do not. Whoever
         evaluates every so many rounds should see all of the cycle.
+      combinators: names of the combinators around it that pass its key on, from the inside out; so
+        each finds a stream that no other draws from (`participation.algebra`).
     """
 
     init: Callable[[Key], PyTree]
     sample: Callable[[PyTree, Key, Array], tuple[PyTree, Links]]
     num_clients: int
     cycle: int | None = None
+    combinators: tuple[str, ...] = ()
 
 
 class ParticipationCounters(NamedTuple):

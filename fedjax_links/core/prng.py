@@ -14,7 +14,7 @@ import numpy as np
 from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, meshes
 
-DRAWS = 3
+DRAWS = 4
 """Which way keys become draws, counted up when that changes; a run goes on with its own alone."""
 
 _STREAMS = {'init': 0, 'participation': 1, 'client': 2, 'server': 3, 'eval': 4}

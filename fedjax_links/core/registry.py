@@ -95,6 +95,8 @@ class ParticipationEntry(NamedTuple):
         number is fixed.
       prob_is_marginal: over seeds, clients of the example are active as often as ``prob`` says in
         every single round; otherwise only over time, as for a cycle that starts off.
+      carries_pattern: its carry is that of its ``pattern``: it adds no memory of its own but the
+        order of a cap.
       law: what is known exactly of who takes part, `participation.laws.Given` to
         `participation.laws.LinkLaw`; None for what is only simulated.
     """
@@ -103,6 +105,7 @@ class ParticipationEntry(NamedTuple):
     example: Callable[[int], Participation]
     cohort_size: Callable[[int], int] | None = None
     prob_is_marginal: bool = True
+    carries_pattern: bool = False
     law: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Participation:

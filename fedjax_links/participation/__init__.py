@@ -112,7 +112,7 @@ _ENTRIES = (
         by_group,
         lambda n: by_group(_halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]),
     ),
-    _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation')),
+    _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation'), carries_pattern=True),
     _E(
         cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False, law=cyclic_law
     ),
@@ -122,18 +122,23 @@ _ENTRIES = (
     _E(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
     _E(minimum_separation, _separated, _third, law=minimum_separation_law),
     _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
-    _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0])),
-    _E(packets, lambda n: packets(_some(n), loss=0.1, num_packets=3), law=packets_law),
+    _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0]), carries_pattern=True),
+    _E(
+        packets,
+        lambda n: packets(_some(n), loss=0.1, num_packets=3),
+        carries_pattern=True,
+        law=packets_law,
+    ),
     _E(peers, lambda n: peers(_some(n), graphs.ring(n), prob=0.5), law=peers_law),
     _E(periodic_groups, _in_turns, _third, law=periodic_groups_law),
-    _E(quorum, _fastest, _third, law=quorum_law),
+    _E(quorum, _fastest, _third, carries_pattern=True, law=quorum_law),
     _E(regularized, lambda n: regularized(n, _divisor(n)), _divisor, law=regularized_law),
     _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
     _E(semi_markov, _lasting, law=semi_markov_law),
     _E(shared_shocks, _shocked, law=shared_shocks_law),
     _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
     _E(trace, lambda n: trace(_days(n), tick=10_800.0)),
-    _E(unavailable, lambda n: unavailable(_some(n)), law=unavailable_law),
+    _E(unavailable, lambda n: unavailable(_some(n)), carries_pattern=True, law=unavailable_law),
     _E(uniform_cohort, lambda n: uniform_cohort(n, _third(n)), _third, law=uniform_cohort_law),
 )
 PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(

@@ -1,12 +1,16 @@
 """Pattern algebra: new participation patterns from old ones.
 
-Each part draws from its own key, ``fold_in(key, index)``, so parts are independent; each keeps its
-own carry, and all carries advance in every round, whether or not the part is in force. Where parts
-tell uplink, downlink and compute apart, so does the result; a plain part then counts as one whose
-downlink follows its mask and whose clients always compute.
+The first part draws from the combination's own key, so that its links are those that it has by
+itself: an outage changes its window alone. Everything else draws from streams that no pattern uses,
+so parts are independent. Each part keeps its own carry, and all carries advance in every round,
+whether or not the part is in force. Where parts tell uplink, downlink and compute apart, so does
+the result; a plain part then counts as one whose downlink follows its mask and whose clients always
+compute.
 """
 
+import functools
 import math
+import zlib
 from collections.abc import Callable, Sequence
 
 import jax
@@ -46,7 +50,7 @@ def both(first: Participation, second: Participation) -> Participation:
        [1 0]]
     """
     _check_some([first, second])
-    return combine([first, second], _meet)
+    return combine('both', [first, second], _meet)
 
 
 def either(first: Participation, second: Participation) -> Participation:
@@ -65,7 +69,7 @@ def either(first: Participation, second: Participation) -> Participation:
       ValueError: if the numbers of clients differ.
     """
     _check_some([first, second])
-    return combine([first, second], _join)
+    return combine('either', [first, second], _join)
 
 
 def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participation:
@@ -97,7 +101,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
         weighted = jnp.where(law[:, None] > 0, jnp.minimum(law[:, None] * parts, 1), 0)
         return _choose(samples, which)._replace(prob=weighted.sum(axis=0))
 
-    return combine(patterns, pick)
+    return combine('mixture', patterns, pick)
 
 
 def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participation:
@@ -116,7 +120,10 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     """
     _check_some(patterns)
     xp = checks.array_module(at_rounds)
-    rounds = xp.atleast_1d(xp.asarray(at_rounds, np.int32))
+    given = xp.atleast_1d(xp.asarray(at_rounds))
+    if given.size and not jnp.issubdtype(given.dtype, jnp.integer):
+        raise errors.invalid('at_rounds', 'be whole numbers of rounds', errors.text_of(at_rounds))
+    rounds = given.astype(np.int32)
     if rounds.shape != (len(patterns) - 1,):
         requirement = f'name {len(patterns) - 1} rounds for {len(patterns)} patterns'
         raise errors.invalid('at_rounds', requirement, rounds.shape[0])
@@ -126,7 +133,7 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     def pick(key: Key, round: Array, samples: Samples) -> MaskLinks:
         return _choose(samples, jnp.sum(round >= rounds))
 
-    return combine(patterns, pick)
+    return combine('switch', patterns, pick)
 
 
 def outage(
@@ -176,7 +183,7 @@ def outage(
             links = links._replace(edges=links.edges & ~cut, edge_prob=probs)
         return links
 
-    return combine([pattern], silence)
+    return combine('outage', [pattern], silence)
 
 
 def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participation:
@@ -203,19 +210,23 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
         parts = _alike(samples)
         return jax.tree.map(lambda *rows: jnp.concatenate(rows)[rows_of_clients], *parts)
 
-    return combine(patterns, deal, num_clients=len(labels))
+    return combine('by_group', patterns, deal, num_clients=len(labels))
 
 
 def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Participation:
     """At most ``size`` of the active clients; all of them where fewer are active.
 
+    Those left out deliver nothing, but the pattern does not learn of it: under
+    `minimum_separation` they wait as if they had taken part.
+
     Args:
-      pattern: decides who is active.
+      pattern: decides who is active; where it tells directions apart, those who take part.
       size: S, from 1 to N.
       rule: who is kept. ``'uniform'``: uniformly without replacement. ``'permutation'``: the next
         ones on a random permutation of all clients, which is used up over the rounds, inactive
         clients on the way included, and then drawn afresh; nobody twice in a round. With everybody
-        active this is `regularized`.
+        active and S a divisor of N this is `regularized`; for other S a round goes on with the
+        fresh permutation, where `regularized` has a smaller cohort.
 
     Returns:
       The pattern; ``prob`` is NaN: the chance of being kept depends on the others.
@@ -229,27 +240,35 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
         return cap_in_order(pattern, size, distinct=True)
 
     def keep(key: Key, round: Array, samples: Samples) -> MaskLinks:
-        ids = selection.uniform_subset(key, samples[0].mask, size)
+        ids = selection.uniform_subset(key, base.participants(samples[0]), size)
         return _kept(samples[0], base.mask_of(ids, pattern.num_clients))
 
-    return combine([pattern], keep)
+    return combine('cap', [pattern], keep)
 
 
 def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
     """`cap` along a permutation; `selection.consume` says what ``distinct`` means."""
+    own_key = _stream('cap', pattern)
 
     def init(key: Key) -> PyTree:
-        order = selection.random_order(jax.random.fold_in(key, 1), pattern.num_clients)
-        return pattern.init(jax.random.fold_in(key, 0)), order
+        return pattern.init(key), selection.random_order(own_key(key), pattern.num_clients)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
         part, order = carry
-        part, sampled = pattern.sample(part, jax.random.fold_in(key, 0), round)
-        links, own_key = base.as_masks(sampled), jax.random.fold_in(key, 1)
-        order, kept = selection.consume(own_key, order, links.mask, size, distinct=distinct)
+        part, sampled = pattern.sample(part, key, round)
+        links = base.as_masks(sampled)
+        active = base.participants(links)
+        order, kept = selection.consume(own_key(key), order, active, size, distinct=distinct)
         return (part, order), _kept(links, kept)
 
-    return pattern._replace(init=init, sample=sample)
+    combinators = (*pattern.combinators, 'cap')
+    return pattern._replace(init=init, sample=sample, combinators=combinators)
+
+
+def longest(samples: Samples) -> Array | None:
+    """float[], seconds of a round that ends with the last of its parts; None if none tells."""
+    durations = [sample.duration for sample in samples if sample.duration is not None]
+    return functools.reduce(jnp.maximum, durations) if durations else None
 
 
 def _kept(links: MaskLinks, kept: Array) -> MaskLinks:
@@ -257,6 +276,7 @@ def _kept(links: MaskLinks, kept: Array) -> MaskLinks:
 
 
 def combine(
+    kind: str,
     patterns: Sequence[Participation],
     merge: Callable[[Key, Array, Samples], MaskLinks],
     num_clients: int | None = None,
@@ -264,12 +284,13 @@ def combine(
     """The pattern whose sample is ``merge(own key, round, samples of the parts)``.
 
     Args:
-      patterns: the parts.
+      kind: name of the combinator; its streams are its own.
+      patterns: the parts; the first draws from the key that it would have by itself.
       merge: returns the links; the samples have masks.
       num_clients: N, if that is not the number of clients of each part.
 
     Returns:
-      The pattern; its carry is those of the parts.
+      The pattern; its carry is those of the parts, or that of the only one.
 
     Raises:
       ValueError: if the parts' numbers of clients differ, and N is not given.
@@ -277,22 +298,40 @@ def combine(
     counts = [pattern.num_clients for pattern in patterns]
     if num_clients is None and len(set(counts)) > 1:
         raise errors.invalid('patterns', 'have the same number of clients', counts)
-
-    def keyed(key: Key) -> list[tuple[int, Participation, Key]]:
-        return [(i, part, jax.random.fold_in(key, i)) for i, part in enumerate(patterns)]
+    first, *others = patterns
+    own_key = _stream(kind, first)
 
     def init(key: Key) -> PyTree:
-        return tuple(part.init(own_key) for _, part, own_key in keyed(key))
+        carry = first.init(key)
+        if not others:
+            return carry
+        rest = own_key(key)
+        return carry, *(part.init(jax.random.fold_in(rest, i)) for i, part in enumerate(others, 1))
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
-        steps = [part.sample(carry[i], own_key, round) for i, part, own_key in keyed(key)]
-        carries, drawn = zip(*steps, strict=True)
-        own_key = jax.random.fold_in(key, len(patterns))
-        return carries, merge(own_key, round, list(map(base.as_masks, drawn)))
+        carries = carry if others else (carry,)
+        rest = own_key(key)
+        steps = [first.sample(carries[0], key, round)]
+        for i, part in enumerate(others, 1):
+            steps.append(part.sample(carries[i], jax.random.fold_in(rest, i), round))
+        after, drawn = zip(*steps, strict=True)
+        links = merge(jax.random.fold_in(rest, 0), round, list(map(base.as_masks, drawn)))
+        return after if others else after[0], links
 
     cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
     cycle = math.lcm(*cycles) if cycles else None  # of those that repeat
-    return Participation(init, sample, num_clients or counts[0], cycle)
+    combinators = (*first.combinators, kind)
+    return Participation(init, sample, num_clients or counts[0], cycle, combinators)
+
+
+def _stream(kind: str, pattern: Participation) -> Callable[[Key], Key]:
+    """``key -> key`` of what a combinator draws besides the pattern, which draws from ``key``.
+
+    Patterns fold small numbers into their keys. Combinators around combinators of the same kind
+    share a key, so they are counted.
+    """
+    number = zlib.crc32(f'{kind} {pattern.combinators.count(kind)}'.encode())
+    return lambda key: jax.random.fold_in(key, np.uint32(number))
 
 
 def _alike(samples: Samples) -> Samples:

@@ -31,7 +31,8 @@ def duplex(
 
     Returns:
       The pattern. ``prob``, the probability of taking part, is the product of all three, exact as
-      they are independent.
+      they are independent. A round takes as long as the longest of the parts that tell a length:
+      `quorum` for ``compute`` is a deadline of training.
 
     Raises:
       ValueError: if the numbers of clients differ, or a part tells directions apart itself; `both`
@@ -51,10 +52,11 @@ def duplex(
 
     def merge(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
         up, down, work = samples
-        taking_part = up._replace(prob=up.prob * work.prob * down.prob)
+        prob = up.prob * work.prob * down.prob
+        taking_part = up._replace(prob=prob, duration=algebra.longest(samples))
         return base.directed(taking_part, up.mask & work.mask, down.mask, compute=work.mask)
 
-    return algebra.combine(list(parts.values()), merge)
+    return algebra.combine('duplex', list(parts.values()), merge)
 
 
 def unavailable(pattern: Participation) -> Participation:

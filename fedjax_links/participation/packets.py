@@ -1,5 +1,8 @@
 """Losses that hang on how large the model is."""
 
+from typing import Any
+
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,21 +24,22 @@ def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Par
       num_packets: K, at least 1.
 
     Returns:
-      The pattern; ``prob`` is that of ``pattern`` times ``(1 - loss)^K``.
+      The pattern; ``prob`` is that of ``pattern`` times ``(1 - loss)^K``. Of a traced ``loss``, as
+      in a sweep, that power is computed in the default precision and may differ in its last bits.
 
     Raises:
       ValueError: for a value out of range.
     """
-    each = schedules.each_within('loss', loss, pattern.num_clients, 0, 1)
+    schedules.each_within('loss', loss, pattern.num_clients, 0, 1)
     checks.static_int('num_packets', num_packets)
-    arrives = (1 - each) ** num_packets
+    arrives = schedules.as_floats(_arrives(loss, num_packets))
 
     def sample(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
         (links,) = samples
         arrived = prng.uniform(key, links.mask.shape) < arrives
         return links._replace(mask=links.mask & arrived, prob=links.prob * arrives)
 
-    return algebra.combine([pattern], sample)
+    return algebra.combine('packets', [pattern], sample)
 
 
 def packets_law(given: laws.Given) -> laws.LinkLaw:
@@ -43,6 +47,14 @@ def packets_law(given: laws.Given) -> laws.LinkLaw:
     part, options = given.parts['pattern'], given.options
     if part.probs is None or not part.memoryless:
         return laws.LinkLaw('packets are lost independently', is_duplex=part.is_duplex)
-    arrives = (1.0 - np.asarray(options['loss'], float)) ** options['num_packets']
+    arrives = _arrives(options['loss'], options['num_packets'])
     law = laws.independent('independent over clients and rounds', part.probs * arrives)
     return law._replace(is_duplex=part.is_duplex)
+
+
+def _arrives(loss: ArrayLike, num_packets: int) -> Any:
+    """``(1 - loss)^K`` without the rounding of ``1 - loss``; on the host in double precision."""
+    if not checks.is_concrete(loss):
+        return jnp.exp(num_packets * jnp.log1p(-loss))
+    with np.errstate(divide='ignore'):  # the logarithm of zero, where all packets are lost
+        return np.exp(num_packets * np.log1p(-np.asarray(loss, np.float64)))

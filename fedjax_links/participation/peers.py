@@ -69,8 +69,9 @@ def peers(
             edge_prob=between.prob[0] if alike else jnp.where(missing, 0, between.prob[places]),
         )
 
-    found = algebra.combine([pattern, edges], sample, num_clients=pattern.num_clients)
-    return found._replace(cycle=pattern.cycle)
+    parts = [pattern, edges]
+    linked = algebra.combine('peers', parts, sample, num_clients=pattern.num_clients)
+    return linked._replace(cycle=pattern.cycle)
 
 
 def _coins(prob: ArrayLike, num_edges: int) -> Participation:

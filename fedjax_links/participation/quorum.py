@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import base
-from fedjax_links.base import Array, Key, MaskLinks, Participation
+from fedjax_links.base import Array, Key, LinkSample, MaskLinks, Participation
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import algebra, laws, schedules
 from fedjax_links.participation.always import always
@@ -50,7 +50,8 @@ def quorum(
       grace: seconds to wait on from then, at least 0.
       deadline: seconds, positive; None to wait for the quorum as long as it takes.
       pattern: who is there at all and gets through; everybody by default. Others are not waited
-        for: with fewer than k there, a round waits for all of them.
+        for: with fewer than k there, a round waits for all of them. If it tells how long a round
+        takes, the longer time counts.
 
     Returns:
       The pattern. ``prob`` is exact where all times have one law that varies, without pattern,
@@ -82,9 +83,11 @@ def quorum(
         last = jnp.sort(taken)[jnp.clip(jnp.minimum(quorum, there.sum()) - 1, 0)]
         end = jnp.minimum(jnp.where(there.any(), last, 0) + grace, limit)
         prob = jnp.full(num_clients, quorum / num_clients if known else np.nan)
-        return samples[0]._replace(mask=samples[0].mask & (taken <= end), prob=prob, duration=end)
+        links = samples[0]._replace(mask=samples[0].mask & (taken <= end), prob=prob)
+        return links._replace(duration=algebra.longest([links, LinkSample(there, prob, end)]))
 
-    return algebra.combine([always(num_clients) if pattern is None else pattern], sample)
+    available = always(num_clients) if pattern is None else pattern
+    return algebra.combine('quorum', [available], sample)
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:

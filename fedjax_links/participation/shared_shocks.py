@@ -45,8 +45,9 @@ def shared_shocks(
         mask, prob = links.mask & shocks.mask[labels], links.prob * shocks.prob[labels]
         return links._replace(mask=mask, prob=prob)
 
-    both = algebra.combine([pattern, markov(share, up_rate)], sample, pattern.num_clients)
-    return both._replace(cycle=pattern.cycle)
+    parts = [pattern, markov(share, up_rate)]
+    shocked = algebra.combine('shared_shocks', parts, sample, pattern.num_clients)
+    return shocked._replace(cycle=pattern.cycle)
 
 
 def shared_shocks_law(given: laws.Given) -> laws.LinkLaw:

@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_links import base
 from fedjax_links.base import DuplexLinkSample, Participation
-from fedjax_links.core import prng
+from fedjax_links.links import graphs
 from fedjax_links.participation import (
+    Times,
     always,
     bernoulli,
     both,
@@ -20,10 +22,15 @@ from fedjax_links.participation import (
     minimum_separation,
     mixture,
     outage,
+    packets,
+    peers,
+    quorum,
     regularized,
     replay,
     selection,
+    shared_shocks,
     switch,
+    unavailable,
     uniform_cohort,
 )
 from tests.participation.sampling import advance, assert_frequencies, masks, refuses, roll
@@ -33,23 +40,95 @@ SEEDS = 20_000
 UP, DOWN = replay([[True] * 3], [[1.0] * 3]), replay([[False] * 3], [[0.0] * 3])
 
 
-def part(pattern, index, num_rounds, seed=0):
-    """Masks of a part run alone, with the keys that its place in a combination gives it."""
-    key, found = jax.random.key(seed), []
-    carry = pattern.init(jax.random.fold_in(prng.pattern_key(key), index))
-    sample = jax.jit(pattern.sample)
-    for t in range(num_rounds):
-        own = jax.random.fold_in(prng.round_key(key, 'participation', t), index)
-        carry, links = sample(carry, own, jnp.int32(t))
-        found.append(np.asarray(links.mask))
-    return np.stack(found)
-
-
 def test_both_and_either_are_and_and_or_of_the_parts():
-    parts = [markov(P, 0.3), cyclic(Q, cycle_length=10)]
-    alone = [part(pattern, index, 25) for index, pattern in enumerate(parts)]
-    np.testing.assert_array_equal(roll(both(*parts), 25).mask, alone[0] & alone[1])
-    np.testing.assert_array_equal(roll(either(*parts), 25).mask, alone[0] | alone[1])
+    first, second = markov(P, 0.3), cyclic(Q, cycle_length=10)
+    alone = roll(first, 25).mask
+    other = roll(both(UP, second), 25).mask
+    np.testing.assert_array_equal(roll(both(first, second), 25).mask, alone & other)
+    other = roll(either(DOWN, second), 25).mask
+    np.testing.assert_array_equal(roll(either(first, second), 25).mask, alone | other)
+
+
+LATE = {'start': 9, 'stop': 12}
+RING = graphs.ring(3)
+SHOCKS = {'groups': [0, 0, 1], 'up_rate': 0.3, 'down_rate': 0.2}
+TIMES = Times(np.ones(3), 0.5)
+AROUND = {
+    'outage': lambda inner: outage(inner, start=3, stop=5),
+    'outage of one client': lambda inner: outage(inner, start=0, stop=20, clients=[1]),
+    'packets': lambda inner: packets(inner, loss=0.2, num_packets=2),
+    'shared_shocks': lambda inner: shared_shocks(inner, **SHOCKS),
+    'cap': lambda inner: cap(inner, 2),
+    'cap in order': lambda inner: cap(inner, 2, rule='permutation'),
+    'peers': lambda inner: peers(inner, RING, prob=0.5),
+    'peers with memory': lambda inner: peers(inner, RING, prob=markov(P)),
+    'quorum': lambda inner: quorum(TIMES, quorum=2, pattern=inner),
+    'unavailable': unavailable,
+    'duplex': lambda inner: duplex(uplink=inner, downlink=bernoulli(P), compute=bernoulli(Q)),
+    'both': lambda inner: both(inner, bernoulli(P)),
+    'either': lambda inner: either(inner, bernoulli(P)),
+    'mixture': lambda inner: mixture([inner, DOWN], [0.7, 0.3]),
+    'switch': lambda inner: switch([inner, DOWN], 9),
+}
+INNER = {
+    'markov': markov(P, 0.3),
+    'cyclic': cyclic(Q, cycle_length=10),
+    'cohort': uniform_cohort(3, 2),
+    'capped': cap(bernoulli(Q), 2),
+    'late outage': outage(markov(Q, 0.3), **LATE),
+}
+
+
+@pytest.mark.parametrize(
+    'around, inner',
+    [(around, 'markov') for around in AROUND] + [('packets', inner) for inner in INNER],
+)
+def test_the_same_seed_gives_the_same_links_apart_from_what_is_changed(around, inner):
+    """Who is up is known from the pattern alone, and from the combinator around links all up."""
+    pattern = INNER[inner]
+    alone, mask = roll(pattern, 12).mask, roll(AROUND[around](pattern), 12).mask
+    if around == 'either':
+        assert (mask | ~alone).all()
+        return
+    assert (alone | ~mask).all()  # nobody is up who would not be
+    if around.startswith(('cap', 'quorum')):
+        np.testing.assert_array_equal(mask.sum(axis=1), np.minimum(alone.sum(axis=1), 2))
+        return
+    allowed = roll(AROUND[around](always(3)), 12).mask
+    np.testing.assert_array_equal(mask, alone & allowed)
+
+
+def test_directions_are_those_of_the_parts():
+    inner = duplex(uplink=markov(P, 0.3), downlink=bernoulli(Q), compute=bernoulli(P))
+    links, within = roll(inner, 12), roll(outage(inner, **LATE), 12)
+    for before, after in zip(jax.tree.leaves(links), jax.tree.leaves(within), strict=True):
+        np.testing.assert_array_equal(before[:9], after[:9])
+
+
+def test_edges_do_not_hang_on_what_is_around_them():
+    plain = peers(bernoulli(Q), RING, prob=0.5)
+    others = [peers(cap(bernoulli(Q), 2), RING, prob=0.5), outage(plain, **LATE)]
+    edges = roll(plain, 9).edges
+    for pattern in others:
+        np.testing.assert_array_equal(roll(pattern, 9).edges, edges)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize('kind', ['packets', 'both', 'shared_shocks', 'mixture', 'mixed'])
+def test_combinators_within_combinators_are_independent(kind):
+    """Each halves the chance of being up, three times: an eighth."""
+    shocks = {'groups': [0, 1, 2], 'up_rate': 0.5, 'down_rate': 0.5}
+    halve = {
+        'packets': lambda inner: packets(inner, loss=0.5, num_packets=1),
+        'both': lambda inner: both(inner, bernoulli([0.5] * 3)),
+        'shared_shocks': lambda inner: shared_shocks(inner, **shocks),
+        'mixture': lambda inner: mixture([inner, DOWN], [0.5, 0.5]),
+    }
+    makers = [halve[kind]] * 3 if kind in halve else list(halve.values())[:3]
+    pattern = always(3)
+    for halved in makers:
+        pattern = halved(pattern)
+    assert_frequencies(masks(pattern, 1, SEEDS)[:, 0].sum(axis=0), np.full(3, 1 / 8), SEEDS)
 
 
 @pytest.mark.statistical
@@ -88,10 +167,11 @@ def test_switch_at_exact_rounds_with_carries_advanced():
     mask = roll(pattern, 30).mask
     assert not mask[:3].any()
     assert mask[3:5].all()
-    np.testing.assert_array_equal(mask[5:], part(cyclic(P, cycle_length=7), 2, 30)[5:])
+    earlier = roll(switch([UP, DOWN, cyclic(P, cycle_length=7)], [0, 1]), 30).mask
+    np.testing.assert_array_equal(mask[5:], earlier[5:])
     chain = markov(P, 0.2)
     mask = roll(switch([UP, chain], 6), 20).mask
-    np.testing.assert_array_equal(mask[6:], part(chain, 1, 20)[6:])
+    np.testing.assert_array_equal(mask[6:], roll(switch([DOWN, chain], 0), 20).mask[6:])
 
 
 def test_switch_and_outage_take_traced_rounds():
@@ -126,9 +206,10 @@ def test_by_group_deals_to_the_groups_in_order():
     groups = np.array([1, 0, 1, 2, 0])
     parts = [bernoulli([0.3, 0.6]), markov([0.5, 0.1], 0.4), always(1)]
     links = roll(by_group(groups, parts), 20)
-    for index, pattern in enumerate(parts):
-        alone = part(pattern, index, 20)
-        np.testing.assert_array_equal(links.mask[:, groups == index], alone)
+    np.testing.assert_array_equal(links.mask[:, groups == 0], roll(parts[0], 20).mask)
+    others = roll(by_group(groups, [always(2), parts[1], always(1)]), 20).mask
+    np.testing.assert_array_equal(links.mask[:, groups == 1], others[:, groups == 1])
+    assert links.mask[:, groups == 2].all()
     np.testing.assert_allclose(links.prob[0], [0.5, 0.3, 0.1, 1.0, 0.6], rtol=1e-6)
 
 
@@ -136,7 +217,7 @@ def test_by_group_deals_to_the_groups_in_order():
 def test_cap_keeps_at_most_s_of_the_active(rule):
     inner = bernoulli(np.full(6, 0.5))
     capped = roll(cap(inner, 2, rule=rule), 300).mask
-    active = part(inner, 0, 300)
+    active = roll(inner, 300).mask
     assert not (capped & ~active).any()
     np.testing.assert_array_equal(capped.sum(axis=1), np.minimum(active.sum(axis=1), 2))
 
@@ -146,6 +227,24 @@ def test_cap_has_its_law():
     recording = np.array([[True, True, False, True]])
     uniform = masks(cap(replay(recording), 2), 1, SEEDS)[:, 0]
     assert_frequencies(uniform.sum(axis=0), [2 / 3, 2 / 3, 0, 2 / 3], SEEDS)
+
+
+@pytest.mark.parametrize('rule', ['uniform', 'permutation'])
+def test_cap_counts_those_who_take_part(rule):
+    """Half of the clients deliver without having heard: they take none of the five seats."""
+    hears = np.arange(10) < 5
+    pattern = cap(duplex(uplink=always(10), downlink=replay([hears])), 5, rule=rule)
+    taking_part = base.participants(roll(pattern, 40))
+    np.testing.assert_array_equal(taking_part, np.tile(hears, (40, 1)))
+
+
+def test_a_permutation_goes_on_within_a_round_where_regularized_is_short():
+    sizes = {
+        'cap': roll(cap(always(5), 2, rule='permutation'), 6).mask.sum(axis=1),
+        'regularized': roll(regularized(5, 2), 6).mask.sum(axis=1),
+    }
+    np.testing.assert_array_equal(sizes['cap'], [2, 2, 2, 2, 2, 2])
+    np.testing.assert_array_equal(sizes['regularized'], [2, 2, 1, 2, 2, 1])
 
 
 def test_permutation_rule_with_all_active_is_regularized():
@@ -236,6 +335,9 @@ def test_errors():
         lambda: switch([UP, DOWN], [1, 2]), '`at_rounds` must name 1 rounds for 2 patterns, got 2.'
     )
     refuses(lambda: switch([UP, UP, UP], [4, 4]), '`at_rounds` must increase, got [4, 4].')
+    refuses(
+        lambda: switch([UP, DOWN], 2.7), '`at_rounds` must be whole numbers of rounds, got 2.7.'
+    )
     refuses(lambda: outage(UP, start=5, stop=5), '`start` must lie in [0, `stop` = 5), got 5.')
     refuses(
         lambda: outage(UP, start=0, stop=5, clients=[1, 7]),

@@ -1,5 +1,7 @@
 """Laws of the patterns with sojourns, shocks, quorums, packets and peers, in standard errors."""
 
+import fractions
+
 import jax
 import numpy as np
 import pytest
@@ -127,6 +129,47 @@ def test_packets():
     arrives = PROBS * (1 - loss) ** 4
     agree(links.mask, np.tile(arrives, (5, 1)))
     np.testing.assert_allclose(links.prob[0, 0], arrives, rtol=1e-6)
+
+
+@pytest.mark.parametrize('loss, num_packets', [(1e-6, 10**5), (1e-7, 10**6), (2e-8, 5 * 10**6)])
+def test_small_losses_of_many_packets_are_not_rounded_away(loss, num_packets):
+    pattern = participation.packets(participation.always(2), loss=loss, num_packets=num_packets)
+    links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=1)
+    exact = float((1 - fractions.Fraction(str(loss))) ** 1000) ** (num_packets / 1000)
+    np.testing.assert_allclose(links.prob[0], exact, rtol=1e-7)
+    swept = jax.vmap(
+        lambda loss: (
+            participation.packets(participation.always(2), loss=loss, num_packets=num_packets)
+            .sample(((),), jax.random.key(0), 0)[1]
+            .prob
+        )
+    )(np.float32([loss]))
+    np.testing.assert_allclose(swept[0], exact, rtol=1e-6)
+
+
+def test_who_loses_all_packets_is_never_heard():
+    pattern = participation.packets(participation.always(2), loss=[1.0, 0.0], num_packets=3)
+    links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=4)
+    np.testing.assert_array_equal(links.mask, [[False, True]] * 4)
+    np.testing.assert_array_equal(links.prob, [[0.0, 1.0]] * 4)
+
+
+def test_a_round_lasts_as_its_longest_part():
+    """A quorum of all of fixed times ends with the slowest."""
+    always = participation.always(3)
+    quick, slow = (participation.quorum(np.arange(3.0) + most, quorum=3) for most in (1, 4))
+    for pattern, seconds in (
+        (participation.duplex(uplink=always, compute=slow), 6),
+        (participation.duplex(uplink=quick, compute=slow), 6),
+        (participation.duplex(uplink=slow, downlink=quick), 6),
+        (participation.quorum(np.ones(3), quorum=2, pattern=slow), 6),
+        (participation.quorum(np.full(3, 9.0), quorum=2, pattern=slow), 9),
+        (participation.unavailable(participation.duplex(uplink=quick)), 3),
+    ):
+        links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=2)
+        np.testing.assert_array_equal(links.duration, [seconds] * 2)
+    plain = participation.duplex(uplink=always)
+    assert simulation.realised_links(jax.random.key(0), plain, num_rounds=2).duration is None
 
 
 @pytest.mark.statistical

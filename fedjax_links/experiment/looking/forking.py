@@ -6,8 +6,10 @@ the kind of device that it ran on; what differs later is due to what was changed
 
 * The model, memories, counters and whatever else the algorithm keeps must fit leaf by leaf.
 * The pattern's carry (Markov states, clocks, offsets) is kept if its section and the seeds of its
-  draws are unchanged and its leaves fit; without a config nothing is known of sections. Else the
-  pattern begins afresh, as it would before round 0, with the links of round T and later.
+  draws are unchanged and its leaves fit; without a config nothing is known of sections. Outages,
+  caps and what else has no memory of its own may come, go or change around it: links outside are
+  the run's. Else the pattern begins afresh, as it would before round 0, with the links of round T
+  and later.
 * Tuning begins before round 0, as ever.
 * Metrics and realised links are those of the rounds after T.
 
@@ -33,6 +35,7 @@ from fedjax_links.config import trees
 from fedjax_links.core import checks, errors, grids, prng
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.machines import devices
+from fedjax_links.participation import PARTICIPATION
 from fedjax_links.planning import limits, redraws
 from fedjax_links.planning.lanes import MAIN, Lane, of_kept
 from fedjax_links.runner import groups, hooks, programs, traced
@@ -256,7 +259,18 @@ def _plain(value: Any) -> Any:
 
 
 def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> Any:
-    """What is said of a pattern at a point, as plain values."""
+    """What is said at a point of the pattern that has the carry, as plain values."""
     path, section = pattern_sections(config)[label]
+    section = trees.section(section)
+    while _keeps_carry(section):
+        path, section = f'{path}.pattern', trees.section(section['pattern'])
     own = {k.removeprefix(path): v for k, v in point.items() if k.startswith(f'{path}.')}
-    return _plain([trees.section(section), own])
+    return _plain([section, own])
+
+
+def _keeps_carry(section: Any) -> bool:
+    """Whether a section's carry is that of the pattern in it."""
+    if not isinstance(section, Mapping) or 'pattern' not in section:
+        return False
+    entry = PARTICIPATION.get(section.get('name', ''))
+    return entry is not None and entry.carries_pattern

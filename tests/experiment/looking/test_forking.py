@@ -262,13 +262,16 @@ OUTAGE = {'name': 'outage', 'pattern': MARKOV, 'start': 6, 'stop': 9, 'clients':
             False,
             marks=pytest.mark.slow,
         ),
-        ({'links': OUTAGE}, False),
+        ({'links': OUTAGE}, True),
     ],
 )
 def test_a_changed_future_is_the_plain_simulation_from_the_states_of_the_run(
     tmp_path, past, changes, kept
 ):
-    """The pattern's carry is the run's where its section is the same, and a fresh one else."""
+    """The pattern's carry is the run's where its section is the same, and a fresh one else.
+
+    What is around a pattern and has no memory of its own, as an outage has none, changes no carry.
+    """
     planned = build(num_rounds=10, **changes)
     results = planned.fork(past, 6, tmp_path)
     pattern = planned.pattern_at('links', {})
