@@ -21,7 +21,8 @@ TableDtype: TypeAlias = DTypeLike | None
 MaxAge: TypeAlias = int | Array | None
 ServerOptimizer: TypeAlias = optax.GradientTransformation | None
 
-_NEVER = -(2**30)  # the round of a row that was never heard: older than any
+_NEVER = -(2**30)  # the round of a row that was never heard: older than any age
+_OLDEST = 2**29
 
 
 class ServerState(NamedTuple):
@@ -233,7 +234,7 @@ def with_memory(
     """An algorithm with a `MemoryState`; its options are checked."""
     check_table_dtype(table_dtype)
     if max_age is not None:
-        check_count('max_age', max_age, minimum=0)
+        check_count('max_age', max_age, minimum=0, maximum=_OLDEST)
     if server_optimizer is not None:
         check_optimizer(server_optimizer)
 
@@ -268,7 +269,9 @@ def check_optimizer(server_optimizer: Any) -> None:
         raise errors.invalid('server_optimizer', requirement, repr(server_optimizer))
 
 
-def check_count(argument: str, value: int | Array, *, minimum: int = 1) -> None:
-    """Raises unless a concrete ``value`` is an integer of at least ``minimum``."""
+def check_count(
+    argument: str, value: int | Array, *, minimum: int = 1, maximum: int = checks.LARGEST_INT
+) -> None:
+    """Raises unless a concrete ``value`` is an integer from ``minimum`` to ``maximum``."""
     if checks.is_concrete(value):
-        checks.static_int(argument, value, minimum=minimum)
+        checks.static_int(argument, value, minimum=minimum, maximum=maximum)

@@ -46,7 +46,8 @@ def fedstale(
       server_lr: eta_g, positive.
       table_dtype: dtype of the rows; the parameters' own by default.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit. One that divides by
+        the size of its gradients, such as Adam, undoes ``server_lr``: vary its own rate.
 
     Returns:
       The algorithm; models: ``server``.

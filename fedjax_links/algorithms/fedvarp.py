@@ -29,7 +29,7 @@ def fedvarp(
     if it converges. The convergence itself is for small ``eta_g``: the correction is a mean over A.
 
     With ``max_age=a`` rows are forgotten, and y_i zero again, a rounds after they were stored;
-    ybar is then the mean of those that are left, not of N: a = 0 is FedAvg, to the bit.
+    ybar is then the mean of those that are left, not of N: a = 0 is FedAvg up to rounding.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. An empty round keeps x, as the released code does; a literal reading of v would
@@ -43,9 +43,10 @@ def fedvarp(
       local_train: the client program L_i.
       server_lr: eta_g, positive.
       table_dtype: dtype of the rows; the parameters' own by default.
-      max_age: a, rounds after which a row is forgotten; None keeps all.
+      max_age: a, rounds after which a row is forgotten, at most 2^29; None keeps all.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit. One that divides by
+        the size of its gradients, such as Adam, undoes ``server_lr``: vary its own rate.
 
     Returns:
       The algorithm; models: ``server``.

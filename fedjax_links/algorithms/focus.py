@@ -45,7 +45,8 @@ def focus(
       server_lr: the rate that multiplies Y, positive; by default the local rate of the round.
       table_dtype: dtype of the rows; the parameters' own by default.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit. One that divides by
+        the size of its gradients, such as Adam, undoes ``server_lr``: vary its own rate.
 
     Returns:
       The algorithm; models: ``server``.

@@ -29,8 +29,9 @@ def mifa(
     is applied with the rate of the round that it stems from.
 
     With ``max_age=a`` the mean is over the rows heard in the last a rounds alone, this one
-    included (``t - last_i <= a``), and x stays where there are none: a = 0 is FedAvg, to the bit.
-    FedAvg's bias shrinks as a grows, while rows grow older where links stay down for long.
+    included (``t - last_i <= a``), and x stays where there are none: a = 0 is FedAvg, up to
+    rounding. FedAvg's bias shrinks as a grows, while rows grow older where links stay down for
+    long.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. Everybody's row moves the server in every round, so that **an empty round moves
@@ -45,9 +46,10 @@ def mifa(
       server_lr: eta_g, positive.
       memory: what a row holds, ``'delta'`` or ``'gradient'``.
       table_dtype: dtype of the rows; the parameters' own by default.
-      max_age: a, rounds after which a row is forgotten; None keeps all.
+      max_age: a, rounds after which a row is forgotten, at most 2^29; None keeps all.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit. One that divides by
+        the size of its gradients, such as Adam, undoes ``server_lr``: vary its own rate.
 
     Returns:
       The algorithm; models: ``server``.

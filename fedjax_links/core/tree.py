@@ -16,6 +16,36 @@ def add_scaled(x: PyTree, scale: Array | float, y: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: (a + scale * b).astype(a.dtype), x, y)
 
 
+def add_compensated(x: PyTree, excess: PyTree, scale: Array | float, y: PyTree) -> PyTree:
+    """``x + scale * y`` of a long running sum, and by how much rounding has left it too large.
+
+    Kahan's summation: what a step loses to rounding is made up for in the next, so that the sum
+    stays within a few units in the last place however many steps there are.
+
+    Args:
+      x: the sum so far.
+      excess: as `zero_sums` at first, then as returned.
+      scale: a scalar.
+      y: what is added, times ``scale``.
+
+    Returns:
+      The sum in the dtypes of x, and its excess in those of sums.
+    """
+
+    def step(a: Array, over: Array, b: Array) -> Array:
+        return (scale * b).astype(over.dtype) - over
+
+    def total(a: Array, change: Array) -> Array:
+        return a.astype(change.dtype) + change
+
+    def left(a: Array, change: Array, after: Array) -> Array:
+        return (after - a.astype(change.dtype)) - change
+
+    change = jax.tree.map(step, x, excess, y)
+    after = round_to(jax.tree.map(total, x, change), x)
+    return cast_like(after, x), jax.tree.map(left, x, change, after)
+
+
 def subtract(x: PyTree, y: PyTree) -> PyTree:
     """``x - y``."""
     return jax.tree.map(lambda a, b: (a - b).astype(a.dtype), x, y)

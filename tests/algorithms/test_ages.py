@@ -124,6 +124,25 @@ def test_area_follows_the_listing(x64):
         np.testing.assert_allclose(state.server, state.clients.mean(axis=0), **TIGHT)
 
 
+@pytest.mark.optimised
+def test_in_single_precision_area_ends_where_mifa_does():
+    """Compiled as users compile, by multiplications fused into additions."""
+    targets = limits.TARGETS + 3 * limits.PROBS[:, None]
+    problem, links = problems.quadratic(targets), participation.bernoulli(limits.PROBS)
+
+    def end(name):
+        rule = algorithms.ALGORITHMS[name](limits.program())
+        run = jax.jit(
+            lambda key: simulation.simulate(key, rule, links, problem, num_rounds=8_000).state
+        )
+        return jax.tree.map(np.float64, run(jax.random.key(0)).algorithm)
+
+    area, mifa = end('area'), end('mifa')
+    np.testing.assert_allclose(area.server, area.clients.mean(axis=0), rtol=0, atol=1e-6)
+    for state in area, mifa:
+        np.testing.assert_allclose(state.server, targets.mean(axis=0), rtol=0, atol=5e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('name', ['area', 'mimic'])
 def test_the_printed_limits_come_out(x64, name):
@@ -137,7 +156,7 @@ def test_the_printed_distances_by_age_come_out(x64, age, distance):
     assert abs(found - distance) < 0.05 * distance + 0.004
 
 
-@pytest.mark.parametrize('value', [-1, 1.5, 'a'])
+@pytest.mark.parametrize('value', [-1, 1.5, 'a', 2**29 + 1, 2**30 + 5])
 def test_no_age(value):
     program = limits.program()
     for name in AGED:
