@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,16 +62,15 @@ def semi_markov(
     both, kinds = _by_client(up, down, num_clients, kinds)
     prob = schedules.as_floats(_stationary(both)[kinds])
     leaving = [_hazards(law).astype(np.float32) for law in both]
-    elapsed = [np.cumsum(law, axis=1) / law.sum(axis=1, keepdims=True) for law in both]
+    elapsed = [
+        (np.cumsum(law, axis=1) / law.sum(axis=1, keepdims=True)).astype(np.float32) for law in both
+    ]
 
     def init(key: Key) -> SemiMarkovState:
         uniforms = prng.uniform(key, (2, len(kinds)))
-        is_up, later = uniforms[0] < jnp.asarray(prob, jnp.float32), uniforms[1][:, None]
-        of_up, of_down = (
-            1 + jnp.sum(jnp.asarray(part, jnp.float32)[kinds] <= later, axis=1, dtype=jnp.int32)
-            for part in elapsed
-        )
-        return SemiMarkovState(is_up, jnp.where(is_up, of_up, of_down))
+        is_up = uniforms[0] < jnp.asarray(prob, jnp.float32)
+        of_up, of_down = (1 + _count_up_to(part, kinds, uniforms[1]) for part in elapsed)
+        return SemiMarkovState(up=is_up, age=jnp.where(is_up, of_up, of_down))
 
     def sample(carry: SemiMarkovState, key: Key, round: Array) -> Drawn[SemiMarkovState]:
         of_up, of_down = (
@@ -81,6 +81,31 @@ def semi_markov(
         return state, LinkSample(mask=state.up, prob=jnp.asarray(prob))
 
     return Participation(init, sample, len(kinds))
+
+
+def _count_up_to(table: np.ndarray, kinds: np.ndarray, values: Array) -> Array:
+    """How many entries of each client's row are at most its value, by bisection.
+
+    Args:
+      table: float32[G, L], rows that never fall.
+      kinds: int[N], the row of each client.
+      values: float32[N].
+
+    Returns:
+      int32[N].
+    """
+    rows, length = jnp.asarray(table), table.shape[1]
+
+    def halve(_: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bounds  # the first larger entry lies in [low, high]
+        middle = (low + high) // 2
+        is_small = rows[kinds, jnp.minimum(middle, length - 1)] <= values
+        passed = (low < high) & is_small
+        return jnp.where(passed, middle + 1, low), jnp.where(passed, high, middle)
+
+    none = jnp.zeros(len(kinds), jnp.int32)
+    low, _ = jax.lax.fori_loop(0, length.bit_length(), halve, (none, none + length))
+    return low
 
 
 def _by_client(

@@ -14,8 +14,9 @@ from fedjax_links.core import checks, errors
 
 Survival = NDArray[np.float64]
 
-_MOST_ROUNDS = 100_000
+_MOST_ROUNDS = 1_000_000
 _NEGLIGIBLE = 1e-10
+_MOST_CUT = 1e-5  # of the mean, by what is beyond the most rounds
 
 
 def lognormal(median: ArrayLike, sigma: ArrayLike) -> Survival:
@@ -30,7 +31,9 @@ def lognormal(median: ArrayLike, sigma: ArrayLike) -> Survival:
     checks.positive('median', median)
     checks.positive('sigma', sigma)
     middle, width = np.broadcast_arrays(*map(np.atleast_1d, (np.log(median), sigma)))
-    return _cut(lambda k: special.ndtr((middle[:, None] - np.log(k)) / width[:, None]))
+    return _cut(
+        lambda k: special.ndtr((middle[:, None] - np.log(k)) / width[:, None]), median=median
+    )
 
 
 def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
@@ -43,7 +46,7 @@ def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
     checks.positive('scale', scale)
     checks.positive('shape', shape)
     by, power = np.broadcast_arrays(*map(np.atleast_1d, (scale, shape)))
-    return _cut(lambda k: np.exp(-((k / by[:, None]) ** power[:, None])))
+    return _cut(lambda k: np.exp(-((k / by[:, None]) ** power[:, None])), scale=scale)
 
 
 def geometric(rate: ArrayLike) -> Survival:
@@ -55,7 +58,7 @@ def geometric(rate: ArrayLike) -> Survival:
     checks.positive('rate', rate)
     checks.within('rate', rate, 0, 1)
     stays = 1.0 - np.atleast_1d(np.asarray(rate, float))
-    return _cut(lambda k: stays[:, None] ** k)
+    return _cut(lambda k: stays[:, None] ** k, rate=rate)
 
 
 def observed(durations: ArrayLike) -> Survival:
@@ -77,15 +80,49 @@ SOJOURNS: Mapping[str, Callable[..., Survival]] = {law.__name__: law for law in 
 """``up`` and ``down`` of `semi_markov`."""
 
 
-def _cut(survival: Callable[[NDArray[np.float64]], Survival]) -> Survival:
-    """Survival functions up to where all are negligible: what is left there ends."""
+def _cut(survival: Callable[[NDArray[np.float64]], Survival], **argument: ArrayLike) -> Survival:
+    """Survival functions up to where all are negligible: what is left there ends.
+
+    Args:
+      survival: ``float[K] -> float64[G, K]``, P(D > k).
+      **argument: what makes sojourns long, by its name.
+
+    Raises:
+      ValueError: if the most rounds cut off a part of a mean.
+    """
     length = 1
     while survival(np.array([float(length)])).max() > _NEGLIGIBLE and length < _MOST_ROUNDS:
         length *= 2
-    table = survival(np.arange(1.0, min(length, _MOST_ROUNDS)))
+    length = min(length, _MOST_ROUNDS)
+    ((name, value),) = argument.items()
+    rows = len(survival(np.ones(1)))
+    checks.fits(name, value, 32.0 * rows * length)
+    table = survival(np.arange(1.0, length))
+    if length == _MOST_ROUNDS:
+        beyond = _sum_beyond(survival, length)
+        cut = beyond / (1 + table.sum(axis=1) + beyond)
+        if cut.max() > _MOST_CUT:
+            row = int(np.argmax(cut))
+            worst = np.broadcast_to(value, rows)[row]
+            requirement = (
+                f'give sojourns that seldom last longer than {_MOST_ROUNDS:,} rounds (`markov` '
+                'knows no longest)'
+            )
+            share = f'{worst:g}, where {cut[row]:.2g} of the mean lies beyond'
+            raise errors.invalid(name, requirement, share)
     table = np.concatenate([np.ones((len(table), 1)), table], axis=1)
     last = max(1, int(np.flatnonzero(table.max(axis=0) > _NEGLIGIBLE)[-1]) + 1)
     return table[:, :last]
+
+
+def _sum_beyond(
+    survival: Callable[[NDArray[np.float64]], Survival], length: int
+) -> NDArray[np.float64]:
+    """float64[G], the sum of ``P(D > k)`` over k from ``length`` on, by the trapezoidal rule."""
+    logs = np.linspace(np.log(length), np.log(length) + 40, 40_001)
+    terms = survival(np.exp(logs)) * np.exp(logs)  # of the integral over the logarithm
+    step = logs[1] - logs[0]
+    return np.asarray(step * (terms.sum(axis=1) - terms[:, 0] / 2))
 
 
 def checked(argument: str, law: ArrayLike) -> Survival:

@@ -131,6 +131,40 @@ def test_packets():
     np.testing.assert_allclose(links.prob[0, 0], arrives, rtol=1e-6)
 
 
+TOO_LONG = {
+    'rate': lambda: sojourns.geometric([0.5, 1e-6]),
+    'median': lambda: sojourns.lognormal(1e6, 1.0),
+    'scale': lambda: sojourns.weibull(1e4, 0.3),
+}
+
+
+@pytest.mark.parametrize('name', TOO_LONG)
+def test_sojourns_that_would_be_cut_are_refused(name):
+    with refusals.names(name, '1,000,000 rounds', 'of the mean lies beyond'):
+        TOO_LONG[name]()
+
+
+def test_long_sojourns_have_their_mean():
+    """E[D] = sum_k P(D > k); rounding up adds a half, nearly, where D is long and smooth."""
+    np.testing.assert_allclose(sojourns.geometric(2e-5).sum(), 5e4, rtol=1e-6)
+    mean = 200 * np.exp(1.5**2 / 2)
+    np.testing.assert_allclose(sojourns.lognormal(200.0, 1.5).sum(), mean + 0.5, rtol=2e-5)
+    scale, shape = 300.0, 0.5
+    np.testing.assert_allclose(sojourns.weibull(scale, shape).sum(), 2 * scale + 0.5, rtol=2e-3)
+
+
+def test_the_start_of_long_sojourns_takes_little_memory():
+    """Not a row of the law for each of 2,000 clients, which would be 8 GB."""
+    up, down = sojourns.lognormal(200.0, 1.5), sojourns.geometric(0.01)
+    pattern = participation.semi_markov(up, down, num_clients=2000)
+    compiled = jax.jit(pattern.init).lower(jax.random.key(0)).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 2**24
+    ages = np.asarray(compiled(jax.random.key(0)).age)
+    up_for = ages[np.asarray(compiled(jax.random.key(0)).up)]
+    law = np.cumsum(up[0]) / up[0].sum()  # P(age <= k) of those who are up
+    assert stats.kstest(law[up_for - 1], 'uniform').pvalue > 1e-3
+
+
 @pytest.mark.parametrize('loss, num_packets', [(1e-6, 10**5), (1e-7, 10**6), (2e-8, 5 * 10**6)])
 def test_small_losses_of_many_packets_are_not_rounded_away(loss, num_packets):
     pattern = participation.packets(participation.always(2), loss=loss, num_packets=num_packets)
