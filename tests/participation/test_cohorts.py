@@ -5,15 +5,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_links.base import LinkSample
 from fedjax_links.core import prng
+from fedjax_links.links import graphs
 from fedjax_links.participation import (
     always,
     bernoulli,
+    duplex,
+    peers,
     periodic_groups,
     regularized,
     replay,
     uniform_cohort,
 )
+from tests import refusals
 from tests.participation.sampling import advance, assert_frequencies, masks, refuses, roll
 
 
@@ -44,6 +49,89 @@ def test_replay_takes_integers_for_a_mask_if_they_are_0_and_1(kind):
 )
 def test_replay_says_what_else_its_mask_holds(mask, got):
     refuses(lambda: replay(mask), f'`mask` must be boolean, or integers 0 and 1, got {got}.')
+
+
+RING = graphs.ring(4)
+UP = np.ones((2, 4), bool)
+
+
+def test_a_run_with_directions_and_neighbours_replays():
+    split = duplex(uplink=bernoulli([0.5] * 4), downlink=bernoulli([0.5] * 4))
+    for pattern in (
+        split,
+        peers(split, RING, prob=0.5),
+        peers(bernoulli([0.5] * 4), RING, prob=0.5),
+    ):
+        links = roll(pattern, 6)
+        recording = {k: v for k, v in links._asdict().items() if v is not None}
+        if 'neighbours' in recording:
+            recording['neighbours'] = links.neighbours[0]
+        again = roll(replay(**recording), 6)
+        assert type(again) is type(links)
+        for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(links), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_who_hears_alone_may_be_told():
+    links = roll(replay(UP, downlink=~UP), 2)
+    assert links.compute.all()
+    assert not links.downlink.any()
+
+
+def one_way():
+    edges = np.zeros((2, 4, 2), bool)
+    edges[1, 0, 0] = True
+    return edges
+
+
+NO_RECORDINGS = {
+    'one end': ('edges', {'neighbours': RING.neighbours, 'edges': one_way()}),
+    'another round': (
+        'edges',
+        {
+            'neighbours': [[1, 1], [0, 0]],
+            'mask': np.ones((2, 2), bool),
+            'edges': np.eye(2, dtype=bool)[:, :, None] & [True, False],
+        },
+    ),
+    'itself': ('edges', {'neighbours': np.tile(np.arange(4)[:, None], 2), 'edges': one_way()}),
+    'no neighbour back': ('edges', {'neighbours': [[1]] * 4, 'edges': np.ones((2, 4, 1), bool)}),
+    'twice': (
+        'neighbours',
+        {
+            'neighbours': [[1, 1], [0, 0]],
+            'mask': np.ones((2, 2), bool),
+            'edges': np.ones((2, 2, 2), bool),
+        },
+    ),
+    'shape': ('edges', {'neighbours': RING.neighbours, 'edges': [[True, False]]}),
+    'dtype': ('edges', {'neighbours': RING.neighbours, 'edges': np.ones((2, 4, 2))}),
+    'edge_prob': (
+        'edge_prob',
+        {
+            'neighbours': RING.neighbours,
+            'edges': np.ones((2, 4, 2), bool),
+            'edge_prob': np.ones((2, 4)),
+        },
+    ),
+    'edge_prob of what': ('edge_prob', {'edge_prob': np.ones(2)}),
+    'compute alone': ('downlink', {'compute': UP}),
+    'downlink': ('downlink', {'downlink': UP[:1]}),
+    'floats': ('compute', {'downlink': UP, 'compute': np.ones((2, 4))}),
+    'a sample': ('mask', {'mask': LinkSample(UP, np.ones((2, 4)))}),
+}
+
+
+@pytest.mark.parametrize('case', NO_RECORDINGS)
+def test_a_recording_that_is_none_is_refused(case):
+    field, options = NO_RECORDINGS[case]
+    with refusals.names(field):
+        replay(**{'mask': UP, **options})
+
+
+def test_edges_may_be_a_list():
+    both = roll(replay([[True, True]], neighbours=[[1], [0]], edges=[[[True], [True]]]), 1)
+    assert both.edges.all()
 
 
 @pytest.mark.statistical
