@@ -87,16 +87,22 @@ def fedbuff(
 
     def init(params: Params, problem: Problem) -> FedBuffState:
         clients = common.table_of(params, problem, table_dtype)
-        versions, none = jnp.zeros(problem.num_clients, jnp.int32), jnp.zeros((), jnp.int32)
-        return FedBuffState(params, clients, versions, tree.zero_sums(params), none, version=none)
+        return FedBuffState(
+            server=params,
+            clients=clients,
+            versions=jnp.zeros(problem.num_clients, jnp.int32),
+            buffer=tree.zero_sums(params),
+            num_buffered=jnp.int32(0),
+            version=jnp.int32(0),
+        )
 
     def round_step(state: FedBuffState, ctx: RoundContext, problem: Problem) -> Step[FedBuffState]:
         cohort = cohorts.delivering(ctx.links)
 
         def client(train: Train, i: Array, z_i: PyTree) -> tuple[Contribution, PyTree]:
-            staleness = state.version - state.versions[i]
+            staleness = common.as_float(state.version - state.versions[i])
             update = train(tree.cast_like(z_i, state.server))
-            weight = 1 / jnp.sqrt(common.as_float(1 + staleness))
+            weight = 1 / jnp.sqrt(1 + staleness)
             return Contribution((tree.scale(weight, update.delta), staleness), update.loss), z_i
 
         total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)

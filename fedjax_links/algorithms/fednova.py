@@ -48,11 +48,12 @@ def fednova(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm
     def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
-            normalised = tree.scale(1 / common.as_float(update.num_steps), update.delta)
-            return Contribution((normalised, update.num_steps), update.loss), row
+            steps = common.as_float(update.num_steps)  # whose sum may exceed all int32
+            normalised = tree.scale(1 / steps, update.delta)
+            return Contribution((normalised, steps), update.loss), row
 
         (direction, num_steps), _, metrics = common.train(local_train, ctx, problem, client)
-        tau_eff = tree.divide(common.as_float(num_steps), metrics.num_active)
+        tau_eff = tree.divide(num_steps, metrics.num_active)
         step = tree.scale(tau_eff, tree.divide(direction, metrics.num_active))
         server = tree.add_scaled(state.server, server_lr, step)
         return ServerState(server), metrics._replace(extra={'num_local_steps': num_steps})

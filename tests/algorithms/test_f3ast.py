@@ -6,23 +6,57 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, local_training, problems, simulation
-from fedjax_links.algorithms.f3ast import lowest
+from fedjax_links.algorithms.f3ast import budgeted, lowest
 from fedjax_links.base import LinkSample
+from tests import refusals
 from tests.reference import harness, interval_loops, quadratic_loops
 
 
-@pytest.mark.parametrize('budget, beta', [(2, 0.05), (1, 0.3), (10, 0.01)])
-def test_it_follows_the_listing(x64, budget, beta):
+@pytest.mark.parametrize(
+    'budget, beta, first', [(2, 0.05, 1.0), (1, 0.3, 0.2), (10, 0.01, np.linspace(0.2, 0.8, 7))]
+)
+def test_it_follows_the_listing(x64, budget, beta, first):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.f3ast(
-        harness.client_program(setting), budget=budget, beta=beta, server_lr=1.3
+    program = harness.client_program(setting)
+    options = {} if np.all(first == 1.0) else {'initial_rate': first}
+    algorithm = algorithms.f3ast(program, budget=budget, beta=beta, server_lr=1.3, **options)
+    expected, rates = interval_loops.f3ast(setting, budget, beta, first)
+    np.testing.assert_array_equal(
+        budgeted(setting.mask, {'budget': budget, 'beta': beta, **options}).sum(axis=1),
+        np.minimum(setting.mask.sum(axis=1), budget),
     )
-    expected, rates = interval_loops.f3ast(setting, budget, beta)
     result = harness.follow(setting, algorithm, expected)
     np.testing.assert_allclose(result.state.algorithm.rate, rates, rtol=1e-12)
     active = setting.mask.sum(axis=1)
     np.testing.assert_array_equal(result.rounds.num_active, np.minimum(active, budget))
     np.testing.assert_array_equal(result.rounds.extra['num_available'], active)
+
+
+def test_weights_start_small_from_ones_and_right_from_the_budget():
+    """Sums of weights as the docstring has them, and one from rates of budget / N."""
+    mask, sums = np.ones((1001, 100), bool), {}
+    for first in (1.0, 0.1):
+        rate, sums[first] = np.full(100, first), []
+        chosen = budgeted(mask, {'initial_rate': first})
+        for selected in chosen:
+            rate = 0.99 * rate + 0.01 * selected
+            sums[first].append((selected / rate).sum() / 100)
+    rounds = [0, 100, 300, 1000]
+    np.testing.assert_allclose(np.array(sums[1.0])[rounds], [0.10, 0.23, 0.67, 0.96], atol=0.03)
+    assert all(0.85 < total < 1.1 for total in sums[0.1])
+
+
+@pytest.mark.parametrize('value', [0.0, -0.1, 1.5, [0.5, 0.0]])
+def test_no_first_rate(value):
+    with refusals.names('initial_rate'):
+        algorithms.f3ast(local_training.local_sgd(0.1, local_steps=1), initial_rate=value)
+
+
+def test_first_rates_are_one_or_one_for_each_client():
+    program = local_training.local_sgd(0.1, local_steps=1)
+    algorithm = algorithms.f3ast(program, initial_rate=[0.5, 0.5])
+    with refusals.names('initial_rate', '3'):
+        algorithm.init(jnp.zeros(2), problems.quadratic(np.ones((3, 2))))
 
 
 def test_equal_rates_go_to_the_lowest_ids_and_the_longest_unheard_come_next():

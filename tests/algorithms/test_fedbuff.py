@@ -1,10 +1,11 @@
 """FedBuff against its listing, its relatives, and its bias."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, problems
+from fedjax_links import algorithms, base, local_training, problems, simulation
 from tests.reference import harness, limits, newer_loops, quadratic_loops
 
 
@@ -30,6 +31,16 @@ def test_staleness_counts_the_moves_that_a_client_missed(x64):
     program = harness.client_program(setting)
     _, result = harness.run(setting, algorithms.fedbuff(program, buffer_size=1))
     np.testing.assert_array_equal(result.rounds.extra['staleness_sum'], [0, 1, 2, 3] + [3] * 8)
+
+
+def test_long_waits_of_many_add_up():
+    problem = problems.quadratic(np.ones((3, 2)))
+    rule = algorithms.fedbuff(local_training.local_sgd(0.1, local_steps=1), buffer_size=9)
+    state = rule.init(jnp.zeros(2), problem)._replace(version=jnp.int32(10**9))
+    links = base.LinkSample(jnp.ones(3, bool), jnp.ones(3))
+    ctx = simulation.round_context(jax.random.key(0), 0, links)
+    _, metrics = rule.round_step(state, ctx, problem)
+    np.testing.assert_allclose(metrics.extra['staleness_sum'], 3e9, rtol=1e-6)
 
 
 def test_a_client_that_hears_nothing_back_keeps_its_model_and_version():

@@ -1,8 +1,10 @@
 """FedNova with clients of unequal speed."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links import algorithms
+from fedjax_links import algorithms, base, local_training, problems, simulation
 from tests.reference import block_loops, harness, quadratic_loops
 
 STEPS = np.array([1, 4, 2, 3, 4, 1, 2])
@@ -14,6 +16,22 @@ def test_it_follows_the_listing(x64):
     algorithm = algorithms.fednova(program, server_lr=1.3)
     result = harness.follow(setting, algorithm, block_loops.fednova(setting, STEPS))
     np.testing.assert_array_equal(result.rounds.extra['num_local_steps'], setting.mask @ STEPS)
+
+
+def test_more_steps_than_an_integer_holds_are_no_step_backwards():
+    """Three clients that say that they made a thousand million steps: tau_eff is that."""
+    program, many = local_training.local_sgd(0.1, local_steps=1), 10**9
+
+    def run(*args, **adjustments):
+        return program.run(*args, **adjustments)._replace(num_steps=jnp.int32(many))
+
+    rule = algorithms.fednova(program._replace(run=run))
+    problem = problems.quadratic(np.ones((3, 2)))
+    links = base.LinkSample(jnp.ones(3, bool), jnp.ones(3))
+    ctx = simulation.round_context(jax.random.key(0), 0, links)
+    state, metrics = rule.round_step(rule.init(jnp.zeros(2), problem), ctx, problem)
+    np.testing.assert_allclose(state.server, [0.1, 0.1], rtol=1e-6)
+    np.testing.assert_allclose(metrics.extra['num_local_steps'], 3 * many, rtol=1e-6)
 
 
 def test_equal_steps_give_fedavg(x64):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, analysis, base, participation, simulation
+from fedjax_links import algorithms, analysis, base, participation, problems, simulation
 from fedjax_links.clients import peers
 from fedjax_links.links import graphs
 from tests import refusals
@@ -202,6 +202,27 @@ def test_relays_halve_the_spread(x64):
     assert relayed[0] < 0.01
     assert alone[0] < 0.02
     np.testing.assert_allclose([relayed[1], alone[1]], [0.027, 0.050], rtol=0.06)
+
+
+def test_colrel_wants_weights_where_directions_differ():
+    """A relay needs no downlink, the source does; the sample has the product of both alone."""
+    links = participation.duplex(
+        uplink=participation.bernoulli([0.5, 0.5]), downlink=participation.bernoulli([1.0, 0.2])
+    )
+    problem, program = problems.quadratic(np.eye(2)), limits.program()
+    graph = graphs.from_edges(2, [(0, 1)])
+    key = jax.random.key(0)
+    with refusals.names('weights', 'downlink'):
+        relayed = participation.peers(links, graph, prob=1.0)
+        simulation.simulate(key, algorithms.colrel(program), relayed, problem, num_rounds=1)
+    for rule, pattern in (
+        (
+            algorithms.colrel(program, weights=np.eye(2)),
+            participation.peers(links, graph, prob=1.0),
+        ),
+        (algorithms.colrel(program), links),
+    ):
+        simulation.simulate(key, rule, pattern, problem, num_rounds=1)
 
 
 def test_what_does_not_fit_the_clients_is_refused():

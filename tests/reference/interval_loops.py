@@ -57,11 +57,11 @@ def fedau(s: Setting, cutoff: int, *, wrong: str | None = None) -> np.ndarray:
     return np.array(path)
 
 
-def f3ast(s: Setting, budget: int, beta: float, *, wrong: str | None = None):
+def f3ast(s: Setting, budget: int, beta: float, first=1.0, *, wrong: str | None = None):
     """The active clients with the smallest rates; count, then use. Also returns the last rates."""
     num_clients = len(s.targets)
     x, path = s.start.copy(), []
-    rate = np.full(num_clients, 1 / num_clients if wrong == 'rates start at 1/N' else 1.0)
+    rate = np.full(num_clients, 1 / num_clients if wrong == 'rates start at 1/N' else first)
     for t, active in enumerate(s.mask):
         sign = -1 if wrong == 'ties by the highest id' else 1
         ranked = sorted(np.flatnonzero(active), key=lambda i: (rate[i], sign * i))

@@ -56,8 +56,9 @@ def f3ast_positions_as_ids(
     With ``budget`` or more active clients, the positions with the lowest rates *within the list of
     active clients* are trained as if they were ids, active or not (FedPBC varying_main.py:109-121,
     static_main.py:96-108); with fewer, all active ones are. Equal rates are settled in favour of
-    the last position, as a reversed stable sort does; the repository's sort is not stable beyond
-    16 entries, which no rule can reproduce. Otherwise as `f3ast`.
+    the last position, as a reversed stable sort does. The repository's sort, NumPy's default, is
+    not stable: how it settles ties hangs on NumPy's version and the processor, from 11 entries on
+    at the latest, which no rule can reproduce. Otherwise as `f3ast`.
 
     Args:
       local_train: the client program L_i.
