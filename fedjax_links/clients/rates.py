@@ -47,7 +47,12 @@ def inverse_sqrt(eta: Number) -> Schedule:
       Xiang et al. 2024, section 7.2, on SVHN, CIFAR-10 and CINIC-10.
     """
     checks.positive('eta', eta)
-    return lambda round: eta / jnp.sqrt(round / 10 + 1)
+
+    def rate(round: Array) -> Array:
+        time = jnp.asarray(round, jnp.result_type(float))  # whose quotient has full precision
+        return eta / jnp.sqrt(time / 10 + 1)
+
+    return rate
 
 
 def inverse(eta: Number) -> Schedule:

@@ -60,7 +60,8 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
     probs = schedules.as_probs(probs, 'probs')
     checks.static_int('cycle_length', cycle_length, minimum=2, maximum=2**24)
     active, inactive = _lengths(probs, cycle_length, checks.array_module(probs))
-    period, share = active + inactive, active / (active + inactive)
+    period = active + inactive
+    share = active.astype(probs.dtype) / period.astype(probs.dtype)
     if reset:  # the quotient as compilers round it, who know the divisor
         period, share = cycle_length, active * (1 / probs.dtype.type(cycle_length))
     share = share.astype(probs.dtype)

@@ -50,8 +50,9 @@ def markov(
 
     Returns:
       The pattern. It reports the schedule's mean ``p_i^t`` as ``prob``: the marginal probability
-      where p is constant, and the one that the links move towards where it varies; NaN if that is
-      not known (`schedules.as_schedule`).
+      where p is constant, and the one that the links move towards where it varies, which is not how
+      often they are up: rules that divide by it, as `fedavg_known` does, are then biased. NaN if it
+      is not known (`schedules.as_schedule`).
 
     Raises:
       ValueError: for a value out of range.

@@ -68,7 +68,9 @@ def minimum_separation(
       independent; NaN otherwise. Where traced values leave fewer than B eligible, all of those
       participate. Units that are many, of concrete weights and waits, and of which few wait are not
       all looked at: a draw costs O(B) then (`rejection`), in the product design unless so few weigh
-      so much that B draws by weight seldom differ.
+      so much that B draws by weight seldom differ. The law is the same, the draws are not: in a
+      sweep over weights or separations of 4,096 units or more, a lane meets other links than its
+      own `simulate`.
 
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.

@@ -37,12 +37,12 @@ def peers(
       >>> from fedjax_links import participation, simulation
       >>> from fedjax_links.links import graphs
       >>> pattern = participation.peers(participation.always(4), graphs.ring(4), prob=0.5)
-      >>> links = simulation.realised_links(jax.random.key(1), pattern, num_rounds=1)
+      >>> links = simulation.realised_links(jax.random.key(3), pattern, num_rounds=1)
       >>> print(links.neighbours[0].T, links.edges[0].astype(int).T, sep='\n')
       [[1 0 1 0]
        [3 2 3 2]]
-      [[1 1 0 1]
-       [1 0 1 1]]
+      [[1 1 1 0]
+       [0 1 0 0]]
 
     References:
       Rodio, Neglia, Chen and Larsson 2025, section II.

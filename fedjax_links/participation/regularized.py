@@ -74,7 +74,8 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         _, deck = jax.lax.while_loop(lambda c: c[0], shuffle, (turn == 0, carry.deck))
         ids = jax.lax.dynamic_slice_in_dim(deck, turn * cohort_size, cohort_size)
         size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
-        chance, is_full = size / num_clients, num_clients % cohort_size == 0
+        chance = size.astype(jnp.result_type(float)) / num_clients
+        is_full = num_clients % cohort_size == 0
         links = rejection.sample(jnp.sort(ids), num_clients, chance, is_full=is_full)
         return RegularizedState(deck=deck), links
 

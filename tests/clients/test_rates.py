@@ -36,6 +36,19 @@ def test_closed_forms(name, expected):
 
 
 @pytest.mark.parametrize('name', LEARNING_RATES)
+def test_rates_are_exact_in_double_precision(x64, name):
+    expected = {
+        'constant': 0.05,
+        'inverse_sqrt': 0.05 / np.sqrt(1.3),
+        'inverse': 0.05 / 4,
+        'warmup': 0.3,
+    }
+    rate = LEARNING_RATES[name](0.05, **OPTIONS.get(name, {}))(jnp.int32(3))
+    assert rate.dtype == np.float64
+    np.testing.assert_allclose(rate, expected[name], rtol=1e-15)
+
+
+@pytest.mark.parametrize('name', LEARNING_RATES)
 def test_a_traced_rate_scales_the_schedule(name):
     @jax.jit
     def traced(eta):

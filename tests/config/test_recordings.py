@@ -141,7 +141,7 @@ CSV = 'client,start,end\n' + ''.join(f'{i},{i},{i + 3}\n' for i in range(8))
 def test_a_trace_is_read_in_every_format(tmp_path, text, options):
     """Client i is up in rounds i to i + 2."""
     (tmp_path / 'log.csv').write_text(text)
-    section = {'name': 'trace', 'path': str(tmp_path / 'log.csv'), **options}
+    section = {'name': 'trace', 'path': str(tmp_path / 'log.csv'), 'tick': 1, **options}
     mask = simulation.realised_links(
         jax.random.key(0), build(links=section).pattern_at('links', {}), num_rounds=10
     ).mask
@@ -179,7 +179,7 @@ def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(tmp_p
         assert recordings.locate('path', 'log.csv') == beside / 'log.csv'
         assert recordings.locate('path', 'other.csv').resolve() == here / 'other.csv'
         assert recordings.locate('path', str(here / 'log.csv')) == here / 'log.csv'
-        build(links={'name': 'trace', 'path': 'other.csv'})
+        build(links={'name': 'trace', 'path': 'other.csv', 'tick': 1})
 
 
 @pytest.mark.parametrize(
@@ -203,5 +203,5 @@ def test_a_log_that_cannot_be_read_costs_one_line(tmp_path, text, options, messa
     if text is not None:
         path.write_bytes(text)
     with pytest.raises(ValueError, match=message) as caught:
-        build(links={'name': 'trace', 'path': str(path), **options})
+        build(links={'name': 'trace', 'path': str(path), 'tick': 1, **options})
     assert '\n' not in str(caught.value)

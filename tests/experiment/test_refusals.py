@@ -293,7 +293,7 @@ def test_an_error_inside_a_factory_of_ones_own_stays_what_it_is():
             '`config.links.mask` must be a number or a list of numbers, or of lists of one length',
         ),
         (
-            {'links': {'name': 'trace', 'intervals': [[0, {}, 1]]}},
+            {'links': {'name': 'trace', 'tick': 1, 'intervals': [[0, {}, 1]]}},
             '`config.links.intervals` must ',
         ),
     ],

@@ -48,7 +48,7 @@ PATTERNS = {
     'markov': (lambda: markov(sine(PROBS, gamma=PROBS / 2, period=24)), None),
     'cyclic': (lambda: cyclic(PROBS, reset=True), None),
     'by_group': (lambda: by_group(np.arange(N) % 2, [bernoulli(PROBS[::2])] * 2), None),
-    'trace': (lambda: trace(_log(), wrap=12.0), None),
+    'trace': (lambda: trace(_log(), tick=1.0, wrap=12.0), None),
 }
 
 

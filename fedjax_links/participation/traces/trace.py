@@ -129,7 +129,7 @@ def _refuse(log: Intervals, bad: NDArray[np.bool_], requirement: str) -> None:
 def trace(
     intervals: Intervals | ArrayLike,
     *,
-    tick: float = 1.0,
+    tick: float,
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
     rounds: int | None = None,

@@ -37,7 +37,7 @@ def test_look_up_is_a_search_through_the_intervals(rng, tick):
 
 def test_default_wrap_is_the_last_end_rounded_up_to_a_tick():
     log = intervals([0, 1], [0.0, 2.0], [1.0, 4.5])
-    mask = roll(trace(log), 10).mask
+    mask = roll(trace(log, tick=1.0), 10).mask
     np.testing.assert_array_equal(np.flatnonzero(mask[:, 0]), [0, 5])
     np.testing.assert_array_equal(np.flatnonzero(mask[:, 1]), [2, 3, 4, 7, 8, 9])
 
@@ -57,7 +57,7 @@ def test_wrap_by_day_and_by_week():
 
 def test_periods_per_client():
     log = intervals([0, 1], [0.0, 1.0], [1.0, 3.0])
-    mask = roll(trace(log, wrap=[2.0, 3.0]), 12).mask
+    mask = roll(trace(log, tick=1.0, wrap=[2.0, 3.0]), 12).mask
     np.testing.assert_array_equal(mask[:, 0], np.arange(12) % 2 == 0)
     np.testing.assert_array_equal(mask[:, 1], np.arange(12) % 3 >= 1)
 
@@ -71,13 +71,13 @@ def test_edges_on_ticks_are_exact():
 
 def test_touching_intervals_merge_and_short_ones_vanish():
     log = intervals([0, 0, 0, 1], [2.0, 0.0, 1.0, 0.2], [3.0, 1.0, 2.0, 0.4])
-    pattern = trace(log)
+    pattern = trace(log, tick=1.0)
     assert (pattern.cycle, pattern.num_clients) == (3, 2)
     np.testing.assert_array_equal(roll(pattern, 5).mask, [[True, False]] * 5)
-    wide = roll(trace(log, wrap=5.0), 10).mask
+    wide = roll(trace(log, tick=1.0, wrap=5.0), 10).mask
     np.testing.assert_array_equal(wide[:, 0], np.arange(10) % 5 < 3)
     assert not wide[:, 1].any()
-    nothing = roll(trace(intervals([0], [0.2], [0.4])), 3)
+    nothing = roll(trace(intervals([0], [0.2], [0.4]), tick=1.0), 3)
     assert not nothing.mask.any()
 
 
@@ -86,7 +86,7 @@ def test_overlaps_can_be_merged(rng):
     start = rng.integers(0, 90, 60).astype(float)
     end = start + rng.integers(1, 10, 60)
     log = intervals(client, start, end)
-    mask = roll(trace(log, wrap=100.0, overlaps='merge'), 100).mask
+    mask = roll(trace(log, tick=1.0, wrap=100.0, overlaps='merge'), 100).mask
     np.testing.assert_array_equal(mask, by_search(client, start, end, 4, np.arange(100)))
 
 
@@ -123,7 +123,7 @@ def test_overlaps_are_refused_or_merged():
 
 
 def test_stateless_under_jit_and_vmap():
-    pattern = trace(intervals([0, 1, 1], [0.0, 1.0, 5.0], [2.0, 3.0, 6.0]))
+    pattern = trace(intervals([0, 1, 1], [0.0, 1.0, 5.0], [2.0, 3.0, 6.0]), tick=1.0)
     rounds = jnp.arange(20, dtype=jnp.int32)
     together = jax.jit(jax.vmap(lambda t: pattern.sample((), None, t)[1].mask))(rounds)
     np.testing.assert_array_equal(together, roll(pattern, 20).mask)
@@ -131,28 +131,28 @@ def test_stateless_under_jit_and_vmap():
 
 def test_errors_name_the_row():
     refuses(
-        lambda: trace(intervals([0, 1, 0], [0.0, 0.0, 1.0], [2.0, 2.0, 3.0])),
+        lambda: trace(intervals([0, 1, 0], [0.0, 0.0, 1.0], [2.0, 2.0, 3.0]), tick=1.0),
         "`intervals` must not overlap unless `overlaps` is 'merge', got client 0 on rows 0 and 2.",
     )
     refuses(
-        lambda: trace(intervals([0, 0], [0.0, 5.0], [1.0, 4.0])),
+        lambda: trace(intervals([0, 0], [0.0, 5.0], [1.0, 4.0]), tick=1.0),
         '`intervals` must end after they start, got 5 to 4 s on row 1.',
     )
     refuses(
-        lambda: trace(intervals([0, 0], [-1.0, 5.0], [1.0, 6.0])),
+        lambda: trace(intervals([0, 0], [-1.0, 5.0], [1.0, 6.0]), tick=1.0),
         '`intervals` must start at 0 or later, got -1 to 1 s on row 0.',
     )
     refuses(
-        lambda: trace(intervals([0], [0.0], [np.nan])),
+        lambda: trace(intervals([0], [0.0], [np.nan]), tick=1.0),
         '`intervals` must be finite, got 0 to nan s on row 0.',
     )
     refuses(
-        lambda: trace(intervals([0], [7.0], [8.0]), wrap=5.0),
+        lambda: trace(intervals([0], [7.0], [8.0]), tick=1.0, wrap=5.0),
         '`intervals` must start before the wrap at 5 s, got 7 to 8 s on row 0.',
     )
     # What runs past the wrap comes back at the beginning and can meet another there.
     refuses(
-        lambda: trace(intervals([0, 0], [4.0, 0.0], [6.0, 2.0]), wrap=5.0),
+        lambda: trace(intervals([0, 0], [4.0, 0.0], [6.0, 2.0]), tick=1.0, wrap=5.0),
         "`intervals` must not overlap unless `overlaps` is 'merge', got client 0 on rows 0 and 1.",
     )
     refuses(
@@ -170,22 +170,25 @@ def test_errors_name_the_row():
         lambda: trace(log, tick=3.0, wrap=10.0),
         '`wrap` must be a whole number of ticks (unless `rounds` are given), got 3.33333 ticks.',
     )
-    refuses(lambda: trace(log, wrap='weak'), "`wrap` has no 'weak'; did you mean 'week'?")
-    refuses(lambda: trace(log, wrap=[1.0, 2.0]), '`wrap` must be one number or 1, got shape (2,).')
+    refuses(lambda: trace(log, tick=1.0, wrap='weak'), "`wrap` has no 'weak'; did you mean 'week'?")
     refuses(
-        lambda: trace(log, overlaps='drop'),
+        lambda: trace(log, tick=1.0, wrap=[1.0, 2.0]),
+        '`wrap` must be one number or 1, got shape (2,).',
+    )
+    refuses(
+        lambda: trace(log, tick=1.0, overlaps='drop'),
         "`overlaps` has no 'drop'; valid names: merge, reject.",
     )
     refuses(
-        lambda: trace(intervals([], [], [], num_clients=2)),
+        lambda: trace(intervals([], [], [], num_clients=2), tick=1.0),
         '`intervals` must have at least one interval, got none.',
     )
 
 
 def test_rows_stand_for_a_recording():
     rows = [(0, 0, 3), (1, 2, 5), (0, 4, 5)]
-    plain = trace(rows)
-    packed = trace(intervals([0, 1, 0], [0, 2, 4], [3, 5, 5]))
+    plain = trace(rows, tick=1.0)
+    packed = trace(intervals([0, 1, 0], [0, 2, 4], [3, 5, 5]), tick=1.0)
     for t in range(10):
         _, ours = plain.sample((), None, t)
         _, theirs = packed.sample((), None, t)
@@ -202,4 +205,4 @@ def test_rows_stand_for_a_recording():
 )
 def test_rows_that_are_no_recording(rows, message):
     with pytest.raises(ValueError, match=message):
-        trace(rows)
+        trace(rows, tick=1.0)

@@ -37,7 +37,7 @@ def test_csv_with_units_names_and_further_columns(write):
     np.testing.assert_array_equal(mask[:, 1], [1, 0, 0, 0, 0, 0])
     ordered = trace_formats.from_csv(path, clients=['phone a', 'phone b', 'phone c'])
     np.testing.assert_array_equal(ordered.client, [1, 0, 1])
-    assert roll(trace(ordered), 1).mask.shape == (1, 3)
+    assert roll(trace(ordered, tick=1.0), 1).mask.shape == (1, 3)
 
 
 def test_csv_origin(write):
@@ -71,7 +71,7 @@ def test_csv_origin(write):
 )
 def test_csv_errors_name_the_line(write, lines, message):
     path = write(f'client,start,end\n{lines}\n')
-    refuses(lambda: trace(trace_formats.from_csv(path, clients=3)), message)
+    refuses(lambda: trace(trace_formats.from_csv(path, clients=3), tick=1.0), message)
 
 
 def test_nobody_is_no_client(write):
@@ -98,7 +98,7 @@ def test_csv_header_and_options(write):
     )
     empty = write('client,start,end\n')
     refuses(
-        lambda: trace(trace_formats.from_csv(empty)),
+        lambda: trace(trace_formats.from_csv(empty), tick=1.0),
         '`intervals` must have at least one interval, got none.',
     )
 
