@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
@@ -69,9 +69,16 @@ def _joined(host: str, port: int, count: int, own: int) -> Iterator[None]:
     try:
         jax.config.update('jax_cpu_collectives_implementation', 'gloo')
         jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
-        service = int(ask_leader(lambda: str(connections.free_port()).encode()))
-        near = f'127.0.0.1:{connections.relay(host, service) if own else service}'
-        jax.distributed.initialize(near, count, own, heartbeat_timeout_seconds=_A_LONG_TIME)
+        service = int(ask_leader(lambda: str(connections.free_port(host)).encode()))
+        options: dict[str, Any] = {'heartbeat_timeout_seconds': _A_LONG_TIME}
+        if own:
+            near = f'127.0.0.1:{connections.relay(host, service)}'
+        else:
+            here = connections.addresses(host)
+            near = _joined_address(here[0] if here else '127.0.0.1', service)
+            if here:  # else JAX listens on all addresses
+                options['coordinator_bind_address'] = near
+        jax.distributed.initialize(near, count, own, **options)
         yield
         ask_all(lambda: b'')
         _open.leave(together=True)
@@ -85,6 +92,11 @@ def _joined(host: str, port: int, count: int, own: int) -> Iterator[None]:
             alone = 2 if is_users else 1
             atexit.register(_exit, status if isinstance(status, int) else alone)
         raise
+
+
+def _joined_address(address: str, port: int) -> str:
+    """Writes an address and a port as JAX reads them."""
+    return f'[{address}]:{port}' if ':' in address else f'{address}:{port}'
 
 
 def _exit(status: int) -> None:

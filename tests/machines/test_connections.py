@@ -1,11 +1,16 @@
 """Connections of three processes, without JAX."""
 
 import socket
+import struct
 import subprocess
 import sys
+import threading
+import time
+from unittest import mock
 
 import pytest
 
+from fedjax_links.machines import connections
 from tests import ROOT
 
 PROGRAM = """
@@ -67,6 +72,86 @@ def test_all_name_the_one_that_is_gone(how, status, words, gone):
     assert statuses == [status if own == gone else 2 for own in range(3)]
     line = GONE.format(gone)
     assert [text for _, text in said] == [words if own == gone else line for own in range(3)]
+
+
+HELLO = struct.Struct('>12sqq')
+STRANGERS = {
+    'is silent': b'',
+    'is no process': b'GET / HTTP/1.1\r\nHost: x\r\n\r\n',
+    'says half': HELLO.pack(b'fedjax_links', 1, 3)[:20],
+    'takes the place of process 0': HELLO.pack(b'fedjax_links', 0, 3),
+    'is one too many': HELLO.pack(b'fedjax_links', 3, 3),
+    'is far away': HELLO.pack(b'fedjax_links', 2**62, 3),
+    'is negative': HELLO.pack(b'fedjax_links', -1, 3),
+}
+
+
+def reach(port, host='127.0.0.1'):
+    """Connects as soon as a process listens."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return socket.create_connection((host, port))
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_strangers_at_the_port_change_nothing():
+    port, first = start_first()
+    strangers = [reach(port) for _ in STRANGERS]
+    for stranger, said in zip(strangers, STRANGERS.values(), strict=True):
+        stranger.sendall(said)
+    with pytest.raises(ConnectionRefusedError):  # another address of this machine
+        socket.create_connection(('127.0.0.2', port))
+    statuses, said = run('together', started=(1, 2), port=port)
+    assert (statuses, said) == ([0, 0], [(HEARD, '')] * 2)
+    assert first.communicate(timeout=90) == (HEARD, '')
+    for stranger in strangers:
+        stranger.settimeout(30)
+        assert stranger.recv(1) == b''  # process 0 has hung up
+        stranger.close()
+
+
+def start_first():
+    """Starts process 0 alone; its port and itself."""
+    with socket.socket() as probe:
+        probe.bind(('', 0))
+        port = probe.getsockname()[1]
+    arguments = [str(port), '0', '3', 'together', '127.0.0.1']
+    pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True}
+    return port, subprocess.Popen([sys.executable, '-c', PROGRAM, *arguments], cwd=ROOT, **pipes)
+
+
+@pytest.mark.parametrize('size', [2**40, 2**62, -(2**40)])
+def test_a_message_without_bounds_is_one_that_never_comes(size):
+    ours, theirs = socket.socketpair()
+    ended = threading.Event()
+    found = []
+    end = mock.Mock(side_effect=lambda gone: (found.append(gone), ended.set()))
+    with mock.patch.object(connections.Connections, '_end', end):
+        joined = connections.Connections(0, 3, {1: ours})
+        theirs.sendall(struct.pack('>q', size))
+        assert ended.wait(30)
+        assert found == [1]
+        joined.are_over = True
+    ours.close()
+    theirs.close()
+
+
+def test_an_address_is_listened_on_where_it_is_ours():
+    assert connections.addresses('127.0.0.1') == ['127.0.0.1']
+    assert '127.0.0.1' in connections.addresses('localhost')
+    assert connections.addresses('203.0.113.7') == []  # of documents, nobody's
+    assert connections.addresses('no-such-host.invalid') == []
+
+
+def test_a_name_that_hides_this_machine_is_listened_for_everywhere(monkeypatch):
+    """As Debian calls a machine 127.0.1.1, where others reach it by another address."""
+    known = [(socket.AF_INET, socket.SOCK_STREAM, 6, '', ('127.0.1.1', 0))]
+    monkeypatch.setattr(socket, 'getaddrinfo', lambda *of, **options: known)
+    assert connections.addresses('a-machine') == []
+    assert connections.free_port('a-machine') > 0
 
 
 def test_processes_that_do_not_meet_say_why():
