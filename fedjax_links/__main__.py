@@ -126,8 +126,8 @@ def _main_of_process() -> int:
         # prints its lines while modules are imported, or is lost and the command goes on.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     here = str(Path.cwd())
-    if here not in sys.path:  # where `python -m` looks first, and a console command does not
-        sys.path.insert(0, here)
+    if here not in sys.path and not sys.flags.safe_path:  # as of a console command
+        sys.path.append(here)  # behind installed packages, which nothing there can stand in for
     try:
         return main(sys.argv[1:])
     except BrokenPipeError:

@@ -129,6 +129,15 @@ def output_folder(path: str) -> Path:
     return folder
 
 
+@contextlib.contextmanager
+def importing(allowed: bool) -> Iterator[None]:
+    """Lets a run folder name modules of the working folder, where the user allows that."""
+    from fedjax_links.config import sections
+
+    with sections.importable(Path.cwd()) if allowed else contextlib.nullcontext():
+        yield
+
+
 # How a command ends that cannot go on: a mistake in one line, a bug with its traceback.
 
 

@@ -22,16 +22,19 @@ class Flags(NamedTuple):
     Attributes:
       workdir: Folder of a run, or for the report; by default there is none.
       portable: As of simulate.
+      allow_imports: Let the config of the folder name code outside the package, which is imported.
     """
 
     workdir: str | None = None
     portable: bool = False
+    allow_imports: bool = False
 
 
 def main(values: dict[str, Any] | None, given: Flags) -> None:
     """Compares, prints and keeps."""
     app.make_portable(given.portable)
     from fedjax_links import runs
+    from fedjax_links.experiment.config import recorded
     from fedjax_links.experiment.looking import certifying
     from fedjax_links.machines import environment
 
@@ -39,13 +42,16 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
         print(f'warning: {warning}', file=sys.stderr)
     if given.workdir is not None:
         app.output_folder(given.workdir)
-        values = values or runs.read_json(Path(given.workdir), runs.CONFIG)
+        kept = None if values else runs.read_json(Path(given.workdir), runs.CONFIG)
+        if kept is not None:
+            values = recorded(kept, allow_imports=given.allow_imports)
     found = []
-    for verdict in certifying.certify(values):
-        found.append(verdict)
-        off = '' if verdict.holds else f'  OFF at {verdict.where}'
-        said = f'{verdict.program:<36} {verdict.error:8.1e} of {verdict.bound:.0e}{off}'
-        print(said, flush=True)
+    with app.importing(given.allow_imports):
+        for verdict in certifying.certify(values):
+            found.append(verdict)
+            off = '' if verdict.holds else f'  OFF at {verdict.where}'
+            said = f'{verdict.program:<36} {verdict.error:8.1e} of {verdict.bound:.0e}{off}'
+            print(said, flush=True)
     are_fine = certifying.keep(found, given.workdir)
     print(f'{sum(verdict.holds for verdict in found)} of {len(found)} programs hold')
     sys.exit(0 if are_fine else 1)

@@ -3,11 +3,14 @@
 python -m fedjax_links merge --workdir=runs/map
 python -m fedjax_links merge --workdir=runs/map node1/map node2/map
 
-Of shards that shared a folder it is enough to name that; of others name every folder.
+Of shards that shared a folder it is enough to name that; of others name every folder. The report
+takes losses of clients and laws of links from the experiment. Where the config names modules of
+your own, --allow_imports imports them, from the working folder too.
 """
 
+import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedjax_links.cli import app
 from fedjax_links.core import errors
@@ -19,24 +22,44 @@ class Flags(NamedTuple):
     Attributes:
       workdir: Folder of the whole run.
       allow_mixed: Shards may have run on machines of different kinds, a seed on one.
+      allow_imports: Let the folder's config name code outside the package, which is imported.
     """
 
     workdir: str | None = None
     allow_mixed: bool = False
+    allow_imports: bool = False
 
 
 def main(given: Flags, *folders: str) -> None:
     """Joins and reports."""
     if given.workdir is None:
         raise errors.invalid('workdir', 'name the folder of the whole run, such as runs/map', None)
-    from fedjax_links import experiment, report, runs
+    from fedjax_links import report, runs
 
     parts = folders or given.workdir
     with app.renamed(folder='workdir'):
         results = runs.merge(parts, given.workdir, allow_mixed=given.allow_mixed)
     print(f'{len(runs.lanes(given.workdir)):,} lanes in {given.workdir}')
-    config = runs.read_json(Path(given.workdir), runs.CONFIG)
-    print(report.write(results, None if config is None else experiment.build(config)))
+    with app.importing(given.allow_imports):
+        planned = _experiment(given)
+        print(report.write(results, planned, allow_imports=given.allow_imports))
+
+
+def _experiment(given: Flags) -> Any:
+    """What ran, as far as the package alone or with what is allowed can build it; else None."""
+    from fedjax_links import runs
+    from fedjax_links.config import factories
+    from fedjax_links.experiment.config import build, recorded
+
+    config = runs.read_json(Path(given.workdir or ''), runs.CONFIG)
+    if config is None:
+        return None
+    try:
+        kept = recorded(config, allow_imports=given.allow_imports)
+    except factories.RefusedImportError as error:
+        print(f'The report lacks losses of clients and laws of links: {error}', file=sys.stderr)
+        return None
+    return build(kept)
 
 
 if __name__ == '__main__':

@@ -26,12 +26,14 @@ class Flags(NamedTuple):
       table: Print the table of this page or layout alone, such as levels, and write nothing.
       form: In which it is printed: csv or latex.
       price: Options of the layout `price`, or their file (JSON).
+      allow_imports: Let the folder name code outside the package, which is imported.
     """
 
     workdir: str | None = None
     table: str | None = None
     form: str = 'csv'
     price: str | None = None
+    allow_imports: bool = False
 
 
 def main(given: Flags) -> None:
@@ -43,11 +45,13 @@ def main(given: Flags) -> None:
     added = {} if given.price is None else {'price': {'name': 'price', **_options(given.price)}}
     with app.renamed(folder='workdir'):
         run = runs.read(given.workdir)
-    if given.table is None:
-        print(report.write(run, added=added))
-    else:
-        with app.renamed(page='table'):
-            print(report.table(run, given.table, form=given.form), end='')
+    imports: Any = {'allow_imports': given.allow_imports}
+    with app.importing(given.allow_imports):
+        if given.table is None:
+            print(report.write(run, added=added, **imports))
+        else:
+            with app.renamed(page='table'):
+                print(report.table(run, given.table, form=given.form, **imports), end='')
 
 
 def _options(given: str) -> dict[str, Any]:

@@ -27,6 +27,8 @@ class Flags(NamedTuple):
       start_over: Set the folder aside (as WORKDIR.old-1, ...) and begin again.
       fork_from: Folder of a run whose lanes the new ones go on from; needs --at_round.
       at_round: The round from which on; a multiple of eval_every of both.
+      allow_imports: Let the config of --fork_from name code outside the package that this config
+        does not name.
       log: Added to config.log: links, or module:factory of your own.
       debug_round: Name what is not finite in this round (from 0) of a folder, then stop.
       devices: Devices that lanes run on at the same time, or threads of a CPU; by default all, one
@@ -50,6 +52,7 @@ class Flags(NamedTuple):
     start_over: bool = False
     fork_from: str | None = None
     at_round: int | None = None
+    allow_imports: bool = False
     log: list[str] = []  # noqa: RUF012, it is not written to
     debug_round: int | None = None
     devices: int | None = None
@@ -182,7 +185,8 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
     report.check(planned)
     origin = None
     if given.fork_from is not None and given.at_round is not None:
-        origin = forking.Fork(planned, given.fork_from, given.at_round)
+        allowed = {'allow_imports': given.allow_imports}
+        origin = forking.Fork(planned, given.fork_from, given.at_round, **allowed)
     shared, leads = programs.Programs(planned, places=places), processes.is_leader()
     if leads:
         for warning in environment.warnings():

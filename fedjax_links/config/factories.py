@@ -1,11 +1,17 @@
-"""Factories: imported as ``module:factory``, and with all that they are called with."""
+"""Factories: imported as ``module:factory``, and with all that they are called with.
+
+A config that the user gives may name any module. What a run folder keeps is data: `check_recorded`
+refuses names outside the package there, unless the user allows them.
+"""
 
 import contextlib
 import difflib
 import functools
 import importlib
 import importlib.machinery
+import re
 import sys
+import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +20,13 @@ from fedjax_links.config import recordings
 from fedjax_links.core import checks, errors
 
 Factory = Callable[..., Any]
+
+_PAPERS = re.compile(r'fedjax_links\.papers(\.\w+)+')
+"""Modules of this package whose functions a run folder may name as ``module:factory``."""
+
+
+class RefusedImportError(errors.InvalidError):
+    """A name in a run folder that stands for code outside the package."""
 
 
 class Hole(NamedTuple):
@@ -126,6 +139,74 @@ def _lies_in(folder: Path, name: str) -> bool:
     """If a top module is the folder's own, not of a virtual environment within it."""
     found = importlib.machinery.PathFinder.find_spec(name, [str(folder)])
     return found is not None and found.origin == getattr(sys.modules.get(name), '__file__', None)
+
+
+def is_import(name: Any) -> bool:
+    """Tells whether a name stands for ``module:factory``, as the resolver reads it."""
+    return isinstance(name, str) and ':' in name
+
+
+def foreign_names(where: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Lists what a tree of plain values may import from outside the package.
+
+    Every text counts wherever it stands, names of fields too, so that nothing which the resolver
+    would import is missed. Functions of `fedjax_links.papers` are part of the package.
+
+    Args:
+      where: the tree's place in the config.
+      value: the tree.
+
+    Yields:
+      Place and name.
+    """
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from foreign_names(f'{where} (the name of a field)', name)
+            yield from foreign_names(f'{where}.{name}', part)
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield from foreign_names(f'{where}[{index}]', part)
+    elif is_import(value) and not _is_of_papers(value):
+        yield where, value
+
+
+def _is_of_papers(name: str) -> bool:
+    """Tells whether a name stands for a function that a module of `fedjax_links.papers` defines."""
+    module_name, _, attribute = name.partition(':')
+    if not _PAPERS.fullmatch(module_name):
+        return False
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError:
+        return False
+    function = getattr(module, attribute, None)
+    return isinstance(function, types.FunctionType) and function.__module__ == module_name
+
+
+def check_recorded(
+    where: str, value: Any, *, allow_imports: bool = False, trusted: Any = None
+) -> None:
+    """Refuses what a run folder keeps if resolving it would import code from outside the package.
+
+    Args:
+      where: the place of ``value``, for errors.
+      value: a section, or a whole config, as a folder keeps it.
+      allow_imports: whether the user lets the folder name any code.
+      trusted: a config that the user gave, whose names are no strangers.
+
+    Raises:
+      RefusedImportError: naming the first place and what it names.
+    """
+    if allow_imports:
+        return
+    known = {name for _, name in foreign_names('', trusted)}
+    for place, name in foreign_names(where, value):
+        if name not in known:
+            requirement = (
+                'name nothing outside fedjax_links, as a run folder is data (--allow_imports, in '
+                'Python `allow_imports=True`, imports what it names)'
+            )
+            raise RefusedImportError(place, requirement, name)
 
 
 def import_named(where: str, name: str) -> Factory:

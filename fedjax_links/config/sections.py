@@ -73,7 +73,7 @@ def lookup(where: str, section: Any, registry: Mapping[str, Any]) -> tuple[Facto
     name = options.pop('name', None)
     if isinstance(section, Mapping):
         where = f'{where}.name'
-    if isinstance(name, str) and ':' in name:
+    if factories.is_import(name):
         return factories.import_named(where, name), options
     if not registry:
         raise errors.invalid(where, 'be module:factory', name)
@@ -315,7 +315,7 @@ def import_object(where: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [import_object(where, part) for part in value]
     name = value.get('name') if isinstance(value, Mapping) else value
-    if not isinstance(name, str) or ':' not in name:
+    if not factories.is_import(name):
         return value
     factory, options = lookup(where, value, {})
     return functools.partial(factory, **options) if options else factory

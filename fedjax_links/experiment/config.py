@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import simulation
-from fedjax_links.config import choices, fields, sections, trees
+from fedjax_links.config import choices, factories, fields, sections, trees
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment import config_parts
 from fedjax_links.experiment.definition import Experiment
@@ -21,6 +21,9 @@ from fedjax_links.planning.deciding import UntilDecided
 
 _TUNED = {'learning_rates': config_parts.RATE, 'server_lrs': config_parts.SERVER_LR}
 """Columns by what tuning calls their values."""
+
+_SHOWN = ('title', 'caption', 'names')
+"""Fields whose texts name nothing."""
 
 _ABSENT = object()
 
@@ -90,6 +93,30 @@ def build(config: Mapping[str, Any]) -> Experiment:
         for point in grids.project(points, maker.columns):
             maker.make_at(point)
     return experiment
+
+
+def recorded(
+    config: Mapping[str, Any], *, allow_imports: bool = False, trusted: Any = None
+) -> dict[str, Any]:
+    """Takes the config of a run folder, which is data, for `build`.
+
+    What only watches a run or shows its results (``log``, ``reports``) is left out.
+
+    Args:
+      config: as the folder keeps it.
+      allow_imports: whether it may name code outside the package, which `build` imports.
+      trusted: a config that the user gave; what it names may be named here, too.
+
+    Returns:
+      The config.
+
+    Raises:
+      RefusedImportError: if it names other code outside the package.
+    """
+    kept = {name: part for name, part in config.items() if name not in ('log', 'reports')}
+    resolved = {name: part for name, part in kept.items() if name not in _SHOWN}
+    factories.check_recorded('config', resolved, allow_imports=allow_imports, trusted=trusted)
+    return kept
 
 
 def _check_fields(config: Mapping[str, Any]) -> None:

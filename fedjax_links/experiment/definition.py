@@ -251,6 +251,7 @@ class Experiment:
         *,
         devices: devices_.Devices = None,
         mesh: int | None = None,
+        allow_imports: bool = False,
     ) -> runs.Results:
         """As `run`, with lanes that begin where those of another run were after a round.
 
@@ -262,6 +263,8 @@ class Experiment:
           callbacks: as in `run`.
           devices: as in `run`.
           mesh: as in `run`.
+          allow_imports: whether that run's config may name code outside the package that this
+            experiment's does not name; asked where its lanes have to be advanced again.
 
         Returns:
           The metrics of the rounds after T.
@@ -269,7 +272,7 @@ class Experiment:
         Raises:
           ValueError: as `run`, and if a lane has no counterpart, or one whose state does not fit.
         """
-        origin = forking.Fork(self, fork_from, at_round)
+        origin = forking.Fork(self, fork_from, at_round, allow_imports=allow_imports)
         places = devices_.places(devices, mesh)
         return loop.run(self, folder, callbacks, origin=origin, places=places)
 

@@ -26,14 +26,19 @@ def write(
     experiment: Experiment | None = None,
     *,
     added: Mapping[str, Any] | None = None,
+    allow_imports: bool = False,
 ) -> str:
     """Writes ``report.md`` and its pictures into the run's folder.
+
+    A folder is data: what its pages name outside the package is not imported, and the report says
+    what it lacks for it.
 
     Args:
       run: from `runs.read`, or `Experiment.run` with a folder.
       experiment: what ran, if it is at hand: then losses and laws (`clients`) are computed anew and
-        kept, for this report and all later ones.
+        kept, for this report and all later ones, and pages of its own may name any code.
       added: further pages, in the form of the config's section ``reports``.
+      allow_imports: whether the folder may name code outside the package, which is imported.
 
     Returns:
       The tables as text, and what was written.
@@ -45,13 +50,19 @@ def write(
 
     if experiment is not None:
         clients.keep(experiment, run)
-    found = source.of_run(run, experiment)
-    own = run.facts['reports']
-    pages = layouts.build(found, {**(own or layouts.default(found)), **added} if added else own)
+    found = source.of_run(run, experiment, allow_imports=allow_imports)
+    own: Mapping[str, Any] = run.facts['reports']
+    lacking: list[str] = []
+    if experiment is not None and experiment.reports:
+        own = experiment.reports
+    elif not allow_imports:
+        own, lacking = layouts.recorded(own)
+    pages = layouts.build(found, {**(own or layouts.default(found)), **(added or {})})
+    shown = [layouts.text(pages), *lacking]
     if run.folder is None:
-        return layouts.text(pages)
-    written = layouts.write(run.folder, found, pages)
-    return f'\n{layouts.text(pages)}\n\nWrote {", ".join(written)} to {run.folder}'
+        return '\n\n'.join(shown)
+    written = layouts.write(run.folder, found, pages, lacking)
+    return '\n\n'.join(['', *shown, f'Wrote {", ".join(written)} to {run.folder}'])[1:]
 
 
 def table(
@@ -60,6 +71,7 @@ def table(
     *,
     form: str = 'data',
     number: int = 0,
+    allow_imports: bool = False,
     **options: Any,
 ) -> Any:
     """A table that a report prints.
@@ -76,24 +88,27 @@ def table(
         ``attrs['caption']`` says what they are; ``'csv'`` or ``'latex'`` (package booktabs) for a
         text.
       number: which of the page's tables, from 0.
+      allow_imports: as in `write`.
       **options: of the layout, in place of those of the config.
 
     Returns:
       The table.
 
     Raises:
-      ValueError: if no algorithm is done, for an unknown page, form or option, or a page without
-        such a table.
+      ValueError: if no algorithm is done, for an unknown page, form or option, a page without such
+        a table, or one that names code outside the package and may not.
     """
-    from fedjax_links.config import sections
+    from fedjax_links.config import factories, sections
     from fedjax_links.report import layouts, source
 
     run = run if isinstance(run, runs.Results) else runs.read(run)
     checks.choice('form', form, ('data', 'csv', 'latex'))
     checks.choice('page', page, [*run.facts['reports'], *layouts.LAYOUTS])
-    section = {**run.facts['reports'].get(page, {'name': page}), **options}
+    kept = run.facts['reports'].get(page, page)
+    factories.check_recorded(f'config.reports.{page}', kept, allow_imports=allow_imports)
+    section = {**sections.as_mapping(f'config.reports.{page}', kept), **options}
     named = f'config.reports.{page}', section, layouts.LAYOUTS
-    found = sections.build_named(*named, source.of_run(run)).tables
+    found = sections.build_named(*named, source.of_run(run, allow_imports=allow_imports)).tables
     if not 0 <= number < len(found):
         has = f'{len(found)} of {page!r}' if found else f'{page!r}, which has none'
         raise errors.invalid('number', 'be that of a table, from 0', f'{number}, with {has}')

@@ -51,6 +51,7 @@ class Source:
       folder: of the run; None for results in memory.
       experiment: what ran or will run, where it is at hand.
       run: its metrics, of which those of near ties count; None without any.
+      allow_imports: whether the folder's config may name code outside the package.
     """
 
     title: str
@@ -64,6 +65,7 @@ class Source:
     folder: Path | None = None
     experiment: Experiment | None = None
     run: runs.Results | None = None
+    allow_imports: bool = False
 
     @functools.cached_property
     def patterns(self) -> list[str]:
@@ -275,7 +277,11 @@ class Source:
 
 
 def of_run(
-    run: runs.Results, experiment: Experiment | None = None, *, so_far: bool = False
+    run: runs.Results,
+    experiment: Experiment | None = None,
+    *,
+    so_far: bool = False,
+    allow_imports: bool = False,
 ) -> Source:
     """What is finished of a run.
 
@@ -283,6 +289,7 @@ def of_run(
       run: its metrics, from `runs.read` or `Experiment.run`.
       experiment: what ran, if it is at hand.
       so_far: whether what has begun is taken too, as far as it is; perhaps nothing.
+      allow_imports: as in `Source`.
 
     Raises:
       ValueError: if no algorithm is done.
@@ -317,7 +324,7 @@ def of_run(
         met = [label for label in patterns if first in kept.masks.get(label, {})]
         links = {k: Links(kept.masks[k][first], kept.mean_probs[k][first]) for k in met}
     found = facts['title'], _caption(facts), data, tuning, missing, links, known
-    return Source(*found, _diverged(run, data), folder, experiment, run)
+    return Source(*found, _diverged(run, data), folder, experiment, run, allow_imports)
 
 
 def blank(experiment: Experiment) -> Source:

@@ -53,19 +53,28 @@ class Fork(hooks.Origin):
       facts: ``forked_from`` and ``at_round``.
     """
 
-    def __init__(self, experiment: 'Experiment', fork_from: str | Path, at_round: int) -> None:
+    def __init__(
+        self,
+        experiment: 'Experiment',
+        fork_from: str | Path,
+        at_round: int,
+        *,
+        allow_imports: bool = False,
+    ) -> None:
         """Checks that every lane can begin.
 
         Args:
           experiment: what happens from then on.
           fork_from: folder of a run.
           at_round: T.
+          allow_imports: whether the run's config may name code outside the package that the
+            experiment's own does not name.
 
         Raises:
           ValueError: if the round is none that both have evaluated, a lane has no counterpart, or a
             state does not fit, with its first such leaf.
         """
-        self._experiment = experiment
+        self._experiment, self._allow_imports = experiment, allow_imports
         self._folder = Path(fork_from)
         self._theirs, self._config = runs.read_description(fork_from, 'fork_from')
         self._kept = {lane.name: lane for lane in runs.lanes(fork_from)}
@@ -213,7 +222,13 @@ class Fork(hooks.Origin):
             group.restore([jax.tree.unflatten(kind, list(stored.values()))])
         elif 'at_round' in self._theirs:
             facts = self._theirs
-            group.restore([Fork(past, facts['forked_from'], facts['at_round']).begin(lane)])
+            earlier_fork = Fork(
+                past,
+                facts['forked_from'],
+                facts['at_round'],
+                allow_imports=self._allow_imports,
+            )
+            group.restore([earlier_fork.begin(lane)])
         else:
             group.start()
         while group.round < self.round:
@@ -244,11 +259,15 @@ class Fork(hooks.Origin):
     @functools.cached_property
     def _programs(self) -> programs.Programs:
         """Of the run."""
-        from fedjax_links.experiment.config import build  # which makes experiments that fork
+        from fedjax_links.experiment.config import build, recorded  # whose experiments fork
 
         assert self._config is not None
         with errors.inside('fork_from'):
-            experiment = build(self._config)
+            allowed: Any = {
+                'allow_imports': self._allow_imports,
+                'trusted': self._experiment.config,
+            }
+            experiment = build(recorded(self._config, **allowed))
         places = devices.places(1, 1) if self._theirs.get(runs.ON_A_MESH) else None
         return programs.Programs(experiment, places=places)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedjax_links.config import sections, trees
+from fedjax_links.config import factories, sections, trees
 from fedjax_links.planning import limits, redraws
 from fedjax_links.report import figure
 from fedjax_links.report.layouts.clients import clients, link_maps, participation
@@ -80,18 +80,47 @@ def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
     return found
 
 
-def write(folder: Path, source: Source, pages: Mapping[str, Page]) -> list[str]:
+def recorded(reports: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Takes the pages that a run folder asks for, which is data.
+
+    Args:
+      reports: as in `build`, as the folder keeps them.
+
+    Returns:
+      Those that the package alone can make, without printed numbers that other code would give; and
+      a line for each that lacks something.
+    """
+    kept: dict[str, Any] = {}
+    lacking: list[str] = []
+    for file, section in reports.items():
+        try:
+            factories.check_recorded(f'config.reports.{file}', section)
+            kept[file] = section
+        except factories.RefusedImportError as error:
+            lacking.append(f'Left out of the report: {error}')
+            rest = trees.section(section)
+            rest = {name: part for name, part in rest.items() if name != 'published'}
+            if not any(factories.foreign_names('', rest)):
+                kept[file] = rest
+    return kept, lacking
+
+
+def write(
+    folder: Path, source: Source, pages: Mapping[str, Page], lacking: Sequence[str] = ()
+) -> list[str]:
     """Writes ``report.md`` and the pictures.
 
     Args:
       folder: an existing folder.
       source: what the pages are made of.
       pages: from `build`.
+      lacking: lines that say what the report leaves out.
 
     Returns:
       Names of the files written.
     """
     parts, written = [f'# {source.title}\n'], [REPORT]
+    parts += [f'{line}\n' for line in lacking]
     if source.missing:
         parts.append(f'Not finished yet: {", ".join(source.missing)}.\n')
     if source.diverged:

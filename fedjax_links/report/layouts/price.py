@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links import experiment, runs
+from fedjax_links import runs
 from fedjax_links.config import choices, trees
 from fedjax_links.core import checks, errors
+from fedjax_links.experiment.config import build, recorded
 from fedjax_links.report import pricing, tables
 from fedjax_links.report.layouts import page, progress
 from fedjax_links.report.source import Source
@@ -171,6 +172,9 @@ def _sizes(source: Source, config: Mapping[str, Any]) -> dict[str, float]:
     """Bytes of a model by pattern, the same at all points of a grid that leaves problems alone."""
     if source.experiment is None and not config:
         raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
-    planned = source.experiment or experiment.build(config)
+    planned = source.experiment
+    if planned is None:
+        kept = recorded(config, allow_imports=source.allow_imports)
+        planned = build(kept)
     first = planned.plan.points[0]
     return {k: choices.bytes_of_model(planned.problem_at(k, first)) for k in source.patterns}

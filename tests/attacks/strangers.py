@@ -1,0 +1,397 @@
+"""Run folders as a stranger might make them: each way spoils a copy of a whole run.
+
+Digests are recomputed, as they are no secret. What a folder names would make the canary: a file.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from fedjax_links import runs
+from fedjax_links.storage import packing
+
+CANARY = 'canary.txt'
+MODULE = 'stranger_module'
+SOURCE = f"""
+import pathlib
+
+pathlib.Path({CANARY!r}).write_text('imported')
+
+
+def make(*args, **options):
+    pathlib.Path({CANARY!r}).write_text('called')
+    return {{}}
+
+
+def get_config():
+    return make()
+"""
+COMMAND = {'name': 'os:system', 'command': f'touch {CANARY}'}
+OWN = {'name': f'{MODULE}:make'}
+
+
+def facts_with(**changes):
+    """Changes facts of the experiment."""
+
+    def spoil(folder):
+        values = runs.read_json(folder, runs.EXPERIMENT)
+        write(folder / runs.EXPERIMENT, {**values, **changes})
+
+    return spoil
+
+
+def facts_without(*names):
+    """Takes facts away."""
+
+    def spoil(folder):
+        values = runs.read_json(folder, runs.EXPERIMENT)
+        left = {name: value for name, value in values.items() if name not in names}
+        write(folder / runs.EXPERIMENT, left)
+
+    return spoil
+
+
+def config_with(path, value):
+    """Changes a field of the config."""
+
+    def spoil(folder):
+        values = runs.read_json(folder, runs.CONFIG)
+        *parents, name = path.split('.')
+        section = values
+        for parent in parents:
+            section = section.setdefault(parent, {})
+        section[name] = value
+        write(folder / runs.CONFIG, values)
+
+    return spoil
+
+
+def json_of(name, value):
+    """Writes another value as a file of JSON, with a digest where it can hold one."""
+
+    def spoil(folder):
+        (folder / name).parent.mkdir(exist_ok=True)
+        write(folder / name, value)
+
+    return spoil
+
+
+def write(path, value):
+    """Writes JSON that proves itself; of no object, JSON alone."""
+    is_object = isinstance(value, dict)
+    path.write_bytes(runs.as_json(value) if is_object else json.dumps(value).encode())
+
+
+def lanes_with(change):
+    """Changes the arrays of the last save of every lane; ``change`` takes and returns them."""
+
+    def spoil(folder):
+        for files in runs.saves(folder).values():
+            repack(files[max(files)], change)
+
+    return spoil
+
+
+def repack(path, change):
+    """Changes the arrays of an npz that proves itself."""
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = dict(stored)
+    path.write_bytes(unchecked(change(arrays)))
+
+
+def unchecked(arrays):
+    """As `packing.npz`, of objects too, which are pickled."""
+    plain = {name: array for name, array in arrays.items() if not array.dtype.hasobject}
+    if len(plain) == len(arrays):
+        return packing.npz(arrays, compress=False)
+    import hashlib
+    import io
+    import struct
+
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    buffer.seek(-2, os.SEEK_END)
+    buffer.write(struct.pack('<H', 64))
+    buffer.write(hashlib.sha256(buffer.getbuffer()).hexdigest().encode())
+    return buffer.getvalue()
+
+
+class Pickled:
+    """Makes the canary when it is unpickled."""
+
+    def __reduce__(self):
+        """What unpickling calls."""
+        return (os.system, (f'touch {CANARY}',))
+
+
+def pickled(arrays):
+    """Every leaf as an array of an object."""
+    objects = np.array([Pickled()], object)
+    texts = ('about', 'lines')
+    return {name: array if name in texts else objects for name, array in arrays.items()}
+
+
+def about_with(**changes):
+    """Changes what a save says of itself; None takes a field away."""
+
+    def change(arrays):
+        about = json.loads(bytes(arrays['about'])) | changes
+        about = {name: value for name, value in about.items() if value is not None}
+        return {**arrays, 'about': text(json.dumps(about))}
+
+    return lanes_with(change)
+
+
+def leaves_of_kind(kind):
+    """Says that every leaf is of another kind."""
+
+    def change(arrays):
+        about = json.loads(bytes(arrays['about']))
+        about['leaves'] = [{**leaf, 'kind': kind} for leaf in about['leaves']]
+        return {**arrays, 'about': text(json.dumps(about))}
+
+    return lanes_with(change)
+
+
+def lines_with(change):
+    """Changes every line of metrics."""
+
+    def of_lane(arrays):
+        lines = bytes(arrays['lines']).decode().splitlines()
+        return {**arrays, 'lines': text(''.join(f'{change(line)}\n' for line in lines))}
+
+    return lanes_with(of_lane)
+
+
+def rows_with(**changes):
+    """Changes fields of every line of metrics."""
+    return lines_with(lambda line: json.dumps({**json.loads(line), **changes}))
+
+
+def text(value):
+    """A text as the array that an npz keeps it as."""
+    return np.frombuffer(value.encode(), np.uint8)
+
+
+def links_with(change):
+    """Changes the kept links."""
+    return lambda folder: repack(folder / runs.LINKS, change)
+
+
+def clients_with(arrays):
+    """Writes what is kept of clients."""
+    return lambda folder: (folder / 'clients.npz').write_bytes(unchecked(arrays))
+
+
+def symlink(name, target=CANARY):
+    """Puts a link in a file's place, by default to the canary, which is not there."""
+
+    def spoil(folder):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(Path.cwd() / target)
+
+    return spoil
+
+
+def moved_lanes(folder):
+    """Keeps the lanes' files elsewhere."""
+    (folder / runs.CHECKPOINTS).rename(folder.with_name('elsewhere'))
+    (folder / runs.CHECKPOINTS).symlink_to(folder.with_name('elsewhere'))
+
+
+def renamed_lane(name):
+    """Calls the file of a lane otherwise."""
+
+    def spoil(folder):
+        first = next(iter(runs.saves(folder).values()))
+        path = first[max(first)]
+        path.rename(path.with_name(name))
+
+    return spoil
+
+
+def archive_with(**arrays):
+    """Makes the folder an archive with further columns."""
+
+    def spoil(folder):
+        columns = runs.read(folder).columns
+        kept = dict(packing_columns(columns))
+        (folder / packing.METRICS).write_bytes(unchecked({**kept, **arrays}))
+
+    return spoil
+
+
+def packing_columns(columns):
+    """Columns as an archive keeps them."""
+    content = packing.pack_metrics(columns)
+    import io
+
+    with np.load(io.BytesIO(content)) as stored:
+        return dict(stored)
+
+
+HTML = '</title><script>alert(1)</script>[x](javascript:alert(2))<img src=x onerror=alert(3)>'
+
+PAGES = {
+    'a page is a command': facts_with(reports={'x': COMMAND}),
+    'a page is a module of the folder': facts_with(reports={'x': OWN}),
+    'a page is a text': facts_with(reports={'x': OWN['name']}),
+    'printed numbers are a command': facts_with(
+        reports={'levels': {'name': 'levels', 'published': COMMAND}}
+    ),
+    'printed numbers are a text': facts_with(
+        reports={'first': {'name': 'first_rounds', 'targets': [0.5], 'published': OWN['name']}}
+    ),
+    'printed rates are a module': facts_with(reports={'r': {'name': 'rates', 'published': OWN}}),
+    'the package imports for a stranger': facts_with(
+        reports={
+            'levels': {
+                'name': 'levels',
+                'published': {
+                    'name': 'fedjax_links.config.factories:import_named',
+                    'where': 'x',
+                    'module': MODULE,
+                },
+            }
+        }
+    ),
+    'the package runs a file for a stranger': facts_with(
+        reports={
+            'x': {
+                'name': 'fedjax_links.cli.configs:load',
+                'given': f'{MODULE}.py',
+                'overridden': {},
+            }
+        }
+    ),
+    'papers lend what they import': facts_with(
+        reports={'x': {'name': 'fedjax_links.papers.common:importlib'}}
+    ),
+    'speeds of devices are a module': facts_with(
+        log=['links'],
+        reports={'p': {'name': 'price', 'step': OWN, 'uplink': 1e6, 'downlink': 1e6}},
+    ),
+    'a page lies outside': facts_with(reports={'../../outside': {'name': 'levels'}}),
+    'a page is absolute': facts_with(reports={'/tmp/outside': {'name': 'levels'}}),
+    'a callback is a module': facts_with(log=[OWN['name']]),
+}
+TEXTS = {
+    'a title with scripts': facts_with(title=HTML),
+    'a title for terminals': facts_with(title='\x1b]0;owned\x07\x1b[2J'),
+    'names with scripts': facts_with(names=[['fedavg', HTML], ['links', '| a | b']]),
+    'names that are half a formula': facts_with(names=[['fedavg', '$x_$'], ['fedpbc', '$']]),
+    'a caption with scripts': facts_with(caption=HTML),
+    'a caption that is a list': facts_with(caption=[1]),
+    'a title that is a number': facts_with(title=3),
+}
+FACTS = {
+    'no facts but a list': json_of(runs.EXPERIMENT, [1, 2]),
+    'no facts at all': json_of(runs.EXPERIMENT, {}),
+    'facts without algorithms': facts_without('algorithms'),
+    'facts without models': facts_without('models', 'seeds'),
+    'algorithms lie outside': facts_with(algorithms=['../../outside', 'fedpbc']),
+    'patterns lie outside': facts_with(patterns=['/tmp/outside']),
+    'algorithms are numbers': facts_with(algorithms=[1, 2]),
+    'seeds are texts': facts_with(seeds=['a', 'b']),
+    'seeds are many': facts_with(seeds=3),
+    'rounds are a text': facts_with(num_rounds='../x'),
+    'rounds are endless': facts_with(num_rounds=10**15, eval_every=1),
+    'no rounds between evaluations': facts_with(eval_every=0),
+    'a metric nobody knows': facts_with(metric='__class__'),
+    'directions are a list': facts_with(directions=['loss']),
+    'models of nobody': facts_with(models={'x': ['server']}),
+    'a grid of texts': facts_with(grid='client'),
+    'an endless grid': facts_with(grid={f'c{k}': list(range(1000)) for k in range(8)}),
+    'tuning is a text': facts_with(tuning='x'),
+    'tuning lacks its grid': facts_with(tuning={'num_rounds': 4}),
+    'decided is a text': facts_with(until='decided'),
+    'forked from elsewhere': facts_with(forked_from='/etc', at_round='x'),
+    'names are a number': facts_with(names=3),
+    'reports are a list': facts_with(reports=[1]),
+    'a page is a number': facts_with(reports={'x': 3}),
+    'a page without a name': facts_with(reports={'x': {}}),
+    'a baseline nobody knows': facts_with(baseline='x'),
+}
+CONFIGS = {
+    'an algorithm is a command': config_with('algorithms.fedavg', COMMAND),
+    'an algorithm is labelled as a module': config_with(f'algorithms.{OWN["name"]}', {}),
+    'a client is a module': config_with('client.name', OWN['name']),
+    'a decay is a module': config_with('client.decay', OWN),
+    'an optimizer is a module': config_with('client.optimizer', OWN),
+    "a server's optimizer is a module": config_with('algorithms.fedavg.server_optimizer', OWN),
+    'a problem is a module': config_with('problem.name', OWN['name']),
+    'a model is a module': config_with('problem.model', OWN),
+    'a list of augmentations has a module': config_with('problem.augment', ['flip', OWN]),
+    'links are a module': config_with('links', OWN['name']),
+    'probabilities are a module': config_with('links.probs', OWN),
+    'a schedule is a module': config_with('links.schedule', OWN),
+    'a format of logs is a module': config_with(
+        'links', {'name': 'trace', 'path': 'x', 'format': OWN}
+    ),
+    'nested links are a module': config_with(
+        'links', {'name': 'all_of', 'patterns': ['always', OWN]}
+    ),
+    'a measure is a module': config_with('eval_fn', OWN['name']),
+    'a grid has a module': config_with('grid', {'links': {'name': ['bernoulli', OWN['name']]}}),
+    'tuning has a module': config_with('tuning', {'grid': {'client': {'decay': [OWN]}}}),
+    'a callback of the config is a module': config_with('log', [OWN['name']]),
+    'the config is a list': json_of(runs.CONFIG, [1]),
+    'the config is empty': json_of(runs.CONFIG, {}),
+}
+FILES = {
+    'states are pickled': lanes_with(pickled),
+    'saves say nothing': lanes_with(lambda arrays: {'about': text('{}'), 'lines': text('')}),
+    'saves are lists': lanes_with(lambda arrays: {**arrays, 'about': text('[1]')}),
+    'saves lack their text': lanes_with(lambda arrays: {'x': np.zeros(1)}),
+    'labels lie outside': about_with(
+        labels={'stage': 'main', 'algorithm': '../x', 'pattern': 'links', 'seed': 0}
+    ),
+    'labels are missing': about_with(labels=None),
+    'labels are a list': about_with(labels=[1]),
+    'a place is a text': about_with(place='ab'),
+    'leaves are objects': leaves_of_kind('O'),
+    'leaves are keys of a stranger': leaves_of_kind('key:os'),
+    'parts lie outside': about_with(parts=[{'sha256': 'x', 'rows': {'../x': [0, 1]}}]),
+    'lines are no JSON': lines_with(lambda line: line[:-3]),
+    'lines are lists': lines_with(lambda line: '[1]'),
+    'rounds of lines are texts': rows_with(round='x'),
+    'metrics are texts': rows_with(**{'server/loss': 'x'}),
+    'algorithms of lines are strangers': rows_with(algorithm='x'),
+    'seeds of lines are lists': rows_with(seed=[1]),
+    'lines have columns with paths': rows_with(**{'../../x': 1.0, 'a/b/c': 2.0}),
+    'links have names with paths': links_with(lambda arrays: {'mask/../x': np.zeros((2, 1), 'u1')}),
+    'links have other shapes': links_with(
+        lambda arrays: {name: array[..., :1] for name, array in arrays.items() if array.ndim}
+    ),
+    'links are pickled': links_with(pickled),
+    'clients are pickled': clients_with({'losses/links/fedavg': np.array([Pickled()], object)}),
+    'clients clash': clients_with(
+        {'losses/links': np.zeros(2), 'losses/links/fedavg': np.zeros(2)}
+    ),
+    'clients of another kind': clients_with({'anything/links/fedavg': np.zeros(2)}),
+    'a save elsewhere': moved_lanes,
+    'a save with a strange name': renamed_lane('..@20.npz'),
+    'the report is a link': symlink('report.md'),
+    'what becomes the report is a link': symlink('report.md.partial'),
+    'what becomes the lines is a link': symlink('metrics.jsonl.partial'),
+    'what becomes clients is a link': symlink('clients.npz.partial'),
+    'what becomes a page is a link': symlink('live.html.partial'),
+    'the lock is a link': symlink('.lock'),
+    'the lines are a link': symlink(runs.METRICS),
+    'a picture is a link': symlink('overview.png'),
+    'the environment is a list': json_of(runs.ENVIRONMENT, [1]),
+    'shards are a list': json_of('lanes.json', [1]),
+    'shards lie outside': json_of(
+        'lanes.json', {'count': 2, 'by': 'program', 'lanes': {'../../x': 0, '/tmp/y': 7}}
+    ),
+    'shards are endless': json_of('lanes.json', {'count': 10**9, 'by': 'program', 'lanes': {}}),
+    'a holder is a list': json_of('.lock', [1]),
+    'an archive is pickled': archive_with(x=np.array([Pickled()], object)),
+    'an archive holds no JSON': archive_with(**{'json:x': np.array(['{', '['])}),
+    'an archive has columns of other lengths': archive_with(seed=np.zeros(1, int)),
+}
+EVERY = {**PAGES, **TEXTS, **FACTS, **CONFIGS, **FILES}

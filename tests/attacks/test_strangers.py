@@ -1,0 +1,179 @@
+"""A run folder is data: whatever a stranger writes into it, nothing of it runs."""
+
+import shutil
+import sys
+
+import pytest
+
+from fedjax_links import experiment, report, runs
+from fedjax_links.config import sections
+from fedjax_links.core import errors
+from tests.attacks import strangers
+from tests.cli.command import refused, run
+
+CONFIG = {
+    'title': 'A run to be spoilt',
+    'problem': {'name': 'counterexample', 'num_clients': 5, 'dimension': 3},
+    'links': {'name': 'bernoulli', 'probs': 0.5},
+    'client': {'local_steps': 2, 'learning_rate': 0.1},
+    'algorithms': {'fedavg': {}, 'fedpbc': {}},
+    'log': ('links',),
+    'num_rounds': 4,
+    'eval_every': 2,
+    'num_seeds': 2,
+}
+COMMANDS = {
+    'status': ('status', '--workdir=stranger'),
+    'watch': ('status', '--workdir=stranger', '--watch=0.01'),
+    'report': ('report', '--workdir=stranger'),
+    'table': ('report', '--workdir=stranger', '--table=levels'),
+    'price': (
+        'report',
+        '--workdir=stranger',
+        '--price={"step": 0.1, "uplink": 1e6, "downlink": 1e6}',
+    ),
+    'compare': ('compare', 'stranger', 'honest'),
+    'export': ('export', 'stranger', '--to=exported'),
+    'archive': ('export', 'stranger', '--archive', '--to=archived'),
+    'merge': ('merge', '--workdir=stranger'),
+}
+
+
+@pytest.fixture(scope='module')
+def honest(tmp_path_factory):
+    """The folder of a run, and all that commands import for it."""
+    folder = tmp_path_factory.mktemp('honest') / 'run'
+    built = experiment.build(CONFIG)
+    report.write(built.run(folder), built)
+    return folder
+
+
+@pytest.fixture
+def stranger(honest, tmp_path, monkeypatch, unrendered):
+    """Spoils a copy of the run; the module it names can be imported from where commands run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / f'{strangers.MODULE}.py').write_text(strangers.SOURCE)
+    shutil.copytree(honest, tmp_path / 'honest')
+
+    def make(way):
+        shutil.copytree(honest, tmp_path / 'stranger')
+        (tmp_path / 'stranger' / f'{strangers.MODULE}.py').write_text(strangers.SOURCE)
+        strangers.EVERY[way](tmp_path / 'stranger')
+        return tmp_path / 'stranger'
+
+    return make
+
+
+def outside(folder):
+    """The files that lie beside the folders that commands may write to."""
+    ours = ('stranger', 'honest', 'exported', 'archived', 'elsewhere')
+    return {path.name for path in folder.iterdir() if path.name not in ours}
+
+
+@pytest.mark.parametrize('way', {**strangers.PAGES, **strangers.CONFIGS})
+def test_nothing_that_a_stranger_names_is_run(way, stranger, tmp_path):
+    stranger(way)
+    before = outside(tmp_path)
+    for name, arguments in COMMANDS.items():
+        done = run(*arguments, cwd=tmp_path)
+        said = f'{name}: {done.stderr}{done.stdout}'
+        assert done.returncode in (0, 1, 2), said
+        assert 'Traceback' not in done.stderr, said
+        if done.returncode == 2:
+            assert done.stderr.startswith('error: '), said
+            assert done.stderr.count('\n') == 1, said
+        assert not (tmp_path / strangers.CANARY).exists(), said
+        assert strangers.MODULE not in sys.modules, said
+        assert '\x1b' not in done.stdout + done.stderr, said
+    assert outside(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    'way', ['an algorithm is a command', 'an algorithm is labelled as a module']
+)
+def test_certificates_and_forks_of_a_folder_import_nothing(way, stranger, tmp_path):
+    folder = stranger(way)
+    said = refused('certify', '--workdir=stranger', cwd=tmp_path)
+    assert 'must name nothing outside fedjax_links' in said
+    assert '--allow_imports' in said
+    for path in (folder / runs.CHECKPOINTS).glob('*@2.npz'):
+        path.unlink()  # so that lanes are advanced anew
+    config = {**CONFIG, 'num_rounds': 6}
+    with pytest.raises(errors.InvalidError, match='must name nothing outside fedjax_links'):
+        experiment.build(config).fork(folder, 2)
+    assert not (tmp_path / strangers.CANARY).exists()
+
+
+OWN = """
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.report.layouts.page import Page
+from fedjax_links.report.tables import Level, Table
+
+
+def rule(local_train):
+    return ALGORITHMS['fedavg'](local_train)
+
+
+def page(source):
+    return Page('My own page', [Table(['a'], [['b']], 'By me.')])
+
+
+def printed():
+    return {('links', 'own'): Level(0.5, None)}
+"""
+
+
+@pytest.fixture
+def owned(tmp_path, monkeypatch, unrendered):
+    """A run with modules of the user's own, beside them; the user stands there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'own_module.py').write_text(OWN)
+    printed = {'name': 'levels', 'published': {'name': 'own_module:printed'}}
+    pages = {'own': 'own_module:page', 'levels': printed}
+    rules = {'own': {'name': 'own_module:rule'}, 'fedpbc': {}}
+    with sections.importable(tmp_path):
+        built = experiment.build({**CONFIG, 'algorithms': rules, 'reports': pages})
+        report.write(built.run(tmp_path / 'run'), built)
+    return tmp_path / 'run'
+
+
+def test_a_report_lacks_what_the_user_does_not_allow(owned, tmp_path):
+    assert '## My own page' in (owned / 'report.md').read_text()
+    done = run('report', '--workdir=run', cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for place in ('`config.reports.own`', '`config.reports.levels.published.name`'):
+        assert f'Left out of the report: {place} must name nothing outside' in done.stdout
+    assert '--allow_imports' in done.stdout
+    text = (owned / 'report.md').read_text()
+    assert 'My own page' not in text
+    assert '## Final' in text
+    assert '| paper |' not in text
+    done = run('report', '--workdir=run', '--allow_imports', cwd=tmp_path)
+    text = (owned / 'report.md').read_text()
+    assert done.returncode == 0, done.stderr
+    assert '## My own page' in text
+    assert '| paper |' in text
+    with pytest.raises(errors.InvalidError, match='must name nothing outside'):
+        report.table(owned, 'own')
+    with sections.importable(tmp_path):
+        assert report.table(owned, 'own', allow_imports=True)['a'].tolist() == ['b']
+
+
+def test_a_merge_imports_what_the_user_allows(owned, tmp_path):
+    done = run('merge', '--workdir=run', cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'The report lacks losses of clients' in done.stderr
+    assert done.stderr.count('\n') == 1
+    done = run('merge', '--workdir=run', '--allow_imports', cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, '')
+    assert '## My own page' in (owned / 'report.md').read_text()
+
+
+def test_a_fork_may_name_what_its_own_config_names(owned, tmp_path):
+    config = runs.read_json(owned, runs.CONFIG)
+    for path in (owned / runs.CHECKPOINTS).glob('*@2.npz'):
+        path.unlink()
+    with sections.importable(tmp_path):
+        longer = experiment.build({**config, 'num_rounds': 6})
+        assert longer.fork(owned, 2)['round'].max() == 6
