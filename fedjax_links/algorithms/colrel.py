@@ -37,16 +37,15 @@ def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> A
       local_train: the client program L_i.
       weights: alpha, float[N, N], row i of what client i sends: `analysis.colrel_weights` has those
         of least variance. By default all that carry j's update give it the weight
-        ``1 / sum_i p_i q_ji``, by the probabilities that the links of the round report. Links
-        between clients that tell directions apart need weights: a relay uploads without having
-        heard the server, and the probability that it does is not reported.
+        ``1 / sum_i p_i q_ji``, by the probabilities that the links of the round report. Where
+        links tell directions apart they do not report that of a relay, which uploads without
+        having heard the server: nobody relays then without weights, and this is `fedavg_known`.
 
     Returns:
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for weights that are negative or have another shape, or are missing where
-        clients have neighbours and links tell directions apart.
+      ValueError: for weights that are negative or have another shape.
 
     References:
       Yemini et al. 2024, Algorithms 1 and 2; the default weights are this package's.
@@ -61,10 +60,9 @@ def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> A
             through = jnp.where(relayed, alpha[neighbours, own[:, None]], 0)
             return jnp.where(heard, alpha[own, own], 0) + jnp.sum(through, axis=1)
         expected = links.prob
+        if base.tells_directions(links):
+            return jnp.where(base.participants(links), 1 / expected, 0)
         if base.has_peers(links):
-            if base.tells_directions(links):
-                requirement = 'be given where links tell uplink, downlink and compute apart'
-                raise errors.invalid('weights', requirement, None)
             edge_prob = jnp.nan if links.edge_prob is None else links.edge_prob
             through = jnp.where(neighbours == own[:, None], 0, edge_prob * expected[neighbours])
             expected += jnp.sum(through, axis=1)

@@ -204,25 +204,25 @@ def test_relays_halve_the_spread(x64):
     np.testing.assert_allclose([relayed[1], alone[1]], [0.027, 0.050], rtol=0.06)
 
 
-def test_colrel_wants_weights_where_directions_differ():
-    """A relay needs no downlink, the source does; the sample has the product of both alone."""
+@pytest.mark.statistical
+def test_colrel_without_weights_is_unbiased_where_directions_differ():
+    """From 0, coordinate j of a step is client j's coefficient over N: its mean is 1 / N."""
     links = participation.duplex(
         uplink=participation.bernoulli([0.5, 0.5]), downlink=participation.bernoulli([1.0, 0.2])
     )
-    problem, program = problems.quadratic(np.eye(2)), limits.program()
-    graph = graphs.from_edges(2, [(0, 1)])
-    key = jax.random.key(0)
-    with refusals.names('weights', 'downlink'):
-        relayed = participation.peers(links, graph, prob=1.0)
-        simulation.simulate(key, algorithms.colrel(program), relayed, problem, num_rounds=1)
-    for rule, pattern in (
-        (
-            algorithms.colrel(program, weights=np.eye(2)),
-            participation.peers(links, graph, prob=1.0),
-        ),
-        (algorithms.colrel(program), links),
-    ):
-        simulation.simulate(key, rule, pattern, problem, num_rounds=1)
+    pattern = participation.peers(links, graphs.from_edges(2, [(0, 1)]), prob=1.0)
+    problem, rounds = problems.quadratic(np.eye(2)), 20_000
+    rule = algorithms.colrel(limits.program(1.0, 1))
+    drawn = simulation.realised_links(jax.random.key(0), pattern, num_rounds=rounds)
+    start = rule.init(jnp.zeros(2), problem)
+
+    def step(t, links):
+        ctx = simulation.round_context(jax.random.key(0), t, links)
+        return rule.round_step(start, ctx, problem)[0].server
+
+    steps = np.asarray(jax.jit(jax.vmap(step))(jnp.arange(rounds), drawn))
+    error = steps.std(axis=0) / np.sqrt(rounds)
+    assert (np.abs(steps.mean(axis=0) - 0.5) < 4 * error).all()
 
 
 def test_what_does_not_fit_the_clients_is_refused():

@@ -22,7 +22,10 @@ BROADCAST_LATE = {
     's2s',
 }  # from own models
 EVERYBODY_TRAINS = {'cogc', 'colrel', 'fedpbc', 'gossip', 's2a', 's2s', 'wait_for_all'}
-EVERYBODY_HEARS = {'cogc', 'colrel', 's2a'}
+EVERYBODY_HEARS = {
+    'cogc',
+    's2a',
+}  # ColRel with weights, too: without, nobody relays where they differ
 LOOK_AT_NO_UPLINK = {'gossip', 'wait_for_all'}
 MOVE_BY_MEMORY = {'fedstale', 'focus', 'gossip', 'mifa'}
 MOVE_BY_THE_CLOCK = {'amplified_fedavg', 'amplified_scaffold', 'wait_for_all'}
