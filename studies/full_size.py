@@ -153,7 +153,7 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
 def peak(planned: Experiment) -> str:
     """Memory at the peak of the largest algorithm, two lanes at a time, as a dry run says it."""
     programs = Programs(planned, places=devices.places(1))
-    every = [lane for label in planned.algorithms for lane in planned.plan.every_lane(label)]
+    every = [lane for label in planned.algorithms for lane in planned.plan.lanes_at_first(label)]
     kinds = programs.one_of_each(every)
     group = Group(programs, [max(kinds, key=lambda lane: lane_bytes(planned, lane))])
     found = memory.peak_bytes(programs.compile([group])[0], NUM_CORES)
@@ -164,7 +164,7 @@ def extrapolated(
     values: Values, planned: Experiment, label: str, measured: Measured, after: float, cost: Costs
 ) -> dict[str, float]:
     """Hours of an algorithm, all lanes and rounds, tuning included."""
-    every = planned.plan.every_lane(label)
+    every = planned.plan.lanes_at_first(label)
     rounds = sum(lane.num_rounds for lane in every)
     start = values['algorithms'][label].get('start_round', 0)
     warm = sum(min(start, lane.num_rounds) for lane in every)

@@ -42,7 +42,7 @@ class Progress(Callback):
     def on_start(self, experiment: Experiment) -> None:
         """Starts the line."""
         self._labels = list(experiment.algorithms)
-        own = [lane for label in self._labels for lane in experiment.plan.every_lane(label)]
+        own = [lane for label in self._labels for lane in experiment.plan.lanes_at_first(label)]
         self._done = dict.fromkeys((lane.name for lane in own), 0)  # rounds, by lane
         self._several = len(experiment.patterns) > 1
         self._diverged: set[str] = set()

@@ -197,7 +197,7 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
         print(f'folder   {folder}')
     preflight.check(planned, shared)
     if not given.dry_run and (given.start_over or not folder.exists()):
-        every = map(planned.plan.every_lane, planned.algorithms)
+        every = map(planned.plan.lanes_at_first, planned.algorithms)
         if first := next(filter(None, every), None):
             stages.compile_ahead(shared, first)
     if leads and (planned.share is None or planned.share.index == 0):

@@ -89,7 +89,7 @@ def build(config: Mapping[str, Any]) -> Experiment:
             raise error.at(f'config.{error.path}') from error
         raise
     for label, maker in experiment.plan.algorithms.items():
-        points = (lane.point for lane in experiment.plan.every_lane(label))
+        points = (lane.point for lane in experiment.plan.lanes_at_first(label))
         for point in grids.project(points, maker.columns):
             maker.make_at(point)
     return experiment

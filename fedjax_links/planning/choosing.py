@@ -297,23 +297,31 @@ def _scores(rows: Columns, facts: Mapping[str, Any], label: str) -> np.ndarray:
     return np.asarray(better(ends, axis=0))
 
 
-def check_done(label: str, tries: Sequence[Tried], count: int) -> None:
-    """Raises unless an algorithm has tried all values, and one of them converged.
+def count_done(columns: Columns, facts: Mapping[str, Any], label: str) -> int:
+    """The number of lanes that tuned an algorithm and are done."""
+    if not columns:
+        return 0
+    is_end = columns['round'] == facts['tuning']['num_rounds']
+    is_tuning = columns['stage'] == dataset.TUNING
+    return int(np.count_nonzero(is_end & is_tuning & (columns['algorithm'] == label)))
+
+
+def is_done(tries: Sequence[Tried], count: int) -> bool:
+    """Whether an algorithm has tried all that there is to try.
 
     Args:
-      label: the algorithm.
       tries: what it tried, see `read_tries`.
       count: of the patterns and points that it is tuned at.
-
-    Raises:
-      ValueError: if every value tried diverged, or some have not run.
     """
-    requirement = f'be done before {label} runs'
-    if left := count - len(tries):
-        raise errors.invalid('tuning', requirement, f'{left} patterns or points not begun')
+    left = sum(int(tried.race.wanted[..., 0].sum()) - len(tried.scores) for tried in tries)
+    return len(tries) == count and not left
+
+
+def mistake(label: str, tries: Sequence[Tried]) -> errors.InvalidError | None:
+    """What is wrong where every value that an algorithm tried diverged; None where none did."""
     for tried in tries:
-        if left := int(tried.race.wanted[..., 0].sum()) - len(tried.scores):
-            raise errors.invalid('tuning', requirement, f'{left} values to try')
-        if tried.best is None:
+        is_whole = int(tried.race.wanted[..., 0].sum()) == len(tried.scores)
+        if is_whole and tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}
-            raise errors.invalid('tuning', f'hold a value at which {label} converges', values)
+            return errors.invalid('tuning', f'hold a value at which {label} converges', values)
+    return None

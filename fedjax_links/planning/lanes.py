@@ -113,18 +113,26 @@ def parse(text: str) -> tuple[int, int]:
     return int(index), int(count)
 
 
-def share_out(lanes: Sequence[Lane], count: int, by: str) -> dict[str, int]:
-    """The process of each lane, by name.
+def share_out(
+    lanes: Sequence[Lane], count: int, by: str, of_seeds: dict[int, int]
+) -> dict[str, int]:
+    """Divides lanes among processes.
 
     Args:
       lanes: of one stage.
       count: number of processes.
       by: as in `Share`. In an order that puts lanes with one program side by side, each process has
         a stretch with as many rounds as the others, up to a lane; or as many seeds.
+      of_seeds: the process of each seed that lanes divided before have; seeds that are new are
+        added, where lanes of one seed stay together.
+
+    Returns:
+      The process of each lane, by name.
     """
     if by == SEED:
-        seeds = list(dict.fromkeys(lane.seed for lane in lanes))
-        return {lane.name: seeds.index(lane.seed) * count // len(seeds) for lane in lanes}
+        new = [seed for seed in dict.fromkeys(x.seed for x in lanes) if seed not in of_seeds]
+        of_seeds |= {seed: index * count // len(new) for index, seed in enumerate(new)}
+        return {lane.name: of_seeds[lane.seed] for lane in lanes}
     order: dict[Any, int] = {}
 
     def program(lane: Lane) -> int:

@@ -116,7 +116,7 @@ def _lanes(experiment: Experiment, run: runs.Results, label: str) -> dict[str, l
     """By pattern, an algorithm's lanes at the first point of the grid, the first seed first."""
     tries = choosing.read_tries(run.columns, experiment.plan.facts(), label)
     found: dict[str, list[Lane]] = {}
-    for lane in experiment.plan.main_lanes(label, tries):
+    for lane in experiment.plan.schedule.main(label, tries):
         own = found.setdefault(lane.pattern, [lane])
         if own[0] is not lane and own[0].point == lane.point:
             own.append(lane)

@@ -342,7 +342,8 @@ def blank(experiment: Experiment) -> Source:
     for label in experiment.algorithms:
         names = map('/'.join, itertools.product(facts['models'][label], facts['directions']))
         record = dict.fromkeys(names, 0.0)
-        lanes = experiment.plan.tuning_lanes(label) + experiment.plan.asked_lanes(label)
+        schedule = experiment.plan.schedule
+        lanes = schedule.first_tries(label) + schedule.first_main(label)
         lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in lanes]
     found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
     rounds = recorded.rounds_of(real)

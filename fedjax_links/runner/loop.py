@@ -1,9 +1,9 @@
-"""Runs an experiment, or a share of it: every algorithm is tuned, then run.
+"""Runs an experiment, or a share of it: all lanes that its schedule wants, until it wants no more.
 
 Of several processes in one folder each runs its own lanes of tuning, then helps with those that
-nobody runs; once all are done it knows what did best, and runs its own lanes of the main stage. It
-waits for lanes that another process holds, and for nothing else: where a process is lost, the
-others tune what it left.
+nobody runs; once all are done it knows what did best, and runs its own lanes that follow. It waits
+for lanes that another process holds, and for nothing else: where a process is lost, the others tune
+what it left.
 """
 
 import dataclasses
@@ -19,7 +19,8 @@ from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.machines import devices, processes
 from fedjax_links.planning.deciding import UntilDecided
-from fedjax_links.planning.lanes import Lane
+from fedjax_links.planning.lanes import TUNING, Lane
+from fedjax_links.planning.schedule import Schedule
 from fedjax_links.runner import hooks, shared, stores
 from fedjax_links.runner.programs import Programs, realised
 from fedjax_links.runner.stages import Stages
@@ -103,22 +104,22 @@ def run(
     try:
         listeners.tell('on_start', experiment)
         if share is None:
-            every = map(plan.every_lane, experiment.algorithms)
-            store.announce({lane.name: lane.num_rounds for lanes in every for lane in lanes})
+            lanes = itertools.chain.from_iterable(map(plan.lanes_at_first, experiment.algorithms))
+            store.announce({lane.name: lane.num_rounds for lane in lanes})
         is_first = share is None or share.index == 0
         if path is not None and is_first and not origin.has_links(path, experiment.num_rounds):
             store.keep_links(realised(programs, origin))
         _Turns(experiment, programs, store, listeners, origin).run()
     finally:
         store.close()
-    results = runs.Results(runs.as_columns(store.lines()), facts, path)
+    results = runs.Results(store.columns(), facts, path)
     listeners.tell('on_end', results)
     return results
 
 
 @dataclasses.dataclass(eq=False)
 class _Turns:
-    """One algorithm after the other; where seeds go on until decided, again until all are.
+    """Runs what is wanted, and asks again what is, until all of that has run.
 
     Attributes:
       experiment: what runs.
@@ -141,75 +142,82 @@ class _Turns:
     def __post_init__(self) -> None:
         """Others may be at lanes of a share."""
         self._plan = self.experiment.plan
+        self._schedule = Schedule(self.experiment, self._plan)
         self._is_shared = isinstance(self.store, shared.SharedFolder)
+        self._is_open = isinstance(self.experiment.seeds, UntilDecided)
+        self._given_up: set[str] = set()  # algorithms that cannot run
+        self._follow: set[str] = set()  # those of which lanes of this share follow their tuning
+        if self._is_shared and not self._schedule.is_fixed:
+            possible = (
+                x for label in self._plan.algorithms for x in self._schedule.possible(label)
+            )
+            own = filter(self._plan.owns, possible)
+            self._follow = {lane.algorithm for lane in own if lane.stage != TUNING}
 
     def run(self) -> None:
-        """Runs the lanes of the share.
+        """Runs all lanes that are wanted, and are this process's to run.
 
         Raises:
           FailedLanesError: at the end, if some failed.
           Stop: if a callback did, after all was saved.
         """
-        labels, own = list(self.experiment.algorithms), self._plan.own
-        is_open = isinstance(self.experiment.seeds, UntilDecided)  # more may come
-        for label in labels if self.experiment.share else ():
-            self._finish(own(self._plan.tuning_lanes(label)))
-        for place, label in enumerate(labels, start=1):
-            coming = map(self._plan.every_lane, labels[place : place + _AHEAD])
-            if lanes := own(self._plan.asked_lanes(label)):
-                self._run_main(label, lanes, () if self._is_shared else list(filter(None, coming)))
-            if not (self._is_shared or is_open):
-                self.programs.forget(label)
-        if is_open:
-            self._run_until_decided(labels)
+        running: str | None = None
+        while groups := self._missing():
+            label = groups[0][0].algorithm
+            if running not in (None, label) and not (self._is_shared or self._is_open):
+                self.programs.forget(running)
+            running = label
+            coming = [lanes for lanes in groups if lanes[0].algorithm != label]
+            self._finish(groups[0], () if self._is_shared else coming[:_AHEAD])
+        self._give_up_untuned()
         if self.failed:
             raise FailedLanesError(self.failed)
+        if self._is_open:
+            self.store.ask([], ended=True)
 
-    def _run_main(self, label: str, lanes: Sequence[Lane], coming: Sequence[Any]) -> None:
-        """Runs the share's lanes of an algorithm that follow its tuning, once it is tuned."""
-        columns = self._tune(label, coming)
-        try:
-            asked = processes.do_in_all(lambda: self._plan.asked_lanes(label, columns))
-        except errors.InvalidError as error:
-            if not self._is_shared:
-                raise
-            for lane in lanes:
-                self._note(lane, error)
-        else:
-            self.store.ask([lane.name for lane in asked])
-            self._finish(self._plan.own(asked), coming)
+    def _missing(self) -> list[list[Lane]]:
+        """The lanes to run, by algorithm and stage, in order."""
+        columns: Mapping[str, Any] = {} if self._schedule.is_fixed else self.store.columns()
+        for label, mistake in self._schedule.mistakes(columns).items():
+            self._give_up(label, mistake)
+        wanted = self._schedule.wanted(columns)
+        self.store.ask([lane.name for lane in wanted])
+        lanes = [x for x in wanted if x.name not in self.begun and self._is_needed(x)]
+        if self._is_shared:  # others wait for this share's lanes of tuning
+            lanes.sort(key=lambda lane: not (lane.stage == TUNING and self._plan.owns(lane)))
+        groups = itertools.groupby(lanes, key=lambda lane: (lane.algorithm, lane.stage))
+        return [list(group) for _, group in groups]
 
-    def _tune(self, label: str, coming: Sequence[Any] = ()) -> Mapping[str, Any]:
-        """Runs all lanes of tuning that nobody runs, the share's first; what was measured then."""
-        columns: Mapping[str, Any] = {}
-        while lanes := self._plan.tuning_lanes(label, columns):
-            more = [lane for lane in lanes if lane.name not in self.begun]
-            if self.failed.keys() & {lane.name for lane in lanes} or (columns and not more):
-                break
-            self._finish(more, coming)
-            columns = runs.as_columns(self.store.lines())
-        return columns
+    def _is_needed(self, lane: Lane) -> bool:
+        """Whether a lane is this process's to run, or it must be done before that is known."""
+        if self._is_open or self._plan.owns(lane):
+            return True
+        return lane.stage == TUNING and lane.algorithm in self._follow
 
-    def _run_until_decided(self, labels: Sequence[str]) -> None:
-        """Runs all lanes that are asked for and nobody runs, the share's first, until none is."""
-        known = {label: self._tune(label) for label in labels}
-        while not self.failed:
-            asked = [lane for each in known for lane in self._plan.asked_lanes(each, known[each])]
-            more = [lane for lane in asked if lane.name not in self.begun]
-            self.store.ask([lane.name for lane in more], not more)
-            if not more:
-                return
-            self._finish(more)
-            known = dict.fromkeys(labels, runs.as_columns(self.store.lines()))
+    def _give_up(self, label: str, mistake: errors.InvalidError) -> None:
+        """Notes that the share's main lanes of an algorithm cannot run; of all lanes, raises."""
+        if not self._is_shared:
+            raise mistake
+        if label not in self._given_up:
+            self._given_up.add(label)
+            for lane in filter(self._plan.owns, self._schedule.first_main(label)):
+                self._note(lane, mistake)
+
+    def _give_up_untuned(self) -> None:
+        """Does so for algorithms of whose tuning lanes failed."""
+        for label in self._plan.algorithms:
+            tuning = self._schedule.possible_tuning(label) if self.failed else []
+            if count := sum(lane.name in self.failed for lane in tuning):
+                said = f'{count} of its lanes that failed'
+                self._give_up(label, errors.invalid('tuning', f'be done before {label} runs', said))
 
     def _finish(self, lanes: Sequence[Lane], coming: Sequence[Any] = ()) -> None:
-        """Runs lanes, the share's first, one stage of an algorithm after the other."""
-        for _, each in itertools.groupby(lanes, lambda lane: (lane.algorithm, lane.stage)):
-            of_stage = sorted(each, key=lambda lane: not self._plan.own([lane]))
-            if self._is_shared:
-                self._finish_beside_others(of_stage)
-            else:
-                self._advance(of_stage, coming)
+        """Runs lanes of a stage of an algorithm, the share's first."""
+        lanes = sorted(lanes, key=lambda lane: not self._plan.owns(lane))
+        if self._is_shared:
+            self._finish_beside_others(lanes)
+        else:
+            self._advance(lanes, coming)
         self.begun |= {lane.name for lane in lanes}
 
     def _advance(self, lanes: Sequence[Lane], coming: Sequence[Any] = ()) -> None:

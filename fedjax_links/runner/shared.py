@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
@@ -52,6 +53,8 @@ class SharedFolder(stores.RunFolder):
         """
         self._division, self._shard = division, shard
         self._claims: dict[str, claims.Claim] = {}
+        self._asked: set[str] = set()
+        self._read: dict[str, int] = {}  # rounds that the metrics of a lane reach here
         super().__init__(folder, **options)
 
     def _claim(self, held: contextlib.ExitStack) -> None:
@@ -104,8 +107,12 @@ class SharedFolder(stores.RunFolder):
 
     def ask(self, lanes: Sequence[str], ended: bool = False) -> None:
         """As `Memory.ask`, in the folder."""
+        new = {*self._division.optional}.intersection(lanes) - self._asked
+        if not new and not ended:
+            return
+        self._asked |= new
         with self._alone() as known:
-            asked = sorted({*known.asked, *(set(lanes) & {*self._division.optional})})
+            asked = sorted({*known.asked, *new})
             found = dataclasses.replace(known, asked=asked, ended=ended or known.ended)
             runs.write_division(self.path, found)
 
@@ -135,6 +142,7 @@ class SharedFolder(stores.RunFolder):
         is_as_seen = lane not in self._elsewhere and all(path.exists() for path in files.values())
         if not is_as_seen or (end.exists() and end not in files.values()):  # done meanwhile
             files = runs.saves(self.path, lane).get(lane, {})
+        self._forget(lane)  # what was not saved runs again
         if files:
             self.saves[lane] = files
             self._remember(lane)
@@ -156,12 +164,27 @@ class SharedFolder(stores.RunFolder):
         found = claims.held(runs.lane_file(self.path, lane))
         return None if found is None else str(found['holder'])
 
-    def lines(self) -> list[str]:
-        """As `Memory.lines`; those of lanes that others have run are read."""
+    def columns(self) -> dict[str, np.ndarray]:
+        """As `Memory.columns`; those of lanes that others have run are read."""
         for lane in self._lanes:
-            if lane not in self._lines and (files := self.saves.get(lane)):
-                self._lines[lane] = list(runs.lane_of(files).lines)
-        return super().lines()
+            if lane not in self._claims and self.rounds(lane) > self._read.get(lane, 0):
+                self._remember(lane)
+        return super().columns()
+
+    def save(self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()) -> None:
+        """As `Memory.save`."""
+        super().save(lane, state, round, parts)
+        self._read[lane] = round
+
+    def _remember(self, lane: str) -> None:
+        """As `RunFolder._remember`."""
+        super()._remember(lane)
+        self._read[lane] = self.rounds(lane)
+
+    def _forget(self, lane: str) -> None:
+        """As `RunFolder._forget`."""
+        super()._forget(lane)
+        self._read.pop(lane, None)
 
     def keep_failure(self, lane: str, said: str) -> None:
         """Keeps why a lane failed, until it is saved."""
@@ -221,6 +244,11 @@ class InStep:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """A method of `Memory`."""
         return lambda *given: _of_leader(lambda: getattr(self.own, name)(*given))
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """As `Memory.columns`."""
+        found = _of_leader(lambda: {k: v.tolist() for k, v in self.own.columns().items()})
+        return {name: runs.as_column(values) for name, values in found.items()}
 
     def restore(self, lane: str, like: PyTree) -> PyTree:
         """As `Memory.restore`; of what was divided every process reads its own rows."""

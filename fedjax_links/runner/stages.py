@@ -149,9 +149,11 @@ class Stages:
         """Lanes where they stand, on a device that is free; nothing if they are done or others'."""
         if not (lanes := self._taken(lanes)):
             return []
-        experiment, is_main = self.programs.experiment, lanes[0].stage == MAIN
+        experiment, stage = self.programs.experiment, lanes[0].stage
         past = self.store.rounds(lanes[0].name)
-        done = past or (self.origin.round if is_main else 0)
+        done = past
+        if not past and stage != TUNING:  # near ties too begin where the lanes beside them do
+            done = self.origin.round
         if done:
             self._tell([(done, lane, {}) for lane in lanes])
         if past >= lanes[0].num_rounds:
@@ -164,7 +166,7 @@ class Stages:
             group.restore([self.origin.begin(lane) for lane in lanes])
         else:
             group.start()
-            if is_main and experiment.evaluate_start:
+            if stage == MAIN and experiment.evaluate_start:
                 measured = [(0, *of) for of in zip(lanes, group.evaluate(), strict=True)]
                 self._append(measured)
                 self._tell(measured)
@@ -212,10 +214,10 @@ class Stages:
         self._tell(measured)
 
     def _append(self, measured: _Measured) -> None:
-        lines: dict[str, list[str]] = {}
+        rows: dict[str, list[dict[str, Any]]] = {}
         for round, lane, record in measured:
-            lines.setdefault(lane.name, []).append(runs.line_of(lane.labels, round, record))
-        for name, new in lines.items():
+            rows.setdefault(lane.name, []).append(runs.row_of(round, record))
+        for name, new in rows.items():
             self.store.append(name, new)
 
     def _tell(self, measured: _Measured) -> None:

@@ -18,6 +18,8 @@ from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.machines import environment
+from fedjax_links.results import dataset
+from fedjax_links.runner import tables
 from fedjax_links.storage import checkpoints, claims, packing
 
 _MAY_GROW = {'num_rounds': 'rounds', 'num_seeds': 'seeds'}
@@ -58,15 +60,19 @@ class Memory:
         """Nothing has run yet."""
         self.facts = facts
         self._lanes: dict[str, Mapping[str, Any]] = {}
-        self._lines: dict[str, list[str]] = {}
+        self._table = tables.Table()
 
-    def lines(self) -> list[str]:
-        """The lines of metrics, lane by lane, in the order of lanes."""
+    def columns(self) -> dict[str, np.ndarray]:
+        """The metrics so far, lane by lane, in the order of lanes."""
+        return self._table.columns({lane: self._lanes[lane]['labels'] for lane in self._in_order()})
+
+    def _in_order(self) -> list[str]:
+        """The lanes that are known, as one process runs them one by one."""
 
         def key(lane: str) -> Any:
             return runs.order(self._lanes[lane]['labels'], self._lanes[lane]['place'], self.facts)
 
-        return [line for lane in sorted(self._lanes, key=key) for line in self._lines.get(lane, ())]
+        return sorted(self._lanes, key=key)
 
     def expect(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
         """Makes lanes known before they run, in their order.
@@ -74,7 +80,9 @@ class Memory:
         Args:
           lanes: by name, ``labels``, ``place`` and ``num_rounds``.
         """
-        self._lanes.update(lanes)
+        for lane, about in lanes.items():
+            labels = json.loads(json.dumps(about['labels']))
+            self._lanes[lane] = {**about, 'labels': labels}
 
     def ask(self, lanes: Sequence[str], ended: bool = False) -> None:
         """Keeps that lanes are asked for of which nobody could know, so that none is missed.
@@ -98,9 +106,14 @@ class Memory:
     def restore(self, lane: str, like: PyTree) -> PyTree:
         """The state of a lane after the rounds that it has behind it, of the shapes of another."""
 
-    def append(self, lane: str, lines: Sequence[str]) -> None:
-        """Adds lines of metrics of a lane."""
-        self._lines.setdefault(lane, []).extend(lines)
+    def append(self, lane: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Adds metrics of a lane.
+
+        Args:
+          lane: its name.
+          rows: one for each evaluation, see `runs.row_of`.
+        """
+        self._table.append(lane, rows)
 
     def save(self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()) -> None:
         """Keeps the state of a lane after a round, with its lines so far.
@@ -157,6 +170,8 @@ class RunFolder(Memory):
             process, or its files were changed.
         """
         super().__init__(facts)
+        self._lines: dict[str, list[str]] = {}
+        self._unread: dict[str, None] = {}  # lanes whose lines are not in the table
         self._kinds: dict[int, Any] = {}  # by seed, of the machine of a lane that was there
         self._checked: set[int] = set()  # seeds that this machine may go on with
         self.path, self._allow_mixed = Path(folder).absolute(), allow_mixed
@@ -190,6 +205,29 @@ class RunFolder(Memory):
             self._remember(lane)
         self._write_metrics(self.lines())
 
+    def lines(self) -> list[str]:
+        """The lines of metrics, lane by lane, in the order of lanes."""
+        return [line for lane in self._in_order() for line in self._lines.get(lane, ())]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """As `Memory.columns`."""
+        for lane in list(self._unread):
+            self._read_lines(lane)
+        return super().columns()
+
+    def _read_lines(self, lane: str) -> None:
+        """Brings the lines that a lane had before into the table, once."""
+        self._unread.pop(lane)
+        labels = self._lanes[lane]['labels']
+        rows = map(json.loads, self._lines[lane])
+        self._table.append(lane, [{k: row[k] for k in row if k not in labels} for row in rows])
+
+    def _forget(self, lane: str) -> None:
+        """Takes back the metrics of a lane."""
+        self._table.drop(lane)
+        self._unread.pop(lane, None)
+        self._lines.pop(lane, None)
+
     def _remember(self, lane: str) -> None:
         """Reads a lane as its last file that is whole has it; after none it is as good as new.
 
@@ -214,7 +252,9 @@ class RunFolder(Memory):
             print(said, file=sys.stderr)
         if kept is not None:
             self._lanes.setdefault(lane, {'labels': kept.labels, 'place': kept.place})
+            self._forget(lane)
             self._lines[lane] = list(kept.lines)
+            self._unread[lane] = None
             self._kinds[kept.labels['seed']] = kept.fingerprint
             runs.refuse_older(self.path, 'workdir', [kept])
 
@@ -254,9 +294,16 @@ class RunFolder(Memory):
             self._checked.add(seed)
         return True
 
-    def append(self, lane: str, lines: Sequence[str]) -> None:
+    def append(self, lane: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """As `Memory.append`."""
-        super().append(lane, lines)
+        if lane in self._unread:
+            self._read_lines(lane)
+        super().append(lane, rows)
+        labels = dict(self._lanes[lane]['labels'])
+        if labels['stage'] == dataset.MAIN:
+            del labels['stage']
+        lines = [json.dumps({**labels, **row}) + '\n' for row in rows]
+        self._lines.setdefault(lane, []).extend(lines)
         with errors.on_disk(self.path):
             self._show()
 

@@ -64,7 +64,7 @@ def run(
     for name, number in (('jobs', jobs), ('devices', devices)):
         if number is not None:
             checks.static_int(name, number)
-    every = sum(len(plan.every_lane(label)) for label in experiment.algorithms)
+    every = sum(len(plan.lanes_at_first(label)) for label in experiment.algorithms)
     shares = min(jobs or _MOST_JOBS, every), lanes.SEED if allow_mixed else lanes.PROGRAM
     about: dict[str, Any] = {'facts': plan.facts(), 'config': experiment.config}
     division = plan.divide(*shares)

@@ -32,6 +32,7 @@ from fedjax_links.runs.folder import METRICS as METRICS
 from fedjax_links.runs.folder import ON_A_MESH as ON_A_MESH
 from fedjax_links.runs.folder import KeptLane as KeptLane
 from fedjax_links.runs.folder import Links as Links
+from fedjax_links.runs.folder import as_column as as_column
 from fedjax_links.runs.folder import as_columns as as_columns
 from fedjax_links.runs.folder import as_json as as_json
 from fedjax_links.runs.folder import checkpoint_file as checkpoint_file
@@ -47,6 +48,7 @@ from fedjax_links.runs.folder import read_description as read_description
 from fedjax_links.runs.folder import read_json as read_json
 from fedjax_links.runs.folder import read_links as read_links
 from fedjax_links.runs.folder import refuse_older as refuse_older
+from fedjax_links.runs.folder import row_of as row_of
 from fedjax_links.runs.folder import saves as saves
 from fedjax_links.runs.folder import unpacked as unpacked
 from fedjax_links.storage import checkpoints, claims

@@ -292,7 +292,7 @@ def as_columns(lines: Iterable[bytes | str]) -> dict[str, np.ndarray]:
     """Lines of metrics as columns."""
     rows = [{'stage': 'main', **json.loads(line)} for line in lines]
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return {name: _column([row.get(name) for row in rows]) for name in names}
+    return {name: as_column([row.get(name) for row in rows]) for name in names}
 
 
 def checkpoint_file(folder: Path, lane: str, round: int) -> Path:
@@ -302,8 +302,12 @@ def checkpoint_file(folder: Path, lane: str, round: int) -> Path:
 
 def line_of(labels: Mapping[str, Any], round: int, record: Mapping[str, Any]) -> str:
     """One evaluation of one lane as a line of metrics."""
-    values = {name: _jsonable(value) for name, value in record.items()}
-    return json.dumps({**labels, 'round': round, **values}) + '\n'
+    return json.dumps({**labels, **row_of(round, record)}) + '\n'
+
+
+def row_of(round: int, record: Mapping[str, Any]) -> dict[str, Any]:
+    """What is measured in one evaluation of one lane, as plain values; None for NaN, infinities."""
+    return {'round': round, **{name: _jsonable(value) for name, value in record.items()}}
 
 
 def as_json(values: Mapping[str, Any]) -> bytes:
@@ -382,8 +386,8 @@ def first_difference(
     return next(filter(None, every), None)
 
 
-def _column(values: Sequence[Any]) -> np.ndarray:
-    """Numbers as numbers (None is NaN), all else as objects."""
+def as_column(values: Sequence[Any]) -> np.ndarray:
+    """Plain values as an array: numbers as numbers (None is NaN), all else as objects."""
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and kinds <= {bool, int, str}:
         return np.array(values)

@@ -205,7 +205,9 @@ def test_shards_that_run_at_the_same_time_race_once(tmp_path):
     assert (
         before.done
         < before.lanes
-        < len([lane for label in planned.algorithms for lane in planned.plan.possible_lanes(label)])
+        < len(
+            [lane for label in planned.algorithms for lane in planned.plan.schedule.possible(label)]
+        )
     )
     planned.shard(1, 2).run(tmp_path)
     after = fl.runs.status(tmp_path)

@@ -110,6 +110,21 @@ def test_broken_and_shared_out_it_keeps_the_bytes_of_an_unbroken_run(whole, tmp_
     assert last_files_of(tmp_path / 'shards') == last_files_of(whole)
 
 
+def test_without_tuning_seeds_go_on_until_each_pair_is_decided_too():
+    """As many as a loop over the differences says, of which one pair takes more than the least."""
+    untuned = {**CONFIG, 'client': {'local_steps': 3, 'learning_rate': 0.05}}
+    del untuned['tuning']
+    run, counts = experiment.build(untuned).run(), {}
+    for pattern in CONFIG['patterns']:
+        base = ends(run, 'fedavg', pattern)
+        for label in ('fedpbc', 'fedau'):
+            own = ends(run, label, pattern)
+            counts[pattern, label] = needed(own, base, least=3, most=9, margin=2e-5)
+            assert len(own) == counts[pattern, label]
+        assert len(base) == max(counts[pattern, label] for label in ('fedpbc', 'fedau'))
+    assert max(counts.values()) > 3
+
+
 def test_shards_that_have_not_decided_are_not_merged(tmp_path):
     planned = experiment.build(CONFIG).shard(0, 1)
 

@@ -163,7 +163,7 @@ def test_a_stream_alone_follows_the_seed(stream):
 
 def test_algorithms_of_a_seed_meet_the_same_problem_and_links():
     planned = experiment.build(config())
-    one, other = (planned.plan.main_lanes(label) for label in ('fedavg', 'fedpbc'))
+    one, other = (planned.plan.schedule.main(label) for label in ('fedavg', 'fedpbc'))
     for a, b in zip(one, other, strict=True):
         assert planned.problem_at(a.pattern, a.point, a.seed) is planned.problem_at(
             b.pattern, b.point, b.seed
@@ -180,7 +180,7 @@ def test_tuning_has_draws_of_its_own():
         num_seeds=2,
     )
     planned = experiment.build(settings)
-    lane = planned.plan.tuning_lanes('fedavg')[0]
+    lane = planned.plan.schedule.first_tries('fedavg')[0]
     problem = planned.problem_at(lane.pattern, lane.point, lane.seed)
     wanted = sections.bind_problem({**settings['problem'], 'seed': 10_000}).build()
     assert_same_leaves(problem, wanted)
@@ -340,7 +340,7 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
     settings = config(redraw=None, algorithms={'fedavg': {}}, num_seeds=2)
     planned = experiment.build({**settings, 'grid': {'redraw': streams}})
     programs = Programs(planned)
-    assert len({programs.key(lane) for lane in planned.plan.main_lanes('fedavg')}) == 1
+    assert len({programs.key(lane) for lane in planned.plan.schedule.main('fedavg')}) == 1
     results = planned.run()
     (table,) = layouts.spread(source.of_run(results)).tables
     assert table.header[2:] == [stream.replace('_', ' ') for stream in streams]

@@ -162,7 +162,7 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
     """As many as fit, halved; only a lane that does not fit alone is refused."""
     planned = in_python(seeds=range(4), **ALONE)
     whole = running.run(planned, side_by_side=True)
-    every, programs = planned.plan.main_lanes('fedavg'), Programs(planned, side_by_side=True)
+    every, programs = planned.plan.schedule.main('fedavg'), Programs(planned, side_by_side=True)
     groups = [Group(programs, every[:size]) for size in (1, 2, 4)]
     one, two, four = (memory.peak_bytes(found, 1) for found in programs.compile(groups))
     monkeypatch.setattr(memory, 'available_bytes', lambda: (two + four) // 2)

@@ -20,7 +20,7 @@ MIXED = {
 
 def interleaved(planned, label):
     """Its lanes at the first point, of one pattern and of the other in turn."""
-    lanes = planned.plan.main_lanes(label, [])
+    lanes = planned.plan.schedule.main(label)
     lanes = [lane for lane in lanes if lane.point == lanes[0].point]
     return sorted(lanes, key=lambda lane: (lane.seed, lane.pattern))
 
@@ -128,7 +128,7 @@ def test_periods_that_take_a_moment_are_started_together(
         planned.run(tmp_path / 'ended', [End()])
     last = 68 if seconds else 8  # what was under way when it was said
     assert [round for round, _ in heard] == [*range(4, last + 4, 4)]
-    (lane,) = planned.plan.main_lanes('fedavg', [])
+    (lane,) = planned.plan.schedule.main('fedavg')
     assert (tmp_path / 'ended' / 'checkpoints' / f'{lane.name}@{last}.npz').exists()
     planned.run(tmp_path / 'ended')
     lines = [(tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')]

@@ -226,7 +226,7 @@ def test_a_period_has_the_links_of_its_own_rounds_wherever_it_begins():
 
     def group(eval_every):
         planned = in_python(num_rounds=8, eval_every=eval_every)
-        every = planned.plan.main_lanes('fedavg', [])
+        every = planned.plan.schedule.main('fedavg')
         return groups.Group(programs.Programs(planned), every[:1])
 
     def states(group):

@@ -15,7 +15,7 @@ from tests.runner.test_loop import in_python, tuned
 def products(planned):
     """The precisions of the products in the program that trains the first algorithm."""
     programs = Programs(planned)
-    group = Group(programs, planned.plan.main_lanes(next(iter(planned.algorithms)))[:1])
+    group = Group(programs, planned.plan.schedule.main(next(iter(planned.algorithms)))[:1])
     text = group.program.advance.lower(*group.inputs()).as_text()
     return set(re.findall(r'stablehlo\.dot_general.*precision = \[(\w+), \w+\]', text))
 

@@ -9,7 +9,7 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.machines import environment
-from fedjax_links.runner import loop, shared, stages
+from fedjax_links.runner import groups, loop, shared, stages
 from fedjax_links.storage import checkpoints, claims
 from tests.experiment.configs import files_of, tuned, values
 from tests.refusals import names
@@ -67,13 +67,13 @@ def test_shards_with_folders_of_their_own_merge_too(tmp_path, whole):
 
 def test_a_share_is_its_lanes_and_all_shares_are_all_lanes_once():
     planned = experiment.build(tuned())
-    every = [lane for label in planned.algorithms for lane in planned.plan.every_lane(label)]
+    every = [lane for label in planned.algorithms for lane in planned.plan.lanes_at_first(label)]
     for count in (1, 2, 5, len(every) + 3):
         own = [
             lane.name
             for index in range(count)
             for label in planned.algorithms
-            for lane in planned.shard(index, count).plan.every_lane(label)
+            for lane in planned.shard(index, count).plan.lanes_at_first(label)
         ]
         assert sorted(own) == sorted(lane.name for lane in every)
 
@@ -84,7 +84,7 @@ def test_a_share_has_few_programs_and_a_fair_part_of_the_rounds():
     every = sum(planned.plan.count_rounds(label) for label in names)
     for count in (2, 4, 8):
         shares = [planned.shard(index, count) for index in range(count)]
-        compiled = [[k for k in names if share.plan.every_lane(k)] for share in shares]
+        compiled = [[k for k in names if share.plan.lanes_at_first(k)] for share in shares]
         assert sum(map(len, compiled)) <= len(names) + count - 1
         for share in shares:
             rounds = sum(share.plan.count_rounds(label) for label in names)
@@ -94,8 +94,8 @@ def test_a_share_has_few_programs_and_a_fair_part_of_the_rounds():
 def test_by_seed_all_lanes_of_a_seed_are_one_shares():
     planned = experiment.build(values(num_seeds=5))
     for index in range(2):
-        own = planned.shard(index, 2, by='seed').plan.every_lane('fedavg')
-        other = planned.shard(1 - index, 2, by='seed').plan.every_lane('fedavg')
+        own = planned.shard(index, 2, by='seed').plan.lanes_at_first('fedavg')
+        other = planned.shard(1 - index, 2, by='seed').plan.lanes_at_first('fedavg')
         assert not {lane.seed for lane in own} & {lane.seed for lane in other}
 
 
@@ -186,7 +186,7 @@ def test_more_rounds_go_on_from_a_merged_run(tmp_path):
 
 def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
     planned = experiment.build(values(num_seeds=4))
-    bad = planned.plan.main_lanes('fedavg')[1]
+    bad = planned.plan.schedule.main('fedavg')[1]
     run = stages.Stages.run
 
     def failing(self, lanes, coming=()):
@@ -208,6 +208,26 @@ def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
     monkeypatch.undo()
     planned.shard(0, 1).run(tmp_path)
     assert runs.status(tmp_path).failed == []
+
+
+def test_a_lane_that_is_tried_again_has_each_line_once(tmp_path, monkeypatch):
+    """A device fails once, when a lane has told of a period and nothing of it is saved."""
+    planned = experiment.build(values(num_rounds=8))
+    planned.run(tmp_path / 'whole')
+    collect, failed = groups.Group.collect, []
+
+    def failing(self):
+        if self.done and not failed:
+            failed.append(self.lanes[0].name)
+            raise RuntimeError('the device is gone')
+        return collect(self)
+
+    monkeypatch.setattr(groups.Group, 'collect', failing)
+    monkeypatch.setattr(stages, '_MOST_GROWTH', 1)
+    planned.shard(0, 1).run(tmp_path / 'run')
+    assert len(failed) == 1
+    runs.merge(tmp_path / 'run')
+    assert files_of(tmp_path / 'run') == files_of(tmp_path / 'whole')
 
 
 def test_an_error_of_a_callback_ends_the_run_and_is_no_lanes(tmp_path):
@@ -302,7 +322,7 @@ def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, whole):
 def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     """A lane of tuning is another process's when this one comes to need it."""
     planned = experiment.build(tuned())
-    lane = planned.plan.tuning_lanes('fedavg')[0]
+    lane = planned.plan.schedule.first_tries('fedavg')[0]
     (tmp_path / runs.CLAIMS).mkdir()
     held = claims.take(runs.lane_file(tmp_path, lane.name))
     said = []
@@ -321,7 +341,7 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
 def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(tmp_path, monkeypatch):
     """It was free when all were looked at, and is again when this one takes it."""
     planned = experiment.build(tuned())
-    lane = planned.plan.tuning_lanes('fedavg')[0]
+    lane = planned.plan.schedule.first_tries('fedavg')[0]
     there = runs.checkpoint_file(tmp_path / 'run', lane.name, lane.num_rounds)
     planned.shard(0, 1).run(tmp_path / 'other')
     take = shared.SharedFolder.take

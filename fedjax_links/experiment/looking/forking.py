@@ -90,7 +90,7 @@ class Fork(hooks.Origin):
             requirement = f'lie in [{least}, {most}], in {self._folder} and below `num_rounds`'
             raise errors.invalid('at_round', requirement, at_round)
         checked: set[tuple[str, str]] = set()
-        for lane in itertools.chain(*map(experiment.plan.main_lanes, experiment.algorithms)):
+        for lane in itertools.chain(*map(experiment.plan.schedule.main, experiment.algorithms)):
             name, pair = self._name_of(lane), (lane.algorithm, lane.pattern)
             if pair not in checked or self._config is None:
                 checked.add(pair)
@@ -113,7 +113,7 @@ class Fork(hooks.Origin):
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
         """As `Origin.carry`; all algorithms meet the same links, so any lane knows it."""
-        every = self._experiment.plan.main_lanes(next(iter(self._experiment.algorithms)))
+        every = self._experiment.plan.schedule.main(next(iter(self._experiment.algorithms)))
         lane = next(lane for lane in every if (lane.pattern, lane.seed) == (pattern, seed))
         state = self._ready[lane.name] = self.begin(lane)
         return state.participation

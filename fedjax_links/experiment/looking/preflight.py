@@ -81,8 +81,8 @@ def _describe_redraws(experiment: 'Experiment') -> list[str]:
 def _describe_work(experiment: 'Experiment') -> list[str]:
     labels, plan = list(experiment.algorithms), experiment.plan
     total, more = sum(map(plan.count_rounds, labels)), sum(map(plan.more_rounds, labels))
-    tuned = any(map(plan.tuning_lanes, labels))
-    alike = len({len(plan.main_lanes(label)) for label in labels}) == 1
+    tuned = any(map(plan.schedule.first_tries, labels))
+    alike = len({len(plan.schedule.main(label)) for label in labels}) == 1
     points = f'{"" if alike else "up to "}{len(plan.points)} points'
     further = f', and up to {more:,} more as results ask for' if more else ''
     factors = [
@@ -95,7 +95,7 @@ def _describe_work(experiment: 'Experiment') -> list[str]:
     what = f'{" x ".join(factors)}{" and tuning" if tuned else ""}'
     lines = [f'work     {what}: {total:,} rounds{further}']
     if (share := experiment.share) is not None:
-        own = [lane for label in labels for lane in plan.every_lane(label)]
+        own = [lane for label in labels for lane in plan.lanes_at_first(label)]
         whose = ', '.join(dict.fromkeys(lane.algorithm for lane in own)) or 'none'
         some = f'{len(own)} of {len(plan.division.lanes):,} lanes ({whose})'
         lines.append(f'shard    {share.index} of {share.count}: {some}')
@@ -145,7 +145,7 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
     """
     programs, sizes = programs or Programs(experiment), list[tuple[int, str]]()
     for label in experiment.algorithms:
-        for lane in programs.one_of_each(experiment.plan.every_lane(label)):
+        for lane in programs.one_of_each(experiment.plan.lanes_at_first(label)):
             try:
                 group = Group(programs, [lane])
                 jax.eval_shape(group.program.advance, *group.inputs())
@@ -178,7 +178,7 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
         yield f'config   {name} = {json.dumps(value, default=str)}'
     programs, total, more = programs or Programs(experiment), 0.0, 0.0
     for label in experiment.algorithms:
-        every = experiment.plan.every_lane(label)
+        every = experiment.plan.lanes_at_first(label)
         if not every:  # all are other shards'
             continue
         main = [lane for lane in every if lane.stage == MAIN]

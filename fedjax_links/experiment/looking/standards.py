@@ -99,7 +99,7 @@ def shortened(experiment: Experiment) -> Experiment:
 def lanes_of(experiment: Experiment) -> list[Lane]:
     """The lanes of the main stage at the values that tuning tries first."""
     plan = experiment.plan
-    return [lane for label in experiment.algorithms for lane in plan.main_lanes(label)]
+    return [lane for label in experiment.algorithms for lane in plan.schedule.main(label)]
 
 
 # The process.

@@ -38,7 +38,7 @@ def test_links_of_other_draws_begin_afresh(tmp_path):
     )  # those of the first seed
     fork = forking.Fork(other, tmp_path, 2)
     goes_on = {}
-    for lane in other.plan.main_lanes('fedpbc'):
+    for lane in other.plan.schedule.main('fedpbc'):
         key = other.plan.draws.key_of('links', lane.seed, lane.point)
         afresh = other.plan.pattern_of(lane).init(prng.pattern_key(key))
         carry = fork.begin(lane).participation

@@ -1,0 +1,177 @@
+"""One process, shards that are stopped and started again, and jobs leave the same bytes."""
+
+import dataclasses
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import experiment, problems, runs
+from fedjax_links.planning.lanes import Share
+from fedjax_links.runner import loop
+from fedjax_links.runner.programs import Programs
+from tests.experiment.configs import last_files_of
+from tests.runner.test_executors import AtOnce
+
+BASE = {
+    'title': 'Same bytes',
+    'problem': {'name': 'counterexample', 'num_clients': 8, 'dimension': 2},
+    'links': {'name': 'bernoulli', 'probs': 0.5},
+    'client': {'learning_rate': 0.05, 'local_steps': 2},
+    'algorithms': {'fedavg': {}, 'fedpbc': {}},
+    'num_rounds': 8,
+    'eval_every': 4,
+    'num_seeds': 2,
+    'metric': 'loss',
+}
+UNTUNED = {'local_steps': 2}
+NEAR = {'learning_rates': (0.05, 0.051), 'num_rounds': 4, 'num_seeds': 2, 'grow': 1}
+RACE = {**NEAR, 'learning_rates': (0.02, 0.04), 'most_seeds': 4, 'ties': 1, 'pattern': 'half'}
+UNTIL = {'until': 'decided', 'least': 2, 'most': 6, 'tail': 0.5}
+PATTERNS = {
+    'half': {'name': 'bernoulli', 'probs': 0.5},
+    'turns': {'name': 'cyclic', 'probs': 0.5, 'cycle_length': 4},
+}
+PEERS = {'name': 'peers', 'pattern': BASE['links'], 'graph': {'name': 'ring'}, 'prob': 0.5}
+
+
+def config(**changes):
+    """The base with changes; None takes a field away."""
+    changed = {**BASE, **changes}
+    return {name: value for name, value in changed.items() if value is not None}
+
+
+def owned():
+    """Four owners of unlike numbers of examples, as a log of a user's own has them."""
+    rng = np.random.default_rng(0)
+    owners = np.repeat(['d', 'a', 'c', 'b'], [3, 1, 5, 2])
+    return problems.from_arrays(
+        rng.normal(size=(11, 2)),
+        rng.normal(size=11),
+        np.unique(owners, return_inverse=True)[1],
+        init_params=lambda key: np.zeros(2, np.float32),
+        loss_fn=lambda w, batch: ((batch.features @ w - batch.labels) ** 2).mean(),
+    )
+
+
+CASES = {
+    'plain': config(),
+    'near ties': config(client=UNTUNED, tuning=NEAR),
+    'a race on one of two patterns': config(
+        client=UNTUNED, tuning=RACE, links=None, patterns=PATTERNS
+    ),
+    'until decided': config(num_seeds=None, seeds=UNTIL),
+    'until decided, with tuning': config(
+        num_seeds=None, seeds=UNTIL, client=UNTUNED, tuning={**NEAR, 'ties': 1}
+    ),
+    'fixed links': config(redraw={'links': 'fixed'}),
+    'one draw at a time': config(grid={'redraw': ('links', 'init', 'by_seed')}),
+    'a grid': config(
+        client={'local_steps': 2},
+        grid={
+            'client': {'learning_rate': (0.05, 0.1), 'local_steps': (1, 2)},
+            'algorithms': {'fedpbc': {'server_lr': (0.5, 1.0)}},
+        },
+    ),
+    'a grid with tuning': config(
+        client=UNTUNED, tuning=NEAR, grid={'links': {'probs': (0.3, 0.9)}}
+    ),
+    'natural owners': config(
+        problem={'name': 'tests.runner.test_same_bytes:owned'},
+        client={**BASE['client'], 'batch_size': 2},
+    ),
+    'peers': config(links=PEERS, algorithms={'fedavg': {}, 'gossip': {}, 's2s': {}}),
+    'peers until decided, tuned': config(
+        links=PEERS,
+        algorithms={'fedavg': {}, 'gossip': {}},
+        client=UNTUNED,
+        tuning={**NEAR, 'num_seeds': 1},
+        num_seeds=None,
+        seeds={**UNTIL, 'most': 4},
+    ),
+}
+CHEAP = {'near ties', 'until decided'}
+
+
+class Stopping(experiment.Callback):
+    """Ends a run after so many periods."""
+
+    def __init__(self, periods):
+        """Waits for the first."""
+        self.left = itertools.count(periods, -1)
+
+    def on_period(self, lane, record):
+        """Counts one that ran."""
+        if len(record) > 1 and not next(self.left):
+            raise experiment.Stop
+
+
+def run_in_shards(planned, folder, count, rng):
+    """Starts each shard, in any order, stops it on its way, and starts it again."""
+    programs = Programs(planned)
+    shards = [*range(count), *range(count)]
+    rng.shuffle(shards)
+    for attempt, shard in enumerate([*shards, *range(count)]):
+        part = dataclasses.replace(planned, share=Share(shard, count))
+        callbacks = [Stopping(rng.randrange(1, 9))] if attempt < len(shards) else []
+        try:
+            loop.run(part, folder, callbacks, programs=programs)
+        except experiment.Stop:
+            continue
+    runs.merge(folder)
+
+
+@pytest.mark.parametrize(
+    'case', [pytest.param(k, marks=() if k in CHEAP else pytest.mark.slow) for k in CASES]
+)
+def test_shards_and_jobs_leave_the_bytes_of_one_process(tmp_path, case):
+    planned, rng = experiment.build(CASES[case]), random.Random(case)
+    planned.run(tmp_path / 'whole')
+    whole = last_files_of(tmp_path / 'whole')
+    run_in_shards(planned, tmp_path / 'shards', rng.choice([2, 3]), rng)
+    assert last_files_of(tmp_path / 'shards') == whole
+    jobs = rng.choice([2, 3, 5, None])
+    planned.run(tmp_path / 'jobs', executor=AtOnce(), jobs=jobs)
+    assert last_files_of(tmp_path / 'jobs') == whole
+    if 'tie' in case:
+        assert 'tie' in set(fl.runs.read(tmp_path / 'whole')['stage'])
+    if 'until' in case:
+        seeds = set(fl.runs.read(tmp_path / 'whole')['seed']) - {10_000, 10_001}
+        assert len(seeds) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('longer', [{'num_rounds': 16}, {'num_seeds': 4}])
+def test_shards_that_go_on_with_more_leave_the_bytes_of_one_process(tmp_path, longer):
+    first = config(client=UNTUNED, tuning=NEAR)
+    for changes in ({}, longer):
+        planned = experiment.build({**first, **changes})
+        run_in_shards(planned, tmp_path / 'shards', 2, random.Random(0))
+    planned.run(tmp_path / 'whole')
+    assert last_files_of(tmp_path / 'shards') == last_files_of(tmp_path / 'whole')
+
+
+def test_near_ties_of_a_fork_begin_where_its_main_lanes_do(tmp_path):
+    first = config(client=UNTUNED, tuning=NEAR, algorithms={'fedavg': {}})
+    experiment.build(first).run(tmp_path / 'past')
+    planned = experiment.build({**first, 'num_rounds': 16})
+    run = planned.fork(tmp_path / 'past', 8, tmp_path / 'whole')
+    of_tie = run['stage'] == 'tie'
+    assert of_tie.any()
+    assert sorted(set(run['round'][of_tie])) == [12, 16]
+    rates = run['client.learning_rate']
+    for rate in set(rates[of_tie]):
+        client = {**UNTUNED, 'learning_rate': rate}
+        alone = experiment.build(
+            config(**{**first, 'num_rounds': 16, 'tuning': None, 'client': client})
+        )
+        plain = alone.fork(tmp_path / 'past', 8)
+        np.testing.assert_array_equal(
+            run['server/loss'][of_tie & (rates == rate)], plain['server/loss']
+        )
+    with pytest.raises(experiment.Stop):
+        planned.fork(tmp_path / 'past', 8, tmp_path / 'broken', [Stopping(7)])
+    planned.fork(tmp_path / 'past', 8, tmp_path / 'broken')
+    assert last_files_of(tmp_path / 'broken') == last_files_of(tmp_path / 'whole')

@@ -1,0 +1,87 @@
+"""Columns that grow are those that the lines of metrics say when they are read."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, runs
+from fedjax_links.runner import tables
+from tests.experiment.configs import tuned, values
+
+LANES = {
+    'a': {'stage': 'tuning', 'algorithm': 'fedavg', 'seed': 3, 'rate': 0.1},
+    'b': {'stage': 'main', 'algorithm': 'fedpbc', 'seed': 0, 'sizes': [1, 2], 'name': 'x'},
+    'c': {'stage': 'main', 'algorithm': 'fedpbc', 'seed': 1, 'sizes': None, 'rate': 1},
+}
+ROWS = {
+    'a': [{'round': 2, 'loss': 0.5, 'finite': True}, {'round': 4, 'loss': None, 'finite': True}],
+    'b': [{'round': 2, 'loss': 3, 'count': 7, 'finite': False, 'first_bad_round': 1}],
+    'c': [{'round': 2, 'loss': 1, 'only': None}, {'round': 4, 'loss': 1.5, 'count': 9}],
+}
+
+
+def as_lines(order):
+    return [json.dumps({**LANES[lane], **row}) for lane in order for row in ROWS[lane]]
+
+
+def assert_same(found, expected):
+    assert list(found) == list(expected)
+    for name, column in expected.items():
+        assert found[name].dtype == column.dtype, name
+        np.testing.assert_array_equal(found[name], column, err_msg=name)
+
+
+@pytest.mark.parametrize('order', ['abc', 'cab', 'ba', 'c', ''])
+def test_columns_are_those_of_the_lines_in_any_order_of_lanes(order):
+    """Rows of several lanes come in turn, and of every kind."""
+    table = tables.Table()
+    for index in range(2):
+        for lane, rows in ROWS.items():
+            table.append(lane, rows[index : index + 1])
+    found = table.columns({lane: LANES[lane] for lane in order})
+    assert_same(found, runs.as_columns(as_lines(order)))
+
+
+def test_a_lane_that_is_taken_back_and_comes_again_is_there_once():
+    table = tables.Table()
+    for _ in range(40):
+        table.drop('b')
+        for lane in 'ab':
+            table.append(lane, ROWS[lane])
+    table.drop('a')
+    assert_same(table.columns(LANES), runs.as_columns(as_lines('b')))
+    table.append('a', ROWS['a'])
+    assert_same(table.columns(LANES), runs.as_columns(as_lines('ab')))
+
+
+@pytest.mark.parametrize('folder', ['in memory', 'run'])
+def test_a_run_returns_the_columns_of_its_lines(tmp_path, folder):
+    config = values(algorithms={'fedavg': {}, 'fedpbc': {'server_lr': 1e30}}, evaluate_start=True)
+    path = None if folder == 'in memory' else tmp_path / folder
+    results = experiment.build(config).run(path)
+    experiment.build(config).run(tmp_path / 'kept')
+    lines = (tmp_path / 'kept' / runs.METRICS).read_text().splitlines()
+    assert_same(results.columns, runs.as_columns(lines))
+    again = experiment.build(config).run(tmp_path / 'kept')
+    assert_same(again.columns, runs.as_columns(lines))
+
+
+@pytest.mark.parametrize('count', [2, 4])
+def test_no_line_of_a_run_is_read_from_text_but_what_was_there_before(tmp_path, monkeypatch, count):
+    """However many algorithms are tuned one after the other."""
+    labels = {f'a{k}': {'name': 'fedavg'} for k in range(count)}
+    planned = experiment.build(tuned(algorithms=labels, baseline='a0', num_seeds=1))
+    read = []
+    loads = json.loads
+
+    def counted(text, **options):
+        if '"round"' in str(text):
+            read.append(text)
+        return loads(text, **options)
+
+    monkeypatch.setattr(json, 'loads', counted)
+    results = planned.run(tmp_path)
+    assert read == []
+    again = planned.run(tmp_path)
+    assert len(read) == len(again['round']) == len(results['round'])
