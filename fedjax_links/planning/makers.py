@@ -162,8 +162,21 @@ def kind_of(values: Any) -> Any:
     return kind, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
 
-def varying(problems: Sequence[Problem]) -> tuple[bool, ...]:
-    """For each leaf of unified problems, whether they differ in it."""
+def share_equal(values: Part, first: Part) -> Part:
+    """A pytree with the arrays of a first one wherever they are equal.
+
+    Args:
+      values: the pytree.
+      first: another one, of the same structure.
+    """
+    pairs = zip(jax.tree.leaves(values), jax.tree.leaves(first), strict=True)
+    leaves = [known if _equal(leaf, known) else leaf for leaf, known in pairs]
+    shared: Part = jax.tree.unflatten(jax.tree.structure(values), leaves)
+    return shared
+
+
+def varying(problems: Sequence[Any]) -> tuple[bool, ...]:
+    """For each leaf of problems or other pytrees, whether they differ in it."""
     columns = zip(*map(jax.tree.leaves, problems), strict=True)
     return tuple(any(leaf is not column[0] for leaf in column) for column in columns)
 
@@ -174,11 +187,11 @@ def own_bytes(problems: Sequence[Problem]) -> int:
     return sum(leaf.nbytes for leaf, varies in leaves if varies)
 
 
-def together(problems: Sequence[Problem]) -> Problem:
+def together(problems: Sequence[Part]) -> Part:
     """Unified problems side by side: leaves that vary [L, ...], the others as they are."""
     columns = zip(varying(problems), *map(jax.tree.leaves, problems), strict=True)
     leaves = [jnp.stack(column) if varies else column[0] for varies, *column in columns]
-    stacked: Problem = jax.tree.unflatten(jax.tree.structure(problems[0]), leaves)
+    stacked: Part = jax.tree.unflatten(jax.tree.structure(problems[0]), leaves)
     return stacked
 
 

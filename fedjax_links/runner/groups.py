@@ -16,7 +16,7 @@ from fedjax_links.machines.devices import Place
 from fedjax_links.planning import makers
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner.programs import Programs
-from fedjax_links.runner.traced import Measured, initial_params, most_periods, split
+from fedjax_links.runner.traced import LinkProgram, Measured, initial_params, most_periods, split
 
 
 class Group:
@@ -64,11 +64,21 @@ class Group:
         key_of, streams = experiment.plan.draws.key_of, ('init', 'batches', 'links')
         keys = [[key_of(stream, x.seed, x.point) for x in every] for stream in streams]
         self._init_keys, self._keys = self._stack(keys[0]), self._stack(keys[1])
-        links = [programs.links(experiment.plan.pattern_of(lane)) for lane in every]
-        self._links = list({id(program): program for program in links}.values())
-        self._parts = [[i for i, x in enumerate(links) if x is own] for own in self._links]
+        patterns = [programs.links(experiment.plan.pattern_of(lane)) for lane in every]
+        alike: dict[Any, list[int]] = {}
+        for i, pattern in enumerate(patterns):
+            alike.setdefault(pattern.structure, []).append(i)
+        self._parts = list(alike.values())
+        self._links: list[LinkProgram] = []
+        self._constants: list[PyTree] = []
+        for part in self._parts:
+            constants = [patterns[i].constants for i in part]
+            varying = makers.varying(constants)
+            self._links.append(programs.link_program(patterns[part[0]], varying))
+            self._constants.append(makers.together(constants) if any(varying) else constants[0])
         self._link_keys = [self._stack([keys[2][i] for i in part]) for part in self._parts]
-        self.most = most_periods(links[0].sample, self._period, self.width)
+        self._sample = patterns[0].sample
+        self.most = most_periods(self._sample, self._period, self.width)
         self._states: FederationState | None = None
         self._carries: list[PyTree] = []
         self._advance: Any = None
@@ -84,7 +94,8 @@ class Group:
             self.problem = self.place.put(self.problem)
         else:
             self.problem = self._programs.placed(self.problem, self.place)
-        self._link_keys = jax.device_put(self._link_keys, self.place.home)
+        links = self._link_keys, self._constants
+        self._link_keys, self._constants = jax.device_put(links, self.place.home)
         alone = self._keys, self._init_keys, self._columns
         self._keys, self._init_keys, self._columns = self.place.put(alone)
 
@@ -92,8 +103,8 @@ class Group:
         """Puts every lane before its first round."""
         self.settle()
         self._states = self._programs.start(self)
-        pairs = zip(self._links, self._link_keys, strict=True)
-        self._carries = [links.start(keys) for links, keys in pairs]
+        parts = zip(self._links, self._constants, self._link_keys, strict=True)
+        self._carries = [links.start(constants, keys) for links, constants, keys in parts]
 
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
@@ -117,8 +128,8 @@ class Group:
             states = jax.tree.map(lambda a, sharding: a.update(sharding=sharding), states, lying)
         lead = (*((self.width,) if self._together else ()), self.most, self._period)
         shape = functools.partial(jax.ShapeDtypeStruct, sharding=self.place.sharding)
-        sample, count = self._links[0].sample, shape((), np.int32)
-        links = jax.tree.map(lambda a: shape((*lead, *a.shape), a.dtype), sample)
+        count = shape((), np.int32)
+        links = jax.tree.map(lambda a: shape((*lead, *a.shape), a.dtype), self._sample)
         return states, self._keys, links, count, self._columns, self.problem
 
     def beginning(self) -> tuple[Any, ...]:
@@ -157,8 +168,11 @@ class Group:
     def dispatch(self, periods: int = 1) -> None:
         """Starts periods on the device, `most` at the most, and does not wait."""
         first, count = jax.device_put((np.int32(self.round), np.int32(periods)), self.place.home)
-        parts = zip(self._links, self._carries, self._link_keys, strict=True)
-        drawn = [x.draw(carry, keys, first, count, most=self.most) for x, carry, keys in parts]
+        parts = zip(self._links, self._constants, self._carries, self._link_keys, strict=True)
+        drawn = [
+            links.draw(constants, carry, keys, first, count, most=self.most)
+            for links, constants, carry, keys in parts
+        ]
         self._carries = [carry for carry, _ in drawn]
         links = drawn[0][1]
         if len(drawn) > 1:

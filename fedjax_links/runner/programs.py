@@ -1,7 +1,7 @@
 """The compiled programs of an experiment, each built when it is first asked for and kept."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,9 @@ class Programs:
         self.places = list(places or devices.places(alone=bool(side_by_side)))
         alone = jax.default_backend() == 'cpu' or self.places[0].is_mesh
         self.side_by_side = not alone if side_by_side is None else side_by_side
-        self._links: dict[int, traced.LinkProgram] = {}
+        self._traced: dict[int, tuple[Participation, traced.TracedPattern]] = {}
+        self._first_traced: dict[Hashable, traced.TracedPattern] = {}
+        self._links: dict[Hashable, traced.LinkProgram] = {}
         self._training: dict[Any, traced.Program] = {}
         self._begun: dict[Any, Future[Any]] = {}
         self._fitting: set[Future[Any]] = set()  # those of `_begun` that are known to fit
@@ -84,12 +86,37 @@ class Programs:
             self._training[key] = traced.program(self.experiment, lane, place, together)
         return self._training[key]
 
-    def links(self, pattern: Participation) -> traced.LinkProgram:
-        """The program of a pattern."""
-        if id(pattern) not in self._links:
-            period, together = self.experiment.eval_every, self.side_by_side
-            self._links[id(pattern)] = traced.link_program(pattern, period, side_by_side=together)
-        return self._links[id(pattern)]
+    def links(self, pattern: Participation) -> traced.TracedPattern:
+        """A pattern as traced, which is done once.
+
+        Arrays that equal those of the first pattern of the same structure are the same ones.
+        """
+        if id(pattern) not in self._traced:
+            new = traced.trace_pattern(pattern)
+            first = self._first_traced.setdefault(new.structure, new)
+            constants = makers.share_equal(new.constants, first.constants)
+            self._traced[id(pattern)] = pattern, first._replace(constants=constants)
+        return self._traced[id(pattern)][1]
+
+    def link_program(
+        self, pattern: traced.TracedPattern, varying: Sequence[bool] = ()
+    ) -> traced.LinkProgram:
+        """The program of all patterns of a structure.
+
+        Args:
+          pattern: one of them.
+          varying: for each of its constants, whether lanes side by side differ in it.
+        """
+        varying = tuple(varying) if any(varying) else ()
+        key = pattern.structure, varying
+        if key not in self._links:
+            kind = jax.tree.structure(pattern.constants)
+            has_lane = varying or (False,) * kind.num_leaves
+            axes = jax.tree.unflatten(kind, [0 if varies else None for varies in has_lane])
+            together = axes if self.side_by_side else None
+            period = self.experiment.eval_every
+            self._links[key] = traced.link_program(pattern, period, together)
+        return self._links[key]
 
     def begin(self, group: 'Group', function: Any, inputs: Callable[[], Any]) -> Future[Any]:
         """Begins to compile, in a thread, what is not compiled yet.
@@ -206,20 +233,21 @@ def _of_seed(programs: Programs, label: str, seed: int, origin: Origin) -> dict[
     """
     experiment = programs.experiment
     point, period = experiment.plan.points[0], experiment.eval_every
-    program = programs.links(experiment.pattern_at(label, point, seed))
+    pattern = programs.links(experiment.pattern_at(label, point, seed))
+    program, home = programs.link_program(pattern), programs.places[0].home
     keys, carry = experiment.plan.draws.key_of('links', seed, point), origin.carry(label, seed)
-    home = programs.places[0].home
-    keys = jax.device_put(keys, home)  # as those of lanes: one program for both
+    # On a device, as those of lanes: one program for both.
+    keys, constants = jax.device_put((keys, pattern.constants), home)
     if programs.side_by_side:
         keys, carry = keys[None], jax.tree.map(lambda a: a[None], carry)
     if carry is None:
-        carry = program.start(keys)
-    most, lead = traced.most_periods(program.sample, period), 2 + programs.side_by_side
+        carry = program.start(constants, keys)
+    most, lead = traced.most_periods(pattern.sample, period), 2 + programs.side_by_side
     pieces: list[dict[str, np.ndarray]] = []
     for first in range(origin.round, experiment.num_rounds, most * period):
         rounds = min(most * period, experiment.num_rounds - first)
         given = jax.device_put((np.int32(first), np.int32(rounds // period)), home)
-        carry, drawn = program.draw(carry, keys, *given, most=most)
+        carry, drawn = program.draw(constants, carry, keys, *given, most=most)
         host = jax.device_get(drawn)
         links = jax.tree.map(lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host)
         piece = {'mask': base.participants(links), 'prob': links.prob}

@@ -1,13 +1,15 @@
 """What the programs of an experiment compute: the links of a pattern, and what an algorithm does.
 
-The links of some periods are drawn by the pattern's own small program and handed to the
-algorithm's, so there are as many programs as patterns, and as algorithms times forms of links. How
-many periods they advance is an argument: it changes no bit, and nothing is compiled again for it.
+The links of some periods are drawn by a small program of their own and handed to the algorithm's.
+Arrays that a pattern closes over are arguments of its program. So patterns that differ in arrays
+alone, such as the link probabilities of several seeds, share one; and there are as many programs of
+algorithms as algorithms times forms of links. How many periods they advance is an argument: it
+changes no bit, and nothing is compiled again for it.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -16,7 +18,7 @@ import numpy as np
 
 from fedjax_links import base, simulation
 from fedjax_links.base import Array, FederationState, Key, Links, Params, Problem, PyTree
-from fedjax_links.core import meshes, prng, tree
+from fedjax_links.core import jaxprs, meshes, prng, tree
 from fedjax_links.machines.devices import Place
 from fedjax_links.machines.lanes import row_of, scan_first
 from fedjax_links.planning import makers
@@ -29,19 +31,33 @@ _MOST_PERIODS = 64
 _LINK_BYTES = 2**24
 
 
-class LinkProgram(NamedTuple):
-    """What draws the links of one pattern.
+class TracedPattern(NamedTuple):
+    """A pattern as traced, apart from the arrays that it closes over.
 
     Attributes:
-      start: ``key -> carry`` before the first round, jitted.
-      draw: ``(carry, key, first round, count, most=K) -> (carry, links)``, those of ``count``
-        periods of E rounds, leaves [K, E, ...], jitted; a lane's axis comes before.
+      structure: equal for patterns that differ in these arrays alone.
+      constants: the arrays, those of ``init`` and those of ``sample``.
       sample: shapes and dtypes of a round's links.
+      bind: ``constants -> pattern``, for use within a program.
     """
 
-    start: Callable[[Key], PyTree]
-    draw: Callable[..., tuple[PyTree, Links]]
+    structure: Hashable
+    constants: PyTree
     sample: Links
+    bind: Callable[[PyTree], base.Participation]
+
+
+class LinkProgram(NamedTuple):
+    """What draws the links of patterns of one structure.
+
+    Attributes:
+      start: ``(constants, key) -> carry`` before the first round, jitted.
+      draw: ``(constants, carry, key, first round, count, most=K) -> (carry, links)``, those of
+        ``count`` periods of E rounds, leaves [K, E, ...], jitted; a lane's axis comes before.
+    """
+
+    start: Callable[[PyTree, Key], PyTree]
+    draw: Callable[..., tuple[PyTree, Links]]
 
 
 class Measured(NamedTuple):
@@ -133,30 +149,51 @@ def most_periods(sample: Links, period: int, width: int = 1) -> int:
     return max(1, min(_MOST_PERIODS, _LINK_BYTES // max(1, size)))
 
 
-def link_program(pattern: base.Participation, period: int, *, side_by_side: bool) -> LinkProgram:
-    """What draws the links of a pattern, ``period`` rounds at a time.
+def trace_pattern(pattern: base.Participation) -> TracedPattern:
+    """Traces a pattern and splits off the arrays that it closes over."""
+    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), jnp.int32)
+    init = jaxprs.trace(pattern.init, key)
+    sample = jaxprs.trace(pattern.sample, init.shapes, key, round)
 
-    Carries, keys and links of lanes side by side have a leading axis.
+    def bind(constants: PyTree) -> base.Participation:
+        of_init, of_sample = constants
+        return pattern._replace(init=init.bind(of_init), sample=sample.bind(of_sample))
+
+    structure = init.structure, sample.structure, pattern.num_clients
+    return TracedPattern(structure, (init.constants, sample.constants), sample.shapes[1], bind)
+
+
+def link_program(pattern: TracedPattern, period: int, axes: Any) -> LinkProgram:
+    """What draws the links of patterns of one structure, ``period`` rounds at a time.
+
+    Args:
+      pattern: any of them.
+      period: rounds at a time.
+      axes: where constants of lanes side by side have their lane, as `jax.vmap` takes it; None for
+        lanes on their own. Carries, keys and links of lanes side by side have a leading axis.
     """
 
-    def start(key: Key) -> PyTree:
-        return pattern.init(prng.pattern_key(key))
+    def start(constants: PyTree, key: Key) -> PyTree:
+        return pattern.bind(constants).init(prng.pattern_key(key))
 
     def draw_links(
-        carry: PyTree, key: Key, first: Array, count: Array, *, most: int
+        constants: PyTree, carry: PyTree, key: Key, first: Array, count: Array, *, most: int
     ) -> tuple[PyTree, Links]:
-        def of_lane(carry: PyTree, key: Key) -> tuple[PyTree, Links]:
-            def turn(carry: PyTree, place: Array) -> tuple[PyTree, Links]:
-                rounds = first + place * period + jnp.arange(period, dtype=jnp.int32)
-                return simulation.draw(carry, key, pattern, rounds)
+        def of_lane(constants: PyTree, carry: PyTree, key: Key) -> tuple[PyTree, Links]:
+            bound = pattern.bind(constants)
+
+            def turn(carry: PyTree, index: Array) -> tuple[PyTree, Links]:
+                rounds = first + index * period + jnp.arange(period, dtype=jnp.int32)
+                return simulation.draw(carry, key, bound, rounds)
 
             return scan_first(turn, carry, count, most)
 
-        return (jax.vmap(of_lane) if side_by_side else of_lane)(carry, key)
+        if axes is None:
+            return of_lane(constants, carry, key)
+        return jax.vmap(of_lane, in_axes=(axes, 0, 0))(constants, carry, key)
 
-    begin = jax.vmap(start) if side_by_side else start
-    draw = jax.jit(draw_links, static_argnames='most')
-    return LinkProgram(jax.jit(begin), draw, simulation.sample_shapes(pattern))
+    begin = start if axes is None else jax.vmap(start, in_axes=(axes, 0))
+    return LinkProgram(jax.jit(begin), jax.jit(draw_links, static_argnames='most'))
 
 
 def program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Program:

@@ -1,0 +1,58 @@
+"""Functions as traced: equal structures compute the same of other numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links.core import jaxprs
+
+X = jax.ShapeDtypeStruct((3,), jnp.float32)
+
+
+def scaled(factor, shift=1.0):
+    """Closes over an array within a jitted function within a branch."""
+
+    def function(x):
+        grown = jax.lax.cond(x[0] > 0, lambda: jax.jit(lambda: factor * x)(), lambda: x)
+        return {'y': grown + shift}
+
+    return function
+
+
+def test_functions_that_differ_in_arrays_share_a_structure():
+    one = jaxprs.trace(scaled(np.float32([1, 2, 3])), X)
+    other = jaxprs.trace(scaled(jnp.float32([4, 5, 6])), X)
+    assert one.structure == other.structure
+    assert hash(one.structure) == hash(other.structure)
+    x = jnp.float32([1, 1, 2])
+    found = jax.jit(lambda constants, x: one.bind(constants)(x))(other.constants, x)
+    np.testing.assert_array_equal(found['y'], np.float32([5, 6, 13]))
+    assert found['y'].shape == one.shapes['y'].shape
+
+
+@pytest.mark.parametrize(
+    'changed',
+    [
+        scaled(np.float32([1, 2, 3]), shift=-1.0),
+        scaled(np.float32([1, 2, 3]), shift=np.float32([1])),
+        scaled(np.float32([1])),
+        scaled(np.float64([1, 2, 3]).astype(np.int32)),
+        lambda x: {'y': x + 1.0},
+        lambda x: {'z': scaled(np.float32([1, 2, 3]))(x)['y']},
+        lambda x: {'y': jnp.flip(scaled(np.float32([1, 2, 3]))(x)['y'])},
+    ],
+)
+def test_functions_that_differ_otherwise_share_none(changed):
+    plain = jaxprs.trace(scaled(np.float32([1, 2, 3])), X)
+    assert jaxprs.trace(changed, X).structure != plain.structure
+
+
+def test_zeros_of_different_sign_are_different_numbers():
+    one, other = (jaxprs.trace(lambda x, z=z: jnp.copysign(x, z), X) for z in (0.0, -0.0))
+    assert one.structure != other.structure
+
+
+def test_inputs_of_other_shapes_make_another_structure():
+    one, other = (jaxprs.trace(jnp.sin, jax.ShapeDtypeStruct((n,), jnp.float32)) for n in (1, 2))
+    assert one.structure != other.structure

@@ -1,0 +1,98 @@
+"""Links of lanes are those of their patterns, and one program draws those of all seeds."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, participation, simulation
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.runner import traced
+from fedjax_links.runner.groups import Group
+from fedjax_links.runner.programs import Programs
+from tests.experiment.configs import values
+from tests.runner.test_loop import in_python
+
+PROBS = {'name': 'label_dependent', 'minimum': 0.2}
+QUALITY = {'links_quality': 'by_seed'}
+
+
+def by_seed(num_seeds, **changes):
+    """Link probabilities that every seed draws for itself."""
+    settings = {'links': {'name': 'bernoulli', 'probs': PROBS}, 'redraw': QUALITY}
+    return experiment.build(values(**{**settings, 'num_seeds': num_seeds, **changes}))
+
+
+def compiled_by(caplog, run):
+    """Names of what is compiled meanwhile."""
+    caplog.set_level('WARNING', logger='jax')
+    caplog.clear()
+    with jax.log_compiles():
+        run()
+    messages = [record.getMessage() for record in caplog.records]
+    return [text.split()[1] for text in messages if text.startswith('Compiling')]
+
+
+def test_one_program_draws_the_links_of_all_seeds(caplog):
+    planned = by_seed(5, algorithms={'fedavg': {}})
+    compiled = compiled_by(caplog, planned.run)
+    probs = [
+        planned.pattern_at('links', {}, seed).sample((), jax.random.key(0), 0)[1].prob
+        for seed in range(5)
+    ]
+    assert len({np.asarray(prob).tobytes() for prob in probs}) == 5
+    assert compiled.count('jit(draw_links)') == 1, compiled
+    assert compiled.count('jit(start)') == 2, compiled  # of the links, and of the algorithm
+
+
+def test_500_seeds_of_a_pattern_have_one_program_and_one_key():
+    planned = by_seed(500, algorithms={'fedavg': {}})
+    programs = Programs(planned)
+    lanes = planned.plan.main_lanes('fedavg')
+    patterns = [programs.links(planned.plan.pattern_of(lane)) for lane in lanes]
+    assert len({id(programs.link_program(pattern)) for pattern in patterns}) == 1
+    assert len({pattern.structure for pattern in patterns}) == 1
+    assert len({np.asarray(pattern.constants[1][0]).tobytes() for pattern in patterns}) > 300
+
+
+@pytest.mark.parametrize('name', PARTICIPATION)
+def test_links_are_those_of_the_pattern_to_the_bit(name):
+    """Beside a program in which the pattern's arrays are built in."""
+    pattern, key = PARTICIPATION[name].example(8), jax.random.key(3)
+    expected = jax.jit(lambda: simulation.realised_links(key, pattern, num_rounds=12))()
+    as_traced = traced.trace_pattern(pattern)
+    program = traced.link_program(as_traced, 4, None)
+    carry = program.start(as_traced.constants, key)
+    pieces = []
+    for first, count in ((0, 2), (8, 1)):
+        rounds = np.int32(first), np.int32(count)
+        carry, links = program.draw(as_traced.constants, carry, key, *rounds, most=2)
+        pieces.append(jax.tree.map(lambda a, n=count: a[:n].reshape(-1, *a.shape[2:]), links))
+    found = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def test_lanes_side_by_side_have_the_numbers_of_their_own_patterns():
+    """Some share a structure and some a pattern; others have neither."""
+    probs = np.linspace(0.2, 0.9, 12, dtype=np.float32).reshape(2, 6)
+    patterns = {
+        'some': participation.bernoulli(probs[0]),
+        'others': participation.bernoulli(probs[1]),
+        'bursts': participation.markov(probs[0]),
+    }
+    planned = in_python(patterns=patterns)
+    lanes = planned.plan.main_lanes('fedavg', [])
+    lanes = [lane for lane in lanes if lane.point == lanes[0].point]
+    lanes.sort(key=lambda lane: (lane.seed, lane.pattern))
+    together = Group(Programs(planned, side_by_side=True), lanes)
+    together.start()
+    together.dispatch(3)
+    alone = Programs(planned, side_by_side=False)
+    for lane, state in zip(lanes, together.states(), strict=True):
+        own = Group(alone, [lane])
+        own.start()
+        own.dispatch(3)
+        (expected,) = own.states()
+        for part in ('links', 'counters', 'participation', 'round'):
+            pair = getattr(state, part), getattr(expected, part)
+            jax.tree.map(np.testing.assert_array_equal, *pair)
