@@ -108,7 +108,7 @@ def problem_maker(section: Section, columns: grids.Columns, draws: Seeds) -> Mak
         return problem
 
     own = (*_columns_of('problem', columns), *_drawn('problem', section, draws))
-    return Maker(makers.remember(make), dict.fromkeys(own, REQUIRED))
+    return Maker(makers.Problems(make), dict.fromkeys(own, REQUIRED))
 
 
 def pattern_maker(

@@ -3,9 +3,10 @@
 Problems that differ in their arrays alone are a family: lanes with any of them share a program.
 """
 
+import collections
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import jax
@@ -92,6 +93,22 @@ def as_maker(argument: str, part: Given[Part]) -> Maker[Part]:
     return Maker(part, columns)
 
 
+def as_problems(argument: str, part: Given[Problem]) -> Maker[Problem]:
+    """As `as_maker`, of problems, of which a few are kept.
+
+    Args:
+      argument: its place, for errors.
+      part: likewise.
+
+    Returns:
+      The maker, whose ``make`` is a `Problems`.
+    """
+    maker = as_maker(argument, part)
+    if isinstance(maker.make, Problems):
+        return maker
+    return maker._replace(make=Problems(maker.make))
+
+
 def bound(bind: Callable[..., Bound], columns: grids.Point, *, holes: bool = False) -> Maker[Any]:
     """The maker of a part of a config, whose sections are resolved once for the same values.
 
@@ -131,29 +148,108 @@ def is_built_in(value: Any) -> bool:
 # Problems that share a program.
 
 
-def unify(problems: Sequence[Problem]) -> list[Problem]:
-    """Problems that one maker made, so that they share a program if they are alike.
+class Problems:
+    """Makes the problems of a maker when they are asked for, and keeps a few.
 
-    Alike are problems of equal functions, with arrays of the same shapes. Equal arrays are then
-    one, and the range of sizes is that of all: it matters on full local data alone, where it
-    decides how long a padded sum is.
+    Those that were asked for last are kept, as many as `MOST_BYTES` hold, and one at least. Arrays
+    that are equal in all problems so far are one.
+    """
+
+    def __init__(self, make: Callable[..., Problem]) -> None:
+        """Makes nothing yet.
+
+        Args:
+          make: returns the problem, given values of its columns as keywords.
+        """
+        self._make = make
+        self._kept: collections.OrderedDict[str, Problem] = collections.OrderedDict()
+        self._common: dict[Any, list[Any]] = {}
+        self._sizes: dict[str, tuple[int, int] | None] = {}
+
+    def __call__(self, **values: Any) -> Problem:
+        """The problem at values of the columns."""
+        key = repr(values)
+        if key not in self._kept:
+            self._kept[key] = self._shared(self._make(**values))
+        self._kept.move_to_end(key)
+        while len(self._kept) > 1 and distinct_bytes(self._kept.values()) > MOST_BYTES:
+            self._kept.popitem(last=False)
+        return self._kept[key]
+
+    def sizes_of(self, rows: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
+        """The fewest and the most examples of a client, over several problems.
+
+        Args:
+          rows: values of the columns. Their problems are made one after the other.
+
+        Returns:
+          None for problems that differ in more than their arrays, which share no program.
+        """
+        key = repr(rows)
+        if key not in self._sizes:
+            sizes, kinds = set[int](), set[Any]()
+            for row in rows:
+                problem = self(**row)
+                sizes |= {problem.min_examples, problem.max_examples}
+                kinds.add(kind_of(with_sizes(problem, 0, 0)))
+            self._sizes[key] = (min(sizes), max(sizes)) if len(kinds) == 1 else None
+        return self._sizes[key]
+
+    def _shared(self, problem: Problem) -> Problem:
+        """The problem, with the arrays that all of its kind have had so far."""
+        leaves, structure = jax.tree.flatten(problem)
+        kind = kind_of(with_sizes(problem, 0, 0))
+        if kind not in self._common:
+            self._common[kind] = list(leaves)
+            return problem
+        common = self._common[kind]
+        for i, leaf in enumerate(leaves):
+            if common[i] is None or not _equal(leaf, common[i]):
+                common[i] = None  # of no use to later ones either
+            else:
+                leaves[i] = common[i]
+        whole: Problem = jax.tree.unflatten(structure, leaves)
+        return whole
+
+
+MOST_BYTES = 2**26
+"""How much of the problems of a maker is kept while no lane needs it."""
+
+
+def with_sizes(problem: Problem, fewest: int, most: int) -> Problem:
+    """A problem with other bounds of how many examples a client has."""
+    return dataclasses.replace(problem, min_examples=fewest, max_examples=most)
+
+
+def reads_sizes(bound: Bound | None) -> bool:
+    """Whether an algorithm may look at how many examples clients have.
+
+    On minibatches no algorithm of this package does. On full local data clients are padded to the
+    largest one. What comes from elsewhere may do anything.
 
     Args:
-      problems: at least one.
-
-    Returns:
-      As many; the same ones where they are not alike.
+      bound: what makes the algorithm, where a config says it.
     """
-    least, most = min(p.min_examples for p in problems), max(p.max_examples for p in problems)
-    changed = [dataclasses.replace(p, min_examples=least, max_examples=most) for p in problems]
-    if any(kind_of(problem) != kind_of(changed[0]) for problem in changed):
-        return list(problems)
-    columns = [
-        column[:1] * len(column) if all(_equal(leaf, column[0]) for leaf in column) else column
-        for column in zip(*map(jax.tree.leaves, changed), strict=True)
-    ]
-    treedef = jax.tree.structure(changed[0])
-    return [jax.tree.unflatten(treedef, leaves) for leaves in zip(*columns, strict=True)]
+    if bound is None or not is_known(bound.factory):
+        return True
+    factory = getattr(bound.factory, 'factory', bound.factory)
+    takes_batches = 'batch_size' in inspect.signature(factory).parameters
+    if takes_batches and bound.options.get('batch_size') is None:
+        return True
+    parts = jax.tree.leaves((bound.options, bound.args), is_leaf=lambda x: isinstance(x, Bound))
+    for part in parts:
+        if isinstance(part, Bound) and reads_sizes(part):
+            return True
+        if callable(part) and not isinstance(part, Bound) and not is_known(part):
+            return True
+    return False
+
+
+def is_known(function: Any) -> bool:
+    """Whether a function comes from this package, or from optax, which sees no problem."""
+    function = getattr(function, 'factory', getattr(function, 'func', function))
+    top = str(getattr(function, '__module__', None)).partition('.')[0]
+    return top in (__package__.partition('.')[0], 'optax')
 
 
 def kind_of(values: Any) -> Any:
@@ -181,10 +277,23 @@ def varying(problems: Sequence[Any]) -> tuple[bool, ...]:
     return tuple(any(leaf is not column[0] for leaf in column) for column in columns)
 
 
-def own_bytes(problems: Sequence[Problem]) -> int:
-    """Bytes of the arrays that each of unified problems has for itself."""
-    leaves = zip(jax.tree.leaves(problems[0]), varying(problems), strict=True)
-    return sum(leaf.nbytes for leaf, varies in leaves if varies)
+def own_bytes(problems: Iterable[Problem]) -> int:
+    """Bytes of the arrays that each of several problems has for itself.
+
+    Args:
+      problems: of one kind; they are looked at one after the other.
+    """
+    first, varying = list[Any](), set[int]()
+    for problem in problems:
+        leaves = jax.tree.leaves(problem)
+        first = first or leaves
+        varying |= {i for i, leaf in enumerate(leaves) if leaf is not first[i]}
+    return sum(first[i].nbytes for i in varying)
+
+
+def distinct_bytes(problems: Iterable[Problem]) -> int:
+    """Bytes of the arrays of several problems, each array once."""
+    return sum({id(leaf): leaf.nbytes for leaf in jax.tree.leaves(list(problems))}.values())
 
 
 def together(problems: Sequence[Part]) -> Part:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from fedjax_links import evaluation, runs, simulation
-from fedjax_links.base import Key, Params, Participation, Problem
+from fedjax_links.base import Key, Params, Participation, Problem, Source
 from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
 from fedjax_links.machines import environment
@@ -47,12 +47,16 @@ class Plan:
             maker = makers.as_maker(f'patterns.{label}', part)
             self.patterns[label] = maker._replace(make=makers.remember(maker.make))
         if not isinstance(problem, Mapping):
-            problem = dict.fromkeys(self.patterns, makers.as_maker('problem', problem))
-        self.problems = {k: makers.as_maker(f'problem.{k}', problem[k]) for k in self.patterns}
+            problem = dict.fromkeys(self.patterns, makers.as_problems('problem', problem))
+        shared: dict[int, Maker[Problem]] = {}  # by part
+        self.problems: dict[str, Maker[Problem]] = {}
+        for label in self.patterns:
+            part = problem[label]
+            if id(part) not in shared:
+                shared[id(part)] = makers.as_problems(f'problem.{label}', part)
+            self.problems[label] = shared[id(part)]
         every: list[Maker[Any]] = [*self.patterns.values(), *self.problems.values()]
         self.drawn_columns = {name for maker in every for name in maker.columns}
-        self._made: dict[Any, Problem] = {}
-        self._firsts: dict[int, Problem] = {}
 
     # What the parts are.
 
@@ -80,27 +84,34 @@ class Plan:
         return redraws.Draws(self._experiment.redraw, seeds, alone)
 
     def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
-        """The problem of a pattern as a seed draws it; those of all seeds are made together.
-
-        Problems of a maker at other points are like its first ones if their clients are of the same
-        range of sizes.
-        """
-        maker, drawn = self.problems[pattern], self.draws.columns(seed, point)
-        key = id(maker), repr(maker.at({**point, **drawn}))
-        if key not in self._made:
-            rows = [maker.at({**point, **row}) for row in (drawn, *self.draws.every())]
-            wanted = {(id(maker), repr(row)): row for row in rows}
-            made = makers.unify([maker.make(**row) for row in wanted.values()])
-            first = self._firsts.setdefault(id(maker), made[0])
-            sizes = {(problem.min_examples, problem.max_examples) for problem in (first, *made)}
-            if first is not made[0] and len(sizes) == 1:
-                made = makers.unify([first, *made])[1:]
-            self._made |= zip(wanted, made, strict=True)
-        return self._made[key]
+        """The problem of a pattern as a seed draws it, made when it is asked for."""
+        return self.problems[pattern].make_at({**point, **self.draws.columns(seed, point)})
 
     def problem_of(self, lane: Lane) -> Problem:
-        """The problem of a lane."""
-        return self.problem_at(lane.pattern, lane.point, lane.seed)
+        """The problem of a lane, as the program takes it that lanes of several seeds share.
+
+        Its bounds of the sizes of clients are the same for all seeds. Where the algorithm may look
+        at them, as on full local data, they are the tightest ones, for which the problems of all
+        seeds are made once, one after the other. Elsewhere they are the number of examples.
+        """
+        problem = self.problem_at(lane.pattern, lane.point, lane.seed)
+        if isinstance(problem.owned, Source):  # which makes as many for every client
+            return problem
+        if not self._reads_sizes(lane):
+            lengths = map(len, jax.tree.leaves(problem.data))
+            return makers.with_sizes(problem, 1, max(lengths, default=problem.max_examples))
+        maker = self.problems[lane.pattern]
+        assert isinstance(maker.make, makers.Problems)
+        rows = [maker.at({**lane.point, **row}) for row in self.draws.every()]
+        sizes = maker.make.sizes_of(list({repr(row): row for row in rows}.values()))
+        return makers.with_sizes(problem, *sizes) if sizes else problem
+
+    def _reads_sizes(self, lane: Lane) -> bool:
+        """Whether what trains or evaluates a lane may look at how many examples clients have."""
+        eval_fn = self._experiment.eval_fn
+        if eval_fn is not None and not makers.is_known(eval_fn):
+            return True
+        return makers.reads_sizes(self.algorithms[lane.algorithm].bound_at(lane.point))
 
     def pattern_of(self, lane: Lane) -> Participation:
         """The pattern of a lane."""

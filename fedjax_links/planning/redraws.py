@@ -42,7 +42,11 @@ GRID = 'redraw'
 
 
 class Draws:
-    """Which seed each draw of an experiment's lanes has."""
+    """Which seed each draw of an experiment's lanes has.
+
+    Attributes:
+      seeds: all that lanes may have, the experiment's first one first.
+    """
 
     def __init__(self, redraw: Ways, seeds: Sequence[int], alone: Sequence[str] = ()) -> None:
         """Resolves what an experiment says.
@@ -66,7 +70,7 @@ class Draws:
         for value in alone:
             checks.choice(f'grid.{GRID}', value, (*STREAMS, BY_SEED))
         self._ways = {**DEFAULTS, **given}
-        self._seeds = [int(seed) for seed in seeds]
+        self.seeds = [int(seed) for seed in seeds]
         self._points = [None, *({GRID: value} for value in alone)]
         by_seed = {s for at in self._points for s, way in self.ways(at).items() if way == BY_SEED}
         self._columns = {s: column for s, column in COLUMNS.items() if s in by_seed}
@@ -80,7 +84,7 @@ class Draws:
 
     def seed_of(self, stream: str, seed: int, point: Point | None = None) -> int:
         """The seed that a stream has in a lane."""
-        return int(seed) if self.ways(point)[stream] == BY_SEED else self._seeds[0]
+        return int(seed) if self.ways(point)[stream] == BY_SEED else self.seeds[0]
 
     def key_of(self, stream: str, seed: int, point: Point | None = None) -> Key:
         """The key of ``init``, ``links`` or ``batches`` in a lane."""
@@ -93,9 +97,9 @@ class Draws:
 
     def columns(self, seed: int | None = None, point: Point | None = None) -> dict[str, int]:
         """What columns of makers are in a lane; of the first seed by default."""
-        seed = self._seeds[0] if seed is None else seed
+        seed = self.seeds[0] if seed is None else seed
         return {column: self.seed_of(s, seed, point) for s, column in self._columns.items()}
 
     def every(self) -> list[dict[str, int]]:
         """The columns of all lanes that there may be."""
-        return [self.columns(seed, point) for point in self._points for seed in self._seeds]
+        return [self.columns(seed, point) for point in self._points for seed in self.seeds]

@@ -171,7 +171,7 @@ def _measured(experiment: Experiment, folder: Path, lanes: list[Lane]) -> dict[s
     """Metrics of clients on their own evaluation data, by seed."""
     rows: list[dict[str, np.ndarray]] = []
     for lane in lanes:
-        problem = experiment.problem_at(lane.pattern, lane.point, lane.seed)
+        problem = experiment.plan.problem_of(lane)
         if problem.eval_owned is None:
             raise _MissingError('its evaluation data have no owners')
         model, algorithm, state = _end(experiment, folder, lane)

@@ -262,7 +262,7 @@ class Stages:
         count = len(shared.places)
         share = size = math.ceil(len(members) / count)
         is_done = self.store.rounds(first.name) >= first.num_rounds
-        data = makers.own_bytes([shared.experiment.plan.problem_of(x) for x in members])
+        data = makers.own_bytes(shared.experiment.plan.problem_of(x) for x in members)
         most = memory.lanes_that_fit(traced.lane_bytes(shared.experiment, first) + data, share)
 
         def cut() -> list[list[Lane]]:

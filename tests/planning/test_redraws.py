@@ -110,7 +110,8 @@ def test_one_program_of_each_algorithm_serves_all_seeds(monkeypatch):
     assert len(compiled) == 4  # what begins lanes, and what advances them
     sizes = [np.asarray(planned.problem_at('links', {}, seed).counts) for seed in range(4)]
     assert len({tuple(size) for size in sizes}) == 4
-    assert len({planned.problem_at('links', {}, seed).max_examples for seed in range(4)}) == 1
+    lanes = planned.plan.main_lanes('fedavg')
+    assert len({planned.plan.problem_of(lane).max_examples for lane in lanes}) == 1
 
 
 @pytest.mark.slow
@@ -266,14 +267,22 @@ def test_makers_of_python_take_the_seed():
 
 def test_functions_that_differ_are_not_shared():
     """Where a function encloses what a seed drew, every seed keeps its own."""
-    made = [quadratics(data_seed=seed) for seed in (0, 1)]
-    assert makers.unify(made) == made
-    targets = [np.random.default_rng(seed).standard_normal((4, 2)) for seed in (0, 1)]
-    made = [problems.quadratic(target, initial_point=[1.0, 2.0]) for target in targets]
-    unified = makers.unify(made)
-    assert unified[1].init_params is made[0].init_params
-    np.testing.assert_array_equal(unified[1].data, made[1].data)
-    stacked = makers.together(unified)
+    make = makers.Problems(quadratics)
+    rows = [{'data_seed': seed} for seed in (0, 1)]
+    one, other = (make(**row) for row in rows)
+    assert makers.kind_of(one) != makers.kind_of(other)
+    assert make.sizes_of(rows) is None
+
+    def from_one_point(*, data_seed):
+        targets = np.random.default_rng(data_seed).standard_normal((4, 2))
+        return problems.quadratic(targets, initial_point=[1.0, 2.0])
+
+    make = makers.Problems(from_one_point)
+    made = [make(**row) for row in rows]
+    assert makers.kind_of(made[0]) == makers.kind_of(made[1])
+    np.testing.assert_array_equal(made[1].data, from_one_point(data_seed=1).data)
+    assert made[0].owned.counts is made[1].owned.counts
+    stacked = makers.together(made)
     np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in made]))
     assert stacked.owned.counts.shape == (4,)  # all have the same
 

@@ -1,0 +1,180 @@
+"""Problems are made when they are asked for, and few are kept."""
+
+import gc
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, local_training
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.base import Problem
+from fedjax_links.config import sections
+from fedjax_links.experiment.looking import preflight
+from fedjax_links.planning import makers
+from fedjax_links.testing import Runs, federation
+from tests.experiment.configs import values
+from tests.tiers import cases
+
+UNEQUAL = {
+    'name': 'gaussians',
+    'num_clients': 6,
+    'examples_per_client': 30,
+    'num_classes': 3,
+    'partition': 'dirichlet_unequal',
+    'alpha': 0.5,
+    'test_examples': 60,
+}
+FULL = {'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 0}
+
+
+def unequal(**changes):
+    """Clients whose sizes every seed draws for itself."""
+    return values(**{'problem': UNEQUAL, 'num_seeds': 12, **changes})
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Sections of the problems that were made."""
+    found, bind = [], sections.bind_problem
+
+    def noted(section, *rest):
+        found.append(section)
+        return bind(section, *rest)
+
+    monkeypatch.setattr(sections, 'bind_problem', noted)
+    return found
+
+
+def test_a_look_ahead_makes_the_problems_of_few_seeds(made):
+    """Every point's first seeds."""
+    grid = {'problem': {'alpha': [0.1, 1.0]}}
+    planned = experiment.build(unequal(grid=grid))
+    assert len(made) == 2
+    planned.describe()
+    assert len(made) == 2
+    assert sum(line.startswith('fedavg') for line in preflight.dry_run(planned)) == 1
+    assert len(made) == 4  # two seeds tell whether they share a program
+
+
+def test_a_run_makes_each_problem_that_is_kept_once(made):
+    experiment.build(unequal(num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})).run()
+    assert len(made) == 3
+
+
+@pytest.mark.parametrize('client', [None, FULL])
+def test_lanes_of_unequal_clients_share_bounds_that_hold_for_all(client):
+    changes = {} if client is None else {'client': client}
+    plan = experiment.build(unequal(num_seeds=4, **changes)).plan
+    lanes = plan.main_lanes('fedavg')
+    sizes = np.array([plan.problem_at('links', {}, lane.seed).counts for lane in lanes])
+    assert len({tuple(of_seed) for of_seed in sizes.tolist()}) == 4
+    problems = [plan.problem_of(lane) for lane in lanes]
+    assert len({makers.kind_of(problem) for problem in problems}) == 1
+    bounds = problems[0].min_examples, problems[0].max_examples
+    if client is None:
+        assert bounds[0] <= sizes.min() <= sizes.max() <= bounds[1]
+    else:  # to which sums over all data are padded
+        assert bounds == (sizes.min(), sizes.max())
+
+
+def test_a_problem_for_people_has_sizes_of_its_own():
+    planned = experiment.build(unequal(num_seeds=4))
+    for seed in range(4):
+        problem = planned.problem_at('links', {}, seed)
+        sizes = np.asarray(problem.counts)
+        assert (problem.min_examples, problem.max_examples) == (sizes.min(), sizes.max())
+
+
+def traced(runs, algorithm, fewest, most):
+    """What a round computes, with these bounds of the sizes of clients."""
+    problem = makers.with_sizes(runs.problem, fewest, most)
+    simulate = federation.simulate(algorithm, num_rounds=1)
+    return str(jax.make_jaxpr(lambda key: simulate(key, problem, runs.links))(runs.key))
+
+
+@pytest.mark.parametrize('name', cases(ALGORITHMS, ['fedavg', 'gossip', 'scaffold']))
+def test_no_algorithm_on_minibatches_looks_at_sizes(name):
+    runs = Runs(ALGORITHMS[name])
+    one, other = (traced(runs, runs.algorithm, *sizes) for sizes in ((2, 6), (1, 23)))
+    assert one == other
+
+
+def test_full_local_data_are_padded_to_the_largest_client():
+    runs = Runs(ALGORITHMS['fedavg'])
+    algorithm = ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=1))
+    one, other = (traced(runs, algorithm, *sizes) for sizes in ((2, 6), (1, 23)))
+    assert one != other
+
+
+def mine(local_train, *, limit=None):
+    """An algorithm of a user."""
+    return ALGORITHMS['fedavg'](local_train)
+
+
+@pytest.mark.parametrize(
+    'section, client, expected',
+    [
+        ({'name': 'fedavg'}, {'batch_size': 4}, False),
+        ({'name': 'fedavg'}, {'batch_size': 0}, True),
+        ({'name': 'fedavg'}, {}, True),
+        ({'name': 'fedavg', 'client': {'batch_size': 0}}, {'batch_size': 4}, True),
+        ({'name': 'fedprox', 'client': {'mu': 0.1}}, {'batch_size': 4}, False),
+        ({'name': 'fedopt', 'server_optimizer': {'name': 'adam'}}, {'batch_size': 4}, False),
+        ({'name': f'{__name__}:mine'}, {'batch_size': 4}, True),
+    ],
+)
+def test_what_may_look_at_sizes_is_known_of_a_config(section, client, expected):
+    client = {'learning_rate': 0.1, 'local_steps': 1, **client}
+    assert makers.reads_sizes(sections.bind_algorithm('it', section, client)) == expected
+
+
+def bytes_of_problems():
+    """Bytes of all arrays of all problems that are alive."""
+    gc.collect()
+    alive = [item for item in gc.get_objects() if isinstance(item, Problem)]
+    leaves = {id(leaf): leaf for leaf in jax.tree.leaves(alive)}
+    return sum(leaf.nbytes for leaf in leaves.values() if hasattr(leaf, 'nbytes'))
+
+
+class Heaviest(experiment.Callback):
+    """How much the problems of a run take at most."""
+
+    def __init__(self):
+        """Nothing yet."""
+        self.before, self.most = bytes_of_problems(), 0
+
+    def on_period(self, lane, record):
+        """As a period ends."""
+        self.most = max(self.most, bytes_of_problems() - self.before)
+
+
+def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (4000, 16, 16, 1), dtype=np.uint8)
+    labels = rng.integers(0, 4, 4000)
+    names = 'train_features', 'train_labels', 'test_features', 'test_labels'
+    data = images[:3000], labels[:3000], images[3000:], labels[3000:]
+    np.savez(tmp_path / 'made.npz', **dict(zip(names, data, strict=True)))
+    problem = {
+        'name': 'images',
+        'dataset': 'npz',
+        'data': {'path': str(tmp_path / 'made.npz')},
+        'num_clients': 10,
+        'alpha': 0.1,
+        'model': 'softmax',
+    }
+    monkeypatch.setattr(makers, 'MOST_BYTES', 2**20)  # of the 0.8 MB that a problem has
+    heaviest = []
+    for num_seeds in (1, 2, 8):
+        listener = Heaviest()
+        planned = experiment.build(
+            values(problem=problem, num_seeds=num_seeds, num_rounds=2, eval_every=2)
+        )
+        planned.run(callbacks=[listener], devices=1)
+        heaviest.append(listener.most)
+        del planned
+    one, two, eight = heaviest
+    assert one > 3000 * 256
+    assert two < 2.2 * one  # the one under way, and the one before
+    assert eight < 1.05 * two
