@@ -22,7 +22,7 @@ from fedjax_links.planning.deciding import UntilDecided
 from fedjax_links.planning.lanes import TUNING, Lane
 from fedjax_links.planning.schedule import Schedule
 from fedjax_links.runner import hooks, shared, stores
-from fedjax_links.runner.programs import Programs, realised
+from fedjax_links.runner.programs import Programs, has_realised, realised
 from fedjax_links.runner.stages import Stages
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run(
             lanes = itertools.chain.from_iterable(map(plan.lanes_at_first, experiment.algorithms))
             store.announce({lane.name: lane.num_rounds for lane in lanes})
         is_first = share is None or share.index == 0
-        if path is not None and is_first and not origin.has_links(path, experiment.num_rounds):
+        if path is not None and is_first and not has_realised(programs, origin, path):
             store.keep_links(realised(programs, origin))
         _Turns(experiment, programs, store, listeners, origin).run()
     finally:

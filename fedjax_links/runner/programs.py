@@ -2,16 +2,17 @@
 
 import collections
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from fedjax_links import base
+from fedjax_links import base, runs
 from fedjax_links.base import FederationState, Participation, Problem
-from fedjax_links.core import drawing, memory, tree
+from fedjax_links.core import errors, memory, tree
 from fedjax_links.machines import devices, processes
 from fedjax_links.planning import makers
 from fedjax_links.planning.lanes import Lane
@@ -74,16 +75,31 @@ class Programs:
         Seeds whose problems and patterns are alike in these are taken to be alike, so that not all
         problems are made.
         """
-        keys = dict[str, Any]()
-        found = dict[Any, Lane]()
+        return list(self._first_by(self.key, lanes).values())
+
+    def structures_of(self, lanes: Sequence[Lane]) -> set[Hashable]:
+        """Those of the lanes' patterns, one for each program of links; likewise."""
+
+        def structure(lane: Lane) -> Hashable:
+            return self.links(self.experiment.plan.pattern_of(lane)).structure
+
+        return set(self._first_by(structure, lanes))
+
+    def _first_by(
+        self, key: Callable[[Lane], Hashable], lanes: Sequence[Lane]
+    ) -> dict[Hashable, Lane]:
+        """The first lane of each key, which lanes of a point share if its first two seeds do."""
+        seeds = self.experiment.plan.draws.seeds[:2]
+        shared = dict[str, Any]()
+        found = dict[Hashable, Lane]()
         for lane in lanes:
             at = repr((lane.algorithm, lane.pattern, lane.point))
-            if at not in keys:
-                seeds = self.experiment.plan.draws.seeds[:2]
-                alike = {self.key(lane._replace(seed=seed)) for seed in seeds}
-                keys[at] = alike.pop() if len(alike) == 1 else None
-            found.setdefault(keys[at] or self.key(lane), lane)
-        return list(found.values())
+            if at not in shared:
+                keys = {key(lane._replace(seed=seed)) for seed in seeds}
+                shared[at] = keys.pop() if len(keys) == 1 else None
+            own = key(lane) if shared[at] is None else shared[at]
+            found.setdefault(own, lane)
+        return found
 
     def training(self, lane: Lane, place: devices.Place, varying: Sequence[bool]) -> traced.Program:
         """The program of a lane; one device is like another, a mesh is not.
@@ -221,27 +237,68 @@ def realised(programs: Programs, origin: Origin) -> dict[str, np.ndarray]:
     if origin.round:
         arrays['first_round'] = np.array(origin.round)
         arrays['num_rounds'] = np.array(experiment.num_rounds)
+    for name, (label, seed) in _realised_names(programs).items():
+        found = _of_seed(programs, label, seed, origin)
+        probs = found.pop('prob')
+        if LINKS in experiment.log:
+            arrays[f'prob/{name}'] = probs
+        arrays[f'mean_prob/{name}'] = probs.mean(axis=0)
+        if 'neighbours' in found:
+            arrays[f'neighbours/{name}'] = found.pop('neighbours')[0]
+        for kind, values in found.items():
+            flags = values.dtype == bool
+            arrays[f'{kind}/{name}'] = np.packbits(values, axis=-1) if flags else values
+    return arrays
+
+
+def has_realised(programs: Programs, origin: Origin, folder: Path) -> bool:
+    """Whether a folder of the experiment has what `realised` would give it.
+
+    Args:
+      programs: as in `realised`.
+      origin: likewise.
+      folder: of a run of the experiment; the leader of several processes looks at it.
+    """
+
+    def is_there() -> bytes:
+        if origin.has_links(folder, programs.experiment.num_rounds):
+            return b'yes'
+        try:
+            kept = runs.read_links(folder)
+        except errors.InvalidError:  # the file was changed
+            return b'no'
+        return b'yes' if _are_realised(programs, origin, kept) else b'no'
+
+    return processes.ask_leader(is_there) == b'yes'
+
+
+def _are_realised(programs: Programs, origin: Origin, kept: Mapping[str, np.ndarray]) -> bool:
+    """Whether these are the links of all rounds, patterns and seeds that are wanted."""
+    names, experiment = _realised_names(programs), programs.experiment
+    kinds = ('mask', 'mean_prob', 'prob') if LINKS in experiment.log else ('mask', 'mean_prob')
+    wanted = {f'{kind}/{name}' for kind in kinds for name in names}
+    there = {name for name in kept if name.split('/')[0] in ('mask', 'mean_prob', 'prob')}
+    if there != wanted or int(kept.get('first_round', 0)) != origin.round:
+        return False
+    num_rounds = experiment.num_rounds - origin.round
+    return all(len(kept[f'mask/{name}']) == num_rounds for name in names)
+
+
+def _realised_names(programs: Programs) -> dict[str, tuple[str, int]]:
+    """Pattern and seed of the links that are kept, by the name that they have in `links.npz`."""
+    experiment, found = programs.experiment, dict[str, tuple[str, int]]()
     is_asked = LINKS in experiment.log
     seeds = experiment.seeds if is_asked else experiment.seeds[:1]
     for label in experiment.plan.patterns:
         pattern = experiment.pattern_at(label, experiment.plan.points[0])
-        shapes = drawing.sample_shapes(pattern)
+        shapes = programs.links(pattern).sample
         num_edges = math.prod(shapes.edges.shape) if base.has_peers(shapes) else 0
-        if (pattern.num_clients + num_edges) * experiment.num_rounds > _MOST_LINKS and not is_asked:
+        size = (pattern.num_clients + num_edges) * experiment.num_rounds
+        if size > _MOST_LINKS and not is_asked:
             continue
-        for place, seed in enumerate(seeds):
-            name = f'{label}/{seed}' if place else label
-            found = _of_seed(programs, label, seed, origin)
-            probs = found.pop('prob')
-            if is_asked:
-                arrays[f'prob/{name}'] = probs
-            arrays[f'mean_prob/{name}'] = probs.mean(axis=0)
-            if 'neighbours' in found:
-                arrays[f'neighbours/{name}'] = found.pop('neighbours')[0]
-            for kind, values in found.items():
-                flags = values.dtype == bool
-                arrays[f'{kind}/{name}'] = np.packbits(values, axis=-1) if flags else values
-    return arrays
+        for index, seed in enumerate(seeds):
+            found[f'{label}/{seed}' if index else label] = label, seed
+    return found
 
 
 def _of_seed(programs: Programs, label: str, seed: int, origin: Origin) -> dict[str, np.ndarray]:

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import experiment, participation, simulation
+from fedjax_links import experiment, participation, runs, simulation
 from fedjax_links.participation import PARTICIPATION
+from fedjax_links.runner import programs as programs_
 from fedjax_links.runner import traced
 from fedjax_links.runner.groups import Group
 from fedjax_links.runner.programs import Programs
@@ -96,3 +97,31 @@ def test_lanes_side_by_side_have_the_numbers_of_their_own_patterns():
         for part in ('links', 'counters', 'participation', 'round'):
             pair = getattr(state, part), getattr(expected, part)
             jax.tree.map(np.testing.assert_array_equal, *pair)
+
+
+def test_links_that_a_folder_has_are_not_drawn_again(tmp_path, monkeypatch):
+    drawn, draw = [], programs_._of_seed
+
+    def noted(programs, label, seed, origin):
+        drawn.append((label, seed))
+        return draw(programs, label, seed, origin)
+
+    def run(folder, **changes):
+        drawn.clear()
+        by_seed(**{'num_seeds': 2, 'algorithms': {'fedavg': {}}, **changes}).run(folder)
+        return (folder / runs.LINKS).read_bytes()
+
+    monkeypatch.setattr(programs_, '_of_seed', noted)
+    first = run(tmp_path / 'run')
+    assert drawn == [('links', 0)]
+    assert run(tmp_path / 'run') == first
+    assert drawn == []
+    file = tmp_path / 'run' / runs.LINKS
+    file.write_bytes(first[:40] + b'?' + first[41:])
+    assert run(tmp_path / 'run') == first
+    assert drawn == [('links', 0)]
+    logged = {'num_seeds': 3, 'log': ('links',)}
+    for changes in (logged, {**logged, 'num_rounds': 8}):
+        file = run(tmp_path / 'run', **changes)
+        assert drawn == [('links', 0), ('links', 1), ('links', 2)]
+        assert file == run(tmp_path / f'whole{len(changes)}', **changes)

@@ -5,7 +5,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -177,22 +177,29 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
     for name, value in (experiment.config or experiment.plan.facts()).items():
         yield f'config   {name} = {json.dumps(value, default=str)}'
     programs, total, more = programs or Programs(experiment), 0.0, 0.0
+    drawing, of_training, of_evaluation = dict[Any, float](), 0, 0
     for label in experiment.algorithms:
         every = experiment.plan.lanes_at_first(label)
         if not every:  # all are other shards'
             continue
         main = [lane for lane in every if lane.stage == MAIN]
         kinds = len(programs.one_of_each(every))
+        of_training += kinds
+        if experiment.evaluate_start:
+            of_evaluation += len(programs.one_of_each(main))
         keeps = _by_part(state_shape(experiment, (main or every)[0]))
         lanes = f'{len(every) - len(main)} lanes of tuning and {len(main)} lanes'
         yield f'{label:16s} {lanes} in {count(kinds, "program")}; a lane keeps {keeps}'
-        compiled, took, peak = _time(programs, main or every)
-        seconds = compiled * kinds + experiment.plan.count_rounds(label) * took
+        timed = _time(programs, main or every)
+        for structure in programs.structures_of(every):
+            drawing.setdefault(structure, timed.links)
+        rounds = experiment.plan.count_rounds(label)
+        seconds = timed.training * kinds + rounds * timed.round
         total += seconds
-        more += experiment.plan.more_rounds(label) * took
+        more += experiment.plan.more_rounds(label) * timed.round
         yield (
-            f'{"":16s} compiled in {compiled:.1f} s; {1 / took:,.0f} rounds/s, '
-            f'{describing.duration(seconds)} in all; needs {peak} at its peak'
+            f'{"":16s} compiled in {timed.training:.1f} s; {1 / timed.round:,.0f} rounds/s, '
+            f'{describing.duration(seconds)} in all; needs {timed.peak} at its peak'
         )
         programs.forget(label)
     free = memory.available_bytes()
@@ -200,6 +207,11 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
     num_devices = sum(len(place.devices) for place in programs.places)
     device = f'{num_devices} x {device}' if num_devices > 1 else device
     yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
+    compiled = f'{of_training} of training, {len(drawing)} of links'
+    if of_evaluation:
+        compiled += f', {of_evaluation} of evaluation before the first round'
+    yield f'compiles {count(of_training + len(drawing) + of_evaluation, "program")}: {compiled}'
+    total += max(drawing.values(), default=0.0) * len(drawing)
     further = f', up to {describing.duration(more)} more as results ask for' if more else ''
     said = f'{describing.duration(total)}{further}, from a few timed rounds of each program'
     yield f'time     about {said}'
@@ -214,17 +226,29 @@ def _by_part(state: FederationState) -> str:
     return ', '.join(f'{name} {memory.size(size)}' for name, size in sizes.items() if size)
 
 
-def _time(programs: Programs, lanes: Sequence[Lane]) -> tuple[float, float, str]:
-    """Seconds to compile, seconds a round, and memory at the peak, of lanes with one program.
+class _Timed(NamedTuple):
+    """What lanes with one program take.
+
+    Attributes:
+      training: seconds to compile what begins, trains and evaluates them.
+      links: seconds to compile what draws their links; 0 if others' lanes have it.
+      round: seconds a round.
+      peak: memory at the peak, in words.
+    """
+
+    training: float
+    links: float
+    round: float
+    peak: str
+
+
+def _time(programs: Programs, lanes: Sequence[Lane]) -> _Timed:
+    """Compiles what lanes with one program need, and times some rounds.
 
     One lane is timed at each of the places that lanes would share.
     """
     used = programs.places_for(lanes)
-    began = time.perf_counter()
     groups = [Group(programs, [lanes[0]], place) for place in used]
-    programs.compile(groups)
-    for group in groups:
-        group.start()
 
     def advance() -> None:
         for group in groups:
@@ -232,8 +256,16 @@ def _time(programs: Programs, lanes: Sequence[Lane]) -> tuple[float, float, str]
         for group in groups:
             group.collect()
 
+    began = time.perf_counter()
+    programs.compile(groups)
+    for group in groups:
+        group.start()
+    if programs.experiment.evaluate_start:
+        groups[0].evaluate()
+    training = time.perf_counter() - began
+    began = time.perf_counter()
     advance()
-    compiled = time.perf_counter() - began
+    first = time.perf_counter() - began
     began, periods = time.perf_counter(), 0
     while not periods or time.perf_counter() - began < _TIMED_SECONDS:
         periods += 1
@@ -243,4 +275,4 @@ def _time(programs: Programs, lanes: Sequence[Lane]) -> tuple[float, float, str]
     sharers = len(used) if used[0].home.platform == 'cpu' else 1  # of one memory
     needed = 'unknown' if peak is None else memory.size(peak * sharers)
     period = programs.experiment.eval_every
-    return max(0.0, compiled - took), took / period / len(groups), needed
+    return _Timed(training, max(0.0, first - took), took / period / len(groups), needed)

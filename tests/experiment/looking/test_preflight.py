@@ -6,11 +6,13 @@ import jax
 import pytest
 
 from fedjax_links import algorithms, experiment
-from fedjax_links.core import errors, memory
+from fedjax_links.core import describing, errors, memory
 from fedjax_links.experiment.looking import preflight
 from fedjax_links.runner import groups
 from tests.experiment.configs import tuned
 from tests.runner.test_loop import in_python
+
+CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 
 
 def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
@@ -23,7 +25,26 @@ def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
     # Softmax regression on 64 pixels has 650 parameters; every one of 8 clients keeps them.
     assert 'server 2.5 KiB, clients 20.3 KiB' in text
     assert len(re.findall(r'compiled in [\d.]+ s; [\d,]+ rounds/s', text)) == 2
+    assert 'compiles 6 programs: 4 of training, 2 of links' in lines
     assert lines[-1].startswith('time     about ')
+
+
+def test_a_dry_run_counts_what_is_compiled_and_its_time(monkeypatch):
+    monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)
+    probs = {'name': 'label_dependent', 'minimum': 0.2}  # by seed, but one program
+    patterns = {
+        'bernoulli': {'name': 'bernoulli', 'probs': probs},
+        'markov': {'name': 'markov', 'probs': probs, 'up_rate': 0.3},
+        'slower': {'name': 'markov', 'probs': probs, 'up_rate': 0.1},
+    }
+    config = tuned(tuning=None, client=CLIENT, patterns=patterns, algorithms={'fedavg': {}})
+    took = preflight._Timed(training=7.0, links=40.0, round=0.5, peak='some')
+    monkeypatch.setattr(preflight, '_time', lambda programs, lanes: took)
+    lines = list(preflight.dry_run(experiment.build({**config, 'evaluate_start': True})))
+    counts = '1 of training, 3 of links, 1 of evaluation before the first round'
+    assert f'compiles 5 programs: {counts}' in lines
+    # 7 s of training, 3 x 40 s of links; 3 patterns x 2 seeds x 8 rounds of half a second.
+    assert lines[-1].startswith(f'time     about {describing.duration(7 + 3 * 40 + 24)},')
 
 
 def broken(local_train):
