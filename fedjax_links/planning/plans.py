@@ -51,10 +51,10 @@ class Plan:
         shared: dict[int, Maker[Problem]] = {}  # by part
         self.problems: dict[str, Maker[Problem]] = {}
         for label in self.patterns:
-            part = problem[label]
-            if id(part) not in shared:
-                shared[id(part)] = makers.as_problems(f'problem.{label}', part)
-            self.problems[label] = shared[id(part)]
+            of_label = problem[label]
+            if id(of_label) not in shared:
+                shared[id(of_label)] = makers.as_problems(f'problem.{label}', of_label)
+            self.problems[label] = shared[id(of_label)]
         every: list[Maker[Any]] = [*self.patterns.values(), *self.problems.values()]
         self.drawn_columns = {name for maker in every for name in maker.columns}
 

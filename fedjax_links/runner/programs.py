@@ -141,8 +141,8 @@ class Programs:
         varying = tuple(varying) if any(varying) else ()
         key = pattern.structure, varying
         if key not in self._links:
-            kind = jax.tree.structure(pattern.constants)
-            has_lane = varying or (False,) * kind.num_leaves
+            leaves, kind = jax.tree.flatten(pattern.constants)
+            has_lane = varying or (False,) * len(leaves)
             axes = jax.tree.unflatten(kind, [0 if varies else None for varies in has_lane])
             together = axes if self.side_by_side else None
             period = self.experiment.eval_every

@@ -66,7 +66,7 @@ def test_a_run_makes_each_problem_that_is_kept_once(made):
 def test_lanes_of_unequal_clients_share_bounds_that_hold_for_all(client):
     changes = {} if client is None else {'client': client}
     plan = experiment.build(unequal(num_seeds=4, **changes)).plan
-    lanes = plan.main_lanes('fedavg')
+    lanes = plan.schedule.main('fedavg')
     sizes = np.array([plan.problem_at('links', {}, lane.seed).counts for lane in lanes])
     assert len({tuple(of_seed) for of_seed in sizes.tolist()}) == 4
     problems = [plan.problem_of(lane) for lane in lanes]

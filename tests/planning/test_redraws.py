@@ -110,7 +110,7 @@ def test_one_program_of_each_algorithm_serves_all_seeds(monkeypatch):
     assert len(compiled) == 4  # what begins lanes, and what advances them
     sizes = [np.asarray(planned.problem_at('links', {}, seed).counts) for seed in range(4)]
     assert len({tuple(size) for size in sizes}) == 4
-    lanes = planned.plan.main_lanes('fedavg')
+    lanes = planned.plan.schedule.main('fedavg')
     assert len({planned.plan.problem_of(lane).max_examples for lane in lanes}) == 1
 
 

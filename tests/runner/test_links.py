@@ -49,7 +49,7 @@ def test_one_program_draws_the_links_of_all_seeds(caplog):
 def test_500_seeds_of_a_pattern_have_one_program_and_one_key():
     planned = by_seed(500, algorithms={'fedavg': {}})
     programs = Programs(planned)
-    lanes = planned.plan.main_lanes('fedavg')
+    lanes = planned.plan.schedule.main('fedavg')
     patterns = [programs.links(planned.plan.pattern_of(lane)) for lane in lanes]
     assert len({id(programs.link_program(pattern)) for pattern in patterns}) == 1
     assert len({pattern.structure for pattern in patterns}) == 1
@@ -82,7 +82,7 @@ def test_lanes_side_by_side_have_the_numbers_of_their_own_patterns():
         'bursts': participation.markov(probs[0]),
     }
     planned = in_python(patterns=patterns)
-    lanes = planned.plan.main_lanes('fedavg', [])
+    lanes = planned.plan.schedule.main('fedavg')
     lanes = [lane for lane in lanes if lane.point == lanes[0].point]
     lanes.sort(key=lambda lane: (lane.seed, lane.pattern))
     together = Group(Programs(planned, side_by_side=True), lanes)

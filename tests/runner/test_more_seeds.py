@@ -98,7 +98,7 @@ def test_full_local_data_of_sizes_by_seed_are_as_unbroken_up_to_rounding(tmp_pat
     planned = [
         experiment.build(values(problem=problem, client=client, num_seeds=n)) for n in (1, 6)
     ]
-    first = [each.plan.main_lanes('fedavg')[0] for each in planned]
+    first = [each.plan.schedule.main('fedavg')[0] for each in planned]
     pairs = zip(planned, first, strict=True)
     sizes = {each.plan.problem_of(lane).max_examples for each, lane in pairs}
     assert len(sizes) == 2

@@ -99,10 +99,13 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
 
         try:
             for lane in drawn:
-                own = plan.pattern_of(lane), experiment.eval_every
-                program = traced.link_program(*own, side_by_side=False)
+                pattern = traced.trace_pattern(plan.pattern_of(lane))
+                program = traced.link_program(pattern, experiment.eval_every, None)
+                numbers = pattern.constants
                 key = plan.draws.key_of('links', lane.seed, lane.point)
-                _, links = program.draw(program.start(key), key, np.int32(0), np.int32(1), most=1)
+                carry = program.start(numbers, key)
+                first = np.int32(0), np.int32(1)
+                _, links = program.draw(numbers, carry, key, *first, most=1)
                 links = jax.tree.map(lambda a: a[0], links)
                 yield _of_links(f'links of {lane.pattern}', links, exact('links', lane))
             for lane in run:
