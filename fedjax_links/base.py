@@ -4,7 +4,7 @@ Shapes use ``N`` for the number of clients. Behaviour is a NamedTuple of pure fu
 typed NamedTuple, and only the problem, which mixes arrays with functions, is a dataclass.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -133,6 +133,38 @@ class LinearObjective(NamedTuple):
     l2: float = 0.0
 
 
+class ClientNames:
+    """What the data call the owners of a problem's examples, beside all that programs read.
+
+    All are equal, so problems that differ in names alone share their programs.
+
+    Attributes:
+      clients: of the N clients, in their order; empty where they have numbers alone.
+      others: of owners who do not train: held out, or left out.
+    """
+
+    def __init__(self, clients: Sequence[Any] = (), others: Sequence[Any] = ()) -> None:
+        """Keeps names as texts.
+
+        Args:
+          clients: names or numbers.
+          others: likewise.
+        """
+        self.clients, self.others = tuple(map(str, clients)), tuple(map(str, others))
+
+    def __eq__(self, other: object) -> bool:
+        """Tells that any two are equal."""
+        return isinstance(other, ClientNames)
+
+    def __hash__(self) -> int:
+        """Hashes all alike."""
+        return hash(ClientNames)
+
+    def __repr__(self) -> str:
+        """Shows all alike."""
+        return 'ClientNames()'
+
+
 @describing.described(describing.problem_text)
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -166,6 +198,7 @@ class Problem:
         False: they are the clients' own; None: they are neither, and ``metrics`` say what they are.
       eval_owned: the rows of ``eval_data`` of every client, none for some, those of clients that do
         not train after the others; None where evaluation data have no owners.
+      named: names of clients, by which recorded links find theirs.
     """
 
     data: PyTree
@@ -184,6 +217,12 @@ class Problem:
     objective: LinearObjective | None = field(default=None, metadata=_STATIC)
     held_out: bool | None = field(default=None, metadata=_STATIC)
     eval_owned: Rows | None = None
+    named: ClientNames = field(default=ClientNames(), metadata=_STATIC)
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """Names of the N clients; empty where they have numbers alone."""
+        return self.named.clients
 
     @property
     def num_clients(self) -> int:
@@ -256,6 +295,8 @@ class Participation(NamedTuple):
         evaluates every so many rounds should see all of the cycle.
       combinators: names of the combinators around it that pass its key on, from the inside out; so
         each finds a stream that no other draws from (`participation.algebra`).
+      client_names: of a recording, the names of its N clients, or () where it has numbers alone;
+        None for links that are nobody's in particular.
     """
 
     init: Callable[[Key], PyTree]
@@ -263,6 +304,7 @@ class Participation(NamedTuple):
     num_clients: int
     cycle: int | None = None
     combinators: tuple[str, ...] = ()
+    client_names: tuple[str, ...] | None = None
 
 
 class ParticipationCounters(NamedTuple):

@@ -85,6 +85,9 @@ def simulate(
     if num_clients != problem.num_clients:
         requirement = f"have the problem's {problem.num_clients} clients"
         raise errors.invalid('participation', requirement, num_clients)
+    if isinstance(participation, Participation):
+        names = participation.client_names or ()
+        checks.client_order('participation', names, problem.client_names)
     if eval_every is not None:
         checks.static_int('eval_every', eval_every)
         if num_rounds % eval_every:

@@ -26,7 +26,9 @@ class Flags(NamedTuple):
       format: Of the log, as `format` of the pattern `trace`.
       clients: Only so many clients of the log.
       unit: Of times in the log: ms, s, min, h or d; s by default.
-      origin: Time of round 0 in the log: a number, or first, its earliest time.
+      origin: Time of round 0 in the log: a number, a date, first (its earliest time) or midnight
+        (the one before that).
+      utc_offset: Hours that the clients' clock is ahead of UTC, for logs with dates.
       tick: Seconds per round of the log.
       overlaps: Of a client in the log: reject or merge.
     """
@@ -39,6 +41,7 @@ class Flags(NamedTuple):
     clients: int | None = None
     unit: str | None = None
     origin: str | None = None
+    utc_offset: float | None = None
     tick: float = 600.0
     overlaps: str = 'reject'
 
@@ -47,6 +50,7 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
     """Draws the links of a config, or a log."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
+    from fedjax_links.experiment.looking import preflight
     from fedjax_links.report.screens import configured, links
 
     if given.rounds is not None:
@@ -54,7 +58,10 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
     if values is None:
         title, record, law = _of_log(given)
     else:
-        found = configured.of_experiment(experiment.build(values), given.pattern)
+        planned = experiment.build(values)
+        for line in preflight.describe_recordings(planned):
+            print(line)
+        found = configured.of_experiment(planned, given.pattern)
         record, law = found.record(given.rounds or 10_000), found.law
         what = filter(None, (found.name, found.where, f'seed {found.experiment.seeds[0]}'))
         title = f'{found.experiment.title} ({", ".join(what)})'
@@ -73,7 +80,11 @@ def _of_log(given: Flags) -> tuple[Any, ...]:
 
     checks.choice('format', given.format, choices.TRACE_FORMATS)
     reader = choices.TRACE_FORMATS[given.format]
-    options = {'unit': given.unit, 'origin': given.origin and configs.read(given.origin)}
+    options: dict[str, Any] = {
+        'unit': given.unit,
+        'origin': given.origin and configs.read(given.origin),
+        'utc_offset': given.utc_offset,
+    }
     options = {name: value for name, value in options.items() if value is not None}
     checks.options('format', reader, options, given.log)
     log = recordings.read_log('log', functools.partial(reader, **options), given.log, None)

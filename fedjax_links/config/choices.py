@@ -299,5 +299,9 @@ MADE: Mapping[str, Table] = {
 LINKS: Table = {'recorded': recordings.recorded}
 """``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""
 
-TRACE_FORMATS: Table = {'csv': trace_formats.from_csv, 'flash': trace_formats.from_flash}
+TRACE_FORMATS: Table = {
+    'csv': trace_formats.from_csv,
+    'events': trace_formats.from_events,
+    'flash': trace_formats.from_flash,
+}
 """``format`` of ``trace`` and ``look_alike`` with a ``path``: given it; returns `Intervals`."""

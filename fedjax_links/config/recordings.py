@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.base import Participation
+from fedjax_links.base import Participation, Problem
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import replay
 from fedjax_links.participation.traces.trace import Intervals
@@ -93,14 +93,17 @@ def recorded(
     return replay(np.roll(mask, begin, axis=0), prob, **between)
 
 
-def read_log(argument: str, reader: Reader, path: Any, num_clients: int | None) -> Intervals:
+def read_log(
+    argument: str, reader: Reader, path: Any, problem: Problem | None, *, match: str = 'names'
+) -> Intervals:
     """A log of availability, for the patterns ``trace`` and ``look_alike``.
 
     Args:
       argument: the path's place in the config, for errors.
       reader: of `participation.traces.trace_formats`, its options bound.
       path: as in `locate`.
-      num_clients: N, which must be the log's; None if it may have any.
+      problem: whose clients the log's are; None if it may have any.
+      match: ``'names'``, where both have some, or ``'numbers'``.
 
     Returns:
       The intervals.
@@ -109,6 +112,7 @@ def read_log(argument: str, reader: Reader, path: Any, num_clients: int | None) 
       ValueError: with path and reason, if the file cannot be read, is not in this format or has
         other clients.
     """
+    checks.choice('match', match, ('names', 'numbers'))
     found = locate(argument, path)
     try:
         found.open('rb').close()
@@ -119,10 +123,20 @@ def read_log(argument: str, reader: Reader, path: Any, num_clients: int | None) 
     except errors.InvalidError as error:
         said = error.clause if error.path == 'path' else f'`{error.path}` {error.clause}'
         raise errors.invalid(argument, 'name a readable log', f'{found}: {said}') from None
-    if num_clients is not None and len(intervals.names) != num_clients:
+    if problem is None:
+        return intervals
+    if match == 'numbers':
+        intervals = intervals.numbered()
+    if intervals.has_names and problem.client_names:
+        try:
+            return intervals.of(problem.client_names, problem.named.others)
+        except errors.InvalidError as error:
+            said = f"{found} with {error.value} ('match': 'numbers' pairs them in their order)"
+            raise errors.invalid(argument, error.requirement, said) from None
+    if len(intervals.names) != problem.num_clients:
         requirement = (
-            f"have the problem's clients, `num_clients` = {num_clients} (option 'clients' of "
-            "'format' takes some of a log, and its list of names also those who never came; "
+            f"have the problem's clients, `num_clients` = {problem.num_clients} (option 'clients' "
+            "of 'format' takes some of a log, and its list of names also those who never came; "
             "'look_alike' has as many as the problem)"
         )
         raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')

@@ -174,8 +174,9 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
 
     What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and
     ``probs`` from the sections of these names (``probs`` also from a number for everyone, or a list
-    with one for each client), ``intervals`` from a ``path`` and its ``format``,
-    nested patterns from nested sections.
+    with one for each client), ``intervals`` from a ``path`` and its ``format``, whose clients are
+    the problem's by name where both have names (``match``: ``'names'`` or ``'numbers'``), nested
+    patterns from nested sections.
 
     Args:
       section: name in PARTICIPATION or `choices.LINKS`, and options.
@@ -191,7 +192,7 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     """
     bound = bind(where, section, {**PARTICIPATION, **choices.LINKS})
     factory, options, wanted = bound.factory, dict(bound.options), parameters(bound.factory)
-    parts = {'schedule': {'probs'}, 'intervals': {'path', 'format'}}
+    parts = {'schedule': {'probs'}, 'intervals': {'path', 'format', 'match'}}
     known = {*wanted}.union(*(more for name, more in parts.items() if name in wanted))
     collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
     required = {name for name, p in wanted.items() if p.default is p.empty}
@@ -201,11 +202,14 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     _add_count(where, options, factory, problem)
     if 'path' in options and 'intervals' in wanted:
         path, log_format = options.pop('path'), options.pop('format', 'csv')
+        match = options.pop('match', 'names')
         reader, given = lookup(f'{where}.format', log_format, choices.TRACE_FORMATS)
         checks.options(f'{where}.format', reader, given, path)
-        count = None if 'num_clients' in wanted else problem.num_clients
+        whose = None if 'num_clients' in wanted else problem
         log = functools.partial(reader, **given)
-        options['intervals'] = recordings.read_log(f'{where}.path', log, path, count)
+        with errors.inside(where):
+            place = f'{where}.path'
+            options['intervals'] = recordings.read_log(place, log, path, whose, match=match)
     elif 'intervals' in required - options.keys():
         raise errors.invalid(f'{where}.path', 'name the file of a log', None)
     is_ours = factory in PARTICIPATION.values()

@@ -117,6 +117,7 @@ def pattern_maker(
     """A pattern; it takes its problem's columns too, as it is made for that problem's clients.
 
     Draws of the problem are no concern of a pattern that looks at nothing but how many there are.
+    A log's clients are found by their names: it is another pattern where a draw changes these.
 
     Args:
       prefix: the section's path in the config.
@@ -131,9 +132,23 @@ def pattern_maker(
         return sections.bind_links(at_point(section, values, prefix), data, f'config.{prefix}')
 
     is_drawn = any(is_own or is_seeded for _, is_own, is_seeded in _parts(section))
-    theirs = [name for name in problem.columns if is_drawn or name not in draws]
+    paths = (name for name in columns if name.startswith(f'{prefix}.'))
+    has_log = _has_log(section) or any(name.endswith('.path') for name in paths)
+    theirs = [name for name in problem.columns if is_drawn or has_log or name not in draws]
     own = (*_columns_of(prefix, columns), *theirs, *_drawn(prefix, section, draws))
-    return makers.bound(bind, dict.fromkeys(own, REQUIRED))
+    maker = makers.bound(bind, dict.fromkeys(own, REQUIRED))
+    if is_drawn or not has_log:
+        return maker
+    by_names: dict[str, Participation] = {}
+
+    def make(**values: Any) -> Participation:
+        fixed = {name: value for name, value in values.items() if name not in draws}
+        key = repr((fixed, problem.make_at({**draws, **values}).client_names))
+        if key not in by_names:
+            by_names[key] = maker.make(**values)
+        return by_names[key]
+
+    return maker._replace(make=make)
 
 
 def algorithm_maker(config: Section, label: str, columns: grids.Columns) -> Maker[Algorithm]:
@@ -226,6 +241,15 @@ def _seeds(prefix: str, section: Any) -> dict[str, list[tuple[str | int, ...]]]:
     data = 'data_seed' if 'data_seed' in known else 'seed'  # then that of all its data
     options = {'data_seed': data, 'partition_seed': 'partition_seed'}
     return {column: [(option,)] for column, option in options.items() if option in known}
+
+
+def _has_log(section: Any) -> bool:
+    """Tells whether links, or a part of them, are read from a log."""
+    if isinstance(section, list | tuple):
+        return any(map(_has_log, section))
+    if not isinstance(section, Mapping):
+        return False
+    return 'path' in section or any(map(_has_log, section.values()))
 
 
 def _parts(section: Any, path: Path = ()) -> list[tuple[Path, bool, bool]]:

@@ -321,7 +321,22 @@ def combine(
     cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
     cycle = math.lcm(*cycles) if cycles else None  # of those that repeat
     combinators = (*first.combinators, kind)
-    return Participation(init, sample, num_clients or counts[0], cycle, combinators)
+    names = recorded_names(patterns) if num_clients is None else None
+    return Participation(init, sample, num_clients or counts[0], cycle, combinators, names)
+
+
+def recorded_names(patterns: Sequence[Participation]) -> tuple[str, ...] | None:
+    """Names of the clients of recordings among patterns; None if none is a recording.
+
+    Raises:
+      ValueError: if two recordings name other clients, or in another order.
+    """
+    found = [part.client_names for part in patterns if part.client_names is not None]
+    named = [names for names in found if names]
+    for names in named[1:]:
+        checks.client_order('patterns', names, named[0])
+    every = named or found
+    return every[0] if every else None
 
 
 def _stream(kind: str, pattern: Participation) -> Callable[[Key], Key]:

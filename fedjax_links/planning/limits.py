@@ -89,10 +89,13 @@ def check(experiment: 'Experiment') -> None:
         metrics = plan.metrics(pattern, point)
         checks.choice('metric', plan.metric, metrics)
         dataset.check_name('metrics', metrics)
-        wanted = experiment.problem_at(pattern, point).num_clients
+        problem = experiment.problem_at(pattern, point)
+        wanted = problem.num_clients
         if (count := experiment.pattern_at(pattern, point).num_clients) != wanted:
             requirement = f"have the problem's {wanted} clients"
             raise errors.invalid(f'patterns.{pattern}', requirement, count)
+        names = experiment.pattern_at(pattern, point).client_names or ()
+        checks.client_order(f'patterns.{pattern}', names, problem.client_names)
     for name in plan.tried:
         checks.choice('tuning.grid', name, taken)
         if name in plan.columns:

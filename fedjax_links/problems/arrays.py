@@ -6,7 +6,7 @@ arrays alone have equal functions, and share what was compiled.
 
 import functools
 import io
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, PyTree, Rows, Source
+from fedjax_links.base import (
+    Array,
+    ClientNames,
+    Key,
+    LinearObjective,
+    Params,
+    Problem,
+    PyTree,
+    Rows,
+    Source,
+)
 from fedjax_links.core import checks, errors
 from fedjax_links.problems import losses, models
 
@@ -70,6 +80,7 @@ def from_arrays(
     random_loss_fn: Callable[[Params, Batch, Key], Array] | None = None,
     larger_is_better: Collection[str] | None = None,
     objective: LinearObjective | None = None,
+    client_names: Sequence[Any] | None = None,
 ) -> Problem:
     """A federated problem from arrays and the owner of each example.
 
@@ -93,6 +104,8 @@ def from_arrays(
         better when smaller. None: not stated.
       objective: states that ``loss_fn`` is that of a linear model, so that limits and accuracies
         can be predicted; None: not stated.
+      client_names: what the data call each of the N clients, by number, such as
+        `adapters.from_columns` returns; by these names logs of availability find their clients.
 
     Returns:
       The problem. Examples are stored once, sorted by owner.
@@ -107,6 +120,9 @@ def from_arrays(
     if not counts.all():
         idle = int(np.argmin(counts))
         raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
+    if client_names is not None and len(client_names) < counts.size:
+        requirement = f'name each of the {counts.size} clients'
+        raise errors.invalid('client_names', requirement, f'{len(client_names)} names')
     rows, targets = np.asarray(features), np.asarray(labels)
     for argument, array in (('features', rows), ('labels', targets)):
         check_rows(argument, array, 'entry of `clients`', len(owners))
@@ -148,6 +164,7 @@ def from_arrays(
         larger_is_better=directions(larger_is_better, measure, params, data),
         objective=objective,
         held_out=bool(held_out),
+        named=ClientNames((client_names or ())[: counts.size], (client_names or ())[counts.size :]),
     )
 
 

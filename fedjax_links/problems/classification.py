@@ -1,5 +1,6 @@
 """Classification spread over clients: of images, and of texts as tokens."""
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from fedjax_links.base import Array, Problem
+from fedjax_links.base import Array, ClientNames, Problem
 from fedjax_links.core import checks, errors
 from fedjax_links.problems import augmentation, datasets, draws, models
 from fedjax_links.problems import partition as partitions
@@ -195,7 +196,7 @@ def images(
     labels = augmentation.with_label_noise(label_noise, noise_seed, labels, num_classes)
     prepares = channels is not None or (features.dtype == np.uint8 and not tokens)
     try:
-        return from_flax(
+        problem = from_flax(
             features[division.rows],
             labels[division.rows],
             division.clients,
@@ -207,6 +208,18 @@ def images(
         )
     except errors.InvalidError as error:  # a module is a model here
         raise error.at(re.sub('^module', 'model', error.path)) from error
+    return dataclasses.replace(problem, named=_named(held, division)) if natural else problem
+
+
+def _named(held: datasets.Dataset, division: partitions.Division) -> ClientNames:
+    """Names of those who train, in the order of their numbers, and of all other owners."""
+    num_clients = int(division.clients.max()) + 1
+    owners = np.full(num_clients, -1)
+    trains = (division.numbers >= 0) & (division.numbers < num_clients)
+    owners[division.numbers[trains]] = np.flatnonzero(trains)
+    names = held.client_names
+    others = np.setdiff1d(np.arange(len(names)), owners)
+    return ClientNames([names[i] for i in owners], [names[i] for i in others])
 
 
 def _held_out(held: datasets.Dataset, division: partitions.Division, *, natural: bool) -> Any:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
@@ -32,6 +32,7 @@ def from_flax(
     preprocess: Callable[[Array], Array] | None = None,
     augment: _Augment | None = None,
     larger_is_better: Collection[str] | None = None,
+    client_names: Sequence[Any] | None = None,
 ) -> Problem:
     """A federated problem for a flax linen module.
 
@@ -58,6 +59,7 @@ def from_flax(
         example by example, each with a key of its own.
       larger_is_better: as in `from_arrays`; by default what is known of the metrics by name, and
         ``()``, no metric, for a loss of your own.
+      client_names: as in `from_arrays`.
 
     Returns:
       The problem; its metrics are ``loss`` and those above, shares as fractions. It states its
@@ -101,6 +103,7 @@ def from_flax(
         random_loss_fn=random_loss if network.options or augment is not None else None,
         larger_is_better=larger_is_better,
         objective=None if augment is not None else _linear_objective(network, loss, params),
+        client_names=client_names,
     )
 
 

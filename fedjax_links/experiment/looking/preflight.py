@@ -44,6 +44,7 @@ def describe(experiment: 'Experiment') -> str:
     for problem, labels in problems.values():
         lines += _describe_problem(problem, f' ({", ".join(labels)})' * (len(problems) > 1))
     lines += _describe_work(experiment)
+    lines += describe_recordings(experiment)
     return '\n'.join([*lines, *_describe_redraws(experiment), *_describe_phases(experiment)])
 
 
@@ -99,6 +100,25 @@ def _describe_work(experiment: 'Experiment') -> list[str]:
         whose = ', '.join(dict.fromkeys(lane.algorithm for lane in own)) or 'none'
         some = f'{len(own)} of {len(plan.division.lanes):,} lanes ({whose})'
         lines.append(f'shard    {share.index} of {share.count}: {some}')
+    return lines
+
+
+def describe_recordings(experiment: 'Experiment') -> list[str]:
+    """Says which recordings find the problem's clients by number, as one side has no names.
+
+    Args:
+      experiment: the experiment, whose first point counts.
+
+    Returns:
+      A line for each such pattern.
+    """
+    lines, point = [], experiment.plan.points[0]
+    for label in experiment.plan.patterns:
+        names = experiment.pattern_at(label, point).client_names
+        if names is None or (names and experiment.problem_at(label, point).client_names):
+            continue
+        how = 'are the clients of the data by number, not by name'
+        lines.append(f'clients  those recorded for {label} {how}')
     return lines
 
 

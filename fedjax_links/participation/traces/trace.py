@@ -7,6 +7,7 @@ of seconds and lose the intervals' own resolution when the tick changes.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.participation import schedules
 
 WRAPS = {'day': 86_400.0, 'week': 604_800.0}
+_YEAR = 366 * 86_400.0
 TOLERANCE = 1e-9  # of a tick: a time this close to a tick is on it
 
 
@@ -33,6 +35,9 @@ class Intervals(NamedTuple):
       source: int64[K], where each interval comes from: a line of a file or a row of an array.
       unit: what ``source`` counts, ``'line'`` or ``'row'``.
       names: name of each of the N clients.
+      has_names: whether the recording itself names them; else they have numbers alone.
+      length: seconds that the recording lasts at least, with clients that were left out.
+      notes: what a reader had to guess, a line each.
       period: seconds after which the log repeats, where its format says so: float64[N], else None.
     """
 
@@ -43,13 +48,55 @@ class Intervals(NamedTuple):
     unit: str
     names: tuple[str, ...]
     period: NDArray[np.float64] | None = None
+    has_names: bool = False
+    length: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def last_end(self) -> float:
+        """Seconds that the recording lasts."""
+        return float(self.end.max(initial=self.length))
+
+    def numbered(self) -> 'Intervals':
+        """The same of clients with numbers alone, which any problem's clients meet by number."""
+        return self._replace(has_names=False)
+
+    def of(self, clients: Sequence[Any], others: Sequence[Any] = ()) -> 'Intervals':
+        """Takes clients by their names.
+
+        Args:
+          clients: names, in the order of their new numbers.
+          others: names that the recording may have besides; what it says of them is left out.
+
+        Returns:
+          The intervals of these clients; all, by number, where the recording has no names.
+
+        Raises:
+          ValueError: if it lacks one of the names, has others, or has another number of clients.
+        """
+        wanted = list(map(str, clients))
+        if not self.has_names:
+            if len(wanted) != len(self.names):
+                raise errors.invalid('clients', f'be {len(self.names)} names', len(wanted))
+            return self
+        checks.client_names('intervals', self.names, wanted, others)
+        numbers = {name: number for number, name in enumerate(wanted)}
+        new = np.array([numbers.get(name, -1) for name in self.names])
+        place = np.array([self.names.index(name) for name in wanted])
+        keep = new[self.client] >= 0
+        rows: Any = {name: getattr(self, name)[keep] for name in ('start', 'end', 'source')}
+        period = None if self.period is None else self.period[place]
+        client = new[self.client[keep]]
+        own: dict[str, Any] = {'names': tuple(wanted), 'period': period, 'length': self.last_end}
+        return self._replace(client=client, **own, **rows)
 
     def first(self, num_clients: int) -> 'Intervals':
         """Those of the first clients, or of all if there are not so many."""
         keep = self.client < num_clients
         rows = {name: getattr(self, name)[keep] for name in ('client', 'start', 'end', 'source')}
         period = None if self.period is None else self.period[:num_clients]
-        return self._replace(**rows, names=self.names[:num_clients], period=period)
+        names = self.names[:num_clients]
+        return self._replace(**rows, names=names, period=period, length=self.last_end)
 
 
 def intervals(
@@ -96,8 +143,8 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
     """The recording, or the one that rows (client, start, end) stand for.
 
     Raises:
-      ValueError: for no such rows or none at all, or times that are not finite, negative or out of
-        order.
+      ValueError: for no such rows or none at all, for times that are not finite, negative or out of
+        order, or if nobody is there for a year, as where times are counted from 1970.
     """
     if not isinstance(recording, Intervals):
         rows = checks.numbers('intervals', recording).astype(float)
@@ -115,6 +162,10 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
     _refuse(recording, ~finite, 'be finite')
     _refuse(recording, recording.start < 0, 'start at 0 or later')
     _refuse(recording, recording.end < recording.start, 'end after they start')
+    first = float(recording.start.min())
+    if first >= _YEAR:
+        requirement = "begin within a year of time 0, as with the origin 'first' of readers"
+        raise errors.invalid('intervals', requirement, f'{first:.10g} s as the earliest start')
     return recording
 
 
@@ -133,6 +184,7 @@ def trace(
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
     rounds: int | None = None,
+    clients: Sequence[Any] | None = None,
 ) -> Participation:
     """Round t plays the recording at time ``t * tick``: who is up then can deliver.
 
@@ -147,6 +199,8 @@ def trace(
         union. Intervals that touch are merged in either case.
       rounds: plays the first so many rounds again and again. Wraps then need not be multiples of
         ``tick``, as those of logs that were measured are not, see `availability`.
+      clients: names of the clients in their order, such as ``problem.client_names``, by which the
+        recording's are taken where it has names; by default they keep its own order.
 
     Returns:
       The pattern. It has no carry and reports probability one or zero: nothing is random.
@@ -156,6 +210,10 @@ def trace(
         the wrap or overlaps another; the message names its line or row.
     """
     options: Any = {'tick': tick, 'wrap': wrap, 'overlaps': overlaps}
+    log = as_intervals(intervals)
+    if clients is not None:
+        log = log.of(clients)
+    intervals = log
     if rounds is None:
         client, edges, period = _edges(intervals, **options)
     else:
@@ -178,7 +236,8 @@ def trace(
         mask = (low - begin) % 2 == 1
         return carry, LinkSample(mask=mask, prob=mask.astype(dtype))
 
-    return Participation(lambda key: (), sample, num_clients=len(period), cycle=cycle)
+    names = log.names if log.has_names else ()
+    return Participation(lambda key: (), sample, len(period), cycle, client_names=names)
 
 
 def availability(
@@ -188,6 +247,7 @@ def availability(
     rounds: int | None = None,
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
+    clients: Sequence[Any] | None = None,
 ) -> NDArray[np.bool_]:
     """Who is up at the times ``0, tick, 2 tick, ...`` of rounds.
 
@@ -199,6 +259,7 @@ def availability(
       rounds: T; by default the whole days of the longest client's log, and at least one.
       wrap: as in `trace`, but any positive number of seconds; the last end is not rounded up.
       overlaps: as in `trace`.
+      clients: as in `trace`; the columns of the matrix.
 
     Returns:
       bool[T, N], which `replay` plays and `analysis` describes.
@@ -208,14 +269,16 @@ def availability(
     """
     checks.positive('tick', tick)
     log = as_intervals(intervals)
+    if clients is not None:
+        log = log.of(clients)
     if rounds is None:
-        seconds = np.max(log.end if log.period is None else log.period)
+        seconds = log.last_end if log.period is None else np.max(log.period)
         days = max(1, int(seconds / WRAPS['day'] + 1e-9))
         rounds = max(1, round(days * WRAPS['day'] / tick))
     checks.static_int('rounds', rounds)
     num_clients = len(log.names)
     checks.fits('rounds', rounds, float(rounds) * num_clients)
-    period = _wrap_seconds(log, wrap, log.end.max())
+    period = _wrap_seconds(log, wrap, log.last_end)
     log = _within_wrap(log, period, tick, overlaps)
     mask = np.zeros((num_clients, rounds), bool)
     offsets = np.searchsorted(log.client, np.arange(num_clients + 1))
@@ -286,7 +349,7 @@ def _edges(
     """
     checks.positive('tick', tick)
     log = as_intervals(intervals)
-    ticks = _wrap_seconds(log, wrap, float(_round_up(log.end.max(), tick) * tick)) / tick
+    ticks = _wrap_seconds(log, wrap, float(_round_up(log.last_end, tick) * tick)) / tick
     period = np.rint(ticks).astype(np.int64)
     bad = (np.abs(ticks - period) > 1e-6) | (period < 1) | (period > 2**30)
     if bad.any():

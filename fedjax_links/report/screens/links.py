@@ -117,7 +117,7 @@ def warnings(intervals: Intervals) -> list[str]:
     as_intervals(intervals)
     ends = intervals.end if intervals.period is None else intervals.period
     length, first, day = float(np.max(ends)), float(intervals.start.min()), WRAPS['day']
-    found, unit = [], 'if its times are no seconds, give their unit'
+    found, unit = list(intervals.notes), 'if its times are no seconds, give their unit'
     if 0 < length < day:
         found.append(f'the log lasts {length:g} s and is repeated to fill a day; {unit}')
     if length - first > _MOST_DAYS * day:

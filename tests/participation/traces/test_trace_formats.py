@@ -58,11 +58,19 @@ def test_csv_origin(write):
         ),
         ('0,0,5\n1,7,5', '`intervals` must end after they start, got 7 to 5 s on line 3.'),
         ('0,0,5\n7,0,5', "`client` must be a known client, got '7' on line 3."),
-        ('0,0,5\n1,x,5', "`start` must be a number, got 'x' on line 3."),
         (
-            '0,2026-03-02T07:15:34,5',
-            '`start` must be a number (docs/availability.md makes numbers of dates), got '
-            "'2026-03-02T07:15:34' on line 2.",
+            '0,0,5\n1,x,5',
+            '`start` must be a number or a date of ISO 8601, such as 2026-03-02T07:15:34+01:00, '
+            "got 'x' on line 3.",
+        ),
+        (
+            '0,1580515200,1580518800',
+            '`intervals` must begin within a year of time 0, as with the '
+            "origin 'first' of readers, got 1580515200 s as the earliest start.",
+        ),
+        (
+            '0,2026-03-02T07:15:34,2026-03-02T08:00\n1,0,5',
+            '`start` must be of one kind, numbers or dates, got both, on line 3.',
         ),
         ('0,0,5\n\n1,0', '`path` must have 3 values per line, got 2 on line 4.'),
         ('0,0,inf', '`intervals` must be finite, got 0 to inf s on line 2.'),
@@ -101,6 +109,78 @@ def test_csv_header_and_options(write):
         lambda: trace(trace_formats.from_csv(empty), tick=1.0),
         '`intervals` must have at least one interval, got none.',
     )
+
+
+DATES = """client,start,end
+ann,2026-03-02T07:00:00+01:00,2026-03-02T09:00:00+01:00
+bob,2026-03-02T06:30:00Z,2026-03-02T07:00:00Z
+ann,2026-03-29T00:00:00+01:00,2026-03-29T04:00:00+02:00
+"""
+
+
+def test_dates_begin_at_the_midnight_of_the_clients(write):
+    """By hand: ann comes at seven on her own clock; a change of clock makes a night shorter."""
+    log = trace_formats.from_csv(write(DATES))
+    hour, days = 3600, 27 * 24
+    np.testing.assert_array_equal(log.start, [7 * hour, 7.5 * hour, days * hour])
+    np.testing.assert_array_equal(log.end, [9 * hour, 8 * hour, (days + 3) * hour])
+    for options, first in (
+        ({'utc_offset': 0}, 6 * hour),
+        ({'utc_offset': -7.5}, (24 - 1.5) * hour),
+        ({'origin': 'first'}, 0),
+        ({'origin': '2026-03-02T05:00:00+01:00'}, 2 * hour),
+    ):
+        assert trace_formats.from_csv(write(DATES), **options).start[0] == first
+    plain = 'client,start,end\nann,2026-03-02 07:00,2026-03-02 08:00\n'
+    for offset in (None, 5):
+        assert trace_formats.from_csv(write(plain), utc_offset=offset).start[0] == 7 * hour
+
+
+EVENTS = """client,time,state
+ann,100,connect
+bob,160,DISCONNECT
+ann,130,disconnect
+ann,130,disconnect
+eve,110,connect
+ann,150,on
+eve,120,on
+bob,170,up
+bob,190,off
+ann,200,disconnect
+"""
+
+
+def test_events_are_intervals(write):
+    """By hand. Bob is first told of as he goes, and eve never goes."""
+    path = write(EVENTS)
+    log = trace_formats.from_events(path)
+    found = {
+        name: sorted(zip(log.start[log.client == i], log.end[log.client == i], strict=True))
+        for i, name in enumerate(log.names)
+    }
+    assert found == {
+        'ann': [(0, 30), (50, 100)],
+        'bob': [(0, 60), (70, 90)],
+        'eve': [(10, 100)],
+    }
+    assert log.has_names
+    assert log.notes == (
+        "1 of 3 clients go before they come: taken as up from the log's first time on",
+        "1 of 3 clients never go in the end: taken as up until the log's last time (option 'last')",
+    )
+    for last, expected in (('drop', []), (15, [(10, 25)])):
+        log = trace_formats.from_events(path, last=last)
+        own = log.client == 2
+        assert list(zip(log.start[own], log.end[own], strict=True)) == expected
+        assert log.last_end == 100
+    lines = path.read_text().splitlines()
+    shuffled = write('\n'.join([lines[0], *lines[:0:-1]]), 'shuffled.csv')
+    again = trace_formats.from_events(shuffled, clients=['ann', 'bob', 'eve'])
+    assert sorted(again.start) == sorted(trace_formats.from_events(path).start)
+    with pytest.raises(ValueError, match=r"`state` must be one of .*, got 'on' on line 7\."):
+        trace_formats.from_events(path, up=['connect', 'up'])
+    with pytest.raises(ValueError, match="`last` has no 'lst'"):
+        trace_formats.from_events(path, last='lst')
 
 
 TIMERS = {
@@ -169,19 +249,24 @@ def run_block(name):
     exec(next(block for block in blocks if name in block), {'pandas': pandas})
 
 
-def test_what_the_page_makes_of_dates_counts_from_midnight_and_in_utc(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path('visits.csv').write_text(
+def test_dates_count_from_midnight_and_in_utc_where_they_say_nothing(write):
+    path = write(
         'client,start,end\n'
         'a,2026-03-02T07:15:30,2026-03-03 00:00:00\n'
         'b,2026-03-02T07:15:30+02:00,2026-03-02T07:00:00Z\n'
         'b,2026-03-03,2026-03-03T00:00:00.250\n'
     )
-    run_block('visits.csv')
-    log = trace_formats.from_csv('log.csv')
+    log = trace_formats.from_csv(path)
     quarter = 7 * 3600 + 15 * 60 + 30
     np.testing.assert_array_equal(log.start, [quarter, quarter - 7200, 86_400])
     np.testing.assert_array_equal(log.end, [86_400, 7 * 3600, 86_400.25])
+
+
+def test_what_the_page_prints_of_names_is_so(capsys):
+    page = (Path(__file__).parents[3] / 'docs' / 'availability.md').read_text()
+    run_block('client_names=found.names')
+    shown = page.split('```text\n')[1].partition('```')[0]
+    assert capsys.readouterr().out == shown
 
 
 def test_what_the_page_makes_of_fedscales_file_follows_its_rule(tmp_path, monkeypatch):
