@@ -4,8 +4,9 @@ python -m fedjax_links simulate --config=configs/quickstart.py --workdir=runs/qu
 
 An interrupted run goes on where it was when the same command is given again, and a finished one
 with a larger --config.num_rounds or --config.num_seeds. With --fork_from=RUN --at_round=T the lanes
-of a new run begin at round T of another one. With --shard=3/64, or as a task of a job array, it
-runs its share of the lanes; `merge` joins what all shards have run, `status` says how far they are.
+of a new run begin at round T of another one. With --shard=3/64, or --shard=auto as a task of
+a job array, it runs its share of the lanes; `merge` joins what all shards have run, `status` says
+how far they are.
 """
 
 import importlib
@@ -40,7 +41,7 @@ class Flags(NamedTuple):
       num_processes: How many processes share --mesh.
       process_id: Which of them this is, from 0; process 0 keeps the run and reports.
       shard: I/N runs the lanes of one of N shards, I from 0 to N - 1 or from 1 to N, in a folder
-        of all; by default that of the task of a job array (SLURM, Grid Engine, LSF, SkyPilot).
+        of all; auto takes both from the task of a job array (SLURM, Grid Engine, LSF, SkyPilot).
       portable: The same bits on all CPUs with AVX2 and as many cores (or one NPROC), and slower; on
         a GPU deterministic operations.
       allow_mixed: Shards may run on machines of different kinds, whose bits may differ; all lanes
@@ -220,11 +221,19 @@ def _shared_out(planned: Any, given: Flags) -> Any:
     from fedjax_links.machines import processes
     from fedjax_links.planning import lanes
 
-    task = None if given.shard or given.coordinator else processes.array_task()
-    index, count = lanes.parse(given.shard or '1/1')
-    if task is not None:
+    if given.shard is None:
+        if not given.coordinator and (variable := processes.array_variable()):
+            print(f'note: {variable} is set, and all lanes run; --shard={lanes.AUTO} runs a share')
+        return planned
+    if given.shard == lanes.AUTO:
+        task = processes.array_task()
+        if task is None:
+            requirement = 'read I/N where no variable of a job array says which task this is'
+            raise errors.invalid('shard', requirement, given.shard)
         index, count = task.process_id, task.num_processes
-        print(f'shard {index} of {count}, as {task.source} says; --shard=1/1 runs all lanes')
+        print(f'shard {index} of {count}, as {task.source} says')
+    else:
+        index, count = lanes.parse(given.shard)
     if count == 1:
         return planned
     _refuse(given, '--shard', 'start_over', 'debug_round')

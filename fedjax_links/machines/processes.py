@@ -211,6 +211,19 @@ class Started(NamedTuple):
     source: str
 
 
+def array_variable(said: Mapping[str, str] = os.environ) -> str | None:
+    """The variable that says which task of a job array this process is; None if none does.
+
+    Args:
+      said: variables; those of this process by default.
+    """
+    for number, _, last, size in _ARRAYS:
+        texts = said.get(number, ''), said.get(size) or said.get(last, '')
+        if all(text.isdecimal() for text in texts) and int(texts[1]) > 0:
+            return number
+    return None
+
+
 def array_task(said: Mapping[str, str] = os.environ) -> Started | None:
     """The task that this process is; None if it is of no array.
 

@@ -96,3 +96,18 @@ def test_what_jax_is_told_comes_first():
 )
 def test_who_was_started_alone(said):
     assert processes.started_as(said) is None
+
+
+@pytest.mark.parametrize(
+    'said, variable',
+    [
+        ({}, None),
+        ({'SLURM_ARRAY_TASK_ID': '3', 'SLURM_ARRAY_TASK_COUNT': '8'}, 'SLURM_ARRAY_TASK_ID'),
+        ({'SLURM_ARRAY_TASK_ID': '7', 'SLURM_ARRAY_TASK_COUNT': '2'}, 'SLURM_ARRAY_TASK_ID'),
+        ({'SGE_TASK_ID': 'undefined', 'SGE_TASK_LAST': 'undefined'}, None),
+        ({'LSB_JOBINDEX': '0', 'LSB_JOBINDEX_END': '0'}, None),
+        ({'LSB_JOBINDEX': '2', 'LSB_JOBINDEX_END': '4'}, 'LSB_JOBINDEX'),
+    ],
+)
+def test_which_variable_is_that_of_a_job_array(said, variable):
+    assert processes.array_variable(said) == variable

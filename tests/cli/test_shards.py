@@ -1,0 +1,43 @@
+"""A task of a job array runs a share of the lanes where that is asked for, and else all of them."""
+
+import pytest
+
+from fedjax_links import runs
+from tests.cli.command import run
+from tests.experiment.configs import values
+
+ARRAY = {'SLURM_ARRAY_TASK_ID': '1', 'SLURM_ARRAY_TASK_MIN': '0', 'SLURM_ARRAY_TASK_MAX': '1'}
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A file of a config with two lanes."""
+    path = tmp_path / 'config.py'
+    path.write_text(f'def get_config():\n    return {values()!r}\n')
+    return path
+
+
+def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(tmp_path, config, monkeypatch):
+    for name, value in {**ARRAY, 'SLURM_ARRAY_TASK_COUNT': '2'}.items():
+        monkeypatch.setenv(name, value)
+    folder = tmp_path / 'whole'
+    done = run('simulate', f'--config={config}', f'--workdir={folder}')
+    assert done.returncode == 0, done.stderr
+    said = 'note: SLURM_ARRAY_TASK_ID is set, and all lanes run; --shard=auto runs a share'
+    assert said in done.stdout.splitlines()
+    assert len(runs.lanes(folder)) == 2
+
+
+def test_auto_is_the_share_of_the_task(tmp_path, config, monkeypatch):
+    for name, value in {**ARRAY, 'SLURM_ARRAY_TASK_COUNT': '2'}.items():
+        monkeypatch.setenv(name, value)
+    command = ['simulate', f'--config={config}', f'--workdir={tmp_path}/run', '--shard=auto']
+    done = run(*command, '--dry_run')
+    assert done.returncode == 0, done.stderr
+    assert 'shard 1 of 2, as SLURM_ARRAY_TASK_ID says' in done.stdout.splitlines()
+    assert 'shard    1 of 2: 1 of 2 lanes (fedavg)' in done.stdout.splitlines()
+    for name in (*ARRAY, 'SLURM_ARRAY_TASK_COUNT'):
+        monkeypatch.delenv(name)
+    refused = run(*command)
+    assert refused.returncode == 2
+    assert '`shard` must read I/N where no variable of a job array' in refused.stderr
