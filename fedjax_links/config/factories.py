@@ -119,6 +119,7 @@ def importable(folder: Path | str) -> Iterator[None]:
       folder: usually that of the config file.
     """
     path = Path(folder).resolve()
+    importlib.invalidate_caches()  # what was written since a module was last looked for
     before = set(sys.modules)
     sys.path.insert(0, str(path))
     token = recordings.BESIDE.set(path)

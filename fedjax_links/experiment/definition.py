@@ -105,13 +105,12 @@ class Experiment:
             if not isinstance(entries, Collection) or not len(entries):
                 raise errors.invalid(field, 'have at least one entry', entries)
         checks.counts(num_rounds=self.num_rounds, eval_every=self.eval_every)
+        for field in ('num_rounds', 'eval_every'):
+            object.__setattr__(self, field, int(getattr(self, field)))  # also of NumPy
         limits.check_multiple('num_rounds', self.num_rounds, self.eval_every)
         given = self.problem if isinstance(self.problem, Mapping) else self.patterns
         if missing := set(self.patterns) - set(given):
             raise errors.invalid('problem', f'have {min(missing)!r}', sorted(given))
-        if self.tuning is not None and self.tuning.num_rounds is None:
-            full = dataclasses.replace(self.tuning, num_rounds=self.num_rounds)
-            object.__setattr__(self, 'tuning', full)
         self._keep_config_true()
         hooks.check_log(self.log)
         limits.check(self)
@@ -120,7 +119,7 @@ class Experiment:
         """Keeps the config that of the fields, whichever of them a copy was given anew."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         before = fields.pop('_copied') or fields
-        changed = {k: v for k, v in fields.items() if v is not before[k] and k != 'share'}
+        changed = {k: v for k, v in fields.items() if not _is_same(v, before[k]) and k != 'share'}
         if self.config is not None and changed and 'config' not in changed:
             fields['config'] = None if changed.keys() & _PARTS else {**self.config, **changed}
             object.__setattr__(self, 'config', fields['config'])
@@ -287,6 +286,12 @@ class Experiment:
             'rounds': f'{self.num_rounds:,}, evaluated every {self.eval_every:,}',
         }
         return describing.block('Experiment', rows)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether a field is unchanged: plain values are compared, parts are themselves."""
+    is_plain = isinstance(value, bool | int | float | str) and type(value) is type(other)
+    return value is other or bool(is_plain and value == other)
 
 
 def _by_value_or_place(value: Any) -> Any:

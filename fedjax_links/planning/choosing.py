@@ -34,7 +34,7 @@ class Tuning:
         as far as it concerns the algorithm, or the problem and the links that it is tuned on.
       num_rounds: rounds of each try, a multiple of ``eval_every``, at most the experiment's, which
         is the default.
-      num_seeds: seeds of each try, from 10,000 on, so none of the experiment's.
+      num_seeds: seeds of each try, from 10,000 on, which the experiment may not have.
       most_seeds: where paired differences over these seeds cannot tell values from the best, they
         get as many more, up to this number; by default no more.
       ties: how many of those that it still cannot tell from the best, the nearest ones, run with
@@ -42,7 +42,7 @@ class Tuning:
         single seed.
       grow: how many values may be added at either end of a column of rising or falling positive
         floats while the best one lies there, each as far from the last as that is from its
-        neighbour, as a ratio.
+        neighbour, as a ratio; none that an algorithm with that column refuses.
       pattern: label of the links to tune on; by default each pattern is tuned on by itself.
       model: candidate model whose last evaluation decides: a name such as ``'server'``, or
         ``'best'`` for whichever is ahead; or either by label of the algorithm, ``'best'`` for one
@@ -59,13 +59,17 @@ class Tuning:
     model: str | Mapping[str, str] = BEST
 
     def __post_init__(self) -> None:
-        """Checks the numbers."""
+        """Checks the numbers; those of NumPy become plain ones, which a folder can keep."""
         checks.static_int('tuning.num_seeds', self.num_seeds)
         checks.static_int('tuning.ties', self.ties, minimum=0)
         checks.static_int('tuning.grow', self.grow, minimum=0, maximum=20)
         least = {'num_rounds': 1, 'most_seeds': max(2, self.num_seeds)}
         for field in (name for name in least if getattr(self, name) is not None):
             checks.static_int(f'tuning.{field}', getattr(self, field), minimum=least[field])
+        object.__setattr__(self, 'grid', grids.flatten(self.grid, 'tuning.grid'))
+        for field in ('num_rounds', 'num_seeds', 'most_seeds', 'ties', 'grow'):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, int(getattr(self, field)))
 
     @property
     def seeds(self) -> range:
@@ -315,6 +319,46 @@ def is_done(tries: Sequence[Tried], count: int) -> bool:
     """
     left = sum(int(tried.race.wanted[..., 0].sum()) - len(tried.scores) for tried in tries)
     return len(tries) == count and not left
+
+
+def check_main_lanes(columns: Columns, facts: Mapping[str, Any]) -> None:
+    """Raises unless all main lanes have the values that tuning chose.
+
+    Args:
+      columns: metrics of a run whose tuning is done.
+      facts: of the experiment.
+
+    Raises:
+      ValueError: naming the first lane that has another value, both values, and what to do.
+    """
+    for label in facts['algorithms'] if facts['tuning'] else ():
+        tries = read_tries(columns, facts, label)
+        for pattern, seed, point in _main_lanes(columns, facts, label):
+            tried = tried_for(tries, pattern, point)
+            for name, chosen in tried.chosen.items() if tried else ():
+                value = point.get(name, chosen)
+                if value != dataset.as_tuple(chosen):
+                    requirement = (
+                        f'hold main lanes at what tuning chose, {name} {chosen} (shards that tune '
+                        'apart may choose otherwise; in one folder they tune once)'
+                    )
+                    lane = f'{label}, {pattern}, seed {seed} at {value}'
+                    raise errors.invalid('workdir', requirement, lane)
+
+
+def _main_lanes(
+    columns: Columns, facts: Mapping[str, Any], label: str
+) -> list[tuple[str, int, dict[str, Any]]]:
+    """Pattern, seed and values of the columns of every main lane of an algorithm."""
+    rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.MAIN)
+    names = [name for name in (*facts['grid'], *facts['tuning']['grid']) if name in rows]
+    shown = (dataset.as_tuples(rows[name]).tolist() for name in ('pattern', 'seed', *names))
+    lanes: list[tuple[str, int, dict[str, Any]]] = []
+    for pattern, seed, *values in dict.fromkeys(zip(*shown, strict=True)):
+        point = dict(zip(names, values, strict=True))
+        known = {k: value for k, value in point.items() if value is not None and value == value}
+        lanes.append((pattern, seed, known))
+    return lanes
 
 
 def mistake(label: str, tries: Sequence[Tried]) -> errors.InvalidError | None:

@@ -46,6 +46,10 @@ class UntilDecided(Sequence[int]):
         checks.static_int('seeds.most', self.most, minimum=self.least)
         for name, most in (('margin', math.inf), ('level', 1), ('tail', 1)):
             checks.within(f'seeds.{name}', getattr(self, name), 0, most)
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):  # a folder keeps plain numbers
+                object.__setattr__(self, field.name, value.item())
 
     def __len__(self) -> int:
         """The most that there can be."""

@@ -1,6 +1,7 @@
 """Lanes, one simulation each with everything that it needs named, and who runs which of them."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,17 @@ WORDS = {MAIN: '', TUNING: 'tuning', TIE: 'near ties'}
 """Stages as a person reads of them."""
 
 PROGRAM, SEED = 'program', 'seed'
+AUTO = 'auto'
+"""The share of a task of a job array, as the command line says it."""
+
+
+_SERIES = re.compile(r'(?<=.)-(?=\d{4,}-.+-\d+$)')
+"""Before what may be the number of a series in the name of a lane."""
+
+
+def _without_numbers(label: str) -> str:
+    """A label in which nothing reads like the number of a series, with what no label holds."""
+    return re.sub(r'-(?=\d{4,}-)', '-..', f'-{label}-')[1:-1]
 
 
 class Lane(NamedTuple):
@@ -42,8 +54,13 @@ class Lane(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Names the lane's files."""
-        return f'{self.stage}-{self.algorithm}-{self.place[0]:04d}-{self.pattern}-{self.seed}'
+        """Names the lane's files, and no other lane's whatever labels are."""
+        series, labels = f'{self.place[0]:04d}', (self.algorithm, self.pattern)
+        name = f'{self.algorithm}-{series}-{self.pattern}-{self.seed}'
+        if '-' in ''.join(labels) and len(_SERIES.findall(name)) > 1:
+            algorithm, pattern = map(_without_numbers, labels)
+            name = f'{algorithm}-{series}-{pattern}-{self.seed}'
+        return f'{self.stage}-{name}'
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -109,7 +126,8 @@ def parse(text: str) -> tuple[int, int]:
     """
     index, _, count = text.partition('/')
     if not (index.isdecimal() and count.isdecimal() and int(count) and int(index) <= int(count)):
-        raise errors.invalid('shard', 'read I/N, I from 0 to N - 1 or from 1 to N', text)
+        requirement = f'read I/N, I from 0 to N - 1 or from 1 to N, or {AUTO} in a job array'
+        raise errors.invalid('shard', requirement, text)
     return int(index), int(count)
 
 

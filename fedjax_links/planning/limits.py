@@ -64,9 +64,11 @@ def check(experiment: 'Experiment') -> None:
     if tuning is not None:
         tried = num_points(plan.tried, 'cross')
         lanes = grid * tried * (len(experiment.algorithms) if tuning.pattern else parts)
-        sizes = lanes * len(tuning.seeds), tuning.num_rounds or 0, period
+        sizes = lanes * len(tuning.seeds), tuning.num_rounds or experiment.num_rounds, period
         check_work(*sizes, lanes='tuning', rounds='tuning.num_rounds')
     prng.seed_column(seeds)
+    if len({*seeds}) < len(seeds):
+        raise errors.invalid('seeds', 'hold each seed once', errors.text_of(list(seeds)))
     check_labels('patterns', list(experiment.patterns))
     check_labels('algorithms', list(experiment.algorithms))
     check_labels('config.reports', list(experiment.reports), LINK_PAGES)
@@ -121,6 +123,9 @@ def _check_draws(experiment: 'Experiment') -> None:
     if count > 1 and redraws.BY_SEED not in ways.values():
         requirement = f'have a stream by seed for {count} seeds'
         raise errors.invalid('redraw', requirement, repr(redraws.FIXED))
+    if experiment.tuning is not None and redraws.BY_SEED not in ways.values():
+        requirement = 'have a stream by seed, as tuning would see what the experiment is judged on'
+        raise errors.invalid('redraw', requirement, repr(redraws.FIXED))
     for stream, column in redraws.COLUMNS.items():
         requirement = ''
         if column in plan.columns:
@@ -139,6 +144,7 @@ def _check_tuning(experiment: 'Experiment', tuning: choosing.Tuning) -> None:
     if length > experiment.num_rounds:
         requirement = f'be at most `num_rounds` = {experiment.num_rounds}'
         raise errors.invalid('tuning.num_rounds', requirement, length)
+    _check_tuning_seeds(experiment, tuning)
     if tuning.pattern is not None:
         checks.choice('tuning.pattern', tuning.pattern, list(experiment.patterns))
     models = {label: experiment.plan.models(label) for label in labels}
@@ -149,6 +155,16 @@ def _check_tuning(experiment: 'Experiment', tuning: choosing.Tuning) -> None:
     for label, model in tuning.model.items():
         checks.choice('tuning.model', label, labels)
         checks.choice(f'tuning.model.{label}', model, {choosing.BEST, *models[label]})
+
+
+def _check_tuning_seeds(experiment: 'Experiment', tuning: choosing.Tuning) -> None:
+    """Raises where a seed of the experiment is one of those that tuning sees."""
+    both = sorted({*tuning.seeds}.intersection(experiment.seeds))
+    if both:
+        field = 'seeds' if experiment.config is None else 'first_seed'
+        first, last = tuning.seeds[0], tuning.seeds[-1]
+        requirement = f'leave the seeds {first} to {last} to tuning, as those from 0 on do'
+        raise errors.invalid(field, requirement, f'{both[0]} to {both[-1]} among the seeds')
 
 
 def check_multiple(field: str, value: int, period: int) -> None:

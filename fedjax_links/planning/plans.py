@@ -62,9 +62,36 @@ class Plan:
 
     @functools.cached_property
     def candidates(self) -> dict[str, tuple[list[Any], choosing.Ends]]:
-        """By column all values that tuning may try, and where those that are tried first lie."""
+        """By column all values that tuning may try, and where those that are tried first lie.
+
+        What tuning adds at either end of a column ends before the first value that an algorithm
+        refuses.
+        """
         tuning = self._experiment.tuning
-        return tuning.candidates() if tuning else {}
+        if tuning is None:
+            return {}
+        found: dict[str, tuple[list[Any], choosing.Ends]] = {}
+        for name, (values, (start, stop)) in tuning.candidates().items():
+            first, last = start, stop
+            while first > 0 and self._takes(name, values[first - 1]):
+                first -= 1
+            while last < len(values) and self._takes(name, values[last]):
+                last += 1
+            found[name] = values[first:last], (start - first, stop - first)
+        return found
+
+    def _takes(self, column: str, value: Any) -> bool:
+        """Whether all algorithms with a column can be made at a value, others at their first."""
+        tuning = self._experiment.tuning
+        first = {**self.columns, **(tuning.grid if tuning else {})}
+        point = {name: values[0] for name, values in first.items()} | {column: value}
+        for maker in self.algorithms.values():
+            if column in maker.columns:
+                try:
+                    maker.make_at(point)
+                except ValueError:
+                    return False
+        return True
 
     @property
     def tried(self) -> dict[str, list[Any]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_JOBS = 64
 _POLL_SECONDS = 0.5
-_here = threading.local()  # the programs of the last experiment that a thread ran a job of
+_here = threading.local()  # the programs of the last run that a thread ran a job of
 
 
 def run(
@@ -75,7 +75,7 @@ def run(
         'folder': str(path),
         'devices': devices,
         'allow_mixed': allow_mixed,
-        'token': uuid.uuid4().hex,  # no job is another run's, whatever an executor remembers
+        'token': uuid.uuid4().hex,  # no job is another run's, whatever a worker remembers
     }
     failed: dict[str, str] = {}
     listeners = hooks.Listeners(callbacks)
@@ -122,7 +122,7 @@ def run_job(job: dict[str, Any], share: tuple[int, int, str]) -> dict[str, str]:
     from fedjax_links.experiment.config import build  # which makes experiments that run jobs
 
     with sections.importable(job['beside']):
-        given = job['config'], job['devices']
+        given = job['token'], job['devices']  # of another run modules are imported anew
         if getattr(_here, 'given', None) != given:
             places = devices_.places(job['devices'], alone=True)
             _here.programs = Programs(build(json.loads(job['config'])), places=places)

@@ -1,6 +1,7 @@
 """What an experiment is: its values, its config, and what it says of itself."""
 
 import dataclasses
+import json
 import shutil
 import subprocess
 import sys
@@ -102,6 +103,29 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
         ValueError, match=r'must be new or hold a run of one that a config describes'
     ):
         claims.run(tmp_path)
+
+
+def test_a_copy_with_other_rounds_tunes_as_its_config_says():
+    changes = {name: value for name, value in tuned()['tuning'].items() if name != 'num_rounds'}
+    planned = experiment.build(tuned(tuning=changes))
+    longer = dataclasses.replace(planned, num_rounds=1000)
+    assert longer.plan.facts()['tuning']['num_rounds'] == 1000
+    assert experiment.build(longer.config).plan.facts() == longer.plan.facts()
+    same = dataclasses.replace(longer, num_rounds=int('1000'))
+    assert same.config is longer.config
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    rates = np.array([0.1, 0.2], np.float32)
+    tuning = experiment.Tuning(grid={'learning_rate': rates}, num_rounds=np.int64(4), grow=0)
+    numbers = {'num_rounds': np.int64(8), 'eval_every': np.int32(4), 'seeds': np.arange(2)}
+    run = in_python(**numbers, grid={}, tuning=tuning).run(tmp_path)
+    facts = json.loads((tmp_path / fl.runs.EXPERIMENT).read_text())
+    assert [facts[name] for name in ('num_rounds', 'eval_every', 'seeds')] == [8, 4, [0, 1]]
+    assert facts['tuning']['grid'] == {'learning_rate': rates.tolist()}
+    assert set(run['learning_rate'][run['algorithm'] == 'fedpbc']) <= {*rates.tolist()}
+    until = experiment.UntilDecided(least=np.int64(2), most=np.int64(3), margin=np.float32(0.5))
+    assert json.loads(json.dumps(until.facts()))['margin'] == 0.5
 
 
 def test_a_start_that_ends_between_its_files_can_go_on(tmp_path):

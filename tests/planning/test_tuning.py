@@ -10,6 +10,8 @@ from fedjax_links.experiment.looking import debugging
 from fedjax_links.local_training import local_sgd
 from fedjax_links.planning import choosing
 from fedjax_links.report import source
+from tests.experiment.configs import tuned, values
+from tests.refusals import names
 from tests.runner.test_loop import in_python
 
 
@@ -119,6 +121,74 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
     (found,) = choosing.read_tries(runs.as_columns(lines), facts, 'mine')
     np.testing.assert_allclose(found.scores, [0.5, -1.5, 4.5, 2.5])
     assert repr(found.chosen) == "{'cutoff': 10, 'cutoffs': (3, 4)}"
+
+
+@pytest.mark.parametrize('first, both', [(10_000, '10000 to 10001'), (9_999, '10000 to 10000')])
+def test_an_experiment_cannot_have_the_seeds_of_its_tuning(first, both):
+    said = 'leave the seeds 10000 to 10001 to tuning'
+    with names('config.first_seed', said, both):
+        experiment.build(tuned(first_seed=first))
+    tuning = experiment.Tuning(grid={'learning_rate': [0.1, 0.2]}, num_seeds=2)
+    with names('seeds', said, both):
+        in_python(seeds=[first, first + 1], tuning=tuning, grid={})
+    experiment.build(tuned(first_seed=9_998))
+    experiment.build(tuned(first_seed=10_002))
+
+
+def test_tuning_on_the_draws_of_the_experiment_is_refused():
+    """Without a stream by seed all seeds, those of tuning too, are one run."""
+    streams = ('init', 'links', 'batches')
+    for redraw in ('fixed', dict.fromkeys(streams, 'fixed')):
+        with names('config.redraw', 'have a stream by seed, as tuning would see'):
+            experiment.build(tuned(num_seeds=1, redraw=redraw))
+    for stream in streams:
+        redraw = {**dict.fromkeys(streams, 'fixed'), stream: 'by_seed'}
+        planned = experiment.build(tuned(redraw=redraw))
+        drawn = [planned.plan.draws.seed_of(stream, seed) for seed in planned.tuning.seeds]
+        assert not {*drawn} & {*planned.seeds}
+        assert len({*drawn}) == len(drawn)
+
+
+@pytest.mark.parametrize(
+    'label, column, given, range_of',
+    [
+        ('fedstale', 'stale_weight', (0.25, 0.5, 1.0), (0.0, 1.0)),
+        ('fedstale', 'stale_weight', (0.5, 0.25), (0.0, 1.0)),
+        ('f3ast', 'beta', (0.4, 0.5), (0.0, 1.0)),
+        ('fedavg', 'server_lr', (0.5, 1.0), (0.0, np.inf)),
+    ],
+)
+def test_a_column_grows_within_what_its_algorithm_takes(label, column, given, range_of):
+    """At either end, whichever way the values go."""
+    name = f'algorithms.{label}.{column}'
+    tuning = {'grid': {'algorithms': {label: {column: given}}}, 'grow': 4, 'num_rounds': 4}
+    planned = experiment.build(values(algorithms={label: {}}, tuning=tuning, num_seeds=1))
+    found, (start, stop) = planned.plan.candidates[name]
+    assert tuple(found[start:stop]) == given
+    every, ends = planned.tuning.candidates()[name]
+    assert ends == (4, 4 + len(given))
+    assert found == [value for value in every if range_of[0] <= value <= range_of[1]]
+    assert planned.plan.facts()['tuning']['grid'][name] == found
+
+
+def test_main_lanes_that_are_not_at_what_tuning_chose_are_refused():
+    run = in_python(
+        grid={},
+        tuning=experiment.Tuning(
+            grid={'learning_rate': [0.1, 0.2]}, num_rounds=8, num_seeds=2, grow=0
+        ),
+        num_rounds=8,
+    ).run()
+    choosing.check_main_lanes(run.columns, run.facts)
+    rates = run['learning_rate'].copy()
+    (chosen,) = {*rates[(run['stage'] == 'main') & (run['algorithm'] == 'fedpbc')]}
+    other = 0.3 - chosen
+    wrong = (run['stage'] == 'main') & (run['algorithm'] == 'fedpbc') & (run['seed'] == 3)
+    rates[wrong] = other
+    with names('workdir', f'learning_rate {chosen}', f'fedpbc, some, seed 3 at {other}'):
+        choosing.check_main_lanes({**run.columns, 'learning_rate': rates}, run.facts)
+    untuned = in_python(num_rounds=8).run()
+    choosing.check_main_lanes(untuned.columns, untuned.facts)
 
 
 def test_who_has_not_begun_to_tune_has_tried_nothing():

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from fedjax_links import experiment, runs
+from fedjax_links.config import sections
 from fedjax_links.runner import loop
 from tests import ROOT
 from tests.experiment.configs import last_files_of, values
@@ -256,3 +257,29 @@ def test_shards_that_are_killed_and_started_again(tmp_path, whole):
     kept = {k: v for k, v in last_files_of(folder).items() if not k.endswith(left_out)}
     assert kept == {k: v for k, v in whole.items() if k in kept}
     assert kept.keys() == whole.keys()
+
+
+AGED = """
+from fedjax_links import algorithms
+
+
+def rule(local_train):
+    return algorithms.fedavg(local_train, server_lr={server_lr})
+"""
+
+
+def test_a_worker_that_lives_on_runs_the_code_of_each_run(tmp_path):
+    """Its config is the same, and the file that it names has changed."""
+    config = values(algorithms={'mine': {'name': 'edited_rule:rule'}}, num_seeds=1)
+    module, found = tmp_path / 'edited_rule.py', []
+
+    def ends(**options):
+        with sections.importable(tmp_path):
+            return experiment.build(config).run(**options)['server/eval_loss'].tolist()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        for number, server_lr in enumerate((1.0, 0.125)):
+            module.write_text(AGED.format(server_lr=server_lr))
+            found.append(ends(folder=tmp_path / f'run{number}', executor=pool, jobs=1))
+            assert found[-1] == ends()
+    assert found[0] != found[1]
