@@ -10,15 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.core import checks, client_metrics, errors
+from fedjax_links.core import checks, client_metrics, errors, student
 from fedjax_links.core.client_metrics import by_client as by_client
 from fedjax_links.core.client_metrics import of_own_models as of_own_models
 
 AHEAD, BEHIND, ALIKE, UNDECIDED = 'ahead', 'behind', 'alike', 'not decided'
 
 _Doubles = NDArray[np.float64]
-
-_SPREAD = 4.0  # variance of the effect size in `decide`: of large effects four seeds can tell
 
 
 def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, Array]:
@@ -111,7 +109,7 @@ class Interval(NamedTuple):
 
     Attributes:
       mean: float[...].
-      half_width: float[...], half the width of the interval; NaN for a single seed.
+      half_width: float[...], half the width of the interval; NaN where seeds cannot tell it.
       num_seeds: number of seeds.
     """
 
@@ -121,12 +119,15 @@ class Interval(NamedTuple):
 
     @property
     def excludes_zero(self) -> NDArray[np.bool_]:
-        """bool[...], where zero lies outside: never for a single seed, which decides nothing."""
+        """bool[...], where zero lies outside: never without an interval."""
         return np.abs(self.mean) > self.half_width
 
 
 def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> Interval:
-    """Student-t interval of the mean over independent seeds.
+    """Returns the Student-t interval of the mean over independent seeds.
+
+    Equal values, such as accuracies of few examples, have none before so many fair signs agree
+    with probability ``1 - level`` or less, as six do at 95 %: then it has no width.
 
     Args:
       values: float[..., S, ...], one entry per seed along ``axis``.
@@ -156,11 +157,14 @@ def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> I
     if num_seeds == 1:
         return Interval(mean, np.full_like(mean, np.nan), 1)
     error = values.std(axis=axis, ddof=1) / np.sqrt(num_seeds)
-    return Interval(mean, special.stdtrit(num_seeds - 1, (1 + level) / 2) * error, num_seeds)
+    half_width = special.stdtrit(num_seeds - 1, (1 + level) / 2) * error
+    if not student.equal_tell(num_seeds, level):
+        half_width = np.where(student.are_equal(values, axis), np.nan, half_width)
+    return Interval(mean, half_width, num_seeds)
 
 
 def paired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.95) -> Interval:
-    """Interval of the mean difference to a baseline that ran with the same seeds.
+    """Returns the interval of the mean difference to a baseline with the same seeds.
 
     Args:
       values: float[S, ...].
@@ -173,11 +177,10 @@ def paired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.
     Raises:
       ValueError: if the shapes differ.
     """
-    ours, theirs = np.asarray(values, float), np.asarray(baseline, float)
-    if ours.shape != theirs.shape:
-        requirement = f'have the shape of `values` {list(ours.shape)}'
-        raise errors.invalid('baseline', requirement, theirs.shape)
-    return seed_interval(ours - theirs, level=level)
+    if np.shape(values) != np.shape(baseline):
+        requirement = f'have the shape of `values` {list(np.shape(values))}'
+        raise errors.invalid('baseline', requirement, np.shape(baseline))
+    return seed_interval(student.paired(values, baseline), level=level)
 
 
 def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95) -> Interval:
@@ -189,9 +192,8 @@ def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95
       level: coverage in (0, 1).
 
     Returns:
-      The mean of the first row, and a half width within which of it the mean of a row lies with
-      probability ``level``, if the row is drawn by its share and its mean has Student's t law. For
-      one row it is `seed_interval`.
+      The mean of the first row, and a half width around it within which the mean of a row lies
+      with probability ``level``, of rows drawn by their shares. Of one row it is `seed_interval`.
 
     Raises:
       ValueError: if shapes do not fit, or the level is outside [0, 1].
@@ -217,7 +219,7 @@ def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95
         return alone
 
     def missing(half_width: float) -> float:
-        ends = (_cdf(rows, weights, centre + side * half_width) for side in (1, -1))
+        ends = (student.mixture_cdf(rows, weights, centre + side * half_width) for side in (1, -1))
         return level - (next(ends) - next(ends))
 
     while missing(most) > 0:
@@ -227,7 +229,9 @@ def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95
 
 
 def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
-    """Two-sided p-value of a mean of zero, of one row of seeds that of Student's t test.
+    """Returns the two-sided p-value of a mean of zero, of one row that of Student's t test.
+
+    Of equal values it is the chance that so many fair signs agree.
 
     Args:
       values: float[K, S] or float[S], as in `chosen_interval`.
@@ -236,11 +240,41 @@ def p_value(values: ArrayLike, shares: ArrayLike = (1.0,)) -> float:
     Returns:
       In [0, 1]; 1 for a single seed, NaN where the first row diverged.
     """
-    rows, weights = _rows_and_shares(np.atleast_2d(np.asarray(values, np.float64)), shares)
+    rows, weights = _rows_and_shares(np.atleast_2d(values), shares)
+    if np.isnan(rows[0]).any():
+        return math.nan
     if rows.shape[1] == 1:
         return 1.0
-    below = _cdf(rows, weights, 0.0)
-    return math.nan if np.isnan(rows[0]).any() else min(1.0, 2 * min(below, 1 - below))
+    return student.mixture_p_value(rows, weights)
+
+
+def anytime_p_value(differences: ArrayLike) -> float:
+    """Returns a p-value of a mean of zero that holds at whatever number of seeds one stops.
+
+    It is one over the likelihood ratio of `decide`: of normal differences whose mean is zero it
+    ever falls to ``a`` with probability ``a``, or less.
+
+    Args:
+      differences: float[S], one per seed.
+
+    Returns:
+      In [0, 1]; 1 for a single seed, NaN where one diverged.
+
+    Example:
+      >>> from fedjax_links import evaluation
+      >>> print(round(evaluation.anytime_p_value([1.1, 0.9, 1.0, 1.2, 0.8]), 4))
+      0.0038
+    """
+    values = np.asarray(differences, np.float64)
+    count, mean = len(values), float(values.mean())
+    if math.isnan(mean):
+        return math.nan
+    if count == 1 or mean == 0:
+        return 1.0
+    if student.are_equal(values):
+        return student.chance_of_equal(count)
+    t = mean / (float(values.std(ddof=1)) / math.sqrt(count))
+    return min(1.0, 1 / student.likelihood_ratio(t, count))
 
 
 def benjamini_hochberg(p_values: ArrayLike, level: float = 0.05) -> NDArray[np.bool_]:
@@ -288,18 +322,6 @@ def _rows_and_shares(values: ArrayLike, shares: ArrayLike) -> tuple[_Doubles, _D
     return rows, weights
 
 
-def _cdf(rows: _Doubles, shares: _Doubles, at: float) -> float:
-    """The probability of a mean below, of a mixture of Student's t laws; rows of NaN have none."""
-    from scipy import special
-
-    known = ~np.isnan(rows).any(axis=1)
-    means, spread = rows[known].mean(axis=1), rows[known].std(axis=1, ddof=1)
-    with np.errstate(divide='ignore', invalid='ignore'):
-        t = (at - means) / (spread / math.sqrt(rows.shape[1]))
-    below = special.stdtr(rows.shape[1] - 1, np.where(np.isnan(t), 0.0, t))
-    return float(shares[known] @ below)
-
-
 class Verdict(NamedTuple):
     """What paired differences say so far.
 
@@ -318,7 +340,7 @@ class Verdict(NamedTuple):
 
 
 def decide(differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95) -> Verdict:
-    """Decides between ahead, behind and alike, at any time.
+    """Decides between ahead, behind and alike, at any number of seeds.
 
     The interval belongs to a confidence sequence: with probability ``level`` all of its intervals,
     after whatever number of seeds, hold the true mean of normal differences. So one may stop as
@@ -329,7 +351,7 @@ def decide(differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95) 
     of Student's t about m reaches ``1 / (1 - level)``: effect sizes are mixed by a normal law with
     variance g = 4, unknown scales by their invariant measure (Lai 1976, On confidence sequences;
     Wang and Ramdas 2025, Anytime-valid t-tests and confidence sequences for Gaussian means with
-    unknown variance).
+    unknown variance). Of equal differences no t is known; they decide as in `seed_interval`.
 
     Args:
       differences: float[S], one per seed, positive where the first is better.
@@ -355,8 +377,12 @@ def decide(differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95) 
     if values.ndim != 1 or not len(values):
         raise errors.invalid('differences', 'be one number per seed', list(values.shape))
     count, mean = len(values), float(values.mean())
-    error = values.std(ddof=1) / math.sqrt(count) if count > 1 else math.inf
-    half_width = float(error) and _quantile(count, level) * float(error)
+    largest_t = student.largest_t(count, level)
+    if student.are_equal(values):
+        is_told = math.isfinite(largest_t) and student.equal_tell(count, level)
+        half_width = 0.0 if is_told else math.inf
+    else:
+        half_width = largest_t * float(values.std(ddof=1)) / math.sqrt(count)
     return Verdict(word(mean, half_width, margin), mean, half_width, count)
 
 
@@ -371,12 +397,3 @@ def word(mean: float, half_width: float, margin: float = 0.0) -> str:
     if abs(mean) > half_width:
         return AHEAD if mean > 0 else BEHIND
     return ALIKE if abs(mean) + half_width <= margin else UNDECIDED
-
-
-def _quantile(count: int, level: float) -> float:
-    """The largest t that is not refused; infinite where every t is kept."""
-    widened = 1 + count * _SPREAD
-    most = (math.sqrt(widened) / (1 - level)) ** (2 / count) if level < 1 else math.inf
-    if most >= widened:
-        return math.inf
-    return math.sqrt((count - 1) * (most - 1) / (1 - most / widened))

@@ -154,10 +154,11 @@ def race(scores: np.ndarray, done: np.ndarray, given: Sequence[Ends], num_seeds:
 def _is_behind(lost: np.ndarray) -> bool:
     """Whether a value diverged, or what it lost to the best by seed tells it from that.
 
-    One seed tells nothing.
+    One seed tells nothing. Equal losses of several do: without noise there is no more to find out.
     """
     found = evaluation.seed_interval(lost)
-    return bool(np.isnan(lost).any() or found.mean > found.half_width)
+    is_equal = len(lost) > 1 and np.ptp(lost) == 0
+    return bool(np.isnan(lost).any() or found.mean > (0 if is_equal else found.half_width))
 
 
 class Tried(NamedTuple):

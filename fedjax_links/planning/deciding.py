@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.core import checks, grids
+from fedjax_links.core import checks, grids, student
 from fedjax_links.results import recorded
 from fedjax_links.results.dataset import Columns
 
@@ -111,9 +111,11 @@ def counterpart(place: Any, others: Mapping[Any, Any]) -> Any:
 
 
 def common(seeds: Sequence[int], own: Mapping[int, float], other: Mapping[int, float]) -> Any:
-    """float[S], differences over the first seeds, as many as both have."""
-    both = itertools.takewhile(lambda seed: seed in own and seed in other, seeds)
-    return np.array([own[seed] - other[seed] for seed in both])
+    """Returns differences over the first seeds, as many as both have: float[S]."""
+    both = list(itertools.takewhile(lambda seed: seed in own and seed in other, seeds))
+    if not both:
+        return np.zeros(0)
+    return student.paired([own[seed] for seed in both], [other[seed] for seed in both])
 
 
 def _needed(differences: np.ndarray, until: Mapping[str, Any], most: int) -> int:

@@ -14,6 +14,7 @@ _MISSING = '#dddddd'
 _LETTER = 0.062  # inches at the size of the text in cells
 _TEXT = 7
 _MOST_LABELS = 12
+UNDECIDED_HATCH, ALIKE_HATCH = '////', '..'
 
 Axis = tuple[str, Sequence[Any]]
 Texts = Sequence[Sequence[str]]
@@ -30,6 +31,7 @@ def heat_map(
     least: float | None = None,
     texts: Texts | str | None = None,
     unclear: Any = None,
+    alike: Any = None,
     reverse: bool = False,
     colours: Any = None,
     colorbar: bool = True,
@@ -51,8 +53,10 @@ def heat_map(
       most: where colours end, on both sides of zero or above; the largest value by default.
       least: where the colours of levels begin; the smallest value by default.
       texts: [Y, X], what stands in the cells, or a format for the values; nothing by default.
-      unclear: bool[Y, X], which cells are hatched where they have a value, such as intervals that
-        include zero.
+      unclear: bool[Y, X], which cells are hatched where they have a value, such as differences that
+        are not decided.
+      alike: bool[Y, X], which cells are dotted where they have a value, such as differences that
+        are decided to be small.
       reverse: red where positive, for what is better when smaller.
       colours: float[Y, X, 3], of the cells in place of those of values, such as `Look.face`.
       colorbar: whether to draw one, where colours are those of values.
@@ -64,7 +68,7 @@ def heat_map(
     Raises:
       ValueError: for values that are no matrix, or axes, texts or hatching of another shape.
     """
-    from matplotlib import colormaps, colors, patches
+    from matplotlib import colormaps, colors
 
     values = checks.numbers('values', values).astype(np.float64)
     shape = list(values.shape)
@@ -74,10 +78,11 @@ def heat_map(
     for name, axis, length in zip('yx', (up, across), shape, strict=True):
         if len(axis[1]) != length:
             raise errors.invalid(name, f'have {length} values', len(axis[1]))
-    unclear = np.zeros(shape, bool) if unclear is None else np.asarray(unclear, bool)
-    if unclear.shape != values.shape:
-        raise errors.invalid('unclear', f'be of shape {shape}', list(unclear.shape))
     axes = panels.own(ax)
+    patterned = [('unclear', unclear, UNDECIDED_HATCH), ('alike', alike, ALIKE_HATCH)]
+    for argument, cells, hatch in patterned:
+        if cells is not None:
+            _hatch(axes, argument, np.asarray(cells, bool), values, hatch)
     seen = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
     if most is None:
         most = float(np.abs(seen).max() if around_zero else seen.max())
@@ -86,16 +91,16 @@ def heat_map(
     most = most if least < most else least + 1.0
     name = (_REVERSED if reverse else _AROUND_ZERO) if around_zero else _LEVELS
     scale = colormaps[name].with_extremes(bad=_MISSING)
-    cells: dict[str, Any] = {'origin': 'lower', 'aspect': 'auto'}
+    placed: dict[str, Any] = {'origin': 'lower', 'aspect': 'auto'}
     if colours is None:
         levels = np.ma.masked_invalid(values)
-        image = axes.imshow(levels, cmap=scale, vmin=least, vmax=most, **cells)
+        image = axes.imshow(levels, cmap=scale, vmin=least, vmax=most, **placed)
         shown = image.to_rgba(np.nan_to_num(values))[..., :3]
         if colorbar:
             axes.figure.colorbar(image, ax=axes, label=label)
     else:
         shown = np.where(np.isnan(values)[..., None], colors.to_rgb(_MISSING), colours)
-        axes.imshow(shown, **cells)
+        axes.imshow(shown, **placed)
     if isinstance(texts, str):
         texts = texts_of(values, texts)
     dark = shown @ np.array([0.299, 0.587, 0.114]) < 0.5  # whatever reads better on it
@@ -104,11 +109,19 @@ def heat_map(
         if texts is not None:
             colour = 'white' if is_dark else 'black'
             axes.text(column, row, texts[row][column], color=colour, **look)
-    look = {'fill': False, 'hatch': '////', 'edgecolor': '#00000030', 'linewidth': 0}
-    for row, column in np.argwhere(unclear & ~np.isnan(values)):
-        axes.add_patch(patches.Rectangle((column - 0.5, row - 0.5), 1, 1, **look))
     label_axes(axes, across, up)
     return axes
+
+
+def _hatch(axes: Any, argument: str, chosen: Any, values: np.ndarray, hatch: str) -> None:
+    """Hatches the chosen cells that have a value."""
+    from matplotlib import patches
+
+    if chosen.shape != values.shape:
+        raise errors.invalid(argument, f'be of shape {list(values.shape)}', list(chosen.shape))
+    look: dict[str, Any] = {'fill': False, 'edgecolor': '#00000030', 'linewidth': 0}
+    for row, column in np.argwhere(chosen & ~np.isnan(values)):
+        axes.add_patch(patches.Rectangle((column - 0.5, row - 0.5), 1, 1, hatch=hatch, **look))
 
 
 def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:

@@ -44,7 +44,8 @@ class Cells(NamedTuple):
     def minus(self, algorithm: str, other: str) -> Choice | None:
         """Mean differences over all cells where both converged, by seed; None where none did.
 
-        Of what was chosen, and then of what each resample of tuning would have chosen everywhere.
+        Of what was chosen, and then of what each draw of other seeds of tuning would have chosen
+        everywhere.
         """
         both = zip(self.choices[algorithm].flat, self.choices[other].flat, strict=True)
         every = list(itertools.chain(*both))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import evaluation, runs
+from fedjax_links import runs
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.looking import choices
@@ -18,7 +18,7 @@ from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.planning import choosing
 from fedjax_links.report import clients
 from fedjax_links.report.clients import Clients
-from fedjax_links.report.verdicts import Difference, Ends, Key, Verdicts
+from fedjax_links.report.verdicts import Difference, Ends, Key, Verdicts, judge
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
@@ -224,21 +224,15 @@ class Source:
     def difference(
         self, metric: Metric, one: Choice, other: Choice, margin: float | None = None
     ) -> Difference:
-        """One level minus another over the seeds that both have; see `paired`."""
-        rows, shares = one.minus(other)
-        over_seeds = evaluation.seed_interval(rows[0])
-        mean, half_width = float(over_seeds.mean), float(over_seeds.half_width)
-        if 'level' in self.until:  # verdicts may be asked for at any number of seeds
-            half_width = evaluation.decide(rows[0], level=self.until['level']).half_width
-        wide, word, width = None, '', half_width
-        if len(rows) > 1:
-            more = evaluation.chosen_interval(rows, shares).half_width - over_seeds.half_width
-            width = half_width + max(float(more), 0.0)
-            wide = over_seeds._replace(half_width=np.asarray(width))
-        if metric.direction is not None and mean == mean:
-            margin = self.margin if margin is None else margin
-            word = evaluation.word(metric.sign * mean, width, margin)
-        return Difference(mean, half_width, wide, evaluation.p_value(rows, shares), word)
+        """Compares two levels over the seeds that both have; see `paired`."""
+        return self.judged(metric, *one.minus(other), margin)
+
+    def judged(
+        self, metric: Metric, rows: np.ndarray, shares: np.ndarray, margin: float | None = None
+    ) -> Difference:
+        """Judges differences by seed, see `verdicts.judge`."""
+        margin = self.margin if margin is None else margin
+        return judge(metric, rows, shares, margin=margin, until=self.until)
 
     def verdicts(self, found: Sequence[Difference | None], margin: float | None = None) -> Verdicts:
         """All differences of a page; see `paired`."""

@@ -4,12 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fedjax_links import evaluation
 from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.results.metric import Metric
 
 Key = tuple[str, str, str]
 """Labels of a pattern and a series, and a candidate model."""
+SEED_INTERVAL = 'the 95 % interval over seeds (Student t)'
+BY_ITSELF = ', by itself'
 _LEVEL = 0.05
 
 
@@ -37,14 +41,15 @@ class Ends(NamedTuple):
         return -math.inf if math.isnan(mean) else self.metric.sign * mean
 
     def caption(self) -> str:
-        """What levels with ± are."""
-        said = f'{self.metric.title}: {self.span}; ± is the 95 % interval over seeds (Student t)'
+        """Says what levels with ± are."""
+        text = f'{self.metric.title}: {self.span}; ± is {SEED_INTERVAL}'
         if any(len(choice.values) > 1 for choice in self.choices.values()):
-            said += (
+            text += (
                 ', in brackets its half width where tuning too is drawn again: near ties ran with '
-                'the same seeds, and resamples of the seeds of tuning choose between them'
+                'the same seeds, and draws of what other seeds of tuning would give choose '
+                'between them'
             )
-        return said
+        return text
 
 
 class Difference(NamedTuple):
@@ -55,7 +60,8 @@ class Difference(NamedTuple):
       half_width: of its interval over seeds; where seeds go on until decided, of one that holds
         at whatever number of them it is looked at.
       wide: the interval that allows for tuning too; None where no near ties ran.
-      p_value: of a difference of zero, tuning included.
+      p_value: of a difference of zero, tuning included; it too holds at any number of seeds where
+        seeds go on until decided.
       word: `evaluation.AHEAD` and the like, by the wider one; or '' where nothing says which way
         the metric is better.
     """
@@ -71,6 +77,43 @@ class Difference(NamedTuple):
         """Whether zero lies outside of the wider interval."""
         width = self.half_width if self.wide is None else float(self.wide.half_width)
         return abs(self.mean) > width
+
+
+def judge(
+    metric: Metric,
+    rows: np.ndarray,
+    shares: np.ndarray,
+    *,
+    margin: float,
+    until: Mapping[str, Any],
+) -> Difference:
+    """Judges differences by seed.
+
+    Args:
+      metric: of which they are.
+      rows: float[J, S], for what tuning chose and then for what it might have.
+      shares: float[J], how often each row comes out.
+      margin: up to which differences make none.
+      until: how seeds go on until decided; empty where their number is fixed.
+
+    Returns:
+      The mean of the first row. Intervals and p-value hold at whatever number of seeds a pair
+      ends, where seeds go on until decided.
+    """
+    over_seeds = evaluation.seed_interval(rows[0])
+    mean, half_width = float(over_seeds.mean), float(over_seeds.half_width)
+    p_value = evaluation.p_value(rows, shares)
+    if 'level' in until:
+        half_width = evaluation.decide(rows[0], level=until['level']).half_width
+        p_value = max(p_value, evaluation.anytime_p_value(rows[0]))
+    wide, word, width = None, '', half_width
+    if len(rows) > 1:
+        both = evaluation.chosen_interval(rows, shares)
+        width += max(0.0, float(both.half_width - over_seeds.half_width))
+        wide = over_seeds._replace(half_width=np.asarray(width))
+    if metric.direction is not None and mean == mean:
+        word = evaluation.word(metric.sign * mean, width, margin)
+    return Difference(mean, half_width, wide, p_value, word)
 
 
 class Verdicts:
@@ -98,27 +141,56 @@ class Verdicts:
         return id(found) in self._survivors
 
     def text(self, metric: Metric, found: Difference | None) -> str:
-        """``+1.2 ± 0.4 **``; nothing where there is none."""
+        """Writes ``+1.2 ± 0.4 **``; nothing where there is none."""
         return metric.difference(found, survives=self.survives(found)) if found else ''
 
+    def word(self, found: Difference | None) -> str:
+        """Writes a verdict; nothing where there is none.
+
+        Who is ahead or behind only without a correction for the other comparisons of the page is
+        so by itself.
+        """
+        if found is None:
+            return ''
+        is_sided = found.word in (evaluation.AHEAD, evaluation.BEHIND)
+        alone = is_sided and len(self._known) > 1 and not self.survives(found)
+        return f'{found.word}{BY_ITSELF}' if alone else found.word
+
+    @property
+    def interval(self) -> str:
+        """What stands behind the ± of a difference."""
+        if not self._until:
+            return f'{SEED_INTERVAL} of differences between runs with the same links and batches'
+        return (
+            f'the {100 * self._until["level"]:g} % interval of differences between runs with the '
+            'same links and batches, of a confidence sequence, which holds at whatever number of '
+            'seeds a pair ends'
+        )
+
     def caption(self, metric: Metric) -> str:
-        """What stars and words are, and how much of it chance would give."""
+        """Says what stars and words are, and how much of it chance would give."""
         tuned = any(each.wide is not None for each in self._known)
-        said = f'* where zero is outside{" of both intervals" if tuned else ""}'
+        parts = [f'* where zero is outside{" of both intervals" if tuned else ""}']
         count = len(self._known)
         if count > 1:
             clear = sum(each.excludes_zero for each in self._known)
-            said += (
+            parts[0] += (
                 f', as it would be by chance in {_LEVEL * count:.2g} of {count} comparisons '
                 f'(here {clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
                 f'({len(self._survivors)})'
             )
+        if any(self.word(each).endswith(BY_ITSELF) for each in self._known):
+            parts.append('by itself: not corrected for the other comparisons')
+        if any(each.half_width != each.half_width for each in self._known):
+            parts.append(
+                'no ± where there is one seed, or where fewer than six have equal differences'
+            )
         if self._margin:
             unit = ' points' if metric.is_share else ''
-            said += f'; alike: certainly within {metric.scale * self._margin:g}{unit}'
+            parts.append(f'alike: certainly within {metric.scale * self._margin:g}{unit}')
         if self._until:
-            said += (
-                f'; every pair has as many seeds as its verdict needs, {self._until["least"]} at '
-                'least, and its interval holds at whatever number it ends'
+            parts.append(
+                f'every pair has as many seeds as its verdict needs, {self._until["least"]} at '
+                'least'
             )
-        return f'{said}.'
+        return f'{"; ".join(parts)}.'

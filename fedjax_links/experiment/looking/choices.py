@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import evaluation, runs
+from fedjax_links.core import student
 from fedjax_links.planning import choosing, deciding
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
@@ -21,7 +22,7 @@ class Choice(NamedTuple):
 
     Attributes:
       values: float[K, S], a row for what was chosen, then one for each near tie; a column per seed.
-      picks: int[B], the row that each resample of tuning's seeds chooses. All resample alike, so
+      picks: int[B], the row that each draw of other seeds of tuning chooses. All share draws, so
         that picks of algorithms that were tuned with the same seeds belong together.
     """
 
@@ -59,7 +60,7 @@ class Choice(NamedTuple):
         count = min(self.values.shape[1], other.values.shape[1])
         pairs = Counter({(0, 0): 0})
         pairs.update(zip(self.picks.tolist(), other.picks.tolist(), strict=True))
-        rows = [self.values[i, :count] - other.values[j, :count] for i, j in pairs]
+        rows = [student.paired(self.values[i, :count], other.values[j, :count]) for i, j in pairs]
         return np.array(rows), np.array([*pairs.values()]) / len(self.picks)
 
 
@@ -81,12 +82,29 @@ def of_series(
     if tried is None or tried.best is None or not places:
         return Choice(values[None], np.zeros(_DRAWS, int))
     scores = tried.by_seed[[tried.best, *places]] * (1 if direction == 'max' else -1)
-    scores = scores[:, ~np.isnan(scores).any(axis=0)]
-    uniform = np.random.default_rng(0).random((_DRAWS, tried.by_seed.shape[1]))
-    count = scores.shape[1]
-    drawn = (uniform[:, :count] * count).astype(int)
-    picks = scores[:, drawn].mean(axis=-1).argmax(axis=0)
+    picks = _drawn_means(scores).argmax(axis=0)
     return Choice(np.stack([values, *(near[place] for place in places)]), picks)
+
+
+def _drawn_means(scores: np.ndarray) -> np.ndarray:
+    """Draws means that other seeds of tuning might have had: float[K, B].
+
+    Differences of two values have Student's t law about what was measured. A seed has the same
+    draws for all values and algorithms. One seed tells of no others.
+
+    Args:
+      scores: float[K, S], by value and seed; seeds with NaN are left out.
+    """
+    known = ~np.isnan(scores).any(axis=0)
+    scores, count = scores[:, known], int(known.sum())
+    means = scores.mean(axis=1, keepdims=True)
+    if count < 2:
+        return np.broadcast_to(means, (len(scores), _DRAWS))
+    draws = np.random.default_rng(0).standard_normal((len(known), 2, _DRAWS))[known]
+    # sum_s z_s (x_s - mean) is normal with variance (S - 1) s^2 for independent normal z_s.
+    moved = (scores - means) @ draws[:, 0]
+    chi_square = (draws[1:, 1] ** 2).sum(axis=0)
+    return means + moved / np.sqrt(count * chi_square)
 
 
 class NearTies:
@@ -136,7 +154,7 @@ class Order(NamedTuple):
       point: of the grid, as far as it concerns the first.
       first: label of an algorithm.
       second: that of another.
-      ahead: share of resamples of tuning's seeds at whose choices the first has the better mean
+      ahead: share of draws of other seeds of tuning at whose choices the first has the better mean
         over the seeds of the experiment.
     """
 
@@ -150,8 +168,9 @@ class Order(NamedTuple):
 def tuning_noise(run: runs.Results, *, metric: str | None = None, tail: float = 0.1) -> list[Order]:
     """How often each order of two algorithms would come out, were all of them tuned again.
 
-    Seeds of tuning are resampled, and each algorithm chooses anew between what tuning chose and the
-    near ties that ran (`Tuning.ties`); without any, every order is certain.
+    Other seeds of tuning are drawn about the measured scores by Student's t law. Each algorithm
+    chooses by them between what tuning chose and the near ties that ran (`Tuning.ties`); without
+    any, every order is certain.
 
     Args:
       run: its metrics.

@@ -131,7 +131,9 @@ def write(
         parts.append(f'## {page.heading}\n')
         if page.draw is not None:
             written.append(f'{name}.png')
-            around = {'title': source.title, 'caption': source.caption}
+            captions = [page.caption, '' if page.of_links else source.caption]
+            caption = '\n\n'.join(text for text in captions if text)
+            around = {'title': source.title, 'caption': caption}
             figure.save_page(folder / written[-1], page.draw, **around, size=page.size)
             parts.append(f'![{page.heading}]({written[-1]})\n')
         parts.extend(table.markdown() for table in page.tables)

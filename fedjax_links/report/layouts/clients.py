@@ -9,6 +9,8 @@ import numpy as np
 
 from fedjax_links import analysis, evaluation, plot
 from fedjax_links.core import errors
+from fedjax_links.plot import panels
+from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.report import tables
 from fedjax_links.report.clients import Clients
 from fedjax_links.report.layouts.page import Page, with_panels
@@ -19,11 +21,11 @@ _MOST_NAMED = 8
 _NOT_KEPT = Clients(np.zeros(0), 'not kept')
 _SPREAD = (
     "{title} of final models on every client's own evaluation data (the clients' mean model where "
-    'clients keep models; first point of a grid), each client counting the same: mean, {worst} and '
-    'standard deviation over clients; means over the fourth of those who train that took part '
-    'least, over the fourth that did most, and over clients that do not train. Own: of every '
-    "client's own model. ± is the 95 % interval over seeds (Student t). Drawn: the first seed, "
-    'clients that do not train at 0.'
+    'clients keep models, unless the server was tuned; first point of a grid), each client '
+    'counting the same: mean, {worst} and standard deviation over clients; means over the fourth '
+    'of those who train that took part least, over the fourth that did most, and over clients '
+    "that do not train. Own: of every client's own model. ± is the 95 % interval over seeds "
+    '(Student t). Drawn: the first seed, clients that do not train at 0.'
 )
 
 
@@ -40,7 +42,7 @@ def link_maps(source: Source) -> Page:
 
     def draw(axes: Any, label: str) -> None:
         plot.link_map(source.links[label].mask, ax=axes)
-        axes.set_title(source.name(label), fontsize=10)
+        axes.set_title(panels.literal(source.name(label)), fontsize=10)
 
     rows = []
     for label, (mask, _) in source.links.items():
@@ -64,7 +66,9 @@ def link_maps(source: Source) -> Page:
             '`simulate`, or by `report.write(results, experiment)`'
         )
     table = tables.of_rows(rows, f'{caption}.')
-    return with_panels(Page('Realised links', [table]), [*source.links], draw)
+    drawn = f'The first {MAP_ROUNDS} rounds of the first seed; dark where a client takes part.'
+    page = Page('Realised links', [table], caption=drawn, of_links=True)
+    return with_panels(page, [*source.links], draw)
 
 
 def participation(source: Source) -> Page:
@@ -82,7 +86,9 @@ def participation(source: Source) -> Page:
     if any(own.losses or own.missing for own in known.values()):
         found.append(_losses(source, known))
     losses = {label: own.losses for label, own in known.items() if own.losses}
-    return _beside_participation(source, Page('Participation', found), counts, losses)
+    drawn = 'A point: a client, its rounds and its training loss at the final model; first seed.'
+    page = Page('Participation', found, caption=drawn, of_links=True)
+    return _beside_participation(source, page, counts, losses)
 
 
 def _beside_participation(
@@ -99,7 +105,7 @@ def _beside_participation(
         names, is_last = {k: source.name(k) for k in own}, pattern == [*values][-1]
         look: dict[str, Any] = {**options, 'names': names, 'legend': is_last}
         plot.participation_loss(counts[pattern], own, **look, ax=axes)
-        axes.set_title(source.name(pattern), fontsize=10)
+        axes.set_title(panels.literal(source.name(pattern)), fontsize=10)
 
     return with_panels(page, [*values], draw, panel=(3.6, 2.8))
 
@@ -155,10 +161,11 @@ def _losses(source: Source, known: Mapping[str, Clients]) -> tables.Table:
     return tables.of_rows(
         rows,
         'Training losses of the clients at the final model of the first seed (their mean model '
-        'where clients keep models; first point of a grid): mean over clients, and over the tenth '
-        'with the largest. Heard, others: mean participations of that tenth and of everyone else; '
-        "rank: Spearman's correlation of participation and loss over clients, negative where who "
-        'is heard less fares worse. Clients: the worst, largest loss first.',
+        'where clients keep models, unless the server was tuned; first point of a grid): mean over '
+        'clients, and over the tenth with the largest. Heard, others: mean participations of that '
+        "tenth and of everyone else; rank: Spearman's correlation of participation and loss over "
+        'clients, negative where who is heard less fares worse. Clients: the worst, largest '
+        'loss first.',
     )
 
 
@@ -194,7 +201,8 @@ def clients(source: Source) -> Page:
         values[pattern] = {label: metric.scale * own[name][0] for label, own in every.items()}
     worst = 'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
     caption = _SPREAD.format(title=metric.title, worst=worst)
-    page = Page('Clients', [tables.of_rows(rows, caption)] if rows else [])
+    drawn = f'A point: a client, its rounds and its {metric.title}; first seed, 0 without training.'
+    page = Page('Clients', [tables.of_rows(rows, caption)] if rows else [], caption=drawn)
     return _beside_participation(source, page, counts, values, value_name=metric.title)
 
 

@@ -14,7 +14,7 @@ from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page, labels, with_panels
 from fedjax_links.report.layouts.rates import edge, mark_edges
 from fedjax_links.report.source import Source
-from fedjax_links.report.verdicts import Ends, Key
+from fedjax_links.report.verdicts import SEED_INTERVAL, Ends, Key
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric, numbers_of
 
@@ -46,7 +46,7 @@ def metrics(source: Source, *, tail: float | None = None) -> Page:
     if len(source.patterns) == 1:
         rows = [{title: row[title] for title in row if title != 'pattern'} for row in rows]
     span = every[0].span
-    caption = f'{span[0].upper()}{span[1:]}; ± is the 95 % interval over seeds (Student t).'
+    caption = f'{span[0].upper()}{span[1:]}; ± is {SEED_INTERVAL}.'
     return Page('All metrics', [tables.of_rows(rows, caption)])
 
 
@@ -81,24 +81,24 @@ def levels(
     keys, baseline = source.rows(every_model=True), source.name(source.baseline)
     bases = {label: source.baseline_of(label) for label in source.members}
     compared = any(bases.values()) and len(keys) > len(source.patterns)
-    marks = {label: mark_edges(source, label) for label in source.members}
+    marks = {key: mark_edges(source, key[1], key[0]) for key in keys}
     found = {key: source.paired(ends, key, bases[key[1]], margin) for key in keys}
     verdicts = source.verdicts([*found.values()], margin)
     rows = []
     for key in keys:
         row = labels(source, key, model=True)
-        row['algorithm'] += marks[key[1]]
+        row['algorithm'] += marks[key]
         if paper:
             row |= _printed(source, ends.metric, paper, key)
         row['ours'] = ends.level(key)
         if compared:
             gained = found[key]
             row[f'ours, minus {baseline}'] = verdicts.text(ends.metric, gained)
-            row['verdict'] = gained.word if gained else ''
+            row['verdict'] = verdicts.word(gained)
         rows.append(row)
     caption = (
-        f'{ends.caption()}, and behind a difference that of differences between runs with the '
-        f'same links and batches; {verdicts.caption(ends.metric)}'
+        f'{ends.caption()}, and behind a difference {verdicts.interval}; '
+        f'{verdicts.caption(ends.metric)}'
     )
     if any(marks.values()):
         caption += (
@@ -108,7 +108,13 @@ def levels(
     pages = [tables.of_rows(rows, caption)]
     if paper:
         pages += _orderings(source, ends, paper)
-    page = Page(f'Final {ends.metric.words}', pages)
+    drawn = (
+        f'Points: mean differences between the same seeds, {ends.span}. '
+        f'Bars: {verdicts.interval}; dashed where it has no end. '
+        f'{"Thin lines include tuning. " if any(v and v.wide for v in found.values()) else ""}'
+        'Filled where zero lies outside of all of them.'
+    )
+    page = Page(f'Final {ends.metric.words}', pages, caption=drawn)
     against = [label for label, base in bases.items() if base not in (None, label)]
     if not 0 < len(against) <= _MOST_ROWS:
         return page
@@ -120,7 +126,7 @@ def levels(
         plot.paired_differences(
             data, metric=ends.metric.name, tail=source.tail(tail), wide=wide, ax=axes
         )
-        axes.set_title(source.name(pattern), fontsize=10)
+        axes.set_title(panels.literal(source.name(pattern)), fontsize=10)
         axes.figure.supxlabel(axes.get_xlabel(), fontsize=10)
         axes.set_xlabel('')
         axes.locator_params(axis='x', nbins=4)
@@ -252,7 +258,13 @@ def bars(source: Source, *, metric: str | None = None, tail: float | None = None
         panels.legend_below(figure, list(names.values()), inches)
 
     table = tables.of_rows(rows, f'{ends.caption()}.')
-    return Page(f'Final {ends.metric.words} as bars', [table], draw, (inches, 4.2))
+    drawn = (
+        f'Bars: {ends.metric.title}, {ends.span}. '
+        + 'Whiskers: the 95 % intervals over seeds (Student t).' * (source.num_seeds > 2)
+        + 'Dots: the two seeds, which tell no interval.' * (source.num_seeds == 2)
+    )
+    heading = f'Final {ends.metric.words} as bars'
+    return Page(heading, [table], draw, (inches, 4.2), drawn)
 
 
 def spread(source: Source, *, metric: str | None = None, tail: float | None = None) -> Page:

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import operator
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from fedjax_links import evaluation, plot
 from fedjax_links.experiment.looking.choices import Choice
-from fedjax_links.plot import heat
+from fedjax_links.plot import heat, panels
 from fedjax_links.report import cells, tables
 from fedjax_links.report.cells import ROUND, Cells
 from fedjax_links.report.layouts.page import Page, with_panels
@@ -24,6 +25,7 @@ _BETWEEN, _BESIDE = 0.25, 1.6  # inches: of panels, of the colours' scale and th
 _PAGE = 11.0  # inches: of a picture whose numbers can be read on a page
 _CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
 _LETTERS = 16  # of a title, in an inch
+_TITLE_LINE = 0.17  # inches
 
 
 @np.errstate(invalid='ignore')  # where all diverged
@@ -73,9 +75,13 @@ def heat_map(
     elif columns == count:
         shown.sort(key=lambda pair: heads.index(pair[1]))
     form: dict[str, Any] = {'columns': columns, 'around': (_BESIDE, 1.3)}
-    form['panel'] = width + _BETWEEN, _HEIGHT * len(found.y[1]) + 0.35
-    page = Page('Who is ahead where', drawn.tables(_caption(source, found, best_over, tail)))
-    draw = functools.partial(drawn.draw, cell=width / len(found.x[1]))
+    letters = int(_LETTERS * width)
+    title_lines = max(len(textwrap.wrap(drawn.title(*pair), letters)) for pair in shown)
+    height = _HEIGHT * len(found.y[1]) + _TITLE_LINE * title_lines
+    form['panel'] = width + _BETWEEN, height + 0.2
+    caption = _caption(source, found, best_over, tail)
+    page = Page('Who is ahead where', drawn.tables(caption), caption=caption)
+    draw = functools.partial(drawn.draw, cell=width / len(found.x[1]), letters=letters)
     return with_panels(page, shown, draw, **form, finish=drawn.explain, sharex=True, sharey=True)
 
 
@@ -97,7 +103,7 @@ def _short(name: str) -> str:
 
 
 _means = np.vectorize(operator.attrgetter('mean'), otypes=[float])
-_are_clear = np.vectorize(operator.attrgetter('excludes_zero'), otypes=[bool])
+_words = np.vectorize(operator.attrgetter('word'), otypes=[object])
 """Of choices or differences, and of differences."""
 
 
@@ -118,28 +124,32 @@ class _Map:
             self.panels.append({**words, **more})
         one = source.num_seeds == 1
         self.undecided = 'one seed decides nothing' if one else '{} includes zero'
+        self.margin_used = source.margin if margin is None else margin
         base, compare = found.choices.get(source.baseline), np.frompyfunc(self._difference, 2, 1)
         others = {k: v for k, v in found.choices.items() if k != source.baseline}
         self.compared: dict[str, np.ndarray] = {
             label: compare(own, base) for label, own in others.items() if base is not None
         }
-        every = [each for compared in self.compared.values() for each in compared.flat]
-        self.verdicts = source.verdicts(every, margin)
+        self.differences = [each for own in self.compared.values() for each in own.flat]
+        self.verdicts = source.verdicts(self.differences, margin)
         stacked = np.stack([*found.choices.values()])  # [A, K, Y, X]
         order = np.argsort(-found.metric.sign * _means(stacked), axis=0, kind='stable')
         best, *rest = np.take_along_axis(stacked, order, axis=0)
         self.leader, self.level = order[0], _means(best)
-        self.clear = ~np.isnan(self.level)
+        self.leads = np.full(self.level.shape, evaluation.AHEAD, object)
         if rest:
-            self.clear &= np.vectorize(self._leads, otypes=[bool])(best, rest[0])
+            self.leads = np.vectorize(self._lead, otypes=[object])(best, rest[0])
+        self.clear = ~np.isnan(self.level) & (self.leads == evaluation.AHEAD)
 
     def _difference(self, one: Choice, other: Choice) -> Difference:
         return self.source.difference(self.metric, one, other, self.margin)
 
-    def _leads(self, one: Choice, other: Choice) -> bool:
-        """Whether the better one's lead is clear; what diverged is behind, but for one seed."""
+    def _lead(self, one: Choice, other: Choice) -> str:
+        """Judges the better one's lead; what diverged is behind, but for one seed."""
         found = self._difference(one, other)
-        return found.excludes_zero if found.mean == found.mean else one.values.shape[1] > 1
+        if found.mean == found.mean:
+            return found.word
+        return evaluation.AHEAD if one.values.shape[1] > 1 else evaluation.UNDECIDED
 
     def tables(self, caption: str) -> list[Table]:
         """Who is best at every cell, the differences to the baseline, and these in one number."""
@@ -152,7 +162,7 @@ class _Map:
             shown = self.verdicts.text(self.metric, found)
             return f'{shown} ({self.metric.number(choice.mean)})' if shown else ''
 
-        lead = self.undecided.format('the paired 95 % interval of its lead over the second')
+        lead = self.undecided.format('the paired interval of its lead over the second')
         caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
         texts = np.vectorize(best, otypes=[object])(self.leader, self.level, self.clear)
         pages = [tables.of_rows([*self._rows(texts)], caption)]
@@ -161,9 +171,8 @@ class _Map:
             texts = np.vectorize(text, otypes=[object])(compared, self.cells.choices[label])
             rows += self._rows(texts, algorithm=self.source.name(label))
         caption = (
-            f'Difference to {self.baseline} at the same cell, behind it the level; ± is the 95 % '
-            'interval over seeds (Student t) of differences between runs with the same links and '
-            f'batches; {self.verdicts.caption(self.metric)}'
+            f'Difference to {self.baseline} at the same cell, behind it the level; ± is '
+            f'{self.verdicts.interval}; {self.verdicts.caption(self.metric)}'
         )
         return [*pages, tables.of_rows(rows, caption), self._in_one_number()] if rows else pages
 
@@ -188,48 +197,56 @@ class _Map:
             ends = sorted(every, key=lambda each: each.mean)
             reach = (self.metric.interval(end, signed=True) for end in (ends[:1] + ends[-1:]))
             row['from, to'], row['all cells'] = ' to '.join(reach), ''
-            if (over_all := self.cells.minus(label, self.source.baseline)) is not None:
-                star = ' *' if over_all.level().excludes_zero else ''
-                row['all cells'] = over_all.text(self.metric, signed=True) + star
+            over_all = self.cells.minus(label, self.source.baseline)
+            if over_all is not None:
+                judged = self.source.judged(self.metric, over_all.values, over_all.shares)
+                row['all cells'] = self.metric.difference(judged)
             rows.append(row)
         caption = (
-            f'Minus {self.baseline}. All cells: the mean difference over all of them, by seed, '
-            'with the 95 % interval over seeds, in brackets with tuning; * where zero is outside. '
+            f'Minus {self.baseline}. Ahead and behind: each cell by itself; survive: after '
+            'Benjamini-Hochberg. All cells: the mean difference over all of them by seed; ± is '
+            f'{self.verdicts.interval}, in brackets with tuning; * where zero is outside. '
             'Cells share their seeds, so that their counts say less than their size.'
         )
         return tables.of_rows(rows, caption)
 
     @np.errstate(invalid='ignore')
-    def draw(self, axes: Any, shown: tuple[int, str | None], cell: float) -> None:
+    def draw(self, axes: Any, shown: tuple[int, str | None], cell: float, letters: int) -> None:
         """Who is best, or an algorithm's differences, on one scale for all.
 
         Args:
           axes: of the panel.
           shown: which panel, and the algorithm of the differences; None for the best.
           cell: inches of a cell's width.
+          letters: of a line of the title.
         """
         panel, algorithm = shown
         scale, is_share = self.metric.scale, self.metric.is_share
         look: dict[str, Any] = {'x': self.x, 'y': ('', self.y[1]), 'colorbar': False}
         if algorithm is None:
-            title, form = 'best', '.1f' if is_share else '.4g'
-            values, look['unclear'] = scale * self.level[panel], ~self.clear[panel]
+            form = '.1f' if is_share else '.4g'
+            values, words = scale * self.level[panel], self.leads[panel]
             faces = self.faces[self.leader[panel]]
-            look['colours'] = np.where(look['unclear'][..., None], 1.0, faces)
+            look['colours'] = np.where(self.clear[panel][..., None], faces, 1.0)
         else:
-            title, form = self.source.name(algorithm), '+.1f' if is_share else '+.2g'
-            title = f'{title} - {self.baseline}'
+            form = '+.1f' if is_share else '+.2g'
             means = [scale * _means(own) for own in self.compared.values()]
             look |= {'most': np.nanmax(np.abs([0.0, *np.ravel(means)]))}
             values = scale * _means(self.compared[algorithm][panel])
             look['reverse'] = self.metric.sign < 0
-            look['unclear'] = ~_are_clear(self.compared[algorithm][panel])
+            words = _words(self.compared[algorithm][panel])
+        look['unclear'] = words == evaluation.UNDECIDED
+        look['alike'] = words == evaluation.ALIKE
         plot.heat_map(values, texts=heat.texts_of(values, form, cell), **look, ax=axes)
+        title = textwrap.fill(self.title(panel, algorithm), letters)
+        axes.set_title(panels.literal(title), fontsize=9)
+
+    def title(self, panel: int, algorithm: str | None) -> str:
+        """Names a panel; see `draw`."""
+        title = 'best' if algorithm is None else f'{self.source.name(algorithm)} - {self.baseline}'
         heads = self.panels[panel].items()
         words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
-        title = ', '.join([title, *words])
-        fits = _LETTERS * cell * len(self.x[1])
-        axes.set_title(title, fontsize=9 * min(1.0, fits / len(title)))
+        return ', '.join([title, *words])
 
     def explain(self, figure: Any) -> None:
         """What holds for all panels: the scale of differences, and the colours of the best."""
@@ -249,10 +266,15 @@ class _Map:
         line: dict[str, Any] = {'edgecolor': 'black', 'linewidth': 0.5}
         seen = np.unique(self.leader[self.clear]).tolist()
         patches = {self.names[k]: Patch(facecolor=self.faces[k], **line) for k in seen}
-        line['edgecolor'] = '#00000060'
-        patches['not decided'] = Patch(facecolor='white', hatch='////', **line)
-        hatched = f'hatched where {self.undecided.format("a 95 % interval")}'
+        line |= {'edgecolor': '#00000060', 'facecolor': 'white'}
+        patches['not decided'] = Patch(hatch=heat.UNDECIDED_HATCH, **line)
+        hatched = f'hatched where {self.undecided.format("an interval")}'
+        if evaluation.ALIKE in [*self.leads.flat, *(each.word for each in self.differences)]:
+            unit = ' points' if self.metric.is_share else ''
+            patches['alike'] = Patch(hatch=heat.ALIKE_HATCH, **line)
+            within = f'{self.metric.number(self.margin_used)}{unit}'
+            hatched += f', dotted where it lies within {within}'
         look: dict[str, Any] = {'fontsize': 9, 'title_fontsize': 9, 'frameon': False}
         look |= {'ncols': len(patches), 'loc': 'outside lower center'}
-        look['title'] = '; '.join(['best', hatched, *at_models.values()])
-        figure.legend(patches.values(), patches.keys(), **look)
+        look['title'] = panels.literal('; '.join(['best', hatched, *at_models.values()]))
+        figure.legend(patches.values(), map(panels.literal, patches), **look)

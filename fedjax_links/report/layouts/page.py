@@ -18,12 +18,17 @@ class Page(NamedTuple):
       tables: to read.
       draw: draws on an empty matplotlib figure; None without a picture.
       size: inches, width and height of the picture.
+      caption: says what is drawn: points, bars, bands.
+      of_links: whether the picture shows links or clients, to which the caption of a run's results
+        does not belong.
     """
 
     heading: str
     tables: Sequence[Table]
     draw: Callable[[Any], None] | None = None
     size: tuple[float, float] = (10.0, 5.0)
+    caption: str = ''
+    of_links: bool = False
 
 
 MOST_SERIES = 24

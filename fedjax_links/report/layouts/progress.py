@@ -89,7 +89,21 @@ def curves(
 
     form: dict[str, Any] = {'columns': columns, 'around': (0.6, 0.7), 'legend': names}
     form |= {'sharex': True, 'sharey': len(metrics) == 1}
-    return with_panels(Page(heading, []), list(itertools.product(metrics, every)), draw, **form)
+    page = Page(heading, [], caption=_drawn(source, band, window))
+    return with_panels(page, list(itertools.product(metrics, every)), draw, **form)
+
+
+def _drawn(source: Source, band: str, window: int = 1) -> str:
+    """What lines and bands are."""
+    if source.num_seeds == 1:
+        text = 'Lines: one seed.'
+    elif band == 'deviation':
+        text = f'Lines: means over {source.seeds}. Bands: standard deviations.'
+    elif source.num_seeds == 2:
+        text = 'Lines: means over 2 seeds. Bands: from one to the other, which is no interval.'
+    else:
+        text = f'Lines: means over {source.seeds}. Bands: 95 % intervals over seeds (Student t).'
+    return text if window == 1 else f'{text} Both over the last {window} evaluations.'
 
 
 def overview(source: Source, *, pattern: str | None = None, tail: float | None = None) -> Page:
@@ -126,7 +140,15 @@ def overview(source: Source, *, pattern: str | None = None, tail: float | None =
             plot.link_map(kept.mask, ax=axes['the links'])
             plot.participation_rates(kept.mask, kept.mean_prob, ax=axes['their rates'])
 
-    return Page(heading, [], draw, (_WIDTH, 7.0 if kept else 4.0))
+    drawn = _drawn(source, 'interval')
+    if any(_expected(shown, pattern, metric) for metric in metrics):
+        drawn += ' Dotted: where algorithms were predicted to end.'
+    if kept:
+        drawn += (
+            ' Below: the links of the first seed, clients with the most rounds first, and the '
+            'share of rounds in which each took part beside its mean probability.'
+        )
+    return Page(heading, [], draw, (_WIDTH, 7.0 if kept else 4.0), drawn)
 
 
 def _expected(source: Source, pattern: str, metric: str) -> dict[str, float]:

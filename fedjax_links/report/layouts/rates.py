@@ -81,10 +81,17 @@ def edges(tried: Tried) -> dict[str, str]:
     return {name: edge(value, tried.columns[name].tolist()) for name, value in tried.chosen.items()}
 
 
-def mark_edges(source: Source, label: str) -> str:
-    """Arrows for a tuned series whose best values lie at an edge of what was tried."""
+def mark_edges(source: Source, label: str, pattern: str) -> str:
+    """Returns arrows for a tuned series whose best values at a pattern lie at an edge.
+
+    Args:
+      source: what ran.
+      label: of the series.
+      pattern: label of the links. Of a series that was tuned on one pattern for all, that counts.
+    """
     tries = source.tuning.get(label, ())
-    return ''.join(dict.fromkeys(mark for tried in tries for mark in edges(tried).values()))
+    own = [tried for tried in tries if tried.pattern == pattern] or tries
+    return ''.join(dict.fromkeys(mark for tried in own for mark in edges(tried).values()))
 
 
 def edge(value: Any, values: Sequence[Any]) -> str:

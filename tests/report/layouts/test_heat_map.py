@@ -11,11 +11,11 @@ from tests.report.made import results
 from tests.tiers import cases
 
 X, Y, RATE = 'links.probs.sigma', 'problem.bayes_accuracy', 'client.learning_rate'
-NOISE = np.array([-0.1, 0.0, 0.1])
+NOISE = np.array([-0.1, 0.0, 0.1] * 2)
 
 
 def over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
-    """Results of ``level(algorithm, **point)``, the same noise of three seeds on everybody."""
+    """Results of ``level(algorithm, **point)``, the same noise of six seeds on everybody."""
     curves, members = curves_over(level, algorithms, evals, **axes)
     return results(curves, members=members)
 
@@ -42,9 +42,32 @@ def images(figure):
     return [axes.images[0].get_array() for axes in figure.axes if axes.images]
 
 
-def hatched(axes):
-    """Cells (x, y) that are hatched."""
-    return {tuple(np.round(np.add(p.get_xy(), 0.5))) for p in axes.patches if p.get_hatch()}
+def hatched(axes, hatch=''):
+    """Cells (x, y) that are hatched, in one way where asked for."""
+    chosen = (patch for patch in axes.patches if hatch in (patch.get_hatch() or ' '))
+    return {tuple(np.round(np.add(patch.get_xy(), 0.5))) for patch in chosen if patch.get_hatch()}
+
+
+def test_alike_is_not_undecided(drawn):
+    """Of three cells one is decided, one decided to be alike within a point, and one not."""
+    own = {0: 0.0001, 1: 0.001, 2: 0.1}
+
+    def level(algorithm, x, y):
+        return 0.5 + (algorithm == 'fedpbc') * 0.3 * (x == 3)
+
+    curves, members = curves_over(level, x=(0, 1, 2, 3), y=(0, 1))
+    apart = np.array([1.0, -1.0, 0.5, -0.5, 0.2, -0.2])
+    for label, (algorithm, point) in members.items():
+        if algorithm == 'fedpbc':
+            width = own.get(point[X], 0.001)
+            curves[label] = curves[label] + width * apart[:, None]
+    page = heat_map(results(curves, members=members), x=X, y=Y, margin=0.01)
+    best, differences = drawn(page).axes[:2]
+    for axes in (best, differences):
+        assert hatched(axes, '//') == {(2, 0), (2, 1)}
+        assert hatched(axes, '.') == {(x, y) for x in (0, 1) for y in (0, 1)}
+    table = page.tables[2]
+    assert list(table.rows[0])[1:4] == ['2 of 8', '0 of 8', '4 of 8']
 
 
 def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
@@ -75,8 +98,10 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
     assert faces[0] != faces[1] == faces[2]
     np.testing.assert_array_equal(leaders[0, 0], 1.0)  # nobody's colour
     legend = figure.legends[0]
-    assert [text.get_text() for text in legend.get_texts()] == ['fedavg', 'fedpbc', 'not decided']
-    assert legend.get_title().get_text() == 'best; hatched where a 95 % interval includes zero'
+    names = ['fedavg', 'fedpbc', 'not decided', 'alike']
+    assert [text.get_text() for text in legend.get_texts()] == names
+    title = 'best; hatched where an interval includes zero, dotted where it lies within 0.0 points'
+    assert legend.get_title().get_text() == title
     assert figure.axes[2].get_ylabel() == 'difference, eval accuracy, points'
 
 

@@ -31,15 +31,39 @@ def rows_of(table):
 
 
 def test_noise_that_runs_share_cancels_in_their_difference():
-    noise = np.array([-0.1, 0.0, 0.1])
-    found = results({'fedavg': ends(*(0.5 + noise)), 'mifa': ends(*(0.6 + noise))})
+    noise, own = np.array([-0.1, 0.0, 0.1]), np.array([1e-4, -1e-4, 0.0])
+    found = results({'fedavg': ends(*(0.5 + noise)), 'mifa': ends(*(0.6 + noise + own))})
     base, mifa = rows_of(levels(found).tables[0])
     # Student's t with two degrees of freedom: 4.30265 * 0.1 / sqrt(3) = 0.248.
     assert base['ours'] == '50.0 ± 24.8'
     assert mifa['ours'] == '60.0 ± 24.8'
     assert base['ours, minus fedavg'] == ''
-    assert mifa['ours, minus fedavg'] == '+10.0 ± 0.0 *'
+    assert mifa['ours, minus fedavg'] == '+10.00 ± 0.02 *'
     assert len(levels(found).tables) == 1
+
+
+@pytest.mark.parametrize('num_seeds, shown', [(2, '+1.0'), (5, '+1.0'), (6, '+1.0 ± 0.0 *')])
+def test_equal_differences_of_few_seeds_decide_nothing(num_seeds, shown):
+    """Of single precision: 0.84 - 0.83 is not 0.75 - 0.74."""
+    base = np.array([0.83, 0.74, 0.71, 0.77, 0.8, 0.79])[:num_seeds]
+    sides = (ends(*np.float32(level)) for level in (base, base + 0.01))
+    table = levels(results(dict(zip(('fedavg', 'mifa'), sides, strict=True)))).tables[0]
+    row = rows_of(table)[1]
+    assert row['ours, minus fedavg'] == shown
+    assert row['verdict'] == ('ahead' if '*' in shown else 'not decided')
+    assert ('fewer than six' in table.caption) == (num_seeds < 6)
+
+
+def test_who_is_ahead_by_itself_alone_is_said_to_be():
+    """Of 20 comparisons one has a small p-value, which does not survive that there are 20."""
+    noise = np.array([-0.1, 0.0, 0.12])
+    every = {f'r{k}': ends(*(0.5 + noise * (-1) ** k)) for k in range(19)}
+    own = np.array([0.09, 0.11, 0.1])
+    table = levels(results({'fedavg': ends(0.5, 0.5, 0.5), **every, 'mine': ends(*(0.5 + own))}))
+    row = rows_of(table.tables[0])[-1]
+    assert row['verdict'] == 'ahead, by itself'
+    assert row['ours, minus fedavg'].endswith(' *')
+    assert 'by itself: not corrected' in table.tables[0].caption
 
 
 def test_a_difference_within_its_interval_has_no_star():
@@ -97,6 +121,20 @@ def test_a_rate_at_the_edge_of_what_was_tried_is_marked_in_the_table():
     assert 'edge' not in levels(found).tables[0].caption
 
 
+def test_a_rate_at_an_edge_is_marked_where_it_was_tuned():
+    """By pattern: of two on which a rule was tuned by itself, one chose at the edge."""
+    grid = np.array([1.0, 0.1, 0.01])
+    at_edge = tried({'client.learning_rate': grid}, [0.5, 0.4, 0.3])._replace(pattern='pattern0')
+    inside = tried({'client.learning_rate': grid}, [0.1, 0.3, 0.2])._replace(pattern='pattern1')
+    curves = {name: np.full((2, 2, 1), 0.5) for name in ('fedavg', 'mifa')}
+    table = levels(results(curves, tuning={'mifa': [at_edge, inside]})).tables[0]
+    marks = [row['algorithm'] for row in rows_of(table)]
+    assert marks == ['fedavg', 'mifa ↑', 'fedavg', 'mifa']
+    alone = results(curves, tuning={'mifa': [at_edge]})  # on one pattern for all
+    marks = [row['algorithm'] for row in rows_of(levels(alone).tables[0])]
+    assert marks == ['fedavg', 'mifa ↑', 'fedavg', 'mifa ↑']
+
+
 def test_the_paper_stands_beside_the_model_that_it_evaluates():
     both = {
         'server': {'eval_accuracy': ends(0.6, 0.62)},
@@ -114,10 +152,10 @@ def test_the_paper_stands_beside_the_model_that_it_evaluates():
 
 def test_a_baseline_with_client_models_is_compared_at_their_mean():
     both = {
-        'server': {'eval_accuracy': ends(0.6, 0.62)},
-        'client_mean': {'eval_accuracy': ends(0.8, 0.82)},
+        'server': {'eval_accuracy': ends(*[0.6, 0.62] * 3)},
+        'client_mean': {'eval_accuracy': ends(*[0.8, 0.82] * 3)},
     }
-    found = results({'fedpbc': both, 'mine': ends(0.9, 0.92)}, baseline='fedpbc')
+    found = results({'fedpbc': both, 'mine': ends(*[0.9, 0.92] * 3)}, baseline='fedpbc')
     at_server, at_clients, mine = rows_of(levels(found).tables[0])
     assert at_server['ours, minus fedpbc'] == '-20.0 ± 0.0 **'
     assert at_clients['ours, minus fedpbc'] == ''
@@ -233,8 +271,8 @@ def test_bars_are_the_main_models_means():
     }
     found = results({'fedavg': np.full((2, 2, 1), 0.25), 'fedpbc': both})
     assert rows_of(bars(found).tables[0]) == [
-        {'algorithm': 'fedavg', 'pattern0': '25.0 ± 0.0', 'pattern1': '25.0 ± 0.0'},
-        {'algorithm': 'fedpbc', 'pattern0': '50.0 ± 127.1', 'pattern1': '90.0 ± 0.0'},
+        {'algorithm': 'fedavg', 'pattern0': '25.0', 'pattern1': '25.0'},
+        {'algorithm': 'fedpbc', 'pattern0': '50.0 ± 127.1', 'pattern1': '90.0'},
     ]
 
 

@@ -1,0 +1,98 @@
+"""Pages without any true difference: how often each printed guarantee fails."""
+
+import types
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import evaluation
+from fedjax_links.experiment.looking import choices
+from fedjax_links.planning.deciding import looks
+from fedjax_links.report import source
+from fedjax_links.results.metric import Metric
+
+PAGES, PAIRS, MOST = 1000, 4, 12
+METRIC = Metric('eval_accuracy', 'max')
+
+
+def accuracies(rng, examples, spread):
+    """Accuracies of a baseline and others on a page, by seed: all have the same law.
+
+    Args:
+      rng: of NumPy.
+      examples: on which they are measured.
+      spread: standard deviation of an algorithm about what all have in common, in steps.
+    """
+    common = rng.normal(0.7, 0.03, MOST)
+    own = rng.normal(0.0, spread / examples, (1 + PAIRS, MOST))
+    return (np.rint(examples * (common + own)) / examples).astype(np.float32).astype(float)
+
+
+def page_of(levels, until):
+    """Differences and verdicts of a page, as reports make them."""
+    page = source.Source('title', '', types.SimpleNamespace(attrs={'until': until}))
+    base, *others = levels
+    found = []
+    for own in others:
+        count = len(own)
+        if until:
+            for count in looks(until['least'], len(own)):
+                word = evaluation.decide(evaluation.student.paired(own[:count], base[:count])).word
+                if word != evaluation.UNDECIDED:
+                    break
+        one, other = (choices.of_series(values[:count]) for values in (own, base))
+        found.append(page.difference(METRIC, one, other))
+    return found, page.verdicts(found)
+
+
+def rates(pages):
+    """Shares of pages with a false ``**``, of false verdicts, and of false ones without words."""
+    starred, sided, bare = [], [], []
+    for found, verdicts in pages:
+        starred.append(any(map(verdicts.survives, found)))
+        words = [verdicts.word(each) for each in found]
+        bare.append(any(word in (evaluation.AHEAD, evaluation.BEHIND) for word in words))
+        sided += [word.startswith((evaluation.AHEAD, evaluation.BEHIND)) for word in words]
+    return np.mean(starred), np.mean(sided), np.mean(bare)
+
+
+def slow(*values):
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+CASES = [
+    (100, 0.7, 3),
+    slow(100, 0.3, 2),
+    slow(100, 0.5, 2),
+    slow(100, 1.0, 4),
+    slow(100, 3.0, 5),
+    slow(10_000, 0.7, 2),
+    slow(10_000, 20.0, 2),
+    slow(10_000, 20.0, 3),
+    slow(10_000, 20.0, 5),
+]
+
+
+@pytest.mark.parametrize('examples, spread, least', CASES)
+def test_until_decided_stars_and_verdicts_are_rarely_false(examples, spread, least):
+    rng = np.random.default_rng(least)
+    until = {'least': least, 'level': 0.95, 'margin': 0.0}
+    starred, sided, bare = rates(
+        page_of(accuracies(rng, examples, spread), until) for _ in range(PAGES)
+    )
+    assert starred <= 0.05
+    assert bare == starred
+    assert sided <= 0.05
+
+
+@pytest.mark.parametrize('examples, spread, num_seeds', CASES)
+def test_fixed_seeds_stars_and_verdicts_are_rarely_false(examples, spread, num_seeds):
+    rng = np.random.default_rng(num_seeds)
+    starred, sided, bare = rates(
+        page_of(accuracies(rng, examples, spread)[:, :num_seeds], {}) for _ in range(PAGES)
+    )
+    assert starred <= 0.05
+    assert bare == starred
+    # Words are those of Student's t: one pair in twenty by itself.
+    assert sided <= stats.binom.isf(1e-3, PAGES, 0.05) / PAGES
