@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib import pyplot as plt
 
-from fedjax_links import evaluation, runs
+from fedjax_links import evaluation, plot, runs
 from fedjax_links.report import cells, source
 
 FOLDER = Path(__file__).parent / 'records' / 'maps'
@@ -81,6 +81,7 @@ def draw() -> None:
     )
     every = {name: read(name) for name in MAPS}
     labels = [label for label in every['space'][0].algorithms if label != 'fedavg']
+    looks = plot.looks(every['space'][0].algorithms)
     names = [every['space'][0].name(label) for label in labels]
     for ax, (name, (_, found)) in zip(axes[0], every.items(), strict=True):
         base = found.levels('fedavg')
@@ -94,7 +95,8 @@ def draw() -> None:
             choice = found.minus(label, 'fedavg')
             assert choice is not None
             level = choice.level()
-            look = {'fmt': 'o', 'capsize': 3, 'color': f'C{place}'}
+            own_look = looks[label]
+            look = {'fmt': own_look.marker, 'capsize': 3, 'color': own_look.colour}
             ax.errorbar(100 * level.mean, place, xerr=100 * level.half_width, **look)
         ax.axvline(0, color='0.4', lw=0.8)
         ax.set_title(f'{name}: {gained.size} points', fontsize=10)

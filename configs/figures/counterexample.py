@@ -134,7 +134,9 @@ def counterexample_error(
                 mean, spread = part['mean'], part['deviation']
                 algorithm, style = _LOOKS[part['algorithm']]
                 name = '{}, {first_prob:g} and {second_prob:g}'.format(algorithm, **part)
-                axes.plot(times, mean, style, color=colour, linewidth=1.2, label=name)
+                above = 3 if part['algorithm'] == 'fedavg' else 2  # dashes over what they may meet
+                look = {'color': colour, 'linewidth': 1.2, 'zorder': above}
+                axes.plot(times, mean, style, label=name, **look)
                 band = {'color': colour, 'alpha': 0.2, 'linewidth': 0}
                 low = np.maximum(mean - spread, mean / 10)
                 axes.fill_between(times, low, mean + spread, **band)
@@ -142,6 +144,10 @@ def counterexample_error(
                     axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
                 elif part['exact_bias'] > _NO_BIAS:
                     axes.plot(times[-1], part['exact_bias'], '<', color=plot.EXACT, clip_on=False)
+            if any(part['algorithm'] == 'fedpbc' for part in shown):
+                axes.plot([], [], ':', color='black', linewidth=1.2, label="FedPBC's client mean")
+            if any(part['algorithm'] == 'fedavg' for part in shown):
+                axes.plot([], [], '<', color=plot.EXACT, label="FedAvg's exact bias")
             axes.set(yscale='log', xlim=(_FIRST_SHOWN, times[-1]))
             axes.set_title(label, fontsize=10)
             finish(axes, 'round t', '', grid=True)

@@ -45,8 +45,10 @@ def network_sizes(*, networks: Mapping[str, sections.Section]) -> FigureResult:
         for axes, (label, layers) in zip(row, found.items(), strict=True):
             names = ['{layer}\n{kernel}'.format_map(layer) for layer in layers]
             sizes = [layer['parameters'] for layer in layers]
-            bars = axes.barh(names, sizes, color=plot.COLOURS[0], alpha=0.75)
-            axes.bar_label(bars, fmt='{:,.0f}', padding=2, fontsize=8)
+            axes.plot(sizes, names, 'o', color=plot.COLOURS[0])  # a logarithmic axis has no zero
+            for name, size in zip(names, sizes, strict=True):
+                look = {'xytext': (6, 0), 'textcoords': 'offset points', 'va': 'center'}
+                axes.annotate(f'{size:,}', (size, name), fontsize=8, **look)
             axes.tick_params(axis='y', labelsize=8)
             axes.invert_yaxis()  # from the input at the top to the output
             largest = columns['parameters'].max()

@@ -312,10 +312,11 @@ def _drawing(
                 heat.label_axes(
                     panel,
                     ('sigma of the links' if last else '', x),
-                    (f'{difference.name}\nBayes accuracy' if place == 0 else '', y),
+                    ('Bayes accuracy' if place == 0 else '', y),
                 )
-            what = 'FedPBC minus FedAvg' if ' - ' not in difference.name else difference.name
-            label = f'{what.replace(" - ", " minus ")}, points'
+            is_between = ' - ' in difference.name
+            whose = '' if is_between else ': FedPBC minus FedAvg'
+            label = f'{difference.name.replace(" - ", " minus ")}{whose}, points'
             figure.colorbar(line[-1].images[0], ax=list(line), label=label)
         for panel, alpha in zip(grid[0], axes['alpha'], strict=True):
             panel.set_title(f'alpha = {alpha:g}', fontsize=10)

@@ -22,7 +22,11 @@ from fedjax_links.report.screens.links import record_links
 
 _UP_RATE, _LINK_ROUNDS = 0.05, 4000
 _QUANTITIES = ('up_rate', 'down_rate', 'share_up', 'correlation', 'rounds_up', 'rounds_down')
-_PANELS = (_QUANTITIES[:2], _QUANTITIES[3:4], _QUANTITIES[4:])
+_PANELS = {
+    'transition rates': _QUANTITIES[:2],
+    'correlation of adjacent rounds': _QUANTITIES[3:4],
+    'mean length of a stay, rounds': _QUANTITIES[4:],
+}
 _LISTED = 6
 _FIRST, _TARGETS, _LIMIT_ROUNDS = 0.5, np.array([0.0, 100.0]), 300
 
@@ -107,14 +111,15 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
 
     def draw(figure: Any) -> None:
         fine = np.linspace(0.005, 0.995, 199)
-        for axes, names in zip(figure.subplots(1, len(_PANELS)), _PANELS, strict=True):
+        row = figure.subplots(1, len(_PANELS))
+        for axes, (title, names) in zip(row, _PANELS.items(), strict=True):
             for colour, name in zip(plot.COLOURS, names, strict=False):
                 axes.plot(fine, _exact(fine)[name], color=colour)
                 mean, error = simulated[name]
                 look = {'fmt': 'o', 'ms': 4, 'color': colour, 'label': words[name]}
                 axes.errorbar(p, mean, 4.5 * error, **look)
             axes.set(xlim=(0, 1), yscale='log' if len(names) > 1 else 'linear')
-            finish(axes, 'p', '', legend='best', grid=True)
+            finish(axes, 'p, probability to be up', title, legend='best', grid=True)
 
     parts, rows = [], []
     for name, (mean, error) in simulated.items():

@@ -11,6 +11,7 @@ from fedjax_links.plot import panels
 
 _DISTANCE_BINS = 30
 _MOST_LISTED = 40
+_CROWDED = 8  # times the median: participations of those who take part most
 
 
 def participation_loss(
@@ -50,11 +51,22 @@ def participation_loss(
             found = f'shape {list(values.shape)}'
             raise errors.invalid('losses', f'have one entry for each of {rounds.size}', found)
         points = {'linestyle': 'none', 'markersize': 4, 'alpha': 0.75, 'color': look.colour}
-        axes.plot(rounds, values, look.marker, label=(names or {}).get(label, label), **points)
+        axes.plot(
+            rounds,
+            values,
+            look.marker,
+            label=panels.literal((names or {}).get(label, label)),
+            **points,
+        )
     if legend:
         panels.legend(axes, outside=True)
     x_name = 'rounds in which the client took part'
-    return panels.finish(axes, x_name, value_name, whole='x', grid=True)
+    panels.finish(axes, x_name, value_name, whole='x', grid=True)
+    if rounds.max(initial=0) > _CROWDED * max(1.0, float(np.median(rounds))):
+        axes.set_xscale('symlog', linthresh=1)  # most clients would stand on top of each other
+        axes.set_xlim(left=-0.5)
+        axes.xaxis.set_major_formatter('{x:g}')
+    return axes
 
 
 def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = None) -> Any:
@@ -78,13 +90,13 @@ def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = 
       ValueError: for a problem without integer labels, or shares of another shape.
     """
     mix = label_shares(data)
-    by = ', by their largest class' if order is None else ''
+    name = 'rank by largest class' if order is None else 'rank'
     order = by_largest_class(mix) if order is None else np.asarray(order)
     axes = panels.own(ax, (8.0, 3.6))
     panels.draw_shares(
         axes, mix[order].T, "share of the client's examples", colorbar, aspect='auto'
     )
-    panels.finish(axes, _name_of(axes, order, by), 'class', whole='y')
+    panels.finish(axes, _name_of(axes, order, name), 'class', whole='y')
     if mix.shape[1] <= _MOST_LISTED // 2:
         axes.set_yticks(np.arange(mix.shape[1]))
     return axes
@@ -149,14 +161,14 @@ def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
       The axes.
     """
     counts = np.asarray(counts)
-    by = ', by id' if order is None else ''
+    name = 'client' if order is None else 'rank'
     order = np.arange(counts.size) if order is None else np.asarray(order)
     axes = panels.own(ax)
     width = 0.9 if order.size < 100 else 1.0
     axes.bar(np.arange(order.size), counts[order], width=width, color=panels.REALISED)
     axes.axhline(counts.mean(), linestyle='--', color=panels.COLOURS[4], linewidth=1, label='mean')
     axes.set_ylim(0, 1.25 * counts.max())
-    return panels.finish(axes, _name_of(axes, order, by), 'examples', legend='upper right')
+    return panels.finish(axes, _name_of(axes, order, name), 'examples', legend='upper right')
 
 
 def label_distances(distances: Any, *, ax: Any = None) -> Any:
@@ -199,9 +211,9 @@ def classes_held(numbers: Any, num_classes: int, *, ax: Any = None) -> Any:
     return panels.finish(axes, 'number of classes', 'clients', whole='xy')
 
 
-def _name_of(axes: Any, order: np.ndarray, by: str) -> str:
-    """What the axis of clients is called; few of them are listed."""
+def _name_of(axes: Any, order: np.ndarray, name: str) -> str:
+    """Names the axis of clients; few of them are listed by their ids."""
     if order.size > _MOST_LISTED:
-        return f'clients{by}'
+        return name
     axes.set_xticks(np.arange(order.size), order)
     return 'client'

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, student
 from fedjax_links.plot import panels
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
@@ -58,8 +58,9 @@ def learning_curves(
       rounds: float[E], rounds completed at each evaluation, for arrays; 1, 2, ... by default.
       names: what to call labels and patterns.
       levels: by label, values drawn as dotted horizontal lines: where it was predicted to end.
-      band: ``'interval'``, of the mean over seeds (95 %, Student t), or ``'deviation'``, the
-        standard deviation of all that the mean is taken over.
+      band: ``'interval'``, of the mean over seeds (95 %, Student t; of two seeds, of which it is
+        wider than most pictures, the band lies between them), or ``'deviation'``, the standard
+        deviation of all that the mean is taken over.
       window: evaluations that a moving average spans.
       above: what is subtracted from the values, such as a known minimum.
       log: logarithmic axis of values.
@@ -109,10 +110,12 @@ def learning_curves(
                     axes.fill_between(places, low, high, alpha=0.15, linewidth=0, **colour)
                 drawn += 1
             if levels is not None and label in levels:
-                line = {'linestyle': ':', 'linewidth': 1.2, 'label': f'{shown[label]}, predicted'}
+                line = {'linestyle': _dots([*levels].index(label), len(levels)), 'linewidth': 1.2}
+                line['label'] = panels.literal(f'{shown[label]}, predicted')
                 axes.axhline(levels[label] - above, **colour, **line)
         _name_panel(axes, results, pattern)
-        panels.finish(axes, x_name, f'{of_metric.words}{minus}', grid=True)
+        whole = 'x' * (x_name == 'round')
+        panels.finish(axes, x_name, f'{of_metric.words}{minus}', whole=whole, grid=True)
         axes.yaxis.label.set_size(9)
         if log:
             panels.logarithmic(axes.yaxis, per_cent=of_metric.is_share)
@@ -127,10 +130,15 @@ def learning_curves(
     return panels.as_returned(drawn_on)
 
 
+def _dots(place: int, count: int) -> Any:
+    """Returns the dashes of one of several horizontal lines, so that equal ones show each other."""
+    return ':' if count == 1 else (4 * place, (4, 4 * count - 4))
+
+
 def _name_panel(axes: Any, results: Any, pattern: str) -> None:
     """Titles tell several panels apart."""
     if results.sizes['pattern'] > 1:
-        axes.set_title(dataset.names(results)[pattern], fontsize=10)
+        axes.set_title(panels.literal(dataset.names(results)[pattern]), fontsize=10)
 
 
 def _marked(places: np.ndarray, log: bool, line: int, count: int) -> list[int]:
@@ -150,13 +158,16 @@ def _marked(places: np.ndarray, log: bool, line: int, count: int) -> list[int]:
 
 
 def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and half width of float[S, E] over seeds and the last ``window`` evaluations."""
+    """Returns mean and half width of float[S, E] over seeds and the last evaluations."""
     padded = np.pad(values, ((0, 0), (window - 1, 0)))
     spans = np.lib.stride_tricks.sliding_window_view(padded, window, axis=1)  # [S, E, window]
     sizes = np.minimum(np.arange(1, values.shape[1] + 1), window)
-    mean, half, _ = evaluation.seed_interval(spans.sum(axis=2) / sizes)
-    if band == 'interval':
-        return mean, half
+    levels = spans.sum(axis=2) / sizes
+    mean, half, _ = evaluation.seed_interval(levels)
+    if band == 'interval' and len(values) == 2:
+        return mean, np.ptp(levels, axis=0) / 2
+    if band == 'interval':  # where all seeds agree, as at the start, a band has no width
+        return mean, np.where(np.ptp(levels, axis=0) == 0, 0.0, half) if len(values) > 1 else half
     is_there, count = np.arange(window) >= window - sizes[:, None], len(values) * sizes
     apart = np.where(is_there, spans - mean[:, None], 0.0)
     variance = (apart**2).sum(axis=(0, 2)) / np.maximum(count - 1, 1)
@@ -174,9 +185,11 @@ def paired_differences(
     wide: Mapping[str, float] | None = None,
     ax: Any = None,
 ) -> Any:
-    """Differences to a baseline with the same seeds, and their 95 % intervals.
+    """Draws differences to a baseline with the same seeds, and their 95 % intervals.
 
-    Filled where the intervals exclude zero. Shares are in points of a per cent.
+    Filled where the intervals exclude zero. Shares are in points of a per cent. Of a run whose
+    seeds went on until decided, intervals are those of `evaluation.decide` at the run's level, as
+    in its tables; a dashed line through the panel is one without end.
 
     ::
 
@@ -230,16 +243,10 @@ def paired_differences(
             pair = [ends[label], ends[base]]
             if results.attrs.get('until'):  # the first seeds, as many as both have
                 pair = [own[: min(map(len, pair))] for own in pair]
-            difference = evaluation.paired_interval(*pair)
-            mean, half = of_metric.scale * difference.mean, of_metric.scale * difference.half_width
-            beyond = of_metric.scale * (wide or {}).get(label, 0.0)
-            look = {'fmt': 'o', 'markersize': 6, 'capsize': 3, 'color': look_of[label].colour}
-            if not difference.excludes_zero or beyond >= abs(mean):
-                look['markerfacecolor'] = 'white'
-            if math.isfinite(beyond) and beyond > half:
-                thin = {'fmt': 'none', 'elinewidth': 0.7, 'color': look['color']}
-                axes.errorbar(mean, place, xerr=beyond, **thin)
-            axes.errorbar(mean, place, xerr=None if np.isnan(half) else half, **look)
+            difference = _difference(*pair, results.attrs.get('until') or {})
+            beyond = (wide or {}).get(label, 0.0)
+            colour = look_of[label].colour
+            _draw_difference(axes, place, difference, beyond, of_metric.scale, colour)
         axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
         axes.set_yticks(range(len(rows)), [titles[label] for label in rows])
         axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
@@ -256,6 +263,32 @@ def paired_differences(
     return panels.as_returned(drawn_on)
 
 
+def _difference(
+    ours: np.ndarray, theirs: np.ndarray, until: Mapping[str, Any]
+) -> evaluation.Interval:
+    """Returns the paired difference; its interval holds at any number of seeds where it must."""
+    found = evaluation.paired_interval(ours, theirs)
+    if 'level' not in until:
+        return found
+    verdict = evaluation.decide(student.paired(ours, theirs), level=until['level'])
+    return found._replace(half_width=np.asarray(verdict.half_width))
+
+
+def _draw_difference(
+    axes: Any, place: int, found: evaluation.Interval, beyond: float, scale: float, colour: str
+) -> None:
+    """Draws a point with its bar, and a thin one for a wider interval of half width ``beyond``."""
+    mean, half = scale * float(found.mean), scale * float(found.half_width)
+    look: dict[str, Any] = {'fmt': 'o', 'markersize': 6, 'capsize': 3, 'color': colour}
+    if not found.excludes_zero or scale * beyond >= abs(mean):
+        look['markerfacecolor'] = 'white'
+    if math.isinf(half):
+        axes.axhline(place, color=colour, linestyle='--', linewidth=0.7)
+    elif math.isfinite(beyond) and scale * beyond > half:
+        axes.errorbar(mean, place, xerr=scale * beyond, fmt='none', elinewidth=0.7, color=colour)
+    axes.errorbar(mean, place, xerr=half if math.isfinite(half) else None, **look)
+
+
 def _is_vector(entry: Any) -> bool:
     return not isinstance(entry, Mapping | tuple) and np.ndim(entry) == 1
 
@@ -269,7 +302,9 @@ def level_bars(
     legend: bool = True,
     ax: Any = None,
 ) -> Any:
-    """Levels as bars with 95 % intervals over seeds: groups of bars, one per label.
+    """Draws levels as bars with 95 % intervals over seeds: groups of bars, one per label.
+
+    Of two seeds, whose interval is wider than most pictures, both are drawn as dots.
 
     Args:
       levels: float[P, S] by label, one row per group, one entry per seed.
@@ -296,11 +331,17 @@ def level_bars(
             raise errors.invalid('levels', f'be of shape [{len(groups)}, S]', shape)
         mean, half, _ = evaluation.seed_interval(values, axis=1)
         style = {'color': look.colour, 'edgecolor': 'white', 'linewidth': 0, 'hatch': look.hatch}
-        error = {'yerr': np.nan_to_num(half), 'error_kw': {'linewidth': 0.8, 'capsize': 2}}
         middle = places + (place - (len(levels) - 1) / 2) * width
-        axes.bar(middle, mean, width, label=(names or {}).get(label, label), **style, **error)
+        if values.shape[1] > 2:
+            style['yerr'] = np.nan_to_num(half)
+            style['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
+        axes.bar(
+            middle, mean, width, label=panels.literal((names or {}).get(label, label)), **style
+        )
+        if values.shape[1] == 2:
+            axes.plot(np.repeat(middle, 2), values.ravel(), '.', color='black', markersize=3)
     letters = max(8, int(LETTERS_PER_INCH * inches / max(1, len(groups))))
-    axes.set_xticks(places, [textwrap.fill(group, letters) for group in groups])
+    axes.set_xticks(places, [panels.literal(textwrap.fill(each, letters)) for each in groups])
     axes.set_ylabel(Metric(metric).words)
     if Metric(metric).is_share:
         axes.set_ylim(0, min(axes.get_ylim()[1], 1))

@@ -13,6 +13,7 @@ from fedjax_links.plot.panels import COLOURS, REALISED, THEORY
 MAP_ROUNDS = 200
 _GAP_BINS = 30
 _LAGS = 40
+_RANK = 'rank by rounds taken part'
 _STATES = (
     ('takes part', '#1a1a1a'),
     ('delivers without having heard', COLOURS[1]),
@@ -60,9 +61,9 @@ def link_map(
         below = {'loc': 'upper center', 'bbox_to_anchor': (0.5, -0.12), 'ncols': 3}
         axes.legend(handles=handles, fontsize=8, frameon=False, **below)
     axes.imshow(state[:num_rounds, shown].T, aspect='auto', interpolation='nearest', **options)
-    first = 'most rounds first' if duplex else 'best link first'
-    clients = f'client, {first}' if order is None else 'client'
-    panels.finish(axes, 'round', clients, whole='y')
+    by_id = order is not None and np.array_equal(order, np.arange(mask.shape[1]))
+    clients = _RANK if order is None else 'client' if by_id else 'client, in the order given'
+    panels.finish(axes, 'round', clients, whole='xy')
     axes.set_xlabel('round', loc='right' if duplex else 'center')
     return axes
 
@@ -98,7 +99,7 @@ def participation_rates(
     most = np.nanmax(np.append(rates, probs))
     axes.set(xlim=(0, 1 if most > 0.5 else 1.1 * most or 1), ylim=(len(clients) - 0.5, -0.5))
     axes.legend(framealpha=0.85, edgecolor='none', fontsize=8, loc='lower right')
-    return panels.finish(axes, 'share of rounds', 'client, best link first', whole='y')
+    return panels.finish(axes, 'share of rounds', _RANK, whole='y')
 
 
 def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
@@ -176,7 +177,7 @@ def link_memory(mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any 
     exact = analysis.expected_autocorrelation(*chain, lags[-1]) if chain else None
     if exact is not None:
         axes.plot(lags, exact, '--', color=THEORY, label='exact')
-    return panels.finish(axes, 'lag in rounds', 'autocorrelation', legend='best')
+    return panels.finish(axes, 'lag in rounds', 'autocorrelation', whole='x', legend='best')
 
 
 def participants(
@@ -223,7 +224,7 @@ def participants(
     if mean is not None:
         axes.axhline(mean, linestyle='--', color=THEORY, label='exact mean')
     axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
-    return panels.finish(axes, x_name, 'clients', whole='y', legend='best')
+    return panels.finish(axes, x_name, 'clients', whole='xy', legend='best')
 
 
 def peer_graph(neighbours: Any, edge_rates: Any, *, rates: Any = None, ax: Any = None) -> Any:

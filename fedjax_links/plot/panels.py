@@ -124,8 +124,34 @@ def as_returned(found: Sequence[Any]) -> Any:
     return found[0] if len(found) == 1 else np.array(found, object)
 
 
+def literal(name: str) -> str:
+    """Returns a user's name as matplotlib writes it letter by letter, or as the formula that it is.
+
+    Dollars that enclose no formula stand for themselves, and a name may begin with ``_``, which
+    legends would leave out.
+
+    Args:
+      name: a label, or a text with several.
+    """
+    shown = f'\u200b{name}' if name.startswith('_') else name
+    return '\n'.join(map(_literal_line, shown.split('\n')))
+
+
+def _literal_line(text: str) -> str:
+    """Returns a line of a picture's text in which all dollars are letters, or around formulas."""
+    from matplotlib import cbook, mathtext
+
+    if not cbook.is_math_text(text):
+        return text
+    try:
+        mathtext.MathTextParser('path').parse(text)
+    except ValueError:
+        return re.sub(r'(?<!\\)\$', r'\\$', text)
+    return text
+
+
 def name_of(name: str, model: str, *, always: bool = False) -> str:
-    """What a curve is called: of another candidate model than the server's it says which.
+    """Names a curve in a picture: of another candidate model than the server's it says which.
 
     Args:
       name: of its label, such as ``FedPBC (rate 0.1)``.
@@ -133,9 +159,9 @@ def name_of(name: str, model: str, *, always: bool = False) -> str:
       always: whether the server's is named too, as where several are drawn.
     """
     if model == 'server' and not always:
-        return name
+        return literal(name)
     before = f'{name[:-1]}, ' if name.endswith(')') else f'{name} ('
-    return f'{before}{model.replace("_", " ")})'
+    return literal(f'{before}{model.replace("_", " ")})')
 
 
 def finish(

@@ -21,6 +21,7 @@ from fedjax_links.core import errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.planning import choosing
 from fedjax_links.report.screens import configured, prediction
+from fedjax_links.results import recorded
 from fedjax_links.results.runs import CLIENTS, read_clients
 from fedjax_links.results.simulation import leaves
 from fedjax_links.runner.traced import state_shape
@@ -152,7 +153,7 @@ def _weights(experiment: Experiment, pattern: str) -> tuple[np.ndarray, str]:
 def _end(
     experiment: Experiment, folder: Path, lane: Lane
 ) -> tuple[Params, Algorithm, FederationState]:
-    """The final model of a lane (the clients' mean where they keep models), and its state."""
+    """Returns the final model of a lane that reports show, its algorithm, and its state."""
     like = state_shape(experiment, lane)
     if tree.num_bytes(like) > _MOST_BYTES:
         size = memory.size(tree.num_bytes(like))
@@ -163,8 +164,8 @@ def _end(
     except checkpoints.DamagedError:
         raise _MissingError('its last checkpoint is not there') from None
     algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
-    models = algorithm.models(state.algorithm)
-    return models.get('client_mean', models['server']), algorithm, state
+    main = recorded.main_models(experiment.plan.facts())[lane.algorithm]
+    return algorithm.models(state.algorithm)[main], algorithm, state
 
 
 def _measured(experiment: Experiment, folder: Path, lanes: list[Lane]) -> dict[str, np.ndarray]:

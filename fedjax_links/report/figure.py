@@ -13,6 +13,7 @@ import numpy as np
 
 from fedjax_links.config import fields, sections
 from fedjax_links.core import checks
+from fedjax_links.plot import panels
 from fedjax_links.report import tables
 from fedjax_links.storage import checkpoints
 
@@ -54,8 +55,8 @@ def render(
     parts: Any = page.subfigures(2, 1, height_ratios=[height, below])
     top, bottom = parts
     draw(top)
-    top.suptitle(title)
-    bottom.text(0.02, 0.95, wrapped, va='top', fontsize=8.5)
+    top.suptitle(panels.literal(title))
+    bottom.text(0.02, 0.95, panels.literal(wrapped), va='top', fontsize=8.5)
     buffer = io.BytesIO()
     page.savefig(buffer, dpi=110, format='png')
     return buffer.getvalue()

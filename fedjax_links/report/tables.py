@@ -46,9 +46,8 @@ class Table(NamedTuple):
 
     def markdown(self) -> str:
         """For a document."""
-        header = [f'| {" | ".join(self.header)} |', f'|{" --- |" * len(self.header)}']
-        rows = [f'| {" | ".join(row)} |' for row in self.rows]
-        return '\n'.join([*header, *rows, '', self.caption, ''])
+        head, *rows = (_as_markdown(row) for row in (self.header, *self.rows))
+        return '\n'.join([head, f'|{" --- |" * len(self.header)}', *rows, '', self.caption, ''])
 
     def data(self) -> Any:
         """A `pandas.DataFrame` with the numbers as they are printed, and ``attrs['caption']``.
@@ -84,6 +83,12 @@ class Table(NamedTuple):
         caption = textwrap.fill(self.caption, 100, initial_indent='% ', subsequent_indent='% ')
         ruled = [r'\toprule', lines[0], r'\midrule', *lines[1:], r'\bottomrule']
         return '\n'.join([caption, begin, *ruled, end, ''])
+
+
+def _as_markdown(row: Sequence[str]) -> str:
+    """A row whose bars between cells are the only ones."""
+    cells = (cell.replace('|', r'\|') for cell in row)
+    return f'| {" | ".join(cells)} |'
 
 
 def _as_latex(cell: str) -> str:

@@ -266,8 +266,8 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
         raise errors.invalid('data', 'hold at least one label', data)
     data = {str(label): entry for label, entry in data.items()}
     tables = {label: _measured(entry) for label, entry in data.items() if hasattr(entry, 'evals')}
-    simulated = list(tables.values())
-    every = (name.partition('/') for table in simulated for name in table if '/' in name)
+    simulated = dict(tables)
+    every = (name.partition('/') for t in simulated.values() for name in t if '/' in name)
     metrics = list(dict.fromkeys(name for _, _, name in every))
     if metric is None:
         metric = next((name for name in _USUAL if name in metrics), next(iter(metrics), ''))
@@ -282,12 +282,9 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
             seed, place = np.indices(next(iter(own.values())).shape)
             own |= {'seed': seed, 'round': place + 1.0}
             tables[label] = pandas.DataFrame({name: a.ravel() for name, a in own.items()})
-    lengths = {label: tables[label]['round'].nunique() for label in data}
-    if len(set(lengths.values())) > 1:
-        raise errors.invalid('data', 'have as many evaluations for every label', lengths)
+    rounds = _common_rounds({label: tables[label] for label in data}, simulated)
     lines = pandas.concat({label: tables[label] for label in data}, names=['algorithm'])
     lines = lines.reset_index(level=0).assign(stage=MAIN, pattern='')
-    rounds = (simulated or [lines])[0]['round'].unique()
     lines['round'] = np.tile(rounds, len(lines) // len(rounds))
     models = {k: [c.partition('/')[0] for c in tables[k] if '/' in c] for k in data}
     facts: dict[str, Any] = {
@@ -306,6 +303,23 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
     found = of_run({name: column.to_numpy() for name, column in lines.items()}, facts)
     there = found['begun'].any(('model', 'pattern', 'seed')).values  # sweeps of other lengths
     return found.isel(series=np.flatnonzero(there)).assign_attrs(until=None)
+
+
+def _common_rounds(tables: Mapping[str, Any], simulated: Mapping[str, Any]) -> np.ndarray:
+    """Returns the rounds of all evaluations, which arrays take from the simulations beside them.
+
+    Raises:
+      ValueError: for evaluations of other numbers or after other rounds.
+    """
+    lengths = {label: table['round'].nunique() for label, table in tables.items()}
+    if len(set(lengths.values())) > 1:
+        raise errors.invalid('data', 'have as many evaluations for every label', lengths)
+    rounds = {label: table['round'].unique() for label, table in (simulated or tables).items()}
+    first, *others = rounds.values()
+    if any(not np.array_equal(first, other) for other in others):
+        shown = {label: own.tolist() for label, own in rounds.items()}
+        raise errors.invalid('data', 'be evaluated after the same rounds for every label', shown)
+    return np.asarray(first)
 
 
 def _measured(result: Any) -> Any:

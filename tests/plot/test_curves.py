@@ -8,7 +8,8 @@ from matplotlib import pyplot
 from scipy import stats
 
 import fedjax_links as fl
-from fedjax_links import plot, runs
+from fedjax_links import evaluation, plot, runs
+from fedjax_links.results import recorded
 from fedjax_links.simulation import SimulationResult
 
 
@@ -18,10 +19,10 @@ def half(values):
     return stats.t.ppf(0.975, count - 1) * values.std(axis=0, ddof=1) / np.sqrt(count)
 
 
-def simulated(values, first_bad_round=-1, **more):
-    """A result whose server model was evaluated to [*lanes, E], every 5 rounds."""
+def simulated(values, first_bad_round=-1, every=5, **more):
+    """A result whose server model was evaluated to [*lanes, E], every so many rounds."""
     values = np.asarray(values, np.float32)
-    lanes, rounds = values.shape[:-1], 5 * values.shape[-1]
+    lanes, rounds = values.shape[:-1], every * values.shape[-1]
     zeros = np.zeros(lanes, np.int32)
     counters = fl.base.ParticipationCounters(np.arange(3), np.arange(3))
     links = fl.base.LinkSample(np.array([True, False, True]), np.full(3, 0.5))
@@ -223,7 +224,8 @@ def test_levels_are_dotted_lines(ax):
 
 def test_differences_are_paired_and_in_points(ax, rng):
     noise = rng.normal(size=5) / 50
-    ends = {'fedavg': 0.5 + noise, 'mifa': 0.6 + noise, 'fedpbc': 0.5 + rng.normal(size=5) / 50}
+    ends = {'fedavg': 0.5 + noise, 'mifa': 0.6 + noise + rng.normal(size=5) / 500}
+    ends['fedpbc'] = 0.5 + rng.normal(size=5) / 50
     data = {label: np.stack([0 * values, values], axis=1) for label, values in ends.items()}
     plot.paired_differences(data, metric='eval_accuracy', model='server', ax=ax)
     bars = [container.lines for container in ax.containers]
@@ -340,6 +342,99 @@ def test_bars_have_the_means_as_heights(ax, rng):
     assert [text.get_text() for text in ax.get_xticklabels()] == ['one', 'two']
 
 
+def until_decided(differences, level=0.95):
+    """A run whose second algorithm has these differences to the first, by seed."""
+    base = np.linspace(0.5, 0.6, len(differences))
+    found = recorded.of(
+        {'fedavg': base[:, None], 'mifa': (base + differences)[:, None]}, 'accuracy'
+    )
+    return found.assign_attrs(until={'least': 4, 'level': level, 'margin': 0.0})
+
+
+@pytest.mark.parametrize('level', [0.95, 0.8])
+def test_until_decided_bars_are_those_of_the_table(level):
+    """At any number of seeds: wider than Student's t, and filled by the wider one alone."""
+    differences = np.array([0.05, 0.02, 0.045, 0.03])
+    verdict = evaluation.decide(differences, level=level)
+    axes = plot.paired_differences(until_decided(differences, level))
+    (bar,) = axes.containers
+    (segment,) = bar[2][0].get_segments()
+    np.testing.assert_allclose(np.ptp(segment[:, 0]) / 2, 100 * verdict.half_width)
+    is_filled = bar[0].get_markerfacecolor() != 'white'
+    assert is_filled == (verdict.word == evaluation.AHEAD) == (level == 0.8)
+
+
+def test_until_decided_a_bar_without_end_goes_through_the_panel():
+    axes = plot.paired_differences(until_decided(np.array([0.05, 0.04])))
+    (bar,) = axes.containers
+    assert not bar.has_xerr
+    assert bar[0].get_markerfacecolor() == 'white'
+    dashed = [line for line in axes.lines if line.get_linestyle() == '--']
+    assert [list(line.get_xdata()) for line in dashed] == [[0, 1]]
+
+
+def test_two_seeds_are_drawn_as_they_are():
+    """The t of one degree of freedom is 12.7: an interval would fill every picture."""
+    levels = np.array([[0.4, 0.6]])
+    axes = plot.level_bars({'fedavg': levels, 'mifa': levels + 0.1}, ['one'], 'accuracy')
+    assert not any(bar.errorbar for bar in axes.containers)
+    dots = np.sort(np.concatenate([line.get_ydata() for line in axes.lines]))
+    np.testing.assert_allclose(dots, [0.4, 0.5, 0.6, 0.7])
+    curves = plot.learning_curves({'fedavg': np.array([[0.2, 0.4], [0.2, 0.6]])}, 'loss')
+    band = curves.collections[0].get_paths()[0].vertices
+    assert band[:, 1].min() == pytest.approx(0.2)
+    assert band[:, 1].max() == pytest.approx(0.6)
+
+
+def test_where_seeds_agree_a_band_has_no_width():
+    values = np.array([[0.2, 0.4], [0.2, 0.6], [0.2, 0.5]])
+    axes = plot.learning_curves({'fedavg': values}, 'loss')
+    band = axes.collections[0].get_paths()[0].vertices
+    np.testing.assert_allclose(band[band[:, 0] == 1.0, 1], 0.2)
+
+
+def test_an_axis_of_rounds_has_whole_numbers():
+    axes = plot.learning_curves({'fedavg': np.ones(3)}, 'loss')
+    ticks = [tick for tick in axes.get_xticks() if 1 <= tick <= 3]
+    assert ticks == [round(tick) for tick in ticks]
+    links = plot.link_map(np.eye(4, dtype=bool))
+    assert all(tick == round(tick) for tick in links.get_xticks())
+
+
+def test_predictions_at_one_level_show_each_other():
+    """Dashes of one line lie in the gaps of the other."""
+    values, levels = np.ones((2, 3)), {'fedavg': 0.5, 'mifa': 0.5}
+    axes = plot.learning_curves({'fedavg': values, 'mifa': values}, 'loss', levels=levels)
+    every = [line for line in axes.lines if 'predicted' in line.get_label()]
+    taken = set()
+    for line in every:
+        offset, (on, off) = line._unscaled_dash_pattern
+        period = on + off
+        own = {(offset + k) % period for k in range(on)}
+        assert not taken & own
+        taken |= own
+    assert len(every) == 2
+
+
+NAMES = ['$x_$', '_hidden', 'a $ b', '$5', 'a|b', r'$\alpha$ or $\beta$', 'FedAvg_known']
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_every_name_can_be_drawn(name):
+    values = np.array([[0.2, 0.4], [0.2, 0.6]])
+    axes = plot.learning_curves({'other': values, name: values}, 'loss', levels={name: 0.3})
+    bars = plot.level_bars({'other': values, name: values}, ['one', name])
+    plot.paired_differences({'other': values, name: values}, 'other')
+    plot.participation_loss([1, 2], {'other': [1.0, 2.0], name: [1.0, 3.0]})
+    for shown in map(pyplot.figure, pyplot.get_fignums()):
+        shown.canvas.draw()
+    for legend in (axes.get_legend(), bars.get_legend()):
+        texts = [
+            text.get_text().lstrip('\u200b').replace(r'\$', '$') for text in legend.get_texts()
+        ]
+        assert name in texts
+
+
 DATA = {'fedavg': np.ones((2, 3)), 'mifa': np.ones((2, 3))}
 
 
@@ -356,6 +451,10 @@ DATA = {'fedavg': np.ones((2, 3)), 'mifa': np.ones((2, 3))}
         (lambda: plot.learning_curves({}), '`data` must hold at least one label'),
         (lambda: plot.learning_curves({'a': np.ones((1, 2, 3))}), '`data` must be of shape [E] or'),
         (lambda: plot.learning_curves({**DATA, 'b': np.ones(4)}), '`data` must have as many eval'),
+        (
+            lambda: plot.learning_curves({'a': simulated([1, 1]), 'b': simulated([1, 1], every=2)}),
+            "`data` must be evaluated after the same rounds for every label, got {'a': [5, 10]",
+        ),
         (lambda: plot.learning_curves(a_run(), 'accuracy'), "did you mean 'eval_accuracy'?"),
         (lambda: plot.learning_curves(a_run(), ax=[None]), '`ax` must be 2 axes, one per panel'),
         (

@@ -151,7 +151,7 @@ def test_histograms_of_clients(ax):
     assert set(ax.lines[0].get_ydata()) == {4}
     assert ax.get_xlabel() == 'client'
     many = plot.volumes(np.arange(50) + 1)  # in no order of classes
-    assert many.get_xlabel() == 'clients, by id'
+    assert many.get_xlabel() == 'client'
     bars = len(ax.patches)
     plot.classes_held([1, 2, 2], 3, ax=ax)
     assert [bar.get_height() for bar in ax.patches[bars:]] == [0, 1, 2, 0]

@@ -55,6 +55,15 @@ def test_a_title_stays_on_its_page(tmp_path, words):
     assert 5 < inked[0] < inked[-1] < picture.shape[1] - 6
 
 
+@pytest.mark.parametrize('name', ['$x_$', 'a $ b', '_', r'$\frac$', r'$\alpha$'])
+def test_titles_and_captions_need_not_be_formulas(tmp_path, name):
+    def draw(page):
+        page.add_subplot().set_axis_off()
+
+    figure.save_page(tmp_path / 'x.png', draw, title=name, caption=name, size=(5, 3))
+    assert (image.imread(tmp_path / 'x.png')[..., :3] < 1).any()
+
+
 @pytest.mark.parametrize(
     'changes, message',
     [
@@ -103,8 +112,11 @@ def get_config():
     'arguments, change',
     [
         ([], ''),
-        (['--config.figure.length=5'], 'figure.length = 5 (3)'),
-        (['--quick', '--config.figure.length=5'], 'figure.length = 5 (2)'),
+        (['--config.figure.length=5'], 'Changed from the config: figure.length = 5 (3)'),
+        (
+            ['--quick', '--config.figure.length=5'],
+            'Quick version of the config: figure.length = 5 (3)',
+        ),
     ],
 )
 def test_a_caption_begins_with_what_flags_changed(tmp_path, arguments, change):
@@ -114,7 +126,7 @@ def test_a_caption_begins_with_what_flags_changed(tmp_path, arguments, change):
     said = 'Up to 5 / 7.\n\nFrom zero.\n'
     if change:
         follows = 'What follows is said of the config without changes.'
-        said = f'Changed from the config: {change}. {follows}\n\n{said}'
+        said = f'{change}. {follows}\n\n{said}'
     assert (tmp_path / figure.TEXT).read_text().endswith(f'A ramp.\n\n{said}')
     printed = done.stdout.split('A ramp.\n\n')[1].split('\n\nWrote')[0]
     assert printed.split() == said.split()

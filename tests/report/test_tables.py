@@ -196,6 +196,14 @@ def test_a_column_is_numbers_only_if_every_cell_is(cells, columns):
         np.testing.assert_array_equal(frame[title], np.array(values))
 
 
+def test_a_bar_in_a_name_opens_no_column():
+    table = tables.Table(['a|b', 'c'], [['FedAvg | 1', '|']], 'Two columns.')
+    head, rule, row = table.markdown().splitlines()[:3]
+    for line in (head, rule, row):
+        assert len(re.findall(r'(?<!\\)\|', line)) == 3
+    assert row == r'| FedAvg \| 1 | \| |'
+
+
 def test_what_latex_reads_as_its_own_is_escaped():
     row = ['50 % of A_1 & #2', '-1.2 ± 3', r'{x}^2 ~ \y $', 'a-1', '1 ↑']
     text = tables.Table([''] * 5, [row], 'caption').latex()
