@@ -60,7 +60,7 @@ TUNED = {
 }
 QUICK = {
     'tuning': {'learning_rates': (0.06, 0.2), 'num_seeds': 1, 'grow': 0},
-    'seeds': {'least': 2, 'most': 3},
+    'seeds': {'least': 4, 'most': 5},
 }
 RATES = (*(base * 10.0**power for power in range(-4, 3) for base in (1, 3)), 1000.0)
 
@@ -134,6 +134,7 @@ def get_config(argument: str = '') -> ConfigDict:
             'quick': {
                 'problem': {'num_clients': 30, 'examples_per_client': 50},
                 'grid': _nested({**{k: v[:2] for k, v in grid.items()}, OVERLAP: (0.6, 0.9)}),
+                'algorithms': {'amplified_scaffold': {'period': 40}},  # of 80 rounds, not of 1,000
                 'num_rounds': 80,
                 'eval_every': 20 if is_early else 40,
                 **({'num_seeds': 2} if is_early else QUICK),

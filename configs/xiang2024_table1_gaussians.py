@@ -56,7 +56,7 @@ def get_config(argument: str = '') -> ConfigDict:
         tuning['model'] = {'fedpbc': 'client_mean', 'fedpbc_server': 'server'}
     if which == 'decided':
         tuning |= {'most_seeds': 6, 'ties': 2}
-        seeds = {'seeds': {'least': 2, 'most': 3}}
+        seeds = {'seeds': {'least': 4, 'most': 5}}
         more = {
             'patterns': {'bernoulli_sine': shared['patterns']['bernoulli_sine']},
             'baseline': 'fedpbc',

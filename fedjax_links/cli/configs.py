@@ -109,17 +109,17 @@ def load(given: str, overridden: Mapping[str, str], *, quick: bool = False) -> d
       quick: whether the section ``quick`` replaces what it is for.
 
     Returns:
-      The config at that size, with these values, of which its caption tells.
+      The config at that size, with these values. Its caption says what is not as published.
 
     Raises:
       ValueError: naming the file if it cannot be run, and for a path that leads into no section.
     """
     returned = _returned(*_file_and_words(given))
-    file = trees.quick(returned) if quick else trees.full(returned)
-    values = file
+    values = trees.quick(returned) if quick else trees.full(returned)
     for field, text in overridden.items():
         values = _replaced(values, field.split('.'), text)
-    return trees.captioned(file, values)
+    by = 'Quick version of the config' if quick else 'Changed from the config'
+    return trees.captioned(trees.full(returned), values, by)
 
 
 def _file_and_words(given: str) -> tuple[str, list[str]]:

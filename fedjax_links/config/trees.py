@@ -96,8 +96,10 @@ def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-def captioned(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """A config whose caption begins with what flags changed.
+def captioned(
+    before: Mapping[str, Any], after: Mapping[str, Any], by: str = 'Changed from the config'
+) -> dict[str, Any]:
+    """Returns a config whose caption begins with what is not as in the config before.
 
     The caption goes along with a run, so that every report and picture made of it says so; two
     configs with different captions are the same experiment.
@@ -105,15 +107,16 @@ def captioned(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, 
     Args:
       before: the config as its file gives it.
       after: the config as it runs.
+      by: words in front of the changes.
     """
     changes = _changes(before, after)
     listed = [f'{path} = {said}' for path, said in changes.items() if path not in _LOOKS]
     if not listed:
         return dict(after)
-    said = f'Changed from the config: {", ".join(listed)}.'
+    text = f'{by}: {", ".join(listed)}.'
     if caption := after.get('caption'):
-        said += f' What follows is said of the config without changes.\n\n{caption}'
-    return {**after, 'caption': said}
+        text += f' What follows is said of the config without changes.\n\n{caption}'
+    return {**after, 'caption': text}
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:

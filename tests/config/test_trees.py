@@ -71,6 +71,16 @@ def test_changes_are_fields_by_path_with_both_values():
     }
 
 
+def test_a_quick_config_says_what_it_replaced():
+    config = {'caption': 'N = 500.', 'figure': {'num_clients': 500}, 'width': 40}
+    quick = trees.quick({**config, 'quick': {'figure': {'num_clients': 100}, 'width': 50}})
+    found = trees.captioned(config, quick, 'Quick version of the config')
+    assert found['caption'] == (
+        'Quick version of the config: figure.num_clients = 100 (500). What follows is said of the '
+        'config without changes.\n\nN = 500.'
+    )
+
+
 def test_without_changes_a_config_stays_as_it_is():
     assert trees.captioned(FILE, dict(FILE)) == FILE
     looks = {**FILE, 'title': 'Another', 'width': 40}
