@@ -109,11 +109,11 @@ def _high_by_halves(a: Array, b: Array) -> Array:
 
 
 def seed_column(seeds: Iterable[int]) -> np.ndarray:
-    """Validated seeds as uint32[S].
+    """Checks seeds and returns them as uint32[S].
 
     Raises:
-      ValueError: for what is no list, and for a seed outside ``[0, 2**32)``; beyond it JAX
-        silently reuses small seeds.
+      ValueError: for what is no list, for a seed outside ``[0, 2**32)``, beyond which JAX silently
+        reuses small seeds, and for one that comes twice, which would count as two samples.
     """
     if not isinstance(seeds, Iterable):
         raise errors.invalid('seeds', 'be a list of seeds', errors.text_of(seeds))
@@ -122,4 +122,9 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
         checks.seed('seeds', seed)
     if not seeds:
         raise errors.invalid('seeds', 'name at least one seed', seeds)
-    return np.asarray(seeds, np.uint32)
+    column = np.asarray(seeds, np.uint32)
+    different, counts = np.unique(column, return_counts=True)
+    if len(different) < len(column):
+        repeated = int(different[counts.argmax()])
+        raise errors.invalid('seeds', 'name each seed once', f'{repeated} {counts.max()} times')
+    return column

@@ -13,7 +13,7 @@ from fedjax_links.results import dataset
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
-MOST_LETTERS = 100
+MOST_BYTES = 100  # of a label: file names of 255 hold two, and a seed and a round
 _KNOWN = {'direction': ('max', 'min'), 'matmul_precision': ('default', 'high', 'highest')}
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
@@ -196,8 +196,8 @@ def check_labels(field: str, labels: Sequence[Any], pages: Sequence[str] = ()) -
         if not is_text or not _FILE_NAME.fullmatch(label) or '..' in label:
             requirement = "have labels that are file names without '/' and '..'"
             raise errors.invalid(field, requirement, errors.text_of(label))
-        if len(label) > MOST_LETTERS:
-            requirement = f'have labels of at most {MOST_LETTERS} letters'
+        if len(label.encode()) > MOST_BYTES:
+            requirement = f'have labels of at most {MOST_BYTES} bytes in UTF-8'
             raise errors.invalid(field, requirement, errors.text_of(label))
         if label.casefold() in pages:
             requirement = f'leave the names {" and ".join(pages)} to the pages of the links'
