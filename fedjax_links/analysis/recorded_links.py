@@ -122,8 +122,42 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     elif active_rounds:
         weights = share_sums(masks) / active_rounds
 
-    # A stretch of g rounds to a participation runs through the ages 1..g; all but the first are
-    # gaps, and the last one, open, ends with the record.
+    parts = [_waits(masks[:, chunk]) for chunk in _chunks(masks)]
+    mean_gaps, longest, shortest, ages, oldest = np.concatenate(parts, axis=1)
+    of_gaps = np.where(counts > 1, [mean_gaps, longest, shortest - 1.0], np.nan)
+    return ParticipationReport(
+        num_rounds=num_rounds,
+        empty_rounds=num_rounds - active_rounds,
+        counts=counts,
+        rates=counts / num_rounds,
+        mean_gaps=of_gaps[0],
+        max_gaps=of_gaps[1],
+        min_separations=of_gaps[2],
+        mean_staleness=ages / num_rounds,
+        max_staleness=oldest.astype(np.int64),
+        weights=weights,
+        weight_errors=weight_errors,
+        distance_to_uniform=float(np.abs(weights - 1.0 / num_clients).sum()),
+        effective_sample_size=float(1.0 / np.sum(weights**2)),
+    )
+
+
+def _chunks(masks: np.ndarray) -> list[slice]:
+    """Cuts clients into slices, of which each takes some tens of megabytes of indices."""
+    num_rounds, num_clients = masks.shape
+    width = max(1, _CELLS // num_rounds)
+    return [slice(start, start + width) for start in range(0, num_clients, width)]
+
+
+def _waits(masks: np.ndarray) -> np.ndarray:
+    """Returns how long clients wait: float64[5, N].
+
+    The rows are the mean, the longest and the shortest gap, the sum of ages over all rounds, and
+    the largest age. A stretch of g rounds to a participation runs through the ages 1..g. All but
+    the first are gaps, and the last one, open, ends with the record.
+    """
+    num_rounds, num_clients = masks.shape
+    counts = masks.sum(axis=0)
     clients, rounds = np.nonzero(masks.T)
     first = np.diff(clients, prepend=-1) > 0
     stretches = rounds - np.where(first, -1, np.roll(rounds, 1))
@@ -136,22 +170,7 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     ages = np.bincount(clients, stretches * (stretches + 1) / 2, num_clients)
     ages = ages + oldest * (oldest + 1) / 2
     np.maximum.at(oldest, clients, stretches)
-    of_gaps = np.where(counts > 1, [mean_gaps, longest, shortest - 1.0], np.nan)
-    return ParticipationReport(
-        num_rounds=num_rounds,
-        empty_rounds=num_rounds - active_rounds,
-        counts=counts,
-        rates=counts / num_rounds,
-        mean_gaps=of_gaps[0],
-        max_gaps=of_gaps[1],
-        min_separations=of_gaps[2],
-        mean_staleness=ages / num_rounds,
-        max_staleness=oldest,
-        weights=weights,
-        weight_errors=weight_errors,
-        distance_to_uniform=float(np.abs(weights - 1.0 / num_clients).sum()),
-        effective_sample_size=float(1.0 / np.sum(weights**2)),
-    )
+    return np.stack([mean_gaps, longest, shortest, ages, oldest])
 
 
 def gap_counts(masks: ArrayLike) -> np.ndarray:
@@ -167,9 +186,12 @@ def gap_counts(masks: ArrayLike) -> np.ndarray:
       ValueError: if ``masks`` is empty, not of two axes, or not boolean.
     """
     masks = _checks.checked_masks('masks', masks, ndim=2)
-    clients, rounds = np.nonzero(masks.T)
-    same = clients[1:] == clients[:-1]
-    return np.bincount(np.diff(rounds)[same], minlength=len(masks))
+    total = np.zeros(len(masks), np.int64)
+    for chunk in _chunks(masks):
+        clients, rounds = np.nonzero(masks[:, chunk].T)
+        same = clients[1:] == clients[:-1]
+        total += np.bincount(np.diff(rounds)[same], minlength=len(masks))
+    return total
 
 
 def expected_gap_counts(

@@ -1,10 +1,13 @@
 """The participation report against loops over rounds."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from fedjax_links import analysis
+from fedjax_links.analysis import recorded_links
 from tests.analysis.refusals import refuses
 
 
@@ -80,6 +83,21 @@ def test_mean_staleness_is_one_over_p(rng):
     error = np.std(means, axis=0, ddof=1) / np.sqrt(30)
     limit = stats.t.isf(5e-7, 29) * error + 1e-12
     assert np.all(np.abs(np.mean(means, axis=0) - 1.0 / probs) < limit)
+
+
+def test_clients_are_taken_some_at_a_time(rng, monkeypatch):
+    """What is worked on is a few hundred cells at a time, and nothing changes."""
+    masks = rng.uniform(size=(400, 500)) < rng.uniform(0.1, 0.9, 500)
+    at_once = analysis.participation_report(masks), analysis.gap_counts(masks)
+    monkeypatch.setattr(recorded_links, '_CELLS', 4000)
+    tracemalloc.start()
+    gaps = analysis.gap_counts(masks)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * masks.size
+    for one, other in zip(analysis.participation_report(masks), at_once[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(gaps, at_once[1])
 
 
 @pytest.mark.parametrize('density', [0.0, 0.2])
