@@ -228,7 +228,7 @@ def test_without_a_grid_there_is_one_point():
             {'links': participation.always(6)},
             r'^`make_participation` must be a function of .*, got <Participation always>',
         ),
-        ({'seeds': [3, 1, 3]}, r'^`seeds` must name each seed once, got 3 2 times\.$'),
+        ({'seeds': [3, 1, 3]}, r'^`seeds` must hold each seed once, got \[3, 1, 3\]\.$'),
         ({'seeds': [2**32]}, '`seeds` must be at most 4294967295'),
         ({'batching': 'pmap'}, "`batching` has no 'pmap'; did you mean 'map'"),
         ({'num_rounds': 5}, '`eval_every` must divide `num_rounds` = 5'),

@@ -123,8 +123,6 @@ def seed_column(seeds: Iterable[int]) -> np.ndarray:
     if not seeds:
         raise errors.invalid('seeds', 'name at least one seed', seeds)
     column = np.asarray(seeds, np.uint32)
-    different, counts = np.unique(column, return_counts=True)
-    if len(different) < len(column):
-        repeated = int(different[counts.argmax()])
-        raise errors.invalid('seeds', 'name each seed once', f'{repeated} {counts.max()} times')
+    if len(np.unique(column)) < len(column):
+        raise errors.invalid('seeds', 'hold each seed once', errors.text_of(seeds))
     return column

@@ -67,8 +67,6 @@ def check(experiment: 'Experiment') -> None:
         sizes = lanes * len(tuning.seeds), tuning.num_rounds or experiment.num_rounds, period
         check_work(*sizes, lanes='tuning', rounds='tuning.num_rounds')
     prng.seed_column(seeds)
-    if len({*seeds}) < len(seeds):
-        raise errors.invalid('seeds', 'hold each seed once', errors.text_of(list(seeds)))
     check_labels('patterns', list(experiment.patterns))
     check_labels('algorithms', list(experiment.algorithms))
     check_labels('config.reports', list(experiment.reports), LINK_PAGES)

@@ -243,7 +243,8 @@ def paired_differences(
             pair = [ends[label], ends[base]]
             if results.attrs.get('until'):  # the first seeds, as many as both have
                 pair = [own[: min(map(len, pair))] for own in pair]
-            difference = _difference(*pair, results.attrs.get('until') or {})
+            ours, theirs = pair
+            difference = _difference(ours, theirs, results.attrs.get('until') or {})
             beyond = (wide or {}).get(label, 0.0)
             colour = look_of[label].colour
             _draw_difference(axes, place, difference, beyond, of_metric.scale, colour)

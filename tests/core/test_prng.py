@@ -140,7 +140,7 @@ def test_seeds_become_a_column():
     [
         ([2**40], r'^`seeds` must be at most 4294967295, got 1099511627776\.$'),
         ([1, -1], r'^`seeds` must be at least 0, got -1\.$'),
-        ([4, 2, 4], r'^`seeds` must name each seed once, got 4 2 times\.$'),
+        ([4, 2, 4], r'^`seeds` must hold each seed once, got \[4, 2, 4\]\.$'),
         ([1.5], r'^`seeds` must be a Python integer, got 1\.5\.$'),
         ([True], r'^`seeds` must be a Python integer, got True\.$'),
         ([], r'^`seeds` must name at least one seed, got \[\]\.$'),

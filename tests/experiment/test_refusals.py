@@ -80,7 +80,8 @@ REFUSED = [
     ({'algorithms': {'fedavg': {}, 'FedAvg': {'name': 'fedpbc'}}}, "got 'fedavg' and 'FedAvg'."),
     ({'algorithms': {'..': {'name': 'fedavg'}}}, "labels that are file names without '/' and '..'"),
     ({'algorithms': {'a/b': {'name': 'fedavg'}}}, 'must have labels that are file names'),
-    ({'algorithms': {'x' * 101: {'name': 'fedavg'}}}, 'must have labels of at most 100 letters'),
+    ({'algorithms': {'x' * 101: {'name': 'fedavg'}}}, 'must have labels of at most 100 bytes'),
+    ({'algorithms': {'ж' * 51: {'name': 'fedavg'}}}, 'must have labels of at most 100 bytes'),
     *(
         (
             {'reports': {name: 'levels'}},
