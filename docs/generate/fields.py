@@ -28,6 +28,7 @@ BASE: dict[str, Any] = {
 EXAMPLES: dict[str, Any] = {
     **BASE,
     'problems': {'links': {'alpha': 0.1}},
+    'initial_params': 'pretrained.npz',
     'patterns': {
         'steady': {'name': 'bernoulli', 'probs': 0.5},
         'sticky': {'name': 'markov', 'probs': 0.5, 'up_rate': 0.05},
@@ -55,6 +56,7 @@ CLIENT: dict[str, Any] = {
     'learning_rate': 0.05,
     'decay': {'name': 'inverse_sqrt'},
     'local_steps': 10,
+    'local_epochs': 1,
     'batch_size': 0,
     'optimizer': {'name': 'sgd', 'momentum': 0.9},
     'chunk_size': 4,

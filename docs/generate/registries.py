@@ -89,7 +89,7 @@ PLACES: dict[str, Place] = {
     ),
     'optimizers': Place(
         '``optimizer`` of ``client``, which is given the rate, or ``server_optimizer`` of an '
-        'algorithm; those of optax.',
+        'algorithm: those of optax, and three of Reddi et al. as their Algorithm 2 has them.',
         {'algorithms': {'fedopt': {'server_optimizer': {'name': 'adam', 'learning_rate': 0.01}}}},
     ),
     'eval fns': Place(

@@ -19,7 +19,7 @@ from fedjax_links.algorithms.fedawe import fedawe
 from fedjax_links.algorithms.fedbuff import fedbuff
 from fedjax_links.algorithms.feddyn import feddyn
 from fedjax_links.algorithms.fednova import fednova
-from fedjax_links.algorithms.fedopt import fedopt
+from fedjax_links.algorithms.fedopt import fedadagrad, fedadam, fedopt, fedyogi
 from fedjax_links.algorithms.fedpbc import fedpbc
 from fedjax_links.algorithms.fedstale import fedstale
 from fedjax_links.algorithms.fedvarp import fedvarp
@@ -77,4 +77,11 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     ),
 )
 
-__all__ = ['ALGORITHMS', 'richardson', *sorted({e.factory.__name__ for e in ALGORITHMS.values()})]
+__all__ = [
+    'ALGORITHMS',
+    'fedadagrad',
+    'fedadam',
+    'fedyogi',
+    'richardson',
+    *sorted({e.factory.__name__ for e in ALGORITHMS.values()}),
+]

@@ -21,6 +21,9 @@ TableDtype: TypeAlias = DTypeLike | None
 MaxAge: TypeAlias = int | Array | None
 ServerOptimizer: TypeAlias = optax.GradientTransformation | None
 
+EQUAL, EXAMPLES = 'equal', 'examples'
+"""What clients weigh by: each the same, or each its number of examples."""
+
 _NEVER = -(2**30)  # the round of a row that was never heard: older than any age
 _OLDEST = 2**29
 
@@ -113,6 +116,50 @@ def sum_deltas(
     cohort = cohorts.participating(ctx.links) if cohort is None else cohort
     total = local_training.sum_updates(local_train, cohort, ctx, problem, start, weights)
     return total.value, metrics(cohort, total)
+
+
+def mean_delta(
+    local_train: ClientProgram,
+    ctx: RoundContext,
+    problem: Problem,
+    start: Params,
+    weights: str = EQUAL,
+) -> Step[Params]:
+    """Has the participants train from one model: the mean of their Delta_i, zero for nobody.
+
+    With weights by examples it is ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``.
+    """
+    volumes = relative_volumes(problem, weights)
+    if volumes is None:
+        deltas, counted = sum_deltas(local_train, ctx, problem, start)
+        return tree.divide(deltas, counted.num_active), counted
+
+    def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
+        update = train(start)
+        return Contribution((tree.scale(volumes[i], update.delta), volumes[i]), update.loss), row
+
+    (deltas, volume), _, counted = train(local_train, ctx, problem, client)
+    return tree.divide(deltas, volume), counted
+
+
+def relative_volumes(problem: Problem, weights: str) -> Array | None:
+    """Returns ``n_i`` over the mean n, float[N]; None where all clients weigh the same."""
+    if weights == EQUAL or problem.min_examples == problem.max_examples:
+        return None
+    counts = as_float(problem.counts)
+    return counts / jnp.mean(counts)
+
+
+def times_volumes(
+    factors: Array | Callable[[Array], Array] | None, problem: Problem, weights: str
+) -> Array | Callable[[Array], Array] | None:
+    """Returns the weights of `sum_deltas` times the clients' relative volumes."""
+    volumes = relative_volumes(problem, weights)
+    if volumes is None:
+        return factors
+    if callable(factors):
+        return lambda i: volumes[i] * factors(i)
+    return volumes if factors is None else volumes * factors
 
 
 def train(
@@ -262,11 +309,34 @@ def check_table_dtype(table_dtype: TableDtype) -> None:
         raise errors.invalid('table_dtype', 'be a floating-point dtype', given.name)
 
 
+def check_weights(weights: Any) -> None:
+    """Raises unless it says what clients weigh by."""
+    checks.choice('weights', weights, (EQUAL, EXAMPLES))
+
+
 def check_optimizer(server_optimizer: Any) -> None:
     """Raises unless it is an optax transformation."""
     if not isinstance(server_optimizer, optax.GradientTransformation):
         requirement = 'be an optax gradient transformation'
         raise errors.invalid('server_optimizer', requirement, repr(server_optimizer))
+
+
+def check_server_rates(
+    server_lr: Number | None,
+    server_optimizer: ServerOptimizer,
+    default: float | None = 1.0,
+) -> None:
+    """Raises unless the server's rate is positive, and alone: an optimizer brings its own.
+
+    Most optimizers take the same step whatever multiplies the gradient, and would not see it.
+    """
+    if server_lr is not None:
+        checks.positive('server_lr', server_lr)
+    is_number = isinstance(server_lr, int | float)
+    is_given = server_lr is not None and not (is_number and server_lr == default)
+    if server_optimizer is not None and is_given:
+        requirement = 'be left out beside `server_optimizer`, which has a rate of its own'
+        raise errors.invalid('server_lr', requirement, errors.text_of(server_lr))
 
 
 def check_count(

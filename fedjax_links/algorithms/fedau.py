@@ -32,7 +32,13 @@ class FedAUState(NamedTuple):
 
 
 @references.cite('wang2024lightweight')
-def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1.0) -> Algorithm:
+def fedau(
+    local_train: ClientProgram,
+    *,
+    cutoff: int = 50,
+    server_lr: Number = 1.0,
+    weights: str = common.EQUAL,
+) -> Algorithm:
     """FedAU: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``.
 
     w_i is the mean of client i's closed intervals, 1 before the first. An interval is closed by a
@@ -51,18 +57,21 @@ def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1
       local_train: the client program L_i.
       cutoff: K, longest interval in rounds, at least 1.
       server_lr: eta_g, positive.
+      weights: what clients weigh by, ``'equal'``, or ``'examples'``: Delta_i times n_i over the
+        mean number of examples, for the objective ``sum_i n_i F_i / sum_i n_i``.
 
     Returns:
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for a rate that is not positive or a cut-off below 1.
+      ValueError: for a rate that is not positive, a cut-off below 1 or unknown ``weights``.
 
     References:
       Wang and Ji 2024, Algorithms 1 and 2; K = 50 in Xiang et al. 2024, appendix B.
     """
     common.check_count('cutoff', cutoff)
     checks.positive('server_lr', server_lr)
+    common.check_weights(weights)
 
     def init(params: Params, problem: Problem) -> FedAUState:
         zeros = jnp.zeros(problem.num_clients, jnp.int32)
@@ -71,7 +80,8 @@ def fedau(local_train: ClientProgram, *, cutoff: int = 50, server_lr: Number = 1
     def round_step(state: FedAUState, ctx: RoundContext, problem: Problem) -> Step[FedAUState]:
         mean_interval = common.as_float(state.interval_sum) / jnp.maximum(state.num_intervals, 1)
         weight = jnp.where(state.num_intervals > 0, mean_interval, 1)  # use, then count
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, weight)
+        factors = common.times_volumes(weight, problem, weights)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, factors)
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         waited = state.waited + 1
         closed = base.participants(ctx.links) | (waited >= cutoff)

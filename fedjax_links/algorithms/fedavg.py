@@ -17,9 +17,18 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 @references.cite('mcmahan2017communication', 'xiang2023towards')
 def fedavg(
-    local_train: ClientProgram, *, server_lr: Number = 1.0, compute: str = 'active'
+    local_train: ClientProgram,
+    *,
+    server_lr: Number = 1.0,
+    compute: str = 'active',
+    weights: str = common.EQUAL,
 ) -> Algorithm:
     """FedAvg: ``x^{t+1} = x^t + eta_g * mean_{i in A}(L_i(x^t) - x^t)``.
+
+    Clients count equally, however many examples they own, as in Xiang et al.: the objective is the
+    mean of the F_i. McMahan et al. weigh client i by its n_i examples; ``weights='examples'`` does
+    so too: the mean is ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``, and the objective
+    ``sum_i n_i F_i / sum_i n_i``, the mean over all examples.
 
     Under links of unequal quality it minimises ``sum_i w_i F_i`` with
     ``w_i = E[1{i in A} / |A|  given A not empty]`` instead of the mean of the F_i.
@@ -35,25 +44,37 @@ def fedavg(
       local_train: the client program L_i.
       server_lr: eta_g, positive; 1 in the papers.
       compute: who trains, ``'active'`` or ``'all'``.
+      weights: what clients weigh by, ``'equal'`` or ``'examples'``; the two are the same to the bit
+        where all own the same number.
 
     Returns:
       The algorithm; models: ``server``, and ``client_mean`` with ``compute='all'``.
 
     Raises:
-      ValueError: for a rate that is not positive or an unknown ``compute``.
+      ValueError: for a rate that is not positive, or an unknown ``compute`` or ``weights``.
 
     References:
-      Xiang et al. 2023, Algorithm 1 and Proposition 1.
+      Xiang et al. 2023, Algorithm 1 and Proposition 1; McMahan et al. 2017, Algorithm 1, for
+      weights by examples, there divided by the examples of the selected clients.
     """
     checks.positive('server_lr', server_lr)
     checks.choice('compute', compute, ('active', 'all'))
+    common.check_weights(weights)
     if compute == 'all':
-        return _fedavg_all_compute(local_train, server_lr)
-    return _averaging(local_train, server_lr, divide_by_all=False)
+        return _fedavg_all_compute(local_train, server_lr, weights)
+
+    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+        # Lines 8-16: who is active trains from x^t; lines 18-22: the server averages.
+        mean, metrics = common.mean_delta(local_train, ctx, problem, state.server, weights)
+        return ServerState(tree.add_scaled(state.server, server_lr, mean)), metrics
+
+    return common.of_server(round_step)
 
 
 @references.cite('xiang2024empowering')
-def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
+def fedavg_all(
+    local_train: ClientProgram, *, server_lr: Number = 1.0, weights: str = common.EQUAL
+) -> Algorithm:
     """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.
 
     Proportional to p_i in expectation, so its fixed point on quadratics is the p-weighted mean of
@@ -67,43 +88,46 @@ def fedavg_all(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algori
     Args:
       local_train: the client program L_i.
       server_lr: eta_g, positive.
+      weights: what clients weigh by, ``'equal'``, or ``'examples'``: Delta_i times n_i over the
+        mean number of examples.
 
     Returns:
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for a rate that is not positive.
+      ValueError: for a rate that is not positive or unknown ``weights``.
 
     References:
       Xiang et al. 2024, section 7.2 (baselines).
     """
     checks.positive('server_lr', server_lr)
-    return _averaging(local_train, server_lr, divide_by_all=True)
+    common.check_weights(weights)
 
-
-def _averaging(local_train: ClientProgram, server_lr: Number, *, divide_by_all: bool) -> Algorithm:
     def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)  # lines 8-16
-        divisor = jnp.asarray(problem.num_clients) if divide_by_all else metrics.num_active
-        mean_delta = tree.divide(deltas, divisor)
-        return ServerState(tree.add_scaled(state.server, server_lr, mean_delta)), metrics  # 18-22
+        volumes = common.relative_volumes(problem, weights)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, volumes)
+        mean = tree.divide(deltas, jnp.asarray(problem.num_clients))
+        return ServerState(tree.add_scaled(state.server, server_lr, mean)), metrics
 
     return common.of_server(round_step)
 
 
-def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number) -> Algorithm:
+def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number, weights: str) -> Algorithm:
     def round_step(state: ClientsState, ctx: RoundContext, problem: Problem) -> Step[ClientsState]:
         active = base.participants(ctx.links)
         cohort = cohorts.computing(ctx.links)
+        volumes = common.relative_volumes(problem, weights)
 
         def client(train: Train, i: Array, own: PyTree) -> tuple[Contribution, PyTree]:
             update = train(tree.select(active[i], state.server, own))  # Alg. 1, lines 7-11
-            heard = tree.select(active[i], update, tree.zeros_like(update))
-            return Contribution(heard.delta, heard.loss), update.params
+            upload = tree.select(active[i], update, tree.zeros_like(update))
+            delta = upload.delta if volumes is None else tree.scale(volumes[i], upload.delta)
+            return Contribution(delta, upload.loss), update.params
 
         total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
         num_active = jnp.sum(active, dtype=jnp.int32)
-        server = tree.add_scaled(state.server, server_lr, tree.divide(total, num_active))
+        volume = num_active if volumes is None else jnp.sum(jnp.where(active, volumes, 0))
+        server = tree.add_scaled(state.server, server_lr, tree.divide(total, volume))
         return ClientsState(server, z), metrics._replace(num_active=num_active)
 
     return common.of_client_models(round_step)

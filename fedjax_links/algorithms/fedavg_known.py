@@ -13,7 +13,9 @@ from fedjax_links.local_training import ClientProgram
 
 
 @references.cite('xiang2024empowering', 'perazzone2022communication')
-def fedavg_known(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
+def fedavg_known(
+    local_train: ClientProgram, *, server_lr: Number = 1.0, weights: str = common.EQUAL
+) -> Algorithm:
     """Inverse-probability weights: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``.
 
     ``E[1{i in A}] = p_i^t``, so a round moves by the mean of all N updates in expectation, for any
@@ -30,23 +32,27 @@ def fedavg_known(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algo
     Args:
       local_train: the client program L_i.
       server_lr: eta_g, positive.
+      weights: what clients weigh by, ``'equal'``, or ``'examples'``: Delta_i times n_i over the
+        mean number of examples, for the objective ``sum_i n_i F_i / sum_i n_i``.
 
     Returns:
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for a rate that is not positive.
+      ValueError: for a rate that is not positive or unknown ``weights``.
 
     References:
       Xiang et al. 2024, section 7.2 (baselines).
     """
     checks.positive('server_lr', server_lr)
+    common.check_weights(weights)
 
     def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
-        def weight(i: Array) -> Array:
+        def inverse_prob(i: Array) -> Array:
             return 1 / base.prob_of(ctx.links, i)
 
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, weight)
+        factors = common.times_volumes(inverse_prob, problem, weights)
+        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, factors)
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         return ServerState(server=server), metrics
 

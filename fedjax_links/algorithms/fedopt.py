@@ -1,17 +1,23 @@
-"""FedOpt: any optimizer at the server.
+"""FedOpt: any optimizer at the server, and the three that its paper prints.
 
 References:
   Reddi et al. 2021, Adaptive federated optimization.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import optax
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import references, tree
+from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.clients.programs import Rate
+from fedjax_links.core import checks, errors, references, tree
 from fedjax_links.local_training import ClientProgram
+
+_LARGEST = 1e30
 
 
 class FedOptState(NamedTuple):
@@ -28,12 +34,19 @@ class FedOptState(NamedTuple):
 
 @references.cite('reddi2021adaptive')
 def fedopt(
-    local_train: ClientProgram, *, server_optimizer: optax.GradientTransformation
+    local_train: ClientProgram,
+    *,
+    server_optimizer: optax.GradientTransformation,
+    weights: str = common.EQUAL,
 ) -> Algorithm:
     """FedOpt: the server optimizer sees ``-mean_{i in A} Delta_i`` as its gradient.
 
-    ``optax.sgd(eta_g)`` gives FedAvg, ``optax.sgd(eta_g, momentum=0.9)`` FedAvgM, ``optax.adam``
-    FedAdam, ``optax.yogi`` FedYogi, ``optax.adagrad`` FedAdagrad.
+    ``optax.sgd(eta_g)`` gives FedAvg and ``optax.sgd(eta_g, momentum=0.9)`` FedAvgM.
+    `algorithms.fedadam`, `algorithms.fedyogi` and `algorithms.fedadagrad` are the paper's three as
+    Algorithm 2 prints them. Their namesakes in optax are others: ``optax.adam`` and ``optax.yogi``
+    correct the bias of both moments, which makes the first rounds' steps smaller or larger, and
+    ``optax.adagrad`` starts at 0.1 with its epsilon inside the root. So rates that were tuned for
+    one do not carry over to the other.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x.
@@ -47,26 +60,188 @@ def fedopt(
 
     Args:
       local_train: the client program L_i.
-      server_optimizer: an optax gradient transformation.
+      server_optimizer: an optax gradient transformation, such as ``algorithms.fedadam(0.1)``.
+      weights: what clients weigh by in the mean, ``'equal'`` or ``'examples'``, as in
+        `algorithms.fedavg`.
 
     Returns:
       The algorithm; models: ``server``.
 
     Raises:
-      ValueError: for anything that is not an optax transformation.
+      ValueError: for anything that is not an optax transformation, or unknown ``weights``.
 
     References:
       Reddi et al. 2021, Algorithms 1 and 2.
     """
     common.check_optimizer(server_optimizer)
+    common.check_weights(weights)
 
     def round_step(state: FedOptState, ctx: RoundContext, problem: Problem) -> Step[FedOptState]:
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
-        mean_delta = tree.divide(deltas, metrics.num_active)
-        stepped = common.move(state, 1, mean_delta, server_optimizer)
+        mean, metrics = common.mean_delta(local_train, ctx, problem, state.server, weights)
+        stepped = common.move(state, 1, mean, server_optimizer)
         return tree.select(metrics.num_active > 0, stepped, state), metrics
 
     def init(params: Params, problem: Problem) -> FedOptState:
         return FedOptState(params, server_optimizer.init(params))
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)
+
+
+class ServerMoments(NamedTuple):
+    """State of the optimizers of Algorithm 2.
+
+    Attributes:
+      first: m_t of the pseudo-gradients, like the parameters.
+      second: v_t, like the parameters.
+    """
+
+    first: Params
+    second: Params
+
+
+SecondMoment = Callable[[Array, Array], Array]
+"""``(v, gradient^2) -> v``."""
+
+
+@references.cite('reddi2021adaptive')
+def fedadam(
+    learning_rate: Rate,
+    *,
+    b1: Number = 0.9,
+    b2: Number = 0.99,
+    tau: Number = 1e-3,
+    initial_second_moment: Number | None = None,
+) -> optax.GradientTransformation:
+    """FedAdam's server: ``x <- x + eta m / (sqrt(v) + tau)``, without a correction of bias.
+
+    Of the mean update Delta of a round, ``m <- b1 m + (1 - b1) Delta`` from 0, and
+    ``v <- b2 v + (1 - b2) Delta^2``. To be given to `algorithms.fedopt`, or wherever a
+    ``server_optimizer`` is taken.
+
+    Args:
+      learning_rate: eta, positive; a number or a schedule of the rounds in which the server steps.
+      b1: in [0, 1).
+      b2: in [0, 1).
+      tau: how adaptive it is, positive; larger is less.
+      initial_second_moment: v before the first round, at least 0; ``tau^2`` by default, the
+        smallest that the paper allows.
+
+    Returns:
+      An optax gradient transformation.
+
+    Raises:
+      ValueError: for a number out of range.
+
+    References:
+      Reddi et al. 2021, Algorithm 2; the defaults are of its section 5.
+    """
+    _check_decay('b2', b2)
+    return _adaptive(
+        lambda v, square: b2 * v + (1 - b2) * square, learning_rate, b1, tau, initial_second_moment
+    )
+
+
+@references.cite('reddi2021adaptive')
+def fedyogi(
+    learning_rate: Rate,
+    *,
+    b1: Number = 0.9,
+    b2: Number = 0.99,
+    tau: Number = 1e-3,
+    initial_second_moment: Number | None = None,
+) -> optax.GradientTransformation:
+    """FedYogi's server: as `fedadam`, with ``v <- v - (1 - b2) Delta^2 sign(v - Delta^2)``.
+
+    Args:
+      learning_rate: as in `fedadam`.
+      b1: as in `fedadam`.
+      b2: as in `fedadam`.
+      tau: as in `fedadam`.
+      initial_second_moment: as in `fedadam`.
+
+    Returns:
+      An optax gradient transformation.
+
+    Raises:
+      ValueError: for a number out of range.
+
+    References:
+      Reddi et al. 2021, Algorithm 2.
+    """
+    _check_decay('b2', b2)
+    return _adaptive(
+        lambda v, square: v - (1 - b2) * square * jnp.sign(v - square),
+        learning_rate,
+        b1,
+        tau,
+        initial_second_moment,
+    )
+
+
+@references.cite('reddi2021adaptive')
+def fedadagrad(
+    learning_rate: Rate,
+    *,
+    b1: Number = 0.0,
+    tau: Number = 1e-3,
+    initial_second_moment: Number | None = None,
+) -> optax.GradientTransformation:
+    """FedAdagrad's server: as `fedadam`, with ``v <- v + Delta^2``, and no momentum by default.
+
+    Args:
+      learning_rate: as in `fedadam`.
+      b1: as in `fedadam`.
+      tau: as in `fedadam`.
+      initial_second_moment: as in `fedadam`.
+
+    Returns:
+      An optax gradient transformation.
+
+    Raises:
+      ValueError: for a number out of range.
+
+    References:
+      Reddi et al. 2021, Algorithm 2.
+    """
+    return _adaptive(lambda v, square: v + square, learning_rate, b1, tau, initial_second_moment)
+
+
+def _adaptive(
+    second_moment: SecondMoment,
+    learning_rate: Rate,
+    b1: Number,
+    tau: Number,
+    initial_second_moment: Number | None,
+) -> optax.GradientTransformation:
+    """Makes an optimizer of Algorithm 2 of how it follows the second moment."""
+    if not callable(learning_rate):
+        checks.positive('learning_rate', learning_rate)
+    _check_decay('b1', b1)
+    checks.positive('tau', tau)
+    if initial_second_moment is not None:
+        checks.within('initial_second_moment', initial_second_moment, 0, _LARGEST)
+    initial = tau**2 if initial_second_moment is None else initial_second_moment
+
+    def init(params: Params) -> ServerMoments:
+        second = jax.tree.map(lambda x: jnp.full_like(x, initial), params)
+        return ServerMoments(first=tree.zeros_like(params), second=second)
+
+    def update(
+        gradient: Params, state: ServerMoments, params: Params | None = None
+    ) -> tuple[Params, ServerMoments]:
+        del params
+        first = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.first, gradient)
+        second = jax.tree.map(lambda v, g: second_moment(v, g * g), state.second, gradient)
+        state = ServerMoments(tree.cast_like(first, gradient), tree.cast_like(second, gradient))
+        direction = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + tau), *state)
+        return tree.cast_like(direction, gradient), state
+
+    moments = optax.GradientTransformation(init, update)
+    return optax.chain(moments, optax.scale_by_learning_rate(learning_rate))
+
+
+def _check_decay(argument: str, value: Number) -> None:
+    """Raises unless a rate of decay lies in [0, 1)."""
+    checks.within(argument, value, 0, 1)
+    if checks.is_concrete(value) and value == 1:
+        raise errors.invalid(argument, 'be below 1', value)

@@ -43,7 +43,7 @@ def fedstale(
     Args:
       local_train: the client program L_i.
       stale_weight: beta, in [0, 1].
-      server_lr: eta_g, positive.
+      server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       table_dtype: dtype of the rows; the parameters' own by default.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
         place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit. One that divides by
@@ -60,7 +60,7 @@ def fedstale(
       Rodio and Neglia 2024, Algorithm 1.
     """
     checks.within('stale_weight', stale_weight, 0, 1)
-    checks.positive('server_lr', server_lr)
+    common.check_server_rates(server_lr, server_optimizer)
 
     def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
         def client(train: Train, i: Array, h_i: PyTree) -> tuple[Contribution, PyTree]:

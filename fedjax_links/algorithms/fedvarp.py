@@ -7,7 +7,7 @@ References:
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import checks, references, tree
+from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -41,7 +41,7 @@ def fedvarp(
 
     Args:
       local_train: the client program L_i.
-      server_lr: eta_g, positive.
+      server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       table_dtype: dtype of the rows; the parameters' own by default.
       max_age: a, rounds after which a row is forgotten, at most 2^29; None keeps all.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
@@ -59,7 +59,7 @@ def fedvarp(
       Jhunjhunwala et al. 2022, Algorithm 2; the age is that of Chang et al. 2025 (ACED), and a
       server optimizer on remembered updates FedAdaVR's idea (arXiv 2601.22204).
     """
-    checks.positive('server_lr', server_lr)
+    common.check_server_rates(server_lr, server_optimizer)
 
     def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:

@@ -8,7 +8,7 @@ References:
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
 from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
-from fedjax_links.core import checks, references, tree
+from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -43,6 +43,7 @@ def focus(
     Args:
       local_train: the client program, plain SGD, with eta as its rate.
       server_lr: the rate that multiplies Y, positive; by default the local rate of the round.
+        To be left out beside an optimizer.
       table_dtype: dtype of the rows; the parameters' own by default.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
         place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit. One that divides by
@@ -57,8 +58,7 @@ def focus(
     References:
       Ying, Li and Yang 2025, Algorithm 1.
     """
-    if server_lr is not None:
-        checks.positive('server_lr', server_lr)
+    common.check_server_rates(server_lr, server_optimizer, default=None)
 
     def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:

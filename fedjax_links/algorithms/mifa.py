@@ -43,7 +43,7 @@ def mifa(
 
     Args:
       local_train: the client program L_i.
-      server_lr: eta_g, positive.
+      server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       memory: what a row holds, ``'delta'`` or ``'gradient'``.
       table_dtype: dtype of the rows; the parameters' own by default.
       max_age: a, rounds after which a row is forgotten, at most 2^29; None keeps all.
@@ -64,7 +64,7 @@ def mifa(
       2025 (ACED), for rounds; a server optimizer on remembered updates is FedAdaVR's idea
       (arXiv 2601.22204).
     """
-    checks.positive('server_lr', server_lr)
+    common.check_server_rates(server_lr, server_optimizer)
     checks.choice('memory', memory, ('delta', 'gradient'))
 
     def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:

@@ -8,6 +8,7 @@ them, so memory holds one batch.
 
 import contextlib
 import contextvars
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -32,6 +33,8 @@ Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
 BatchLoss = Callable[[Params, PyTree], Array]
 Watch = Callable[[Array, int, PyTree, BatchLoss], tuple[PyTree, BatchLoss]]
 """``(client, local_steps, inputs, batch_loss) -> (inputs, batch_loss)``."""
+
+StepsOf: TypeAlias = Callable[[Problem, Array], tuple[int, Array | None]]
 
 _FEW_STEPS = 10
 MOST_STEPS = 10**6
@@ -69,34 +72,42 @@ class ClientProgram(NamedTuple):
         int32[], ``key`` its key of this round. A program of one's own takes all the adjustments,
         which are those of `local_training.Train`; algorithms pass those that their rule needs.
       learning_rate: ``round -> float[]``, the local rate of a round.
-      local_steps: number of local steps, the largest of any client.
+      local_steps: number of local steps, the largest of any client; None where it follows from
+        epochs and the clients' data.
       chunk_size: clients that train side by side, or None to choose by the model's size.
     """
 
     run: Callable[..., LocalUpdate]
     learning_rate: Schedule
-    local_steps: int
+    local_steps: int | None
     chunk_size: int | None
 
 
 def local_sgd(
     learning_rate: Rate,
     *,
-    local_steps: int,
+    local_steps: int | None = None,
+    local_epochs: int | None = None,
     batch_size: int | None = None,
     optimizer: Optimizer | None = None,
     chunk_size: int | None = None,
     client_steps: ArrayLike | None = None,
 ) -> ClientProgram:
-    """Local steps of SGD, or of any optax optimizer, on the client's own data.
+    """Takes local steps of SGD, or of any optax optimizer, on the client's own data.
 
     ``x <- x - eta_t * grad F_i(x; batch)``, ``local_steps`` times. A batch is drawn uniformly with
     replacement from the client's examples, by (client, round, step) alone. An optimizer's state
     starts afresh in every round.
 
+    With ``local_epochs=E`` a client of n_i examples takes ``ceil(E n_i / batch_size)`` steps, or E
+    on its full data. Its steps process E times as many examples as it owns; as batches are drawn
+    with replacement, some of them more than E times and some never. Clients with more examples take
+    more steps, so FedAvg's average favours them: `algorithms.fednova` corrects for that.
+
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
-      local_steps: s, from 1 to a million.
+      local_steps: s, from 1 to a million; either this or ``local_epochs``.
+      local_epochs: E, at least 1.
       batch_size: examples per step; None takes the client's full data in every step.
       optimizer: None for SGD. Otherwise a function of the rate, such as ``optax.adam`` or
         ``functools.partial(optax.sgd, momentum=0.9)``, or an optax transformation built with unit
@@ -105,28 +116,25 @@ def local_sgd(
         where the number of active clients varies, and up to 128 small models where everyone
         trains. It changes speed and memory, and results only by the rounding of sums.
       client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
-        unequal speed; ``local_steps`` for everyone by default.
+        unequal speed; ``local_steps`` for everyone by default. A client costs what the one with
+        most steps costs.
 
     Returns:
       The client program.
 
     Raises:
-      ValueError: for a rate that is not positive or a count out of range.
+      ValueError: for a rate that is not positive, a count out of range, or both or neither of
+        ``local_steps`` and ``local_epochs``.
     """
     if not callable(learning_rate):
         checks.positive('learning_rate', learning_rate)
     rate = learning_rate if callable(learning_rate) else constant(learning_rate)
-    checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
     if batch_size is not None:
         checks.static_int('batch_size', batch_size)
-        checks.fits('batch_size', batch_size, 8 * local_steps * batch_size)
     if chunk_size is not None:
         checks.static_int('chunk_size', chunk_size)
+    steps_of = _steps_of(local_steps, local_epochs, batch_size, client_steps)
     make_optimizer = _as_optimizer(optimizer)
-    # The gradient gives the loss away, but adding it up can cost more than the gradient; with many
-    # steps it is cheaper to evaluate the first one's by itself.
-    few_steps = local_steps <= _FEW_STEPS
-    own_steps = None if client_steps is None else _as_steps(client_steps, local_steps)
 
     def run(
         start: Params,
@@ -140,15 +148,14 @@ def local_sgd(
         proximal: Number | None = None,
         keep_gradient: bool = False,
     ) -> LocalUpdate:
-        batches, batch_loss = client_data(problem, client, key, local_steps, batch_size)
+        most_steps, own_steps = steps_of(problem, client)
+        # The gradient gives the loss away, but adding it up can cost more than the gradient; with
+        # many steps it is cheaper to evaluate the first one's by itself.
+        few_steps = most_steps <= _FEW_STEPS
+        batches, batch_loss = client_data(problem, client, key, most_steps, batch_size)
         steps = make_optimizer(rate(round) * lr_scale)
-        num_steps, indices = jnp.int32(local_steps), None
-        if own_steps is not None:
-            count = problem.num_clients
-            if len(own_steps) != count:
-                requirement = f"have one entry for each of the problem's {count} clients"
-                raise errors.invalid('client_steps', requirement, len(own_steps))
-            num_steps, indices = own_steps[client], jnp.arange(local_steps)
+        num_steps = jnp.int32(most_steps) if own_steps is None else own_steps
+        indices = None if own_steps is None else jnp.arange(most_steps)
 
         def step(carry: PyTree, inputs: tuple[PyTree, Array | None]) -> tuple[PyTree, PyTree]:
             batch, index = inputs
@@ -167,7 +174,7 @@ def local_sgd(
 
         no_gradient = tree.zeros_like(start) if keep_gradient else None
         (params, _, gradient), losses = jax.lax.scan(
-            step, (start, steps.init(start), no_gradient), (batches, indices), length=local_steps
+            step, (start, steps.init(start), no_gradient), (batches, indices), length=most_steps
         )
         loss = losses[0] if few_steps else batch_loss(start, jax.tree.map(lambda a: a[0], batches))
         return LocalUpdate(params, tree.subtract(params, start), loss, num_steps, gradient)
@@ -180,7 +187,8 @@ def proximal_sgd(
     learning_rate: Rate,
     *,
     mu: Number,
-    local_steps: int,
+    local_steps: int | None = None,
+    local_epochs: int | None = None,
     batch_size: int | None = None,
     chunk_size: int | None = None,
     client_steps: ArrayLike | None = None,
@@ -195,7 +203,8 @@ def proximal_sgd(
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
       mu: strength of the penalty, at least 0; 0 is `local_sgd`.
-      local_steps: s, from 1 to a million.
+      local_steps: as in `local_sgd`.
+      local_epochs: as in `local_sgd`.
       batch_size: examples per step; None takes the client's full data in every step.
       chunk_size: as in `local_sgd`.
       client_steps: as in `local_sgd`.
@@ -215,6 +224,7 @@ def proximal_sgd(
     sgd = local_sgd(
         learning_rate,
         local_steps=local_steps,
+        local_epochs=local_epochs,
         batch_size=batch_size,
         chunk_size=chunk_size,
         client_steps=client_steps,
@@ -224,6 +234,65 @@ def proximal_sgd(
         return sgd.run(*args, proximal=mu if proximal is None else mu + proximal, **adjustments)
 
     return sgd._replace(run=run)
+
+
+def _steps_of(
+    local_steps: int | None,
+    local_epochs: int | None,
+    batch_size: int | None,
+    client_steps: ArrayLike | None,
+) -> StepsOf:
+    """Checks what says how many steps clients take.
+
+    Returns:
+      ``(problem, client) -> (most, own)``: the most steps of any client, a Python int, and the
+      client's own, int32[]; None where everyone takes the most.
+    """
+    if (local_steps is None) == (local_epochs is None):
+        value = None if local_steps is None else f'{local_steps} beside {local_epochs}'
+        raise errors.invalid('local_steps', 'be given, or else `local_epochs`', value)
+    if local_steps is None:
+        checks.static_int('local_epochs', local_epochs, maximum=MOST_STEPS)
+        if client_steps is not None:
+            requirement = 'be left out beside `local_epochs`, from which they follow'
+            raise errors.invalid('client_steps', requirement, errors.text_of(client_steps))
+        return functools.partial(_steps_of_epochs, local_epochs, batch_size)
+    checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
+    _check_batches(local_steps, batch_size)
+    own_steps = None if client_steps is None else _as_steps(client_steps, local_steps)
+
+    def steps_of(problem: Problem, client: Array) -> tuple[int, Array | None]:
+        if own_steps is None:
+            return local_steps, None
+        count = problem.num_clients
+        if len(own_steps) != count:
+            requirement = f"have one entry for each of the problem's {count} clients"
+            raise errors.invalid('client_steps', requirement, len(own_steps))
+        return local_steps, own_steps[client]
+
+    return steps_of
+
+
+def _steps_of_epochs(
+    epochs: int, batch_size: int | None, problem: Problem, client: Array
+) -> tuple[int, Array | None]:
+    """Counts the steps of some epochs as `_steps_of` does: ``ceil(E n_i / B)``."""
+    if batch_size is None:
+        return epochs, None
+    largest = problem.max_examples
+    most = -(-epochs * largest // batch_size)
+    most_epochs = min(MOST_STEPS * batch_size, checks.LARGEST_INT - batch_size) // largest
+    checks.static_int('local_epochs', epochs, maximum=most_epochs)
+    _check_batches(most, batch_size)
+    if problem.min_examples == largest:
+        return most, None
+    return most, (epochs * problem.counts[client] + (batch_size - 1)) // batch_size
+
+
+def _check_batches(num_steps: int, batch_size: int | None) -> None:
+    """Raises unless the row numbers of a client's batches fit into memory."""
+    if batch_size is not None:
+        checks.fits('batch_size', batch_size, 8 * num_steps * batch_size)
 
 
 def _as_steps(client_steps: ArrayLike, local_steps: int) -> Array:

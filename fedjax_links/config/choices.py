@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import optax
 
-from fedjax_links import evaluation, local_training, simulation
+from fedjax_links import algorithms, evaluation, local_training, simulation
 from fedjax_links.base import Problem
 from fedjax_links.clients import rates as learning_rates
 from fedjax_links.config import recordings
@@ -66,7 +66,11 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
 
 
 _OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
-OPTIMIZERS: Table = {factory.__name__: _checked(factory) for factory in _OPTAX}
+_OF_SERVERS = (algorithms.fedadagrad, algorithms.fedadam, algorithms.fedyogi)
+OPTIMIZERS: Table = {
+    **{factory.__name__: _checked(factory) for factory in _OPTAX},
+    **{factory.__name__: factory for factory in _OF_SERVERS},
+}
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
 
 

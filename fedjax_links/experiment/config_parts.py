@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import choices, sections, trees
+from fedjax_links.base import Algorithm, Params, Participation, Problem
+from fedjax_links.config import choices, recordings, sections, trees
 from fedjax_links.config.sections import Section
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.planning import makers, redraws
 from fedjax_links.planning.makers import REQUIRED, Maker
-from fedjax_links.problems import PROBLEMS
+from fedjax_links.problems import PROBLEMS, with_initial_params
 
 RATE, SERVER_LR = 'client.learning_rate', 'server_lr'
+INITIAL_PARAMS = 'initial_params'
 
 Path = Sequence[str | int]
 Seeds = Mapping[str, int]
@@ -59,7 +60,10 @@ def parts(config: Section, columns: grids.Columns, tried: grids.Columns) -> dict
         seeds = [config.get('first_seed', 0)]
         draws = redraws.Draws(ways, seeds, columns.get(redraws.GRID, ())).columns()
     own = problem_sections(config)
-    made = {id(section): problem_maker(section, columns, draws) for section in own.values()}
+    start: Params | None = None
+    if INITIAL_PARAMS in config:
+        start = recordings.read_params(f'config.{INITIAL_PARAMS}', config[INITIAL_PARAMS])
+    made = {id(section): problem_maker(section, columns, draws, start) for section in own.values()}
     problems = {label: made[id(section)] for label, section in own.items()}
     patterns = {
         label: pattern_maker(path, section, problems[label], columns, draws)
@@ -94,18 +98,26 @@ def _ways(config: Section, columns: grids.Columns) -> redraws.Ways:
     return dict.fromkeys(by_seed, redraws.BY_SEED)
 
 
-def problem_maker(section: Section, columns: grids.Columns, draws: Seeds) -> Maker[Problem]:
+def problem_maker(
+    section: Section, columns: grids.Columns, draws: Seeds, start: Params | None = None
+) -> Maker[Problem]:
     """A problem, which patterns that look at it and the experiment share.
 
     Args:
       section: of the problem.
       columns: of the grid.
       draws: columns of streams that are drawn by seed, with the value of the first seed.
+      start: the parameters to begin with; None for the problem's own.
     """
 
     def make(**values: Any) -> Problem:
         problem: Problem = sections.bind_problem(at_point(section, values, 'problem')).build()
-        return problem
+        if start is None:
+            return problem
+        try:
+            return with_initial_params(problem, start)
+        except errors.InvalidError as error:
+            raise error.at(f'config.{INITIAL_PARAMS}') from None
 
     own = (*_columns_of('problem', columns), *_drawn('problem', section, draws))
     return Maker(makers.Problems(make), dict.fromkeys(own, REQUIRED))
@@ -163,7 +175,8 @@ def algorithm_maker(config: Section, label: str, columns: grids.Columns) -> Make
     section = sections.as_mapping(where, config['algorithms'][label])
     own = sections.as_mapping(f'{where}.client', section.get('client', {}))
     factory, options = sections.lookup(where, {'name': label, **section}, ALGORITHMS)
-    has_rate = SERVER_LR in sections.parameters(factory) and SERVER_LR not in options
+    has_rate = SERVER_LR in sections.parameters(factory)
+    has_rate &= not {SERVER_LR, 'server_optimizer'} & options.keys()
     paths: dict[str, Path] = {}
     for name in columns:
         path = name.split('.')

@@ -139,6 +139,18 @@ def narrow_tables_agree(runs: Runs) -> None:
 
 
 @ALGORITHM_CHECKS.listed
+def examples_weigh_wherever_they_lie(runs: Runs) -> None:
+    """Where clients weigh by examples, a client with its data twice is that client twice."""
+    choices = inspect.signature(runs.traits.factory).parameters.get('weights')
+    needs(choices and choices.default == 'equal', 'clients do not weigh by their examples')
+    one, two = runs.weighted_by_examples
+    said = 'a client that owns its examples twice must weigh as two that own them once'
+    close(one.evals['server'], two.evals['server'], said)
+    differs = jax.tree.map(lambda a, b: jnp.any(a != b), one.evals, runs.full_batches.evals)
+    require(any(jax.tree.leaves(differs)), 'weights by examples must not be equal ones')
+
+
+@ALGORITHM_CHECKS.listed
 def meshes_agree(runs: Runs) -> None:
     """Meshes of any size give the same bits, and those of none up to rounding."""
     sizes = [size for size in _MESHES if size <= jax.device_count()]

@@ -25,6 +25,7 @@ from fedjax_links.testing import facts
 NUM_CLIENTS = 6
 NUM_ROUNDS = 12
 SILENT = 3  # never active in `masks`
+TWICE = 1  # whose examples are there twice where weights by examples are looked at
 
 
 def masks() -> np.ndarray:
@@ -71,12 +72,15 @@ def pattern(mask: ArrayLike, prob: ArrayLike, *between: ArrayLike) -> Participat
     return replay(mask, prob, **dict(zip(names, between, strict=False)))
 
 
-def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Problem:
+def problem(
+    order: Sequence[int] | None = None, spoil: int | None = None, again: int | None = None
+) -> Problem:
     """Softmax regression on uneven clients.
 
     Args:
       order: ``order[i]`` is the original client that is now called i.
       spoil: a client, by its new name, whose features are NaN.
+      again: who owns the examples of client `TWICE` a second time: that client, or a further one.
 
     Returns:
       The problem.
@@ -87,6 +91,11 @@ def problem(order: Sequence[int] | None = None, spoil: int | None = None) -> Pro
     labels = rng.integers(0, 3, len(owners))
     if order is not None:
         owners = np.argsort(np.asarray(order))[owners]
+    if again is not None:
+        rows = owners == TWICE
+        features = np.concatenate([features, features[rows]])
+        labels = np.concatenate([labels, labels[rows]])
+        owners = np.concatenate([owners, np.full(rows.sum(), again)])
     features = features.astype(jnp.result_type(float))
     made = from_arrays(features, labels, owners, init_params=_init_params, loss_fn=_loss_fn)
     if spoil is None:
@@ -176,6 +185,17 @@ class Runs:
     def full_batches(self) -> simulation.SimulationResult:
         """The same on full batches."""
         return self.run_full_batches(self.key, self.problem, self.links)
+
+    @functools.cached_property
+    def weighted_by_examples(self) -> tuple[simulation.SimulationResult, ...]:
+        """On full batches, weighted by examples: a client has its own twice, or is there twice."""
+        program = facts.client_program(self.traits, 0.2, local_steps=3)
+        run = jax.jit(simulate(self._make(program, weights='examples')))
+        once, found = [*range(NUM_CLIENTS)], []
+        for again, order in ((TWICE, once), (NUM_CLIENTS, [*once, TWICE])):
+            links = realised_links(order, peers=self.peers)
+            found.append(run(self.key, problem(again=again), links))
+        return tuple(found)
 
     @functools.cached_property
     def full_participation(self) -> simulation.SimulationResult:

@@ -1,12 +1,14 @@
 """Ages of remembered updates, server optimizers on them, and two newer memories."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
-from fedjax_links import algorithms, participation, problems, simulation
+from fedjax_links import algorithms, experiment, participation, problems, simulation
 from tests import refusals
 from tests.reference import harness, limits, peer_loops, quadratic_loops
 from tests.tiers import cases
@@ -18,7 +20,7 @@ WITH_OPTIMIZERS = {
     'mifa': {},
     'fedvarp': {},
     'fedstale': {'stale_weight': 0.4},
-    'focus': {'server_lr': 0.05},
+    'focus': {},
 }
 
 
@@ -81,12 +83,48 @@ def test_an_age_may_be_traced(name):
 def test_sgd_of_unit_rate_is_the_rule_to_the_bit(x64, seed, name):
     setting = quadratic_loops.gentle_setting(seed)
     program, make = harness.client_program(setting), algorithms.ALGORITHMS[name]
-    options = {'server_lr': 1.0, **WITH_OPTIMIZERS[name]}
+    options = WITH_OPTIMIZERS[name]
     with_sgd = make(program, **options, server_optimizer=optax.sgd(1.0))
     (path, _), (expected, _) = (
         harness.run(setting, rule) for rule in (with_sgd, make(program, **options))
     )
     np.testing.assert_array_equal(path, expected)
+
+
+@pytest.mark.parametrize('name', WITH_OPTIMIZERS)
+def test_one_rate_of_the_server_is_refused_beside_an_optimizer(name):
+    """An adaptive optimizer would not see it: what multiplies a gradient cancels there."""
+    make, options = algorithms.ALGORITHMS[name], WITH_OPTIMIZERS[name]
+    assert 'server_lr' in inspect.signature(make.factory).parameters
+    for rate in (0.5, jnp.float32(0.5)):
+        with refusals.names('server_lr', 'server_optimizer'):
+            make(limits.program(), **options, server_lr=rate, server_optimizer=optax.adam(0.1))
+
+
+def test_every_rule_with_an_optimizer_is_looked_at():
+    def options(entry):
+        return inspect.signature(entry.factory).parameters
+
+    both = {'server_lr', 'server_optimizer'}
+    found = {k for k, entry in algorithms.ALGORITHMS.items() if both <= options(entry).keys()}
+    assert found == {*WITH_OPTIMIZERS}
+
+
+def test_a_tuned_rate_of_the_server_passes_a_rule_with_an_optimizer_by():
+    adam = {'name': 'adam', 'learning_rate': 0.1}
+    config = {
+        'title': 'both',
+        'problem': {'name': 'quadratic', 'targets': [[1.0], [2.0]]},
+        'links': 'always',
+        'client': {'learning_rate': 0.5, 'local_steps': 1},
+        'algorithms': {'mifa': {'server_optimizer': adam}, 'fedvarp': {}},
+        'tuning': {'server_lrs': [0.5, 1.0]},
+        'num_rounds': 2,
+        'eval_every': 1,
+    }
+    plan = experiment.build(config).plan
+    taken = {label: 'server_lr' in maker.columns for label, maker in plan.algorithms.items()}
+    assert taken == {'mifa': False, 'fedvarp': True}
 
 
 def test_momentum_on_remembered_updates(x64):

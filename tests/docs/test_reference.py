@@ -4,12 +4,14 @@ import importlib
 import re
 import sys
 
+import jax
+import numpy as np
 import pytest
 
 import fedjax_links.__main__ as front
 from fedjax_links import experiment, report
 from fedjax_links.config import fields as known
-from fedjax_links.core import errors
+from fedjax_links.core import errors, tree
 from tests.cli import command
 from tests.docs.pages import DOCS, STUDIES
 
@@ -36,8 +38,18 @@ def test_every_field_of_a_config_has_its_row():
     assert {row.name for row in rows if row.default == options.REQUIRED} == set(known.REQUIRED)
 
 
+@pytest.fixture
+def pretrained(tmp_path, monkeypatch):
+    """A folder with parameters of the page's model."""
+    monkeypatch.chdir(tmp_path)
+    built = experiment.build(fields.BASE).problem_at('links', {}, 0)
+    np.savez('pretrained.npz', **tree.by_name(built.init_params(jax.random.key(0))))
+
+
 @pytest.mark.parametrize('name', fields.EXAMPLES)
-def test_the_example_of_a_field_is_built(name):
+def test_the_example_of_a_field_is_built(name, request):
+    if name == 'initial_params':
+        request.getfixturevalue('pretrained')
     config = with_field(name, fields.EXAMPLES[name])
     built = experiment.build(config)
     report.check(built)
@@ -78,6 +90,8 @@ def test_the_example_of_an_option_is_built(section, option):
     }[section]
     if option == 'grid':
         least = {}
+    if option == 'local_epochs':
+        least = {name: value for name, value in least.items() if name != 'local_steps'}
     value = {**least, option: examples[option]}
     built = experiment.build(with_field(section, value))
     assert built.config[section] == value

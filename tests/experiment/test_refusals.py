@@ -33,7 +33,7 @@ REFUSED = [
     ({'num_rounds': '4'}, "`config.num_rounds` must be a whole number, got '4'."),
     ({'num_seeds': True}, '`config.num_seeds` must be a whole number, got True.'),
     ({'num_rounds': []}, '`config.num_rounds` must be a whole number, got [].'),
-    (client(local_steps=5.0), 'client.local_steps` must be a whole number, got 5.0.'),
+    (client(local_steps=5.0), 'client.local_steps` must be a whole number or None, got 5.0.'),
     (client(batch_size='4'), "client.batch_size` must be a whole number or None, got '4'."),
     (client(batch_size=False), 'client.batch_size` must be a whole number or None, got False.'),
     (client(learning_rate='0.1'), "client.learning_rate` must be a number, got '0.1'."),

@@ -122,3 +122,25 @@ def fedadam(s: Setting, rate: float, *, wrong: str | None = None) -> np.ndarray:
             x = x - rate * (m / (1 - 0.9**k)) / (np.sqrt(v / (1 - 0.999**k)) + 1e-8)
         path.append(x)
     return np.array(path)
+
+
+def adaptive(
+    s: Setting, kind: str, rate: float, b1: float, b2: float, tau: float, v0: float | None = None
+) -> np.ndarray:
+    """Reddi et al. 2021, Algorithm 2, its three choices of v_t; v_{-1} is tau^2 where not given."""
+    x, path = s.start.copy(), []
+    m, v = np.zeros(x.size), np.full(x.size, tau**2 if v0 is None else v0)
+    for t, active in enumerate(s.mask):
+        ids = np.flatnonzero(active)
+        if len(ids):
+            delta = np.mean([local(s, x, i, t) - x for i in ids], axis=0)
+            m = b1 * m + (1 - b1) * delta
+            if kind == 'adagrad':
+                v = v + delta**2
+            elif kind == 'yogi':
+                v = v - (1 - b2) * delta**2 * np.sign(v - delta**2)
+            else:
+                v = b2 * v + (1 - b2) * delta**2
+            x = x + rate * m / (np.sqrt(v) + tau)
+        path.append(x)
+    return np.array(path)

@@ -160,16 +160,34 @@ def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions |
       most_work: the most `work` of a problem that is still predicted.
 
     Returns:
-      The predictions, computed once; None where nothing can be told. Weights are exact where they
+      The predictions, computed once; None where nothing can be told, as where clients weigh by
+      their examples or take unequal numbers of steps. Weights are exact where they
       are known, and otherwise those of as many rounds of the first seed as the config has, 10,000
       at most.
     """
-    if not 0 < work(links.problem) <= most_work:
+    if not 0 < work(links.problem) <= most_work or _unequal(links):
         return None
     known = _known.setdefault(links.experiment.plan, {})
     if links.label not in known:
         known[links.label] = _computed(links)
     return known[links.label]
+
+
+def _unequal(links: ConfiguredLinks) -> bool:
+    """Whether a config lets clients weigh, or step, by more than their links."""
+    config = links.experiment.config or {}
+    sections = [config.get('client', {})]
+    for section in config.get('algorithms', {}).values():
+        options = section if isinstance(section, Mapping) else {}
+        sections += [options, options.get('client', {})]
+    unequal = {'client_steps'}
+    if links.problem.min_examples != links.problem.max_examples:
+        unequal.add('local_epochs')
+        if any(section.get('weights') == 'examples' for section in sections):
+            return True
+    options = {name for section in sections for name in section}
+    swept = {column.rpartition('.')[2] for column in links.experiment.plan.columns}
+    return bool(unequal & options or {*unequal, 'weights'} & swept)
 
 
 def _computed(links: ConfiguredLinks) -> Predictions | None:
@@ -200,6 +218,8 @@ def of_links(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
     Returns:
       Lines of 80 columns at most, none where nothing can be told.
     """
+    if work(links.problem) and _unequal(links):
+        return ['no end predicted: clients weigh or step unequally, by more than their links']
     if work(links.problem) > most_work:
         return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
     if (found := under(links, most_work)) is None:

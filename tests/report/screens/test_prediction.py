@@ -181,6 +181,34 @@ def test_what_would_take_too_long_to_predict_is_not(rate, rounds):
     ]
 
 
+@pytest.mark.parametrize(
+    'changes',
+    [
+        {'algorithms': {'fedavg': {'weights': 'examples'}}},
+        {'algorithms': {'fedavg': {}, 'mine': {'name': 'fedavg', 'weights': 'examples'}}},
+        {'client': {'learning_rate': 0.1, 'local_epochs': 1, 'batch_size': 16}},
+        {'client': {**CLIENT, 'client_steps': [1, 2, 3, 4] * 3}},
+        {'grid': {'client': {'client_steps': [[1, 2, 3] * 4, [3, 2, 1] * 4]}}},
+    ],
+)
+def test_nothing_is_predicted_of_clients_that_count_unequally(changes):
+    """A prediction is for the mean of the clients' losses and equally many steps."""
+    unequal = {**DIGITS, 'partition': 'dirichlet_unequal'}
+    config = {'links': plans.KNOWN['bernoulli'], 'problem': unequal, 'client': CLIENT, **changes}
+    (line,) = plans.told({**config, 'num_rounds': 20})[2:]
+    assert line.strip() == (
+        'no end predicted: clients weigh or step unequally, by more than their links'
+    )
+
+
+def test_clients_that_own_equally_many_are_predicted_whatever_they_weigh_by():
+    algorithms = {'fedavg': {'weights': 'examples'}}
+    halves = {**DIGITS, 'num_clients': 2}  # of 1,438 images
+    config = {'links': plans.KNOWN['bernoulli'], 'problem': halves, 'client': CLIENT}
+    lines = plans.told({**config, 'algorithms': algorithms, 'num_rounds': 20})
+    assert not any('unequally' in line for line in lines)
+
+
 def test_decaying_rates_are_added_up():
     client = {**CLIENT, 'decay': 'inverse_sqrt'}
     rates = 0.1 / np.sqrt(np.arange(300) / 10 + 1)

@@ -1,0 +1,222 @@
+"""Clients that weigh by their examples, and epochs of clients of unequal size."""
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from fedjax_links import algorithms, experiment, local_training, participation, problems, simulation
+from fedjax_links.algorithms import ALGORITHMS
+from tests import refusals
+from tests.reference import harness, quadratic_loops, weighted_loops
+
+VOLUMES = [1, 4, 2, 9, 3, 1, 6]
+WEIGHTED = {'fedau', 'fedavg', 'fedavg_all', 'fedavg_known', 'fednova', 'fedopt', 'fedprox'}
+SETTING = quadratic_loops.hard_setting()
+
+
+def problem_of(setting, volumes, spread=1.0):
+    """Client i owns so many examples, which average to its target; without spread they are it."""
+    rng = np.random.default_rng(11)
+    owners = np.repeat(np.arange(len(volumes)), volumes)
+    features = np.zeros((len(owners), setting.targets.shape[1]))
+    for i, target in enumerate(setting.targets):
+        noise = spread * rng.normal(size=(volumes[i], len(target)))
+        features[owners == i] = target + noise - noise.mean(axis=0)
+    features = features.astype(jnp.result_type(float))
+    return problems.from_arrays(
+        features,
+        np.zeros(len(owners), int),
+        owners,
+        init_params=lambda key: jnp.asarray(setting.start, features.dtype),
+        loss_fn=lambda x, batch: (
+            0.5 * jnp.mean(jnp.sum(jnp.square(x[None] - batch.features), axis=-1))
+        ),
+    )
+
+
+def server_path(setting, algorithm, volumes=VOLUMES, spread=1.0):
+    problem = problem_of(setting, volumes, spread)
+    result = jax.jit(
+        lambda key, problem: simulation.simulate(
+            key,
+            algorithm,
+            participation.replay(setting.mask, setting.prob),
+            problem,
+            num_rounds=len(setting.mask),
+            eval_every=1,
+            eval_fn=lambda params, key, problem: params,
+        )
+    )(jax.random.key(0), problem)
+    return np.asarray(result.evals['server'])
+
+
+def follows(setting, algorithm, expected, **options):
+    path = server_path(setting, algorithm, **options)
+    np.testing.assert_allclose(path, expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize('compute', ['active', 'all'])
+def test_fedavg_weighs_by_the_examples_of_the_active(x64, compute):
+    program = harness.client_program(SETTING)
+    rule = algorithms.fedavg(program, server_lr=1.3, compute=compute, weights='examples')
+    expected = weighted_loops.fedavg(SETTING, VOLUMES)
+    follows(SETTING, rule, expected)
+    harness.assert_caught(expected, quadratic_loops.fedavg(SETTING))
+
+
+@pytest.mark.parametrize('name, options', [('fedavg_all', {}), ('fedavg_known', {}), ('fedau', {})])
+def test_rules_that_divide_by_n_weigh_by_shares_of_all_examples(x64, name, options):
+    program = harness.client_program(SETTING)
+    own = {'cutoff': 9} if name == 'fedau' else {}
+    rule = ALGORITHMS[name](program, server_lr=1.3, weights='examples', **own)
+    follows(SETTING, rule, getattr(weighted_loops, name)(SETTING, VOLUMES, **own))
+
+
+def test_a_server_optimizer_is_given_the_weighted_mean(x64):
+    optimizer = optax.sgd(0.4, momentum=0.8)
+    program = harness.client_program(SETTING)
+    rule = algorithms.fedopt(program, server_optimizer=optimizer, weights='examples')
+    follows(SETTING, rule, weighted_loops.fedavgm(SETTING, VOLUMES, 0.4, 0.8))
+
+
+def test_fednova_takes_both_means_by_examples(x64):
+    steps = np.array([1, 4, 2, 3, 1, 2, 4])
+    program = harness.client_program(SETTING, client_steps=steps)
+    rule = algorithms.fednova(program, server_lr=1.3, weights='examples')
+    expected = weighted_loops.fednova(SETTING, VOLUMES, steps)
+    follows(SETTING, rule, expected)
+    harness.assert_caught(expected, weighted_loops.fednova(SETTING, [1] * 7, steps))
+
+
+@pytest.mark.parametrize('name', sorted(WEIGHTED))
+def test_equal_volumes_weigh_as_equal_clients_to_the_bit(name):
+    entry, ends = ALGORITHMS[name], []
+    for weights in ('equal', 'examples'):
+        program = local_training.local_sgd(0.1, local_steps=2, batch_size=2)
+        rule = entry(program, **entry.example, weights=weights)
+        ends.append(server_path(SETTING, rule, [3] * 7)[-1])
+    np.testing.assert_array_equal(*ends)
+
+
+def test_the_option_is_where_the_rule_is_an_average_of_updates():
+    have = {
+        name
+        for name, entry in ALGORITHMS.items()
+        if 'weights' in inspect.signature(entry.factory).parameters
+    }
+    assert have == WEIGHTED | {'colrel'}  # whose weights are of relays
+
+
+@pytest.mark.parametrize('name', sorted(WEIGHTED))
+def test_other_weights_are_refused_with_the_nearest(name):
+    entry = ALGORITHMS[name]
+    with refusals.names('weights', "did you mean 'examples'?"):
+        entry(local_training.local_sgd(0.1, local_steps=1), **entry.example, weights='example')
+
+
+def test_one_step_of_everyone_in_a_config_is_gradient_descent_on_all_examples():
+    config = {
+        'title': 'all examples',
+        'problem': {'name': 'digits', 'num_clients': 5, 'partition': 'dirichlet_unequal'},
+        'links': 'always',
+        'client': {'learning_rate': 0.5, 'local_epochs': 1, 'batch_size': 0},
+        'algorithms': {'fedavg': {'weights': 'examples'}, 'equal': {'name': 'fedavg'}},
+        'num_rounds': 1,
+        'eval_every': 1,
+    }
+    made = experiment.build(config)
+    problem = made.problem_at('links', {}, 0)
+    assert problem.min_examples < problem.max_examples
+    start = simulation.initial_params(problem.init_params, jax.random.key(0))
+    gradient = jax.grad(problem.loss_fn)(start, problem.data)
+    after = jax.tree.map(lambda x, g: x - 0.5 * g, start, gradient)
+    expected = float(problem.metrics(after, problem.eval_data)['loss'])
+    weighted, equal = made.run()['server/eval_loss']
+    assert weighted == pytest.approx(expected, rel=1e-5)
+    assert abs(equal - expected) > 1e-4
+
+
+# Epochs.
+
+
+@pytest.mark.parametrize('epochs, batch_size', [(1, 4), (3, 2), (2, 5), (3, None), (1, 100)])
+def test_a_client_takes_as_many_steps_as_its_epochs_need(epochs, batch_size):
+    program = local_training.local_sgd(0.1, local_epochs=epochs, batch_size=batch_size)
+    assert program.local_steps is None
+    problem, key = problem_of(SETTING, VOLUMES), jax.random.key(0)
+    run = jax.jit(program.run)
+    start = jnp.zeros(3)
+    for client, volume in enumerate(VOLUMES):
+        steps = epochs if batch_size is None else int(np.ceil(epochs * volume / batch_size))
+        update = run(start, client, jnp.int32(0), key, problem)
+        assert int(update.num_steps) == steps
+        same = local_training.local_sgd(0.1, local_steps=steps, batch_size=batch_size)
+        expected = jax.jit(same.run)(start, client, jnp.int32(0), key, problem)
+        np.testing.assert_allclose(update.params, expected.params, rtol=1e-6)
+
+
+def test_fedavg_with_epochs_follows_a_loop_in_which_larger_clients_step_more(x64):
+    steps = np.ceil(2 * np.array(VOLUMES) / 3).astype(int)
+    assert len(set(steps)) > 3
+    rates = jnp.asarray([SETTING.rate(t) for t in range(len(SETTING.mask))])
+    program = local_training.local_sgd(lambda t: rates[t], local_epochs=2, batch_size=3)
+    rule = algorithms.fedavg(program, server_lr=1.3, weights='examples')
+    follows(SETTING, rule, weighted_loops.fedavg(SETTING, VOLUMES, steps), spread=0.0)
+    rule = algorithms.fednova(program, server_lr=1.3, weights='examples')
+    follows(SETTING, rule, weighted_loops.fednova(SETTING, VOLUMES, steps), spread=0.0)
+
+
+def test_epochs_of_equal_clients_are_their_steps_to_the_bit():
+    ends = []
+    for length in ({'local_epochs': 3}, {'local_steps': 5}):
+        program = local_training.local_sgd(0.1, batch_size=2, **length)
+        ends.append(server_path(SETTING, algorithms.fedavg(program), [3] * 7)[-1])
+    np.testing.assert_array_equal(*ends)
+
+
+def test_fedprox_takes_epochs():
+    program = local_training.proximal_sgd(0.1, mu=0.5, local_epochs=2, batch_size=3)
+    update = program.run(
+        jnp.zeros(3), 3, jnp.int32(0), jax.random.key(0), problem_of(SETTING, VOLUMES)
+    )
+    assert int(update.num_steps) == 6
+
+
+@pytest.mark.parametrize(
+    'options, field',
+    [
+        ({}, 'local_steps'),
+        ({'local_steps': 2, 'local_epochs': 1}, 'local_steps'),
+        ({'local_epochs': 0}, 'local_epochs'),
+        ({'local_epochs': 1.5}, 'local_epochs'),
+        ({'local_epochs': 2, 'client_steps': np.array([1, 2])}, 'client_steps'),
+    ],
+)
+def test_what_epochs_cannot_be(options, field):
+    with refusals.names(field):
+        local_training.local_sgd(0.1, batch_size=2, **options)
+
+
+def test_more_steps_than_a_million_are_refused_once_the_clients_are_known():
+    program = local_training.local_sgd(0.1, local_epochs=200_000, batch_size=1)
+    with refusals.names('local_epochs', 'at most 111111', 'got 200000'):
+        program.run(jnp.zeros(3), 3, jnp.int32(0), jax.random.key(0), problem_of(SETTING, VOLUMES))
+
+
+def test_a_config_without_a_length_of_local_work_names_both():
+    with refusals.names('config.algorithms.fedavg.client.local_steps', 'local_epochs'):
+        experiment.build(
+            {
+                'title': 'none',
+                'problem': {'name': 'quadratic', 'targets': [[0.0], [1.0]]},
+                'links': 'always',
+                'client': {'learning_rate': 0.5},
+                'algorithms': {'fedavg': {}},
+                'num_rounds': 1,
+                'eval_every': 1,
+            }
+        )
