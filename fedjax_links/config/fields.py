@@ -11,7 +11,7 @@ FIELDS: Mapping[str, Any] = {
     **dict.fromkeys(('num_rounds', 'eval_every', 'num_seeds', 'first_seed'), int),
     **dict.fromkeys(('problem', 'problems', 'patterns', 'algorithms', 'client'), Mapping),
     **dict.fromkeys(('grid', 'tuning', 'seeds', 'reports'), Mapping),
-    **dict.fromkeys(('links', 'redraw', 'eval_fn'), Mapping | str),
+    **dict.fromkeys(('links', 'redraw', 'eval_fn', 'initial_params'), Mapping | str),
     **dict.fromkeys(('names', 'log'), list | tuple),
     'evaluate_start': bool,
 }

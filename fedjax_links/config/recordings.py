@@ -1,18 +1,18 @@
-"""Links that were recorded: those of an earlier run, and logs of availability.
+"""What was recorded: links and models of an earlier run, and logs of availability.
 
 These are the only parts of a config that read files. A relative path is looked for beside the
 config file first (while `BESIDE` names its folder), and in the working directory else.
 """
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.base import Participation, Problem
+from fedjax_links.base import Params, Participation, Problem
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import replay
 from fedjax_links.participation.traces.trace import Intervals
@@ -141,3 +141,24 @@ def read_log(
         )
         raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')
     return intervals
+
+
+def read_params(where: str, section: Mapping[str, Any] | str) -> Params:
+    """Reads the parameters that a config's runs begin with.
+
+    Args:
+      where: the section's place in the config, for errors.
+      section: ``folder`` of `runs.model`, and its further options; or a folder alone.
+
+    Returns:
+      As `runs.model` does.
+
+    Raises:
+      ValueError: naming the option.
+    """
+    options = {'folder': section} if isinstance(section, str) else dict(section)
+    for option in options:
+        checks.choice(where, option, ('folder', 'lane', 'name', 'at_round'))
+    path = locate(f'{where}.folder', options.pop('folder', None))
+    with errors.inside(where):
+        return runs.model(path, **options)

@@ -160,6 +160,12 @@ def all_finite(x: PyTree) -> Array:
     return jnp.all(jnp.stack(checks)) if checks else jnp.array(True)
 
 
+def by_name(x: PyTree) -> dict[str, Array]:
+    """Names the leaves by where they are, ``Dense_0.kernel``, in their order."""
+    leaves = jax.tree_util.tree_leaves_with_path(x)
+    return {jax.tree_util.keystr(path, simple=True, separator='.'): leaf for path, leaf in leaves}
+
+
 def size(x: PyTree) -> int:
     """Number of entries over all leaves."""
     return sum(int(np.prod(a.shape)) for a in jax.tree.leaves(x))

@@ -37,6 +37,9 @@ def build(config: Mapping[str, Any]) -> Experiment:
       title: One line for tables and pictures.
       problem: The data and the loss; a section whose name is a problem, with its options.
       problems: Fields of the problem that differ, by label of the pattern.
+      initial_params: The parameters that every run begins with, in place of the model's own draw:
+        the path of a run's folder or of an npz; or a section with that as ``folder``, ``lane``
+        (labels that only that lane has), ``name`` (``server`` or ``client_mean``), ``at_round``.
       links: The pattern, where there is one; a name or a section. Either this or ``patterns``.
       patterns: The patterns, a section each by label.
       algorithms: The algorithms, a section each by label. The label is the name unless the section

@@ -15,6 +15,7 @@ from fedjax_links.problems.augmentation import label_noise
 from fedjax_links.problems.classification import digits, images, owners, text
 from fedjax_links.problems.gaussians import gaussian_regression, gaussians, synthetic
 from fedjax_links.problems.networks import from_flax
+from fedjax_links.problems.starting import with_initial_params
 from fedjax_links.problems.vectors import counterexample, quadratic, robust_regression
 
 _VECTORS = counterexample, gaussian_regression, quadratic, robust_regression
@@ -41,4 +42,5 @@ __all__ = [
     'robust_regression',
     'synthetic',
     'text',
+    'with_initial_params',
 ]

@@ -51,9 +51,10 @@ from fedjax_links.runs.folder import refuse_older as refuse_older
 from fedjax_links.runs.folder import row_of as row_of
 from fedjax_links.runs.folder import saves as saves
 from fedjax_links.runs.folder import unpacked as unpacked
+from fedjax_links.runs.models import model as model
 from fedjax_links.storage import checkpoints, claims
 
-__all__ = ['Links', 'Status', 'links', 'merge', 'read', 'status']  # what users call
+__all__ = ['Links', 'Status', 'links', 'merge', 'model', 'read', 'status']  # what users call
 
 LANES, CLAIMS, FAILURES = 'lanes.json', 'claims', 'failures'
 _MOST_NAMED = 5

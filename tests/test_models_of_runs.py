@@ -1,0 +1,143 @@
+"""Models out of a run's folder, and into a new run."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, problems, runs
+from fedjax_links.core import tree
+from fedjax_links.report import exporting
+from tests import refusals
+from tests.experiment.configs import values
+
+FEDPBC = {'algorithm': 'fedpbc', 'seed': 1}
+
+
+@pytest.fixture(scope='module')
+def first(tmp_path_factory):
+    """A run with client models, and two seeds."""
+    folder = tmp_path_factory.mktemp('first')
+    made = experiment.build(values(algorithms={'fedavg': {}, 'fedpbc': {}}))
+    return made, folder, made.run(folder, devices=1)
+
+
+def loss_of(made, params):
+    problem = made.problem_at('links', {}, 0)
+    return float(problem.metrics(params, problem.eval_data)['loss'])
+
+
+def last(results, metric, **labels):
+    chosen = np.ones(len(results['round']), bool)
+    for label, value in {'round': 4, **labels}.items():
+        chosen &= results[label] == value
+    (found,) = results[metric][chosen]
+    return found
+
+
+@pytest.mark.parametrize('name', ['server', 'client_mean'])
+def test_a_model_is_the_one_that_was_measured(first, name):
+    made, folder, results = first
+    params = runs.model(folder, FEDPBC, name=name)
+    like = made.problem_at('links', {}, 0).init_params(jax.random.key(0))
+    assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, dict(like))
+    expected = last(results, f'{name}/eval_loss', **FEDPBC)
+    assert loss_of(made, params) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_lane_has_a_name_and_earlier_saves(first):
+    _, folder, _ = first
+    lane = next(lane for lane in runs.lanes(folder) if lane.labels['algorithm'] == 'fedavg')
+    by_name = runs.model(folder, lane.name)
+    labels = {'algorithm': 'fedavg', 'seed': lane.labels['seed']}
+    jax.tree.map(np.testing.assert_array_equal, by_name, runs.model(folder, labels))
+    with refusals.names('at_round', 'round with a save'):
+        runs.model(folder, labels, at_round=3)
+
+
+def test_an_exported_state_holds_the_same_model(first, tmp_path):
+    _, folder, _ = first
+    exporting.export(folder, tmp_path)
+    (path,) = tmp_path.glob('states/fedpbc/links/*/1.npz')
+    found = runs.model(path)
+    jax.tree.map(np.testing.assert_array_equal, found, runs.model(folder, FEDPBC))
+
+
+@pytest.mark.parametrize(
+    'lane, options, field',
+    [
+        (None, {}, 'lane'),
+        ({'algorithm': 'fedavg'}, {}, 'lane'),
+        ({'algoritm': 'fedavg'}, {}, 'lane'),
+        ('fedavg', {}, 'lane'),
+        ({'algorithm': 'fedavg', 'seed': 0}, {'name': 'client_mean'}, 'name'),
+        ({'algorithm': 'fedavg', 'seed': 0}, {'name': 'clients'}, 'name'),
+    ],
+)
+def test_what_names_no_model_is_refused(first, lane, options, field):
+    with refusals.names(field):
+        runs.model(first[1], lane, **options)
+
+
+def test_a_run_begins_with_the_model_of_another(first, tmp_path):
+    _, folder, results = first
+    begins = {'folder': str(folder), 'lane': FEDPBC, 'name': 'client_mean'}
+    config = values(initial_params=begins, evaluate_start=True)
+    onward = experiment.build(config).run(tmp_path / 'onward', devices=1)
+    expected = last(results, 'client_mean/eval_loss', **FEDPBC)
+    starts = onward['server/eval_loss'][onward['round'] == 0]
+    np.testing.assert_allclose(starts, [expected] * 2, rtol=1e-6)
+    assert len(set(onward['server/eval_loss'][onward['round'] == 4])) == 2  # seeds still differ
+
+
+def test_a_run_begins_with_arrays_by_name(first, tmp_path):
+    _, folder, _ = first
+    params = runs.model(folder, FEDPBC)
+    path = tmp_path / 'mine.npz'
+    np.savez(path, **{name: leaf.astype(np.float64) for name, leaf in tree.by_name(params).items()})
+    built = experiment.build(values(initial_params=str(path)))
+    begun = built.problem_at('links', {}, 0).init_params(jax.random.key(5))
+    jax.tree.map(np.testing.assert_array_equal, dict(begun), params)
+
+
+def test_seeds_that_draw_their_data_share_one_beginning(first, tmp_path):
+    _, folder, _ = first
+    redraw = {'data': 'by_seed', 'partition': 'by_seed'}
+    config = values(initial_params={'folder': str(folder), 'lane': FEDPBC}, redraw=redraw)
+    del config['problem']['seed']
+    built = experiment.build(config)
+    ones = [built.problem_at('links', {}, seed) for seed in (0, 1)]
+    assert ones[0] is not ones[1]
+    assert ones[0].init_params == ones[1].init_params
+
+
+def test_parameters_of_another_model_are_refused(first, tmp_path):
+    path = tmp_path / 'other.npz'
+    np.savez(path, weights=np.zeros(3))
+    with refusals.names('config.initial_params', 'have the leaf'):
+        experiment.build(values(initial_params=str(path)))
+    with refusals.names('config.initial_params.folder'):
+        experiment.build(values(initial_params=str(tmp_path / 'nothing.npz')))
+    with refusals.names('config.initial_params', "did you mean 'lane'"):
+        experiment.build(values(initial_params={'folder': str(first[1]), 'lan': FEDPBC}))
+
+
+@pytest.mark.parametrize(
+    'params, words',
+    [
+        (np.zeros(3), 'hold float32[2]'),
+        (np.zeros(2, int), 'hold float32[2]'),
+        ({'w': np.zeros(2)}, 'have the leaf'),
+    ],
+)
+def test_what_a_problem_cannot_begin_with(params, words):
+    with refusals.names('params', words):
+        problems.with_initial_params(problems.quadratic([[0.0, 1.0]]), params)
+
+
+def test_lists_and_tuples_come_back_as_lists(tmp_path):
+    path = tmp_path / 'layers.npz'
+    layers = [{'w': np.ones((2, 3))}, {'w': np.zeros(4)}]
+    np.savez(path, **{f'layers.{name}': leaf for name, leaf in tree.by_name(layers).items()})
+    found = runs.model(path)
+    assert isinstance(found['layers'], list)
+    jax.tree.map(np.testing.assert_array_equal, found['layers'], layers)
