@@ -220,7 +220,7 @@ def paired_differences(
         data = {k: np.asarray(v)[:, None] if _is_vector(v) else v for k, v in data.items()}
     results = recorded.of(data, metric, names=names)
     shown, of_metric = dataset.names(results), Metric(results.attrs['metric'])
-    members, baseline = dataset.points(results), baseline or results.attrs['baseline']
+    members, baseline = dataset.points(results), baseline or results.attrs.get('baseline')
     algorithms = list(dict.fromkeys(algorithm for algorithm, _ in members.values()))
     if baseline is None:
         baseline = algorithms[0] if len(algorithms) > 1 else next(iter(members))
@@ -241,7 +241,7 @@ def paired_differences(
             if label not in ends or base not in ends:
                 continue  # an empty row
             pair = [ends[label], ends[base]]
-            if results.attrs.get('until'):  # the first seeds, as many as both have
+            if dataset.attribute(results, 'until'):  # the first seeds, as many as both have
                 pair = [own[: min(map(len, pair))] for own in pair]
             ours, theirs = pair
             difference = _difference(ours, theirs, results.attrs.get('until') or {})

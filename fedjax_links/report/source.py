@@ -100,7 +100,7 @@ class Source:
     @property
     def baseline(self) -> str:
         """Label of the algorithm to compare with."""
-        return str(self.data.attrs['baseline'])
+        return str(self.data.attrs.get('baseline'))
 
     @property
     def metrics(self) -> list[str]:
@@ -144,7 +144,7 @@ class Source:
         """
         chosen = self.data.attrs['metric'] if name is None else name
         checks.choice(argument, chosen, self.metrics)
-        return Metric(chosen, self.data.attrs['directions'].get(chosen))
+        return Metric(chosen, dataset.attribute(self.data, 'directions').get(chosen))
 
     def curve(self, metric: str, key: Key) -> np.ndarray:
         """float[S, E], of the seeds that the lane has: the first ones where others have more."""
@@ -241,7 +241,7 @@ class Source:
     @property
     def until(self) -> Mapping[str, Any]:
         """How seeds went on until decided; empty where their number was fixed."""
-        return dict(self.data.attrs.get('until') or {})
+        return dict(dataset.attribute(self.data, 'until') or {})
 
     @property
     def margin(self) -> float:

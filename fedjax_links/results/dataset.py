@@ -7,8 +7,12 @@ there) and every column of the grid, NaN for an algorithm without it; ``begun`` 
 there are. Columns that are none of the grid, such as rates that tuning chose, stand along series
 and patterns. xarray is imported where results are looked at, never by `Experiment.run`; a command
 tries the pages of its config on zeros before it runs.
+
+A netCDF file can hold all of it: attributes are numbers and texts, `attribute` reads those that are
+JSON; names have no slash (``rounds.num_active``); coordinates are numbers or texts.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +55,42 @@ def as_tuples(column: np.ndarray) -> np.ndarray:
 def as_objects(values: Sequence[Any]) -> np.ndarray:
     """[K] of anything."""
     return np.fromiter(values, object, len(values))
+
+
+def as_coordinate(values: Iterable[Any]) -> np.ndarray:
+    """Makes numbers, or texts, of values as a netCDF file can hold them.
+
+    Args:
+      values: numbers, NaN where there is none; or anything else: what is no text becomes JSON, a
+        list ``'[0.1, 0.2]'``, and what is missing an empty text.
+    """
+    found = [value.tolist() if hasattr(value, 'tolist') else value for value in values]
+    if all(isinstance(value, bool | int | float) for value in found):
+        return np.array(found)
+    return np.array([_as_text(value) for value in found])
+
+
+def _as_text(value: Any) -> str:
+    """A value as the text of a coordinate."""
+    if isinstance(value, float) and value != value:
+        return ''
+    return value if isinstance(value, str) else as_json(value)
+
+
+def as_json(value: Any) -> str:
+    """Writes what an attribute holds as JSON; objects as they call themselves."""
+    return json.dumps(value, default=lambda a: a.tolist() if hasattr(a, 'tolist') else str(a))
+
+
+def attribute(found: Any, name: str) -> Any:
+    """Reads an attribute of results that is a mapping, or None where it is missing.
+
+    Args:
+      found: results in this form, also read back from a file.
+      name: of the attribute.
+    """
+    value = found.attrs.get(name)
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def is_given(column: np.ndarray) -> np.ndarray:
@@ -132,7 +172,11 @@ def curves(found: Any, model: str | None = None) -> dict[str, dict[str, dict[str
 
 def points(found: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """By label of a series, its algorithm and its point."""
-    return {name: found.attrs['members'][name] for name in found['series'].values.tolist()}
+    members, given = attribute(found, 'members'), {}
+    for name in found['series'].values.tolist():
+        algorithm, point = members[name]
+        given[name] = algorithm, {column: as_tuple(value) for column, value in point.items()}
+    return given
 
 
 def counterpart(
@@ -155,7 +199,8 @@ def counterpart(
 
 def names(found: Any) -> dict[str, str]:
     """What to show in place of labels of patterns, algorithms and series."""
-    given, shown = found.attrs['names'], {}
+    given: dict[str, str] = attribute(found, 'names')
+    shown: dict[str, str] = {}
     for name, (algorithm, point) in points(found).items():
         shown[name] = label(given.get(algorithm, algorithm), point)
         shown[algorithm] = given.get(algorithm, algorithm)

@@ -204,9 +204,7 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
     }
     for name in dict.fromkeys(name for _, point in owners for name in point):
         values = [point.get(name, np.nan) for _, point in owners]
-        kinds = {type(value) for value in values}
-        plain = len(kinds) == 1 and kinds <= {bool, int, float}
-        coords[name] = 'series', np.array(values) if plain else dataset.as_objects(values)
+        coords[name] = 'series', dataset.as_coordinate(values)
     data: dict[str, Any] = {}
     for metric in metrics:
         levels = np.reshape([fill(f'{model}/{metric}') for model in every], (len(every), *shape))
@@ -215,15 +213,18 @@ def of_run(columns: Columns, facts: Mapping[str, Any], stage: str = MAIN) -> Any
     for name, column in rows.items():
         if name not in known and (given := dataset.is_given(column)).any():
             if '/' in name:
-                data[name] = _OF_A_LANE, fill(name)
+                data[name.replace('/', '.')] = _OF_A_LANE, fill(name)
             else:
-                kind = np.float64 if column.dtype.kind in 'fi' else object
-                chosen = np.full(shape[:2], np.nan, kind)
+                chosen = np.full(shape[:2], np.nan, object)
                 chosen[owner[given], pattern[given]] = dataset.as_tuples(column)[given]
-                coords[name] = _OF_A_LANE[:2], chosen
-    attrs = {name: facts[name] for name in ('metric', 'baseline')}
-    attrs |= {name: dict(facts[name]) for name in ('directions', 'names')}
-    attrs |= {'until': facts.get('until'), 'members': dict(zip(labels, owners, strict=True))}
+                flat = dataset.as_coordinate(chosen.ravel())
+                coords[name] = _OF_A_LANE[:2], flat.reshape(shape[:2])
+    attrs = {name: facts[name] for name in ('metric', 'baseline') if facts[name] is not None}
+    described = {name: dict(facts[name]) for name in ('directions', 'names')}
+    described['members'] = dict(zip(labels, owners, strict=True))
+    if facts.get('until') is not None:
+        described['until'] = facts['until']
+    attrs |= {name: dataset.as_json(value) for name, value in described.items()}
     return xarray.Dataset(data, coords, attrs)
 
 
@@ -255,7 +256,8 @@ def of(
         raise errors.invalid('data', 'hold at least one evaluation', getattr(data, 'folder', None))
     metric = found.attrs['metric'] if metric is None else metric
     checks.choice('metric', metric, [name for name, v in found.items() if v.dims == dataset.DIMS])
-    return found.assign_attrs(metric=metric, names={**found.attrs['names'], **(names or {})})
+    shown = dataset.as_json({**dataset.attribute(found, 'names'), **(names or {})})
+    return found.assign_attrs(metric=metric, names=shown)
 
 
 def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
@@ -302,7 +304,9 @@ def _of_entries(data: Mapping[str, Any], metric: str | None) -> Any:
     }
     found = of_run({name: column.to_numpy() for name, column in lines.items()}, facts)
     there = found['begun'].any(('model', 'pattern', 'seed')).values  # sweeps of other lengths
-    return found.isel(series=np.flatnonzero(there)).assign_attrs(until=None)
+    found = found.isel(series=np.flatnonzero(there))
+    del found.attrs['until']
+    return found
 
 
 def _common_rounds(tables: Mapping[str, Any], simulated: Mapping[str, Any]) -> np.ndarray:

@@ -68,8 +68,10 @@ class Results:
 
         Every metric is a variable with the axes ``series`` (an algorithm at a point of the grid),
         ``model``, ``pattern``, ``seed`` and ``round``; NaN where a run diverged or nothing ran.
-        ``algorithm`` and the columns of the grid are coordinates along ``series``, lists as tuples,
-        NaN for an algorithm without the column.
+        ``algorithm`` and the columns of the grid are coordinates along ``series``: numbers, NaN for
+        an algorithm without the column, or texts, lists as JSON. Sums over the rounds of a period
+        are variables with dots, ``rounds.num_active``. ``to_netcdf`` keeps all of it, and what
+        `xarray.open_dataset` then reads can be drawn as before.
         """
         return recorded.of_run(self.columns, self.facts)
 

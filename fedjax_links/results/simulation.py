@@ -117,8 +117,8 @@ class SimulationResult(NamedTuple):
 
         Every metric is a variable with the axes ``series`` (the points of a sweep), ``model``,
         ``pattern``, ``seed`` and ``round``; NaN where a lane was not finite any more. The columns
-        of a grid are coordinates along ``series``; vectors are tuples. Metrics of several entries
-        are left out.
+        of a grid are coordinates along ``series``; vectors are JSON, ``'[0.1, 0.2]'``. Metrics of
+        several entries are left out.
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
@@ -128,7 +128,9 @@ class SimulationResult(NamedTuple):
           ValueError: for a result without evaluations, or seeds or points of another number.
         """
         given, columns = _lanes(np.shape(self.state.round), seeds, grid)
-        points = {name: ('series', column) for name, column in columns.items()}
+        points = {
+            name: ('series', dataset.as_coordinate(column)) for name, column in columns.items()
+        }
         return recorded.of(self).assign_coords({'seed': given, **points})
 
 

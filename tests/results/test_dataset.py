@@ -1,14 +1,18 @@
 """Results as tables and data sets, against the arrays that they come from."""
 
+import importlib
+import json
 import subprocess
 import sys
 
 import jax
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import fedjax_links as fl
 from fedjax_links import experiment, local_training, participation, problems, runs
+from fedjax_links.results import dataset
 from fedjax_links.simulation import SimulationResult
 
 SEEDS = [5, 6, 7]
@@ -127,7 +131,8 @@ def test_named_axes(swept):
     assert found['seed'].values.tolist() == SEEDS
     assert found['algorithm.rate'].dims == ('series',)
     assert found['participation.p'].dims == ('series',)
-    assert found['participation.p'].values.tolist() == [tuple(row) for row in PROBS.tolist()]
+    vectors = [json.loads(text) for text in found['participation.p'].values.tolist()]
+    assert vectors == PROBS.tolist()
     one = found['loss'].sel(seed=6, round=6, model='server', pattern='')
     np.testing.assert_array_equal(one, loss[:, 1, 1])
 
@@ -160,11 +165,51 @@ def test_a_run_has_named_axes(run):
         for model in ('server', 'client_mean'):
             cell = found['loss'].sel(series=own, model=model, **at)
             np.testing.assert_equal(cell.item(), row[f'{model}/loss'])
-        cell = found['rounds/num_active'].sel(series=own, **at)
+        cell = found['rounds.num_active'].sel(series=own, **at)
         assert cell.item() == row['rounds/num_active']
 
 
-def test_what_a_run_lacks_is_not_a_number_and_lists_are_tuples(run):
+ENGINES = {'scipy': 'scipy', 'netcdf4': 'netCDF4', 'h5netcdf': 'h5netcdf'}
+
+
+@pytest.mark.parametrize('engine', ENGINES)
+@pytest.mark.parametrize('kind', ['run', 'sweep'])
+def test_results_go_to_netcdf_and_come_back(run, swept, tmp_path, engine, kind):
+    """By every library that writes the format; scipy is always there."""
+    xarray = pytest.importorskip('xarray')
+    importlib.import_module('scipy') if engine == 'scipy' else pytest.importorskip(ENGINES[engine])
+    found = run.dataset if kind == 'run' else swept.to_dataset(seeds=SEEDS, grid=GRID)
+    found.to_netcdf(tmp_path / 'a.nc', engine=engine)
+    with xarray.open_dataset(tmp_path / 'a.nc', engine=engine) as back:
+        xarray.testing.assert_equal(back.load(), found)
+        assert back.attrs == found.attrs
+        assert dataset.points(back) == dataset.points(found)
+        assert dataset.names(back) == dataset.names(found)
+        assert dataset.attribute(back, 'directions') == dataset.attribute(found, 'directions')
+        ours, theirs = (
+            fl.plot.learning_curves(of, 'loss', ax=Figure().subplots()) for of in (found, back)
+        )
+        lines = [np.concatenate([line.get_xydata() for line in a.lines]) for a in (ours, theirs)]
+        np.testing.assert_array_equal(*lines)
+
+
+def test_netcdf_without_a_word_of_the_engine(run, tmp_path):
+    xarray = pytest.importorskip('xarray')
+    run.dataset.to_netcdf(tmp_path / 'a.nc')
+    assert xarray.open_dataset(tmp_path / 'a.nc')['rounds.num_active'].sum() > 0
+
+
+def test_coordinates_are_numbers_or_texts():
+    nan = float('nan')
+    numbers = dataset.as_coordinate([1, nan, 2])
+    assert numbers.dtype == np.float64
+    np.testing.assert_array_equal(numbers, [1, nan, 2])
+    assert dataset.as_coordinate([True, False]).dtype == bool
+    mixed = dataset.as_coordinate(['a', nan, None, (0.1, 2), np.arange(2), {'b': np.float32(1)}])
+    assert mixed.tolist() == ['a', '', 'null', '[0.1, 2]', '[0, 1]', '{"b": 1.0}']
+
+
+def test_what_a_run_lacks_is_not_a_number_and_lists_are_json(run):
     columns = {name: column[1:] for name, column in run.columns.items()}
     first = columns['client.learning_rate'] == 0.1
     vectors = np.empty(len(first), object)
@@ -173,7 +218,7 @@ def test_what_a_run_lacks_is_not_a_number_and_lists_are_tuples(run):
     found = runs.Results(
         {**columns, 'client.learning_rate': vectors}, {**run.facts, 'grid': grid}
     ).dataset
-    assert found['client.learning_rate'].values.tolist() == [(0.1, 0.1), (0.2, 0.3)] * 2
+    assert found['client.learning_rate'].values.tolist() == ['[0.1, 0.1]', '[0.2, 0.3]'] * 2
     assert found['loss'].sel(model='server').isnull().sum() == 1
     assert found['complete'].values.tolist() == [False, True, True, True]
 

@@ -15,6 +15,7 @@ from fedjax_links.report import tables
 from fedjax_links.report.clients import Clients
 from fedjax_links.report.layouts.page import Page, with_panels
 from fedjax_links.report.source import Source
+from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 _MOST_NAMED = 8
@@ -191,7 +192,7 @@ def clients(source: Source) -> Page:
     known = {name for every in measured.values() for own in every.values() for name in own}
     plain = re.sub('^(train|eval)_|_(clients|p10|p90|spread)$', '', source.metric().name)
     name = plain if plain in known else 'loss'  # of which clients have none, as of r2
-    metric = Metric(name, source.data.attrs['directions'].get(f'eval_{name}'))
+    metric = Metric(name, dataset.attribute(source.data, 'directions').get(f'eval_{name}'))
     rows, counts, values = [], {}, {}
     for pattern, every in measured.items():
         for label in (label for label in source.algorithms if label in every):
