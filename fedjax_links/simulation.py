@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.base import Algorithm, FederationState, Key, Links, Participation, Problem, Step
-from fedjax_links.core import checks, drawing, errors, meshes, prng, tree
+from fedjax_links.core import checks, compiling, drawing, errors, meshes, prng, tree
 from fedjax_links.core.drawing import draw as draw
 from fedjax_links.core.drawing import realised_links as realised_links
 from fedjax_links.core.drawing import sample_shapes as sample_shapes
@@ -33,7 +33,10 @@ def simulate(
     initial_state: FederationState | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> SimulationResult:
-    """Runs ``num_rounds`` rounds. Pure: the caller jits, vmaps, or maps it.
+    """Runs ``num_rounds`` rounds. Pure: the caller may jit, vmap, or map it.
+
+    Outside of `jax.jit` it compiles once for the same algorithm, pattern and ``eval_fn``: in a loop
+    over keys, make these before it. As under `jax.jit`, what they read from outside is read once.
 
     Args:
       key: the run's key; links, batches and initial model depend on nothing else.
@@ -94,30 +97,47 @@ def simulate(
             nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
             said = f'{eval_every}; the nearest smaller divisor is {nearest}'
             raise errors.invalid('eval_every', f'divide `num_rounds` = {num_rounds}', said)
-    make = functools.partial(_init, algorithm, kind)
-
-    def run(state: FederationState | None, problem: Problem, key: Key) -> SimulationResult:
-        state = make(problem, key) if state is None else state
-        turn = _rounds(key, algorithm, kind, problem)
-        if eval_every is None and eval_fn is None:
-            return SimulationResult(*turn(state, given, num_rounds), {})
-        period = eval_every or num_rounds
-
-        def advance_period(state: FederationState, links: Links | None) -> _Turned:
-            state, rounds = turn(state, links, period)
-            return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
-
-        by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), given)
-        count = num_rounds // period
-        state, (rounds, evals) = _scan(advance_period, state, by_period, count, state.round)
-        return SimulationResult(state, _flat(rounds), evals)
-
+    pattern = participation if given is None else None
+    objects = algorithm, pattern, eval_fn, num_rounds, eval_every
     if mesh is None:
-        return run(initial_state, problem, key)
+        result: SimulationResult = compiling.call(
+            _simulated, objects, given, initial_state, problem, key
+        )
+        return result
     if mesh.axis_names != (meshes.AXIS,):
         raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
-    layout = meshes.Layout(make, mesh, problem, key)
+    layout = meshes.Layout(functools.partial(_init, algorithm, kind), mesh, problem, key)
+    run = functools.partial(_simulated, *objects, given)
     return SimulationResult(*layout.advance(run, initial_state, problem, key))
+
+
+def _simulated(
+    algorithm: Algorithm,
+    pattern: Participation | None,
+    eval_fn: EvalFn | None,
+    num_rounds: int,
+    eval_every: int | None,
+    links: Links | None,
+    state: FederationState | None,
+    problem: Problem,
+    key: Key,
+) -> SimulationResult:
+    """`simulate`, after its checks and on one device, under a pattern or else under links."""
+    kind: Any = jax.tree.map(lambda a: a[0], links) if pattern is None else pattern
+    state = _init(algorithm, kind, problem, key) if state is None else state
+    turn = _rounds(key, algorithm, kind, problem)
+    if eval_every is None and eval_fn is None:
+        return SimulationResult(*turn(state, links, num_rounds), {})
+    period = eval_every or num_rounds
+
+    def advance_period(state: FederationState, links: Links | None) -> _Turned:
+        state, rounds = turn(state, links, period)
+        return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
+
+    by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), links)
+    count = num_rounds // period
+    state, (rounds, evals) = _scan(advance_period, state, by_period, count, state.round)
+    return SimulationResult(state, _flat(rounds), evals)
 
 
 def advance(

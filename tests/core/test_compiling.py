@@ -1,0 +1,147 @@
+"""Simulations in a loop compile once, in the same bits, and nothing outlives its objects."""
+
+import functools
+import gc
+import weakref
+
+import jax
+import jax.monitoring
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import local_training, participation, problems, simulation
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.core import compiling
+from fedjax_links.testing import federation
+
+CLIENT = local_training.local_sgd(0.1, local_steps=2)
+PROBLEM = problems.quadratic([[0.0], [1.0], [3.0]])
+COMPILED = [0]
+
+
+def _note(name, seconds, **_):
+    COMPILED[0] += 'backend_compile' in name
+
+
+jax.monitoring.register_event_duration_secs_listener(_note)
+
+
+def rule(name='fedavg', client=CLIENT):
+    return ALGORITHMS[name](client, **ALGORITHMS[name].example)
+
+
+def pattern():
+    return participation.bernoulli([0.2, 0.5, 0.9])
+
+
+def compilations(call):
+    """How many programs a call compiles, those in the cache on disk among them."""
+    before = COMPILED[0]
+    call()
+    return COMPILED[0] - before
+
+
+def test_a_loop_over_keys_compiles_once():
+    algorithm, links = rule(), pattern()
+    run = functools.partial(fl.simulate, num_rounds=20, eval_every=5)
+    first = run(jax.random.key(0), algorithm, links, PROBLEM)
+    keys = [jax.random.key(seed) for seed in range(1, 4)]
+    assert [compilations(lambda k=k: run(k, algorithm, links, PROBLEM)) for k in keys] == [0, 0, 0]
+    assert len(jax.tree.leaves(first))
+    onward = functools.partial(run, initial_state=first.state)
+    onward(jax.random.key(0), algorithm, links, PROBLEM)
+    assert compilations(lambda: onward(jax.random.key(0), algorithm, links, PROBLEM)) == 0
+
+
+def test_other_objects_and_numbers_are_other_programs():
+    algorithm, links = rule(), pattern()
+
+    def end(algorithm=algorithm, links=links, problem=PROBLEM, **options):
+        given = {'num_rounds': 20, **options}
+        result = fl.simulate(jax.random.key(0), algorithm, links, problem, **given)
+        return float(result.state.algorithm.server[0])
+
+    usual = end()
+    assert end(rule(client=local_training.local_sgd(0.2, local_steps=2))) != usual
+    assert end(links=participation.always(3)) != usual
+    assert end(num_rounds=19) != usual
+    assert end(problem=problems.quadratic([[0.0], [1.0], [4.0]])) != usual
+    assert end(algorithm._replace(models=lambda state: {'server': -state.server})) == usual
+    assert end() == usual
+
+    def measure(sign, params, key, problem):
+        return {'value': sign * params[0]}
+
+    for sign in (1, -1):
+        result = fl.simulate(
+            jax.random.key(0),
+            algorithm,
+            links,
+            PROBLEM,
+            num_rounds=20,
+            eval_fn=functools.partial(measure, sign),
+        )
+        assert float(result.evals['server']['value'][0]) == sign * usual
+
+
+@pytest.mark.parametrize('name', ['fedavg', 'fedpbc', 'scaffold'])
+def test_the_bits_are_those_without_a_program_around(name):
+    """`run_round` for round, evaluated by hand: eager but for the loops that a round has."""
+    client = local_training.local_sgd(0.2, local_steps=3, batch_size=2)
+    algorithm, links = rule(name, client), federation.pattern(*federation.realised_links())
+    problem, key = federation.problem(), jax.random.key(3)
+    whole = fl.simulate(key, algorithm, links, problem, num_rounds=12, eval_every=4)
+    plain = simulation._simulated(algorithm, links, None, 12, 4, None, None, problem, key)
+    jax.tree.map(np.testing.assert_array_equal, whole, plain)
+
+
+def test_nothing_is_kept_of_what_is_gone():
+    before = len(compiling._PROGRAMS)
+    algorithm, links = rule('fedpbc'), pattern()
+    fl.simulate(jax.random.key(0), algorithm, links, PROBLEM, num_rounds=4)
+    alive = weakref.ref(algorithm.round_step), weakref.ref(links.sample)
+    assert len(compiling._PROGRAMS) == before + 1
+    del links
+    gc.collect()
+    assert (len(compiling._PROGRAMS), alive[1]()) == (before, None)
+    assert alive[0]() is not None
+    del algorithm
+    gc.collect()
+    assert alive[0]() is None
+
+
+def test_inside_a_trace_nothing_is_kept():
+    links, before = pattern(), len(compiling._PROGRAMS)
+
+    def end(rate):
+        algorithm = rule(client=local_training.local_sgd(rate, local_steps=1))
+        key = jax.random.key(0)  # concrete, as the problem is
+        return fl.simulate(key, algorithm, links, PROBLEM, num_rounds=4).state.algorithm.server[0]
+
+    rates = jnp.array([0.1, 0.2])
+    alone = [end(float(rate)) for rate in rates]
+    gc.collect()
+    before = len(compiling._PROGRAMS)
+    np.testing.assert_allclose(jax.jit(end)(0.1), alone[0], rtol=1e-6)
+    np.testing.assert_allclose(jax.vmap(end)(rates), alone, rtol=1e-6)
+    assert np.isfinite(jax.jvp(end, (0.1,), (1.0,))[1])
+    assert len(compiling._PROGRAMS) == before
+
+
+def test_methods_which_are_made_anew_at_each_look_run_as_they_are():
+    base, links = rule(), pattern()
+
+    class Mine:
+        def init(self, params, problem):
+            return base.init(params, problem)
+
+    def end(algorithm):
+        return fl.simulate(
+            jax.random.key(0), algorithm, links, PROBLEM, num_rounds=4
+        ).state.algorithm.server
+
+    expected, before = end(base), len(compiling._PROGRAMS)
+    np.testing.assert_array_equal(end(base._replace(init=Mine().init)), expected)
+    assert len(compiling._PROGRAMS) == before
