@@ -283,7 +283,7 @@ class Algorithm(NamedTuple):
     client_models: Callable[[PyTree], Params] | None = None
 
 
-@describing.described_by('sample')
+@describing.described(describing.pattern_text)
 class Participation(NamedTuple):
     """A participation pattern as a sampler driven by keys.
 

@@ -61,7 +61,7 @@ _HOMES = {
 """Modules that are not of the room of their folder."""
 
 _FRONT_END_PARTS = {'plot', 'report', 'cli'}
-_FRONT_END_LIBRARIES = {'matplotlib', 'tqdm', 'absl', 'ml_collections'}
+_FRONT_END_LIBRARIES = {'matplotlib', 'absl', 'ml_collections'}
 _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
 _LIBRARIES = {
     'errors': set(),
@@ -76,7 +76,7 @@ _LIBRARIES = {
     'runs': {'jax', 'numpy', 'pandas'},
     'results': {'jax', 'numpy', 'pandas', 'xarray'},
     'report': {'jax', 'numpy', 'scipy', 'pandas'},
-    'experiment': {'jax', 'numpy', 'scipy', 'optax'},
+    'experiment': {'jax', 'numpy', 'scipy', 'optax', 'tqdm'},  # of a notebook's line
     '': set(),
 }
 

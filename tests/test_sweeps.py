@@ -226,7 +226,7 @@ def test_without_a_grid_there_is_one_point():
         ),
         (
             {'links': participation.always(6)},
-            r'^`make_participation` must be a function of .*, got <Participation always>',
+            r'^`make_participation` must be a function of .*, got <Participation always: 6 clients',
         ),
         ({'seeds': [3, 1, 3]}, r'^`seeds` must hold each seed once, got \[3, 1, 3\]\.$'),
         ({'seeds': [2**32]}, '`seeds` must be at most 4294967295'),

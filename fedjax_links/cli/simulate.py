@@ -135,19 +135,20 @@ def _refuse(given: Flags, beside: str, *names: str) -> None:
 def _simulate(values: dict[str, Any], given: Flags, folder: Path) -> int:
     """Runs and reports, in step with other processes; the exit status."""
     from fedjax_links import experiment, report, runs
-    from fedjax_links.cli import progress
+    from fedjax_links.cli.signals import StopOnSignal
     from fedjax_links.machines import processes
     from fedjax_links.runner import loop
+    from fedjax_links.runner.progress import Progress
 
     plan = processes.do_in_all(lambda: _plan(values, given, folder))
     if plan is None:
         return 0
     (planned, options), leads = plan, processes.is_leader()
-    signals = progress.StopOnSignal()
+    signals = StopOnSignal()
     for name in ('matplotlib.figure', 'xarray'):  # what the report takes, while lanes run
         threading.Thread(target=importlib.import_module, args=[name]).start()
     try:
-        results = loop.run(planned, folder, [*[progress.Progress()] * leads, signals], **options)
+        results = loop.run(planned, folder, [*([Progress()] if leads else []), signals], **options)
     except experiment.Stop:
         print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
         return signals.exit_status

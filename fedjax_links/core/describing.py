@@ -6,6 +6,7 @@ description never fails: what cannot be said is left out.
 
 import functools
 import html
+import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -49,6 +50,27 @@ def described_by(field: str) -> Callable[[_Class], _Class]:
       field: of a function that the factory defines anew for every object.
     """
     return described(lambda thing: f'<{type(thing).__name__} {_factory_of(getattr(thing, field))}>')
+
+
+def pattern_text(pattern: Any) -> str:
+    """The factory of a `base.Participation`, its clients, and after how many rounds it repeats."""
+    kind = f'{type(pattern).__name__} {_factory_of(pattern.sample)}'
+    cycle = f', repeats after {pattern.cycle:,} rounds' if pattern.cycle else ''
+    return f'<{kind}: {pattern.num_clients:,} clients{cycle}>'
+
+
+def call_text(entry: Any) -> str:
+    """How the factory of a registry's entry is called, without the kinds of its arguments."""
+    signature = inspect.signature(entry.factory)
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    called = signature.replace(parameters=plain, return_annotation=signature.empty)
+    return f'<{type(entry).__name__} {entry.factory.__name__}{called}>'
+
+
+def registry_text(registry: Any) -> str:
+    """The names of a registry."""
+    names = textwrap.fill(', '.join(registry), 80, initial_indent='  ', subsequent_indent='  ')
+    return f'{len(registry)} names\n{names}'
 
 
 def block(title: str, rows: Mapping[str, str]) -> str:

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fedjax_links.base import Algorithm, Participation
-from fedjax_links.core import errors
+from fedjax_links.core import describing, errors
 from fedjax_links.core.references import Reference, references_of
 
 Entry = TypeVar('Entry')
 
 
+@describing.described(describing.registry_text)
 class Registry(dict[str, Entry]):
     """Entries by name; a name that is not there is told with the nearest that is."""
 
@@ -44,6 +45,7 @@ class Traffic(NamedTuple):
     asked: Callable[[np.ndarray, Mapping[str, Any]], np.ndarray] | None = None
 
 
+@describing.described(describing.call_text)
 class AlgorithmEntry(NamedTuple):
     """A registered algorithm; calling the entry calls its factory.
 
@@ -85,6 +87,7 @@ class AlgorithmEntry(NamedTuple):
         return '\n\n'.join(reference.bibtex for reference in self.references)
 
 
+@describing.described(describing.call_text)
 class ParticipationEntry(NamedTuple):
     """A registered pattern; calling the entry calls its factory.
 

@@ -12,6 +12,7 @@ from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.makers import Maker
 from fedjax_links.runner.hooks import Callback, Stop
 from fedjax_links.runner.loop import FailedLanesError
+from fedjax_links.runner.progress import Progress
 
 __all__ = [
     'Callback',
@@ -19,6 +20,7 @@ __all__ = [
     'FailedLanesError',
     'Lane',
     'Maker',
+    'Progress',
     'Stop',
     'Tuning',
     'UntilDecided',

@@ -19,6 +19,7 @@ from fedjax_links.planning.choosing import Tuning
 from fedjax_links.planning.makers import Given
 from fedjax_links.planning.plans import Plan
 from fedjax_links.runner import hooks, loop, submitting
+from fedjax_links.runner import progress as lines
 
 _PARTS = {'problem', 'patterns', 'algorithms', 'seeds', 'redraw', 'grid', 'tuning', 'eval_fn'}
 """Fields that are no values of a config, or on which other fields that it built depend."""
@@ -203,6 +204,7 @@ class Experiment:
         executor: Any = None,
         jobs: int | None = None,
         allow_mixed: bool = False,
+        progress: bool | None = None,
     ) -> runs.Results:
         """Runs what has not run yet.
 
@@ -221,6 +223,8 @@ class Experiment:
             most.
           allow_mixed: whether lanes of different seeds may run on machines of different kinds,
             whose bits may differ; differences at one seed stay exact.
+          progress: whether to show how far it is, in one line with the time left (`Progress`); by
+            default in notebooks alone, and nothing in scripts.
 
         Returns:
           The metrics as columns, tuning included.
@@ -231,6 +235,7 @@ class Experiment:
           FailedLanesError: after all others have run, if lanes of a share or of an executor's work
             failed.
         """
+        callbacks = lines.beside(callbacks, progress)
         if executor is not None:
             if self.share is not None or mesh is not None:
                 raise errors.invalid('executor', 'be given without a shard or a mesh', '')
@@ -251,6 +256,7 @@ class Experiment:
         devices: devices_.Devices = None,
         mesh: int | None = None,
         allow_imports: bool = False,
+        progress: bool | None = None,
     ) -> runs.Results:
         """As `run`, with lanes that begin where those of another run were after a round.
 
@@ -264,6 +270,7 @@ class Experiment:
           mesh: as in `run`.
           allow_imports: whether that run's config may name code outside the package that this
             experiment's does not name; asked where its lanes have to be advanced again.
+          progress: as in `run`.
 
         Returns:
           The metrics of the rounds after T.
@@ -273,6 +280,7 @@ class Experiment:
         """
         origin = forking.Fork(self, fork_from, at_round, allow_imports=allow_imports)
         places = devices_.places(devices, mesh)
+        callbacks = lines.beside(callbacks, progress)
         return loop.run(self, folder, callbacks, origin=origin, places=places)
 
     def _summary(self) -> str:

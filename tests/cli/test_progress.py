@@ -9,8 +9,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import participation, problems
-from fedjax_links.cli.progress import Progress
-from fedjax_links.experiment import Callback, Stop, Tuning
+from fedjax_links.experiment import Callback, Progress, Stop, Tuning
 
 
 class Terminal(io.StringIO):

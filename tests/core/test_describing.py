@@ -19,14 +19,36 @@ CLIENT = local_training.local_sgd(0.25, local_steps=3, batch_size=8)
 @pytest.mark.parametrize('name', ALGORITHMS)
 def test_every_algorithm_names_its_factory(name):
     entry = ALGORITHMS[name]
-    name = entry.factory.__name__.replace('fedavg_all', 'fedavg')  # of one private function
-    assert repr(entry.factory(CLIENT, **entry.example)) == f'<Algorithm {name}>'
+    made = entry.factory(CLIENT, **entry.example)
+    assert repr(made) == f'<Algorithm {entry.factory.__name__}>'
 
 
 @pytest.mark.parametrize('name', PARTICIPATION)
 def test_every_pattern_is_named_in_one_line(name):
     text = repr(PARTICIPATION[name].example(6))
-    assert re.fullmatch(r'<Participation [a-z]\w+>', text)  # no private helper, no address
+    repeats = r'(, repeats after [\d,]+ rounds)?'
+    assert re.fullmatch(rf'<Participation [a-z]\w+: 6 clients{repeats}>', text)
+
+
+def test_a_recorded_pattern_says_how_long_it_is():
+    mask = np.ones((1500, 3), bool)
+    text = '<Participation replay: 3 clients, repeats after 1,500 rounds>'
+    assert repr(participation.replay(mask)) == text
+    log = participation.trace([(0, 0, 60), (1, 30, 90)], tick=30)
+    assert repr(log).startswith('<Participation trace: 2 clients, repeats after ')
+    assert repr(participation.bernoulli([0.5] * 4)) == '<Participation bernoulli: 4 clients>'
+
+
+def test_registries_print_their_names_and_entries_how_they_are_called():
+    text = repr(ALGORITHMS)
+    assert all(f' {name}' in text for name in ALGORITHMS)
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text) < 1000
+    assert repr(ALGORITHMS['fedbuff']) == (
+        '<AlgorithmEntry fedbuff(local_train, *, buffer_size, server_lr=1.0, table_dtype=None)>'
+    )
+    assert repr(PARTICIPATION['cyclic']).startswith('<ParticipationEntry cyclic(probs, *, ')
+    assert repr(problems.PROBLEMS).startswith(f'{len(problems.PROBLEMS)} names\n')
 
 
 def test_client_programs_and_schedules_name_their_factories():

@@ -115,5 +115,5 @@ def test_errors():
         refuses(
             lambda part=part: duplex(**{'uplink': always(3), part: split}),
             f'`{part}` must have one state per client (`both` joins patterns that tell more '
-            'apart), got <Participation combine>.',
+            'apart), got <Participation combine: 3 clients>.',
         )

@@ -62,9 +62,20 @@ def test_the_callback_that_the_documentation_shows_sends_every_lane(tmp_path, mo
     losses = built.run(tmp_path, [wandb])['server/loss'].tolist()
     assert sent[0]['name'] == 'fedavg, some, seed 0'
     assert sent[1:] == [(pytest.approx(losses[0]), 4), (pytest.approx(losses[1]), 8), 'finish']
+    first = sent[0]
     sent.clear()
     built.run(tmp_path, [shown['Wandb'](tmp_path)])
     assert sent == []
+    longer = dataclasses.replace(built, num_rounds=12)
+    longer.run(tmp_path, [shown['Wandb'](tmp_path)])
+    assert (sent[0]['id'], sent[0]['resume']) == (first['id'], 'allow')  # the same run goes on
+    assert [step for _, step in sent[1:-1]] == [12]
+    sent.clear()
+    built.run(tmp_path / 'other', [shown['Wandb'](tmp_path / 'other')])
+    assert sent[0]['id'] != first['id']
+    sent.clear()
+    built.run(None, [shown['Wandb'](None)])
+    assert sent[0]['id'] is None
 
 
 def only_fedavg():

@@ -1,16 +1,17 @@
-"""What the command ``simulate`` has a run call: what draws its live line, and what stops it."""
+"""How far a run is, in a line that goes on: of the commands, and of a notebook's cell."""
 
-import os
-import signal
 import sys
-from collections.abc import Mapping
-from types import FrameType
-from typing import Any, TextIO
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tqdm import tqdm
 
-from fedjax_links.experiment import Callback, Experiment, Lane, Stop
-from fedjax_links.planning.lanes import WORDS
+from fedjax_links.core import errors
+from fedjax_links.planning.lanes import WORDS, Lane
+from fedjax_links.runner.hooks import Callback
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
 
 _LIVE = '{desc} |{bar:24}| {n:,}/{total:,} rounds [{elapsed}<{remaining}, {rate_fmt}]'
 _PLAIN = '{desc}: {n:,} of {total:,} rounds, {elapsed}, {remaining} left'
@@ -27,8 +28,9 @@ class _Lines(tqdm):
 class Progress(Callback):
     """One live line for the whole experiment: rounds done, time taken, time left.
 
-    Where stdout is no terminal, a plain line at each stage and once a minute. A simulation that is
-    not finite any more is named at once, above the line, on stderr; the others go on.
+    Where stdout is neither a terminal nor a notebook's, a plain line at each stage and once a
+    minute. A simulation that is not finite any more is named at once, above the line, on stderr;
+    the others go on.
     """
 
     def __init__(self, file: TextIO | None = None) -> None:
@@ -38,8 +40,9 @@ class Progress(Callback):
           file: where to; stdout by default.
         """
         self._file = file or sys.stdout
+        self._is_live = self._file.isatty() or (file is None and in_ipython())
 
-    def on_start(self, experiment: Experiment) -> None:
+    def on_start(self, experiment: 'Experiment') -> None:
         """Starts the line."""
         self._labels = list(experiment.algorithms)
         own = [lane for label in self._labels for lane in experiment.plan.lanes_at_first(label)]
@@ -47,7 +50,7 @@ class Progress(Callback):
         self._several = len(experiment.patterns) > 1
         self._diverged: set[str] = set()
         self._is_fresh = False
-        kind, form, seconds = (tqdm, _LIVE, 0.5) if self._file.isatty() else (_Lines, _PLAIN, 60)
+        kind, form, seconds = (tqdm, _LIVE, 0.5) if self._is_live else (_Lines, _PLAIN, 60)
         self._bar: Any = kind(
             total=sum(lane.num_rounds for lane in own),
             unit='round',
@@ -102,46 +105,21 @@ class Progress(Callback):
         return ', '.join(filter(None, (f'{algorithm} {place}', WORDS[stage], pattern)))
 
 
-class StopOnSignal(Callback):
-    """Ends the run after SIGINT or SIGTERM, once the periods under way are done.
+def in_ipython() -> bool:
+    """Whether this code runs in a notebook, or another shell of IPython."""
+    shell = sys.modules.get('IPython')
+    return shell is not None and shell.get_ipython() is not None
 
-    A second SIGINT leaves at once.
 
-    Attributes:
-      received: the number of the signal; None before any.
+def beside(callbacks: Sequence[Callback], progress: bool | None) -> list[Callback]:
+    """Returns the callbacks of a run and, where progress is to be shown, one that shows it.
+
+    Args:
+      callbacks: of the run.
+      progress: whether to show it; None for notebooks alone.
     """
-
-    def __init__(self) -> None:
-        """Nothing was received yet."""
-        self.received: int | None = None
-
-    def on_start(self, experiment: Experiment) -> None:
-        """Listens."""
-        heard = signal.SIGINT, signal.SIGTERM
-        self._before = {number: signal.signal(number, self._note) for number in heard}
-
-    def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
-        """Stops if a signal has come."""
-        if self.received is not None:
-            raise Stop
-
-    def on_wait(self, text: str) -> None:
-        """Likewise."""
-        if self.received is not None:
-            raise Stop
-
-    def on_end(self, results: Any) -> None:
-        """Gives the signals back to whoever listened before."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler or signal.SIG_DFL)  # None: not of Python
-
-    @property
-    def exit_status(self) -> int:
-        """130 after SIGINT, 143 after SIGTERM."""
-        return 128 + (self.received or signal.SIGINT)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.received is not None and number == signal.SIGINT:
-            os._exit(128 + number)
-        self.received = number
-        print('\nstopping after this period; again to leave at once', file=sys.stderr)
+    if progress is not None and not isinstance(progress, bool):
+        raise errors.invalid('progress', 'be True, False or None', errors.text_of(progress))
+    is_wanted = in_ipython() if progress is None else progress
+    is_there = any(isinstance(callback, Progress) for callback in callbacks)
+    return [*([Progress()] if is_wanted and not is_there else []), *callbacks]

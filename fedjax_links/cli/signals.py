@@ -1,0 +1,55 @@
+"""What stops a run of the command ``simulate``: a signal."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from fedjax_links.experiment import Callback, Experiment, Lane, Stop
+
+
+class StopOnSignal(Callback):
+    """Ends the run after SIGINT or SIGTERM, once the periods under way are done.
+
+    A second SIGINT leaves at once.
+
+    Attributes:
+      received: the number of the signal; None before any.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was received yet."""
+        self.received: int | None = None
+
+    def on_start(self, experiment: Experiment) -> None:
+        """Listens."""
+        heard = signal.SIGINT, signal.SIGTERM
+        self._before = {number: signal.signal(number, self._note) for number in heard}
+
+    def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
+        """Stops if a signal has come."""
+        if self.received is not None:
+            raise Stop
+
+    def on_wait(self, text: str) -> None:
+        """Likewise."""
+        if self.received is not None:
+            raise Stop
+
+    def on_end(self, results: Any) -> None:
+        """Gives the signals back to whoever listened before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler or signal.SIG_DFL)  # None: not of Python
+
+    @property
+    def exit_status(self) -> int:
+        """130 after SIGINT, 143 after SIGTERM."""
+        return 128 + (self.received or signal.SIGINT)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.received is not None and number == signal.SIGINT:
+            os._exit(128 + number)
+        self.received = number
+        print('\nstopping after this period; again to leave at once', file=sys.stderr)

@@ -1,0 +1,57 @@
+"""Where a run from Python shows how far it is: in notebooks, or where it is asked to."""
+
+import sys
+import types
+
+import pytest
+
+from fedjax_links import experiment
+from tests import refusals
+from tests.experiment.configs import values
+
+CONFIG = values(
+    problem={'name': 'quadratic', 'targets': [[0.0], [1.0]]},
+    client={'learning_rate': 0.1, 'local_steps': 1},
+)
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """This process looks like the kernel of a notebook."""
+    shell = types.SimpleNamespace(get_ipython=lambda: object())
+    monkeypatch.setitem(sys.modules, 'IPython', shell)
+
+
+def test_a_script_shows_nothing(capsys):
+    experiment.build(CONFIG).run()
+    assert capsys.readouterr() == ('', '')
+
+
+def test_ipython_without_a_shell_is_a_script(capsys, monkeypatch):
+    shell = types.SimpleNamespace(get_ipython=lambda: None)
+    monkeypatch.setitem(sys.modules, 'IPython', shell)
+    experiment.build(CONFIG).run()
+    assert capsys.readouterr() == ('', '')
+
+
+def test_a_notebook_shows_one_live_line(capsys, notebook):
+    experiment.build(CONFIG).run()
+    said = capsys.readouterr().out
+    assert '\rfedavg 1/1' in said
+    assert '8/8 rounds' in said.rsplit('\r', 1)[-1]
+
+
+def test_what_is_asked_for_decides(capsys, notebook, tmp_path):
+    made = experiment.build(CONFIG)
+    made.run(tmp_path, progress=False)
+    made.fork(tmp_path, 2, progress=False)
+    assert capsys.readouterr() == ('', '')
+    made.fork(tmp_path, 2, progress=True)
+    assert 'rounds' in capsys.readouterr().out
+    with refusals.names('progress'):
+        made.run(progress='yes')
+
+
+def test_one_line_is_enough(capsys, notebook):
+    experiment.build(CONFIG).run(callbacks=[experiment.Progress()])
+    assert capsys.readouterr().out.count('8/8 rounds') == 1
