@@ -97,7 +97,7 @@ def simulate(
             nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
             said = f'{eval_every}; the nearest smaller divisor is {nearest}'
             raise errors.invalid('eval_every', f'divide `num_rounds` = {num_rounds}', said)
-    pattern = participation if given is None else None
+    pattern = participation if isinstance(participation, Participation) else None
     objects = algorithm, pattern, eval_fn, num_rounds, eval_every
     if mesh is None:
         result: SimulationResult = compiling.call(

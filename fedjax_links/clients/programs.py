@@ -251,26 +251,29 @@ def _steps_of(
     if (local_steps is None) == (local_epochs is None):
         value = None if local_steps is None else f'{local_steps} beside {local_epochs}'
         raise errors.invalid('local_steps', 'be given, or else `local_epochs`', value)
-    if local_steps is None:
-        checks.static_int('local_epochs', local_epochs, maximum=MOST_STEPS)
-        if client_steps is not None:
-            requirement = 'be left out beside `local_epochs`, from which they follow'
-            raise errors.invalid('client_steps', requirement, errors.text_of(client_steps))
-        return functools.partial(_steps_of_epochs, local_epochs, batch_size)
-    checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
-    _check_batches(local_steps, batch_size)
-    own_steps = None if client_steps is None else _as_steps(client_steps, local_steps)
+    if local_steps is not None:
+        checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
+        _check_batches(local_steps, batch_size)
+        own_steps = None if client_steps is None else _as_steps(client_steps, local_steps)
+        return functools.partial(_steps_as_given, local_steps, own_steps)
+    checks.static_int('local_epochs', local_epochs, maximum=MOST_STEPS)
+    if client_steps is not None:
+        requirement = 'be left out beside `local_epochs`, from which they follow'
+        raise errors.invalid('client_steps', requirement, errors.text_of(client_steps))
+    return functools.partial(_steps_of_epochs, int(local_epochs or 0), batch_size)
 
-    def steps_of(problem: Problem, client: Array) -> tuple[int, Array | None]:
-        if own_steps is None:
-            return local_steps, None
-        count = problem.num_clients
-        if len(own_steps) != count:
-            requirement = f"have one entry for each of the problem's {count} clients"
-            raise errors.invalid('client_steps', requirement, len(own_steps))
-        return local_steps, own_steps[client]
 
-    return steps_of
+def _steps_as_given(
+    local_steps: int, own_steps: Array | None, problem: Problem, client: Array
+) -> tuple[int, Array | None]:
+    """Looks up a client's steps as `_steps_of` does."""
+    if own_steps is None:
+        return local_steps, None
+    count = problem.num_clients
+    if len(own_steps) != count:
+        requirement = f"have one entry for each of the problem's {count} clients"
+        raise errors.invalid('client_steps', requirement, len(own_steps))
+    return local_steps, own_steps[client]
 
 
 def _steps_of_epochs(

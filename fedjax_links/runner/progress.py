@@ -17,7 +17,7 @@ _LIVE = '{desc} |{bar:24}| {n:,}/{total:,} rounds [{elapsed}<{remaining}, {rate_
 _PLAIN = '{desc}: {n:,} of {total:,} rounds, {elapsed}, {remaining} left'
 
 
-class _Lines(tqdm):
+class _Lines(tqdm):  # type: ignore[misc]  # which has no types
     """Lines that a file or a pipe can hold."""
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:

@@ -178,16 +178,16 @@ def _unequal(links: ConfiguredLinks) -> bool:
     config = links.experiment.config or {}
     sections = [config.get('client', {})]
     for section in config.get('algorithms', {}).values():
-        options = section if isinstance(section, Mapping) else {}
-        sections += [options, options.get('client', {})]
-    unequal = {'client_steps'}
-    if links.problem.min_examples != links.problem.max_examples:
-        unequal.add('local_epochs')
-        if any(section.get('weights') == 'examples' for section in sections):
-            return True
-    options = {name for section in sections for name in section}
+        own = section if isinstance(section, Mapping) else {}
+        sections += [own, own.get('client', {})]
     swept = {column.rpartition('.')[2] for column in links.experiment.plan.columns}
-    return bool(unequal & options or {*unequal, 'weights'} & swept)
+    options = swept.union(*sections)
+    if 'client_steps' in options:
+        return True
+    if links.problem.min_examples == links.problem.max_examples:
+        return False
+    weights = {str(section.get('weights')) for section in sections}
+    return 'local_epochs' in options or 'weights' in swept or 'examples' in weights
 
 
 def _computed(links: ConfiguredLinks) -> Predictions | None:
