@@ -36,7 +36,7 @@ def main(given: Flags, action: str = 'list', *names: str) -> None:
         raise errors.unknown_name('data', action, ACTIONS)
     if action == 'fetch' and not names:
         raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
-    from fedjax_links.problems.datasets import npz, sources
+    from fedjax_links.problems.datasets import npz, sources, unknown
 
     if action == 'list':
         print(f'Data sets in {npz.data_root(given.data_dir)}')
@@ -48,7 +48,7 @@ def main(given: Flags, action: str = 'list', *names: str) -> None:
         return
     for name in names:
         if name not in sources.RECIPES:
-            raise errors.unknown_name('data', name, sources.RECIPES)
+            raise unknown('data', name, sources.RECIPES)
         file = npz.npz_file(name, given.data_dir)
         if file.is_file():
             print(f'{name}: {file} is there, {_size(file)}')

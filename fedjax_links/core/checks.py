@@ -24,6 +24,9 @@ Entry = TypeVar('Entry')
 LARGEST_INT = 2**31 - 1
 """Of the integers that set shapes and loop lengths."""
 
+_MOST_NUMBERS = 2**20  # of clients or classes that a short vector may name
+_OF_NAMES = ', as np.unique(..., return_inverse=True)[1] makes of names'
+
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, Mapping, types.NoneType)
 _NUMBERS = {int, float, complex}
 _MOST_NAMED = 3
@@ -118,18 +121,32 @@ def seed(argument: str, value: Any) -> None:
     static_int(argument, value, minimum=0, maximum=2**32 - 1)
 
 
-def ids(argument: str, value: ArrayLike) -> NDArray[np.int64]:
-    """A non-empty vector of classes or clients, numbered from 0, as int64."""
+def ids(argument: str, value: ArrayLike, *, limit: int | None = None) -> NDArray[np.int64]:
+    """Returns a non-empty vector of classes or clients, numbered from 0, as int64.
+
+    Args:
+      argument: what to name in an error.
+      value: the vector.
+      limit: what all numbers lie below, since arrays have an entry for each number; by default the
+        length of the vector, and at least 2^20.
+
+    Raises:
+      ValueError: for another shape or dtype, or a number out of range.
+    """
     array = np.asarray(value)
     if array.ndim != 1 or array.size == 0:
         raise errors.invalid(argument, 'be a non-empty vector', f'shape {array.shape}')
     if not np.issubdtype(array.dtype, np.integer):
-        made = ', as np.unique(..., return_inverse=True)[1] makes of names'
-        names = made if array.dtype.kind in 'OUS' else ''
+        names = _OF_NAMES if array.dtype.kind in 'OUS' else ''
         raise errors.invalid(argument, f'have an integer dtype{names}', array.dtype)
     if array.min() < 0:
         position = int(np.argmin(array))
         raise errors.invalid(argument, 'be at least 0', f'{array[position]} at {position}')
+    limit = max(array.size, _MOST_NUMBERS) if limit is None else limit
+    if array.max() >= limit:
+        position = int(np.argmax(array))
+        requirement = f'lie below {limit}{_OF_NAMES}'
+        raise errors.invalid(argument, requirement, f'{array[position]} at {position}')
     return array.astype(np.int64)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import errors
-from fedjax_links.problems import arrays
+from fedjax_links.problems import columns
 from fedjax_links.problems.datasets import prepared
 from fedjax_links.problems.datasets.npz import PathLike
 
@@ -36,38 +36,43 @@ class Examples(NamedTuple):
     names: tuple[Any, ...]
 
 
-def from_columns(features: Any, labels: Any, owners: Any) -> Examples:
-    """Examples whose owners have names.
+def from_columns(features: Any, labels: Any, owners: Any, *, names: Sequence[Any] = ()) -> Examples:
+    """Makes examples of columns, and numbers their owners.
 
     Args:
       features: E of them, of one shape: an array, a list of arrays, tensors or images of Pillow, a
         ``pandas`` frame or series, a column of Hugging Face's `datasets`. Images become pixels, see
-        `arrays.stack_rows`.
+        `columns.stack_rows`.
       labels: E of them, of one shape.
-      owners: E names or numbers; clients are numbered in the sorted order of their names.
+      owners: E names, all texts or all numbers; clients are numbered in the sorted order of these.
+      names: what the first clients are called, by number: the ``names`` of the examples to train
+        on, so that examples to test on have the same clients. Owners that are not among these come
+        behind them, and do not train.
 
     Returns:
       The examples, in their order; 64 bits become 32, as JAX has them by default.
 
     Raises:
-      ValueError: if there are none, an owner is missing, lengths differ or shapes do.
+      ValueError: if there are none, an owner is missing, owners are named by texts and numbers,
+        lengths differ or shapes do.
     """
-    names = np.asarray(owners)
-    if names.ndim != 1 or not len(names):
-        raise errors.invalid('clients', 'have one entry per example', f'shape {names.shape}')
+    clients, known = columns.number_owners('clients', owners, names)
     for argument, column in (('features', features), ('labels', labels)):
-        if len(column) != len(names):
-            raise errors.invalid(argument, f'have {len(names)} rows, as clients do', len(column))
-    missing = [name is None or f'{name!r}' == '<NA>' or name != name for name in names.tolist()]
-    if any(missing):
-        raise errors.invalid('clients', 'name an owner', f'none for example {missing.index(True)}')
-    known, clients = np.unique(names, return_inverse=True)
-    columns = arrays.stack_features(features), arrays.stack_labels(labels)
-    return Examples(*columns, clients.astype(np.int32), tuple(known.tolist()))
+        if len(column) != len(clients):
+            raise errors.invalid(argument, f'have {len(clients)} rows, as clients do', len(column))
+    inputs, targets = columns.stack_features(features), columns.stack_labels(labels)
+    return Examples(inputs, targets, clients, known)
 
 
-def from_pandas(frame: Any, *, client: Hashable, features: Columns, label: Columns) -> Examples:
-    """Rows of a ``pandas.DataFrame`` as `from_columns` makes examples of them.
+def from_pandas(
+    frame: Any,
+    *,
+    client: Hashable,
+    features: Columns,
+    label: Columns,
+    names: Sequence[Any] = (),
+) -> Examples:
+    """Makes examples of the rows of a ``pandas.DataFrame``, as `from_columns` does.
 
     Args:
       frame: the frame.
@@ -75,28 +80,33 @@ def from_pandas(frame: Any, *, client: Hashable, features: Columns, label: Colum
       features: a list of columns of numbers, which become a vector; or one column, of numbers or
         arrays of one shape, which is taken as it is.
       label: column of the labels, or a list of columns, which become a vector.
+      names: as in `from_columns`.
     """
-    wanted = _named(frame.columns, features=features, label=label, client=client)
-    return from_columns(*(frame[names] for names in wanted))
+    _check_named(frame.columns, features=features, label=label, client=client)
+    return from_columns(frame[features], frame[label], frame[client], names=names)
 
 
-def from_hugging_face(dataset: Any, *, client: str, features: str, label: str) -> Examples:
-    """Rows of one split of Hugging Face's `datasets` as `from_columns` makes examples of them.
+def from_hugging_face(
+    dataset: Any, *, client: str, features: str, label: str, names: Sequence[Any] = ()
+) -> Examples:
+    """Makes examples of the rows of a split of Hugging Face's `datasets`, as `from_columns` does.
 
     Args:
       dataset: the split, a ``datasets.Dataset``; its columns are read into memory.
       client: column of the owners.
       features: column of numbers, arrays or images of one shape.
       label: column of the labels.
+      names: as in `from_columns`.
     """
-    wanted = _named(dataset.column_names, features=features, label=label, client=client)
+    _check_named(dataset.column_names, features=features, label=label, client=client)
     is_image = type(dataset.features[features]).__name__ == 'Image'  # which NumPy would not decode
-    others = dataset.with_format('numpy')
-    return from_columns(*((dataset if is_image and n == features else others)[n] for n in wanted))
+    plain, arrays = dataset.with_format(None), dataset.with_format('numpy')
+    inputs = (plain if is_image else arrays)[features]
+    return from_columns(inputs, arrays[label], plain[client], names=names)
 
 
-def from_torch(dataset: Any, clients: Any = None) -> Examples:
-    """The pairs (features, label) of map-style data sets as `from_columns` makes examples of them.
+def from_torch(dataset: Any, clients: Any = None, *, names: Sequence[Any] = ()) -> Examples:
+    """Makes examples of the pairs (features, label) of map-style data sets, as `from_columns` does.
 
     Args:
       dataset: a ``torch.utils.data.Dataset`` with a length, whose items are pairs of tensors,
@@ -104,6 +114,7 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
         by name. Every item is read once, so what a data set draws at random is drawn now; augment
         with ``from_flax(augment=...)``.
       clients: the owner of each item, numbers or names.
+      names: as in `from_columns`.
     """
     if clients is None:
         if not isinstance(dataset, Mapping | Sequence):
@@ -123,32 +134,39 @@ def from_torch(dataset: Any, clients: Any = None) -> Examples:
         if not isinstance(item, tuple | list) or len(item) != 2:
             requirement = 'have items that are pairs (features, label)'
             raise errors.invalid('dataset', requirement, f'item {place}, {type(item).__name__}')
-    return from_columns([item[0] for item in items], [item[1] for item in items], clients)
+    inputs, labels = [item[0] for item in items], [item[1] for item in items]
+    return from_columns(inputs, labels, clients, names=names)
 
 
-def from_leaf(path: PathLike, *, features: Convert = None, label: Convert = None) -> Examples:
-    """JSON in LEAF's form as `from_columns` makes examples of it, see `datasets.prepared`.
+def from_leaf(
+    path: PathLike,
+    *,
+    features: Convert = None,
+    label: Convert = None,
+    names: Sequence[Any] = (),
+) -> Examples:
+    """Makes examples of JSON in LEAF's form, see `datasets.prepared`, as `from_columns` does.
 
     Args:
       path: a file, or a folder, of which all ``*.json`` files are read.
       features: from an entry of ``x`` to numbers of one shape, such as a text's token ids; entries
         are taken as they are by default.
       label: the same for ``y``.
+      names: as in `from_columns`.
     """
     inputs = functools.partial(_encode, 'features', features)
     held = prepared.Encoding(inputs, functools.partial(_encode, 'labels', label)).read(path)
-    return from_columns(*held.values())
+    return from_columns(*held.values(), names=names)
 
 
 def _encode(argument: str, function: Convert, rows: Any) -> np.ndarray:
     """Rows as a function makes them, or as they are, as an array."""
-    return arrays.stack_rows(argument, [*map(function, rows)] if function else rows)
+    return columns.stack_rows(argument, [*map(function, rows)] if function else rows)
 
 
-def _named(known: Collection[Any], **columns: Any) -> Sequence[Any]:
-    """The columns, all of which are known."""
-    for argument, names in columns.items():
+def _check_named(known: Collection[Any], **wanted: Any) -> None:
+    """Raises for a column that is not known."""
+    for argument, names in wanted.items():
         for name in names if isinstance(names, list) else [names]:
             if name not in known:
                 raise errors.unknown_name(argument, name, map(str, known))
-    return list(columns.values())

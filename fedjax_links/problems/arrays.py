@@ -5,7 +5,6 @@ arrays alone have equal functions, and share what was compiled.
 """
 
 import functools
-import io
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.core import checks, errors
 from fedjax_links.problems import losses, models
+from fedjax_links.problems.columns import as_array, check_numbers, check_rows
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 
@@ -115,18 +115,18 @@ def from_arrays(
         ``larger_is_better`` names what is not measured; for an unknown loss or metric, or one by
         name without ``predict``, or beside labels that it does not read.
     """
-    owners = np.asarray(clients)
-    counts = np.bincount(checks.ids('clients', owners))
+    owners = checks.ids('clients', clients)
+    counts = np.bincount(owners)
     if not counts.all():
         idle = int(np.argmin(counts))
         raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
     if client_names is not None and len(client_names) < counts.size:
         requirement = f'name each of the {counts.size} clients'
         raise errors.invalid('client_names', requirement, f'{len(client_names)} names')
-    rows, targets = np.asarray(features), np.asarray(labels)
+    rows, targets = as_array(features), as_array(labels)
     for argument, array in (('features', rows), ('labels', targets)):
         check_rows(argument, array, 'entry of `clients`', len(owners))
-    held_out = examples_held_out(eval_data)
+    held_out = examples_held_out(eval_data, rows, num_clients=counts.size)
     params = jax.eval_shape(init_params, jax.random.key(0))
     if isinstance(loss_fn, str):
         if predict is None:
@@ -134,7 +134,7 @@ def from_arrays(
         if callable(metrics):
             raise errors.invalid('metrics', 'be names for a loss by name', metrics)
         by_name, measured = losses.look_up(loss_fn, metrics)
-        outputs = models.eval_outputs('predict', predict, params, {'features': rows})
+        outputs, _ = models.eval_outputs('predict', predict, params, {'features': rows})
         targets = losses.fit_labels(loss_fn, 'labels', targets, outputs.shape[1:])
         if held_out:
             held_out[1] = losses.fit_labels(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
@@ -261,18 +261,56 @@ def directions(
     return names
 
 
-def examples_held_out(eval_data: tuple[ArrayLike, ...] | None) -> list[np.ndarray]:
-    """What to evaluate on, if anything; raises unless it is a pair or a triple of one length."""
+def examples_held_out(
+    eval_data: tuple[ArrayLike, ...] | None, features: np.ndarray, num_clients: int | None = None
+) -> list[np.ndarray]:
+    """Checks what to evaluate on beside the features that clients train on.
+
+    Args:
+      eval_data: a pair or a triple, or None for nothing.
+      features: [E, ...], those of the clients.
+      num_clients: N, or None where it is not known.
+
+    Returns:
+      Features, labels and, if there are any, owners.
+
+    Raises:
+      ValueError: unless lengths agree, there are examples, and their features have the shape and
+        the kind of the clients' own.
+    """
     if eval_data is None:
         return []
     if len(eval_data) not in (2, 3):
         requirement = 'be a pair (features, labels), or a triple with owners'
         raise errors.invalid('eval_data', requirement, len(eval_data))
-    features, labels, *owners = (np.asarray(part) for part in eval_data)
-    for part in (features, *owners):
+    rows, labels, *owners = (as_array(part) for part in eval_data)
+    if labels.ndim and not len(labels):
+        raise errors.invalid('eval_data', 'hold examples', 'none')
+    for part in (rows, *owners):
         check_rows('eval_data', part, 'label', len(labels) if labels.ndim else 0)
     check_numbers('eval_data', labels)
-    return [features, labels, *(checks.ids('eval_data', whose) for whose in owners)]
+    check_alike('eval_data', rows, 'features', features)
+    if num_clients is None:
+        return [rows, labels, *owners]
+    limit = num_clients + len(labels)
+    return [rows, labels, *(checks.ids('eval_data', whose, limit=limit) for whose in owners)]
+
+
+def check_alike(argument: str, rows: np.ndarray, other: str, others: np.ndarray) -> None:
+    """Raises unless rows have the shape and the kind of the rows of another argument."""
+    if rows.shape[1:] != others.shape[1:]:
+        requirement = f'have examples of shape {list(others.shape[1:])}'
+        raise errors.invalid(argument, requirement, list(rows.shape[1:]))
+    if _kind(rows.dtype) != _kind(others.dtype):
+        requirement = f'hold numbers of the kind of `{other}`, {others.dtype}'
+        raise errors.invalid(argument, requirement, rows.dtype)
+
+
+def _kind(dtype: Any) -> str:
+    """Returns what a model reads in numbers: pixels in a byte, whole numbers, or real ones."""
+    if dtype == np.uint8:
+        return 'uint8'
+    return 'real' if jnp.issubdtype(dtype, jnp.floating) else 'whole'
 
 
 def _by_owner(
@@ -282,65 +320,3 @@ def _by_owner(
     order, counts = np.argsort(owners, kind='stable'), np.bincount(owners, minlength=num_owners)
     rows = Rows(jnp.int32(np.cumsum(counts) - counts), jnp.int32(counts))
     return Batch(jnp.asarray(features[order]), jnp.asarray(labels[order])), rows
-
-
-def check_numbers(argument: str, array: np.ndarray) -> None:
-    """Raises unless an array holds finite numbers or flags, naming what makes numbers of text."""
-    if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
-        requirement = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
-        raise errors.invalid(argument, requirement, array.dtype)
-    finite = np.isfinite(array)
-    if not finite.all():
-        raise errors.invalid(argument, 'be finite', f'not so in row {np.argwhere(~finite)[0][0]}')
-
-
-def check_rows(argument: str, array: np.ndarray, whose: str, count: int) -> None:
-    """Raises unless there are as many rows of numbers as there should be."""
-    if not array.ndim or len(array) != count:
-        requirement = f'have one row per {whose} ({count})'
-        raise errors.invalid(argument, requirement, len(array) if array.ndim else array)
-    check_numbers(argument, array)
-
-
-def stack_rows(argument: str, rows: Any) -> np.ndarray:
-    """Rows of numbers of one shape, or images of one size, as an array.
-
-    Images are Pillow's, or mappings of ``bytes`` that it decodes; they come out as uint8[height,
-    width, 1] in shades of grey and uint8[height, width, 3] else. 64 bits become 32, as JAX has them
-    by default.
-
-    Args:
-      argument: what to name in an error.
-      rows: the rows: an array, a sequence, or a frame or series of `pandas`.
-
-    Raises:
-      ValueError: if they are no numbers, differ in shape, or do not fit into 32 bits.
-    """
-    rows = rows.to_numpy() if hasattr(rows, 'to_numpy') else rows
-    try:
-        stacked = isinstance(rows, np.ndarray) and rows.dtype != object
-        array = np.asarray(rows) if stacked else np.stack([_as_array(row) for row in rows])
-    except (TypeError, ValueError):
-        shapes = sorted({str(np.shape(row)) for row in rows})[:2]
-        raise errors.invalid(argument, 'have one shape', ' and '.join(shapes)) from None
-    check_numbers(argument, array)
-    smaller = {'int64': np.int32, 'uint64': np.int32, 'float64': np.float32}.get(array.dtype.name)
-    if smaller is np.int32 and array.size and abs(array).max() >= 2**31:
-        raise errors.invalid(argument, 'fit into 32 bits', array.max())
-    return array if smaller is None else array.astype(smaller)
-
-
-stack_features = functools.partial(stack_rows, 'features')
-stack_labels = functools.partial(stack_rows, 'labels')
-
-
-def _as_array(row: Any) -> np.ndarray:
-    """A row as it is, or the pixels of an image."""
-    if isinstance(row, Mapping) and row.get('bytes'):
-        from PIL import Image  # slow to import, so only here
-
-        row = Image.open(io.BytesIO(row['bytes']))
-    if not hasattr(row, 'getbands'):
-        return np.asarray(row)
-    pixels = np.asarray(row if row.mode in ('L', 'RGB') else row.convert('RGB'))
-    return pixels if pixels.ndim == 3 else pixels[..., None]

@@ -15,7 +15,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.problems import augmentation, datasets, draws, models
 from fedjax_links.problems import partition as partitions
 from fedjax_links.problems.arrays import Partial
-from fedjax_links.problems.networks import from_flax
+from fedjax_links.problems.networks import check_linen, from_flax, is_nnx, unchanged
 
 Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
 """A name in ``MODELS``, a section with name and options, a module, or ``num_classes -> module``."""
@@ -194,7 +194,7 @@ def images(
     )
     labels, num_classes = held.train_labels, held.num_classes
     labels = augmentation.with_label_noise(label_noise, noise_seed, labels, num_classes)
-    prepares = channels is not None or (features.dtype == np.uint8 and not tokens)
+    scales = channels is not None or (features.dtype == np.uint8 and not tokens)
     try:
         problem = from_flax(
             features[division.rows],
@@ -203,7 +203,7 @@ def images(
             module=_build_model(model, num_classes),
             loss='cross_entropy' if labels.ndim == 1 else 'token_cross_entropy',
             eval_data=_held_out(held, division, natural=natural),
-            preprocess=Partial(_prepare, channels) if prepares else None,
+            preprocess=Partial(_prepare, channels) if scales else unchanged,
             augment=augmented if augment else None,
         )
     except errors.InvalidError as error:  # a module is a model here
@@ -247,7 +247,9 @@ def _load(
         if data:
             raise errors.invalid('data', 'go with a data set by name', data)
         return dataset
-    load = checks.entry('dataset', dataset, datasets.DATASETS)
+    if dataset not in datasets.DATASETS:
+        raise datasets.unknown('dataset', dataset, datasets.DATASETS)
+    load = datasets.DATASETS[dataset]
     if not isinstance(data, Mapping | None):
         raise errors.invalid('data', f'be a section of options of {dataset!r}', repr(data))
     options = dict(data or {})
@@ -280,13 +282,16 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
         model = checks.entry('model.name', options.pop('name', None), MODELS)
     elif isinstance(model, str):
         model = checks.entry('model', model, MODELS)
+    if is_nnx(model):
+        check_linen('model', model)
     if not callable(model):
         requirement = 'be a name, a section, a flax module or a function that makes one'
         raise errors.invalid('model', requirement, repr(model))
     checks.options('model', model, options, None)
     module = model(num_classes, **options)
     if not isinstance(module, nn.Module):
-        raise errors.invalid('model', 'make a flax module', f'a {type(module).__name__}')
+        got = 'one of flax.nnx' if is_nnx(module) else f'a {type(module).__name__}'
+        raise errors.invalid('model', 'make a flax module', got)
     return module
 
 

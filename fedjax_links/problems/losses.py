@@ -17,6 +17,7 @@ import optax
 
 from fedjax_links.base import Array, Params
 from fedjax_links.core import checks, errors, memory
+from fedjax_links.problems import columns
 
 _EVAL_CHUNK = 1024
 _CHUNKS_AT_ONCE = 16  # elsewhere than on a CPU
@@ -189,7 +190,7 @@ def fit_labels(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[i
       outputs: shape of the outputs for one of them.
 
     Returns:
-      The labels, see `like_outputs`.
+      The labels, see `like_outputs`; for classes, flags and whole floats are integers.
 
     Raises:
       ValueError: for labels of another shape, or classes without an output.
@@ -198,6 +199,7 @@ def fit_labels(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[i
     labels = like_outputs(labels, shape, classes=least is not None, argument=argument)
     if least is None:
         return labels
+    labels = columns.as_classes(labels)
     if not np.issubdtype(labels.dtype, np.integer):
         raise errors.invalid(argument, 'be classes, integers', f'{labels.dtype}')
     outside = np.argwhere((labels < least) | (labels >= outputs[-1]))

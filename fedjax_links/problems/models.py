@@ -242,23 +242,39 @@ def _scores(module: GRU | Transformer, activations: Array) -> Array:
 
 def eval_outputs(
     argument: str, predict: Callable[..., Any], params: Params, features: Mapping[str, np.ndarray]
-) -> jax.ShapeDtypeStruct:
-    """What a model says of two of the first features.
+) -> tuple[jax.ShapeDtypeStruct, bool]:
+    """Evaluates a model abstractly on two of the first features.
 
-    Raises where it says nothing of each, or an embedding reads ids off the features, named by
-    argument, that it has not.
+    Args:
+      argument: what to name in an error of the model's.
+      predict: ``(params, features) -> outputs``.
+      params: of the model, or their shapes.
+      features: by argument, [E, ...] each.
+
+    Returns:
+      The outputs, and whether an embedding looks the features up.
+
+    Raises:
+      ValueError: where there is no row of outputs for each example, or features hold ids that the
+        embedding does not have.
     """
+    looks_up = False
     rows = next(iter(features.values()))
     two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
 
     def evaluate(params: Params, read: Array) -> Any:
         def check(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
+            nonlocal looks_up
             if isinstance(context.module, nn.Embed) and args and args[0] is read:
+                looks_up = True
                 count = context.module.num_embeddings
                 for name, ids in features.items():
                     if ids.max() >= count:
                         requirement = f'lie below {count}, the ids that the module embeds'
                         raise errors.invalid(name, requirement, ids.max())
+                    if ids.min() < 0:
+                        requirement = 'be at least 0, as the ids that the module embeds'
+                        raise errors.invalid(name, requirement, ids.min())
             return call(*args, **kwargs)
 
         with nn.intercept_methods(check):
@@ -267,7 +283,7 @@ def eval_outputs(
     found: jax.ShapeDtypeStruct = jax.eval_shape(evaluate, params, two)
     if getattr(found, 'shape', ())[:1] != (2,):
         raise errors.invalid(argument, 'give a row of outputs for each example', f'{found} for 2')
-    return found
+    return found, looks_up
 
 
 def check_widths(argument: str, widths: Sequence[int]) -> None:

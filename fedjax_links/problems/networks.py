@@ -2,18 +2,20 @@
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import errors as flax_errors
 from flax import linen as nn
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem
 from fedjax_links.core import checks, errors, tree
-from fedjax_links.problems import arrays, losses, models
+from fedjax_links.problems import arrays, columns, losses, models
 from fedjax_links.problems.arrays import Batch, Partial
 
 _Augment = Callable[[Key, Array], Array]
@@ -51,7 +53,9 @@ def from_flax(
         tokens by default.
       eval_data: as in `from_arrays`.
       preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
-        training and in evaluation; the module gets what it returns. The data stay as given.
+        training and in evaluation; the module gets what it returns. The data stay as given. None:
+        the module gets the features as they are; for pixels uint8 of 0 to 255 it warns, as a
+        `Dataset` is what scales them.
       augment: ``(key, features) -> features``, [B, ...], applied after ``preprocess`` in training
         alone. The key is that of `from_arrays`'s ``random_loss_fn``; if the module draws too, the
         first half of its ``jax.random.split`` augments and the second is the ``dropout`` key. A
@@ -70,9 +74,11 @@ def from_flax(
         that do not go with its outputs, or ids that it has no embedding for.
     """
     outputs_loss, _ = losses.look_up(loss, metrics)
-    prepare = preprocess or _unchanged
-    rows, held_out = np.asarray(features), arrays.examples_held_out(eval_data)
-    arrays.check_numbers('features', rows)
+    check_linen('module', module)
+    prepare = preprocess or unchanged
+    rows = columns.as_array(features)
+    columns.check_numbers('features', rows)
+    held_out = arrays.examples_held_out(eval_data, rows)
     given = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
     network = _Network(module, prepare, jax.eval_shape(prepare, given))
     init_params, predict = Partial(_Network.init, network), Partial(_Network.predict, network)
@@ -85,7 +91,17 @@ def from_flax(
         raise errors.invalid('module', requirement, errors.describe(error)) from error
     checks.fits('module', type(module).__name__, tree.num_bytes(params))
     read = dict(zip(('features', 'eval_data'), (rows, *held_out[:1]), strict=False))
-    outputs = models.eval_outputs('module', predict, params, read)
+    try:
+        outputs, looks_up = models.eval_outputs('module', predict, params, read)
+    except flax_errors.InvalidRngError:
+        requirement = 'draw only if its flag `train` is set, as Dropout(deterministic=not train)'
+        raise errors.invalid('module', requirement, 'one that draws in evaluation') from None
+    if preprocess is None and rows.dtype == np.uint8 and rows.max() > 1 and not looks_up:
+        warnings.warn(
+            f'`features` are bytes up to {rows.max()}, which reach the module as they are; '
+            '`preprocess=lambda pixels: pixels / 255.0` scales pixels, as a `Dataset` does.',
+            stacklevel=2,
+        )
     if callable(loss) and {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
         _check_pairs(loss, outputs, np.asarray(labels))
     if callable(loss) and larger_is_better is None:
@@ -125,6 +141,8 @@ class _Network:
         variables = self.module.init(key, jnp.zeros_like(self.example), **self.options)
         if variables.keys() - {'params'}:
             also = f'also {sorted(variables.keys() - {"params"})}'
+            if 'batch_stats' in variables:
+                also = f'{also} (GroupNorm and LayerNorm have parameters only)'
             raise errors.InvalidError('module', 'have parameters only', also)
         return variables.get('params', {})
 
@@ -147,8 +165,21 @@ class _Network:
         return loss(outputs, batch.labels)
 
 
-def _unchanged(features: Array) -> Array:
+def unchanged(features: Array) -> Array:
+    """Returns features as they are: a ``preprocess`` for tokens in a byte."""
     return features
+
+
+def check_linen(argument: str, module: Any) -> None:
+    """Raises unless a module is one of flax linen."""
+    if not isinstance(module, nn.Module):
+        got = 'one of flax.nnx' if is_nnx(module) else f'a {type(module).__name__}'
+        raise errors.invalid(argument, 'be a flax linen module', got)
+
+
+def is_nnx(module: Any) -> bool:
+    """Whether an object is a module of flax.nnx, which linen's functions do not take."""
+    return any(base.__module__.startswith('flax.nnx') for base in type(module).__mro__)
 
 
 def _linear_objective(

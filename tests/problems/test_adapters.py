@@ -130,9 +130,9 @@ def test_a_frame_with_a_column_of_clients():
 
 
 def test_a_split_with_a_column_of_clients():
-    datasets = pytest.importorskip('datasets')
+    library = pytest.importorskip('datasets')
     rows = {'who': OWNERS, 'x': X.tolist(), 'y': Y.tolist(), 'text': ['t'] * 7}
-    split = datasets.Dataset.from_dict(rows)
+    split = library.Dataset.from_dict(rows)
     check(adapters.from_hugging_face(split, client='who', features='x', label='y'))
     with pytest.raises(ValueError, match=r'`features` must hold numbers, .* got <U1'):
         adapters.from_hugging_face(split, client='who', features='text', label='y')
@@ -142,12 +142,12 @@ def test_a_split_with_a_column_of_clients():
 
 @pytest.mark.parametrize('channels', [1, 3])
 def test_a_split_of_images(channels):
-    datasets = pytest.importorskip('datasets')
+    library = pytest.importorskip('datasets')
     pixels = RNG.integers(0, 256, (7, 4, 5, channels), dtype=np.uint8)
     rows = {'who': OWNERS, 'image': list(np.squeeze(pixels)), 'y': Y.tolist()}
-    features = {'who': datasets.Value('string'), 'image': datasets.Image()}
-    features = datasets.Features(features | {'y': datasets.ClassLabel(num_classes=4)})
-    split = datasets.Dataset.from_dict(rows, features=features)
+    features = {'who': library.Value('string'), 'image': library.Image()}
+    features = library.Features(features | {'y': library.ClassLabel(num_classes=4)})
+    split = library.Dataset.from_dict(rows, features=features)
     for found in (
         adapters.from_hugging_face(split, client='who', features='image', label='y'),
         adapters.from_columns(split['image'], split['y'], split['who']),

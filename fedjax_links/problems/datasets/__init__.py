@@ -24,7 +24,8 @@ a network. `DATASETS` names every loader, the published image sets as ``data lis
 
 import functools
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from fedjax_links.core import errors
 from fedjax_links.problems.datasets.images import digits, synthetic_images
@@ -42,6 +43,7 @@ __all__ = [
     'published',
     'save_npz',
     'synthetic_images',
+    'unknown',
 ]
 
 
@@ -74,3 +76,22 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
     **{load.__name__.removeprefix('from_'): load for load in _LOADERS},
 }
 """``dataset`` of `problems.images`."""
+
+
+def unknown(argument: str, name: Any, valid: Iterable[str]) -> errors.InvalidError:
+    """Builds the error for a data set that is not among the valid names: what could provide it.
+
+    Args:
+      argument: name of the argument.
+      name: the unknown name.
+      valid: every valid name.
+
+    Returns:
+      The error, for the caller to raise.
+    """
+    error = errors.unknown_name(argument, name, valid)
+    if not isinstance(name, str):
+        return error
+    more = f"'tfds' with `data` {{'name': {name!r}}} reads what TensorFlow Datasets prepared"
+    said = f"{error.said}{'' if str(error.said).endswith('?') else ';'} {more}, 'npz' a file"
+    return errors.InvalidError(argument, error.requirement, name, said)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.arrays import check_numbers
+from fedjax_links.problems import arrays, columns
 
 Arrays = Mapping[str, Any]
 PathLike = str | os.PathLike[str]
@@ -74,12 +74,13 @@ class Dataset:
     def _check_part(self, part: str) -> None:
         """Features and labels of one part, that belong together, as arrays."""
         features, labels = f'{part}_features', f'{part}_labels'
-        rows, classes = np.asarray(getattr(self, features)), np.asarray(getattr(self, labels))
+        rows = columns.as_array(getattr(self, features))
+        classes = columns.as_classes(columns.as_array(getattr(self, labels)))
         if rows.ndim < 2 or 0 in rows.shape:
             raise errors.invalid(features, 'have shape [examples, ...]', list(rows.shape))
         if rows.dtype == bool:
             raise errors.invalid(features, 'be numbers', rows.dtype)
-        check_numbers(features, rows)
+        columns.check_numbers(features, rows)
         if classes.ndim < 2:
             classes = checks.ids(labels, classes)
         elif not np.issubdtype(classes.dtype, np.integer):
@@ -89,13 +90,11 @@ class Dataset:
             raise errors.invalid(labels, requirement, len(classes))
         self._set(features, rows.astype(np.float32, copy=False) if rows.dtype.kind == 'f' else rows)
         self._set(labels, classes.astype(np.int32, copy=False))
-        shape, first = list(rows.shape[1:]), list(self.train_features.shape[1:])
-        if shape != first:
-            raise errors.invalid(features, f'have examples of shape {first}', shape)
+        arrays.check_alike(features, rows, 'train_features', self.train_features)
 
     def _number_owners(self) -> None:
         """Owners as numbers, and what they were called."""
-        called: dict[Any, int] = {}
+        called: tuple[Any, ...] = ()
         for part in ('train', 'test'):
             argument, labels = f'{part}_clients', getattr(self, f'{part}_labels')
             owners = getattr(self, argument)
@@ -105,14 +104,12 @@ class Dataset:
                 requirement = f'have one owner per row of `{part}_features`'
                 raise errors.invalid(argument, requirement, f'shape {np.shape(owners)}')
             if self.client_names:
-                numbers = checks.ids(argument, owners)
+                numbers = checks.ids(argument, owners, limit=2**31)
                 if numbers.max() >= len(self.client_names):
                     requirement = f'number the {len(self.client_names)} `client_names` from 0'
                     raise errors.invalid(argument, requirement, numbers.max())
             else:
-                names, places = np.unique(np.asarray(owners), return_inverse=True)
-                known = [called.setdefault(name, len(called)) for name in names.tolist()]
-                numbers = np.array(known)[places]
+                numbers, called = columns.number_owners(argument, owners, called)
             self._set(argument, numbers.astype(np.int32))
         self._set('client_names', tuple(self.client_names) or tuple(map(str, called)))
 
@@ -147,18 +144,19 @@ def from_npz(path: PathLike) -> Dataset:
         raise errors.invalid('path', 'name an npz file', file)
     try:
         with np.load(file, allow_pickle=False) as loaded:
-            arrays: dict[str, Any] = {key: loaded[key] for key in _KEYS if key in loaded}
+            names = sorted(loaded.files)
+            held: dict[str, Any] = {key: loaded[key] for key in _KEYS if key in loaded}
     except Exception as error:  # whatever the reader makes of changed bytes
         requirement = f'name an intact npz file of numbers ({errors.describe(error)})'
         raise errors.invalid('path', requirement, file) from error
     try:
         for key in _KEYS[:2]:
-            if key not in arrays:
-                held = ', '.join(sorted(arrays)) or 'none'
-                raise errors.invalid('path', f'hold the array {key}', f'only: {held}')
-        for key in arrays.keys() & {'num_classes', 'client_names'}:
-            arrays[key] = arrays[key].tolist()
-        return Dataset(**arrays)
+            if key not in held:
+                shown = ', '.join(names) or 'none'
+                raise errors.invalid('path', f'hold the array {key}', f'only: {shown}')
+        for key in held.keys() & {'num_classes', 'client_names'}:
+            held[key] = held[key].tolist()
+        return Dataset(**held)
     except errors.InvalidError as error:
         said = f'{error.clause} in {file}'
         raise errors.InvalidError(error.path, error.requirement, error.value, said) from None

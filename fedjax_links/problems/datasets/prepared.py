@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.arrays import stack_features, stack_labels, stack_rows
+from fedjax_links.problems.columns import stack_features, stack_labels, stack_rows
 from fedjax_links.problems.datasets import characters
 from fedjax_links.problems.datasets.npz import Dataset, PathLike, data_root
 

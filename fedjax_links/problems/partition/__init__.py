@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
+from fedjax_links.problems import columns
 from fedjax_links.problems.partition.rules import (
     Division,
     contiguous_groups,
@@ -221,10 +222,13 @@ def report(clients: ArrayLike, labels: ArrayLike) -> PartitionReport:
     Raises:
       ValueError: if the two vectors differ in length.
     """
-    clients, labels = checks.ids('clients', clients), checks.ids('labels', labels)
+    clients = checks.ids('clients', clients)
+    labels = checks.ids('labels', columns.as_classes(np.asarray(labels)))
     if clients.size != labels.size:
         raise errors.invalid('clients', f'have {labels.size} entries, as labels do', clients.size)
-    table = np.zeros((clients.max() + 1, labels.max() + 1), np.int64)
+    num_clients, num_classes = int(clients.max()) + 1, int(labels.max()) + 1
+    checks.fits('labels', num_classes, 32.0 * num_clients * num_classes)
+    table = np.zeros((num_clients, num_classes), np.int64)
     np.add.at(table, (clients, labels), 1)
     return _describe(table, table.sum(axis=1))
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
-from fedjax_links.problems import draws
+from fedjax_links.problems import columns, draws
 
 MAX_TRIES = 100
 _HOLDOUTS = 1  # the part of the stream that says what is held out
@@ -159,7 +159,7 @@ def begin(
     labels: ArrayLike, num_clients: int, seed: int
 ) -> tuple[NDArray[np.int64], np.random.Generator]:
     """The labels, for at most as many clients, and the partitions' stream of a seed; checked."""
-    classes = checks.ids('labels', labels)
+    classes = checks.ids('labels', columns.as_classes(np.asarray(labels)))
     checks.static_int('num_clients', num_clients, maximum=classes.size)
     return classes, generator(seed)
 
@@ -238,8 +238,8 @@ def divide(
       The division. Those who train are numbered first, in the order of the owners.
 
     Raises:
-      ValueError: if a number is out of range, too few owners have examples enough, or none is left
-        to train.
+      ValueError: if a number is out of range, too few owners have examples enough, none is left to
+        train, or nothing is held out where something should be.
     """
     owners = checks.ids('owners', owners)
     checks.static_int('min_examples', min_examples)
@@ -265,9 +265,13 @@ def divide(
     if num_held >= kept.size:
         requirement = f'leave one of {kept.size} clients to train'
         raise errors.invalid('holdout_clients', requirement, holdout_clients)
+    if holdout_clients and not num_held:
+        requirement = f'hold out one of {kept.size} clients'
+        raise errors.invalid('holdout_clients', requirement, holdout_clients)
     held = np.sort(rng.permutation(kept)[:num_held])
     numbers = np.full(counts.size, -1, np.int32)
-    in_order = np.concatenate([np.setdiff1d(kept, held), held])
+    trained = np.setdiff1d(kept, held)
+    in_order = np.concatenate([trained, held])
     numbers[in_order] = np.arange(in_order.size)
     clients = numbers[owners]
     # Everyone's examples in random order: the first are trained on, then come those held out.
@@ -276,6 +280,10 @@ def divide(
     places[order] = np.arange(owners.size) - np.repeat(np.cumsum(counts) - counts, counts)
     sizes = counts if max_examples is None else np.minimum(counts, max_examples)
     num_out = np.minimum(np.rint(holdout_examples * sizes), sizes - 1).astype(np.int64)
+    if holdout_examples and not num_out[trained].any():
+        most = sizes[trained].max()
+        requirement = f'hold out an example of a client, who have at most {most}'
+        raise errors.invalid('holdout_examples', requirement, holdout_examples)
     num_out[held] = sizes[held]
     used = (clients >= 0) & (places < sizes[owners])
     is_out = places >= (sizes - num_out)[owners]

@@ -75,7 +75,10 @@ def test_owners_are_numbered_those_with_test_examples_alone_last():
         ({'train_clients': [0]}, '`train_clients` must have one owner per row of `train_features`'),
         ({'test_clients': [0]}, '`test_clients` must have one owner per row of `test_features`'),
         ({'train_clients': [0, 2], 'client_names': ['a', 'b']}, 'number the 2 `client_names` from'),
-        ({'train_labels': np.zeros((2, 3))}, '`train_labels` must have an integer dtype, got floa'),
+        (
+            {'train_labels': np.full((2, 3), 0.5)},
+            '`train_labels` must have an integer dtype, got floa',
+        ),
         ({'train_features': [['a'], ['b']]}, '`train_features` must hold numbers, as np.unique'),
     ],
 )
@@ -122,7 +125,7 @@ def test_data_that_do_not_fit_are_refused(changes, message):
             '`test_features` must be finite, got not so in row 0.',
         ),
         (
-            {'test_labels': np.array([0.0, 1.0])},
+            {'test_labels': np.array([0.5, 1.0])},
             '`test_labels` must have an integer dtype, got float64.',
         ),
         ({'test_labels': np.array([0, -1])}, '`test_labels` must be at least 0, got -1 at 1.'),

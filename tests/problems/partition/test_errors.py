@@ -65,7 +65,7 @@ ERRORS = [
         '`similarity` must lie in [0, 1], got 1.5.',
     ),
     (
-        lambda: partition.similarity(LABELS / 1.0, num_clients=2, seed=0),
+        lambda: partition.similarity(LABELS / 2, num_clients=2, seed=0),
         '`labels` must have an integer dtype, got float64.',
     ),
     (

@@ -1,0 +1,367 @@
+"""Columns of anybody's data: what is kept to the bit, and what is refused with its row."""
+
+import functools
+import io
+import json
+import struct
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from fedjax_links import problems
+from fedjax_links.problems import adapters, datasets, models, partition
+from tests import refusals
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(7, 3)).astype(np.float32)
+Y = RNG.integers(0, 4, 7).astype(np.int32)
+
+
+def leaf(rows, values, users):
+    data = {}
+    for user, row, value in zip(users, rows, values, strict=True):
+        own = data.setdefault(user, {'x': [], 'y': []})
+        own['x'].append(row)
+        own['y'].append(value)
+    return {'user_data': data}
+
+
+def picture(pixels, form='PNG'):
+    """An encoded image, as parquet files and Hugging Face hold it."""
+    stream = io.BytesIO()
+    pytest.importorskip('PIL.Image').fromarray(pixels).save(stream, form)
+    return {'bytes': stream.getvalue(), 'path': None}
+
+
+def deep_png(pixels):
+    """A PNG of 16 bits a channel, by the PNG specification (Pillow writes none in colour)."""
+    height, width, channels = pixels.shape
+    kind = {1: 0, 3: 2, 4: 6}[channels]
+
+    def chunk(name, data):
+        check = zlib.crc32(name + data)
+        return struct.pack('>I', len(data)) + name + data + struct.pack('>I', check)
+
+    header = struct.pack('>IIBBBBB', width, height, 16, kind, 0, 0, 0)
+    lines = b''.join(b'\0' + line.astype('>u2').tobytes() for line in pixels)
+    chunks = chunk(b'IHDR', header), chunk(b'IDAT', zlib.compress(lines)), chunk(b'IEND', b'')
+    return {'bytes': b'\x89PNG\r\n\x1a\n' + b''.join(chunks), 'path': 'deep.png'}
+
+
+@pytest.mark.parametrize(
+    'dtype, values, form',
+    [
+        (np.uint16, [[0, 300], [2000, 65535]], 'PNG'),
+        (np.uint16, [[0, 300], [2000, 65535]], 'TIFF'),
+        (np.int32, [[0, -5], [70000, 2**31 - 1]], 'TIFF'),
+        (np.float32, [[0.0, 0.3], [-7.5, 4e9]], 'TIFF'),
+    ],
+)
+def test_images_of_many_bits_keep_their_numbers(dtype, values, form):
+    image = pytest.importorskip('PIL.Image')
+    pixels = np.array(values, dtype)
+    for row in (image.fromarray(pixels), picture(pixels, form)):
+        found = adapters.from_columns([row], [0], ['ann']).features
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found[0, :, :, 0], pixels)
+
+
+def test_images_of_big_endian_shorts_keep_their_numbers():
+    image = pytest.importorskip('PIL.Image')
+    pixels = np.array([[0, 300], [2000, 65535]], '>u2')
+    row = image.frombytes('I;16B', (2, 2), pixels.tobytes())
+    found = adapters.from_columns([row], [0], ['ann'])
+    np.testing.assert_array_equal(found.features[0, :, :, 0], pixels)
+    assert problems.from_flax(*found[:3], module=Flat()).num_clients == 1
+
+
+class Flat(nn.Module):
+    """Two scores of all pixels."""
+
+    @nn.compact
+    def __call__(self, x):
+        """Scores [B, 2]."""
+        return nn.Dense(2)(x.reshape(len(x), -1))
+
+
+def test_colours_of_16_bits_are_refused_and_grey_ones_kept():
+    pixels = np.arange(12, dtype=np.uint16).reshape(2, 2, 3) * 5000
+    grey = deep_png(pixels[..., :1])
+    found = adapters.from_columns([grey], [0], ['ann']).features
+    np.testing.assert_array_equal(found[0], pixels[..., :1])
+    with refusals.names('features', '8 bits a channel', '16 bits in row 1'):
+        rows = [picture(np.zeros((2, 2, 3), np.uint8)), deep_png(pixels)]
+        adapters.from_columns(rows, [0, 0], ['a', 'a'])
+
+
+@pytest.mark.parametrize(
+    'row, words',
+    [
+        ({'bytes': None, 'path': 'a.png'}, ['`bytes` of every image', "'a.png'", 'in row 1']),
+        ({'bytes': b'no image', 'path': None}, ['that Pillow reads', 'in row 1']),
+        (None, ['hold numbers', 'None in row 1']),
+    ],
+)
+def test_a_row_that_is_no_image_is_named(row, words):
+    whole = picture(np.zeros((4, 4), np.uint8))
+    with refusals.names('features', *words):
+        adapters.from_columns([whole, row], [0, 1], ['a', 'b'])
+
+
+def test_a_truncated_image_is_named_with_its_row():
+    noise = RNG.integers(0, 256, (64, 64), dtype=np.uint8)
+    whole = picture(noise)
+    cut = {'bytes': whole['bytes'][:2000], 'path': None}
+    with refusals.names('features', 'truncated', 'in row 2'):
+        adapters.from_columns([whole, whole, cut], [0, 1, 0], ['a', 'b', 'a'])
+
+
+@pytest.mark.parametrize('make', [list, np.asarray, 'objects', 'series'])
+@pytest.mark.parametrize('none', [None, float('nan')])
+def test_missing_owners_are_named_in_columns_of_any_kind(make, none):
+    pandas = pytest.importorskip('pandas')
+    owners = ['ann', 'bob', none, 'ann'] if none is None else [3.0, 1.0, none, 3.0]
+    kinds = {'objects': lambda it: np.array(it, object), 'series': pandas.Series}
+    column = kinds.get(make, make)(owners)
+    with refusals.names('clients', 'name an owner', 'none for example 2'):
+        adapters.from_columns(X[:4], Y[:4], column)
+    with refusals.names('train_clients', 'name an owner', 'none for example 2'):
+        datasets.Dataset(X[:4], Y[:4], column)
+
+
+@pytest.mark.parametrize('make', [list, lambda it: np.array(it, object)])
+def test_owners_named_by_texts_and_numbers_are_refused(make):
+    """As a list of both becomes texts, the owners 3 and '3' would be one."""
+    owners = make(['3', 'a', 3])
+    for field, build in (('clients', adapters.from_columns), ('train_clients', datasets.Dataset)):
+        with refusals.names(field, 'texts alone or numbers alone', 'for example 2, 3'):
+            build(X[:3], Y[:3], owners)
+
+
+def test_numbers_beyond_32_bits_are_refused_whoever_reads_them():
+    for value in (1e39, -1e39, -(2**63), 2**31):
+        rows = np.array([[0], [value]])
+        with refusals.names('features', 'fit into 32 bits', 'in row 1'):
+            adapters.from_columns(rows, [0, 1], ['a', 'b'])
+        with refusals.names('features', 'fit into 32 bits', 'in row 1'):
+            problems.from_flax(rows, [0, 1], [0, 1], module=nn.Dense(2))
+    limit = np.finfo(np.float32).max
+    assert adapters.from_columns([[float(limit)]], [0], ['a']).features[0, 0] == limit
+
+
+def test_frames_of_flags_and_numbers_are_numbers():
+    pandas = pytest.importorskip('pandas')
+    frame = pandas.DataFrame({'age': [1.5, 2.0, 3.0], 'colour': ['r', 'g', 'r'], 'n': [1, 2, 3]})
+    words = pandas.get_dummies(frame)
+    expected = np.array([[1.5, 1, 0, 1], [2, 2, 1, 0], [3, 3, 0, 1]], np.float32)
+    for features in (words, words.to_numpy()):
+        found = adapters.from_columns(features, [0, 1, 0], ['a', 'b', 'a']).features
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == np.float32
+    nullable = frame[['n']].astype('Int64')
+    found = adapters.from_columns(nullable, [0, 1, 0], ['a', 'b', 'a']).features
+    np.testing.assert_array_equal(found[:, 0], [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    'column, words',
+    [
+        (['r', 'g', 'r'], ["'bad'", 'get_dummies']),
+        ([1.0, float('nan'), 2.0], ["'bad'", 'row 1']),
+        ([1, None, 2.5], ["'bad'", 'row 1']),
+    ],
+)
+def test_a_column_that_holds_no_numbers_is_named(column, words):
+    pandas = pytest.importorskip('pandas')
+    frame = pandas.DataFrame({'good': [1.0, 2.0, 3.0], 'bad': column})
+    with refusals.names('features', *words):
+        adapters.from_columns(frame, [0, 1, 0], ['a', 'b', 'a'])
+
+
+def numbered_apart(kind, tmp_path):
+    """Examples to train on of ann, bob and eve, and to test on of bob, eve and zoe."""
+    names, others = ['ann', 'bob', 'eve'], ['eve', 'zoe', 'bob']
+    x, y = np.zeros((3, 2), np.float32), [0, 1, 1]
+    if kind == 'columns':
+        make = functools.partial(adapters.from_columns, x, y)
+        return make(names), lambda **given: make(others, **given)
+    if kind == 'pandas':
+        frame = pytest.importorskip('pandas').DataFrame
+
+        def make(owners, **given):
+            table = frame({'a': x[:, 0], 'y': y, 'who': owners})
+            return adapters.from_pandas(table, client='who', features=['a'], label='y', **given)
+
+        return make(names), lambda **given: make(others, **given)
+    if kind == 'torch':
+        rows = [*zip(x, y, strict=True)]
+        make = functools.partial(adapters.from_torch, rows)
+        return make(names), lambda **given: make(others, **given)
+    if kind == 'hugging face':
+        library = pytest.importorskip('datasets')
+
+        def make(owners, **given):
+            split = library.Dataset.from_dict({'x': x.tolist(), 'y': y, 'who': owners})
+            named = {'client': 'who', 'features': 'x', 'label': 'y'}
+            return adapters.from_hugging_face(split, **named, **given)
+
+        return make(names), lambda **given: make(others, **given)
+    for file, users in (('train', names), ('test', others)):
+        (tmp_path / f'{file}.json').write_text(json.dumps(leaf(x.tolist(), y, users)))
+    read = adapters.from_leaf
+    return read(tmp_path / 'train.json'), lambda **given: read(tmp_path / 'test.json', **given)
+
+
+@pytest.mark.parametrize('kind', ['columns', 'pandas', 'torch', 'hugging face', 'leaf'])
+def test_examples_to_test_on_have_the_clients_of_those_to_train_on(kind, tmp_path):
+    train, make = numbered_apart(kind, tmp_path)
+    assert train.names == ('ann', 'bob', 'eve')
+    assert make().clients.tolist() == [1, 2, 0]  # numbered for themselves: bob, eve, zoe
+    test = make(names=train.names)
+    assert test.names == ('ann', 'bob', 'eve', 'zoe')
+    assert test.clients.tolist() == [2, 3, 1]
+    problem = problems.from_flax(*train[:3], module=nn.Dense(2), eval_data=test[:3])
+    counts = np.asarray(problem.eval_owned.counts)
+    expected = {'ann': 0, 'bob': 1, 'eve': 1, 'zoe': 1}
+    assert dict(zip(test.names, counts.tolist(), strict=True)) == expected
+
+
+def test_names_of_another_kind_are_refused():
+    train = adapters.from_columns(X[:2], Y[:2], [1, 2])
+    with refusals.names('clients', 'as `names` does (1, ...)', "got '1'"):
+        adapters.from_columns(X[:2], Y[:2], ['1', '2'], names=train.names)
+
+
+@pytest.mark.parametrize('labels', [[0.0, 3.0, 1.0], [True, False, True]])
+def test_whole_floats_and_flags_are_classes(labels, tmp_path):
+    """As LEAF's generators and FedProx's write them."""
+    x, owners = X[:3], ['u', 'v', 'u']
+    expected = [int(label) for label in labels]
+    data = datasets.Dataset(x, labels, owners)
+    assert data.train_labels.tolist() == expected
+    assert (data.train_labels.dtype, data.num_classes) == (np.int32, max(expected) + 1)
+    found = adapters.from_columns(x, labels, owners)
+    problem = problems.from_flax(*found[:3], module=nn.Dense(4))
+    assert problem.data.labels.dtype == np.int32
+    path = tmp_path / 'synthetic.json'
+    path.write_text(json.dumps(leaf(x.tolist(), labels, owners)))
+    read = datasets.from_leaf(path)
+    assert read.train_labels[np.argsort([0, 2, 1])].tolist() == expected
+    assert partition.iid(np.array(labels), num_clients=2, seed=0).shape == (3,)
+
+
+def test_labels_with_fractions_are_no_classes():
+    with refusals.names('train_labels', 'integer dtype'):
+        datasets.Dataset(X[:3], [0.0, 0.5, 1.0])
+    with refusals.names('labels', 'be classes'):
+        problems.from_flax(X[:3], np.array([0.0, 0.5, 1.0]), [0, 1, 0], module=nn.Dense(4))
+
+
+def test_examples_to_test_on_must_be_some_of_the_kind_trained_on():
+    def build(eval_features, eval_labels=(0, 1), features=X):
+        return problems.from_flax(
+            features, Y, [0] * 7, module=nn.Dense(4), eval_data=(eval_features, eval_labels)
+        )
+
+    assert build(X[:2].astype(float)).held_out
+    for rows, words in (
+        (X[:2, :2], ['shape [3], got [2]']),
+        (X[:2, None], ['shape [3], got [1, 3]']),
+        (np.zeros((2, 3), np.uint8), ['the kind of `features`, float32', 'uint8']),
+        (np.zeros((2, 3), int), ['the kind of `features`, float32', 'int64']),
+    ):
+        with refusals.names('eval_data', *words):
+            build(rows)
+    with refusals.names('eval_data', 'hold examples, got none'):
+        build(X[:0], Y[:0])
+    with refusals.names('test_features', 'the kind of `train_features`, float32', 'uint8'):
+        datasets.Dataset(X, Y, test_features=np.zeros((2, 3), np.uint8), test_labels=[0, 1])
+
+
+@pytest.mark.parametrize('number', [2**31 - 1, 4_000_000_000])
+def test_numbers_of_a_hash_cost_one_line_and_no_memory(number):
+    ids = np.array([0, 1, number])
+    x, y = X[:3], np.array([0, 1, 1])
+    one = {'module': nn.Dense(2)}
+    for field, build in (
+        ('clients', lambda: problems.from_flax(x, y, ids, **one)),
+        (
+            'eval_data',
+            lambda: problems.from_flax(x, y, [0] * 3, **one, eval_data=(x, y, ids)),
+        ),
+        ('train_labels', lambda: datasets.Dataset(x, ids)),
+        ('owners', lambda: partition.divide(ids, seed=0)),
+        ('labels', lambda: partition.dirichlet(ids, num_clients=2, seed=0)),
+        ('clients', lambda: partition.report(ids, y)),
+        ('labels', lambda: partition.report(y, ids)),
+    ):
+        with refusals.names(field):
+            build()
+
+
+@pytest.mark.parametrize('share', [0.01, 0.02])
+def test_a_share_that_holds_out_nothing_is_refused(share):
+    owners = np.repeat(np.arange(5), 24)
+    with refusals.names('holdout_examples', 'hold out an example', 'at most 24', str(share)):
+        partition.divide(owners, holdout_examples=share, seed=0)
+    with refusals.names('holdout_clients', 'hold out one of 5 clients', str(share)):
+        partition.divide(owners, holdout_clients=share, seed=0)
+    some = partition.divide(owners, holdout_examples=0.03, seed=0)  # rint(0.72) = 1
+    assert np.bincount(some.held_clients).tolist() == [1] * 5
+
+
+def test_files_with_other_names_list_them(tmp_path):
+    path = tmp_path / 'mnist.npz'
+    np.savez(path, x_train=X, y_train=Y, train_labels=Y)
+    with refusals.names('path', 'the array train_features', 'train_labels, x_train, y_train'):
+        datasets.from_npz(path)
+
+
+def test_data_sets_of_others_say_what_could_provide_them():
+    with refusals.names('dataset', "'kmnist'", "'tfds' with `data` {'name': 'kmnist'}", "'npz'"):
+        problems.images(dataset='kmnist', num_clients=2, model='softmax')
+
+
+def test_modules_that_cannot_train_here_are_named():
+    nnx = pytest.importorskip('flax.nnx')
+    layer = nnx.Linear(3, 4, rngs=nnx.Rngs(0))
+    for field, build in (
+        ('module', lambda: problems.from_flax(X, Y, [0] * 7, module=layer)),
+        ('model', lambda: problems.images(dataset='digits', num_clients=2, model=layer)),
+        ('model', lambda: problems.images(dataset='digits', num_clients=2, model=lambda _: layer)),
+    ):
+        with refusals.names(field, 'flax', 'one of flax.nnx'):
+            build()
+
+    class Drops(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(4)(nn.Dropout(0.5, deterministic=False)(x))
+
+    with refusals.names('module', 'flag `train`', 'deterministic=not train'):
+        problems.from_flax(X, Y, [0] * 7, module=Drops())
+    with refusals.names('module', 'parameters only', 'GroupNorm'):
+        layers = nn.Sequential([nn.Dense(4), nn.BatchNorm(use_running_average=False)])
+        problems.from_flax(X, Y, [0] * 7, module=layers)
+
+
+def test_pixels_that_reach_a_module_unscaled_are_warned_of():
+    pixels = np.arange(21, dtype=np.uint8).reshape(7, 3)
+    with pytest.warns(UserWarning, match='bytes up to 20, .*preprocess.* scales pixels'):
+        problems.from_flax(pixels, Y, [0] * 7, module=nn.Dense(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        scale = {'preprocess': lambda rows: rows / 255.0}
+        problems.from_flax(pixels, Y, [0] * 7, module=nn.Dense(4), **scale)
+        problems.from_flax(pixels % 2, Y, [0] * 7, module=nn.Dense(4))
+        tokens = models.GRU(4, num_tokens=21, hidden=2, embedding=2)
+        problems.from_flax(pixels, Y, [0] * 7, module=tokens)
+
+
+def test_ids_below_0_are_no_embedding():
+    tokens = np.array([[0, 1], [-1, 2]])
+    with refusals.names('features', 'at least 0', '-1'):
+        problems.from_flax(tokens, [0, 1], [0, 1], module=models.GRU(2, num_tokens=3, hidden=2))
