@@ -38,7 +38,10 @@ def of_all_and_each(
     rows, count = own_rows(problem), own_rows(problem).counts.size
     means_of, finish = _parts(problem)
     num_examples = jax.tree.leaves(problem.eval_data)[0].shape[0]
-    each = _of_each(means_of, params, problem.eval_data)
+    if is_by_batch(problem):
+        each: Any = problem.metrics.each(params, problem.eval_data)  # type: ignore[attr-defined]
+    else:
+        each = _of_each(means_of, params, problem.eval_data)
     owners = jnp.repeat(jnp.arange(count), rows.counts, total_repeat_length=num_examples)
     sums = jax.tree.map(lambda v: jax.ops.segment_sum(v, owners, count), each)
     means = jax.tree.map(lambda v: jnp.sum(v, axis=0) / num_examples, sums)
@@ -57,8 +60,12 @@ def of_own_models(client_models: Params, problem: Problem) -> Mapping[str, Array
       As `by_client`, float[N] of those who train.
 
     Raises:
-      ValueError: if the evaluation data have no owners.
+      ValueError: if the evaluation data have no owners, or the models normalise by their batch, of
+        which a client's own examples are too few.
     """
+    if is_by_batch(problem):
+        requirement = 'have models that do not normalise by the batch'
+        raise errors.invalid('problem', requirement, 'one whose do')
     most = int(np.max(own_rows(problem).counts[: problem.num_clients]))
     return _of_own_models(client_models, problem, most)
 
@@ -77,6 +84,11 @@ def _of_own_models(client_models: Params, problem: Problem, most: int) -> Mappin
         return _finished(finish, sums, count)
 
     return jax.lax.map(of_client, jnp.arange(problem.num_clients))
+
+
+def is_by_batch(problem: Problem) -> bool:
+    """Whether a model's outputs for an example depend on the others of its batch."""
+    return bool(getattr(problem.metrics, 'by_batch', False))
 
 
 def own_rows(problem: Problem) -> Rows:

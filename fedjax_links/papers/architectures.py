@@ -22,6 +22,8 @@ class BatchNorm(nn.LayerNorm):
     in training and in evaluation. There are no running averages, and so no variables besides
     parameters.
 
+    Problems evaluate networks with such a layer in batches of many clients' examples.
+
     Attributes:
       epsilon: added to the variance.
       use_fast_variance: as of `flax.linen.LayerNorm`: whether to subtract squares.
@@ -30,6 +32,8 @@ class BatchNorm(nn.LayerNorm):
     References:
       Ioffe and Szegedy 2015, Batch normalization, Algorithm 1.
     """
+
+    normalises_by_batch = True  # what `models.eval_outputs` looks for
 
     epsilon: float = 1e-5
     use_fast_variance: bool = False
@@ -52,8 +56,8 @@ class BatchNormMLP(nn.Module):
     """Fully connected layers with `BatchNorm` and ReLU in between.
 
     They are drawn as in `models.fan_in_uniform`, and need batches of two examples or more. An
-    evaluation normalises by each group of examples that it takes at once: up to 1024 of them, in
-    their order.
+    evaluation takes 1024 examples at once and normalises by these; they come from all clients, as
+    a fixed permutation has them.
 
     Attributes:
       num_classes: number of outputs.

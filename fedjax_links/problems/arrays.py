@@ -134,16 +134,18 @@ def from_arrays(
         if callable(metrics):
             raise errors.invalid('metrics', 'be names for a loss by name', metrics)
         by_name, measured = losses.look_up(loss_fn, metrics)
-        outputs, _ = models.eval_outputs('predict', predict, params, {'features': rows})
+        outputs, _, by_batch = models.eval_outputs('predict', predict, params, {'features': rows})
         targets = losses.fit_labels(loss_fn, 'labels', targets, outputs.shape[1:])
         if held_out:
             held_out[1] = losses.fit_labels(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
         if larger_is_better is None:
             larger_is_better = [name for name, metric in measured.items() if metric.larger]
-        measure: Any = losses.ByName(tuple(measured.items()), predict)
+        measure: Any = losses.ByName(tuple(measured.items()), predict, by_batch)
         loss_fn = Partial(loss_of_outputs, by_name, predict)
     elif metrics is not None and not callable(metrics):
         raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
+    elif isinstance(metrics, losses.ByName):
+        measure = metrics
     else:
         measure = Partial(losses.measure, metrics or Partial(loss_alone, loss_fn))
     data, owned = _by_owner(rows, targets, owners)

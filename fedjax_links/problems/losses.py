@@ -7,6 +7,7 @@ output. `measure` finds them on many examples, a chunk of these at a time.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -239,27 +240,55 @@ def look_up(
 
 @dataclasses.dataclass(frozen=True)
 class ByName:
-    """Metrics by name, [] each, of what a model says of all examples.
+    """Metrics by name, [] each, of a model's outputs for all examples.
 
     Attributes:
       metrics: pairs of name and metric.
       predict: ``(params, features) -> outputs``.
+      by_batch: whether the outputs for an example depend on the others of its batch; batches are
+        then made up by a fixed permutation, see `measure`.
     """
 
     metrics: tuple[tuple[str, Metric], ...]
     predict: Callable[..., Array]
+    by_batch: bool = False
 
     def __call__(self, params: Params, examples: Any) -> Mapping[str, Array]:
-        """Metrics of all examples together."""
-        return self.finish(measure(self.means, params, examples), examples.labels)
+        """Measures all examples together."""
+        means = measure(self.means, params, examples, by_batch=self.by_batch)
+        return self.finish(means, examples.labels)
 
     def means(self, params: Params, chunk: Any) -> dict[str, Array]:
-        """What metrics are found from, means over a chunk."""
+        """Averages what metrics are found from over a chunk."""
         outputs = self.predict(params, chunk.features)
         return {name: metric.means(outputs, chunk.labels) for name, metric in self.metrics}
 
+    def each(self, params: Params, examples: Any) -> dict[str, Array]:
+        """Finds what metrics are found from for each example, [E, ...], in batches of many.
+
+        Batches are those of `measure` with ``by_batch``.
+        """
+
+        def of_one(outputs: Array, label: Array) -> dict[str, Array]:
+            return {name: it.means(outputs[None], label[None]) for name, it in self.metrics}
+
+        def of_batch(batch: Any) -> dict[str, Array]:
+            return jax.vmap(of_one)(self.predict(params, batch.features), batch.labels)
+
+        order, whole = _mixed_order(len(examples.labels))
+        batches = order[:whole].reshape(-1, _EVAL_CHUNK)
+        last = of_batch(_rows(examples, order[whole:]))
+        if whole:
+            found = jax.lax.map(lambda rows: of_batch(_rows(examples, rows)), batches)
+            flat = jax.tree.map(lambda v: v.reshape(whole, *v.shape[2:]), found)
+            last = jax.tree.map(lambda v, w: jnp.concatenate([v, w]), flat, last)
+        return jax.tree.map(lambda v: jnp.zeros_like(v).at[order].set(v), last)
+
     def finish(self, means: Mapping[str, Array], labels: Any = None) -> Mapping[str, Array]:
-        """Metrics from means over examples, and the labels of these, without which some are not."""
+        """Finds metrics from means over examples.
+
+        Those that read labels are left out without any.
+        """
         return {
             name: metric.finish(means[name], labels)
             for name, metric in self.metrics
@@ -268,29 +297,64 @@ class ByName:
 
 
 def measure(
-    per_batch: Callable[[Params, Any], Mapping[str, Array]], params: Params, examples: Any
+    per_batch: Callable[[Params, Any], Mapping[str, Array]],
+    params: Params,
+    examples: Any,
+    *,
+    by_batch: bool = False,
 ) -> Mapping[str, Array]:
-    """Means over all examples, a bounded number of which are in flight at a time.
+    """Averages over all examples, a bounded number of which are in flight at a time.
 
     Args:
       per_batch: ``(params, batch) -> {name: [...]}``, means over a `Batch`.
       params: one model.
       examples: a `Batch` of any number.
+      by_batch: whether the outputs for an example depend on the others of its batch. Examples lie
+        sorted by client, whose labels are skewed; batches of neighbours would be too. They are then
+        taken in the order of a fixed permutation, and no batch is small.
     """
     num_examples = len(examples.labels)
-    num_chunks, rest = divmod(num_examples, _EVAL_CHUNK)
     if num_examples <= _EVAL_CHUNK:
         return per_batch(params, examples)
-    whole = num_chunks * _EVAL_CHUNK
-
-    def of_chunk(first: Array) -> Mapping[str, Array]:
-        slice_of = jax.lax.dynamic_slice_in_dim  # where they lie: reshaped they would be copied
-        return per_batch(params, jax.tree.map(lambda a: slice_of(a, first, _EVAL_CHUNK), examples))
-
-    at_once = None if memory.platform() == 'cpu' else _CHUNKS_AT_ONCE
-    means = jax.lax.map(of_chunk, jnp.arange(0, whole, _EVAL_CHUNK), batch_size=at_once)
-    sums = jax.tree.map(lambda a: jnp.sum(a, axis=0) * _EVAL_CHUNK, means)
+    if by_batch:
+        order, whole = _mixed_order(num_examples)
+        take, last = functools.partial(_chunk_of, order), _rows(examples, order[whole:])
+    else:
+        whole = num_examples // _EVAL_CHUNK * _EVAL_CHUNK
+        take, last = _slice, jax.tree.map(lambda a: a[whole:], examples)
+    rest, sums = num_examples - whole, dict[str, Array]()
+    if whole:
+        at_once = None if memory.platform() == 'cpu' else _CHUNKS_AT_ONCE
+        firsts = jnp.arange(0, whole, _EVAL_CHUNK)
+        means = jax.lax.map(
+            lambda i: per_batch(params, take(examples, i)), firsts, batch_size=at_once
+        )
+        sums = jax.tree.map(lambda a: jnp.sum(a, axis=0) * _EVAL_CHUNK, means)
     if rest:
-        last = per_batch(params, jax.tree.map(lambda a: a[whole:], examples))
-        sums = jax.tree.map(lambda s, a: s + a * rest, sums, last)
+        found = jax.tree.map(lambda a: a * rest, per_batch(params, last))
+        sums = jax.tree.map(lambda s, a: s + a, sums, found) if whole else found
     return {name: total / num_examples for name, total in sums.items()}
+
+
+def _mixed_order(num_examples: int) -> tuple[Array, int]:
+    """Permutes examples, and says how many of them fill whole chunks.
+
+    All others are one batch, of more than a chunk where there are so many, so that none is small.
+    """
+    whole = max(num_examples // _EVAL_CHUNK - 1, 0) * _EVAL_CHUNK
+    return jax.random.permutation(jax.random.key(0), num_examples), whole
+
+
+def _slice(examples: Any, first: Array) -> Any:
+    """Takes a chunk where it lies: reshaped, examples would be copied."""
+    slice_of = jax.lax.dynamic_slice_in_dim
+    return jax.tree.map(lambda a: slice_of(a, first, _EVAL_CHUNK), examples)
+
+
+def _chunk_of(order: Array, examples: Any, first: Array) -> Any:
+    """Takes a chunk of examples in this order."""
+    return _rows(examples, jax.lax.dynamic_slice_in_dim(order, first, _EVAL_CHUNK))
+
+
+def _rows(examples: Any, rows: Array) -> Any:
+    return jax.tree.map(lambda a: a[rows], examples)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -240,9 +240,24 @@ def _scores(module: GRU | Transformer, activations: Array) -> Array:
     return as_logits(outputs, module.dtype)
 
 
+class ReadOff(NamedTuple):
+    """What an abstract evaluation shows of a model.
+
+    Attributes:
+      outputs: shape and dtype, of two examples.
+      looks_up: whether an embedding looks the features up.
+      by_batch: whether a layer normalises by the batch, so that the outputs for an example depend
+        on the others. Such a layer has a class attribute ``normalises_by_batch = True``.
+    """
+
+    outputs: jax.ShapeDtypeStruct
+    looks_up: bool
+    by_batch: bool
+
+
 def eval_outputs(
     argument: str, predict: Callable[..., Any], params: Params, features: Mapping[str, np.ndarray]
-) -> tuple[jax.ShapeDtypeStruct, bool]:
+) -> ReadOff:
     """Evaluates a model abstractly on two of the first features.
 
     Args:
@@ -252,19 +267,20 @@ def eval_outputs(
       features: by argument, [E, ...] each.
 
     Returns:
-      The outputs, and whether an embedding looks the features up.
+      What there is to know of the model.
 
     Raises:
       ValueError: where there is no row of outputs for each example, or features hold ids that the
         embedding does not have.
     """
-    looks_up = False
+    looks_up, by_batch = False, False
     rows = next(iter(features.values()))
     two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
 
     def evaluate(params: Params, read: Array) -> Any:
         def check(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
-            nonlocal looks_up
+            nonlocal looks_up, by_batch
+            by_batch = by_batch or getattr(context.module, 'normalises_by_batch', False)
             if isinstance(context.module, nn.Embed) and args and args[0] is read:
                 looks_up = True
                 count = context.module.num_embeddings
@@ -283,7 +299,7 @@ def eval_outputs(
     found: jax.ShapeDtypeStruct = jax.eval_shape(evaluate, params, two)
     if getattr(found, 'shape', ())[:1] != (2,):
         raise errors.invalid(argument, 'give a row of outputs for each example', f'{found} for 2')
-    return found, looks_up
+    return ReadOff(found, looks_up, by_batch)
 
 
 def check_widths(argument: str, widths: Sequence[int]) -> None:

@@ -73,7 +73,7 @@ def from_flax(
       ValueError: for an unknown loss or metric, a module with variables besides parameters, labels
         that do not go with its outputs, or ids that it has no embedding for.
     """
-    outputs_loss, _ = losses.look_up(loss, metrics)
+    outputs_loss, measured = losses.look_up(loss, metrics)
     check_linen('module', module)
     prepare = preprocess or unchanged
     rows = columns.as_array(features)
@@ -92,7 +92,7 @@ def from_flax(
     checks.fits('module', type(module).__name__, tree.num_bytes(params))
     read = dict(zip(('features', 'eval_data'), (rows, *held_out[:1]), strict=False))
     try:
-        outputs, looks_up = models.eval_outputs('module', predict, params, read)
+        outputs, looks_up, by_batch = models.eval_outputs('module', predict, params, read)
     except flax_errors.InvalidRngError:
         requirement = 'draw only if its flag `train` is set, as Dropout(deterministic=not train)'
         raise errors.invalid('module', requirement, 'one that draws in evaluation') from None
@@ -106,6 +106,8 @@ def from_flax(
         _check_pairs(loss, outputs, np.asarray(labels))
     if callable(loss) and larger_is_better is None:
         larger_is_better = ()
+    # Metrics of a loss of one's own, which by itself does not know how batches must be made up.
+    by_loss = losses.ByName(tuple(measured.items()), predict, by_batch) if by_batch else None
     random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)
     return arrays.from_arrays(
         rows,
@@ -113,7 +115,7 @@ def from_flax(
         clients,
         init_params=init_params,
         loss_fn=Partial(arrays.loss_of_outputs, loss, predict) if callable(loss) else loss,
-        metrics=None if callable(loss) else metrics,
+        metrics=by_loss if callable(loss) else metrics,
         predict=predict,
         eval_data=tuple(held_out) or None,
         random_loss_fn=random_loss if network.options or augment is not None else None,

@@ -17,7 +17,7 @@ import numpy as np
 from fedjax_links import evaluation, runs
 from fedjax_links.base import Algorithm, Array, FederationState, Key, Params, Problem
 from fedjax_links.clients.programs import client_data
-from fedjax_links.core import errors, memory, tree
+from fedjax_links.core import client_metrics, errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.planning import choosing
 from fedjax_links.report.screens import configured, prediction
@@ -177,7 +177,7 @@ def _measured(experiment: Experiment, folder: Path, lanes: list[Lane]) -> dict[s
             raise _MissingError('its evaluation data have no owners')
         model, algorithm, state = _end(experiment, folder, lane)
         found = dict(_by_client(model, problem))
-        if algorithm.client_models is not None:
+        if algorithm.client_models is not None and not client_metrics.is_by_batch(problem):
             own = evaluation.of_own_models(algorithm.client_models(state.algorithm), problem)
             found |= {f'personal_{name}': values for name, values in own.items()}
         found['participations'] = state.counters.participation_count
