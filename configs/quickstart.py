@@ -20,6 +20,7 @@ def get_config() -> ConfigDict:
                 'num_clients': 50,
                 'model': 'softmax',
                 'partition': 'dirichlet',
+                'order': 'numbers',
                 'alpha': 0.1,
                 'seed': 0,
             },

@@ -44,7 +44,7 @@ class Setting(NamedTuple):
 
 def digits(noise: float, rate: float, rounds: int, seeds: int) -> Setting:
     """Digits over 50 clients with label-dependent links; some training labels drawn anew."""
-    problem = problems.digits()
+    problem = problems.digits(order='numbers')
     bound = sections.bind_links({'name': 'bernoulli', 'probs': LINKS}, problem)
     probs = bound.options['schedule'].args[0]
     labels, rng = np.array(problem.data.labels), np.random.default_rng(0)

@@ -39,8 +39,10 @@ _DEPARTURES = {
 
 def partition(code: str) -> Section:
     """Dirichlet(0.1), of equal volume as the text says, or of unequal as the released code has."""
-    name = 'dirichlet' if code == 'paper' else 'dirichlet_unequal'
-    return {'partition': name, 'alpha': 0.1}
+    if code != 'paper':
+        return {'partition': 'dirichlet_unequal', 'alpha': 0.1}
+    # Clients are served by number, as they were when the records were made.
+    return {'partition': 'dirichlet', 'order': 'numbers', 'alpha': 0.1}
 
 
 def problem(dataset: str, code: str) -> Section:

@@ -9,7 +9,10 @@ from fedjax_links.core import checks, errors
 from fedjax_links.problems.partition.rules import begin, generator, until_all_own
 
 _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
-"""``(client, bool[C] whether a class is left) -> weights [C]``, 0 for what is not left."""
+"""``(client, bool[C] whether a class is left) -> weights [C]``, 0 for what is not left alone."""
+
+_ORDER = 2  # the part of the stream that says in which order clients are served
+_SMALL_ALPHA = 0.02  # below, shares are drawn by their logarithms: as floats many would be 0
 
 # fmt: off
 CIFAR100_COARSE = (
@@ -51,20 +54,29 @@ def dirichlet_shares(
 
 
 def dirichlet(
-    labels: ArrayLike, *, num_clients: int, alpha: float = 0.1, seed: int
+    labels: ArrayLike,
+    *,
+    num_clients: int,
+    alpha: float = 0.1,
+    order: str = 'random',
+    seed: int,
 ) -> NDArray[np.int32]:
     """Gives clients equal volumes and Dirichlet class shares.
 
     Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn from
     the client's shares nu_i ~ Dir(alpha 1), each served with a random unused example of that class.
-    An exhausted class leaves everybody's shares, which are renormalised; a client none of whose
-    classes are left draws uniformly from the unused examples instead. Late clients therefore take
-    what is left, and the smaller alpha is, the less the last ones resemble their shares.
+    An exhausted class leaves everybody's shares, which are renormalised. Clients that are served
+    late therefore take what is left, and the smaller alpha is, the less the last ones resemble
+    their shares: of 100 clients with MNIST and alpha 0.1, the last 20 differ from them by 0.47 in
+    total variation, the first 50 by 0.02.
 
     Args:
       labels: int[E], class of each example, numbered from 0.
       num_clients: N, at most E.
       alpha: concentration, positive: small is one class per client, large is the uniform mix.
+      order: in which clients are served: ``'random'``, so that a client's number says nothing of
+        its data; or ``'numbers'``, by their numbers, as all partitions were made before version
+        0.2.
       seed: integer in ``[0, 2**32)``.
 
     Returns:
@@ -79,19 +91,15 @@ def dirichlet(
       >>> labels = np.arange(60) % 2
       >>> owners = partition.dirichlet(labels, num_clients=3, alpha=0.5, seed=0)
       >>> print(np.bincount(owners), np.bincount(owners, weights=labels))
-      [20 20 20] [ 4. 13. 13.]
+      [20 20 20] [ 0. 11. 19.]
 
     References:
       Hsu, Qi and Brown, Measuring the effects of non-identical data distribution for federated
       visual classification, 2019.
     """
     labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
-    shares = _shares(rng, num_clients, sizes.size, alpha)
-
-    def weigh(client: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return np.where(left, shares[client], 0.0)
-
-    return _deal(rng, labels, num_clients, weigh)
+    served = _order(order, num_clients, seed)
+    return _deal(rng, labels, served, _weigher(rng, num_clients, sizes.size, alpha))
 
 
 def hierarchical_dirichlet(
@@ -101,6 +109,7 @@ def hierarchical_dirichlet(
     coarse: Sequence[int] | None = None,
     alpha: float = 0.1,
     beta: float = 10.0,
+    order: str = 'random',
     seed: int,
 ) -> NDArray[np.int32]:
     """Gives clients equal volumes, Dirichlet shares of coarse classes and of the classes in each.
@@ -109,7 +118,7 @@ def hierarchical_dirichlet(
     coarse class from the client's theta_i ~ Dir(alpha 1), then a class of it from the client's
     Dir(beta 1) over these, each served with a random unused example. An exhausted class leaves its
     coarse class's shares, which are renormalised, and a coarse class none of whose classes are left
-    leaves theta_i. A client whose classes are all gone draws uniformly from what is left.
+    leaves theta_i. Clients that are served late take what is left, as in `dirichlet`.
 
     Args:
       labels: int[E], class of each example, numbered from 0.
@@ -118,6 +127,7 @@ def hierarchical_dirichlet(
         superclasses of CIFAR-100.
       alpha: concentration over coarse classes, positive.
       beta: concentration within a coarse class, positive.
+      order: as in `dirichlet`.
       seed: integer in ``[0, 2**32)``.
 
     Returns:
@@ -136,18 +146,21 @@ def hierarchical_dirichlet(
     if len(groups) < sizes.size:
         raise errors.invalid('coarse', f'have an entry for each class ({sizes.size})', len(groups))
     groups = groups[: sizes.size]
-    shares = _shares(rng, num_clients, int(groups.max()) + 1, alpha)[:, groups]
-    within = np.empty_like(shares)
-    for group in np.unique(groups):
-        members = groups == group
-        within[:, members] = _shares(rng, num_clients, int(members.sum()), beta)
+    served = _order(order, num_clients, seed)
+    weigh_coarse = _weigher(rng, num_clients, int(groups.max()) + 1, alpha)
+    members = [groups == group for group in np.unique(groups)]
+    weigh_within = [_weigher(rng, num_clients, int(of.sum()), beta) for of in members]
 
     def weigh(client: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
-        fine = np.where(left, within[client], 0.0)
+        coarse_left = np.bincount(groups, left) > 0
+        fine = np.empty(groups.size)
+        for of, weigh_of in zip(members, weigh_within, strict=True):
+            fine[of] = weigh_of(client, left[of])
         of_group = np.bincount(groups, fine)[groups]
-        return shares[client] * np.divide(fine, of_group, out=fine, where=of_group > 0)
+        within = np.divide(fine, of_group, out=fine, where=of_group > 0)
+        return weigh_coarse(client, coarse_left)[groups] * within
 
-    return _deal(rng, labels, num_clients, weigh)
+    return _deal(rng, labels, served, weigh)
 
 
 def dirichlet_unequal(
@@ -178,9 +191,12 @@ def dirichlet_unequal(
     labels, sizes, rng = _begin(labels, num_clients, alpha, seed)
 
     def draw() -> NDArray[np.int32]:
-        ends = np.cumsum(_shares(rng, num_clients, sizes.size, alpha), axis=0)
-        # A class that no client wants (its shares all underflow at tiny alpha) is dealt evenly.
-        ends[:, ends[-1] == 0] = np.arange(1, num_clients + 1)[:, None]
+        if alpha >= _SMALL_ALPHA:
+            shares = _shares(rng, num_clients, sizes.size, alpha)
+        else:  # of a class that hardly any client wants, those who want it most have it
+            logs = _log_shares(rng, num_clients, sizes.size, alpha)
+            shares = np.exp(logs - logs.max(axis=0))
+        ends = np.cumsum(shares, axis=0)
         return _cut(labels, np.rint(sizes * ends / ends[-1]))
 
     return until_all_own(num_clients, draw)
@@ -228,8 +244,49 @@ def _begin(
     return classes, np.bincount(classes), rng
 
 
+def _order(order: str, num_clients: int, seed: int) -> NDArray[np.int64]:
+    """Clients in the order in which they are served, drawn apart from everything else."""
+    checks.choice('order', order, ('random', 'numbers'))
+    if order == 'numbers':
+        return np.arange(num_clients)
+    return generator(seed, _ORDER).permutation(num_clients)
+
+
 def _shares(rng: np.random.Generator, rows: int, columns: int, alpha: float) -> NDArray[np.float64]:
-    return rng.dirichlet(np.full(columns, float(alpha)), rows)
+    """Draws rows of Dir(alpha 1)."""
+    if alpha >= _SMALL_ALPHA:
+        return rng.dirichlet(np.full(columns, float(alpha)), rows)
+    return np.exp(_log_shares(rng, rows, columns, alpha))
+
+
+def _log_shares(
+    rng: np.random.Generator, rows: int, columns: int, alpha: float
+) -> NDArray[np.float64]:
+    """Draws logarithms of rows of Dir(alpha 1).
+
+    A variable of Gamma(alpha) is one of Gamma(alpha + 1) times U^(1 / alpha), whose logarithm does
+    not underflow.
+    """
+    logs = np.log(rng.standard_gamma(alpha + 1, (rows, columns)))
+    logs -= rng.standard_exponential((rows, columns)) / alpha
+    logs -= logs.max(axis=1, keepdims=True)
+    return logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
+
+
+def _weigher(rng: np.random.Generator, rows: int, columns: int, alpha: float) -> _Weigh:
+    """Draws rows of Dir(alpha 1), each of which weighs what is left; not all weights are 0."""
+    if alpha >= _SMALL_ALPHA:
+        shares = np.maximum(_shares(rng, rows, columns, alpha), np.finfo(float).smallest_subnormal)
+        return lambda row, left: np.where(left, shares[row], 0.0)
+    logs = _log_shares(rng, rows, columns, alpha)
+
+    def weigh(row: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
+        weights = np.zeros(columns)
+        if left.any():
+            weights[left] = np.exp(logs[row, left] - logs[row, left].max())
+        return weights
+
+    return weigh
 
 
 def _cut(labels: NDArray[np.int64], stops: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -243,9 +300,9 @@ def _cut(labels: NDArray[np.int64], stops: NDArray[np.float64]) -> NDArray[np.in
 
 
 def _deal(
-    rng: np.random.Generator, labels: NDArray[np.int64], num_clients: int, weigh: _Weigh
+    rng: np.random.Generator, labels: NDArray[np.int64], served: NDArray[np.int64], weigh: _Weigh
 ) -> NDArray[np.int32]:
-    """Equal volumes, client by client, of classes drawn while there are unused examples of them.
+    """Deals equal volumes, client by client, of classes drawn while they have unused examples.
 
     Draws one label at a time in law, but a whole batch per exhausted class in work: the draws up
     to the first one that empties a class stand, the rest is drawn again without that class.
@@ -253,19 +310,17 @@ def _deal(
     unused = [rng.permutation(np.flatnonzero(labels == c)) for c in range(labels.max() + 1)]
     left = np.array([examples.size for examples in unused])
     clients = np.empty(labels.size, np.int32)
-    for client in range(num_clients):
-        wanted = labels.size // num_clients + (client < labels.size % num_clients)
+    each, num_larger = divmod(labels.size, served.size)
+    for client in served:
+        wanted = each + (client < num_larger)
         while wanted:
             weights = weigh(client, left > 0)
-            if weights.sum() > 0:
-                drawn = rng.choice(left.size, size=wanted, p=weights / weights.sum())
-                counts = np.bincount(drawn, minlength=left.size)
-                emptied = np.flatnonzero((counts >= left) & (counts > 0))
-                places = [np.flatnonzero(drawn == c)[left[c] - 1] for c in emptied]
-                stand = drawn[: min(places, default=wanted) + 1]
-                counts = np.bincount(stand, minlength=left.size)
-            else:
-                counts = rng.multivariate_hypergeometric(left, wanted)
+            drawn = rng.choice(left.size, size=wanted, p=weights / weights.sum())
+            counts = np.bincount(drawn, minlength=left.size)
+            emptied = np.flatnonzero((counts >= left) & (counts > 0))
+            places = [np.flatnonzero(drawn == c)[left[c] - 1] for c in emptied]
+            stand = drawn[: min(places, default=wanted) + 1]
+            counts = np.bincount(stand, minlength=left.size)
             for c in np.flatnonzero(counts):
                 clients[unused[c][left[c] - counts[c] : left[c]]] = client
             left -= counts

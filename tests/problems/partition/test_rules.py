@@ -65,12 +65,15 @@ def test_iid_volumes_are_equal():
 
 @pytest.mark.statistical
 def test_dirichlet_first_client_has_the_law_of_its_draw():
-    # Before any class runs out, counts are multinomial given nu ~ Dir(alpha 1), so
+    # The client that is served first: before any class runs out, counts are multinomial given
+    # nu ~ Dir(alpha 1), so
     # E sum_c share_c^2 = 1/q + (1 - 1/q) (1 + alpha) / (1 + C alpha) with q examples each.
     labels, quota, alpha = np.repeat(np.arange(4), 50), 50, 0.3
     draws = []
     for seed in range(600):
-        clients = partition.dirichlet(labels, num_clients=4, alpha=alpha, seed=seed)
+        clients = partition.dirichlet(
+            labels, num_clients=4, alpha=alpha, order='numbers', seed=seed
+        )
         draws.append(np.sum((np.bincount(labels[clients == 0]) / quota) ** 2))
     expected = 1 / quota + (1 - 1 / quota) * (1 + alpha) / (1 + 4 * alpha)
     assert abs(np.mean(draws) - expected) < Z * np.std(draws) / np.sqrt(600)
@@ -104,28 +107,69 @@ def test_dirichlet_draw_that_empties_a_class_counts():
     # The first of four clients draws three labels with P(class 0) = nu, a law symmetric about 1/2,
     # and there are two examples of class 0. It gets both if two draws of three say so: half the
     # time.
-    labels = np.array([0] * 2 + [1] * 10)
+    labels, options = np.array([0] * 2 + [1] * 10), {'num_clients': 4, 'alpha': 1.0}
     both = [
-        np.all(partition.dirichlet(labels, num_clients=4, alpha=1.0, seed=seed)[:2] == 0)
+        np.all(partition.dirichlet(labels, order='numbers', **options, seed=seed)[:2] == 0)
         for seed in range(2000)
     ]
     assert abs(np.mean(both) - 0.5) < Z * np.sqrt(0.25 / 2000)
 
 
 @pytest.mark.statistical
-def test_dirichlet_client_whose_classes_are_gone_draws_from_the_rest():
-    # Pure wishes: where the first two clients both want class 0, the second finds it empty and
-    # takes 10 of the 15 + 5 others at random, hypergeometric with mean 7.5 of class 1.
+def test_dirichlet_client_whose_class_is_gone_wants_another():
+    # Pure wishes: where the first two clients both want class 0, the second finds it empty. It
+    # wants one of the two others next, each as often, and takes 10 of class 1, or 5 of class 2.
     labels, got = np.array([0] * 10 + [1] * 15 + [2] * 5), []
     for seed in range(1500):
         wishes = partition.dirichlet_shares(3, 3, alpha=1e-300, seed=seed)
         if wishes[0, 0] == 1 and wishes[1, 0] == 1:
-            clients = partition.dirichlet(labels, num_clients=3, alpha=1e-300, seed=seed)
+            clients = partition.dirichlet(
+                labels, num_clients=3, alpha=1e-300, order='numbers', seed=seed
+            )
             assert np.all(clients[:10] == 0)
             got.append(np.sum(clients[10:25] == 1))
-    variance = 10 * 0.75 * 0.25 * (20 - 10) / (20 - 1)
     assert len(got) > 100
-    assert abs(np.mean(got) - 7.5) < Z * np.sqrt(variance / len(got))
+    assert set(got) == {5, 10}
+    assert abs(np.mean(got) - 7.5) < Z * 2.5 / np.sqrt(len(got))
+
+
+@pytest.mark.parametrize('alpha', [1e-300, 1e-6, 1e-5])
+def test_skew_goes_on_growing_where_shares_are_tiny(alpha):
+    # A client leaves a class only when that is empty, so every pair of client and class but one
+    # fills a client or empties a class: at most N + C - 1 pairs.
+    labels = np.repeat(np.arange(10), 60)
+    for seed in range(5):
+        for order in ('random', 'numbers'):
+            clients = partition.dirichlet(
+                labels, num_clients=40, alpha=alpha, order=order, seed=seed
+            )
+            pairs = len(np.unique(np.stack([clients, labels]), axis=1).T)
+            assert pairs <= 40 + 10 - 1
+        coarse = np.arange(10) // 5
+        clients = partition.hierarchical_dirichlet(
+            labels, num_clients=40, coarse=coarse, alpha=alpha, beta=1e-6, seed=seed
+        )
+        assert len(np.unique(np.stack([clients, labels]), axis=1).T) <= 40 + 10 - 1
+
+
+@pytest.mark.parametrize('name', ['dirichlet', 'hierarchical_dirichlet'])
+def test_a_client_s_number_says_nothing_of_its_data(name):
+    # Distance from the drawn shares of the last fifth of the clients, less that of the first half:
+    # large where clients are served by number, and of either sign where at random.
+    labels, apart = np.repeat(np.arange(10), 200), {'random': [], 'numbers': []}
+    more = {} if name == 'dirichlet' else {'coarse': np.arange(10), 'beta': 1.0}
+    for seed in range(12):
+        aim = partition.dirichlet_shares(50, 10, alpha=0.1, seed=seed)
+        for order, found in apart.items():
+            clients = partition.PARTITIONS[name](
+                labels, num_clients=50, alpha=0.1, order=order, seed=seed, **more
+            )
+            distance = 0.5 * np.abs(partition.class_mix(clients, labels) - aim).sum(axis=1)
+            found.append(distance[40:].mean() - distance[:25].mean())
+    means = {order: np.mean(found) for order, found in apart.items()}
+    errors = {order: np.std(found, ddof=1) / np.sqrt(12) for order, found in apart.items()}
+    assert means['numbers'] > 0.2
+    assert abs(means['random']) < Z * errors['random']
 
 
 @pytest.mark.statistical
@@ -135,7 +179,7 @@ def test_dirichlet_sequential_draws_match_a_loop_in_law():
     labels = np.array([0] * 6 + [1] * 18)
     batched, looped = [], []
     for seed in range(1500):
-        clients = partition.dirichlet(labels, num_clients=3, alpha=1.0, seed=seed)
+        clients = partition.dirichlet(labels, num_clients=3, alpha=1.0, order='numbers', seed=seed)
         batched.append(np.sum(labels[clients == 1] == 0))
         rng = np.random.default_rng(10_000 + seed)
         shares, left = rng.dirichlet([1.0, 1.0], 3), [6, 18]
@@ -159,7 +203,13 @@ def test_hierarchical_dirichlet_has_the_law_of_its_draws():
     labels, agreed = np.repeat(np.arange(6), 50), []
     for seed in range(600):
         clients = partition.hierarchical_dirichlet(
-            labels, num_clients=6, coarse=coarse, alpha=alpha, beta=beta, seed=seed
+            labels,
+            num_clients=6,
+            coarse=coarse,
+            alpha=alpha,
+            beta=beta,
+            order='numbers',
+            seed=seed,
         )
         own = labels[clients == 0]
         agreed.append([np.sum(np.bincount(of) ** 2.0) for of in (coarse[own], own)])
@@ -200,7 +250,13 @@ def test_hierarchical_dirichlet_matches_a_loop_in_law():
     ours, theirs = [], []
     for seed in range(1000):
         clients = partition.hierarchical_dirichlet(
-            labels, num_clients=3, coarse=coarse, alpha=1.0, beta=2.0, seed=seed
+            labels,
+            num_clients=3,
+            coarse=coarse,
+            alpha=1.0,
+            beta=2.0,
+            order='numbers',
+            seed=seed,
         )
         ours.append([np.bincount(labels[clients == i], minlength=5) for i in range(3)])
         theirs.append(pachinko(np.random.default_rng(10_000 + seed), coarse, stock, 3, 1.0, 2.0))
@@ -249,7 +305,7 @@ def test_dirichlet_shares_second_moment():
 def test_clients_hold_what_the_shares_say():
     labels = np.repeat(np.arange(5), 4000)
     aim = partition.dirichlet_shares(4, 5, alpha=2.0, seed=9)
-    clients = partition.dirichlet(labels, num_clients=4, alpha=2.0, seed=9)
+    clients = partition.dirichlet(labels, num_clients=4, alpha=2.0, order='numbers', seed=9)
     # The first client's 5000 draws may only meet the end of a class it wants 80 % of.
     assert aim[0].max() < 0.75
     held = partition.class_mix(clients, labels)[0]
@@ -270,7 +326,7 @@ def test_large_alpha_gives_the_pooled_mix():
 def test_small_alpha_concentrates():
     labels = np.repeat(np.arange(10), 400)
     aim = partition.dirichlet_shares(8, 10, alpha=1e-3, seed=4).max(axis=1)
-    clients = partition.dirichlet(labels, num_clients=8, alpha=1e-3, seed=4)
+    clients = partition.dirichlet(labels, num_clients=8, alpha=1e-3, order='numbers', seed=4)
     held = partition.class_mix(clients, labels).max(axis=1)
     # A class of 400 cannot fill a client of 500, so 0.8 is the most that anybody can hold.
     assert aim[0] > 0.99
@@ -326,16 +382,16 @@ def test_classes_are_cut_as_the_rule_says_until_every_client_owns_an_example(
     np.testing.assert_array_equal(clients, expected)
 
 
-@pytest.mark.parametrize('alpha', [1e-300, 1e-2])
-def test_dirichlet_unequal_survives_classes_that_nobody_wants(alpha):
+@pytest.mark.parametrize('alpha', [1e-300, 1e-5])
+def test_dirichlet_unequal_gives_a_class_to_who_wants_it_most(alpha):
+    # Though hardly anybody does: of 3 clients with one class each, 7 of 10 classes are unwanted.
     labels = np.repeat(np.arange(10), 40)
     shares = partition.dirichlet_shares(3, 10, alpha=alpha, seed=1)
     clients = partition.dirichlet_unequal(labels, num_clients=3, alpha=alpha, seed=1)
-    unwanted = np.flatnonzero(shares.sum(axis=0) == 0)
-    if alpha == 1e-300:
-        assert unwanted.size >= 7
-    for c in unwanted:
-        np.testing.assert_array_equal(np.bincount(clients[labels == c]), [13, 14, 13])
+    owners = [np.unique(clients[labels == c]) for c in range(10)]
+    assert [own.size for own in owners] == [1] * 10
+    wanted = np.flatnonzero(shares.max(axis=0) > 0.9)
+    assert [int(owners[c][0]) for c in wanted] == shares.argmax(axis=0)[wanted].tolist()
 
 
 @pytest.mark.parametrize('num_clients, similarity', [(250, 0.05), (21, 0.3), (10, 0.05), (3, 0.2)])
@@ -473,19 +529,23 @@ def test_small_partitions_stay_as_they_are():
     golden = {
         'iid': partition.iid(labels, num_clients=3, seed=0),
         'dirichlet': partition.dirichlet(labels, num_clients=3, alpha=0.5, seed=0),
+        'dirichlet by number': partition.dirichlet(
+            labels, num_clients=3, alpha=0.5, order='numbers', seed=0
+        ),
         'dirichlet_unequal': partition.dirichlet_unequal(labels, num_clients=3, alpha=0.5, seed=0),
         'dirichlet_per_class': partition.dirichlet_per_class(
             labels, num_clients=3, alpha=0.5, seed=0
         ),
         'hierarchical_dirichlet': partition.hierarchical_dirichlet(
-            labels, num_clients=3, coarse=[0, 1, 0], seed=0
+            labels, num_clients=3, coarse=[0, 1, 0], order='numbers', seed=0
         ),
         'label_shards': partition.label_shards(labels, num_clients=3, seed=0),
         'similarity': partition.similarity(labels, num_clients=3, similarity=0.3, seed=0),
     }
     assert {name: ''.join(map(str, clients)) for name, clients in golden.items()} == {
         'iid': '200112221010',
-        'dirichlet': '021021012021',
+        'dirichlet': '001121020221',
+        'dirichlet by number': '021021012021',
         'dirichlet_unequal': '001021121221',
         'dirichlet_per_class': '010021121222',
         'hierarchical_dirichlet': '012012212010',
