@@ -316,6 +316,7 @@ def measure(
     num_examples = len(examples.labels)
     if num_examples <= _EVAL_CHUNK:
         return per_batch(params, examples)
+    take: Callable[[Any, Array], Any]
     if by_batch:
         order, whole = _mixed_order(num_examples)
         take, last = functools.partial(_chunk_of, order), _rows(examples, order[whole:])

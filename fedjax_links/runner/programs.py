@@ -2,7 +2,7 @@
 
 import collections
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -307,6 +307,37 @@ def _of_seed(programs: Programs, label: str, seed: int, origin: Origin) -> dict[
     Durations float[T] of rounds that tell them, neighbours int32[T, N, K] and edges bool[T, N * K]
     of links between clients; all from the first round of the run on.
     """
+    pieces = [*_pieces(programs, label, seed, origin)]
+    return {kind: np.concatenate([piece[kind] for piece in pieces]) for kind in pieces[0]}
+
+
+def first_active(programs: Programs, label: str) -> int | None:
+    """Finds the first round in which a client takes part, under the first seed's links.
+
+    No more rounds are drawn than it takes.
+
+    Args:
+      programs: the programs of the experiment.
+      label: of the pattern.
+
+    Returns:
+      The round; None if there is none in the whole run.
+    """
+    behind = 0
+    for piece in _pieces(programs, label, programs.experiment.seeds[0], Origin()):
+        is_active = piece['mask'].any(axis=1)
+        if 'edges' in piece:  # clients that hear each other train without a server
+            is_active |= piece['edges'].any(axis=1)
+        if is_active.any():
+            return behind + int(np.argmax(is_active))
+        behind += len(is_active)
+    return None
+
+
+def _pieces(
+    programs: Programs, label: str, seed: int, origin: Origin
+) -> Iterator[dict[str, np.ndarray]]:
+    """Draws what `_of_seed` returns, as many rounds at a time as fit."""
     experiment = programs.experiment
     point, period = experiment.plan.points[0], experiment.eval_every
     pattern = programs.links(experiment.pattern_at(label, point, seed))
@@ -319,7 +350,6 @@ def _of_seed(programs: Programs, label: str, seed: int, origin: Origin) -> dict[
     if carry is None:
         carry = program.start(constants, keys)
     most, lead = traced.most_periods(pattern.sample, period), 2 + programs.side_by_side
-    pieces: list[dict[str, np.ndarray]] = []
     for first in range(origin.round, experiment.num_rounds, most * period):
         rounds = min(most * period, experiment.num_rounds - first)
         given = jax.device_put((np.int32(first), np.int32(rounds // period)), home)
@@ -331,5 +361,4 @@ def _of_seed(programs: Programs, label: str, seed: int, origin: Origin) -> dict[
             piece |= {'neighbours': links.neighbours, 'edges': links.edges.reshape(rounds, -1)}
         if getattr(links, 'duration', None) is not None:
             piece['duration'] = links.duration
-        pieces.append({kind: np.asarray(values) for kind, values in piece.items()})
-    return {kind: np.concatenate([piece[kind] for piece in pieces]) for kind in pieces[0]}
+        yield {kind: np.asarray(values) for kind, values in piece.items()}

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from fedjax_links.planning import deciding, redraws
 from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.problems.classification import partition_of
 from fedjax_links.runner.groups import Group
-from fedjax_links.runner.programs import Programs
+from fedjax_links.runner.programs import Programs, first_active
 from fedjax_links.runner.traced import lane_bytes, state_shape
 
 if TYPE_CHECKING:
@@ -160,8 +161,9 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
       programs: its programs, if there are any yet: none is traced again when it is compiled.
 
     Raises:
-      InvalidError: naming the algorithm that needs more than there is. Whatever a user's own part
-        raises has a note that names algorithm and pattern.
+      InvalidError: naming the algorithm that needs more than there is, or a pattern under which
+        nobody takes part in the whole run. Whatever a user's own part raises has a note that names
+        algorithm and pattern.
     """
     programs, sizes = programs or Programs(experiment), list[tuple[int, str]]()
     for label in experiment.algorithms:
@@ -182,6 +184,21 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
                 raise
             sizes.append((lane_bytes(experiment, lane), label))
     memory.refuse_if_above(memory.available_bytes(), *max(sizes, default=(0, '')))
+    _check_takes_part(experiment, programs)
+
+
+def _check_takes_part(experiment: 'Experiment', programs: Programs) -> None:
+    """Raises if nobody trains in the whole run, and warns if nobody does for an evaluation."""
+    cure = "`origin` 'first' begins a log with its first time"
+    for label in experiment.plan.patterns:
+        first = first_active(programs, label)
+        if first is None:
+            requirement = f'have clients that take part ({cure})'
+            got = f'nobody in {experiment.num_rounds:,} rounds'
+            raise errors.invalid(f'patterns.{label}', requirement, got)
+        if first >= experiment.eval_every:
+            said = f'nobody takes part in the first {first:,} rounds under {label}; {cure}'
+            warnings.warn(said, stacklevel=3)
 
 
 def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Iterator[str]:

@@ -109,7 +109,8 @@ class Dataset:
                     requirement = f'number the {len(self.client_names)} `client_names` from 0'
                     raise errors.invalid(argument, requirement, numbers.max())
             else:
-                numbers, called = columns.number_owners(argument, owners, called)
+                known, called = columns.number_owners(argument, owners, called)
+                numbers = known.astype(np.int64)
             self._set(argument, numbers.astype(np.int32))
         self._set('client_names', tuple(self.client_names) or tuple(map(str, called)))
 

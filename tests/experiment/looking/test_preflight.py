@@ -1,14 +1,17 @@
 """What is known before a run starts."""
 
 import re
+import warnings
 
 import jax
+import numpy as np
 import pytest
 
-from fedjax_links import algorithms, experiment
+from fedjax_links import algorithms, experiment, local_training, participation, problems
 from fedjax_links.core import describing, errors, memory
 from fedjax_links.experiment.looking import preflight
 from fedjax_links.runner import groups
+from tests import refusals
 from tests.experiment.configs import tuned
 from tests.runner.test_loop import in_python
 
@@ -80,3 +83,33 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     monkeypatch.setattr(memory, 'available_bytes', lambda: 100)
     with pytest.raises(ValueError, match=r'must fit into memory: fedpbc needs .* would fit\.'):
         planned.check()
+
+
+def replayed(mask, **changes):
+    """Two clients under a recorded mask bool[T, 2]."""
+    given = {
+        'title': 'recorded',
+        'problem': problems.quadratic([[0.0], [10.0]]),
+        'patterns': {'log': participation.replay(mask)},
+        'algorithms': {'fedavg': algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))},
+        'seeds': range(1),
+        'num_rounds': len(mask),
+        'eval_every': 5,
+    }
+    return experiment.Experiment(**{**given, **changes})
+
+
+def test_a_run_in_which_nobody_takes_part_is_refused_before_it_costs_anything():
+    with refusals.names('patterns.log', 'nobody in 20 rounds', "`origin` 'first'"):
+        replayed(np.zeros((20, 2), bool)).check()
+
+
+@pytest.mark.parametrize('first, warns', [(0, False), (4, False), (5, True), (17, True)])
+def test_a_run_in_which_nobody_takes_part_for_long_is_warned_of(first, warns):
+    mask = np.arange(20)[:, None] >= np.array([first, first])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        replayed(mask).check()
+    said = [str(it.message) for it in caught if 'takes part' in str(it.message)]
+    expected = f'nobody takes part in the first {first} rounds under log; '
+    assert [text.startswith(expected) for text in said] == [True] * warns
