@@ -184,8 +184,8 @@ class Problem:
       init_params: ``key -> params``.
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of ``data`` rows.
       metrics: ``(params, eval_data) -> {name: []}``.
-      min_examples: smallest entry of ``counts``.
-      max_examples: largest entry of ``counts``.
+      min_examples: smallest entry of ``counts``; where seeds share a program, at most that.
+      max_examples: largest entry of ``counts``; where seeds share a program, at least that.
       random_loss_fn: ``(params, batch, key) -> []``, what clients descend where training draws at
         random, as dropout does; None where they descend ``loss_fn``.
       larger_is_better: names of the metrics, as ``metrics`` names them, that are better when
