@@ -11,14 +11,16 @@ import pytest
 from fedjax_links import report, runs
 from fedjax_links.core import errors
 from fedjax_links.runner import stores
+from fedjax_links.storage import checkpoints
 from tests.experiment.configs import files_of
+from tests.runner.identities import OneIdentity
 from tests.runner.test_loop import in_python
 
 FACTS = {'title': 'before', 'num_rounds': 40, 'algorithms': ['fedavg']}
 
 
 def opened(folder, **changes):
-    return stores.RunFolder(folder, facts={**FACTS, **changes})
+    return stores.RunFolder(folder, facts={**FACTS, **changes}, identities=OneIdentity())
 
 
 def test_a_folder_says_what_ran_where_and_with_what(tmp_path):
@@ -63,7 +65,7 @@ def test_a_run_goes_on_with_the_draws_and_the_rounding_that_it_began_with(
     tmp_path, name, value, there, here
 ):
     planned = in_python()
-    stores.RunFolder(tmp_path, facts=planned.plan.facts()).close()
+    stores.RunFolder(tmp_path, facts=planned.plan.facts(), identities=OneIdentity()).close()
     before = getattr(jax.config, name)
     jax.config.update(name, value)
     try:
@@ -73,8 +75,8 @@ def test_a_run_goes_on_with_the_draws_and_the_rounding_that_it_began_with(
     with pytest.raises(
         ValueError, match=rf'where config\.numerics\.{name} is {there} and not {here}'
     ):
-        stores.RunFolder(tmp_path, facts=facts)
-    stores.RunFolder(tmp_path, facts=planned.plan.facts()).close()
+        stores.RunFolder(tmp_path, facts=facts, identities=OneIdentity())
+    stores.RunFolder(tmp_path, facts=planned.plan.facts(), identities=OneIdentity()).close()
 
 
 @pytest.mark.usefixtures('unrendered')
@@ -85,7 +87,7 @@ def test_another_backend_is_refused_and_a_folder_that_names_none_still_reports(t
     written, facts = (tmp_path / 'report.md').read_bytes(), planned.plan.facts()
     other = {**facts, 'numerics': {**facts['numerics'], 'backend': 'gpu'}}
     with pytest.raises(ValueError, match=r"where config\.numerics\.backend is 'cpu' and not 'gpu'"):
-        stores.RunFolder(tmp_path, facts=other)
+        stores.RunFolder(tmp_path, facts=other, identities=OneIdentity())
     del facts['numerics']
     (tmp_path / runs.EXPERIMENT).write_bytes(runs.as_json(facts))
     report.write(runs.read(tmp_path))
@@ -104,14 +106,14 @@ def about(*lanes, num_rounds=6):
 def advance(folder, lane, *rounds, value=None):
     """Adds a line for each round, and saves after it."""
     for round in rounds:
-        folder.append(lane, [f'{{"lane": "{lane}", "round": {round}}}\n'])
+        folder.append(lane, [{'round': round}])
         folder.save(lane, None if value is None else value(round), round)
 
 
 def shown(folder):
     """Lane and round of the lines of metrics, as the file has them."""
     rows = map(json.loads, (folder / runs.METRICS).read_text().splitlines())
-    return [f'{row["lane"]}{row["round"]}' for row in rows]
+    return [f'{"abcd"[row["seed"]]}{row["round"]}' for row in rows]
 
 
 def test_metrics_are_the_lines_of_lanes_in_their_order_whoever_is_ahead(tmp_path):
@@ -124,7 +126,7 @@ def test_metrics_are_the_lines_of_lanes_in_their_order_whoever_is_ahead(tmp_path
     assert shown(tmp_path) == ['a1']
     advance(folder, 'c', 1)
     growing = (tmp_path / runs.METRICS).open()  # as `tail -f` does
-    folder.append('a', ['{"lane": "a", "round": 6}\n'])
+    folder.append('a', [{'round': 6}])
     assert shown(tmp_path) == ['a1', 'a6']
     folder.save('a', None, 6)
     assert shown(tmp_path) == ['a1', 'a6', 'b1', 'b6', 'c1']
@@ -137,7 +139,7 @@ def test_metrics_are_the_lines_of_lanes_in_their_order_whoever_is_ahead(tmp_path
     assert folder.lines() == whole.decode().splitlines(keepends=True)
     advance(folder, 'a', 7)
     assert shown(tmp_path) == ['a1', 'a6', 'a7']
-    assert runs.read(tmp_path)['lane'].tolist() == list('aaabbc')
+    assert runs.read(tmp_path)['seed'].tolist() == [0, 0, 0, 1, 1, 2]
     folder.close()
     assert shown(tmp_path) == ['a1', 'a6', 'a7', 'b1', 'b6', 'c1']
 
@@ -147,7 +149,7 @@ def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
     folder.expect(about('a', 'b', 'c'))
     for lane in 'abc':
         advance(folder, lane, 1, 2)
-    folder.append('c', ['{"unproven": 1}\n'])
+    folder.append('c', [{'round': 3, 'unproven': 1}])
     folder.close()
     flip(tmp_path / runs.CHECKPOINTS / 'b@2.npz')
     folder = opened(tmp_path)
@@ -175,7 +177,8 @@ def test_one_process_works_in_a_folder(tmp_path):
     first = opened(tmp_path)
     program = (
         'import sys; from fedjax_links.runner import stores\n'
-        'try: stores.RunFolder(sys.argv[1], facts={})\n'
+        'from tests.runner.identities import OneIdentity\n'
+        'try: stores.RunFolder(sys.argv[1], facts={}, identities=OneIdentity())\n'
         'except ValueError as error: print(error)'
     )
     command = [sys.executable, '-c', program, str(tmp_path)]
@@ -230,7 +233,7 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, c
     folder.close()
     kept = sorted(path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz'))
     assert kept == ['lane@4.npz', 'lane@6.npz']
-    unfinished = tmp_path / runs.CHECKPOINTS / 'lane@8.npz.partial'
+    unfinished = checkpoints.temporary_name(tmp_path / runs.CHECKPOINTS / 'lane@8.npz')
     unfinished.write_bytes(b'killed while it wrote')
 
     like = state(0)
@@ -274,7 +277,7 @@ def test_a_run_of_an_older_version_is_refused_in_a_line(tmp_path):
 def test_a_folder_that_cannot_be_one_costs_a_line(tmp_path):
     path = tmp_path / 'file'
     path.touch()
-    with pytest.raises(ValueError, match=r'file` cannot be used: |file/.*` cannot be used: '):
+    with pytest.raises(ValueError, match=r'^`workdir` must name a new folder, an empty one, or '):
         opened(path)
     with pytest.raises(ValueError, match=r'`folder` must hold a run \(experiment.json\)'):
         runs.read(tmp_path)

@@ -122,13 +122,6 @@ def make_portable(wanted: bool) -> None:
         os.execv(sys.executable, sys.orig_argv)
 
 
-def output_folder(path: str) -> Path:
-    """The folder for a command's files, created if missing."""
-    folder = Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 @contextlib.contextmanager
 def importing(allowed: bool) -> Iterator[None]:
     """Lets a run folder name modules of the working folder, where the user allows that."""

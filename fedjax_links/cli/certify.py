@@ -37,11 +37,12 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
     from fedjax_links.experiment.config import recorded
     from fedjax_links.experiment.looking import certifying
     from fedjax_links.machines import environment
+    from fedjax_links.storage import outputs
 
     for warning in environment.warnings():
         print(f'warning: {warning}', file=sys.stderr)
     if given.workdir is not None:
-        app.output_folder(given.workdir)
+        outputs.check('workdir', Path(given.workdir), [certifying.FILE])
         kept = None if values else runs.read_json(Path(given.workdir), runs.CONFIG)
         if kept is not None:
             values = recorded(kept, allow_imports=given.allow_imports)

@@ -6,6 +6,7 @@ Without --workdir it writes to runs/NAME of the config.
 --quick shows the same with less computation: what the section `quick` of the config replaces.
 """
 
+from pathlib import Path
 from typing import Any
 
 from fedjax_links.cli import app
@@ -14,9 +15,11 @@ from fedjax_links.cli import app
 def main(values: dict[str, Any], given: app.Workdir) -> None:
     """Computes, prints and writes."""
     from fedjax_links.report import figure, tables
+    from fedjax_links.storage import outputs
 
     figure.check(values)
-    folder = app.output_folder(given.workdir or '')
+    folder = Path(given.workdir or '')
+    outputs.check('workdir', folder, (figure.PICTURE, figure.NUMBERS, figure.TEXT))
     result = figure.build(values)
     figure.write(folder, values, result)
     caption = tables.wrap(values['caption'], 80)

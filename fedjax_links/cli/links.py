@@ -9,6 +9,7 @@ absences, and the bias that averaging over whoever is there would have.
 """
 
 import functools
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedjax_links.cli import app, configs
@@ -67,7 +68,7 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
         title = f'{found.experiment.title} ({", ".join(what)})'
     print(links.text(title, record, law))
     if given.workdir is not None:
-        path = app.output_folder(given.workdir) / 'links.png'
+        path = Path(given.workdir) / 'links.png'
         links.picture(path, title, record, law)
         print(f'Wrote {path}')
 

@@ -23,11 +23,13 @@ class Flags(NamedTuple):
       workdir: Folder of the whole run.
       allow_mixed: Shards may have run on machines of different kinds, a seed on one.
       allow_imports: Let the folder's config name code outside the package, which is imported.
+      allow_changed: Shards may have run with different programs or data; every report says so.
     """
 
     workdir: str | None = None
     allow_mixed: bool = False
     allow_imports: bool = False
+    allow_changed: bool = False
 
 
 def main(given: Flags, *folders: str) -> None:
@@ -38,7 +40,12 @@ def main(given: Flags, *folders: str) -> None:
 
     parts = folders or given.workdir
     with app.renamed(folder='workdir'):
-        results = runs.merge(parts, given.workdir, allow_mixed=given.allow_mixed)
+        results = runs.merge(
+            parts,
+            given.workdir,
+            allow_mixed=given.allow_mixed,
+            allow_changed=given.allow_changed,
+        )
     print(f'{len(runs.lanes(given.workdir)):,} lanes in {given.workdir}')
     with app.importing(given.allow_imports):
         planned = _experiment(given)

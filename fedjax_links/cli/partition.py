@@ -6,6 +6,7 @@ Of the first pattern's problem; classes and distances where it has integer label
 always; with a folder also as a picture.
 """
 
+from pathlib import Path
 from typing import Any
 
 from fedjax_links.cli import app
@@ -30,7 +31,7 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
     title = ', '.join(filter(None, said))
     print(partitions.text(title, report))
     if given.workdir is not None:
-        path = app.output_folder(given.workdir) / 'partition.png'
+        path = Path(given.workdir) / 'partition.png'
         partitions.picture(path, title, report)
         print(f'Wrote {path}')
 

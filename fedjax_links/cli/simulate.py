@@ -10,7 +10,6 @@ how far they are.
 """
 
 import importlib
-import itertools
 import sys
 import threading
 from pathlib import Path
@@ -46,6 +45,7 @@ class Flags(NamedTuple):
         a GPU deterministic operations.
       allow_mixed: Shards may run on machines of different kinds, whose bits may differ; all lanes
         of a seed stay on one.
+      allow_changed: Go on in a folder of other programs or data; every report says what differed.
       dry_run: Say what would run and what it needs, then stop.
     """
 
@@ -64,6 +64,7 @@ class Flags(NamedTuple):
     shard: str | None = None
     portable: bool = False
     allow_mixed: bool = False
+    allow_changed: bool = False
     dry_run: bool = False
 
 
@@ -173,7 +174,10 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
     from fedjax_links.experiment.looking import certifying, debugging, forking, preflight
     from fedjax_links.machines import devices, environment, processes
     from fedjax_links.runner import programs, stages
+    from fedjax_links.storage import door
 
+    if not given.dry_run:
+        door.refuse_foreign('workdir', folder)
     # Refused at once where there are none.
     places = devices.places(given.devices, devices.mesh_size(given.mesh))
     if given.log:
@@ -187,7 +191,10 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
     report.check(planned)
     origin = None
     if given.fork_from is not None and given.at_round is not None:
-        allowed = {'allow_imports': given.allow_imports}
+        allowed = {
+            'allow_imports': given.allow_imports,
+            'allow_changed': given.allow_changed,
+        }
         origin = forking.Fork(planned, given.fork_from, given.at_round, **allowed)
     shared, leads = programs.Programs(planned, places=places), processes.is_leader()
     if leads:
@@ -211,10 +218,15 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
             print(line)
         return None
     if given.start_over and leads and folder.exists():  # nothing is lost, and the name is free
-        names = (folder.with_name(f'{folder.name}.old-{k}') for k in itertools.count(1))
-        aside = folder.rename(next(path for path in names if not path.exists()))
+        aside = door.set_aside('workdir', folder)
         print(f'What was there is in {aside} now.')
-    return planned, {'origin': origin, 'programs': shared, 'allow_mixed': given.allow_mixed}
+    options = {
+        'origin': origin,
+        'programs': shared,
+        'allow_mixed': given.allow_mixed,
+        'allow_changed': given.allow_changed,
+    }
+    return planned, options
 
 
 def _shared_out(planned: Any, given: Flags) -> Any:

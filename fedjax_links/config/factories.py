@@ -111,6 +111,10 @@ def _filled(value: Any, columns: Mapping[str, Any] | None) -> Any:
     return value
 
 
+FILES: dict[str, Path] = {}
+"""The files of modules that configs of this process have named, by the module's name."""
+
+
 @contextlib.contextmanager
 def importable(folder: Path | str) -> Iterator[None]:
     """Lets ``module:factory`` name modules of a folder, and relative paths its files.
@@ -234,6 +238,8 @@ def import_named(where: str, name: str) -> Factory:
         near = difflib.get_close_matches(module_name, files, n=1)
         got = f'{name}; beside the config is {near[0]}.py' if near else name
         raise errors.invalid(where, 'name a module that can be imported', got) from None
+    if module.__file__ is not None:
+        FILES[module_name] = Path(module.__file__)
     factory: Factory | None = getattr(module, attribute, None)
     if not callable(factory):
         names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']

@@ -163,13 +163,13 @@ def users_place(error: BaseException, *, called: bool = False) -> tuple[str, int
       File and line of the innermost frame that is no library's, if it is a user's: one that lies
       neither in this package nor among installed ones. None for an error of this package.
     """
-    if isinstance(error, SyntaxError) and error.filename and _is_users(Path(error.filename)):
+    if isinstance(error, SyntaxError) and error.filename and is_users_file(Path(error.filename)):
         return error.filename, error.lineno or 0
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if _PACKAGE in path.resolve().parents and not called:
             return None
-        if _is_users(path):
+        if is_users_file(path):
             return frame.filename, frame.lineno or 0
     return None
 
@@ -178,10 +178,11 @@ def is_users(function: Any) -> bool:
     """Whether a function is a user's own: written neither here nor in an installed package."""
     function = inspect.unwrap(getattr(function, 'func', function))
     code = getattr(function, '__code__', None)
-    return code is not None and _is_users(Path(code.co_filename))
+    return code is not None and is_users_file(Path(code.co_filename))
 
 
-def _is_users(path: Path) -> bool:
+def is_users_file(path: Path) -> bool:
+    """Whether a file is a user's own: neither of this package nor of an installed one."""
     parents = path.resolve().parents
     ours = _PACKAGE in parents or any(library in parents for library in _LIBRARIES)
     return path.is_file() and not ours

@@ -204,6 +204,7 @@ class Experiment:
         executor: Any = None,
         jobs: int | None = None,
         allow_mixed: bool = False,
+        allow_changed: bool = False,
         progress: bool | None = None,
     ) -> runs.Results:
         """Runs what has not run yet.
@@ -223,6 +224,8 @@ class Experiment:
             most.
           allow_mixed: whether lanes of different seeds may run on machines of different kinds,
             whose bits may differ; differences at one seed stay exact.
+          allow_changed: whether to go on in a folder that is of other programs or data; every
+            report says what differed.
           progress: whether to show how far it is, in one line with the time left (`Progress`); by
             default in notebooks alone, and nothing in scripts.
 
@@ -230,8 +233,8 @@ class Experiment:
           The metrics as columns, tuning included.
 
         Raises:
-          ValueError: if the folder holds another experiment, devices are not there, or every value
-            tried diverges.
+          ValueError: if the folder holds another experiment, other programs or data, or files of
+            something else; if devices are not there, or every value tried diverges.
           FailedLanesError: after all others have run, if lanes of a share or of an executor's work
             failed.
         """
@@ -241,10 +244,24 @@ class Experiment:
                 raise errors.invalid('executor', 'be given without a shard or a mesh', '')
             if devices is not None and not isinstance(devices, int):
                 raise errors.invalid('devices', 'be a number beside an executor', devices)
-            options: dict[str, Any] = {'jobs': jobs, 'devices': devices, 'allow_mixed': allow_mixed}
-            return submitting.run(self, executor, folder, callbacks, **options)
-        places = devices_.places(devices, mesh)
-        return loop.run(self, folder, callbacks, places=places, allow_mixed=allow_mixed)
+            return submitting.run(
+                self,
+                executor,
+                folder,
+                callbacks,
+                jobs=jobs,
+                devices=devices,
+                allow_mixed=allow_mixed,
+                allow_changed=allow_changed,
+            )
+        return loop.run(
+            self,
+            folder,
+            callbacks,
+            places=devices_.places(devices, mesh),
+            allow_mixed=allow_mixed,
+            allow_changed=allow_changed,
+        )
 
     def fork(
         self,
@@ -256,6 +273,7 @@ class Experiment:
         devices: devices_.Devices = None,
         mesh: int | None = None,
         allow_imports: bool = False,
+        allow_changed: bool = False,
         progress: bool | None = None,
     ) -> runs.Results:
         """As `run`, with lanes that begin where those of another run were after a round.
@@ -270,6 +288,7 @@ class Experiment:
           mesh: as in `run`.
           allow_imports: whether that run's config may name code outside the package that this
             experiment's does not name; asked where its lanes have to be advanced again.
+          allow_changed: as in `run`, of both folders.
           progress: as in `run`.
 
         Returns:
@@ -278,10 +297,16 @@ class Experiment:
         Raises:
           ValueError: as `run`, and if a lane has no counterpart, or one whose state does not fit.
         """
-        origin = forking.Fork(self, fork_from, at_round, allow_imports=allow_imports)
-        places = devices_.places(devices, mesh)
-        callbacks = lines.beside(callbacks, progress)
-        return loop.run(self, folder, callbacks, origin=origin, places=places)
+        allowed = {'allow_imports': allow_imports, 'allow_changed': allow_changed}
+        origin = forking.Fork(self, fork_from, at_round, **allowed)
+        return loop.run(
+            self,
+            folder,
+            lines.beside(callbacks, progress),
+            origin=origin,
+            places=devices_.places(devices, mesh),
+            allow_changed=allow_changed,
+        )
 
     def _summary(self) -> str:
         columns, count = self.plan.columns, len(self.plan.points)

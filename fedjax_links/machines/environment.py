@@ -1,8 +1,10 @@
 """Where a run takes place."""
 
+import importlib
 import os
 import platform
 import sys
+import time
 from importlib import metadata
 from typing import Any
 
@@ -21,6 +23,8 @@ def present() -> dict[str, Any]:
     return {
         **fingerprint(),
         'versions': {name: metadata.version(name) for name in _PACKAGES},
+        'date': time.strftime('%Y-%m-%d', time.gmtime()),
+        'host': platform.node(),
         'python': platform.python_version(),
         'platform': platform.platform(),
         'devices': [device.device_kind for device in devices],
@@ -43,6 +47,11 @@ def fingerprint() -> dict[str, Any]:
         'jaxlib': metadata.version('jaxlib'),
         'numerics': numerics(),
     }
+
+
+def version() -> str:
+    """Returns the version of this package."""
+    return str(importlib.import_module('fedjax_links').__version__)
 
 
 def warnings() -> list[str]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedjax_links import runs
@@ -87,6 +87,19 @@ def of_kept(kept: runs.KeptLane) -> Lane:
     """The lane of which a folder has something, as far as it went."""
     own = {name: kept.labels[name] for name in ('stage', 'algorithm', 'pattern', 'seed')}
     return Lane(**own, point=kept.point, num_rounds=kept.round, place=kept.place)
+
+
+def of_labels(labels: Mapping[str, Any], place: Sequence[int]) -> Lane:
+    """Returns the lane with these labels, of no round yet.
+
+    Args:
+      labels: ``stage``, ``algorithm``, ``pattern``, ``seed`` and the columns of its point.
+      place: as in `Lane`.
+    """
+    names = ('stage', 'algorithm', 'pattern', 'seed')
+    point = {name: value for name, value in labels.items() if name not in names}
+    own = {name: labels[name] for name in names}
+    return Lane(**own, point=point, num_rounds=0, place=place)
 
 
 # Who runs which.

@@ -1,7 +1,7 @@
 """A run in formats that other programs read: states with their models, metrics, links."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.results.runs import CLIENTS
-from fedjax_links.storage import checkpoints, packing
+from fedjax_links.storage import checkpoints, door, outputs, packing
 
 CSV = 'metrics.csv'
 
@@ -37,7 +37,7 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
     Raises:
       ValueError: if the folder holds no run or was changed, or ``to`` is the folder of a run.
     """
-    return _write(_target(to), _contents(Path(folder)))
+    return outputs.write('to', _target(to), _contents(Path(folder)))
 
 
 def archive(
@@ -68,10 +68,10 @@ def archive(
             raise errors.invalid('metrics', f"hold {facts['metric']!r}, the run's own", metrics)
     files = {packing.METRICS: packing.pack_metrics(run.columns, metrics)}
     files[runs.EXPERIMENT] = runs.as_json(facts)
-    for name in (runs.CONFIG, runs.ENVIRONMENT, CLIENTS):
+    for name in (runs.CONFIG, runs.ENVIRONMENT, door.IDENTITY, CLIENTS):
         if (source / name).exists():
             files[name] = (source / name).read_bytes()
-    return _write(target, files.items())
+    return outputs.write('to', target, files.items())
 
 
 def _target(to: str | Path) -> Path:
@@ -79,17 +79,6 @@ def _target(to: str | Path) -> Path:
     if (Path(to) / runs.EXPERIMENT).exists():
         raise errors.invalid('to', 'be another folder than that of a run', to)
     return Path(to)
-
-
-def _write(target: Path, files: Iterable[tuple[str, bytes]]) -> list[str]:
-    """Writes files by name, one after the other."""
-    names = []
-    with errors.on_disk(target):
-        for name, content in files:
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            checkpoints.write_whole(target / name, content)
-            names.append(name)
-    return names
 
 
 def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:

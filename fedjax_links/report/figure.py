@@ -15,7 +15,7 @@ from fedjax_links.config import fields, sections
 from fedjax_links.core import checks
 from fedjax_links.plot import panels
 from fedjax_links.report import tables
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import outputs
 
 PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
 
@@ -26,8 +26,8 @@ _TITLE_LETTERS_PER_INCH, _TITLE_LINE_INCHES = 10, 0.2
 
 
 def save_page(path: Path, draw: Callable[[Any], None], **around: Any) -> None:
-    """Writes a picture as a file, see `render`."""
-    checkpoints.write_whole(path, render(draw, **around))
+    """Writes a picture as a file, see `render`; a file of somebody else is not overwritten."""
+    outputs.write('workdir', path.parent, [(path.name, render(draw, **around))])
 
 
 def render(
@@ -125,7 +125,7 @@ def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None
     """Writes picture, numbers and text.
 
     Args:
-      folder: an existing folder.
+      folder: made if missing; files of somebody else in it are not overwritten.
       config: the config.
       result: what it gave.
     """
@@ -133,8 +133,9 @@ def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None
 
     width, height = (config.get(name, size) / 10 for name, size in _SIZES.items())
     around = {name: config[name] for name in ('title', 'caption')}
-    save_page(folder / PICTURE, result.draw, **around, size=(width, height))
+    picture = render(result.draw, **around, size=(width, height))
     form: Any = {'float_format': '%.10g', 'na_rep': 'nan', 'lineterminator': '\n'}
-    pandas.DataFrame(result.columns).to_csv(folder / NUMBERS, index=False, **form)
+    numbers = pandas.DataFrame(result.columns).to_csv(index=False, **form)
     text = f'# {config["title"]}\n\n{result.table.markdown()}\n{config["caption"]}\n'
-    (folder / TEXT).write_text(text)
+    files = {PICTURE: picture, NUMBERS: numbers.encode(), TEXT: text.encode()}
+    outputs.write('workdir', folder, files.items())

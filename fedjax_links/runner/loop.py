@@ -22,8 +22,10 @@ from fedjax_links.planning.deciding import UntilDecided
 from fedjax_links.planning.lanes import TUNING, Lane
 from fedjax_links.planning.schedule import Schedule
 from fedjax_links.runner import hooks, shared, stores
+from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.programs import Programs, has_realised, realised
 from fedjax_links.runner.stages import Stages
+from fedjax_links.storage import door
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -55,6 +57,7 @@ def run(
     places: Sequence[devices.Place] | None = None,
     programs: Programs | None = None,
     allow_mixed: bool = False,
+    allow_changed: bool = False,
 ) -> runs.Results:
     """Runs what has not run yet: the body of `Experiment.run` and `Experiment.fork`.
 
@@ -70,6 +73,7 @@ def run(
         nothing that is kept depends on the number of devices, nor on the size of meshes.
       programs: of the experiment, if there are any yet, and with them where lanes run.
       allow_mixed: as in `Experiment.run`.
+      allow_changed: likewise.
 
     Returns:
       The metrics; of a share those of its lanes.
@@ -87,6 +91,7 @@ def run(
     if programs.places[0].is_mesh:
         facts[runs.ON_A_MESH] = True
     path = None if folder is None else Path(folder)
+    identities = Identities(experiment)
 
     def opened() -> stores.Memory:
         if path is None:
@@ -96,10 +101,17 @@ def run(
             own: dict[str, Any] = {'division': plan.division, 'shard': share.index}
             kind = functools.partial(shared.SharedFolder, **own)
         with plan.precision():
-            return kind(path, facts=facts, config=experiment.config, allow_mixed=allow_mixed)
+            return kind(
+                path,
+                facts=facts,
+                identities=identities,
+                config=experiment.config,
+                allow_mixed=allow_mixed,
+                allow_changed=allow_changed,
+            )
 
-    described, own_rows = [experiment.config, facts], programs.places[0].own_rows
-    several = processes.are_several()
+    several, own_rows = processes.are_several(), programs.places[0].own_rows
+    described = [experiment.config, facts, identities.of_run().as_plain() if several else None]
     store: Any = shared.InStep(opened, described, path, own_rows) if several else opened()
     try:
         listeners.tell('on_start', experiment)
@@ -107,12 +119,14 @@ def run(
             lanes = itertools.chain.from_iterable(map(plan.lanes_at_first, experiment.algorithms))
             store.announce({lane.name: lane.num_rounds for lane in lanes})
         is_first = share is None or share.index == 0
-        if path is not None and is_first and not has_realised(programs, origin, path):
-            store.keep_links(realised(programs, origin))
+        if path is not None and is_first:
+            is_changed = door.CHANGED in store.facts
+            if is_changed or not has_realised(programs, origin, path):
+                store.keep_links(realised(programs, origin))
         _Turns(experiment, programs, store, listeners, origin).run()
     finally:
         store.close()
-    results = runs.Results(store.columns(), facts, path)
+    results = runs.Results(store.columns(), store.facts, path)
     listeners.tell('on_end', results)
     return results
 

@@ -23,9 +23,8 @@ from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.machines import processes
 from fedjax_links.runner import stores
-from fedjax_links.storage import checkpoints, claims
+from fedjax_links.storage import checkpoints, claims, door
 
-_OPENING = '.opening'
 _POLL_SECONDS = 0.05
 
 
@@ -73,7 +72,7 @@ class SharedFolder(stores.RunFolder):
     @contextlib.contextmanager
     def _alone(self) -> Iterator[runs.Division]:
         """Keeps other processes out meanwhile; how the lanes are divided, as is known so far."""
-        while (opening := claims.take(self.path / _OPENING)) is None:
+        while (opening := claims.take(self.path / door.OPENING)) is None:
             time.sleep(_POLL_SECONDS)
         try:
             yield runs.read_division(self.path) or self._division
@@ -81,28 +80,31 @@ class SharedFolder(stores.RunFolder):
             opening.release()
 
     def _open(self, config: Mapping[str, Any] | None) -> None:
-        """Writes what is run, one process after the other."""
+        """Compares and writes what is run, one process after the other."""
         with self._alone() as known:
             own = None if self._shard is None else self._fingerprint
             if not self._allow_mixed:
                 runs.check_kinds([(0, known.fingerprint), (0, own)])
-            kind = known.fingerprint or own
-            self._describe(config)
+            here = self._compare(config)
             division = dataclasses.replace(
-                self._division, fingerprint=kind, asked=known.asked, ended=known.ended
+                self._division,
+                fingerprint=known.fingerprint or own,
+                asked=known.asked,
+                ended=known.ended,
             )
+            runs.check_division(self.path, division)
+            (self.path / runs.CHECKPOINTS).mkdir(exist_ok=True)
+            self._describe(here)
             runs.write_division(self.path, division)
         self.refresh()
         if self._shard is None:
             return
         shard_of = self._division.lanes
-        for left in (self.path / runs.CHECKPOINTS).glob('*.partial'):
-            if shard_of.get(left.name.rpartition('@')[0]) == self._shard:
-                left.unlink()
         mine = [lane for lane, shard in shard_of.items() if shard == self._shard]
         for lane in mine:
             if self.rounds(lane) and self._seize(lane):  # so that what is damaged is not done
                 self.release(lane)
+        self._check_lanes()
         self._lock.say(rounds=sum(map(self.rounds, mine)))
 
     def ask(self, lanes: Sequence[str], ended: bool = False) -> None:
@@ -137,6 +139,7 @@ class SharedFolder(stores.RunFolder):
         if claim is None:
             return False
         self._claims[lane] = claim
+        door.sweep(self.path, lane)
         files = self.saves.pop(lane, {})
         end = runs.checkpoint_file(self.path, lane, runs.rounds_wanted(lane, self.facts))
         is_as_seen = lane not in self._elsewhere and all(path.exists() for path in files.values())
@@ -205,6 +208,7 @@ class InStep:
 
     Attributes:
       own: the store, in the leader.
+      facts: of the experiment.
     """
 
     own: Any = None
@@ -240,6 +244,7 @@ class InStep:
 
         processes.do_in_all(check)
         self.own = processes.do_in_all(lambda: make() if processes.is_leader() else None)
+        self.facts: Mapping[str, Any] = _of_leader(lambda: self.own.facts)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """A method of `Memory`."""

@@ -4,6 +4,7 @@ What several processes keep together is in `shared`.
 """
 
 import contextlib
+import dataclasses
 import json
 import sys
 import time
@@ -18,12 +19,13 @@ from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.machines import environment
+from fedjax_links.planning import lanes
 from fedjax_links.results import dataset
 from fedjax_links.runner import tables
-from fedjax_links.storage import checkpoints, claims, packing
+from fedjax_links.runner.identity import Identities
+from fedjax_links.storage import checkpoints, claims, door, packing
+from fedjax_links.storage.identity import LaneIdentity, lane_differences
 
-_MAY_GROW = {'num_rounds': 'rounds', 'num_seeds': 'seeds'}
-"""Fields that a start may make larger: what there is of them already stays as it is."""
 _KEPT = 2  # saves of a lane
 
 
@@ -152,8 +154,10 @@ class RunFolder(Memory):
         folder: str | Path,
         *,
         facts: Mapping[str, Any],
+        identities: Identities,
         config: Mapping[str, Any] | None = None,
         allow_mixed: bool = False,
+        allow_changed: bool = False,
     ) -> None:
         """Opens or creates the folder.
 
@@ -162,12 +166,14 @@ class RunFolder(Memory):
         Args:
           folder: its path.
           facts: of the experiment, JSON values only.
+          identities: what the experiment and its lanes are of.
           config: the config it was made from, if any.
           allow_mixed: whether lanes of other seeds may have run on machines of other kinds.
+          allow_changed: whether lanes may have run with other programs or data.
 
         Raises:
-          ValueError: if the folder cannot be used, holds another experiment, is in use by another
-            process, or its files were changed.
+          ValueError: if the folder cannot be used, holds another experiment or files of something
+            else, is in use by another process, or its files were changed.
         """
         super().__init__(facts)
         self._lines: dict[str, list[str]] = {}
@@ -175,17 +181,19 @@ class RunFolder(Memory):
         self._kinds: dict[int, Any] = {}  # by seed, of the machine of a lane that was there
         self._checked: set[int] = set()  # seeds that this machine may go on with
         self.path, self._allow_mixed = Path(folder).absolute(), allow_mixed
+        self._allow_changed = allow_changed
+        self._identities = identities
+        self._found: dict[str, LaneIdentity | None] = {}  # of lanes that were there
         self._fingerprint = environment.fingerprint()
         self._metrics: IO[bytes] | None = None
         self._growing: deque[str] = deque()  # lanes that are not whole in metrics as they grow
         self._shown = 0  # lines of the first of them
-        if (self.path / packing.METRICS).exists():
-            requirement = 'be the folder of a run, not of an archive, which has no states'
-            raise errors.invalid('workdir', requirement, folder)
-        runs.refuse_older(self.path, 'workdir')
         with errors.on_disk(self.path), contextlib.ExitStack() as held:
-            (self.path / runs.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+            door.refuse_foreign('workdir', self.path)
+            runs.refuse_older(self.path, 'workdir')
+            self.path.mkdir(parents=True, exist_ok=True)
             self._claim(held)
+            door.refuse_foreign('workdir', self.path)  # also what came before it was locked
             self._open(config)
             self._held = held.pop_all()
 
@@ -195,14 +203,15 @@ class RunFolder(Memory):
         held.callback(self._lock.release, keep=True)
 
     def _open(self, config: Mapping[str, Any] | None) -> None:
-        """Writes what is run, and reads what is there."""
-        for left in self.path.rglob('*.partial'):  # of a process that was killed
-            left.unlink()
-        checkpoints.tidy(self.path / runs.CHECKPOINTS, '*')
-        self._describe(config)
+        """Compares what is there with what is to run; then writes that, and reads the lanes."""
+        here = self._compare(config)
+        door.sweep(self.path)
+        self._describe(here)
+        (self.path / runs.CHECKPOINTS).mkdir(exist_ok=True)
         self.saves = runs.saves(self.path)
         for lane in list(self.saves):
             self._remember(lane)
+        self._check_lanes()
         self._write_metrics(self.lines())
 
     def lines(self) -> list[str]:
@@ -256,6 +265,7 @@ class RunFolder(Memory):
             self._lines[lane] = list(kept.lines)
             self._unread[lane] = None
             self._kinds[kept.labels['seed']] = kept.fingerprint
+            self._found[lane] = kept.identity
             runs.refuse_older(self.path, 'workdir', [kept])
 
     def expect(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
@@ -292,6 +302,8 @@ class RunFolder(Memory):
             kinds = [*self._kinds.items(), (seed, self._fingerprint)]
             runs.check_kinds(kinds, allow_mixed=self._allow_mixed)
             self._checked.add(seed)
+        if lane in self._found:
+            self._check_lane(lane)
         return True
 
     def append(self, lane: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -311,6 +323,7 @@ class RunFolder(Memory):
         """As `Memory.save`; of every lane the last two are kept."""
         about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
         about |= {runs.FINGERPRINT: self._fingerprint}
+        about |= {runs.IDENTITY: dataclasses.asdict(self._identity_of(lane))}
         about |= {checkpoints.PARTS: parts} if parts else {}
         with errors.on_disk(self.path):
             path = runs.checkpoint_file(self.path, lane, round)
@@ -365,34 +378,74 @@ class RunFolder(Memory):
     def _write_metrics(self, lines: Sequence[str]) -> None:
         checkpoints.write_whole(self.path / runs.METRICS, ''.join(lines).encode())
 
-    def _describe(self, config: Mapping[str, Any] | None) -> None:
-        """Writes what is run, last what makes it a run, after comparing it with what is there."""
-        given = {**({} if config is None else {runs.CONFIG: config}), runs.EXPERIMENT: self.facts}
-        had = {name: runs.read_json(self.path, name) for name in (runs.CONFIG, runs.EXPERIMENT)}
-        for name, there in had.items():
-            if there is not None and name in given:
-                self._compare(there, json.loads(json.dumps(given[name])))
-        if any(had.values()) and (had[runs.CONFIG] is None) != (config is None):
-            kinds = 'an experiment made in Python', 'one that a config describes'
-            ours, theirs = kinds if config is None else kinds[::-1]
-            requirement = f'be new or hold a run of {ours}'
-            raise errors.invalid('workdir', requirement, f'{self.path}, of {theirs}')
-        for name, values in given.items():
-            checkpoints.write_whole(self.path / name, runs.as_json(values))
+    # What it is of.
+
+    def _compare(self, config: Mapping[str, Any] | None) -> door.Description:
+        """Returns what is to run, after comparing it with what is there; only looks.
+
+        Raises:
+          InvalidError: naming what differs.
+        """
+        plain = None if config is None else json.loads(json.dumps(config))
+        facts = json.loads(json.dumps(self.facts))
+        here = door.Description(facts, plain, self._identities.of_run())
+        there = door.read_description(self.path)
+        if there is not None:
+            changed = door.check_same(
+                'workdir',
+                self.path,
+                there,
+                here,
+                may_grow=True,
+                allow_changed=self._allow_changed,
+            )
+            if changed:
+                facts[door.CHANGED] = changed
+                self.facts = {**self.facts, door.CHANGED: changed}
+        return here
+
+    def _describe(self, here: door.Description) -> None:
+        """Writes what is run, last what makes the folder one of a run."""
+        assert here.identity is not None
+        door.write_identity(self.path, here.identity)
+        if here.config is not None:
+            checkpoints.write_whole(self.path / runs.CONFIG, runs.as_json(here.config))
+        checkpoints.write_whole(self.path / runs.EXPERIMENT, runs.as_json(here.facts))
         present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
         checkpoints.write_whole(self.path / runs.ENVIRONMENT, present.encode())
 
-    def _compare(self, there: Mapping[str, Any], here: dict[str, Any]) -> None:
-        """Raises unless what is there is the same experiment, or one of fewer rounds or seeds."""
-        ours = dict(here)
-        if isinstance(listed := there.get('seeds'), list):
-            ours['seeds'] = here['seeds'][: len(listed)]
-        if found := runs.first_difference(there, ours, but=(*runs.MAY_DIFFER, *_MAY_GROW)):
-            field, old, new = found
-            said = f'{self.path}, where {field} is {old!r} and not {new!r}'
-            raise errors.invalid('workdir', 'be new or hold a run with the same config', said)
-        for name, words in _MAY_GROW.items():
-            most, given = there.get(name, 1), here.get(name, 1)
-            if given < most:
-                requirement = f'be at least {most}, the {words} of {self.path}'
-                raise errors.invalid(name, requirement, given)
+    def _check_lanes(self) -> None:
+        """Compares one seed of every algorithm, pattern and point with what would run now."""
+        first: dict[str, str] = {}
+        for lane in self._found:
+            labels = dict(self._lanes[lane]['labels'])
+            seed = labels.pop('seed')
+            other = first.get(repr(labels))
+            if other is None or seed < self._lanes[other]['labels']['seed']:
+                first[repr(labels)] = lane
+        for lane in first.values():
+            self._check_lane(lane)
+
+    def _check_lane(self, lane: str) -> None:
+        """Compares a lane that was there with what would run now.
+
+        Raises:
+          InvalidError: naming the lane and what differs.
+        """
+        there = self._found.pop(lane)
+        if self._allow_changed:
+            return
+        known = {*self.facts.get(door.CHANGED, ())}
+        clauses = ['nothing says of which programs and data it is']
+        if there is not None:
+            differences = lane_differences(there, self._identity_of(lane))
+            clauses = [clause for _, clause in differences if clause not in known]
+        if clauses and not (there is None and known):
+            requirement = 'hold lanes of the same programs and data'
+            requirement += ' (--allow_changed goes on all the same)'
+            said = f'{self.path} with {lane}, where {clauses[0]}'
+            raise errors.invalid('workdir', requirement, said)
+
+    def _identity_of(self, lane: str) -> LaneIdentity:
+        about = self._lanes[lane]
+        return self._identities.of_lane(lanes.of_labels(about['labels'], about['place']))

@@ -16,6 +16,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.machines import devices as devices_
 from fedjax_links.planning import lanes
 from fedjax_links.runner import hooks, loop, shared
+from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.programs import Programs
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def run(
     jobs: int | None = None,
     devices: int | None = None,
     allow_mixed: bool = False,
+    allow_changed: bool = False,
 ) -> runs.Results:
     """The body of `Experiment.run` with an executor.
 
@@ -46,6 +48,7 @@ def run(
       jobs: likewise.
       devices: likewise.
       allow_mixed: likewise.
+      allow_changed: likewise.
 
     Returns:
       The metrics.
@@ -68,13 +71,15 @@ def run(
     shares = min(jobs or _MOST_JOBS, every), lanes.SEED if allow_mixed else lanes.PROGRAM
     about: dict[str, Any] = {'facts': plan.facts(), 'config': experiment.config}
     division = plan.divide(*shares)
-    store = shared.SharedFolder(path, **about, allow_mixed=allow_mixed, division=division)
+    allowed = {'allow_mixed': allow_mixed, 'allow_changed': allow_changed}
+    about['identities'] = Identities(experiment)
+    store = shared.SharedFolder(path, **about, **allowed, division=division)
     job = {
         'config': config,
         'beside': str(recordings.BESIDE.get() or Path.cwd()),
         'folder': str(path),
         'devices': devices,
-        'allow_mixed': allow_mixed,
+        **allowed,
         'token': uuid.uuid4().hex,  # no job is another run's, whatever a worker remembers
     }
     failed: dict[str, str] = {}
@@ -102,7 +107,7 @@ def run(
         store.close()
     if failed:
         raise loop.FailedLanesError(failed)
-    results = runs.merge(path, allow_mixed=allow_mixed)
+    results = runs.merge(path, allow_mixed=allow_mixed, allow_changed=allow_changed)
     listeners.tell('on_end', results)
     return results
 
@@ -112,8 +117,8 @@ def run_job(job: dict[str, Any], share: tuple[int, int, str]) -> dict[str, str]:
 
     Args:
       job: what all jobs of a run have in common: ``config``, the experiment's as JSON; ``beside``,
-        the folder of modules and files that it names; ``folder``, of the run; ``devices`` and
-        ``allow_mixed`` as in `Experiment.run`; ``token``, of the run.
+        the folder of modules and files that it names; ``folder``, of the run; ``devices``,
+        ``allow_mixed`` and ``allow_changed`` as in `Experiment.run`; ``token``, of the run.
       share: index, count and what stays together.
 
     Returns:
@@ -129,9 +134,9 @@ def run_job(job: dict[str, Any], share: tuple[int, int, str]) -> dict[str, str]:
             _here.given = given
         whole = _here.programs.experiment
         part = dataclasses.replace(whole, share=lanes.Share(*share))
-        mixed = job['allow_mixed']
+        allowed = {name: job[name] for name in ('allow_mixed', 'allow_changed')}
         try:
-            loop.run(part, job['folder'], programs=_here.programs, allow_mixed=mixed)
+            loop.run(part, job['folder'], programs=_here.programs, **allowed)
         except loop.FailedLanesError as error:
             return error.lines
     return {}

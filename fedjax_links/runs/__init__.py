@@ -25,6 +25,7 @@ from fedjax_links.runs.folder import CONFIG as CONFIG
 from fedjax_links.runs.folder import ENVIRONMENT as ENVIRONMENT
 from fedjax_links.runs.folder import EXPERIMENT as EXPERIMENT
 from fedjax_links.runs.folder import FINGERPRINT as FINGERPRINT
+from fedjax_links.runs.folder import IDENTITY as IDENTITY
 from fedjax_links.runs.folder import LINKS as LINKS
 from fedjax_links.runs.folder import LOCK as LOCK
 from fedjax_links.runs.folder import MAY_DIFFER as MAY_DIFFER
@@ -52,11 +53,14 @@ from fedjax_links.runs.folder import row_of as row_of
 from fedjax_links.runs.folder import saves as saves
 from fedjax_links.runs.folder import unpacked as unpacked
 from fedjax_links.runs.models import model as model
-from fedjax_links.storage import checkpoints, claims
+from fedjax_links.storage import checkpoints, claims, door
+from fedjax_links.storage.door import CLAIMS as CLAIMS
+from fedjax_links.storage.door import FAILURES as FAILURES
+from fedjax_links.storage.door import LANES as LANES
+from fedjax_links.storage.identity import lane_differences
 
 __all__ = ['Links', 'Status', 'links', 'merge', 'model', 'read', 'status']  # what users call
 
-LANES, CLAIMS, FAILURES = 'lanes.json', 'claims', 'failures'
 _MOST_NAMED = 5
 
 
@@ -94,18 +98,27 @@ def read_division(folder: Path) -> Division | None:
     return None if found is None else Division(**found)
 
 
-def write_division(folder: Path, division: Division) -> None:
-    """Keeps how a run is divided, where it is not kept yet.
+def check_division(folder: Path, division: Division) -> None:
+    """Refuses to divide a run otherwise than it is divided.
 
     Raises:
-      ValueError: if it is divided otherwise.
+      ValueError: if the folder says another number of shards, or another way.
     """
     there = read_division(folder)
     if there is not None and (there.count, there.by) != (division.count, division.by):
         said = f'{folder}, which is divided into {there.count} shards by {there.by}'
         requirement = f'be divided as this run, into {division.count} shards by {division.by}'
         raise errors.invalid('workdir', requirement, said)
-    if there != division:
+
+
+def write_division(folder: Path, division: Division) -> None:
+    """Keeps how a run is divided, where it is not kept yet.
+
+    Raises:
+      ValueError: if it is divided otherwise.
+    """
+    check_division(folder, division)
+    if read_division(folder) != division:
         checkpoints.write_whole(folder / LANES, as_json(dataclasses.asdict(division)))
 
 
@@ -138,59 +151,120 @@ def merge(
     into: str | Path | None = None,
     *,
     allow_mixed: bool = False,
+    allow_changed: bool = False,
 ) -> Results:
     """Joins the shards of a run: the same files as a run in one piece has.
+
+    All folders, that of the whole run too, are compared before anything is written.
 
     Args:
       folders: of the shards: one that they shared, or several.
       into: the folder of the whole run, new or one of these; by default the only one.
       allow_mixed: whether shards may have run on machines of several kinds.
+      allow_changed: whether they may be of different programs or data; every report says so then.
 
     Returns:
       The metrics of the whole run.
 
     Raises:
       ValueError: if a lane is missing, a shard still runs, or the folders are of different
-        experiments or kinds of machines.
+        experiments, programs, data or kinds of machines.
     """
     given = [folders] if isinstance(folders, str | Path) else list(folders)
-    parts = [Path(folder).absolute() for folder in given]
+    parts = list(dict.fromkeys(Path(folder).absolute() for folder in given))
     if into is None and len(parts) != 1:
         raise errors.invalid('into', 'be given for several folders', None)
     target = parts[0] if into is None else Path(into).absolute()
-    described = [read_description(part) for part in parts]
-    for part, other in zip(parts[1:], described[1:], strict=True):
-        for there, here in zip(described[0], other, strict=True):
-            sides = there or {}, here or {}
-            if found := first_difference(*sides, but=MAY_DIFFER):
-                field, old, new = found
-                said = f'{parts[0]} and {part}, where {field} is {old!r} and {new!r}'
-                raise errors.invalid('workdir', 'be folders of one experiment', said)
     with errors.on_disk(target):
-        (target / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+        _check_mergeable(parts, target, allow_changed=allow_changed)
+        target.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as held:
             for part in dict.fromkeys([*parts, target]):
-                running = sorted((part / CLAIMS).glob('shard-*.lock'))
-                claim = claims.require('workdir', part, part / LOCK, *running)
-                held.callback(claim.release, keep=True)
-            _merge(parts, target, described[0][0], allow_mixed=allow_mixed)
+                held.enter_context(door.exclusive('workdir', part))
+            facts = _check_mergeable(parts, target, allow_changed=allow_changed)
+            _merge(parts, target, facts, allow_mixed=allow_mixed)
     return read(target)
+
+
+def _check_mergeable(
+    parts: Sequence[Path], target: Path, *, allow_changed: bool
+) -> Mapping[str, Any]:
+    """Compares the folders of shards with each other and with the target; only looks.
+
+    Returns:
+      The facts of the whole run.
+
+    Raises:
+      InvalidError: naming the folder and what differs, for a target with files of something else.
+    """
+    for part in parts:
+        read_description(part, 'workdir')
+    first = door.read_description(parts[0])
+    assert first is not None
+    facts = dict(first.facts)
+    others = [part for part in [*parts[1:], target] if part != parts[0]]
+    for other in dict.fromkeys(others):
+        if door.refuse_foreign('workdir', other) is not door.Kind.RUN:
+            continue
+        there = door.read_description(other)
+        assert there is not None
+        changed = door.check_same(
+            'workdir', other, there, first, may_grow=False, allow_changed=allow_changed
+        )
+        facts[door.CHANGED] = list(dict.fromkeys([*facts.get(door.CHANGED, ()), *changed]))
+    if not facts.get(door.CHANGED):
+        facts.pop(door.CHANGED, None)
+    return facts
 
 
 def _merge(
     parts: Sequence[Path], target: Path, facts: Mapping[str, Any], *, allow_mixed: bool
 ) -> None:
     """Brings together what was found whole."""
-    for left in (target / CHECKPOINTS).glob('*.partial'):  # of a process that was killed
-        left.unlink()
+    best = _best_of_each_lane([target, *parts])
+    divisions = [found for part in parts if (found := read_division(part)) is not None]
+    expected = divisions[0].expected(best) if divisions else dict.fromkeys(best, 0)
+    _check_complete(best, expected, divisions, facts, target)
+    if door.CHANGED not in facts:
+        _check_alike(best.values())
+    kinds = ((lane.labels['seed'], lane.fingerprint) for lane in best.values())
+    check_kinds(kinds, allow_mixed=allow_mixed)
+    ordered = in_order((best[name] for name in expected), facts)
+    lines = ''.join(line for lane in ordered for line in lane.lines)
+    (target / CHECKPOINTS).mkdir(exist_ok=True)
+    door.sweep(target)
+    kept = [path for lane in best.values() for path in lane.files.values()]
+    for path in itertools.chain.from_iterable(map(checkpoints.files_of, kept)):
+        _bring(path, target / CHECKPOINTS / path.name)
+    for name in (CONFIG, ENVIRONMENT, door.IDENTITY, door.EXAMPLES, LINKS):
+        for source in [part / name for part in parts if (part / name).exists()][:1]:
+            _bring(source, target / name)
+    checkpoints.write_whole(target / EXPERIMENT, as_json(facts))
+    checkpoints.write_whole(target / METRICS, lines.encode())
+    for name in (CLAIMS, FAILURES):
+        shutil.rmtree(target / name, ignore_errors=True)
+    (target / LANES).unlink(missing_ok=True)
+
+
+def _best_of_each_lane(folders: Iterable[Path]) -> dict[str, KeptLane]:
+    """Returns the longest of each lane that is whole, by its name."""
     best: dict[str, KeptLane] = {}
-    for part in dict.fromkeys([target, *parts]):
-        for name, files in saves(part).items():
+    for folder in dict.fromkeys(folders):
+        for name, files in saves(folder).items():
             if name not in best or best[name].round < max(files):
                 with contextlib.suppress(checkpoints.DamagedError):  # as good as missing
                     best[name] = lane_of(files)
-    divisions = [found for part in parts if (found := read_division(part)) is not None]
-    expected = divisions[0].expected(best) if divisions else dict.fromkeys(best, 0)
+    return best
+
+
+def _check_complete(
+    best: Mapping[str, KeptLane],
+    expected: Mapping[str, int],
+    divisions: Sequence[Division],
+    facts: Mapping[str, Any],
+    target: Path,
+) -> None:
+    """Refuses to join a run of which lanes are missing."""
     done = {name for name, lane in best.items() if lane.round >= rounds_wanted(name, facts)}
     missing = [name for name in expected if name not in done]
     if missing:
@@ -199,23 +273,29 @@ def _merge(
         said = f'{target} without {len(missing)} of {len(expected)}: {shown}'
         where = f' (of shards {numbers} of {divisions[0].count})' if divisions else ''
         raise errors.invalid('workdir', 'hold all lanes', f'{said}{where}')
-    if 'until' in facts and divisions and not any(found.ended for found in divisions):
+    if 'until' in facts and divisions and not any(division.ended for division in divisions):
         requirement = 'have run until all pairs are decided (a shard that is started goes on)'
         raise errors.invalid('workdir', requirement, target)
-    kinds = ((lane.labels['seed'], lane.fingerprint) for lane in best.values())
-    check_kinds(kinds, allow_mixed=allow_mixed)
-    kept = [path for lane in best.values() for path in lane.files.values()]
-    for path in itertools.chain.from_iterable(map(checkpoints.files_of, kept)):
-        _bring(path, target / CHECKPOINTS / path.name)
-    for name in (CONFIG, EXPERIMENT, ENVIRONMENT, LINKS):
-        for source in [part / name for part in parts if (part / name).exists()][:1]:
-            _bring(source, target / name)
-    ordered = in_order((best[name] for name in expected), facts)
-    lines = ''.join(line for lane in ordered for line in lane.lines)
-    checkpoints.write_whole(target / METRICS, lines.encode())
-    for name in (CLAIMS, FAILURES):
-        shutil.rmtree(target / name, ignore_errors=True)
-    (target / LANES).unlink(missing_ok=True)
+
+
+def _check_alike(lanes: Iterable[KeptLane]) -> None:
+    """Refuses lanes of one algorithm, pattern and point that differ in more than their seeds.
+
+    Raises:
+      InvalidError: naming the lane and what differs.
+    """
+    first: dict[Any, KeptLane] = {}
+    for lane in lanes:
+        labels = {name: value for name, value in lane.labels.items() if name != 'seed'}
+        other = first.setdefault(repr(labels), lane)
+        if lane.identity is None or other.identity is None:
+            continue
+        by_seed = {f'links {lane.labels["pattern"]}', *lane.identity.data}
+        for part, clause in lane_differences(other.identity, lane.identity):
+            if part not in by_seed:
+                requirement = 'hold lanes of the same programs'
+                said = f'{lane.name}, which differs from {other.name}: {clause}'
+                raise errors.invalid('workdir', requirement, said)
 
 
 def check_kinds(
@@ -243,16 +323,20 @@ def check_kinds(
 
 
 def _bring(source: Path, target: Path) -> None:
-    """A file under another name, without a second copy where the disk can."""
+    """Puts a file under another name at once, without a second copy where the disk can."""
     if target.exists() and target.samefile(source):
         return
-    target.unlink(missing_ok=True)
+    partial = checkpoints.temporary_name(target)
     try:
-        os.link(source, target)
-    except OSError:
-        partial = target.with_name(f'{target.name}.partial')
-        shutil.copyfile(source, partial)
+        try:
+            os.link(source, partial)
+        except OSError:
+            shutil.copyfile(source, partial)
+            with partial.open('rb+') as file:
+                os.fsync(file.fileno())
         partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 # What goes on.

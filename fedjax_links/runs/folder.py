@@ -6,6 +6,8 @@
   ``forked_from`` and ``at_round``; ``on_a_mesh`` if its lanes ran on meshes, which round
   differently.
 * ``environment.json``: versions, devices, cores and flags of the last start.
+* ``identity.json``: of which programs and data the run is, and of which version of this package
+  (`storage.identity`); ``examples.npz`` what tells its examples apart.
 * ``checkpoints/<lane>@<round>.npz``: the last two saves of each lane (`checkpoints`): labels, lines
   of metrics so far, and the state; none of lanes that were tried in tuning and are done.
 * ``checkpoints/<lane>@<round>.part<k>.npz``: of a save of several processes, the rows of divided
@@ -24,10 +26,9 @@ by a digest among its fields, an npz by its comment (`packing`).
 import dataclasses
 import functools
 import glob
-import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,17 +37,25 @@ import numpy as np
 from fedjax_links.core import errors
 from fedjax_links.results.runs import Results as Results
 from fedjax_links.storage import checkpoints, packing
+from fedjax_links.storage.documents import as_json as as_json
+from fedjax_links.storage.documents import read_json as read_json
+from fedjax_links.storage.door import CHECKPOINTS as CHECKPOINTS
+from fedjax_links.storage.door import CONFIG as CONFIG
+from fedjax_links.storage.door import ENVIRONMENT as ENVIRONMENT
+from fedjax_links.storage.door import EXPERIMENT as EXPERIMENT
+from fedjax_links.storage.door import LINKS as LINKS
+from fedjax_links.storage.door import LOCK as LOCK
+from fedjax_links.storage.door import MAY_DIFFER as MAY_DIFFER
+from fedjax_links.storage.door import METRICS as METRICS
+from fedjax_links.storage.door import first_difference as first_difference
+from fedjax_links.storage.identity import LaneIdentity
 
-CONFIG, EXPERIMENT, ENVIRONMENT = 'config.json', 'experiment.json', 'environment.json'
-METRICS, LINKS, CHECKPOINTS = 'metrics.jsonl', 'links.npz', 'checkpoints'
-LOCK, FINGERPRINT = '.lock', 'fingerprint'
-_DIGEST = 'sha256'
+FINGERPRINT, IDENTITY = 'fingerprint', 'identity'
 _STAGES = 'tuning', 'main', 'tie'
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed')
 _OLDER = f'{CHECKPOINTS}/journal.jsonl'
 ON_A_MESH = 'on_a_mesh'
-MAY_DIFFER = ('baseline', 'caption', 'log', 'names', 'reports', 'title')
-"""What changes how results are shown or kept, but no result."""
+_NEEDED_FACTS = {'algorithms', 'num_rounds'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +72,7 @@ class KeptLane:
       files: all of its files, likewise.
       fingerprint: of the machine that saved it last (`environment.fingerprint`); None where a
         version before this one did.
+      identity: of its programs and data; None likewise.
     """
 
     name: str
@@ -73,6 +83,7 @@ class KeptLane:
     states: Mapping[int, Path]
     files: Mapping[int, Path] = dataclasses.field(default_factory=dict)
     fingerprint: Mapping[str, Any] | None = None
+    identity: LaneIdentity | None = None
 
     @functools.cached_property
     def records(self) -> dict[int, dict[str, Any]]:
@@ -170,8 +181,18 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
     about, lines = checkpoints.read(files[last], prove=prove)
     states = {round: path for round, path in files.items() if round < last or about['leaves']}
     name = files[last].stem.rpartition('@')[0]
-    own = about['labels'], about['place'], last, lines, states
-    return KeptLane(name, *own, files, about.get(FINGERPRINT))
+    identity = about.get(IDENTITY)
+    return KeptLane(
+        name=name,
+        labels=about['labels'],
+        place=about['place'],
+        round=last,
+        lines=lines,
+        states=states,
+        files=files,
+        fingerprint=about.get(FINGERPRINT),
+        identity=None if identity is None else LaneIdentity(**identity),
+    )
 
 
 def order(labels: Mapping[str, Any], place: Sequence[int], facts: Mapping[str, Any]) -> Any:
@@ -201,7 +222,7 @@ def read_description(
       ValueError: if the folder holds no run.
     """
     facts = read_json(Path(folder), EXPERIMENT)
-    if facts is None:
+    if facts is None or not facts.keys() >= _NEEDED_FACTS:
         raise errors.invalid(argument, f'hold a run ({EXPERIMENT})', folder)
     refuse_older(folder, argument)
     return facts, read_json(Path(folder), CONFIG)
@@ -310,80 +331,11 @@ def row_of(round: int, record: Mapping[str, Any]) -> dict[str, Any]:
     return {'round': round, **{name: _jsonable(value) for name, value in record.items()}}
 
 
-def as_json(values: Mapping[str, Any]) -> bytes:
-    """The content of a file of JSON that proves itself.
-
-    Args:
-      values: by name.
-    """
-    values = json.loads(json.dumps(values))
-    text = json.dumps({**values, _DIGEST: _digest_of(values)}, indent=2, sort_keys=True)
-    return f'{text}\n'.encode()
-
-
-def read_json(folder: Path, name: str) -> Any:
-    """What a file of JSON holds.
-
-    Args:
-      folder: of a run.
-      name: of the file.
-
-    Returns:
-      Its values, unproven without a digest; None if there is no such file.
-
-    Raises:
-      ValueError: if it was changed.
-    """
-    path = folder / name
-    with errors.on_disk(path):
-        if not path.exists():
-            return None
-        content = path.read_bytes()
-    try:
-        values = json.loads(content)
-        digest = values.pop(_DIGEST, None)
-    except (ValueError, AttributeError, TypeError):
-        raise _changed(path, f'hold a readable {name}') from None
-    if digest is not None and digest != _digest_of(values):
-        raise _changed(path, 'hold files as they were written')
-    return values
-
-
 def refuse_older(folder: str | Path, argument: str, lanes: Iterable[KeptLane] = ()) -> None:
     """Refuses a run, or lanes of it, that an older version of this package kept in another form."""
     if (Path(folder) / _OLDER).exists() or any(isinstance(lane.place, int) for lane in lanes):
         requirement = 'be kept by this version, not by an older one, which reads it and goes on'
         raise errors.invalid(argument, f'{requirement} (--start_over sets it aside)', folder)
-
-
-def _digest_of(values: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def _changed(path: Path, requirement: str) -> ValueError:
-    aside = '--start_over sets them aside and begins again'
-    return errors.invalid('workdir', f'{requirement} ({aside})', f'{path}, which has changed')
-
-
-def first_difference(
-    there: Any, here: Any, field: str = 'config', but: Collection[str] = ()
-) -> tuple[str, Any, Any] | None:
-    """Where two descriptions of an experiment part.
-
-    Args:
-      there: values by name, which may be descriptions themselves.
-      here: likewise.
-      field: what they describe.
-      but: names that may differ.
-
-    Returns:
-      The first field that differs and its two values; None if nothing does.
-    """
-    if not (isinstance(there, Mapping) and isinstance(here, Mapping)):
-        return None if there == here else (field, there, here)
-    names = sorted({*there, *here} - {*but})
-    every = (first_difference(there.get(k), here.get(k), f'{field}.{k}') for k in names)
-    return next(filter(None, every), None)
 
 
 def as_column(values: Sequence[Any]) -> np.ndarray:

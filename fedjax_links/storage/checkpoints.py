@@ -9,11 +9,13 @@ every part and which rows are there, so a save without all of them is damaged.
 """
 
 import dataclasses
+import glob
 import io
 import itertools
 import json
 import os
 import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from fedjax_links.storage import packing
 
 _ABOUT, _LINES, _LEAVES = 'about', 'lines', 'leaves'
 PARTS, _DIGEST = 'parts', 'sha256'
+_TEMPORARY = re.compile(r'\..+\.\d+-[0-9a-f]{8}\.partial')
 _Take = Callable[[int], tuple[int, int]]
 
 
@@ -96,17 +99,33 @@ def remove(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def tidy(folder: Path, lane: str) -> None:
-    """Removes what a process that was killed has left of a lane.
+def tidy(folder: Path, lane: str | None = None) -> None:
+    """Removes what a process that was killed has left of lanes.
 
     Args:
-      folder: of saves.
-      lane: a pattern of names.
+      folder: of saves, which this process has locked; or the lane.
+      lane: whose saves; by default those of all lanes.
     """
-    for left in folder.glob(f'{lane}@*'):
+    mine = '*' if lane is None else glob.escape(lane)
+    for left in folder.glob(f'.{mine}@*'):
+        if is_temporary(left):
+            left.unlink(missing_ok=True)
+    for left in folder.glob(f'{mine}@*.part*.npz'):
         part = re.fullmatch(r'(.*@\d+)\.part\d+\.npz', left.name)
-        if left.suffix == '.partial' or (part and not (folder / f'{part[1]}.npz').exists()):
-            left.unlink()
+        if part and not (folder / f'{part[1]}.npz').exists():
+            left.unlink(missing_ok=True)
+
+
+def is_temporary(path: Path) -> bool:
+    """Returns whether a name is one that `write_whole` gives to a file that it has not finished."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
+def remove_temporaries(folder: Path, name: str) -> None:
+    """Removes unfinished files that were to have a name, of processes that were killed."""
+    for left in folder.glob(f'.{glob.escape(name)}.*'):
+        if is_temporary(left):
+            left.unlink(missing_ok=True)
 
 
 def proven(path: Path) -> bytes:
@@ -203,9 +222,15 @@ def leaves_of(tree: PyTree) -> dict[str, Any]:
     return {jax.tree_util.keystr(key_path): leaf for key_path, leaf in leaves}
 
 
+def temporary_name(path: Path) -> Path:
+    """Returns a name beside a file that no other process or thread uses."""
+    unique = f'{os.getpid()}-{secrets.token_hex(4)}'
+    return path.with_name(f'.{path.name}.{unique}.partial')
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file so that any reader, also after a crash, sees all of it or what was there."""
-    partial = path.with_name(f'{path.name}.partial')
+    partial = temporary_name(path)
     try:
         with partial.open('wb') as file:
             file.write(content)

@@ -2,10 +2,11 @@
 
 A claim is a lock of the operating system (``flock``): it ends with the process that holds it,
 however that ends. A network disk must pass such locks on, as NFS 4 and Lustre with ``-o flock`` do.
+Where there are no such locks, nobody can know who is at work, and a run is refused.
 """
 
 import contextlib
-import fcntl
+import errno
 import json
 import os
 import platform
@@ -14,6 +15,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedjax_links.core import errors
+
+try:
+    import fcntl
+except ImportError:  # an operating system without them
+    fcntl = None  # type: ignore[assignment]
+
+_HELD_BY_OTHERS = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
 
 
 class Claim:
@@ -56,7 +64,7 @@ def take(path: Path, **facts: Any) -> Claim | None:
     tries = iter((0.05, 0.1))
     while True:
         file = path.open('a+')
-        if not _lock(file, fcntl.LOCK_EX):
+        if not _lock(file):
             file.close()
             if (pause := next(tries, None)) is None:
                 return None
@@ -91,7 +99,7 @@ def require(argument: str, folder: Path, path: Path, *others: Path) -> Claim:
 def share(path: Path) -> IO[str] | None:
     """A lock of a file that keeps `take` away and no other `share`; None if it is taken."""
     file = path.open('a+')
-    if _lock(file, fcntl.LOCK_SH):
+    if _lock(file, shared=True):
         return file
     file.close()
     return None
@@ -104,7 +112,7 @@ def held(path: Path) -> dict[str, Any] | None:
       path: of the file, there or not.
     """
     with contextlib.suppress(FileNotFoundError), path.open() as file:
-        if _lock(file, fcntl.LOCK_SH):
+        if _lock(file, shared=True):
             return None
         return said(path) or {'holder': 'another process'}
     return None
@@ -113,18 +121,42 @@ def held(path: Path) -> dict[str, Any] | None:
 def said(path: Path) -> dict[str, Any]:
     """What the last holder of a file has said; nothing where that cannot be read."""
     with contextlib.suppress(FileNotFoundError, ValueError):
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
+        values = json.loads(path.read_text())
+        if isinstance(values, dict):
+            return values
     return {}
 
 
-def _lock(file: IO[str], kind: int) -> bool:
-    """Whether the lock could be had; it ends where the file is closed."""
+def is_lock(path: Path) -> bool:
+    """Returns whether a file is one that is held here: empty, or what its holder said."""
+    if not path.is_file():
+        return False
+    if path.stat().st_size == 0:
+        return True
+    return 'holder' in said(path)
+
+
+def _lock(file: IO[str], *, shared: bool = False) -> bool:
+    """Whether the lock could be had; it ends where the file is closed.
+
+    Raises:
+      InvalidError: where the disk or the operating system has no locks.
+    """
+    if fcntl is None:
+        raise _without_locks(file.name, 'this operating system has none')
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno in _HELD_BY_OTHERS:
+            return False
+        raise _without_locks(file.name, str(error.strerror)) from None
     return True
+
+
+def _without_locks(path: str, reason: str) -> errors.InvalidError:
+    requirement = 'lie on a disk with file locks (flock), such as a local one'
+    return errors.invalid('workdir', requirement, f'{Path(path).parent}: {reason}')
 
 
 def refused(argument: str, path: Path, *files: Path) -> errors.InvalidError:

@@ -104,12 +104,12 @@ def test_parts_go_with_their_save_and_what_was_left_of_one(path):
     left = [checkpoints.part_file(before.with_name('lane@30.npz'), place) for place in range(2)]
     strange = path.with_name('lane@b.part1@7.npz')
     strange.touch()
-    left += [before.with_name(f'{left[0].name}.partial'), before.with_name('a@3.npz.partial')]
+    left += map(checkpoints.temporary_name, (left[0], before.with_name('a@3.npz')))
     for file in left:
         file.touch()
     assert checkpoints.files_of(before) == [before]
     assert len(checkpoints.files_of(path)) == 5
-    checkpoints.tidy(path.parent, '*')
+    checkpoints.tidy(path.parent)
     assert not any(file.exists() for file in left)
     assert set(path.parent.iterdir()) == {before, strange, *checkpoints.files_of(path)}
     checkpoints.remove(path)

@@ -23,7 +23,7 @@ from fedjax_links.experiment.looking import standards
 from fedjax_links.machines import cpus, devices, environment
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner import groups, programs, traced
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import checkpoints, outputs
 
 FILE = 'certificate.json'
 _BOUND, _COARSE_BOUND = 1e-4, 0.1
@@ -212,7 +212,7 @@ def keep(verdicts: Iterable[Verdict], folder: str | Path | None = None) -> bool:
     content = runs.as_json({'fingerprint': fingerprint, 'programs': rows})
     checkpoints.write_whole(_of_device(), content)
     if folder is not None:
-        checkpoints.write_whole(Path(folder) / FILE, content)
+        outputs.write('workdir', Path(folder), [(FILE, content)])
     return all(verdict.holds for verdict in found)
 
 

@@ -31,15 +31,17 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import FederationState, PyTree
-from fedjax_links.config import trees
+from fedjax_links.config import factories, trees
 from fedjax_links.core import checks, errors, grids, prng
 from fedjax_links.experiment.config_parts import pattern_sections
-from fedjax_links.machines import devices
+from fedjax_links.machines import devices, environment
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.planning import limits, redraws
 from fedjax_links.planning.lanes import MAIN, Lane, of_kept
 from fedjax_links.runner import groups, hooks, programs, traced
-from fedjax_links.storage import checkpoints
+from fedjax_links.runner.identity import Identities
+from fedjax_links.storage import checkpoints, door
+from fedjax_links.storage.identity import RunIdentity, run_differences
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -50,7 +52,7 @@ class Fork(hooks.Origin):
 
     Attributes:
       round: T.
-      facts: ``forked_from`` and ``at_round``.
+      facts: ``forked_from``, ``at_round``, and ``source``, a digest of what that run is of.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Fork(hooks.Origin):
         at_round: int,
         *,
         allow_imports: bool = False,
+        allow_changed: bool = False,
     ) -> None:
         """Checks that every lane can begin.
 
@@ -69,18 +72,29 @@ class Fork(hooks.Origin):
           at_round: T.
           allow_imports: whether the run's config may name code outside the package that the
             experiment's own does not name.
+          allow_changed: whether the programs and data that the run's config stands for may have
+            changed since it ran.
 
         Raises:
-          ValueError: if the round is none that both have evaluated, a lane has no counterpart, or a
-            state does not fit, with its first such leaf.
+          ValueError: if the round is none that both have evaluated, a lane has no counterpart, a
+            state does not fit, with its first such leaf, or the run is of programs or data that its
+            config does not stand for any more.
         """
         self._experiment, self._allow_imports = experiment, allow_imports
         self._folder = Path(fork_from)
+        door.refuse_foreign('fork_from', self._folder)
         self._theirs, self._config = runs.read_description(fork_from, 'fork_from')
         self._kept = {lane.name: lane for lane in runs.lanes(fork_from)}
         self._ready: dict[str, FederationState] = {}
         self.round = at_round
-        self.facts = {'forked_from': os.path.normpath(fork_from), 'at_round': at_round}
+        identity = door.read_identity(self._folder)
+        self.facts = {
+            'forked_from': os.path.abspath(fork_from),
+            'at_round': at_round,
+            'source': '' if identity is None else identity.digest(),
+        }
+        if not allow_changed:
+            self._check_unchanged(identity)
         ours, theirs = experiment, self._theirs
         checks.static_int('at_round', at_round)
         for period in (ours.eval_every, theirs['eval_every']):
@@ -100,6 +114,34 @@ class Fork(hooks.Origin):
                     shape = traced.state_shape(self._programs.experiment, past)
                     leaves = checkpoints.leaves_of(shape)
                 self._fitted(lane, name, leaves)
+
+    def _check_unchanged(self, identity: RunIdentity | None) -> None:
+        """Refuses a run whose config stands for other programs or data now than when it ran.
+
+        Lanes may be played again from that config, and what a fork shares with it must be the same.
+        An experiment made in Python is compared by its version alone.
+        """
+        requirement = 'hold a run of what it says today (--allow_changed goes on all the same)'
+        if identity is None:
+            said = f'{self._folder}, where nothing says of which programs and data it is'
+            raise errors.invalid('fork_from', requirement, said)
+        if self._config is None:
+            versions = {lane.version for lane in identity.lanes.values()}
+            changed = [
+                f'fedjax_links is {version} and not {environment.version()}'
+                for version in versions - {environment.version()}
+            ]
+        else:
+            try:
+                now = Identities(self._programs.experiment).of_run()
+            except (
+                factories.RefusedImportError
+            ):  # so nothing is played again; states alone are read
+                return
+            changed = run_differences(identity, now)
+        if changed:
+            said = f'{self._folder}, where {"; ".join(changed[:3])}'
+            raise errors.invalid('fork_from', requirement, said)
 
     def begin(self, lane: Lane) -> FederationState:
         """As `Origin.begin`: read if there is a checkpoint; else the run's lane is advanced again.
@@ -227,6 +269,7 @@ class Fork(hooks.Origin):
                 facts['forked_from'],
                 facts['at_round'],
                 allow_imports=self._allow_imports,
+                allow_changed=True,
             )
             group.restore([earlier_fork.begin(lane)])
         else:

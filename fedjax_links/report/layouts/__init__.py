@@ -10,7 +10,7 @@ from typing import Any
 
 from fedjax_links.config import factories, sections, trees
 from fedjax_links.planning import limits, redraws
-from fedjax_links.report import figure
+from fedjax_links.report import figure, provenance
 from fedjax_links.report.layouts.clients import clients, link_maps, participation
 from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread
 from fedjax_links.report.layouts.heat_map import heat_map
@@ -139,6 +139,9 @@ def write(
         parts.extend(table.markdown() for table in page.tables)
     if source.caption:
         parts.append(f'{source.caption}\n')
+    if source.run is not None:
+        parts.append('## What ran\n')
+        parts.extend(f'{line}\n' for line in provenance.lines(source.run))
     checkpoints.write_whole(folder / REPORT, '\n'.join(parts).encode())
     return written
 

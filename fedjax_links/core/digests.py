@@ -1,0 +1,177 @@
+"""Digests of what a run is made of: arrays, and programs as JAX traces them.
+
+Equal digests mean equal content. A digest of a program covers its operations, their parameters and
+the constants that it holds. It does not depend on names of functions, on comments, or on where
+in memory anything lies. Digests of programs compare under one version of JAX.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core as jax_core
+
+from fedjax_links.base import PyTree
+
+_NAMES_ONLY = {'name', 'debug_info', 'source_info'}
+"""Parameters of operations that change no result."""
+_ADDRESS = re.compile(r' at 0x[0-9a-f]+')
+_CHUNK_BYTES = 2**24
+
+
+def combine(parts: Sequence[str]) -> str:
+    """Returns one digest of several."""
+    return hashlib.sha256('\n'.join(parts).encode()).hexdigest()
+
+
+def of_bytes(content: bytes) -> str:
+    """Returns the digest of the content of a file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def of_array(array: Any) -> str:
+    """Returns the digest of an array: its dtype, its shape and every entry."""
+    values = _plain(array)
+    header = f'{values.dtype.str} {values.shape}'
+    if values.ndim == 0 or values.size == 0:
+        return of_bytes(header.encode() + values.tobytes())
+    return of_bytes(header.encode() + row_hashes(values).tobytes())
+
+
+def row_hashes(array: Any) -> np.ndarray:
+    """Hashes each row of an array.
+
+    Args:
+      array: [E, ...], of any dtype.
+
+    Returns:
+      uint64[E]. Rows with equal bytes have equal hashes; different rows differ but for one chance
+      in 2**63.
+    """
+    values = _plain(array)
+    count = len(values)
+    if count == 0:
+        return np.zeros(0, np.uint64)
+    row_bytes = values.nbytes // count
+    num_words = -(-row_bytes // 8)
+    weights = np.random.default_rng(0).integers(0, 2**63, num_words, dtype=np.uint64)
+    weights = weights * np.uint64(2) + np.uint64(1)
+    hashes = np.empty(count, np.uint64)
+    step = max(1, _CHUNK_BYTES // max(1, row_bytes))
+    for first in range(0, count, step):
+        rows = np.ascontiguousarray(values[first : first + step])
+        padded = np.zeros((len(rows), 8 * num_words), np.uint8)
+        padded[:, :row_bytes] = rows.reshape(len(rows), -1).view(np.uint8).reshape(len(rows), -1)
+        words = padded.view(np.uint64)
+        mixed = (words ^ (words >> np.uint64(31))) * weights
+        hashes[first : first + step] = (mixed ^ (mixed >> np.uint64(29))).sum(
+            axis=1, dtype=np.uint64
+        )
+    return hashes
+
+
+def of_tree(tree: PyTree) -> str:
+    """Returns the digest of all leaves of a pytree with their paths."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return combine([f'{jax.tree_util.keystr(path)} {of_array(leaf)}' for path, leaf in leaves])
+
+
+def of_program(function: Callable[..., Any], *arguments: PyTree) -> str:
+    """Traces a function and returns the digest of what it computes.
+
+    Args:
+      function: pure, as for `jax.jit`.
+      *arguments: pytrees of arrays or of their shapes. Their values do not matter.
+
+    Returns:
+      The digest.
+    """
+    return of_jaxpr(jax.make_jaxpr(function)(*arguments))
+
+
+def of_jaxpr(closed: Any) -> str:
+    """Returns the digest of a `jax.extend.core.ClosedJaxpr`, its constants among it."""
+    return _Walk().closed(closed)
+
+
+def of_structure(jaxpr: Any) -> str:
+    """Returns the digest of a `jax.extend.core.Jaxpr`, whatever its own constants are."""
+    return _Walk().open(jaxpr)
+
+
+class _Walk:
+    """Describes jaxprs; programs inside programs are described once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, str]] = {}
+
+    def closed(self, program: Any) -> str:
+        constants = [of_array(value) for value in program.consts]
+        return combine([self.open(program.jaxpr), *constants])
+
+    def open(self, jaxpr: Any) -> str:
+        known = self._known.get(id(jaxpr))
+        if known is not None:
+            return known[1]
+        numbers: dict[Any, int] = {}
+
+        def define(variable: Any) -> str:
+            numbers[variable] = len(numbers)
+            return f'{numbers[variable]}:{variable.aval}'
+
+        def use(atom: Any) -> str:
+            if isinstance(atom, jax_core.Literal):
+                return f'{atom.aval}={self.value(atom.val)}'
+            return str(numbers[atom])
+
+        lines = [' '.join(define(v) for v in [*jaxpr.constvars, *jaxpr.invars])]
+        for equation in jaxpr.eqns:
+            inputs = ' '.join(use(atom) for atom in equation.invars)
+            params = ' '.join(
+                f'{name}={self.value(value)}'
+                for name, value in sorted(equation.params.items())
+                if name not in _NAMES_ONLY
+            )
+            outputs = ' '.join(define(v) for v in equation.outvars)
+            lines.append(f'{outputs} = {equation.primitive.name} {inputs} [{params}]')
+        lines.append(' '.join(use(atom) for atom in jaxpr.outvars))
+        digest = combine(lines)
+        self._known[id(jaxpr)] = (
+            jaxpr,
+            digest,
+        )  # the jaxpr stays alive, so that its id stays its own
+        return digest
+
+    def value(self, value: Any) -> str:
+        """Describes a parameter of an operation."""
+        if isinstance(value, jax_core.ClosedJaxpr):
+            return self.closed(value)
+        if isinstance(value, jax_core.Jaxpr):
+            return self.open(value)
+        if isinstance(value, np.ndarray | np.generic | jax.Array):
+            return of_array(value)
+        if isinstance(value, Mapping):
+            return str({str(key): self.value(entry) for key, entry in value.items()})
+        if isinstance(value, set | frozenset):
+            return str(sorted(self.value(entry) for entry in value))
+        if isinstance(value, list | tuple):
+            return f'{type(value).__name__}{[self.value(entry) for entry in value]}'
+        if isinstance(value, str | int | float | complex | bool | type(None)):
+            return repr(value)
+        if callable(value) and not isinstance(value, type):
+            return 'function'  # what it computes is traced into the program where it is used
+        return _ADDRESS.sub('', repr(value))
+
+
+def _plain(array: Any) -> np.ndarray:
+    """Returns a NumPy array with the bits of any array, those of typed keys too."""
+    if hasattr(array, 'dtype') and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    values = np.asarray(array)
+    if values.dtype.kind in 'OUS':
+        values = np.frombuffer(repr(values.tolist()).encode(), np.uint8)
+    return np.ascontiguousarray(values) if values.ndim else values

@@ -1,0 +1,66 @@
+"""Says at the end of a report what ran: seeds, versions, data, and when."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedjax_links import runs
+from fedjax_links.core import errors
+from fedjax_links.storage import documents, door
+
+_MOST_DIGITS = 12
+
+
+def lines(run: runs.Results) -> list[str]:
+    """Returns what a reader needs to run it again, a line for each.
+
+    Args:
+      run: its folder is read, if it has one.
+    """
+    found = [f'Seeds: {_spans(run.facts["seeds"])}.']
+    if run.folder is not None:
+        found += _versions(run.folder)
+        found += _data(run.folder)
+    if changed := run.facts.get(door.CHANGED):
+        found.append(f'Changed while it ran, and gone on with all the same: {"; ".join(changed)}.')
+    return found
+
+
+def _versions(folder: Path) -> list[str]:
+    environment: Mapping[str, Any] = {}
+    with contextlib.suppress(errors.InvalidError):  # the file is derived, and proves nothing
+        environment = documents.read_json(folder, door.ENVIRONMENT) or {}
+    versions = environment.get('versions', {})
+    named = [f'{name} {version}' for name, version in versions.items()]
+    device = ', '.join(dict.fromkeys(environment.get('devices', ())))
+    found = [f'Versions: {", ".join(named)}.'] if named else []
+    if 'date' in environment:
+        found.append(f'Last started on {environment["date"]} on {device}.')
+    return found
+
+
+def _data(folder: Path) -> list[str]:
+    identity = door.read_identity(folder)
+    if identity is None:
+        return []
+    patterns: dict[str, list[str]] = {}
+    for pattern, size in identity.sizes.items():
+        count = f'{size["examples"]:,} examples of {size["clients"]:,} clients'
+        digest = size['digest'][:_MOST_DIGITS]
+        text = f'{size["name"]}, {count}, SHA-256 {digest}'
+        patterns.setdefault(text, []).append(pattern)
+    if len(patterns) == 1:
+        return [f'Data: {text}.' for text in patterns]
+    return [f'Data ({", ".join(names)}): {text}.' for text, names in patterns.items()]
+
+
+def _spans(seeds: Sequence[int]) -> str:
+    """Returns seeds as spans: ``0 to 4, 7``."""
+    spans: list[list[int]] = []
+    for seed in sorted(seeds):
+        if spans and seed == spans[-1][1] + 1:
+            spans[-1][1] = seed
+        else:
+            spans.append([seed, seed])
+    return ', '.join(str(a) if a == b else f'{a} to {b}' for a, b in spans)

@@ -1,0 +1,290 @@
+"""Finds what an experiment is of: digests of its programs, of its data and of its links.
+
+Programs are traced for one round and one evaluation, whatever the periods, batches of lanes or
+devices of a run: neither changes what a lane is of. Nothing is compiled.
+"""
+
+import ast
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from fedjax_links import simulation
+from fedjax_links.base import Key, Participation, Problem, PyTree, Source
+from fedjax_links.config import factories
+from fedjax_links.core import digests, errors, prng
+from fedjax_links.machines import environment
+from fedjax_links.planning import makers
+from fedjax_links.planning.lanes import MAIN, Lane
+from fedjax_links.runner import traced
+from fedjax_links.storage.identity import (
+    DATA,
+    EVALUATION_DATA,
+    PARTITION,
+    LaneIdentity,
+    RunIdentity,
+)
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment.definition import Experiment
+
+_MOST_ROWS = 2**20
+
+
+class Identities:
+    """The identities of an experiment and of its lanes; what lanes share is found once."""
+
+    def __init__(self, experiment: 'Experiment') -> None:
+        """Traces nothing yet."""
+        self._experiment = experiment
+        self._plan = experiment.plan
+        self._known: dict[Any, Any] = {}
+        self._machine = digests.of_bytes(repr(environment.fingerprint()).encode())
+
+    def of_lane(self, lane: Lane) -> LaneIdentity:
+        """Returns what a lane is of.
+
+        Args:
+          lane: of the experiment.
+        """
+        columns, _ = traced.split(self._experiment, lane)
+        data, _ = self._data(lane)
+        return LaneIdentity(
+            version=environment.version(),
+            machine=self._machine,
+            programs={
+                **self._problem_programs(lane),
+                f'links {lane.pattern}': self._links(lane),
+                **self._algorithm_programs(lane),
+            },
+            columns={name: float(value) for name, value in columns.items()},
+            data=data,
+        )
+
+    def of_run(self) -> RunIdentity:
+        """Returns what the whole run is of, by the first seed and point."""
+        lanes: dict[str, LaneIdentity] = {}
+        sizes: dict[str, dict[str, Any]] = {}
+        rows: dict[str, dict[str, np.ndarray]] = {}
+        for label in self._plan.algorithms:
+            for pattern in self._plan.patterns:
+                lane = self._first_lane(label, pattern)
+                found = self.of_lane(lane)
+                tuned = self._plan.tried
+                columns = {k: v for k, v in found.columns.items() if k not in tuned}
+                lanes[f'{label} on {pattern}'] = dataclasses.replace(found, columns=columns)
+                if pattern not in sizes:
+                    sizes[pattern], rows[pattern] = self._describe_data(lane, found)
+        return RunIdentity(lanes, sizes, _modules_of(self._experiment.config), rows)
+
+    def _first_lane(self, label: str, pattern: str) -> Lane:
+        first_tried = {name: values[0] for name, values in self._plan.tried.items()}
+        point = {**self._plan.points[0], **first_tried}
+        seed = int(self._experiment.seeds[0])
+        return Lane(MAIN, label, pattern, point, seed, self._experiment.num_rounds, (0, 0))
+
+    def _describe_data(
+        self, lane: Lane, identity: LaneIdentity
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Returns the sizes of a lane's data, and what tells its examples apart."""
+        problem = self._plan.problem_of(lane)
+        _, rows = self._data(lane)
+        size = {
+            'name': self._data_name(lane.pattern),
+            'clients': problem.num_clients,
+            'examples': problem.num_examples,
+            'digest': digests.combine([f'{k} {v}' for k, v in sorted(identity.data.items())]),
+        }
+        return size, rows
+
+    def _data_name(self, pattern: str) -> str:
+        """Returns what a config calls its data; the title of an experiment made in Python."""
+        config = self._experiment.config
+        if config is None:
+            return 'made in Python'
+        section = {**_section(config.get('problem'))}
+        section.update(_section(config.get('problems', {}).get(pattern)))
+        return str(section.get('dataset', section.get('name', 'unnamed')))
+
+    # Parts, each found once.
+
+    def _once(self, key: Any, find: Callable[[], Any]) -> Any:
+        if key not in self._known:
+            with self._plan.precision():
+                self._known[key] = find()
+        return self._known[key]
+
+    def _values(self, maker: makers.Maker[Any], lane: Lane) -> Any:
+        """Returns what decides which problem or pattern a maker makes for a lane."""
+        drawn = self._plan.draws.columns(lane.seed, lane.point)
+        return id(maker), repr(maker.at({**lane.point, **drawn}))
+
+    def _data(self, lane: Lane) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+        """Returns digests of the arrays of a lane's problem, and hashes of their rows."""
+        key = 'data', self._values(self._plan.problems[lane.pattern], lane)
+        return self._once(key, lambda: _data_of(self._plan.problem_of(lane)))
+
+    def _links(self, lane: Lane) -> str:
+        key = 'links', self._values(self._plan.patterns[lane.pattern], lane)
+        return self._once(key, lambda: _links_of(self._plan.pattern_of(lane)))
+
+    def _problem_programs(self, lane: Lane) -> dict[str, str]:
+        problem = _normal(self._plan.problem_of(lane))
+        key = 'problem', makers.kind_of(problem)
+        return self._once(key, lambda: _problem_programs_of(problem))
+
+    def _algorithm_programs(self, lane: Lane) -> dict[str, str]:
+        problem = _normal(self._plan.problem_of(lane))
+        sample = simulation.sample_shapes(self._plan.pattern_of(lane))
+        _, built_in = traced.split(self._experiment, lane)
+        kinds = makers.kind_of(problem), makers.kind_of(sample)
+        key = 'algorithm', lane.algorithm, repr(built_in), *kinds
+
+        def find() -> dict[str, str]:
+            return _algorithm_programs_of(self._experiment, lane, problem, sample)
+
+        return self._once(key, find)
+
+
+def _section(given: Any) -> Mapping[str, Any]:
+    """Returns a section of a config; a name stands for one."""
+    if isinstance(given, str):
+        return {'name': given}
+    return given or {}
+
+
+def _normal(problem: Problem) -> Problem:
+    """Returns a problem whose static sizes are its own, whatever other seeds' problems have."""
+    if isinstance(problem.owned, Source):
+        return problem
+    counts = np.asarray(problem.counts)
+    least, most = int(counts.min()), int(counts.max())
+    return dataclasses.replace(problem, min_examples=least, max_examples=most)
+
+
+def _data_of(problem: Problem) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    arrays = {DATA: problem.data, EVALUATION_DATA: problem.eval_data}
+    found: dict[str, str] = {}
+    rows: dict[str, np.ndarray] = {}
+    for name, tree in arrays.items():
+        hashes = _rows_of(tree)
+        if hashes is None:
+            found[name] = digests.of_tree(tree)
+            continue
+        kinds = [f'{leaf.dtype} {leaf.shape}' for leaf in jax.tree.leaves(tree)]
+        found[name] = digests.combine([*kinds, digests.of_bytes(hashes.tobytes())])
+        if len(hashes) <= _MOST_ROWS:
+            rows[name] = hashes
+    if not isinstance(problem.owned, Source):
+        found[PARTITION] = digests.of_tree((problem.offsets, problem.counts))
+    if problem.eval_owned is not None:
+        found[f'evaluation {PARTITION}'] = digests.of_tree(problem.eval_owned)
+    return found, rows
+
+
+def _rows_of(tree: PyTree) -> np.ndarray | None:
+    """Hashes the examples of data, uint64[E]; None where leaves have no common first axis."""
+    leaves = jax.tree.leaves(tree)
+    if any(leaf.ndim == 0 for leaf in leaves):
+        return None
+    lengths = {leaf.shape[0] for leaf in leaves}
+    if len(lengths) != 1:
+        return None
+    total = np.zeros(lengths.pop(), np.uint64)
+    for leaf in leaves:
+        total = total * np.uint64(0x9E3779B97F4A7C15) + digests.row_hashes(leaf)
+    return total
+
+
+def _links_of(pattern: Participation) -> str:
+    def draw(key: Key) -> PyTree:
+        carry = pattern.init(prng.pattern_key(key))
+        link_key = prng.round_key(key, 'participation', 0)
+        return pattern.sample(carry, link_key, jax.numpy.int32(0))
+
+    return digests.of_program(draw, jax.random.key(0))
+
+
+def _problem_programs_of(problem: Problem) -> dict[str, str]:
+    key = jax.random.key(0)
+    params = jax.eval_shape(problem.init_params, key)
+    found = {'initial model': digests.of_program(problem.init_params, key)}
+    if not isinstance(problem.owned, Source):
+        found['loss'] = digests.of_program(problem.loss_fn, params, problem.data)
+    return found
+
+
+def _algorithm_programs_of(
+    experiment: 'Experiment', lane: Lane, problem: Problem, sample: Any
+) -> dict[str, str]:
+    make = traced.algorithm_of(experiment, lane)
+    columns, _ = traced.split(experiment, lane)
+    eval_fn = experiment.plan.eval_fn(problem)
+    key = jax.random.key(0)
+
+    def start(key: Key, columns: Mapping[str, Any], problem: Problem) -> Any:
+        return simulation.init(key, make(columns), sample, problem)
+
+    def advance(state: Any, key: Key, links: Any, columns: Any, problem: Problem) -> Any:
+        return simulation.advance(state, key, links, make(columns), problem)
+
+    def evaluate(state: Any, key: Key, columns: Any, problem: Problem) -> Any:
+        return simulation.evaluate(state, key, make(columns), problem, eval_fn)
+
+    state = jax.eval_shape(start, key, columns, problem)
+    links = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), sample)
+    label = lane.algorithm
+    return {
+        f'initial state of {label}': digests.of_program(start, key, columns, problem),
+        f'rounds of {label}': digests.of_program(advance, state, key, links, columns, problem),
+        f'evaluation of {label}': digests.of_program(evaluate, state, key, columns, problem),
+    }
+
+
+def _modules_of(config: Any) -> dict[str, str]:
+    """Returns digests of the user's own modules that a config names, and of those beside them.
+
+    Args:
+      config: nested sections with names ``module:factory``; None for an experiment of Python.
+
+    Returns:
+      Digests by the name of the file, of named modules and of what they import from their folder.
+    """
+    waiting = [
+        factories.FILES[name] for name in _modules_named_in(config) if name in factories.FILES
+    ]
+    found: dict[Path, str] = {}
+    while waiting:
+        file = waiting.pop()
+        if file in found or not errors.is_users_file(file):
+            continue
+        content = file.read_bytes()
+        found[file] = digests.of_bytes(content)
+        waiting += [file.with_name(f'{name}.py') for name in _imports(content)]
+    return {file.name: found[file] for file in sorted(found)}
+
+
+def _imports(source: bytes) -> Iterator[str]:
+    """Names the modules that a source imports by one name, such as those that lie beside it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def _modules_named_in(config: Any) -> Iterator[str]:
+    if isinstance(config, str):
+        module, colon, factory = config.partition(':')
+        if colon and factory.isidentifier():
+            yield module
+    elif isinstance(config, Mapping):
+        for value in config.values():
+            yield from _modules_named_in(value)
+    elif isinstance(config, list | tuple):
+        for value in config:
+            yield from _modules_named_in(value)

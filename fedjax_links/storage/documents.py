@@ -1,0 +1,68 @@
+"""JSON files of a run folder that prove themselves: a digest stands among their fields."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedjax_links.core import errors
+
+_DIGEST = 'sha256'
+
+
+def as_json(values: Mapping[str, Any]) -> bytes:
+    """Returns the content of a file of JSON that proves itself.
+
+    Args:
+      values: by name.
+    """
+    values = json.loads(json.dumps(values))
+    text = json.dumps({**values, _DIGEST: _digest_of(values)}, indent=2, sort_keys=True)
+    return f'{text}\n'.encode()
+
+
+def read_json(folder: Path, name: str) -> Any:
+    """Reads a file of JSON.
+
+    Args:
+      folder: of a run.
+      name: of the file.
+
+    Returns:
+      Its values, unproven without a digest; None if there is no such file.
+
+    Raises:
+      InvalidError: if it was changed.
+    """
+    path = folder / name
+    with errors.on_disk(path):
+        if not path.exists():
+            return None
+        content = path.read_bytes()
+    try:
+        values = json.loads(content)
+        digest = values.pop(_DIGEST, None)
+    except (ValueError, AttributeError, TypeError):
+        raise _changed(path, f'hold a readable {name}') from None
+    if digest is not None and digest != _digest_of(values):
+        raise _changed(path, 'hold files as they were written')
+    return values
+
+
+def has_digest(path: Path) -> bool:
+    """Returns whether a file is JSON with a digest, right or wrong: one that we wrote."""
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(values, dict) and isinstance(values.get(_DIGEST), str)
+
+
+def _digest_of(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _changed(path: Path, requirement: str) -> errors.InvalidError:
+    aside = '--start_over sets them aside and begins again'
+    return errors.invalid('workdir', f'{requirement} ({aside})', f'{path}, which has changed')

@@ -1,0 +1,193 @@
+"""What a run is of: its programs, its data and links, and the version that runs them.
+
+A run folder keeps an identity of the whole run, and every saved lane keeps its own. Whoever opens a
+folder to go on, joins folders or begins where another run was compares them before anything is
+written. Titles, captions, names, reports, numbers of rounds and seeds, and where files lie are no
+part of an identity.
+
+* ``version``: of this package.
+* ``machine``: what decides how a program is traced. Programs of different machines do not compare.
+* ``programs``: by name, digests of the initial model, of the links, of the rounds and of the
+  evaluations (`core.digests`).
+* ``columns``: the numbers that are arguments of these programs, such as rates.
+* ``data``: digests of the problem's arrays.
+* ``modules``: digests of the user's own files of code. They only say where a program changed.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedjax_links.core import digests
+
+Rows = Mapping[str, np.ndarray]
+"""uint64[E] by name of a part of the data: what tells one example from another."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LaneIdentity:
+    """What one lane is of.
+
+    Attributes:
+      version: of this package.
+      machine: digest of what decides how programs are traced.
+      programs: digests by name, in the order in which a difference is looked for.
+      columns: numbers by name that the lane's programs take.
+      data: digests of the arrays of its problem, by their names.
+    """
+
+    version: str
+    machine: str
+    programs: Mapping[str, str]
+    columns: Mapping[str, Any]
+    data: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunIdentity:
+    """What a run is of, as its folder keeps it.
+
+    Attributes:
+      lanes: by algorithm and pattern, ``fedavg on links``, the identity of their first lane.
+      sizes: of the data, by pattern: ``examples``, ``clients``, ``name`` and ``digest``.
+      modules: digests of the user's own files of code, by name.
+      rows: by pattern, what tells the examples of the first seed apart.
+    """
+
+    lanes: Mapping[str, LaneIdentity]
+    sizes: Mapping[str, Mapping[str, Any]]
+    modules: Mapping[str, str]
+    rows: Mapping[str, Rows] = dataclasses.field(default_factory=dict)
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns all but the rows as JSON holds it."""
+        lanes = {name: dataclasses.asdict(lane) for name, lane in self.lanes.items()}
+        sizes = {label: dict(size) for label, size in self.sizes.items()}
+        return {'lanes': lanes, 'sizes': sizes, 'modules': dict(self.modules)}
+
+    def digest(self) -> str:
+        """Returns one digest of it all."""
+        return digests.of_bytes(json.dumps(self.as_plain(), sort_keys=True).encode())
+
+    def rows_as_arrays(self) -> dict[str, np.ndarray]:
+        """Returns the rows by ``pattern/part``, as an npz holds them."""
+        return {
+            f'{label}/{part}': hashes
+            for label, parts in self.rows.items()
+            for part, hashes in parts.items()
+        }
+
+
+def lane_from_plain(values: Mapping[str, Any]) -> LaneIdentity:
+    """Returns an identity of a lane from what `dataclasses.asdict` made of it."""
+    return LaneIdentity(**values)
+
+
+def run_from_plain(
+    values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None
+) -> RunIdentity:
+    """Returns an identity of a run from what `RunIdentity.as_plain` made of it.
+
+    Args:
+      values: as JSON holds it.
+      arrays: as `RunIdentity.rows_as_arrays` gives them.
+    """
+    rows: dict[str, dict[str, np.ndarray]] = {}
+    for name, hashes in (arrays or {}).items():
+        label, _, part = name.rpartition('/')
+        rows.setdefault(label, {})[part] = hashes
+    lanes = {name: LaneIdentity(**lane) for name, lane in values['lanes'].items()}
+    return RunIdentity(lanes, values['sizes'], values['modules'], rows)
+
+
+# What differs.
+
+DATA, EVALUATION_DATA, PARTITION = 'data', 'evaluation data', 'partition'
+
+
+def lane_differences(there: LaneIdentity, here: LaneIdentity) -> Iterator[tuple[str, str]]:
+    """Names what differs between a lane that was kept and the same lane as it would run now.
+
+    Args:
+      there: what was kept.
+      here: what would run.
+
+    Yields:
+      The part that differs and a clause that says how: the version, then data, numbers, programs.
+    """
+    if there.version != here.version:
+        yield 'version', f'fedjax_links is {there.version} and not {here.version}'
+    for name in sorted({*there.data, *here.data}):
+        if there.data.get(name) != here.data.get(name):
+            yield name, f'{name}: other arrays'
+    for name in sorted({*there.columns, *here.columns}):
+        old, new = there.columns.get(name), here.columns.get(name)
+        if old != new:
+            yield name, f'{name} is {_short(old)} and not {_short(new)}'
+    if there.machine == here.machine:
+        for name in dict.fromkeys([*there.programs, *here.programs]):
+            if there.programs.get(name) != here.programs.get(name):
+                yield name, f'program of {name}'
+
+
+def _short(number: Any) -> str:
+    """Returns a number as its float32 stands for it, without digits beyond that."""
+    return 'none' if number is None else f'{number:.7g}'
+
+
+def run_differences(there: RunIdentity, here: RunIdentity) -> list[str]:
+    """Names what differs between a run that was kept and one that would run now.
+
+    Only algorithms and patterns that both have are compared.
+
+    Args:
+      there: what was kept.
+      here: what would run.
+
+    Returns:
+      Clauses, such as ``data: 3,200 of 60,000 examples differ`` and ``module mine.py``; none where
+      both are of the same programs and data.
+    """
+    clauses = _row_differences(there, here)
+    found = list(clauses.values())
+    is_program = False
+    for lane in (name for name in there.lanes if name in here.lanes):
+        for part, clause in lane_differences(there.lanes[lane], here.lanes[lane]):
+            if part in clauses:  # said by how many examples
+                continue
+            is_program |= part in there.lanes[lane].programs
+            found.append(clause)
+    if is_program:
+        modules = sorted({*there.modules, *here.modules})
+        changed = [name for name in modules if there.modules.get(name) != here.modules.get(name)]
+        found = [*(f'module {name}' for name in changed), *found]
+    return list(dict.fromkeys(found))
+
+
+def _row_differences(there: RunIdentity, here: RunIdentity) -> dict[str, str]:
+    """Says by part of the data how many examples differ, where both sides keep their rows."""
+    clauses: dict[str, str] = {}
+    for label in (label for label in there.rows if label in here.rows):
+        for part in there.rows[label].keys() & here.rows[label].keys():
+            old, new = there.rows[label][part], here.rows[label][part]
+            if np.array_equal(old, new):
+                continue
+            if len(old) != len(new):
+                clauses[part] = f'{part}: {len(old):,} examples and not {len(new):,}'
+                continue
+            values, places = np.unique(np.concatenate([old, new]), return_inverse=True)
+            surplus = np.bincount(places[: len(old)], minlength=len(values))
+            surplus = surplus - np.bincount(places[len(old) :], minlength=len(values))
+            changed = int(np.maximum(surplus, 0).sum())
+            if changed:
+                clauses[part] = f'{part}: {changed:,} of {len(old):,} examples differ'
+            elif part == DATA:
+                clauses[part] = clauses[PARTITION] = (
+                    f'{PARTITION}: the same {len(old):,} examples lie with other clients'
+                )
+            else:
+                clauses[part] = f'{part}: the same {len(old):,} examples in another order'
+    return clauses
