@@ -5,7 +5,7 @@ The names below are loaded on first use, so that command lines start without JAX
 
 import typing
 
-if typing.TYPE_CHECKING:  # what type checkers see, and what `__getattr__` follows
+if typing.TYPE_CHECKING:  # what type checkers see
     from fedjax_links import algorithms as algorithms
     from fedjax_links import analysis as analysis
     from fedjax_links import base as base
@@ -38,26 +38,50 @@ if typing.TYPE_CHECKING:  # what type checkers see, and what `__getattr__` follo
     from fedjax_links.simulation import simulate as simulate
     from fedjax_links.sweeps import sweep as sweep
 else:
-    import ast
     import importlib
-    from pathlib import Path
 
     _HOMES = {
-        alias.asname: (node.module, alias.name)
-        for node in ast.walk(ast.parse(Path(__file__).read_text(encoding='utf-8')))
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.asname
+        'algorithms': 'fedjax_links.algorithms',
+        'analysis': 'fedjax_links.analysis',
+        'base': 'fedjax_links.base',
+        'evaluation': 'fedjax_links.evaluation',
+        'experiment': 'fedjax_links.experiment',
+        'local_training': 'fedjax_links.local_training',
+        'mixing': 'fedjax_links.mixing',
+        'participation': 'fedjax_links.participation',
+        'plot': 'fedjax_links.plot',
+        'problems': 'fedjax_links.problems',
+        'report': 'fedjax_links.report',
+        'runs': 'fedjax_links.runs',
+        'simulation': 'fedjax_links.simulation',
+        'sweeps': 'fedjax_links.sweeps',
+        'testing': 'fedjax_links.testing',
+        'ALGORITHMS': 'fedjax_links.algorithms:ALGORITHMS',
+        'cohorts': 'fedjax_links.clients.cohorts',
+        'client_programs': 'fedjax_links.clients.programs',
+        'learning_rates': 'fedjax_links.clients.rates',
+        'choices': 'fedjax_links.config.choices',
+        'sections': 'fedjax_links.config.sections',
+        'prng': 'fedjax_links.core.prng',
+        'tree': 'fedjax_links.core.tree',
+        'Experiment': 'fedjax_links.experiment:Experiment',
+        'graphs': 'fedjax_links.links.graphs',
+        'devices': 'fedjax_links.machines.devices',
+        'PARTICIPATION': 'fedjax_links.participation:PARTICIPATION',
+        'PROBLEMS': 'fedjax_links.problems:PROBLEMS',
+        'pricing': 'fedjax_links.report.pricing',
+        'simulate': 'fedjax_links.simulation:simulate',
+        'sweep': 'fedjax_links.sweeps:sweep',
     }
+    """Modules by name; behind a colon what is taken of one."""
     __all__ = sorted(_HOMES)
 
     def __getattr__(name: str) -> object:
         if name not in _HOMES:
             raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-        module, inside = _HOMES[name]
-        if module == __name__:
-            return importlib.import_module(f'{module}.{inside}')
-        return getattr(__import__(module, fromlist=[inside]), inside)
+        module, _, inside = _HOMES[name].partition(':')
+        found = importlib.import_module(module)
+        return getattr(found, inside) if inside else found
 
     def __dir__() -> list[str]:
         return [*__all__, '__all__', '__doc__', '__version__']

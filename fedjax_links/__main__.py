@@ -105,6 +105,11 @@ def main(argv: list[str] | None = None) -> int:
     if argv is None:
         return _main_of_process()
     known = commands()
+    if argv[:1] == ['--version']:
+        import fedjax_links
+
+        print(f'fedjax_links {fedjax_links.__version__}')
+        return 0
     if not argv or argv[0] in ('help', '-h', '-help', '--help'):
         _print_all(known)
         return 0
@@ -126,8 +131,10 @@ def _main_of_process() -> int:
         # prints its lines while modules are imported, or is lost and the command goes on.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     here = str(Path.cwd())
-    if here not in sys.path and not sys.flags.safe_path:  # as of a console command
-        sys.path.append(here)  # behind installed packages, which nothing there can stand in for
+    if not sys.flags.safe_path:
+        # `python -m` looks here first, where a file may be called as a module of Python or of an
+        # installed package is, and a console command does not look here at all.
+        sys.path[:] = [*(path for path in sys.path if path not in ('', here)), here]
     try:
         return main(sys.argv[1:])
     except BrokenPipeError:

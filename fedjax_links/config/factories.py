@@ -119,19 +119,24 @@ FILES: dict[str, Path] = {}
 def importable(folder: Path | str) -> Iterator[None]:
     """Lets ``module:factory`` name modules of a folder, and relative paths its files.
 
+    Modules of Python and of installed packages come first, whatever the files of the folder are
+    called: the packages import them when they are first needed.
+
     Args:
       folder: usually that of the config file.
     """
     path = Path(folder).resolve()
     importlib.invalidate_caches()  # what was written since a module was last looked for
     before = set(sys.modules)
-    sys.path.insert(0, str(path))
+    sys.path.append(str(path))
     token = recordings.BESIDE.set(path)
     try:
         yield
     finally:
         recordings.BESIDE.reset(token)
+        sys.path.reverse()  # the last of equal entries goes
         sys.path.remove(str(path))
+        sys.path.reverse()
         new = set(sys.modules) - before
         tops = {name.partition('.')[0] for name in new} - before
         own = {name for name in tops if _lies_in(path, name)}
@@ -238,6 +243,7 @@ def import_named(where: str, name: str) -> Factory:
         near = difflib.get_close_matches(module_name, files, n=1)
         got = f'{name}; beside the config is {near[0]}.py' if near else name
         raise errors.invalid(where, 'name a module that can be imported', got) from None
+    _refuse_namesake(where, name, module_name.partition('.')[0])
     if module.__file__ is not None:
         FILES[module_name] = Path(module.__file__)
     factory: Factory | None = getattr(module, attribute, None)
@@ -245,3 +251,16 @@ def import_named(where: str, name: str) -> Factory:
         names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']
         raise errors.unknown_name(where, attribute, names)
     return factory
+
+
+def _refuse_namesake(where: str, name: str, top: str) -> None:
+    """Raises if a module beside the config has the name of another one, which was imported."""
+    beside = recordings.BESIDE.get()
+    if beside is None:
+        return
+    spec = importlib.machinery.PathFinder.find_spec(top, [str(beside)])
+    if spec is None or spec.origin is None or _lies_in(beside, top):
+        return
+    other = getattr(sys.modules.get(top), '__file__', None) or 'Python itself'
+    requirement = 'name a module whose name no other one has'
+    raise errors.invalid(where, requirement, f'{name}, which is {spec.origin} and {other}')

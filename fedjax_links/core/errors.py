@@ -21,6 +21,7 @@ _MOST_SHOWN = 100
 _MOST_SAID = 1_500
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIBRARIES = {Path(sysconfig.get_path(name)).resolve() for name in ('stdlib', 'purelib', 'platlib')}
+_INSTALLED = {'site-packages', 'dist-packages'}  # of other environments on the path
 
 
 class InvalidError(ValueError):
@@ -74,22 +75,26 @@ def invalid(argument: str, requirement: str, value: Any) -> InvalidError:
     return InvalidError(argument, requirement, value)
 
 
-def unknown_name(argument: str, value: Any, valid: Iterable[str]) -> InvalidError:
+def unknown_name(
+    argument: str, value: Any, valid: Iterable[str], *, near: str | None = None
+) -> InvalidError:
     """Builds the error for a name that is not among the valid ones.
 
     Args:
       argument: name of the argument, flag or field.
       value: the unknown name.
       valid: every valid name.
+      near: the name that was meant, where the caller knows better than the spelling.
 
     Returns:
       The error, with the nearest valid name where one is close and all of them otherwise; that it
       must be given where it is None.
     """
     names = sorted(valid)
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    if near is None:
+        near = next(iter(difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)), None)
     listed = ', '.join(names)
-    hint = f'did you mean {near[0]!r}?' if near and value is not None else f'valid names: {listed}'
+    hint = f'did you mean {near!r}?' if near and value is not None else f'valid names: {listed}'
     said = 'must be given' if value is None else f'has no {text_of(value)}'
     return InvalidError(argument, f'be one of {listed}', value, f'{said}; {hint}')
 
@@ -184,8 +189,14 @@ def is_users(function: Any) -> bool:
 def is_users_file(path: Path) -> bool:
     """Whether a file is a user's own: neither of this package nor of an installed one."""
     parents = path.resolve().parents
-    ours = _PACKAGE in parents or any(library in parents for library in _LIBRARIES)
-    return path.is_file() and not ours
+    is_library = any(parent in _LIBRARIES or parent.name in _INSTALLED for parent in parents)
+    return path.is_file() and not is_library and _PACKAGE not in parents
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the host or a device had no memory left, as Python and XLA say it."""
+    is_of_xla = type(error).__name__ in ('XlaRuntimeError', 'JaxRuntimeError')
+    return isinstance(error, MemoryError) or (is_of_xla and 'RESOURCE_EXHAUSTED' in str(error))
 
 
 class MissingPackageError(ImportError):

@@ -1,9 +1,9 @@
 """Sources of methods: keys beside the code that uses them, entries in ``references.bib``."""
 
 import functools
-import pathlib
 import re
 from collections.abc import Callable, Mapping
+from importlib import resources
 from typing import Any, NamedTuple, TypeVar
 
 _Factory = TypeVar('_Factory', bound=Callable[..., Any])
@@ -83,5 +83,5 @@ def references_of(factory: Callable[..., Any]) -> tuple[Reference, ...]:
 @functools.cache
 def _bibliography() -> Mapping[str, Reference]:
     """The entries of ``references.bib`` by their keys."""
-    text = pathlib.Path(__file__).with_suffix('.bib').read_text(encoding='utf-8')
+    text = resources.files(__package__).joinpath('references.bib').read_text(encoding='utf-8')
     return {entry.key: entry for entry in map(Reference, text.strip().split('\n\n'))}

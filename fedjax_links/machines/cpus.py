@@ -3,6 +3,7 @@
 Nothing here imports what the settings are for.
 """
 
+import errno
 import itertools
 import json
 import os
@@ -60,8 +61,18 @@ def is_portable() -> bool:
 
 
 def cache(*names: str) -> Path:
-    """A folder of the user's cache, there or not, for what can be made again."""
-    home = Path(os.environ.get('XDG_CACHE_HOME', Path.home() / '.cache'))
+    """A folder of the user's cache, there or not, for what can be made again.
+
+    Raises:
+      FileNotFoundError: for a user without a home, as in a container with an unknown user.
+    """
+    if (given := os.environ.get('XDG_CACHE_HOME')) is not None:
+        home = Path(given)
+    else:
+        try:
+            home = Path.home() / '.cache'
+        except RuntimeError as error:
+            raise FileNotFoundError(errno.ENOENT, str(error), '~') from None
     return home.joinpath('fedjax_links', *names)
 
 

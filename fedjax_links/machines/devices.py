@@ -44,6 +44,24 @@ def prepare(count: int) -> None:
         jax.config.update('jax_num_cpu_devices', count)
 
 
+def local() -> list[jax.Device]:
+    """The devices of this process.
+
+    Raises:
+      InvalidError: if JAX finds none of the platform that it is told to take.
+    """
+    try:
+        found: list[jax.Device] = jax.local_devices()
+    except (RuntimeError, AssertionError) as error:  # the latter of CUDA
+        wanted = getattr(jax.config, 'jax_platforms', None)
+        if not wanted:
+            raise
+        reason = f' ({errors.describe(error)})' if str(error) else ''
+        requirement = f'name a platform whose devices JAX finds here{reason}'
+        raise errors.invalid('JAX_PLATFORMS', requirement, wanted) from error
+    return found
+
+
 def choose(devices: Devices = None) -> list[jax.Device]:
     """The devices that were asked for.
 
@@ -56,7 +74,7 @@ def choose(devices: Devices = None) -> list[jax.Device]:
     Raises:
       ValueError: for a number that is not there, or anything that is no device of this process.
     """
-    here: list[jax.Device] = jax.local_devices()
+    here = local()
     if devices is None:
         return here
     if isinstance(devices, int):
@@ -221,7 +239,7 @@ def places(
       ValueError: as `choose`, or if meshes of this size do not fill the devices.
     """
     if mesh_size is None:
-        first = jax.local_devices()[0]
+        first = local()[0]
         if first.platform != 'cpu':
             return [Place((device,)) for device in choose(devices)]
         count = (1 if alone else cpus.num_cores() or 1) if devices is None else devices
@@ -232,8 +250,7 @@ def places(
     checks.static_int('mesh', mesh_size)
     if jax.process_count() > 1:
         return [_across_processes(mesh_size)]
-    if devices is None and mesh_size > len(jax.local_devices()):
-        most = len(jax.local_devices())
+    if devices is None and mesh_size > (most := len(local())):
         raise errors.invalid('mesh', f'have at most {most} devices, all there are', mesh_size)
     found = choose(mesh_size if devices is None else devices)
     if len(found) % mesh_size:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fedjax_links import algorithms, local_training, participation, problems, runs, sweeps
 from fedjax_links.base import PyTree
+from fedjax_links.core import errors
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.looking import standards
 from fedjax_links.machines import cpus, devices, environment
@@ -217,11 +218,17 @@ def keep(verdicts: Iterable[Verdict], folder: str | Path | None = None) -> bool:
 
 
 def note() -> str | None:
-    """What a first run on this device says: that it has no certificate; None later."""
-    path = _of_device()
-    if path.exists():
+    """What a first run on this device says: that it has no certificate; None later.
+
+    None too where nothing can be kept, so that it would be said again and again.
+    """
+    try:
+        path = _of_device()
+        if path.exists():
+            return None
+        checkpoints.write_whole(path, runs.as_json({'programs': []}))
+    except (OSError, errors.InvalidError):
         return None
-    checkpoints.write_whole(path, runs.as_json({'programs': []}))
     device = jax.devices()[0].device_kind
     return (
         f'device   no certificate of {device} with jaxlib {jax.lib.__version__} yet: '

@@ -140,7 +140,7 @@ def from_npz(path: PathLike) -> Dataset:
     Raises:
       ValueError: if the file is missing or no npz file, or its arrays do not fit.
     """
-    file = pathlib.Path(path)
+    file = pathlib.Path(path).expanduser()
     if not file.is_file():
         raise errors.invalid('path', 'name an npz file', file)
     try:
@@ -175,7 +175,7 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
     """
     given = {key: getattr(dataset, key) for key in _KEYS}
     arrays = {key: value for key, value in given.items() if value is not None and np.size(value)}
-    file = pathlib.Path(path)
+    file = pathlib.Path(path).expanduser()
     half = file.with_name(f'.{file.name}.{os.getpid()}.tmp')  # renamed, so that none sees half
     with errors.on_disk(file):
         try:

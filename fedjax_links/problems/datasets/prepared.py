@@ -89,7 +89,7 @@ def from_leaf(
 
 def _users(path: PathLike) -> Iterator[tuple[str, list[Any], list[Any]]]:
     """Name, ``x`` and ``y`` of every user."""
-    place = pathlib.Path(path)
+    place = pathlib.Path(path).expanduser()
     for file in sorted(place.glob('*.json')) if place.is_dir() else [place]:
         try:
             users: Mapping[str, Any] = json.loads(file.read_text(encoding='utf-8'))['user_data']

@@ -20,6 +20,7 @@ import pathlib
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -256,7 +257,7 @@ _READERS: Mapping[str, Callable[[pathlib.Path], Arrays]] = {
     'celeba': OwnedImages('Smiling', 'celeb_id', (84, 84, 3), 2, train=('train', 'valid', 'test')),
     'fed_isic2019': OwnedImages('label', 'center', (112, 112, 3), 8, test=('test',)),
 }
-_LISTED = pathlib.Path(__file__).with_name('files.csv').read_text(encoding='utf-8').splitlines()
+_LISTED = resources.files(__name__).joinpath('files.csv').read_text(encoding='utf-8').splitlines()
 
 
 def _files(name: str) -> tuple[File, ...]:
