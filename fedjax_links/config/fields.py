@@ -1,6 +1,7 @@
 """The top level of a config, which is checked before anything slow is imported."""
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedjax_links.core import checks, errors
@@ -19,6 +20,25 @@ FIELDS: Mapping[str, Any] = {
 
 REQUIRED = 'title', 'problem', 'algorithms', 'num_rounds', 'eval_every'
 """Those that every config has."""
+_SECTIONS = {
+    'client': ('learning_rate', 'local_steps', 'batch_size', 'decay', 'optimizer'),
+    'problem': ('num_clients', 'alpha', 'model', 'dataset', 'partition'),
+    'links': ('probs', 'schedule'),
+    'tuning': ('learning_rates', 'server_lrs'),
+}
+"""Options that stand in sections, and are looked for at the top."""
+
+
+def paths(fields: Iterable[str]) -> dict[str, str]:
+    """The paths of fields and of well-known options in sections, by their last names.
+
+    Args:
+      fields: of the top level.
+    """
+    found = {field: field for field in fields}
+    for section, options in _SECTIONS.items():
+        found |= {option: f'{section}.{option}' for option in options}
+    return found
 
 
 def check(config: Mapping[str, Any], fields: Mapping[str, Any], required: Sequence[str]) -> None:
@@ -34,7 +54,9 @@ def check(config: Mapping[str, Any], fields: Mapping[str, Any], required: Sequen
     """
     for name, value in config.items():
         if name not in fields:
-            raise errors.unknown_name('config', name, fields)
+            known = paths(fields) if fields is FIELDS else dict.fromkeys(fields)
+            near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+            raise errors.unknown_name('config', name, fields, near=known[near[0]] if near else None)
         kind = fields[name]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise errors.invalid(

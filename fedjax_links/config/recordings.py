@@ -5,6 +5,7 @@ config file first (while `BESIDE` names its folder), and in the working director
 """
 
 import contextvars
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,8 @@ def locate(argument: str, path: Any) -> Path:
 
     Args:
       argument: its place in the config, for errors.
-      path: absolute, or relative to the config file's folder or the working directory.
+      path: absolute, or relative to the config file's folder or the working directory; ``~`` is
+        the home.
 
     Returns:
       The path beside the config file if something is there, else as it is.
@@ -38,8 +40,9 @@ def locate(argument: str, path: Any) -> Path:
     """
     if not isinstance(path, str | Path) or not str(path):
         raise errors.invalid(argument, 'be a path', repr(path))
-    beside = (BESIDE.get() or Path()) / path
-    return beside if beside.exists() else Path(path)
+    wanted = Path(os.path.expanduser(path))
+    beside = (BESIDE.get() or Path()) / wanted
+    return beside if beside.exists() else wanted
 
 
 def recorded(

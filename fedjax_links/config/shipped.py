@@ -1,6 +1,7 @@
 """The configs that come with the package, by name: ``quickstart`` for ``configs/quickstart.py``."""
 
 import difflib
+import os
 from pathlib import Path
 
 from fedjax_links.core import errors
@@ -29,6 +30,7 @@ def locate(given: str) -> str:
     Raises:
       ValueError: for a name that no shipped config has, with the nearest one.
     """
+    given = os.path.expanduser(given)
     name, colon, words = given.partition(':')
     if Path(name).is_file() or not name or Path(name).name != name or Path(name).suffix:
         return given

@@ -4,9 +4,10 @@ Plain values only before `build`, objects only after it.
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +20,9 @@ from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.choosing import Tuning
 from fedjax_links.planning.deciding import UntilDecided
 
+if TYPE_CHECKING:
+    from ml_collections import ConfigDict
+
 _TUNED = {'learning_rates': config_parts.RATE, 'server_lrs': config_parts.SERVER_LR}
 """Columns by what tuning calls their values."""
 
@@ -28,7 +32,7 @@ _SHOWN = ('title', 'caption', 'names')
 _ABSENT = object()
 
 
-def build(config: Mapping[str, Any]) -> Experiment:
+def build(config: 'Mapping[str, Any] | ConfigDict') -> Experiment:
     """The experiment that a config stands for.
 
     Fields are those of `Experiment`, as plain values, and what makes its parts:
@@ -61,7 +65,9 @@ def build(config: Mapping[str, Any]) -> Experiment:
         value of that field as it runs.
 
     Args:
-      config: nested dictionaries, as a config file's ``to_dict()`` gives them.
+      config: nested dictionaries or an `ml_collections.ConfigDict`, as a config file returns them;
+        NumPy's numbers and arrays stand for numbers and lists. What comes first stands first in
+        tables, so that the first algorithm is the baseline where none is named ``fedavg``.
 
     Returns:
       The experiment; every part was built once, so mistakes show here.
@@ -69,6 +75,10 @@ def build(config: Mapping[str, Any]) -> Experiment:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
+    return _build(trees.resolved(trees.plain(config)))
+
+
+def _build(config: Mapping[str, Any]) -> Experiment:
     _check_fields(config)
     columns = _columns(config.get('grid', {}), 'config.grid')
     tuning = _tuning(config)
@@ -123,6 +133,8 @@ def recorded(
 
 
 def _check_fields(config: Mapping[str, Any]) -> None:
+    if not isinstance(config, Mapping):
+        raise errors.invalid('config', 'be a dictionary or a ConfigDict', errors.text_of(config))
     fields.check(config, fields.FIELDS, fields.REQUIRED)
     _check_plain('config', config)
     if 'num_seeds' in config:
@@ -151,15 +163,19 @@ def _check_plain(where: str, value: Any) -> None:
         raise errors.invalid(where, 'be a number, text, list or section', errors.text_of(value))
     elif isinstance(value, int) and abs(value) >= 2**63:
         raise errors.invalid(where, 'be within 64 bits', errors.text_of(value))
-    elif isinstance(value, float | np.ndarray | np.generic) and np.asarray(value).dtype.kind == 'f':
-        known = np.asarray(value)
-        if where.partition('[')[0].endswith('.prob'):  # of `replay`, NaN where it is not known
-            known = known[~np.isnan(known)]
-        if not np.isfinite(known).all():
-            raise errors.invalid(where, 'be finite', errors.text_of(value))
-        largest = float(np.finfo(jnp.result_type(float)).max)
-        if (abs(known) > largest).any():
-            raise errors.invalid(where, f'be at most {largest:.2g}, to be finite here', value)
+    elif isinstance(value, float):
+        _check_float(where, value)
+
+
+def _check_float(where: str, value: float) -> None:
+    """Raises unless the engine can hold a number."""
+    if math.isnan(value) and where.partition('[')[0].endswith('.prob'):
+        return  # of `replay`, where a probability is not known
+    if not math.isfinite(value):
+        raise errors.invalid(where, 'be finite', errors.text_of(value))
+    largest = float(np.finfo(jnp.result_type(float)).max)
+    if abs(value) > largest:
+        raise errors.invalid(where, f'be at most {largest:.2g}, to be finite here', value)
 
 
 def _filled_in(text: str, config: Mapping[str, Any]) -> str:

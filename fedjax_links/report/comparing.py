@@ -146,7 +146,7 @@ def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> li
             shown = (t if len(t) <= _LONGEST else f'{t[: _LONGEST - 3]}...' for t in (one, other))
             note = '  (changes no result)' if whole.partition('.')[0] in runs.MAY_DIFFER else ''
             found[whole] = f'{field}: {" | ".join(shown)}{note}'
-    return list(found.values())
+    return [found[whole] for whole in sorted(found)]
 
 
 def _flat(place: str, value: Any) -> Iterator[tuple[str, str]]:

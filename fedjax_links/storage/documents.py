@@ -18,7 +18,7 @@ def as_json(values: Mapping[str, Any]) -> bytes:
       values: by name.
     """
     values = json.loads(json.dumps(values))
-    text = json.dumps({**values, _DIGEST: _digest_of(values)}, indent=2, sort_keys=True)
+    text = json.dumps({**values, _DIGEST: _digest_of(values)}, indent=2)
     return f'{text}\n'.encode()
 
 

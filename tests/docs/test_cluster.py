@@ -32,6 +32,7 @@ CONFIG = {
     'num_seeds': 2,
     'metric': 'loss',
 }
+TEXT = f'def get_config():\n    return {CONFIG!r}\n'
 LONG, PERIOD = 1_000_000, 10_000
 PROGRAMS = {
     'ssh': '#!/bin/sh\ncd {there} && exec sh -c "$2"\n',
@@ -52,18 +53,20 @@ def block(language, word):
     return one
 
 
-def place(folder, config):
-    """Puts the configs that the page names into a folder."""
-    text = f'def get_config():\n    return {config!r}\n'
+SHIPPED = (ROOT / 'configs' / 'quickstart.py').read_text()
+
+
+def place(folder, text):
+    """Puts the configs that the page names into a folder, the shipped quickstart among them."""
     (folder / 'configs').mkdir(parents=True)
     (folder / 'configs' / 'comparison.py').write_text(text)
-    (folder / 'quickstart.py').write_text(text)
+    (folder / 'quickstart.py').write_text(SHIPPED)
 
 
 @pytest.fixture
 def home(tmp_path):
     """A folder to type in."""
-    place(tmp_path, CONFIG)
+    place(tmp_path, TEXT)
     (tmp_path / 'bin').mkdir()
     return tmp_path
 
@@ -190,7 +193,7 @@ def test_three_workstations(home, has_one_disk):
         there = theirs if has_one_disk else f'{theirs}/$(echo $@ | grep -o node. | head -1)'
         scripted(home / 'bin', text.format(there=there), name).chmod(0o755)
     for number in () if has_one_disk else (1, 2, 3):
-        place(theirs / f'node{number}', CONFIG)
+        place(theirs / f'node{number}', TEXT)
     found = re.findall(r'```bash\n(for k.*?)```', PAGE, flags=re.DOTALL)
     assert ['rsync' in text for text in found] == [False, True]
     run(home, 'bash', scripted(home, found[not has_one_disk]))
@@ -222,11 +225,27 @@ def test_a_pod_has_a_command_that_is_one(home, index):
     assert f'shard    {index} of 64' in done.stdout
 
 
+@pytest.mark.parametrize('executor', ['submitit', 'distributed', 'concurrent.futures'])
+def test_what_a_script_hands_to_an_executor_is_built(executor, monkeypatch):
+    """Up to the executor, which the test after this one has."""
+    monkeypatch.syspath_prepend(ROOT / 'configs')
+    text = block('python', executor)
+    names = {}
+    for line in re.findall(r'^from .*', text, flags=re.MULTILINE):
+        if 'distributed' not in line:
+            exec(line, names)
+    (built,) = re.findall(r'(experiment\.build\(.*?\))\.run\(', text)
+    planned = eval(built, names)
+    assert list(planned.algorithms) == ['fedavg', 'fedavg_all', 'fedpbc']
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('executor', ['submitit', 'distributed', 'concurrent.futures'])
-def test_jobs_of_an_executor(home, executor):
+def test_jobs_of_an_executor(tmp_path, executor):
     """As scripts; those of Dask beside the cluster that the page starts."""
     pytest.importorskip(executor)
+    home = tmp_path
+    place(home, SHIPPED)
     if executor == 'submitit' and shutil.which('srun') and not HAS_SLURM:
         pytest.skip('submitit takes SLURM where `srun` is, and `sinfo` finds no partition')
     scripted(home, block('python', executor), 'jobs.py')
