@@ -3,13 +3,15 @@
 import importlib
 import inspect
 import re
-import typing
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from absl import flags
+
 import fedjax_links.__main__ as front
-from fedjax_links.cli import configs
+from fedjax_links.cli import app, configs
 from generate import options, text
 from generate.options import Option
 
@@ -23,7 +25,7 @@ def write(folder: Path) -> None:
             text.heading(name),
             in_paragraphs(inspect.getdoc(module) or ''),
             text.heading('Flags', '-'),
-            options.table(flags(module.main), 'flag') or 'None: its arguments are folders.\n',
+            options.table(defined(module), 'flag') or 'None: its arguments are folders.\n',
             _OVERRIDES if takes_config(module.main) else '',
         )
 
@@ -38,25 +40,33 @@ def takes_config(main: Callable[..., Any]) -> bool:
     return 'values' in inspect.signature(main).parameters
 
 
-def flags(main: Callable[..., Any]) -> list[Option]:
+def defined(module: types.ModuleType) -> list[Option]:
     """The flags of a command, with two hyphens each.
 
     Args:
-      main: of its module.
+      module: of the command.
     """
-    kinds = [configs.Flags] if takes_config(main) else []
-    hints = typing.get_type_hints(main)
-    kinds += [hint for hint in hints.values() if hasattr(hint, '_fields')]
-    return [_flag(option) for kind in kinds for option in options.of(kind)]
+    before = set(flags.FLAGS)
+    if takes_config(module.main):
+        configs.define_flags()
+    if 'given' in inspect.signature(module.main).parameters:
+        getattr(module, 'define_flags', app.define_workdir)()
+    found = [flags.FLAGS[name] for name in flags.FLAGS if name not in before]
+    for flag in found:
+        delattr(flags.FLAGS, flag.name)
+    return [_option(flag) for flag in found]
 
 
-def _flag(option: Option) -> Option:
-    """An option as a flag, whose None is that it is not given."""
+_KINDS = {'bool': 'True or False', 'float': 'a number', 'int': 'a whole number', 'string': 'text'}
+
+
+def _option(flag: Any) -> Option:
+    """A flag as an option, whose None is that it is not given."""
     return Option(
-        f'--{option.name}',
-        option.kind.removesuffix(', or None'),
-        '' if option.default == '``None``' else option.default,
-        _as_literals(option.meaning),
+        f'--{flag.name}',
+        _KINDS.get(flag.flag_type(), 'a list of names'),
+        '' if flag.default is None else f'``{flag.default!r}``',
+        _as_literals(flag.help),
     )
 
 

@@ -1,19 +1,18 @@
 """What every command line shares: its flags, how it ends that cannot go on, a compilation cache."""
 
 import contextlib
-import inspect
 import os
 import re
 import sys
 import traceback
-import typing
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from fedjax_links.cli import configs
+import fedjax_links
+from fedjax_links.cli import configs, paths
 from fedjax_links.core import errors
 from fedjax_links.machines import cpus
 
@@ -22,28 +21,28 @@ MISTAKE, BUG, INTERRUPTED = 2, 1, 130
 
 flags.disclaim_key_flags()  # those below belong to the command that asks for them
 
-_DEFINE: dict[Any, Callable[..., Any]] = {
-    bool: flags.DEFINE_bool,
-    float: flags.DEFINE_float,
-    int: flags.DEFINE_integer,
-    list: flags.DEFINE_list,
-    str: flags.DEFINE_string,
-}
+
+class _VersionFlag(flags.BooleanFlag):
+    """A flag that prints the version of the package and ends the command."""
+
+    def __init__(self) -> None:
+        super().__init__('version', False, 'Print the version of the package, then stop.')
+
+    def parse(self, argument: Any) -> None:
+        super().parse(argument)
+        if self.value:
+            print(f'fedjax_links {fedjax_links.__version__}')
+            sys.exit(0)
 
 
-class Workdir(NamedTuple):
-    """Flags of a command that has no others.
-
-    Attributes:
-      workdir: Folder for what the command writes.
-    """
-
-    workdir: str | None = None
+def define_workdir() -> None:
+    """Defines the flags of a command that has no others."""
+    paths.define('workdir', 'Folder for what the command writes.')
 
 
 def run(
     main: Callable[..., None],
-    kind: Any = None,
+    define_flags: Callable[[], None] | None = None,
     *,
     config: str | None = None,
     positional: bool = False,
@@ -54,10 +53,9 @@ def run(
     """Runs ``main(config, flags)``; a user's mistake ends in one line on stderr and exit status 2.
 
     Args:
-      main: takes the config as nested dictionaries and the flags, each if there are any; then the
-        positional arguments, each as one more.
-      kind: a NamedTuple with a field for each flag: its type, its default, and its help among the
-        attributes of the docstring.
+      main: takes the config as nested dictionaries and absl's flags, each if there are any; then
+        the positional arguments, each as one more.
+      define_flags: defines the command's flags.
       config: of what the command takes the config, ``'experiment'`` or ``'figure'``; None for a
         command without.
       positional: whether the command takes any number of arguments that are no flags.
@@ -66,53 +64,82 @@ def run(
       optional: whether ``main`` has None for a config where none is given.
       workdir: whether --workdir is ``runs/NAME`` of the config where none is given.
     """
-    overridden: dict[str, str] = {}
-    kinds: list[Any] = [each for each in (config and configs.Flags, kind) if each is not None]
-    for each in kinds:
-        _define(each)
+    overridden: dict[str, str | None] = {}
+    known = flags.FLAGS
+    for define in (config and configs.define_flags, define_flags):
+        if define:
+            define()
+    flags.DEFINE_flag(_VersionFlag(), module_name=__name__)  # no flag of one command
 
     def parse(argv: list[str]) -> list[str]:
         try:
-            return flags.FLAGS(configs.take(argv, overridden) if config else argv)
+            if config:
+                argv = configs.take(argv, overridden)
+            _define_flags_of_jax(argv)
+            rest: list[str] = known(argv)
+            return rest
+        except flags.UnrecognizedFlagError as error:
+            fail(configs.nearest_flag(error, [*known]) if config else error)
         except (flags.Error, errors.InvalidError) as error:
             fail(error)
 
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1 and not positional:
             fail(f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.')
-        if not flags.FLAGS['verbosity'].present:
+        if not known['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
-        # Nodes with one home may be of several kinds, and JAX reads this when it is imported.
-        os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(cpus.cache(cpus.kind())))
-        os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
-        given = [each(*(flags.FLAGS[name].value for name in each._fields)) for each in kinds]
+        _write_what_the_terminal_has()
+        _set_cache()
+        given = [known] if define_flags else []
         with explained():
             if config is None:
-                main(*given, *argv[1:])
+                main(*given, *map(os.path.expanduser, argv[1:]))
                 return
-            source, own = given
-            spared = instead is not None and getattr(own, instead) is not None
-            if spared or (optional and source.config is None and not overridden):
-                main(None, own)
+            stands_in = instead is not None and known[instead].value is not None
+            if stands_in or (optional and known.config is None and not overridden):
+                main(None, *given)
                 return
-            values = configs.of_flags(source, overridden, config)
+            values = configs.of_flags(known.config, overridden, config, quick=known.quick)
             from fedjax_links.config import sections
 
-            if workdir and own.workdir is None:
-                own = own._replace(workdir=configs.workdir(source))
-            with sections.importable(configs.folder(source.config)):
-                main(values, own)
+            if workdir and known.workdir is None:
+                known.workdir = configs.workdir(known.config, quick=known.quick)  # type: ignore[assignment]
+            with sections.importable(configs.folder(known.config)):
+                main(values, *given)
 
     app.run(guarded, flags_parser=parse)
 
 
-def _define(kind: Any) -> None:
-    """A flag for every field."""
-    helps = dict(re.findall(r'^  (\w+): (.+(?:\n    .+)*)', inspect.cleandoc(kind.__doc__), re.M))
-    for name, hint in typing.get_type_hints(kind).items():
-        members = [typing.get_origin(part) or part for part in (hint, *typing.get_args(hint))]
-        define = next(_DEFINE[member] for member in members if member in _DEFINE)
-        define(name, kind._field_defaults[name], ' '.join(helps[name].split()))
+def _define_flags_of_jax(argv: Sequence[str]) -> None:
+    """Defines JAX's own flags, such as --jax_debug_nans, where one of them is given."""
+    if any(re.match('--?(no)?jax_', argument) for argument in argv):
+        _set_cache()
+        import jax
+
+        jax.config.config_with_absl()
+
+
+def _set_cache() -> None:
+    """Names a folder for compiled programs, which JAX reads when it is imported.
+
+    Each kind of CPU has its own, as nodes with one home may be of several. Where there is no folder
+    that can be written, nothing is kept.
+    """
+    os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
+    if 'JAX_COMPILATION_CACHE_DIR' in os.environ:
+        return
+    with contextlib.suppress(OSError):
+        folder = cpus.cache(cpus.kind())
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            os.environ['JAX_COMPILATION_CACHE_DIR'] = str(folder)
+
+
+def _write_what_the_terminal_has() -> None:
+    """Writes ? for a letter that the encoding of the terminal, or of a pipe, does not have."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, 'reconfigure'):
+            stream.reconfigure(errors='replace')
 
 
 def make_portable(wanted: bool) -> None:
@@ -153,31 +180,22 @@ def fail(message: object) -> NoReturn:
 def explained() -> Iterator[None]:
     """Ends the command as the error says that comes up inside.
 
-    A user's mistake, a package to install, what the operating system refuses, and an error of the
-    user's own code with its file and line end in one line and status 2. Everything else is a bug of
-    this package: its traceback, a line that asks for a report, and status 1.
+    A user's mistake, a package to install, what the operating system or the device refuses, and an
+    error of the user's own code with its file and line end in one line and status 2. Everything
+    else is a bug of this package: its traceback, a line that asks for a report, and status 1. With
+    --pdb_post_mortem the error goes on to absl, which starts the debugger.
     """
     try:
         yield
-    except errors.MissingPackageError as error:
-        fail(error)
     except BrokenPipeError:
         errors.leave_unread()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except Exception as error:
-        is_mistake = isinstance(error, errors.InvalidError)
-        file, line = errors.users_place(error, called=is_mistake) or ('', 0)
-        where = f'line {line} of {file}'
-        if isinstance(error, errors.InvalidError):
-            fail(f'{error} ({where})' if file and not error.path.startswith('config') else error)
-        if file:
-            notes = ''.join(f' ({note})' for note in getattr(error, '__notes__', ()))
-            said = error.msg if isinstance(error, SyntaxError) else str(error)
-            said = f'{type(error).__name__}{": " * bool(said)}{said}'.rstrip('.')
-            fail(f'`{Path(file).name}` must run, got {said} on {where}{notes}.')
-        if isinstance(error, OSError):
-            fail(errors.of_system(error))
+        if flags.FLAGS['pdb_post_mortem'].value:
+            raise
+        if (message := _message_of(error)) is not None:
+            fail(message)
         traceback.print_exception(error)
         print(
             'This is a bug of fedjax_links, no mistake of yours: please report it with the lines '
@@ -185,3 +203,45 @@ def explained() -> Iterator[None]:
             file=sys.stderr,
         )
         sys.exit(BUG)
+
+
+def _message_of(error: Exception) -> object:
+    """What an error says that is no bug of this package; None for a bug."""
+    if isinstance(error, errors.MissingPackageError):
+        return error
+    if errors.is_out_of_memory(error):
+        return f'memory ran out: {errors.describe(error)}'
+    if (refused := _message_of_backend(error)) is not None:
+        return refused
+    is_mistake = isinstance(error, errors.InvalidError)
+    file, line = errors.users_place(error, called=is_mistake) or ('', 0)
+    where = f'line {line} of {file}'
+    if isinstance(error, errors.InvalidError):
+        return f'{error} ({where})' if file and not error.path.startswith('config') else error
+    if file:
+        notes = ''.join(f' ({note})' for note in getattr(error, '__notes__', ()))
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+        text = f'{type(error).__name__}: {text}' if text else type(error).__name__
+        return f'`{Path(file).name}` must run, got {text.rstrip(".")} on {where}{notes}.'
+    return errors.of_system(error) if isinstance(error, OSError) else None
+
+
+def _message_of_backend(error: BaseException) -> object:
+    """What is said of devices that JAX was told to take and does not find; None if it finds them.
+
+    JAX looks for them when they are first needed, anywhere.
+    """
+    chain: BaseException | None = error
+    while chain is not None and not isinstance(chain, AssertionError | RuntimeError):
+        chain = chain.__cause__
+    if chain is None or 'jax' not in sys.modules:
+        return None
+    from fedjax_links.machines import devices
+
+    try:
+        devices.local()
+    except errors.InvalidError as refused:
+        return refused
+    except Exception:  # of a platform that nobody named
+        return None
+    return None

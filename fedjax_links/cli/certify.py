@@ -11,26 +11,28 @@ certificate.json in --workdir. The exit status is 1 if a program is off by more 
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fedjax_links.cli import app
+from absl import flags
 
-
-class Flags(NamedTuple):
-    """Flags of the command.
-
-    Attributes:
-      workdir: Folder of a run, or for the report; by default there is none.
-      portable: As of simulate.
-      allow_imports: Let the config of the folder name code outside the package, which is imported.
-    """
-
-    workdir: str | None = None
-    portable: bool = False
-    allow_imports: bool = False
+from fedjax_links.cli import app, paths
 
 
-def main(values: dict[str, Any] | None, given: Flags) -> None:
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    paths.define(
+        'workdir',
+        'Folder of a run, or for the report; by default there is none.',
+    )
+    flags.DEFINE_bool('portable', False, 'As of simulate.')
+    flags.DEFINE_bool(
+        'allow_imports',
+        False,
+        'Let the config of the folder name code outside the package, which is imported.',
+    )
+
+
+def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
     """Compares, prints and keeps."""
     app.make_portable(given.portable)
     from fedjax_links import runs
@@ -59,4 +61,4 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, config='experiment', optional=True)
+    app.run(main, define_flags, config='experiment', optional=True)

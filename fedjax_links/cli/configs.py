@@ -2,62 +2,99 @@
 
 ``--config.links.probs=0.5`` gives a field a value, whether the file has it or not: a number, a list
 or a section as Python writes it, True, False, or a text without quotes. None takes a field away.
+Fields that refer to it follow, as flags of `ml_collections` have it.
 """
 
 import ast
+import difflib
 import inspect
 import re
 import sys
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from absl import flags
 
 from fedjax_links.config import shipped, trees
 from fedjax_links.core import errors
 
 _PREFIX = 'config.'
+_OVERRIDE = re.compile(r'--?(?P<no>no)?config\.(?P<field>[^=]*)(=(?P<text>.*))?', re.DOTALL)
+_FLAG = re.compile(r'--?[A-Za-z]|--$')
+_PART = re.compile(
+    r"""\[(?P<index>\d+)\]
+    | \[(?P<quote>["'])(?P<key>.+?)(?P=quote)\]
+    | (^|\.)(?P<name>[^.\[\]]*)""",
+    re.VERBOSE,
+)
+_SWITCHES = {'true': True, 'false': False}
 _MODULE = '<config>'
 
-
-class Flags(NamedTuple):
-    """Flags of every command that takes a config.
-
-    Attributes:
-      config: A config or its file; --config.field=value gives a field a value.
-      quick: The config's short version: what its section `quick` replaces.
-    """
-
-    config: str | None = None
-    quick: bool = False
+flags.disclaim_key_flags()
 
 
-def take(argv: Sequence[str], overridden: dict[str, str]) -> list[str]:
-    """Takes overrides, ``--config.field=value`` or ``--config.field value``.
+def define_flags() -> None:
+    """Defines the flags of every command that takes a config."""
+    text = 'A config or its file; --config.field=value gives a field a value.'
+    flags.DEFINE_string('config', None, text)
+    text = "The config's short version: what its section `quick` replaces."
+    flags.DEFINE_bool('quick', False, text)
+
+
+def take(argv: Sequence[str], overridden: dict[str, str | None]) -> list[str]:
+    """Takes overrides, as absl's flags are written.
+
+    These are ``--config.field=value``, ``--config.field value``, and ``--config.field`` or
+    ``--noconfig.field`` for True or False. Files of flags (``--flagfile=NAME``) are read.
 
     Args:
       argv: the command line.
-      overridden: where to put the texts of values, by dotted path.
+      overridden: where to put the texts of values, by dotted path; None for a field alone, which
+        is then True.
 
     Returns:
       The other arguments.
-
-    Raises:
-      ValueError: for a field without a value.
     """
-    others, left = [], iter(argv)
-    for argument in left:
-        flag, equals, text = argument.partition('=')
-        field = flag.lstrip('-')
-        if flag == field or not field.startswith(_PREFIX):
+    program, *arguments = argv
+    others = [program]
+    left = flags.FLAGS.read_flags_from_files(arguments)
+    while left:
+        argument = left.pop(0)
+        if argument == '--':
+            return [*others, argument, *left]
+        match = _OVERRIDE.fullmatch(argument)
+        if match is None:
             others.append(argument)
             continue
-        if not equals:
-            text = next(left, '--')
-            if text.startswith('--'):
-                raise errors.invalid(field, f'be given a value, as --{field}=VALUE', 'none')
-        overridden[field.removeprefix(_PREFIX)] = text
+        text = match['text']
+        if match['no']:
+            text = 'false'
+        elif text is None and left and not _FLAG.match(left[0]):
+            text = left.pop(0)
+        overridden.pop(match['field'], None)  # the last one counts, in its place
+        overridden[match['field']] = text
     return others
+
+
+def nearest_flag(error: flags.UnrecognizedFlagError, known: Sequence[str]) -> object:
+    """What is said of a flag that no command has.
+
+    Args:
+      error: of absl.
+      known: names of the command's flags.
+    """
+    from fedjax_links.config import fields  # and with it NumPy
+
+    value = read(error.flagvalue.partition('=')[2])
+    fitting = {field: kind for field, kind in fields.FIELDS.items() if isinstance(value, kind)}
+    paths = {name: name for name in known}
+    paths |= {name: f'{_PREFIX}{path}' for name, path in fields.paths(fitting).items()}
+    near = difflib.get_close_matches(error.flagname, paths, n=1, cutoff=0.5)
+    if not near:
+        return error
+    return f'Unknown command line flag {error.flagname!r}; did you mean --{paths[near[0]]}?'
 
 
 def folder(given: str) -> Path:
@@ -65,33 +102,38 @@ def folder(given: str) -> Path:
     return Path(_file_and_words(given)[0]).parent
 
 
-def workdir(given: Flags) -> str:
+def workdir(given: str, *, quick: bool = False) -> str:
     """Where a command with this config writes unless it is told: ``runs/xiang2024_table1-svhn``."""
-    path, words = _file_and_words(given.config or '')
+    path, words = _file_and_words(given)
     named = [Path(path).stem, *re.findall(r'[\w.]+', ''.join(words))]
-    return f'runs/{"-".join(named + ["quick"] * given.quick)}'
+    if quick:
+        named.append('quick')
+    return f'runs/{"-".join(named)}'
 
 
-def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str, Any]:
+def of_flags(
+    given: str | None, overridden: Mapping[str, str | None], kind: str, *, quick: bool = False
+) -> dict[str, Any]:
     """The config of a command line, as `load` gives it.
 
     Args:
-      given: the flags.
+      given: the flag --config.
       overridden: as in `load`.
       kind: of what it must be the config, ``'experiment'`` or ``'figure'``.
+      quick: as in `load`.
 
     Raises:
       ValueError: as `load`, for the config of another command, and for fields that no experiment
         has, or of another type.
     """
-    if not given.config:
+    if not given:
         requirement = 'name a config or its file, such as --config=quickstart'
-        raise errors.invalid('config', requirement, given.config or None)
-    values = load(given.config, overridden, quick=given.quick)
+        raise errors.invalid('config', requirement, given or None)
+    values = load(given, overridden, quick=quick)
     found = 'figure' if 'figure' in values else 'experiment'
     if found != kind and (found == 'figure' or 'algorithms' in values):
         article, does = ('an', 'figure` draws') if found == 'figure' else ('a', 'simulate` runs')
-        value = f'{given.config}, which `python -m fedjax_links {does}'
+        value = f'{given}, which `python -m fedjax_links {does}'
         raise errors.invalid('config', f'be of {article} {kind}', value)
     if kind == 'experiment':
         from fedjax_links.config import fields  # and with it NumPy
@@ -100,26 +142,30 @@ def of_flags(given: Flags, overridden: Mapping[str, str], kind: str) -> dict[str
     return values
 
 
-def load(given: str, overridden: Mapping[str, str], *, quick: bool = False) -> dict[str, Any]:
+def load(
+    given: str, overridden: Mapping[str, str | None], *, quick: bool = False
+) -> dict[str, Any]:
     """Runs a config file.
 
     Args:
       given: the file or the name of a shipped config, with a word behind a colon or without.
-      overridden: texts of values, by dotted path.
+      overridden: texts of values, by dotted path; None for True.
       quick: whether the section ``quick`` replaces what it is for.
 
     Returns:
       The config at that size, with these values. Its caption says what is not as published.
 
     Raises:
-      ValueError: naming the file if it cannot be run, and for a path that leads into no section.
+      ValueError: naming the file if it cannot be run, and for a path that leads into no section, a
+        field without a value and a placeholder that still needs one.
     """
-    returned = _returned(*_file_and_words(given))
-    values = trees.quick(returned) if quick else trees.full(returned)
+    tree = trees.plain(_returned(*_file_and_words(given)))
+    published = trees.resolved(trees.full(tree), is_complete=False)
+    tree = trees.quick(tree) if quick else trees.full(tree)
     for field, text in overridden.items():
-        values = _replaced(values, field.split('.'), text)
+        _override(tree, field, text)
     by = 'Quick version of the config' if quick else 'Changed from the config'
-    return trees.captioned(trees.full(returned), values, by)
+    return trees.captioned(published, trees.resolved(tree), by)
 
 
 def _file_and_words(given: str) -> tuple[str, list[str]]:
@@ -127,36 +173,57 @@ def _file_and_words(given: str) -> tuple[str, list[str]]:
     return path, words
 
 
-def _replaced(values: Mapping[str, Any], path: Sequence[str], text: str) -> dict[str, Any]:
-    """A config with another value at a path; None takes away what is there."""
-    old = trees.value_at(values, path)
-    new = read(text, old)
-    if new is None and old is not None:
-        *path, name = path
-        section = trees.value_at(values, path)
-        new = {field: value for field, value in section.items() if field != name}
-    replaced: dict[str, Any] = trees.with_value(values, path, new)
-    return replaced
+def _override(tree: dict[str, Any], field: str, text: str | None) -> None:
+    """Puts the value that a flag gives into a config; None takes away what is there."""
+    path = _path(field)
+    old = trees.value_at(tree, path)
+    kind = _kind(old)
+    if text is None and kind not in (bool, types.NoneType):
+        where = f'{_PREFIX}{field}'
+        raise errors.invalid(where, f'be given a value, as --{where}=VALUE', 'none')
+    value = True if text is None else read(text, kind)
+    if value is None and old is not None and isinstance(path[-1], str):
+        value = trees.REMOVED
+    trees.put(tree, path, value)
 
 
-def read(text: str, old: Any = None) -> Any:
+def _path(field: str) -> list[str | int]:
+    """The names and indices of ``a.b[0]``, and of ``a["with.dots"].b``."""
+    parts = list(_PART.finditer(field))
+    if ''.join(part[0] for part in parts) != field:
+        requirement = 'be reached by names and indices, such as a.b[0]'
+        raise errors.invalid('config', requirement, field)
+    return [int(part['index']) if part['index'] else part['key'] or part['name'] for part in parts]
+
+
+def _kind(value: Any) -> type[Any]:
+    """The type of a field's values; NoneType where any will do."""
+    kind = value.get_type() if trees.is_reference(value) else type(value)
+    return kind if isinstance(kind, type) else types.NoneType
+
+
+def read(text: str, kind: type[Any] = types.NoneType) -> Any:
     """The value that a text stands for.
 
     Args:
-      text: a number, a list or a section as Python writes it; all else stays a text.
-      old: what it takes the place of; a text stays a text, and a float a float.
+      text: a number, a list or a section as Python writes it, true or false; all else stays a text.
+      kind: of what it takes the place of; a text stays a text, and a float a float.
     """
+    if text in _SWITCHES and kind is not str:
+        return _SWITCHES[text]
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
-    if isinstance(old, str) and isinstance(value, int | float):
+    if kind is str and isinstance(value, int | float):
         return text
-    return float(value) if type(old) is float and type(value) is int else value
+    if kind is bool and value in (0, 1):
+        return bool(value)
+    return float(value) if kind is float and type(value) is int else value
 
 
-def _returned(path: str, words: Sequence[str]) -> dict[str, Any]:
-    """What the ``get_config`` of a file returns: a dictionary, or what has a ``to_dict``."""
+def _returned(path: str, words: Sequence[str]) -> Any:
+    """What the ``get_config`` of a file returns: a dictionary, a ConfigDict or a `to_dict`'s."""
     try:
         source = Path(path).read_bytes()
     except OSError as error:
@@ -179,6 +246,10 @@ def _returned(path: str, words: Sequence[str]) -> dict[str, Any]:
         requirement = f'have {"no" if words else "a"} word after a colon, as its get_config says'
         raise errors.invalid('config', requirement, ':'.join([path, *words])) from None
     config = get_config(*words)
+    from ml_collections import ConfigDict
+
+    if isinstance(config, ConfigDict):
+        return config
     values = config.to_dict() if hasattr(config, 'to_dict') else config
     if not isinstance(values, dict):
         given = f'{type(config).__name__} from {path}'

@@ -10,27 +10,25 @@ in ~/tensorflow_datasets, one npz each.
 
 import pathlib
 import sys
-from typing import NamedTuple
 
-from fedjax_links.cli import app
+from absl import flags
+
+from fedjax_links.cli import app, paths
 from fedjax_links.core import errors
 
 ACTIONS = ('list', 'fetch')
 
 
-class Flags(NamedTuple):
-    """Flags of the command.
-
-    Attributes:
-      data_dir: Folder of the data sets.
-      mirror: For fetch: address of a folder, or a folder here, in the publisher's place.
-    """
-
-    data_dir: str | None = None
-    mirror: str | None = None
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    paths.define('data_dir', 'Folder of the data sets.')
+    paths.define(
+        'mirror',
+        "For fetch: address of a folder, or a folder here, in the publisher's place.",
+    )
 
 
-def main(given: Flags, action: str = 'list', *names: str) -> None:
+def main(given: flags.FlagValues, action: str = 'list', *names: str) -> None:
     """Does what the first argument says with the data sets that follow."""
     if action not in ACTIONS:
         raise errors.unknown_name('data', action, ACTIONS)
@@ -73,4 +71,4 @@ def _megabytes(num_bytes: int) -> str:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, positional=True)
+    app.run(main, define_flags, positional=True)

@@ -7,27 +7,20 @@ files instead, that `report` reads like a run, to be kept beside a page; --metri
 keeps that metric alone.
 """
 
-from typing import NamedTuple
+from absl import flags
 
-from fedjax_links.cli import app
+from fedjax_links.cli import app, paths
 from fedjax_links.core import errors
 
 
-class Flags(NamedTuple):
-    """Flags of the command.
-
-    Attributes:
-      to: Folder for the files.
-      archive: Write an archive, without states and links.
-      metrics: Metrics that an archive keeps; all by default.
-    """
-
-    to: str | None = None
-    archive: bool = False
-    metrics: list[str] | None = None
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    paths.define('to', 'Folder for the files.')
+    flags.DEFINE_bool('archive', False, 'Write an archive, without states and links.')
+    flags.DEFINE_list('metrics', None, 'Metrics that an archive keeps; all by default.')
 
 
-def main(given: Flags, *folders: str) -> None:
+def main(given: flags.FlagValues, *folders: str) -> None:
     """Reads and writes."""
     if len(folders) != 1:
         raise errors.invalid('export', 'be given one run folder', len(folders))
@@ -45,4 +38,4 @@ def main(given: Flags, *folders: str) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, positional=True)
+    app.run(main, define_flags, positional=True)

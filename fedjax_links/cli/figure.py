@@ -9,10 +9,12 @@ Without --workdir it writes to runs/NAME of the config.
 from pathlib import Path
 from typing import Any
 
+from absl import flags
+
 from fedjax_links.cli import app
 
 
-def main(values: dict[str, Any], given: app.Workdir) -> None:
+def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     """Computes, prints and writes."""
     from fedjax_links.report import figure, tables
     from fedjax_links.storage import outputs
@@ -28,4 +30,4 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, app.Workdir, config='figure', workdir=True)
+    app.run(main, app.define_workdir, config='figure', workdir=True)

@@ -10,44 +10,43 @@ absences, and the bias that averaging over whoever is there would have.
 
 import functools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fedjax_links.cli import app, configs
+from absl import flags
 
-
-class Flags(NamedTuple):
-    """Flags of the command.
-
-    Attributes:
-      workdir: Folder for links.png.
-      pattern: Label of the links; the first by default.
-      rounds: Rounds of the first seed to simulate, 10,000 by default; of a log, all whole days by
-        default.
-      log: A log of availability, in the config's place.
-      format: Of the log, as `format` of the pattern `trace`.
-      clients: Only so many clients of the log.
-      unit: Of times in the log: ms, s, min, h or d; s by default.
-      origin: Time of round 0 in the log: a number, a date, first (its earliest time) or midnight
-        (the one before that).
-      utc_offset: Hours that the clients' clock is ahead of UTC, for logs with dates.
-      tick: Seconds per round of the log.
-      overlaps: Of a client in the log: reject or merge.
-    """
-
-    workdir: str | None = None
-    pattern: str | None = None
-    rounds: int | None = None
-    log: str | None = None
-    format: str = 'csv'
-    clients: int | None = None
-    unit: str | None = None
-    origin: str | None = None
-    utc_offset: float | None = None
-    tick: float = 600.0
-    overlaps: str = 'reject'
+from fedjax_links.cli import app, configs, paths
 
 
-def main(values: dict[str, Any] | None, given: Flags) -> None:
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    paths.define('workdir', 'Folder for links.png.')
+    flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
+    flags.DEFINE_integer(
+        'rounds',
+        None,
+        'Rounds of the first seed to simulate, 10,000 by default; of a log, all whole days by'
+        ' default.',
+    )
+    paths.define('log', "A log of availability, in the config's place.")
+    flags.DEFINE_string('format', 'csv', 'Of the log, as `format` of the pattern `trace`.')
+    flags.DEFINE_integer('clients', None, 'Only so many clients of the log.')
+    flags.DEFINE_string('unit', None, 'Of times in the log: ms, s, min, h or d; s by default.')
+    flags.DEFINE_string(
+        'origin',
+        None,
+        'Time of round 0 in the log: a number, a date, first (its earliest time) or midnight '
+        '(the one before that).',
+    )
+    flags.DEFINE_float(
+        'utc_offset',
+        None,
+        "Hours that the clients' clock is ahead of UTC, for logs with dates.",
+    )
+    flags.DEFINE_float('tick', 600.0, 'Seconds per round of the log.')
+    flags.DEFINE_string('overlaps', 'reject', 'Of a client in the log: reject or merge.')
+
+
+def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
     """Draws the links of a config, or a log."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
@@ -73,7 +72,7 @@ def main(values: dict[str, Any] | None, given: Flags) -> None:
         print(f'Wrote {path}')
 
 
-def _of_log(given: Flags) -> tuple[Any, ...]:
+def _of_log(given: flags.FlagValues) -> tuple[Any, ...]:
     """A log at the times of rounds: title, links and what is known of them."""
     from fedjax_links.config import choices, recordings
     from fedjax_links.core import checks
@@ -101,4 +100,4 @@ def _of_log(given: Flags) -> tuple[Any, ...]:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, config='experiment', instead='log')
+    app.run(main, define_flags, config='experiment', instead='log')

@@ -10,29 +10,35 @@ your own, --allow_imports imports them, from the working folder too.
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fedjax_links.cli import app
+from absl import flags
+
+from fedjax_links.cli import app, paths
 from fedjax_links.core import errors
 
 
-class Flags(NamedTuple):
-    """Flags of the command.
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    paths.define('workdir', 'Folder of the whole run.')
+    flags.DEFINE_bool(
+        'allow_mixed',
+        False,
+        'Shards may have run on machines of different kinds, a seed on one.',
+    )
+    flags.DEFINE_bool(
+        'allow_imports',
+        False,
+        "Let the folder's config name code outside the package, which is imported.",
+    )
+    flags.DEFINE_bool(
+        'allow_changed',
+        False,
+        'Shards may have run with different programs or data; every report says so.',
+    )
 
-    Attributes:
-      workdir: Folder of the whole run.
-      allow_mixed: Shards may have run on machines of different kinds, a seed on one.
-      allow_imports: Let the folder's config name code outside the package, which is imported.
-      allow_changed: Shards may have run with different programs or data; every report says so.
-    """
 
-    workdir: str | None = None
-    allow_mixed: bool = False
-    allow_imports: bool = False
-    allow_changed: bool = False
-
-
-def main(given: Flags, *folders: str) -> None:
+def main(given: flags.FlagValues, *folders: str) -> None:
     """Joins and reports."""
     if given.workdir is None:
         raise errors.invalid('workdir', 'name the folder of the whole run, such as runs/map', None)
@@ -52,7 +58,7 @@ def main(given: Flags, *folders: str) -> None:
         print(report.write(results, planned, allow_imports=given.allow_imports))
 
 
-def _experiment(given: Flags) -> Any:
+def _experiment(given: flags.FlagValues) -> Any:
     """What ran, as far as the package alone or with what is allowed can build it; else None."""
     from fedjax_links import runs
     from fedjax_links.config import factories
@@ -70,4 +76,4 @@ def _experiment(given: Flags) -> Any:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, positional=True)
+    app.run(main, define_flags, positional=True)

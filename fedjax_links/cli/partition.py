@@ -9,10 +9,12 @@ always; with a folder also as a picture.
 from pathlib import Path
 from typing import Any
 
+from absl import flags
+
 from fedjax_links.cli import app
 
 
-def main(values: dict[str, Any], given: app.Workdir) -> None:
+def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     """Builds the experiment, and describes who holds what."""
     from fedjax_links import experiment
     from fedjax_links.experiment import config_parts
@@ -37,4 +39,4 @@ def main(values: dict[str, Any], given: app.Workdir) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, app.Workdir, config='experiment')
+    app.run(main, app.define_workdir, config='experiment')

@@ -12,31 +12,33 @@ python -m fedjax_links report --workdir=runs/quickstart --price='{"targets": [0.
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fedjax_links.cli import app
+from absl import flags
+
+from fedjax_links.cli import app, paths
 from fedjax_links.core import errors
 
 
-class Flags(NamedTuple):
-    """Flags of the command.
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    paths.define('workdir', 'Folder of a finished or unfinished run.')
+    flags.DEFINE_string(
+        'table',
+        None,
+        'Print the table of this page or layout alone, such as levels, and write nothing.',
+    )
+    flags.DEFINE_string('form', 'csv', 'In which it is printed: csv or latex.')
+    paths.define(
+        'price',
+        'Options of the layout `price`, or their file (JSON).',
+    )
+    flags.DEFINE_bool(
+        'allow_imports', False, 'Let the folder name code outside the package, which is imported.'
+    )
 
-    Attributes:
-      workdir: Folder of a finished or unfinished run.
-      table: Print the table of this page or layout alone, such as levels, and write nothing.
-      form: In which it is printed: csv or latex.
-      price: Options of the layout `price`, or their file (JSON).
-      allow_imports: Let the folder name code outside the package, which is imported.
-    """
 
-    workdir: str | None = None
-    table: str | None = None
-    form: str = 'csv'
-    price: str | None = None
-    allow_imports: bool = False
-
-
-def main(given: Flags) -> None:
+def main(given: flags.FlagValues) -> None:
     """Reads, writes and prints."""
     if given.workdir is None:
         raise errors.invalid('workdir', 'name the folder of a run, such as runs/first', None)
@@ -66,4 +68,4 @@ def _options(given: str) -> dict[str, Any]:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags)
+    app.run(main, define_flags)

@@ -13,68 +13,105 @@ import importlib
 import sys
 import threading
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fedjax_links.cli import app
+from absl import flags
+
+from fedjax_links.cli import app, paths
 from fedjax_links.core import errors
 
 
-class Flags(NamedTuple):
-    """Flags of the command.
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    paths.define(
+        'workdir',
+        'Folder of the run, runs/NAME of the config by default; an interrupted run goes on.',
+    )
+    flags.DEFINE_bool(
+        'start_over',
+        False,
+        'Set the folder aside (as WORKDIR.old-1, ...) and begin again.',
+    )
+    paths.define(
+        'fork_from',
+        'Folder of a run whose lanes the new ones go on from; needs --at_round.',
+    )
+    flags.DEFINE_integer(
+        'at_round',
+        None,
+        'The round from which on; a multiple of eval_every of both.',
+    )
+    flags.DEFINE_bool(
+        'allow_imports',
+        False,
+        'Let the config of --fork_from name code outside the package that this config does '
+        'not name.',
+    )
+    flags.DEFINE_list('log', [], 'Added to config.log: links, or module:factory of your own.')
+    flags.DEFINE_integer(
+        'debug_round',
+        None,
+        'Name what is not finite in this round (from 0) of a folder, then stop.',
+    )
+    flags.DEFINE_integer(
+        'devices',
+        None,
+        'Devices that lanes run on at the same time, or threads of a CPU; by default all, one'
+        ' per core, or those of one mesh. Changes no bit.',
+    )
+    flags.DEFINE_string(
+        'mesh',
+        None,
+        'clients:N lets N devices share the clients of every round of a lane.',
+    )
+    flags.DEFINE_string(
+        'coordinator',
+        None,
+        'HOST:PORT where process 0 is heard by the others of its --mesh; with it the next two'
+        ' are given, or none: those of a SLURM step of several tasks, of mpirun, or of an '
+        'indexed job of Kubernetes.',
+    )
+    flags.DEFINE_integer('num_processes', None, 'How many processes share --mesh.')
+    flags.DEFINE_integer(
+        'process_id',
+        None,
+        'Which of them this is, from 0; process 0 keeps the run and reports.',
+    )
+    flags.DEFINE_string(
+        'shard',
+        None,
+        'I/N runs the lanes of one of N shards, I from 0 to N - 1 or from 1 to N, in a folder'
+        ' of all; auto takes both from the task of a job array (SLURM, Grid Engine, LSF, '
+        'SkyPilot).',
+    )
+    flags.DEFINE_bool(
+        'portable',
+        False,
+        'The same bits on all CPUs with AVX2 and as many cores (or one NPROC), and slower; on'
+        ' a GPU deterministic operations.',
+    )
+    flags.DEFINE_bool(
+        'allow_mixed',
+        False,
+        'Shards may run on machines of different kinds, whose bits may differ; all lanes of a'
+        ' seed stay on one.',
+    )
+    flags.DEFINE_bool(
+        'allow_changed',
+        False,
+        'Go on in a folder of other programs or data; every report says what differed.',
+    )
+    flags.DEFINE_bool('dry_run', False, 'Say what would run and what it needs, then stop.')
 
-    Attributes:
-      workdir: Folder of the run, runs/NAME of the config by default; an interrupted run goes on.
-      start_over: Set the folder aside (as WORKDIR.old-1, ...) and begin again.
-      fork_from: Folder of a run whose lanes the new ones go on from; needs --at_round.
-      at_round: The round from which on; a multiple of eval_every of both.
-      allow_imports: Let the config of --fork_from name code outside the package that this config
-        does not name.
-      log: Added to config.log: links, or module:factory of your own.
-      debug_round: Name what is not finite in this round (from 0) of a folder, then stop.
-      devices: Devices that lanes run on at the same time, or threads of a CPU; by default all, one
-        per core, or those of one mesh. Changes no bit.
-      mesh: clients:N lets N devices share the clients of every round of a lane.
-      coordinator: HOST:PORT where process 0 is heard by the others of its --mesh; with it the
-        next two are given, or none: those of a SLURM step of several tasks, of mpirun, or of an
-        indexed job of Kubernetes.
-      num_processes: How many processes share --mesh.
-      process_id: Which of them this is, from 0; process 0 keeps the run and reports.
-      shard: I/N runs the lanes of one of N shards, I from 0 to N - 1 or from 1 to N, in a folder
-        of all; auto takes both from the task of a job array (SLURM, Grid Engine, LSF, SkyPilot).
-      portable: The same bits on all CPUs with AVX2 and as many cores (or one NPROC), and slower; on
-        a GPU deterministic operations.
-      allow_mixed: Shards may run on machines of different kinds, whose bits may differ; all lanes
-        of a seed stay on one.
-      allow_changed: Go on in a folder of other programs or data; every report says what differed.
-      dry_run: Say what would run and what it needs, then stop.
-    """
 
-    workdir: str | None = None
-    start_over: bool = False
-    fork_from: str | None = None
-    at_round: int | None = None
-    allow_imports: bool = False
-    log: list[str] = []  # noqa: RUF012, it is not written to
-    debug_round: int | None = None
-    devices: int | None = None
-    mesh: str | None = None
-    coordinator: str | None = None
-    num_processes: int | None = None
-    process_id: int | None = None
-    shard: str | None = None
-    portable: bool = False
-    allow_mixed: bool = False
-    allow_changed: bool = False
-    dry_run: bool = False
-
-
-def main(values: dict[str, Any], given: Flags) -> None:
+def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     """Builds, predicts, runs and reports."""
     folder = _folder(given)
     app.make_portable(given.portable)
     from fedjax_links.machines import devices, processes
 
-    mesh_size, given = devices.mesh_size(given.mesh), _as_started(given)
+    mesh_size = devices.mesh_size(given.mesh)
+    _note_start(given)
     joined = processes.join(given.coordinator, given.num_processes, given.process_id)
     if given.coordinator is not None:
         devices.prepare(_share_of_each(mesh_size, given))
@@ -85,7 +122,7 @@ def main(values: dict[str, Any], given: Flags) -> None:
     sys.exit(status)
 
 
-def _folder(given: Flags) -> Path:
+def _folder(given: flags.FlagValues) -> Path:
     """The run's folder, which may have to be made."""
     if not given.workdir:
         requirement = 'name a folder for the run, such as --workdir=runs/first'
@@ -102,21 +139,22 @@ def _folder(given: Flags) -> Path:
     return folder
 
 
-def _as_started(given: Flags) -> Flags:
-    """The flags; of a process that was started with others, and does not say so, those that do."""
+def _note_start(given: flags.FlagValues) -> None:
+    """Sets flags of a process that was started with others, and does not say so."""
     from fedjax_links.machines import processes
 
     names = 'coordinator', 'num_processes', 'process_id'
     is_open = given.mesh is not None and all(getattr(given, name) is None for name in names)
     found = processes.started_as() if is_open else None
     if found is None:
-        return given
+        return
     whose = f'process {found.process_id} of {found.num_processes}'
     print(f'{whose} as {found.source} says, coordinator {found.coordinator}', flush=True)
-    return given._replace(**{name: getattr(found, name) for name in names})
+    for name in names:
+        setattr(given, name, getattr(found, name))
 
 
-def _share_of_each(mesh_size: int | None, given: Flags) -> int:
+def _share_of_each(mesh_size: int | None, given: flags.FlagValues) -> int:
     """Devices of each process of a run of several."""
     assert given.num_processes is not None
     if mesh_size is None or mesh_size % given.num_processes:
@@ -126,14 +164,14 @@ def _share_of_each(mesh_size: int | None, given: Flags) -> int:
     return mesh_size // given.num_processes
 
 
-def _refuse(given: Flags, beside: str, *names: str) -> None:
+def _refuse(given: flags.FlagValues, beside: str, *names: str) -> None:
     """Raises for the first of some flags that is given."""
     for name in names:
         if (value := getattr(given, name)) not in (None, False):
             raise errors.invalid(name, f'be left out with {beside}', value)
 
 
-def _simulate(values: dict[str, Any], given: Flags, folder: Path) -> int:
+def _simulate(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> int:
     """Runs and reports, in step with other processes; the exit status."""
     from fedjax_links import experiment, report, runs
     from fedjax_links.cli.signals import StopOnSignal
@@ -168,7 +206,7 @@ def _simulate(values: dict[str, Any], given: Flags, folder: Path) -> int:
     return 0
 
 
-def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any] | None:
+def _plan(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> tuple[Any, Any] | None:
     """The experiment, and where it runs; None if it is not to be run."""
     from fedjax_links import experiment, report
     from fedjax_links.experiment.looking import certifying, debugging, forking, preflight
@@ -229,7 +267,7 @@ def _plan(values: dict[str, Any], given: Flags, folder: Path) -> tuple[Any, Any]
     return planned, options
 
 
-def _shared_out(planned: Any, given: Flags) -> Any:
+def _shared_out(planned: Any, given: flags.FlagValues) -> Any:
     """The experiment, or the share of it that this process runs."""
     from fedjax_links.machines import processes
     from fedjax_links.planning import lanes
@@ -254,4 +292,4 @@ def _shared_out(planned: Any, given: Flags) -> Any:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, config='experiment', workdir=True)
+    app.run(main, define_flags, config='experiment', workdir=True)

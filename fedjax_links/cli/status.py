@@ -11,27 +11,27 @@ participation so far, on a page that a browser loads anew by itself.
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from fedjax_links.cli import app
+from absl import flags
+
+from fedjax_links.cli import app, paths
 from fedjax_links.core import checks, describing, errors
 
 _CLEAR = '\x1b[2J\x1b[H'  # a terminal's screen
 
 
-class Flags(NamedTuple):
-    """Flags of the command.
-
-    Attributes:
-      workdir: Folder of a run.
-      watch: Seconds after which to look again, and to write live.html anew.
-    """
-
-    workdir: str | None = None
-    watch: float | None = None
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    paths.define('workdir', 'Folder of a run.')
+    flags.DEFINE_float(
+        'watch',
+        None,
+        'Seconds after which to look again, and to write live.html anew.',
+    )
 
 
-def main(given: Flags) -> None:
+def main(given: flags.FlagValues) -> None:
     """Reads and prints."""
     if given.workdir is None:
         raise errors.invalid('workdir', 'name the folder of a run, such as runs/map', None)
@@ -80,4 +80,4 @@ def _lines(found: Any, is_done: bool) -> Iterator[str]:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags)
+    app.run(main, define_flags)

@@ -3,24 +3,20 @@
 python -m fedjax_links theory --config=configs/quickstart.py
 """
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from absl import flags
 
 from fedjax_links.cli import app
 
 
-class Flags(NamedTuple):
-    """Flags of the command.
-
-    Attributes:
-      pattern: Label of the links; the first by default.
-      rounds: Rounds of the first seed to simulate.
-    """
-
-    pattern: str | None = None
-    rounds: int = 10_000
+def define_flags() -> None:
+    """Defines the flags of the command."""
+    flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
+    flags.DEFINE_integer('rounds', 10000, 'Rounds of the first seed to simulate.')
 
 
-def main(values: dict[str, Any], given: Flags) -> None:
+def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     """Builds the experiment, simulates its links without training, and prints the screen."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
@@ -32,4 +28,4 @@ def main(values: dict[str, Any], given: Flags) -> None:
 
 
 if __name__ == '__main__':
-    app.run(main, Flags, config='experiment')
+    app.run(main, define_flags, config='experiment')

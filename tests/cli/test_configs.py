@@ -169,7 +169,7 @@ def test_the_config_of_a_figure_names_its_command(command):
     ],
 )
 def test_a_command_without_a_folder_has_one_of_its_configs_name(given, quick, folder):
-    assert configs.workdir(configs.Flags(given, quick)) == folder
+    assert configs.workdir(given, quick=quick) == folder
 
 
 def test_the_folder_of_a_configs_name_is_said_and_is_one_experiments(plain, tmp_path):

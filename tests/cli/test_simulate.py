@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+import types
 
 import numpy as np
 import pytest
@@ -366,11 +367,14 @@ def test_who_was_started_with_others_is_asked_of_a_mesh_alone(monkeypatch, capsy
     step = {'JOB_ID': '5', 'PROCID': '1', 'STEP_NUM_TASKS': '4', 'STEP_NODELIST': 'node[3-6]'}
     for name, value in step.items():
         monkeypatch.setenv(f'SLURM_{name}', value)
+    names = 'mesh', 'coordinator', 'num_processes', 'process_id'
     for flags in ({}, {'mesh': 'clients:4', 'coordinator': 'here:1'}, {'devices': 2}):
-        given = simulate.Flags(**flags)
-        assert simulate._as_started(given) == given
+        given = types.SimpleNamespace(**dict.fromkeys(names) | flags)
+        simulate._note_start(given)
+        assert vars(given) == dict.fromkeys(names) | flags
     assert capsys.readouterr().out == ''
-    given = simulate._as_started(simulate.Flags(mesh='clients:4'))
+    given = types.SimpleNamespace(**dict.fromkeys(names) | {'mesh': 'clients:4'})
+    simulate._note_start(given)
     assert (given.coordinator, given.num_processes, given.process_id) == ('node3:61445', 4, 1)
     said = 'process 1 of 4 as SLURM_PROCID says, coordinator node3:61445\n'
     assert capsys.readouterr().out == said

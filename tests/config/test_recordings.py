@@ -179,6 +179,8 @@ def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(tmp_p
         assert recordings.locate('path', 'log.csv') == beside / 'log.csv'
         assert recordings.locate('path', 'other.csv').resolve() == here / 'other.csv'
         assert recordings.locate('path', str(here / 'log.csv')) == here / 'log.csv'
+        monkeypatch.setenv('HOME', str(here))
+        assert recordings.locate('path', '~/log.csv') == here / 'log.csv'
         build(links={'name': 'trace', 'path': 'other.csv', 'tick': 1})
 
 

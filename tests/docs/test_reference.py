@@ -154,7 +154,7 @@ def test_every_option_has_its_meaning(title):
 def test_the_flags_of_a_command_are_those_that_its_help_lists(name):
     listed = command.run(name, '--help').stdout
     module = importlib.import_module(f'fedjax_links.cli.{name}')
-    rows = {row.name: row for row in commands.flags(module.main)}
+    rows = {row.name: row for row in commands.defined(module)}
     shown = set(re.findall(r'^  --(?:\[no\])?(\w+):', listed, flags=re.M)) - {'config_file'}
     assert {row.removeprefix('--') for row in rows} == shown
     assert all(row.meaning for row in rows.values())

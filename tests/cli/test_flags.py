@@ -1,0 +1,104 @@
+"""Flags that all commands share, absl's and JAX's own among them."""
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+import fedjax_links
+from fedjax_links.cli import configs
+from tests import ROOT
+from tests.cli.command import in_a_process, refused, run
+
+
+@pytest.mark.parametrize('command', ['simulate', 'status', 'compare'])
+def test_a_command_prints_its_version(command):
+    done = run(command, '--version')
+    assert (done.returncode, done.stdout) == (0, f'fedjax_links {fedjax_links.__version__}\n')
+
+
+@pytest.mark.parametrize(
+    'flag, near',
+    [
+        ('--seeds=3', 'config.num_seeds'),
+        ('--learning_rate=0.1', 'config.client.learning_rate'),
+        ('--rounds=10', 'config.num_rounds'),
+        ('--workdr=x', 'workdir'),
+        ('--dryrun', 'dry_run'),
+    ],
+)
+def test_an_unknown_flag_names_the_nearest_one(flag, near):
+    line = refused('simulate', '--config=quickstart', flag)
+    assert line.endswith(f'; did you mean --{near}?\n')
+
+
+@pytest.mark.parametrize(
+    'field, near',
+    [
+        ('learning_rate=0.1', 'client.learning_rate'),
+        ('local_step=2', 'client.local_steps'),
+        ('num_client=5', 'problem.num_clients'),
+        ('num_seed=5', 'num_seeds'),
+    ],
+)
+def test_an_option_at_the_top_names_its_section(field, near):
+    line = refused('theory', '--config=quickstart', f'--config.{field}')
+    assert line.endswith(f'; did you mean {near!r}?\n')
+
+
+def test_flags_of_jax_are_those_of_jax(tmp_path):
+    path = tmp_path / 'shown.py'
+    path.write_text(
+        'import jax\n'
+        'def get_config():\n'
+        '    print(jax.config.jax_debug_nans, jax.config.jax_default_matmul_precision)\n'
+        '    return {}\n'
+    )
+    given = ['--jax_debug_nans', '--jax_default_matmul_precision=highest']
+    done = in_a_process('theory', f'--config={path}', *given)
+    assert done.stdout == 'True highest\n', done.stderr
+    assert done.returncode == 2
+    assert 'jax_no_such' in in_a_process('theory', '--config=quickstart', '--jax_no_such=1').stderr
+
+
+def test_a_debugger_starts_where_the_error_is(tmp_path):
+    path = tmp_path / 'fails.py'
+    path.write_text('def get_config():\n    here = 7\n    raise KeyError("lost")\n')
+    ours, theirs = pty.openpty()
+    command = [sys.executable, '-m', 'fedjax_links', 'theory', f'--config={path}']
+    with subprocess.Popen(
+        [*command, '--pdb_post_mortem'], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        os.write(ours, b'p "here is", here\nq\n')
+        shown = b''
+        while True:
+            try:
+                shown += os.read(ours, 4096)
+            except OSError:  # it has ended
+                break
+    os.close(ours)
+    assert b'Entering post-mortem debugging' in shown
+    assert b"('here is', 7)" in shown
+    assert process.returncode == 1
+
+
+def test_a_home_stands_in_paths_of_flags(tmp_path, monkeypatch):
+    monkeypatch.setenv('HOME', str(tmp_path))
+    (tmp_path / 'mine.py').write_text((ROOT / 'configs' / 'quickstart.py').read_text())
+    assert configs.load('~/mine.py', {})['num_rounds'] == 1000
+    line = refused('simulate', '--config=~/mine.py', '--workdir=~/mine.py', '--dry_run')
+    assert f'got {tmp_path}/mine.py, where {tmp_path}/mine.py is a file' in line
+    both = '--fork_from=~/a', '--workdir=~/a', '--at_round=20'
+    assert f'got {tmp_path}/a.' in refused('simulate', '--config=quickstart', *both)
+    assert f'{tmp_path}/b' in refused('report', '--workdir=~/b')
+    assert f'{tmp_path}/c' in refused('export', '~/c', '--to=~/d')
+    assert f'{tmp_path}/e' in refused('merge', '--workdir=~/d', '~/e')
+    assert f'{tmp_path}/g' in refused('links', '--log=~/g')
+    assert f'{tmp_path}/d:' in run('data', 'list', '--data_dir=~/d').stdout.replace('\n', ':')
+    figure = run('figure', '--config=xiang2024_figure2', '--quick', '--workdir=~/figure')
+    assert figure.returncode == 0, figure.stderr
+    assert (tmp_path / 'figure' / 'figure.csv').exists()
+    assert not (tmp_path / '~').exists()

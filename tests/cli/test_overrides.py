@@ -1,0 +1,203 @@
+"""Flags that replace fields do what ml_collections' own flags do."""
+
+import pytest
+from absl import flags
+from ml_collections import FrozenConfigDict, config_flags
+
+from fedjax_links import experiment
+from fedjax_links.cli import configs
+from fedjax_links.core import errors
+from tests.cli.command import refused, run
+
+FILE = """
+from ml_collections import ConfigDict, config_dict
+
+
+def get_config():
+    shared = ConfigDict({'value': 0.5})
+    config = ConfigDict({
+        'title': 'refers',
+        'num_rounds': 40,
+        'links': {'name': 'bernoulli', 'probs': [0.1, 0.2, 0.3]},
+        'patterns': {'b': {'probs': shared}, 'a': {'probs': shared}},
+        'client': {'learning_rate': config_dict.placeholder(float), 'decay': 'constant'},
+        'evaluate_start': False,
+        'metric': config_dict.placeholder(str),
+        'sizes': (1, 2),
+        'rows': [{'x': 1}, {'x': 2}],
+    })
+    config.eval_every = config.get_ref('num_rounds') // 4
+    config.also = config.get_ref('links')
+    return config
+"""
+RATE = '--config.client.learning_rate=1'
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The file."""
+    path = tmp_path / 'refers.py'
+    path.write_text(FILE)
+    return str(path)
+
+
+def ours(path, *arguments):
+    """The config of a command line."""
+    overridden = {}
+    assert configs.take(['program', *arguments], overridden) == ['program']
+    values = configs.load(path, overridden)
+    values.pop('caption', None)
+    return values
+
+
+def theirs(*arguments):
+    """The same by the flags of ml_collections."""
+    known, names = flags.FlagValues(), {}
+    exec(FILE, names)
+    options = {'lock_config': False, 'accept_new_attributes': True, 'sys_argv': [*arguments]}
+    config_flags.DEFINE_config_dict('config', names['get_config'](), flag_values=known, **options)
+    known(['program', *arguments])
+    return known.config.to_dict()
+
+
+@pytest.mark.parametrize(
+    'arguments',
+    [
+        [],
+        ['--config.num_rounds=80'],
+        ['--config.num_rounds', '80', '--config.num_rounds=60'],
+        ['-config.num_rounds', '80'],
+        ['--config.eval_every=5'],
+        ['--config.eval_every=5', '--config.num_rounds=80'],
+        ['--config.links.probs[0]=0.9'],
+        ['--config.links.probs[2]=1', '--config.links.probs[0]=0'],
+        ['--config.rows[1].x=7'],
+        ['--config.patterns.a.probs.value=0.25'],
+        ['--config.also.name=markov'],
+        ['--config.evaluate_start'],
+        ['--config.evaluate_start', '--config.num_rounds=80'],
+        ['--config.evaluate_start=true'],
+        ['--config.evaluate_start', '--noconfig.evaluate_start'],
+        ['--config.metric=2024'],
+        ['--config.title=3'],
+        ['--config.sizes=(3, 4, 5)'],
+        ['--config.new=[1, 2]', '--config.switch', '--config.text=some words'],
+    ],
+)
+def test_a_flag_does_what_it_does_in_ml_collections(path, arguments):
+    assert ours(path, RATE, *arguments) == theirs(RATE, *arguments)
+
+
+def test_a_file_of_flags_may_hold_overrides(path, tmp_path):
+    (tmp_path / 'inner').write_text('--config.evaluate_start\n')
+    (tmp_path / 'outer').write_text(
+        f'# a comment\n--config.num_rounds=80\n--flagfile={tmp_path / "inner"}\n{RATE}\n'
+    )
+    file = f'--flagfile={tmp_path / "outer"}'
+    found = ours(path, file, '--config.eval_every=4')
+    assert found == theirs(file, '--config.eval_every=4')
+    assert (found['num_rounds'], found['eval_every'], found['evaluate_start']) == (80, 4, True)
+
+
+def test_a_file_of_flags_that_is_not_there_costs_one_line(tmp_path):
+    assert 'flagfile' in refused('theory', '--config=quickstart', f'--flagfile={tmp_path / "x"}')
+
+
+def test_labels_with_dots_stand_in_brackets(tmp_path):
+    file = tmp_path / 'dots.py'
+    file.write_text('def get_config():\n    return {"algorithms": {"rate 0.5": {"x": 1}}}\n')
+    assert (
+        ours(str(file), '--config.algorithms["rate 0.5"].x=2')['algorithms']['rate 0.5']['x'] == 2
+    )
+
+
+def test_a_placeholder_that_must_have_a_value_names_its_field(tmp_path):
+    path = tmp_path / 'required.py'
+    path.write_text(FILE.replace('.placeholder(float)', '.required_placeholder(float)'))
+    found = ours(str(path), RATE)['client']['learning_rate']
+    assert (found, type(found)) == (1.0, float)
+    line = refused('theory', f'--config={path}')
+    assert line.startswith('error: `config.client.learning_rate` must be given a value, got ')
+
+
+@pytest.mark.parametrize(
+    'argument, message',
+    [
+        ('--config.num_rounds=abc', '`config.eval_every` must be computable from what it refers'),
+        ('--config.links.probs[3]=1', '`config.links.probs` must be a list with an entry [3], got'),
+        ('--config.num_rounds[0]=1', '`config.num_rounds` must be a list with an entry [0], got 4'),
+        ('--config.links.probs[x]=1', 'must be reached by names and indices, such as a.b[0], got '),
+        ('--config.num_rounds', '`config.num_rounds` must be given a value, as --config.num_'),
+    ],
+)
+def test_a_mistaken_override_costs_one_line(path, argument, message):
+    assert message in refused('theory', f'--config={path}', RATE, argument)
+
+
+def test_the_short_version_moves_what_refers_to_it(tmp_path):
+    path = tmp_path / 'quick.py'
+    path.write_text(
+        'from ml_collections import ConfigDict\n'
+        'def get_config():\n'
+        "    config = ConfigDict({'num_rounds': 40, 'quick': {'num_rounds': 8}})\n"
+        "    config.eval_every = config.get_ref('num_rounds') // 4\n"
+        '    return config\n'
+    )
+    short = configs.load(str(path), {}, quick=True)
+    assert (short['num_rounds'], short['eval_every']) == (8, 2)
+    assert configs.load(str(path), {}) == {'num_rounds': 40, 'eval_every': 10}
+    longer = configs.load(str(path), {'num_rounds': '80'}, quick=True)
+    assert longer['eval_every'] == 20
+    assert longer['caption'] == (
+        'Quick version of the config: num_rounds = 80 (40), eval_every = 20 (10).'
+    )
+
+
+REFERS = """
+from ml_collections import ConfigDict
+
+
+def get_config():
+    config = ConfigDict({
+        'title': 'order',
+        'problem': {'name': 'counterexample', 'num_clients': 4, 'dimension': 2},
+        'patterns': {'often': {'name': 'bernoulli', 'probs': 0.9}, 'always': 'always'},
+        'client': {'learning_rate': 0.1, 'local_steps': 1},
+        'algorithms': {'fedpbc': {}, 'fedau': {}},
+        'num_rounds': 40,
+        'num_seeds': 1,
+    })
+    config.eval_every = config.get_ref('num_rounds') // 4
+    return config
+"""
+
+
+def test_a_command_runs_what_references_say_in_the_order_of_the_file(tmp_path):
+    path = tmp_path / 'order.py'
+    path.write_text(REFERS)
+    done = run('simulate', f'--config={path}', '--workdir=x', '--dry_run', '--config.num_rounds=80')
+    assert done.returncode == 0, done.stderr
+    assert '80 rounds' in done.stdout
+
+
+def test_python_builds_a_config_dict_as_a_command_does(tmp_path):
+    path = tmp_path / 'order.py'
+    path.write_text(REFERS)
+    names = {}
+    exec(REFERS, names)
+    config = names['get_config']()
+    of_command = experiment.build(configs.load(str(path), {}))
+    for built in (experiment.build(config), experiment.build(FrozenConfigDict(config))):
+        assert built == of_command
+    built = experiment.build(config)
+    assert list(built.algorithms) == ['fedpbc', 'fedau']  # as written, and so the baseline
+    assert list(built.patterns) == ['often', 'always']
+    assert built.plan.facts()['baseline'] == 'fedpbc'
+    config.num_rounds = 80
+    assert experiment.build(config).eval_every == 20
+
+
+@pytest.mark.parametrize('config', [None, 'quickstart', [('title', 'x')]])
+def test_what_is_no_config_is_refused(config):
+    with pytest.raises(errors.InvalidError, match='`config` must be a dictionary or a ConfigDict'):
+        experiment.build(config)
