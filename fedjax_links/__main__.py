@@ -106,9 +106,7 @@ def main(argv: list[str] | None = None) -> int:
         return _main_of_process()
     known = commands()
     if argv[:1] == ['--version']:
-        import fedjax_links
-
-        print(f'fedjax_links {fedjax_links.__version__}')
+        print(f'fedjax_links {sys.modules["fedjax_links"].__version__}')
         return 0
     if not argv or argv[0] in ('help', '-h', '-help', '--help'):
         _print_all(known)

@@ -78,8 +78,10 @@ def take(argv: Sequence[str], overridden: dict[str, str | None]) -> list[str]:
     return others
 
 
-def nearest_flag(error: flags.UnrecognizedFlagError, known: Sequence[str]) -> object:
-    """What is said of a flag that no command has.
+def nearest_flag(
+    error: flags.UnrecognizedFlagError, known: Sequence[str]
+) -> flags.UnrecognizedFlagError:
+    """Names the nearest flag or field of a config in the error of a flag that does not exist.
 
     Args:
       error: of absl.
@@ -92,9 +94,8 @@ def nearest_flag(error: flags.UnrecognizedFlagError, known: Sequence[str]) -> ob
     paths = {name: name for name in known}
     paths |= {name: f'{_PREFIX}{path}' for name, path in fields.paths(fitting).items()}
     near = difflib.get_close_matches(error.flagname, paths, n=1, cutoff=0.5)
-    if not near:
-        return error
-    return f'Unknown command line flag {error.flagname!r}; did you mean --{paths[near[0]]}?'
+    suggestions = [paths[name] for name in near]
+    return flags.UnrecognizedFlagError(error.flagname, error.flagvalue, suggestions=suggestions)
 
 
 def folder(given: str) -> Path:

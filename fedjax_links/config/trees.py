@@ -5,13 +5,14 @@ short version of an experiment changes.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedjax_links.core import errors
 
 if TYPE_CHECKING:
-    from ml_collections import FieldReference
+    from ml_collections import ConfigDict, FieldReference
 
+Config: TypeAlias = 'Mapping[str, Any] | ConfigDict'
 QUICK = 'quick'
 REMOVED = object()
 """In place of a value, for `put`: the field goes."""

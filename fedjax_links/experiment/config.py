@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,9 +20,6 @@ from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.choosing import Tuning
 from fedjax_links.planning.deciding import UntilDecided
 
-if TYPE_CHECKING:
-    from ml_collections import ConfigDict
-
 _TUNED = {'learning_rates': config_parts.RATE, 'server_lrs': config_parts.SERVER_LR}
 """Columns by what tuning calls their values."""
 
@@ -32,7 +29,7 @@ _SHOWN = ('title', 'caption', 'names')
 _ABSENT = object()
 
 
-def build(config: 'Mapping[str, Any] | ConfigDict') -> Experiment:
+def build(config: trees.Config) -> Experiment:
     """The experiment that a config stands for.
 
     Fields are those of `Experiment`, as plain values, and what makes its parts:

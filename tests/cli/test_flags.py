@@ -31,7 +31,7 @@ def test_a_command_prints_its_version(command):
 )
 def test_an_unknown_flag_names_the_nearest_one(flag, near):
     line = refused('simulate', '--config=quickstart', flag)
-    assert line.endswith(f'; did you mean --{near}?\n')
+    assert line.endswith(f'. Did you mean: {near} ?\n')
 
 
 @pytest.mark.parametrize(
