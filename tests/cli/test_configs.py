@@ -180,7 +180,7 @@ def test_the_folder_of_a_configs_name_is_said_and_is_one_experiments(plain, tmp_
     other = run(*plain, '--config.client.local_steps=2', cwd=tmp_path)
     assert other.returncode == 2
     assert other.stderr.count('\n') == 1
-    assert 'runs/plain, where config.client.local_steps is 3 and not 2.' in other.stderr
+    assert 'runs/plain, where config.client.local_steps is 3 and not 2' in other.stderr
 
 
 def test_a_figure_without_a_folder_has_one_too(tmp_path):
