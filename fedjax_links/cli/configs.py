@@ -8,6 +8,7 @@ Fields that refer to it follow, as flags of `ml_collections` have it.
 import ast
 import difflib
 import inspect
+import json
 import re
 import sys
 import types
@@ -31,13 +32,17 @@ _PART = re.compile(
 )
 _SWITCHES = {'true': True, 'false': False}
 _MODULE = '<config>'
+_DIGEST = 'sha256'  # of a kept file, which is no field
 
 flags.disclaim_key_flags()
 
 
 def define_flags() -> None:
     """Defines the flags of every command that takes a config."""
-    text = 'A config or its file; --config.field=value gives a field a value.'
+    text = (
+        'A config or its file, also that of a run (FOLDER/config.json); --config.field=value '
+        'gives a field a value.'
+    )
     flags.DEFINE_string('config', None, text)
     text = "The config's short version: what its section `quick` replaces."
     flags.DEFINE_bool('quick', False, text)
@@ -231,6 +236,8 @@ def _returned(path: str, words: Sequence[str]) -> Any:
         near = shipped.nearest(Path(path)) if isinstance(error, FileNotFoundError) else None
         hint = f'; did you mean {near}?' if near else f': {error.strerror}'
         raise errors.invalid('config', 'name a readable config file', path + hint) from None
+    if Path(path).suffix == '.json':
+        return _of_json(path, source, words)
     if b'\0' in source:
         raise errors.invalid('config', 'name a file of Python', path)
     module = sys.modules[_MODULE] = types.ModuleType(_MODULE)
@@ -256,3 +263,17 @@ def _returned(path: str, words: Sequence[str]) -> Any:
         given = f'{type(config).__name__} from {path}'
         raise errors.invalid('config', 'name a file whose get_config returns a dictionary', given)
     return values
+
+
+def _of_json(path: str, source: bytes, words: Sequence[str]) -> dict[str, Any]:
+    """Reads the config that a run or an archive keeps, ``FOLDER/config.json``."""
+    if words:
+        requirement = 'have no word after a colon, as a file of JSON'
+        raise errors.invalid('config', requirement, ':'.join([path, *words]))
+    try:
+        values = json.loads(source)
+    except ValueError as error:
+        raise errors.invalid('config', 'name a readable file of JSON', f'{path}: {error}') from None
+    if not isinstance(values, dict):
+        raise errors.invalid('config', 'name a file with a section', path)
+    return {name: value for name, value in values.items() if name != _DIGEST}
