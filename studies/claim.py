@@ -150,7 +150,7 @@ def outcomes(claim: Claim) -> Iterator[Outcome]:
         leads = [ahead - behind for ahead, behind in zip(levels[::2], levels[1::2], strict=True)]
         differences = claim.sign * (leads[0] - sum(leads[1:]))
         mean, width = _interval(differences)
-        p_value = float(stats.ttest_1samp(differences, 0).pvalue)
+        p_value = evaluation.p_value(differences)
         if tuned := _with_tuning(claim, sides):
             assert np.isclose(claim.sign * claim.scale * tuned.mean, mean)
             width = claim.scale * float((tuned.wide or tuned).half_width)

@@ -1,11 +1,13 @@
 """Every shipped config, at both of its sizes, says what it runs and builds."""
 
+import math
 import re
 
 import pytest
 
 from fedjax_links import experiment, problems, report
 from fedjax_links.config import sections, trees
+from fedjax_links.core import student
 from fedjax_links.papers import common
 from fedjax_links.papers.xiang2024 import presets
 from fedjax_links.report import figure
@@ -44,6 +46,22 @@ def test_every_config_builds_and_says_what_it_runs(variant, monkeypatch):
     planned = experiment.build(values)
     report.check(planned)
     assert values['title'] in planned.describe()
+
+
+def test_no_run_is_too_short_for_its_rules_or_verdicts():
+    """Windows of rounds end within the run, and seeds until decided are enough to decide."""
+    seen = 0
+    for path, argument, size in VARIANTS:
+        values = shipped.values(path, argument, size)
+        for own in values.get('algorithms', {}).values():
+            window = own.get('period', 0) if isinstance(own, dict) else 0
+            assert window <= values['num_rounds'], (path.stem, argument, size)
+            seen += bool(window)
+        seeds = values.get('seeds')
+        if isinstance(seeds, dict) and 'until' in seeds:
+            assert math.isfinite(student.largest_t(seeds['most'], seeds.get('level', 0.95)))
+            seen += 1
+    assert seen > 10
 
 
 def without(section, fields):
