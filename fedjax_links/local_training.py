@@ -13,7 +13,7 @@ from fedjax_links.base import Array, Number, Params, Problem, PyTree, RoundConte
 from fedjax_links.clients import cohorts
 from fedjax_links.clients.cohorts import Cohort
 from fedjax_links.clients.programs import ClientProgram, LocalUpdate, local_sgd, proximal_sgd
-from fedjax_links.core import memory, prng, tree
+from fedjax_links.core import memory, prng, registry, tree
 
 __all__ = [
     'ClientProgram',
@@ -103,6 +103,7 @@ def train_cohort(
       The contributions summed over the cohort (zeros if it is empty), in float32 at least, and
       ``client_tree`` with the members' rows replaced.
     """
+    registry.check_client_program(local_train)
 
     def body(client: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         key = prng.client_key(ctx.client_key, client)
@@ -155,16 +156,17 @@ def _default_chunk_size(cohort: Cohort, problem: Problem) -> int:
 
     A CPU: one by one once models are large, as it gains nothing from models side by side; else few
     where the cohort's size varies (empty slots cost) or could be a record's, more where everyone
-    trains. An accelerator: as many as there are, or as fit into an eighth of its free memory with
-    their parameters, gradients and examples; of a cohort whose size varies an eighth of all
-    clients, at least as many as on a CPU.
+    trains. An accelerator: as many as there are, or as fit into an eighth of its memory with their
+    parameters, gradients and examples; of a cohort whose size varies an eighth of all clients, at
+    least as many as on a CPU. All of its memory counts, not what happens to be free: the width is
+    an order of additions, so that a run resumed on a busier card keeps its bits.
     """
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
     num_clients, num_slots = cohort.num_clients, cohort.ids.shape[0]
     if memory.platform() == 'cpu':
         return _width_on_cpu(tree.size(params), cohort.is_everyone)
     each = _COPIES * tree.num_bytes(params) + tree.num_bytes(problem.data) // num_clients
-    return _width_elsewhere(num_slots, cohort.size, each, memory.available_bytes())
+    return _width_elsewhere(num_slots, cohort.size, each, memory.device_bytes())
 
 
 def _width_on_cpu(num_entries: int, everyone: bool) -> int:
@@ -175,11 +177,11 @@ def _width_on_cpu(num_entries: int, everyone: bool) -> int:
 
 
 def _width_elsewhere(
-    num_slots: int, size: Array | int, client_bytes: int, free_bytes: int | None
+    num_slots: int, size: Array | int, client_bytes: int, device_bytes: int | None
 ) -> int:
     """As `_default_chunk_size` says; ``client_bytes`` is what a client needs while it trains."""
     known = isinstance(size, int)
     wanted = num_slots if known else max(_CHUNK_SIZE, math.ceil(num_slots / 8))
-    if free_bytes is None:
+    if device_bytes is None:
         return wanted
-    return max(1, min(wanted, free_bytes // (8 * max(client_bytes, 1))))
+    return max(1, min(wanted, device_bytes // (8 * max(client_bytes, 1))))

@@ -25,6 +25,12 @@ def available_bytes() -> int | None:
     return host_bytes()
 
 
+def device_bytes() -> int | None:
+    """All memory of an accelerator that JAX may use, taken or free; None where nothing says."""
+    stats = jax.local_devices()[0].memory_stats()
+    return int(stats['bytes_limit']) if stats and 'bytes_limit' in stats else None
+
+
 def host_bytes(root: Path = Path('/')) -> int | None:
     """Free memory of the machine, or of what its control groups leave this process.
 

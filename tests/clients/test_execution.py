@@ -1,6 +1,7 @@
 """How a cohort is worked off: by device, by what is known of its size, beside other lanes."""
 
 import re
+import types
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ RULES = 'fedavg', 'fedavg_known', 'mifa', 'scaffold', 'fedawe'
 def elsewhere(monkeypatch):
     """As on an accelerator, of which nothing says how much memory it has."""
     monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
-    monkeypatch.setattr(memory, 'available_bytes', lambda: None)
+    monkeypatch.setattr(memory, 'device_bytes', lambda: None)
 
 
 def round_of(name, links):
@@ -61,8 +62,8 @@ def test_devices_of_all_kinds_compute_the_same(name, monkeypatch):
     """Up to the order of sums: wide and narrow, of known size and of unknown."""
     expected = jax.jit(round_of(name, NAMED))()
     monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
-    for free in (None, 1):  # all side by side, and one after the other
-        monkeypatch.setattr(memory, 'available_bytes', lambda free=free: free)
+    for most in (None, 1):  # all side by side, and one after the other
+        monkeypatch.setattr(memory, 'device_bytes', lambda most=most: most)
         found = jax.jit(round_of(name, NAMED))()
         for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
@@ -78,6 +79,21 @@ def test_how_many_train_side_by_side():
     assert [elsewhere(40, size, 100, None) for size in (40, varying)] == [40, 10]
     assert elsewhere(1000, 1000, 100, 8 * 100 * 64) == 64
     assert elsewhere(1000, 1000, 100, 7) == 1
+
+
+def test_on_a_busier_card_a_program_is_the_same(monkeypatch):
+    """A run that is resumed there adds up in the same order."""
+    card = {'bytes_limit': 10**9, 'bytes_in_use': 0}
+    device = types.SimpleNamespace(memory_stats=lambda: card)
+    monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
+    monkeypatch.setattr(jax, 'local_devices', lambda: [device])
+    links, texts = participation.bernoulli(np.full(NUM_CLIENTS, 0.5)), []
+    for taken in (0, 10**9 - 100):
+        card['bytes_in_use'] = taken
+        texts.append(str(jax.make_jaxpr(round_of('fedavg', links))()))
+    assert texts[0] == texts[1]
+    card['bytes_limit'] = 100  # of a smaller card it is another
+    assert str(jax.make_jaxpr(round_of('fedavg', links))()) != texts[0]
 
 
 def test_the_device_is_the_one_that_settings_name():
