@@ -89,10 +89,25 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
         return 'none: rounds are independent'
     if (rates := chain(law)) is None:
         return 'not known'
-    kept = 1 - sum(rates)  # the correlation of a round with the next
-    scales = np.where(kept >= 1, np.inf, -1 / np.log(np.clip(kept, 1e-300, 1 - 1e-16)))
-    scale = float(np.median(scales))
-    return 'less than a round' if scale < 1 else f'{scale:.3g} rounds (median client)'
+    rise, fall = rates
+    kept = 1 - (rise + fall)  # the correlation of a round with the next
+    times = np.where(kept >= 1, np.inf, -1 / np.log(np.clip(kept, 1e-300, 1 - 1e-16)))
+    shares = rise / np.where(rise + fall > 0, rise + fall, 1)  # of rounds in which each takes part
+    if not shares.any():
+        return 'none: nobody ever takes part'
+    median = _weighted_median(times, shares)
+    said = 'less than a round' if median < 1 else f'{median:.3g} rounds'
+    least, most = ('below 1' if time < 1 else f'{time:.3g}' for time in (times.min(), times.max()))
+    if least == most:
+        return f'{said} (every client)'
+    return f'{said} (median participation), clients: {describing.span(least, most)}'
+
+
+def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
+    """The value at which half of the weight is reached."""
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
 def _described(links: configured.ConfiguredLinks, text: str) -> list[str]:

@@ -100,11 +100,21 @@ def test_groups_of_the_paper():
     assert f'1/(M pi_R): {scale.min():.4g} to {scale.max():.4g}' in text
 
 
+def test_memory_is_that_of_those_who_take_part():
+    """Nine clients that hardly ever come, and forget at once, beside three that stay long."""
+    probs = np.array([0.02] * 9 + [0.9] * 3)
+    _, text = screen({'name': 'markov', 'probs': probs.tolist()})
+    kept = 1 - (0.05 + 0.05 * 0.1 / 0.9)  # of those who come: 2.7 of 2.88 participations a round
+    scale = f'{-1 / np.log(kept):.3g}'
+    memory = f'{scale} rounds (median participation), clients: below 1 to {scale}'
+    assert f'\nmemory   {memory}\n' in text
+
+
 @pytest.mark.parametrize(
     'links, memory',
     [
         ({'name': 'bernoulli', 'probs': PROBS}, 'none: rounds are independent'),
-        ({'name': 'markov', 'probs': PROBS, 'correlation_time': 30.0}, '30 rounds (median client)'),
+        ({'name': 'markov', 'probs': PROBS, 'correlation_time': 30.0}, '30 rounds (every client)'),
         ({'name': 'cyclic', 'probs': PROBS, 'cycle_length': 50}, 'links repeat every 50 rounds'),
         (plans.UNKNOWN['duplex_markov'], 'not known'),
     ],
