@@ -9,7 +9,17 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.base import Algorithm, FederationState, Key, Links, Participation, Problem, Step
-from fedjax_links.core import checks, compiling, drawing, errors, meshes, prng, tree
+from fedjax_links.core import (
+    checks,
+    compiling,
+    contracts,
+    drawing,
+    errors,
+    meshes,
+    prng,
+    scans,
+    tree,
+)
 from fedjax_links.core.drawing import draw as draw
 from fedjax_links.core.drawing import realised_links as realised_links
 from fedjax_links.core.drawing import sample_shapes as sample_shapes
@@ -78,6 +88,7 @@ def simulate(
     """
     prng.check(key)
     checks.static_int('num_rounds', num_rounds)
+    contracts.check_parts(algorithm, participation, problem)
     if isinstance(participation, Participation):
         given, kind, num_clients = None, participation, participation.num_clients
     else:
@@ -85,6 +96,7 @@ def simulate(
         length, num_clients = jax.eval_shape(lambda links: links.mask, given).shape
         if length != num_rounds:
             raise errors.invalid('participation', f'have {num_rounds} rounds of links', length)
+        contracts.check_links(given, num_clients, length)
     if num_clients != problem.num_clients:
         requirement = f"have the problem's {problem.num_clients} clients"
         raise errors.invalid('participation', requirement, num_clients)
@@ -97,6 +109,8 @@ def simulate(
             nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
             said = f'{eval_every}; the nearest smaller divisor is {nearest}'
             raise errors.invalid('eval_every', f'divide `num_rounds` = {num_rounds}', said)
+    if initial_state is not None:
+        contracts.check_state(initial_state)
     pattern = participation if isinstance(participation, Participation) else None
     objects = algorithm, pattern, eval_fn, num_rounds, eval_every
     if mesh is None:
@@ -124,7 +138,12 @@ def _simulated(
 ) -> SimulationResult:
     """`simulate`, after its checks and on one device, under a pattern or else under links."""
     kind: Any = jax.tree.map(lambda a: a[0], links) if pattern is None else pattern
-    state = _init(algorithm, kind, problem, key) if state is None else state
+    make = functools.partial(_init, algorithm, kind)
+    if state is None:
+        state = make(problem, key)
+    elif not meshes.is_inside():  # where tables may have rows of nobody
+        wanted = jax.eval_shape(make, problem, key)
+        contracts.check_fit(state, wanted, has_pattern=pattern is not None)
     turn = _rounds(key, algorithm, kind, problem)
     if eval_every is None and eval_fn is None:
         return SimulationResult(*turn(state, links, num_rounds), {})
@@ -136,8 +155,8 @@ def _simulated(
 
     by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), links)
     count = num_rounds // period
-    state, (rounds, evals) = _scan(advance_period, state, by_period, count, state.round)
-    return SimulationResult(state, _flat(rounds), evals)
+    state, (rounds, evals) = scans.scan(advance_period, state, by_period, count, state.round)
+    return SimulationResult(state, scans.flat(rounds), evals)
 
 
 def advance(
@@ -169,17 +188,19 @@ def advance(
       >>> print(rounds.num_active, bool((state.algorithm.server == same.algorithm.server).all()))
       [0 0 0 2 2 0] True
     """
+    contracts.check_algorithm(algorithm)
+    contracts.check_rounds(links)
     count = len(jax.tree.leaves(links)[0])
     if meshes.is_inside():  # where a scan of the algorithm's state alone copies FedPBC's table once
 
         def whole(state: FederationState, links: Links) -> Step[FederationState]:
             return run_round(state, key, algorithm, links, problem)
 
-        return _scan(whole, state, links, count, state.round)
+        return scans.scan(whole, state, links, count, state.round)
     rounds = state.round + jnp.arange(count, dtype=jnp.int32)
     contexts = jax.vmap(functools.partial(round_context, key))(rounds, links)
     turn = functools.partial(_turn, algorithm, problem)
-    after, (metrics, healthy) = _scan(turn, state.algorithm, contexts, count, state.round)
+    after, (metrics, healthy) = scans.scan(turn, state.algorithm, contexts, count, state.round)
     return _kept_count(state._replace(algorithm=after), links, healthy), metrics
 
 
@@ -203,39 +224,13 @@ def _rounds(key: Key, algorithm: Algorithm, kind: Any, problem: Problem) -> Call
             return advance(state._replace(participation=carry), key, links, algorithm, problem)
 
         if block == 1:
-            return _scan(one_round, state, None, count, state.round)
+            return scans.scan(one_round, state, None, count, state.round)
         if block == count:
             return one_block(state, None)
-        state, metrics = _scan(one_block, state, None, count // block, state.round)
-        return state, _flat(metrics)
+        state, metrics = scans.scan(one_block, state, None, count // block, state.round)
+        return state, scans.flat(metrics)
 
     return turn
-
-
-def _flat(outputs: base.PyTree) -> base.PyTree:
-    """Leaves [T, ...] of leaves [blocks, length, ...]."""
-    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), outputs)
-
-
-def _scan(
-    step: Callable[..., Any], state: Any, inputs: Any, length: int, round: base.Array
-) -> tuple[Any, Any]:
-    """`jax.lax.scan` over rounds, with the same bits for any length.
-
-    The compiler dissolves a loop that it knows to turn once into its surroundings, and then rounds
-    differently than in a longer loop. So its bound is hidden: no round counter is below zero.
-    """
-    if length > 1:
-        return jax.lax.scan(step, state, inputs, length=length)
-    only = jax.tree.map(lambda a: a[0], inputs)
-    _, output = jax.eval_shape(step, state, only)
-
-    def turn(_: base.Array, carry: Any) -> Any:
-        return step(carry[0], only)
-
-    start = state, tree.zeros_like(output)
-    state, output = jax.lax.fori_loop(0, 1 + jnp.minimum(round, 0), turn, start)
-    return state, jax.tree.map(lambda a: a[None], output)
 
 
 def init(
@@ -260,6 +255,7 @@ def init(
     Returns:
       The state; its ``links`` are all down until the first round sets them.
     """
+    contracts.check_parts(algorithm, participation, problem)
     make = functools.partial(_init, algorithm, participation)
     if mesh is None:
         return make(problem, key)
@@ -327,9 +323,11 @@ def run_round(
 
 def _turn(algorithm: Algorithm, problem: Problem, kept: Any, ctx: base.RoundContext) -> Any:
     """The algorithm's next state; metrics, and whether the server model and the loss are finite."""
-    kept, metrics = algorithm.round_step(kept, ctx, problem)
-    healthy = tree.all_finite((algorithm.models(kept)['server'], metrics.loss_sum))
-    return kept, (metrics, healthy)
+    after, metrics = algorithm.round_step(kept, ctx, problem)
+    contracts.check_round(kept, after)
+    server = contracts.server_of(algorithm.models(after))
+    healthy = tree.all_finite((server, metrics.loss_sum))
+    return after, (metrics, healthy)
 
 
 def _kept_count(state: FederationState, links: Links, healthy: base.Array) -> FederationState:

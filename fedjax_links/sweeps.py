@@ -39,9 +39,9 @@ def sweep(
     """Runs every grid point with every seed, compiled once, or on several GPUs once for each.
 
     The same seed gives the same links and batches at every point, so differences between points are
-    paired. What is swept is traced: it may scale things, but not set shapes or loop lengths, and
-    factories cannot check its range: call the makers once with the outermost values to have them
-    checked.
+    paired. What is swept is traced: it may scale things, but not set shapes or loop lengths. Both
+    makers are called once with the numbers of every row of their columns before that, so that
+    factories check them.
 
     Args:
       make_algorithm: builds the algorithm from its grid columns as keywords.
@@ -65,11 +65,12 @@ def sweep(
 
     Returns:
       A `SimulationResult` with leaves [G, S, ...], on the first device; lane ``[g, s]`` is
-      ``simulate(jax.random.key(seeds[s]), ...)`` at point g.
+      ``simulate(jax.random.key(seeds[s]), ...)`` at point g. Two patterns say where a swept value
+      differs from a number: `participation.packets` and `participation.minimum_separation`.
 
     Raises:
-      ValueError: for an unknown maker, columns of different lengths, a seed out of range, or
-        devices that are not there.
+      ValueError: for an unknown maker, columns of different lengths, a value that a factory
+        refuses, a seed out of range or named twice, or devices that are not there.
     """
     for name, maker in zip(_MAKERS, (make_algorithm, make_participation), strict=True):
         if not callable(maker):
@@ -77,6 +78,8 @@ def sweep(
             raise errors.invalid(f'make_{name}', requirement, errors.text_of(maker))
     seed_column = prng.seed_column(seeds)
     points, num_points = _columns(grid or {})
+    for name, maker in zip(_MAKERS, (make_algorithm, make_participation), strict=True):
+        _check_values(maker, points[name])
     shape = num_points, len(seed_column)
     repeated = jax.tree.map(lambda a: np.repeat(a, shape[1], axis=0), points)
     lanes = repeated, np.tile(seed_column, num_points)
@@ -97,6 +100,28 @@ def sweep(
         results = jax.jit(run_all)(lanes, problem, np.int32(len(lanes[1])))
         return jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), results)
     return lanes_.spread(lane, lanes, problem, places, shape, side_by_side=side_by_side)()
+
+
+def _check_values(maker: Callable[..., Any], columns: Mapping[str, np.ndarray]) -> None:
+    """Calls a maker with the numbers of every different row of its columns.
+
+    Raises:
+      ValueError: what a factory says of a value, and in which point.
+    """
+    seen = set()
+    for point, row in enumerate(zip(*columns.values(), strict=True)):
+        content = tuple(value.tobytes() for value in row)
+        if content in seen:
+            continue
+        seen.add(content)
+        try:
+            maker(**dict(zip(columns, row, strict=True)))
+        except errors.InvalidError as error:
+            said = None if error.said is None else f'{error.said} (at point {point} of `grid`)'
+            value = f'{error.value} at point {point} of `grid`'
+            raise errors.InvalidError(error.path, error.requirement, value, said) from error
+        except Exception:  # a maker that takes traced values alone: what it makes of them counts
+            return
 
 
 def product(
@@ -152,6 +177,13 @@ def _numbers(name: str, values: ArrayLike) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim == 0 or array.dtype.kind not in 'biuf':
         raise errors.invalid(name, 'be a column of numbers, one per point', repr(values))
-    if array.dtype.kind == 'f' and not np.isfinite(array).all():
-        raise errors.invalid(name, 'be finite', values)
-    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    with np.errstate(over='ignore'):
+        column = array.astype(dtype)
+    if array.dtype.kind == 'f' and not np.isfinite(column).all():
+        raise errors.invalid(name, 'be finite', errors.text_of(values))
+    if array.dtype.kind in 'iu' and (column != array).any():
+        limits = np.iinfo(dtype)
+        first = array[column != array].ravel()[0]
+        raise errors.invalid(name, f'lie in [{limits.min}, {limits.max}]', first)
+    return column

@@ -19,9 +19,12 @@ SEEDS = (3, 0, 2**32 - 1, 7)
 ROUNDS = 6
 
 
+def make_program(learning_rate=0.1):
+    return local_training.local_sgd(learning_rate, local_steps=2, chunk_size=2)
+
+
 def make_algorithm(learning_rate=0.1, server_lr=1.0):
-    program = local_training.local_sgd(learning_rate, local_steps=2, chunk_size=2)
-    return algorithms.fedavg(program, server_lr=server_lr)
+    return algorithms.fedavg(make_program(learning_rate), server_lr=server_lr)
 
 
 def make_links(p=PROBS):
@@ -230,6 +233,31 @@ def test_without_a_grid_there_is_one_point():
         ),
         ({'seeds': [3, 1, 3]}, r'^`seeds` must hold each seed once, got \[3, 1, 3\]\.$'),
         ({'seeds': [2**32]}, '`seeds` must be at most 4294967295'),
+        ({'seeds': [1, 0, 0]}, '`seeds` must hold each seed once'),
+        (
+            {'grid': {'algorithm': {'learning_rate': [0.1, -0.5]}}},
+            r'^`learning_rate` must be positive, got -0\.5 at point 1 of `grid`\.$',
+        ),
+        (
+            {'grid': {'participation': {'p': np.array([PROBS, 2 * PROBS], 'f')}}},
+            r'^`p` must lie in \[0, 1\], got 1\.\d* at client 2 at point 1 of `grid`\.$',
+        ),
+        (
+            {'grid': {'algorithm': {'server_lr': [[1.0, 2.0]]}}},
+            r'^`server_lr` must be one number, got array.* at point 0 of `grid`\.$',
+        ),
+        ({'grid': {'algorithm': {'server_lr': [1.0, 1e39]}}}, '^`server_lr` must be finite, got'),
+        (
+            {'grid': {'algorithm': {'server_lr': [1, 2**31]}}},
+            r'^`server_lr` must lie in \[-2147483648, 2147483647\], got 2147483648\.$',
+        ),
+        (
+            {
+                'make': lambda budget: algorithms.f3ast(make_program(), budget=budget),
+                'grid': {'algorithm': {'budget': [1, 2]}},
+            },
+            r'^`budget` must be a Python integer: .* cannot be swept or traced, got a traced',
+        ),
         ({'batching': 'pmap'}, "`batching` has no 'pmap'; did you mean 'map'"),
         ({'num_rounds': 5}, '`eval_every` must divide `num_rounds` = 5'),
     ],
@@ -237,6 +265,29 @@ def test_without_a_grid_there_is_one_point():
 def test_impossible_sweeps_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         sweep(**arguments)
+
+
+def test_makers_meet_every_different_value_once_before_it_is_traced():
+    """And one that takes traced values alone is left in peace."""
+    rates, probs = [], []
+
+    def make(learning_rate, server_lr):
+        rates.append(learning_rate)
+        return make_algorithm(learning_rate, server_lr)
+
+    def links(p):
+        probs.append(p)
+        return make_links(p.at[()].get())  # NumPy's arrays have no such thing
+
+    grid = sweeps.product(
+        algorithm={'learning_rate': [0.1, 0.2], 'server_lr': [1.0, 2.0]},
+        participation={'p': [0.5, 0.6, 0.7]},
+    )
+    sweep(make, links, grid=grid)
+    concrete = [rate for rate in rates if not isinstance(rate, jax.core.Tracer)]
+    np.testing.assert_allclose(concrete, [0.1, 0.1, 0.2, 0.2], rtol=1e-6)
+    assert len(rates) > len(concrete)
+    assert isinstance(probs[-1], jax.core.Tracer)
 
 
 def test_product_crosses_values_with_the_last_name_fastest():

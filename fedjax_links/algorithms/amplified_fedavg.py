@@ -65,7 +65,7 @@ def amplified_fedavg(
     """
     common.check_count('period', period)
     common.check_count('start_round', start_round, minimum=0)
-    checks.positive('amplification', amplification)
+    checks.positive_number('amplification', amplification)
 
     def init(params: Params, problem: Problem) -> AmplifiedState:
         return AmplifiedState(server=params, reference=params)

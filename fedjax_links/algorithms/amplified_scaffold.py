@@ -91,7 +91,7 @@ def amplified_scaffold(
       Crawshaw and Liu 2024, Algorithm 1.
     """
     common.check_count('period', period)
-    checks.positive('amplification', amplification)
+    checks.positive_number('amplification', amplification)
     common.check_table_dtype(table_dtype)
 
     def init(params: Params, problem: Problem) -> AmplifiedScaffoldState:

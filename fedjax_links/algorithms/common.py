@@ -331,7 +331,7 @@ def check_server_rates(
     Most optimizers take the same step whatever multiplies the gradient, and would not see it.
     """
     if server_lr is not None:
-        checks.positive('server_lr', server_lr)
+        checks.positive_number('server_lr', server_lr)
     is_number = isinstance(server_lr, int | float)
     is_given = server_lr is not None and not (is_number and server_lr == default)
     if server_optimizer is not None and is_given:
@@ -345,3 +345,5 @@ def check_count(
     """Raises unless a concrete ``value`` is an integer from ``minimum`` to ``maximum``."""
     if checks.is_concrete(value):
         checks.static_int(argument, value, minimum=minimum, maximum=maximum)
+    else:
+        checks.number(argument, value)

@@ -79,9 +79,10 @@ def f3ast(
       Ribero et al. 2022, Algorithm 1; budget and beta of Xiang et al. 2024, appendix B.
     """
     checks.static_int('budget', budget)
+    checks.number('beta', beta)
     if checks.is_concrete(beta) and not 0 < beta <= 1:
         raise errors.invalid('beta', 'lie in (0, 1]', beta)
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     checks.positive('initial_rate', initial_rate)
     checks.within('initial_rate', initial_rate, 0, 1)
 

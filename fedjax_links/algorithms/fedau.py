@@ -70,7 +70,7 @@ def fedau(
       Wang and Ji 2024, Algorithms 1 and 2; K = 50 in Xiang et al. 2024, appendix B.
     """
     common.check_count('cutoff', cutoff)
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     common.check_weights(weights)
 
     def init(params: Params, problem: Problem) -> FedAUState:

@@ -57,7 +57,7 @@ def fedavg(
       Xiang et al. 2023, Algorithm 1 and Proposition 1; McMahan et al. 2017, Algorithm 1, for
       weights by examples, there divided by the examples of the selected clients.
     """
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     checks.choice('compute', compute, ('active', 'all'))
     common.check_weights(weights)
     if compute == 'all':
@@ -100,7 +100,7 @@ def fedavg_all(
     References:
       Xiang et al. 2024, section 7.2 (baselines).
     """
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     common.check_weights(weights)
 
     def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:

@@ -44,7 +44,7 @@ def fedavg_known(
     References:
       Xiang et al. 2024, section 7.2 (baselines).
     """
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     common.check_weights(weights)
 
     def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:

@@ -69,9 +69,9 @@ def fedawe(
     References:
       Xiang et al. 2024 (FedAWE), Algorithm 1.
     """
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     if innovation_clip is not None:
-        checks.positive('innovation_clip', innovation_clip)
+        checks.positive_number('innovation_clip', innovation_clip)
 
     def init(params: Params, problem: Problem) -> FedAWEState:
         staleness = jnp.ones(problem.num_clients, jnp.int32)

@@ -48,7 +48,7 @@ def feddyn(
     References:
       Acar et al. 2021, Algorithm 1.
     """
-    checks.positive('alpha', alpha)
+    checks.positive_number('alpha', alpha)
 
     def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:

@@ -47,7 +47,7 @@ def fednova(
     References:
       Wang et al. 2020, equations (7) and (9), and section 5 for sampled clients.
     """
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     common.check_weights(weights)
 
     def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:

@@ -215,9 +215,9 @@ def _adaptive(
 ) -> optax.GradientTransformation:
     """Makes an optimizer of Algorithm 2 of how it follows the second moment."""
     if not callable(learning_rate):
-        checks.positive('learning_rate', learning_rate)
+        checks.positive_number('learning_rate', learning_rate)
     _check_decay('b1', b1)
-    checks.positive('tau', tau)
+    checks.positive_number('tau', tau)
     if initial_second_moment is not None:
         checks.within('initial_second_moment', initial_second_moment, 0, _LARGEST)
     initial = tau**2 if initial_second_moment is None else initial_second_moment

@@ -57,7 +57,7 @@ def fedpbc(
     References:
       Xiang et al. 2023, Algorithm 2; the pause is their Fig. 2b.
     """
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     checks.choice('compute', compute, ('all', 'active'))
     common.check_table_dtype(table_dtype)
 

@@ -46,8 +46,7 @@ def fedstale(
       server_lr: eta_g, positive; to be left out beside an optimizer, which has a rate of its own.
       table_dtype: dtype of the rows; the parameters' own by default.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit. One that divides by
-        the size of its gradients, such as Adam, undoes ``server_lr``: vary its own rate.
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
 
     Returns:
       The algorithm; models: ``server``.
@@ -59,6 +58,7 @@ def fedstale(
     References:
       Rodio and Neglia 2024, Algorithm 1.
     """
+    checks.number('stale_weight', stale_weight)
     checks.within('stale_weight', stale_weight, 0, 1)
     common.check_server_rates(server_lr, server_optimizer)
 

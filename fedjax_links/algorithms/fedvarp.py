@@ -45,8 +45,7 @@ def fedvarp(
       table_dtype: dtype of the rows; the parameters' own by default.
       max_age: a, rounds after which a row is forgotten, at most 2^29; None keeps all.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit. One that divides by
-        the size of its gradients, such as Adam, undoes ``server_lr``: vary its own rate.
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
 
     Returns:
       The algorithm; models: ``server``.

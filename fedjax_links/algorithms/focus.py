@@ -46,8 +46,7 @@ def focus(
         To be left out beside an optimizer.
       table_dtype: dtype of the rows; the parameters' own by default.
       server_optimizer: an optax transformation that is given minus the step as its gradient, in
-        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit. One that divides by
-        the size of its gradients, such as Adam, undoes ``server_lr``: vary its own rate.
+        place of the step itself; ``optax.sgd(1.0)`` is the step, to the bit.
 
     Returns:
       The algorithm; models: ``server``.

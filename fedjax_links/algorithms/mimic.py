@@ -53,7 +53,7 @@ def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     References:
       Sun, Mao and Zhang 2024, Algorithm 1.
     """
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
 
     def round_step(state: MimicState, ctx: RoundContext, problem: Problem) -> Step[MimicState]:
         def client(train: Train, i: Array, c_i: PyTree) -> tuple[Contribution, PyTree]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 
 from fedjax_links.base import Algorithm, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.core import checks, contracts, errors
 from fedjax_links.core.references import cite
 
 
@@ -46,13 +47,18 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
       make_algorithm: ``learning_rate -> Algorithm``, further keywords as they come.
 
     Returns:
-      The same of the extrapolated rule: a maker for `fedjax_links.sweep`, or to be called.
+      The same of the extrapolated rule: a maker for `fedjax_links.sweep`, or to be called. It
+      raises a ValueError for a rate that is not one positive number.
 
     References:
       Mangold et al. 2025, section 5.
     """
 
     def make(learning_rate: Number, **columns: Any) -> Algorithm:
+        if callable(learning_rate):
+            requirement = 'be one number (a schedule is made of it inside, by `make_algorithm`)'
+            raise errors.invalid('learning_rate', requirement, contracts.kind_of(learning_rate))
+        checks.positive_number('learning_rate', learning_rate)
         rules = [make_algorithm(k * learning_rate, **columns) for k in (1, 2)]
 
         def init(params: Params, problem: Problem) -> RichardsonState:

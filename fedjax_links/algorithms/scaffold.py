@@ -62,7 +62,7 @@ def scaffold(
     References:
       Karimireddy et al. 2020, Algorithm 1 and equations (3) to (5).
     """
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     common.check_table_dtype(table_dtype)
 
     def init(params: Params, problem: Problem) -> ScaffoldState:

@@ -127,7 +127,7 @@ def local_sgd(
         ``local_steps`` and ``local_epochs``.
     """
     if not callable(learning_rate):
-        checks.positive('learning_rate', learning_rate)
+        checks.positive_number('learning_rate', learning_rate)
     rate = learning_rate if callable(learning_rate) else constant(learning_rate)
     if batch_size is not None:
         checks.static_int('batch_size', batch_size)
@@ -218,6 +218,7 @@ def proximal_sgd(
     References:
       Li et al. 2020, Federated optimization in heterogeneous networks, Algorithm 2.
     """
+    checks.number('mu', mu)
     if checks.is_concrete(mu) and not (np.isfinite(mu) and mu >= 0):
         raise errors.invalid('mu', 'be finite and at least 0', mu)
 

@@ -27,7 +27,7 @@ def constant(eta: Number) -> Schedule:
     Raises:
       ValueError: for a rate that is not positive.
     """
-    checks.positive('eta', eta)
+    checks.positive_number('eta', eta)
     return lambda round: jnp.asarray(eta)
 
 
@@ -46,7 +46,7 @@ def inverse_sqrt(eta: Number) -> Schedule:
     References:
       Xiang et al. 2024, section 7.2, on SVHN, CIFAR-10 and CINIC-10.
     """
-    checks.positive('eta', eta)
+    checks.positive_number('eta', eta)
 
     def rate(round: Array) -> Array:
         time = jnp.asarray(round, jnp.result_type(float))  # whose quotient has full precision
@@ -71,7 +71,7 @@ def inverse(eta: Number) -> Schedule:
       Gu et al. 2021, Fast federated learning in the presence of arbitrary device unavailability,
       whose released code counts the rounds in which the server moves.
     """
-    checks.positive('eta', eta)
+    checks.positive_number('eta', eta)
     return lambda round: eta / (round + 1)
 
 
@@ -94,8 +94,8 @@ def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
       Wang and Ji 2022, A unified analysis of federated learning with arbitrary client
       participation, appendix C (2000 rounds at 0.1, or 4000 at 0.05).
     """
-    checks.positive('eta', eta)
-    checks.positive('initial', initial)
+    checks.positive_number('eta', eta)
+    checks.positive_number('initial', initial)
     checks.static_int('rounds', rounds, minimum=0)
     return lambda round: jnp.where(round < rounds, initial, eta)
 

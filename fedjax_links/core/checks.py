@@ -67,6 +67,21 @@ def numbers(argument: str, value: Any) -> np.ndarray:
     return array
 
 
+def number(argument: str, value: Any) -> None:
+    """Raises unless ``value``, traced or not, is one number: it scales whole models."""
+    if not is_concrete(value):
+        if value.shape:
+            raise errors.invalid(argument, 'be one number', f'shape {list(value.shape)}')
+    elif numbers(argument, value).ndim:
+        raise errors.invalid(argument, 'be one number', errors.text_of(value))
+
+
+def positive_number(argument: str, value: Any) -> None:
+    """Raises unless ``value`` is one number and, where it is concrete, finite and above zero."""
+    number(argument, value)
+    positive(argument, value)
+
+
 def positive(argument: str, value: Any) -> None:
     """Raises unless every entry of a concrete number or array is finite and above zero."""
     if is_concrete(value):
@@ -102,6 +117,9 @@ def probabilities(argument: str, value: Any) -> None:
 
 def static_int(argument: str, value: Any, *, minimum: int = 1, maximum: int = LARGEST_INT) -> None:
     """Raises unless ``value`` is a Python integer in range: it sets a shape or a loop length."""
+    if not is_concrete(value):
+        requirement = 'be a Python integer: it sets shapes or loops and cannot be swept or traced'
+        raise errors.invalid(argument, requirement, f'a traced {value.dtype}{list(value.shape)}')
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise errors.invalid(argument, 'be a Python integer', errors.text_of(value))
     if value < minimum:

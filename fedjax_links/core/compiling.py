@@ -62,7 +62,7 @@ def call(fn: Callable[..., Any], objects: tuple[Any, ...], *arrays: Any) -> Any:
     try:
         program = _PROGRAMS.get(key)
         if program is None:
-            forget = functools.partial(_forget, key)
+            forget = functools.partial(_forget, _PROGRAMS, key)
             program = _Program(fn, [weakref.ref(function, forget) for function in functions])
             _PROGRAMS[key] = program
     except TypeError:  # what cannot be hashed, or referred to weakly
@@ -70,9 +70,9 @@ def call(fn: Callable[..., Any], objects: tuple[Any, ...], *arrays: Any) -> Any:
     return program(objects, arrays)
 
 
-def _forget(key: Hashable, _: Any) -> None:
-    """Drops a program, of whose functions one is gone."""
-    _PROGRAMS.pop(key, None)
+def _forget(programs: dict[Hashable, _Program], key: Hashable, _: Any) -> None:
+    """Drops a program, of whose functions one is gone; at the very end, too, without a word."""
+    programs.pop(key, None)
 
 
 def _leaves_of(objects: Iterable[Any]) -> Iterator[Any]:

@@ -8,16 +8,29 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, Links, Participation
-from fedjax_links.core import checks, prng, tree
+from fedjax_links.core import checks, contracts, errors, prng, tree
 
 _BLOCK_BYTES = 2**20  # of the links that are drawn at a time, and of the bits they are drawn from
 
 
 def sample_shapes(participation: Participation) -> Links:
-    """What a pattern draws in a round, by shapes and dtypes."""
+    """What a pattern draws in a round, by shapes and dtypes.
+
+    Raises:
+      ValueError: for what is no pattern, or draws no links of its clients.
+    """
+    contracts.check_pattern(participation)
     key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), jnp.int32)
     carry = jax.eval_shape(participation.init, key)
-    return jax.eval_shape(participation.sample, carry, key, round)[1]
+    drawn = jax.eval_shape(participation.sample, carry, key, round)
+    if not isinstance(drawn, tuple) or isinstance(drawn, contracts.SAMPLES) or len(drawn) != 2:
+        requirement = 'return a carry and links from `sample`'
+        raise errors.invalid('participation', requirement, contracts.kind_of(drawn))
+    after, links = drawn
+    requirement = 'return the carry that `sample` was given'
+    contracts.check_alike('participation', requirement, carry, after)
+    contracts.check_links(links, participation.num_clients)
+    return links
 
 
 def block_length(participation: Participation, num_rounds: int) -> int:
@@ -63,6 +76,7 @@ def realised_links(key: Key, participation: Participation, *, num_rounds: int) -
     """
     prng.check(key)
     checks.static_int('num_rounds', num_rounds)
+    sample_shapes(participation)
     rounds = jnp.arange(num_rounds, dtype=jnp.int32)
     return draw(participation.init(prng.pattern_key(key)), key, participation, rounds)[1]
 

@@ -21,6 +21,13 @@ class Registry(dict[str, Entry]):
         raise KeyError(str(errors.unknown_name('name', name, self)))
 
 
+def check_client_program(local_train: Any) -> None:
+    """Raises unless it is a client program."""
+    if not callable(getattr(local_train, 'run', None)):
+        requirement = 'be a client program, such as local_training.local_sgd(0.1, local_steps=5)'
+        raise errors.invalid('local_train', requirement, errors.text_of(local_train))
+
+
 class Traffic(NamedTuple):
     """What an algorithm's messages are.
 
@@ -73,7 +80,12 @@ class AlgorithmEntry(NamedTuple):
     traffic: Traffic = Traffic()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Algorithm:
-        """Builds the algorithm."""
+        """Builds the algorithm.
+
+        Raises:
+          ValueError: for what is no client program.
+        """
+        check_client_program(args[0] if args else kwargs.get('local_train'))
         return self.factory(*args, **kwargs)
 
     @property

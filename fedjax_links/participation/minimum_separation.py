@@ -195,6 +195,8 @@ def _check_separation(separation: ArrayLike, weights: ArrayLike, cohort_size: in
         waiting = min(waiting + cohort_size * (above - value), int((waits > value).sum()))
     if waiting + cohort_size > len(waits):
         wanted = f'leave `cohort_size` = {cohort_size} of {len(waits)} selectable in every round'
+        if given.ndim == 0 and cohort_size <= len(waits):
+            wanted += f', and so be at most {len(waits) // cohort_size - 1}'
         got = given if given.ndim == 0 else f'up to {waits.max()}'
         raise errors.invalid('separation', wanted, got)
 

@@ -55,6 +55,6 @@ def packets_law(given: laws.Given) -> laws.LinkLaw:
 def _arrives(loss: ArrayLike, num_packets: int) -> Any:
     """``(1 - loss)^K`` without the rounding of ``1 - loss``; on the host in double precision."""
     if not checks.is_concrete(loss):
-        return jnp.exp(num_packets * jnp.log1p(-loss))
+        return jnp.exp(num_packets * jnp.log1p(-jnp.asarray(loss)))
     with np.errstate(divide='ignore'):  # the logarithm of zero, where all packets are lost
         return np.exp(num_packets * np.log1p(-np.asarray(loss, np.float64)))

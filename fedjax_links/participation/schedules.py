@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Numbers
-from fedjax_links.core import checks, describing, errors, prng
+from fedjax_links.core import checks, contracts, describing, errors, prng
 
 _PROBS, _LINKS = 0, 1
+_LOOKED_AT = 0, 1, 2, 3, 10, 30, 100, 300, 1000, 10_000
 
 
 @describing.described_by('mean')
@@ -164,16 +165,25 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
 
     The value of a plain function that leaves its key alone is reported as the probability. Of one
     that draws from it the mean is not known, and reported as NaN: give a
-    ``Schedule(probs=function, mean=..., num_clients=...)`` to have it known.
+    ``Schedule(probs=function, mean=..., num_clients=...)`` to have it known. A function is tried in
+    a few rounds.
+
+    Raises:
+      ValueError: for a schedule that does not return floats, one per client, or a function that
+        returns what is no probability in one of these rounds.
     """
     if isinstance(schedule, Schedule):
+        _check_schedule(schedule)
         return schedule
     if not callable(schedule):
         return constant(schedule)
-    round = jax.ShapeDtypeStruct((), np.int32)
-    shape = jax.eval_shape(schedule, jax.eval_shape(jax.random.key, 0), round)
-    if len(shape.shape) != 1:
-        raise errors.invalid('schedule', 'return a vector with one entry per client', shape.shape)
+    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), np.int32)
+    shape = jax.eval_shape(schedule, key, round)
+    if len(getattr(shape, 'shape', ())) != 1:
+        requirement = 'return a vector with one entry per client'
+        raise errors.invalid('schedule', requirement, contracts.kind_of(shape))
+    _check_floats('schedule', shape, shape.shape[0])
+    _look_at(schedule)
     draws = False
     try:
         jax.eval_shape(lambda round: schedule(cast(Key, None), round), round)
@@ -186,6 +196,41 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
         return schedule(jax.random.key(0), round)
 
     return Schedule(probs=schedule, mean=mean, num_clients=shape.shape[0])
+
+
+def _check_schedule(schedule: Schedule) -> None:
+    """Raises unless both functions return one float per client, by shapes."""
+    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), np.int32)
+    shapes = {
+        'schedule.probs': jax.eval_shape(schedule.probs, key, round),
+        'schedule.mean': jax.eval_shape(schedule.mean, round),
+    }
+    for name, shape in shapes.items():
+        _check_floats(name, shape, schedule.num_clients)
+
+
+def _check_floats(argument: str, shape: Any, num_clients: int) -> None:
+    """Raises unless a shape is that of probabilities of N clients."""
+    is_float = jnp.issubdtype(getattr(shape, 'dtype', np.dtype(bool)), jnp.floating)
+    if not is_float or shape.shape != (num_clients,):
+        requirement = f'return probabilities, float[{num_clients}]'
+        raise errors.invalid(argument, requirement, contracts.kind_of(shape))
+
+
+def _look_at(schedule: Callable[[Key, Array], Array]) -> None:
+    """Raises if a function returns what is no probability in one of some rounds."""
+    rounds = np.array(_LOOKED_AT, np.int32)
+    with jax.ensure_compile_time_eval():
+        keys = jax.vmap(jax.random.key)(rounds)
+        probs = jax.jit(jax.vmap(schedule))(keys, rounds)
+    if not checks.is_concrete(probs):  # it holds values that are traced
+        return
+    table = np.asarray(probs)
+    wrong = ~((table >= 0) & (table <= 1))
+    if wrong.any():
+        row, client = np.argwhere(wrong)[0]
+        said = f'{table[row, client]:g} for client {client} in round {rounds[row]}'
+        raise errors.invalid('schedule', 'return probabilities in [0, 1]', said)
 
 
 def as_probs(p: ArrayLike, argument: str = 'p') -> Array:

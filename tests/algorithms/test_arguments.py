@@ -2,8 +2,10 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import fedjax_links as fl
 from fedjax_links import algorithms, local_training
 from fedjax_links.algorithms import ALGORITHMS
 from tests import refusals
@@ -50,6 +52,36 @@ def test_what_must_be_positive(name, argument):
     for value in (0.0, -1.0, float('nan'), float('inf')):
         with refusals.names(argument):
             make(name, **{argument: value})
+
+
+@pytest.mark.parametrize(
+    'name, argument', [*NOT_POSITIVE, ('fedstale', 'stale_weight'), ('f3ast', 'beta')]
+)
+def test_what_is_one_number(name, argument):
+    """A vector would be one of coordinates, where a model has as many."""
+    for value in ([0.1, 0.9], jnp.array([0.1]), np.array([[0.5]])):
+        with refusals.names(argument, 'one number'):
+            make(name, **{argument: value})
+
+    def traced(value):
+        return make(name, **{argument: value}).num_clients
+
+    with refusals.names(argument, 'one number', '[2]'):
+        jax.eval_shape(traced, jnp.ones(2))
+
+
+@pytest.mark.parametrize(
+    'field, make',
+    {
+        'learning_rate': lambda: local_training.local_sgd([0.1, 0.9], local_steps=1),
+        'eta': lambda: fl.learning_rates.inverse([0.1, 0.9]),
+        'initial': lambda: fl.learning_rates.warmup(0.1, initial=[0.1, 0.9], rounds=1),
+        'mu': lambda: local_training.proximal_sgd(0.1, mu=[0.1, 0.9], local_steps=1),
+    }.items(),
+)
+def test_what_is_one_number_of_a_client_program(field, make):
+    with refusals.names(field, 'one number', '[0.1, 0.9]'):
+        make()
 
 
 @pytest.mark.parametrize('name, argument, minimum', COUNTS)

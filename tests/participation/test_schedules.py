@@ -15,6 +15,7 @@ from fedjax_links.participation import (
     sine,
 )
 from fedjax_links.participation.schedules import as_schedule
+from tests import refusals
 from tests.participation.sampling import Z, refuses, roll
 
 P = np.array([0.0, 0.05, 0.9, 1.0])
@@ -113,6 +114,50 @@ def test_the_mean_of_a_function_that_draws_is_unknown_unless_given(make, functio
     known = roll(make(schedules.Schedule(function, lambda round: jnp.asarray(mean), 3)), 5)
     np.testing.assert_array_equal(known.prob, np.tile(mean, (5, 1)))
     np.testing.assert_array_equal(known.mask, links.mask)
+
+
+NO_SCHEDULES = {
+    'percentages': lambda key, round: jnp.array([30, 60]),
+    'percentages in floats': lambda key, round: jnp.array([30.0, 60.0]),
+    'a sine below zero': lambda key, round: 0.5 + jnp.sin(round / 5.0) * jnp.ones(2),
+    'a growth without end': lambda key, round: (0.1 + 0.001 * round) * jnp.ones(2),
+    'not a number': lambda key, round: jnp.array([0.5, jnp.nan]),
+    'a draw beyond one': lambda key, round: 0.9 + jax.random.uniform(key, (2,)),
+    'one number': lambda key, round: jnp.float32(0.5),
+    'a matrix': lambda key, round: jnp.full((2, 2), 0.5),
+}
+
+
+@pytest.mark.parametrize('name', NO_SCHEDULES)
+def test_a_function_that_returns_no_probabilities_is_refused(name):
+    function = NO_SCHEDULES[name]
+    for make in (as_schedule, bernoulli):
+        with refusals.names('schedule', 'return'):
+            make(function)
+    with refusals.names('schedule', 'return'):
+        jax.jit(lambda: bernoulli(function).num_clients)()
+
+
+@pytest.mark.parametrize(
+    'field, functions',
+    [
+        ('schedule.probs', {'probs': lambda key, round: jnp.ones(3)}),
+        ('schedule.probs', {'probs': lambda key, round: jnp.array([1, 1])}),
+        ('schedule.mean', {'mean': lambda round: jnp.float32(0.5)}),
+    ],
+)
+def test_a_schedule_of_other_shapes_is_refused(field, functions):
+    schedule = schedules.constant([0.5, 0.5])._replace(**functions)
+    with refusals.names(field, 'float[2]'):
+        bernoulli(schedule)
+
+
+def test_a_function_of_traced_values_is_not_looked_at():
+    @jax.jit
+    def mean(p):
+        return as_schedule(lambda key, round: p * jnp.ones(2)).mean(jnp.int32(0))
+
+    np.testing.assert_array_equal(mean(7.0), [7.0, 7.0])
 
 
 def test_errors():

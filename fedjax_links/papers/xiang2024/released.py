@@ -100,7 +100,7 @@ def fedpbc_doubled_steps(local_train: ClientProgram, *, server_lr: float = 1.0) 
     Returns:
       The algorithm; models: ``server`` and ``client_mean``.
     """
-    checks.positive('server_lr', server_lr)
+    checks.positive_number('server_lr', server_lr)
     return fedpbc(local_train, server_lr=1 + server_lr)
 
 

@@ -1,0 +1,229 @@
+"""A caller's own parts: each mistake ends in one line with argument, value and cure."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import local_training, participation, problems, simulation
+from fedjax_links.base import LinkSample, Participation, PeerLinkSample
+from fedjax_links.core import contracts
+from tests import refusals
+
+KEY = jax.random.key(0)
+PROBLEM = problems.quadratic([[1.0, 0.0], [0.0, 1.0]])
+PROGRAM = local_training.local_sgd(0.5, local_steps=1)
+FEDAVG = fl.ALGORITHMS['fedavg'](PROGRAM)
+COINS = participation.bernoulli([0.5, 0.5])
+MASK = np.ones((2, 2), bool)
+
+
+def run(algorithm=FEDAVG, links=COINS, problem=PROBLEM, **options):
+    return fl.simulate(KEY, algorithm, links, problem, **{'num_rounds': 2, **options})
+
+
+def begin(algorithm=FEDAVG, links=COINS):
+    return simulation.init(KEY, algorithm, links, PROBLEM)
+
+
+def drawing(**fields):
+    """A pattern of two clients that draws these in place of what it should."""
+    sample = LinkSample(jnp.array([True, False]), jnp.array([0.5, 0.5]))
+    links = sample._replace(**fields)
+    return Participation(lambda key: (), lambda carry, key, round: (carry, links), 2)
+
+
+def sampling(sample, carry=()):
+    return Participation(lambda key: carry, sample, 2)
+
+
+def halves_its_carry(carry, key, round):
+    return carry * 0.5, LinkSample(jnp.ones(2, bool), jnp.ones(2))
+
+
+def peers(**fields):
+    """As `drawing`, with links between the two."""
+    neighbours, edges = jnp.array([[1], [0]]), jnp.ones((2, 1), bool)
+    links = PeerLinkSample(jnp.ones(2, bool), jnp.ones(2), neighbours, edges)._replace(**fields)
+    return Participation(lambda key: (), lambda carry, key, round: (carry, links), 2)
+
+
+def stepping(step):
+    return FEDAVG._replace(round_step=step)
+
+
+def loses_its_state(state, ctx, problem):
+    return FEDAVG.round_step(state, ctx, problem)[0].server, None
+
+
+def halves_its_state(state, ctx, problem):
+    after, metrics = FEDAVG.round_step(state, ctx, problem)
+    return after._replace(server=after.server.astype(jnp.bfloat16)), metrics
+
+
+MISTAKES = {
+    'a mask': ('participation', ['replay(mask)', 'bool[2, 2]'], lambda: run(links=MASK)),
+    'a mask to advance under': (
+        'links',
+        ['realised_links', 'bool[2, 2]'],
+        lambda: simulation.advance(begin(), KEY, MASK, FEDAVG, PROBLEM),
+    ),
+    'a mask to begin with': ('participation', ['bool[2, 2]'], lambda: begin(links=MASK)),
+    'a mask to look at': (
+        'participation',
+        ['bool[2, 2]'],
+        lambda: simulation.realised_links(KEY, MASK, num_rounds=2),
+    ),
+    'a result': (
+        'initial_state',
+        ['result.state', 'SimulationResult'],
+        lambda: run(initial_state=run()),
+    ),
+    "another algorithm's state": (
+        'initial_state.algorithm',
+        ['fit `algorithm`', 'ServerState', 'clients', 'float32[2, 2]'],
+        lambda: run(fl.ALGORITHMS['fedpbc'](PROGRAM), initial_state=begin()),
+    ),
+    "another pattern's state": (
+        'initial_state.participation',
+        ['fit `participation`', 'up', 'bool[2]'],
+        lambda: run(links=participation.markov([0.5, 0.5]), initial_state=begin()),
+    ),
+    'a rate for a program': (
+        'local_train',
+        ['local_sgd', '0.1'],
+        lambda: fl.ALGORITHMS['fedavg'](0.1),
+    ),
+    'a rate for the program of a factory': (
+        'local_train',
+        ['local_sgd', '0.1'],
+        lambda: run(fl.algorithms.fedavg(0.1)),
+    ),
+    'no program': ('local_train', ['None'], lambda: fl.ALGORITHMS['mifa']()),
+    'an entry that is not called': (
+        'algorithm',
+        ["ALGORITHMS['fedavg'](client_program)", 'AlgorithmEntry'],
+        lambda: run(fl.ALGORITHMS['fedavg']),
+    ),
+    'a pattern that is not called': (
+        'participation',
+        ['pattern', 'ParticipationEntry'],
+        lambda: run(links=participation.PARTICIPATION['always']),
+    ),
+    'no problem': (
+        'problem',
+        ['fl.problems', 'float32[2, 2]'],
+        lambda: run(problem=np.eye(2, 2, dtype='f')),
+    ),
+    'a soft mask': (
+        'participation',
+        ['`mask`', 'bool[2]'],
+        lambda: run(links=drawing(mask=jnp.ones(2))),
+    ),
+    'a mask of others': (
+        'participation',
+        ['`mask`', 'bool[3]'],
+        lambda: run(links=drawing(mask=jnp.ones(3, bool))),
+    ),
+    'whole percentages': (
+        'participation',
+        ['`prob`', 'float[2]', 'int32[2]'],
+        lambda: run(links=drawing(prob=jnp.array([30, 60]))),
+    ),
+    'one probability': (
+        'participation',
+        ['`prob`', 'float[2]', 'float32[]'],
+        lambda: run(links=drawing(prob=0.5)),
+    ),
+    'no probability': ('participation', ['`prob`', 'None'], lambda: run(links=drawing(prob=None))),
+    'durations of clients': (
+        'participation',
+        ['`duration`', 'float[]'],
+        lambda: run(links=drawing(duration=jnp.ones(2))),
+    ),
+    'no sample': (
+        'participation',
+        ['LinkSample', 'bool[2]'],
+        lambda: run(links=sampling(lambda carry, key, round: (carry, jnp.ones(2, bool)))),
+    ),
+    'no carry': (
+        'participation',
+        ['carry and links', 'LinkSample'],
+        lambda: run(links=sampling(lambda carry, key, round: LinkSample(jnp.ones(2), jnp.ones(2)))),
+    ),
+    'another carry': (
+        'participation',
+        ['carry', 'int32[2]', 'float32[2]'],
+        lambda: run(links=sampling(halves_its_carry, jnp.arange(2))),
+    ),
+    'edges of others': ('participation', ['`edges`'], lambda: run(links=peers(edges=MASK))),
+    'edges that are no flags': (
+        'participation',
+        ['`edges`', 'bool[2, 1]'],
+        lambda: run(links=peers(edges=jnp.ones((2, 1)))),
+    ),
+    'probabilities of other edges': (
+        'participation',
+        ['`edge_prob`'],
+        lambda: run(links=peers(edge_prob=jnp.ones(2))),
+    ),
+    'given links with a soft mask': (
+        'participation',
+        ['`mask`', 'bool[2, 2]'],
+        lambda: run(links=LinkSample(np.ones((2, 2)), np.ones((2, 2)))),
+    ),
+    'another state from a round': (
+        'algorithm',
+        ['round_step', 'server'],
+        lambda: run(stepping(loses_its_state)),
+    ),
+    'a state of other numbers': (
+        'algorithm',
+        ['bfloat16[2] at .server', 'float32[2]'],
+        lambda: run(stepping(halves_its_state)),
+    ),
+    'no server model': (
+        'algorithm',
+        ['`server`', 'mean'],
+        lambda: run(FEDAVG._replace(models=lambda state: {'mean': state.server})),
+    ),
+    'a schedule to extrapolate': (
+        'learning_rate',
+        ['schedule'],
+        lambda: fl.algorithms.richardson(lambda rate: FEDAVG)(fl.learning_rates.inverse_sqrt(0.1)),
+    ),
+    'more rounds to wait than there are clients': (
+        'separation',
+        ['at most 2, got 7'],
+        lambda: participation.minimum_separation(np.ones(6), separation=7, cohort_size=2),
+    ),
+}
+
+
+@pytest.mark.parametrize('mistake', MISTAKES)
+def test_a_mistake_costs_one_line(mistake):
+    field, words, make = MISTAKES[mistake]
+    with refusals.names(field, *words):
+        make()
+
+
+def test_a_state_goes_on_under_links_of_another_kind():
+    """Given links leave the carry of a pattern alone."""
+    state = run(links=participation.markov([0.5, 0.5])).state
+    links = simulation.realised_links(KEY, COINS, num_rounds=2)
+    assert int(run(links=links, initial_state=state).state.round) == 4
+
+
+def test_nothing_of_the_checks_is_left_in_a_program(monkeypatch):
+    def program():
+        text = jax.jit(lambda key: fl.simulate(key, FEDAVG, COINS, PROBLEM, num_rounds=3)).lower(
+            KEY
+        )
+        return text.as_text()
+
+    checked = program()
+    for name in dir(contracts):
+        if name.startswith('check_'):
+            monkeypatch.setattr(contracts, name, lambda *args, **options: None)
+    assert program() == checked
