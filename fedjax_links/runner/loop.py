@@ -194,9 +194,10 @@ class _Turns:
         columns: Mapping[str, Any] = {} if self._schedule.is_fixed else self.store.columns()
         for label, mistake in self._schedule.mistakes(columns).items():
             self._give_up(label, mistake)
-        wanted = self._schedule.wanted(columns)
-        self.store.ask([lane.name for lane in wanted])
-        lanes = [x for x in wanted if x.name not in self.begun and self._is_needed(x)]
+        wanted = {lane.name: lane for lane in self._schedule.wanted(columns)}
+        self.store.ask(list(wanted))
+        left = [lane for name, lane in wanted.items() if name not in self.begun]
+        lanes = list(filter(self._is_needed, left))
         if self._is_shared:  # others wait for this share's lanes of tuning
             lanes.sort(key=lambda lane: not (lane.stage == TUNING and self._plan.owns(lane)))
         groups = itertools.groupby(lanes, key=lambda lane: (lane.algorithm, lane.stage))

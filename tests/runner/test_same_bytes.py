@@ -80,6 +80,7 @@ CASES = {
     ),
     'natural owners': config(
         problem={'name': 'tests.runner.test_same_bytes:owned'},
+        metric='train_loss',
         client={**BASE['client'], 'batch_size': 2},
     ),
     'peers': config(links=PEERS, algorithms={'fedavg': {}, 'gossip': {}, 's2s': {}}),
