@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any
@@ -52,4 +51,5 @@ class StopOnSignal(Callback):
         if self.received is not None and number == signal.SIGINT:
             os._exit(128 + number)
         self.received = number
-        print('\nstopping after this period; again to leave at once', file=sys.stderr)
+        # Not by print, which fails if the signal came while it writes.
+        os.write(2, b'\nstopping after this period; again to leave at once\n')

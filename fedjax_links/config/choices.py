@@ -221,12 +221,15 @@ def _devices(
     """
     for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
         checks.positive(name, speed)
+        if np.shape(speed) not in ((), (problem.num_clients,)):
+            requirement = f'be a number or have one for each of the {problem.num_clients} clients'
+            raise errors.invalid(name, requirement, errors.text_of(speed))
     checks.static_int('local_steps', local_steps)
     size = bytes_of_model(problem) if model_bytes is None else model_bytes
     checks.positive('model_bytes', size)
     every = np.ones(problem.num_clients)
     moved = size / np.asarray(uplink, float) + size / np.asarray(downlink, float)
-    return Times(local_steps * step * every, sigma=sigma, fixed=moved * every)
+    return Times(local_steps * np.asarray(step, float) * every, sigma=sigma, fixed=moved * every)
 
 
 def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -> np.ndarray:
