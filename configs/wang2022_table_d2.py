@@ -1,6 +1,6 @@
 """Table D.2 of Wang and Ji (NeurIPS 2022): the layers of its two convolutional networks.
 
-  python -m fedjax_links figure --config=configs/wang2022_table_d2.py --workdir=runs/wang_d2
+  python -m fedjax_links figure --config=configs/wang2022_table_d2.py --workdir=runs/wang_table_d2
 
 Three seconds on two CPU cores, and the same with `--quick`, which has nothing to shorten; nothing
 is trained, so there is nothing for a GPU to do.

@@ -29,6 +29,8 @@ from fedjax_links.problems import PROBLEMS
 
 Section = Mapping[str, Any]
 Options = dict[str, Any]
+_MEANT = {'period': 'cycle_length'}
+"""What options of links that go by another name are called here."""
 
 
 def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Bound:
@@ -198,7 +200,9 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     required = {name for name, p in wanted.items() if p.default is p.empty}
     for option in options:
         if option not in known and not collects:
-            raise errors.unknown_name(where, option, known - {'num_clients'})
+            near = _MEANT.get(option)
+            near = near if near in known else None
+            raise errors.unknown_name(where, option, known - {'num_clients'}, near=near)
     _add_count(where, options, factory, problem)
     if 'path' in options and 'intervals' in wanted:
         path, log_format = options.pop('path'), options.pop('format', 'csv')

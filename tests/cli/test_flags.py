@@ -102,3 +102,8 @@ def test_a_home_stands_in_paths_of_flags(tmp_path, monkeypatch):
     assert figure.returncode == 0, figure.stderr
     assert (tmp_path / 'figure' / 'figure.csv').exists()
     assert not (tmp_path / '~').exists()
+
+
+def test_an_option_of_links_by_another_name_is_named():
+    links = '--config.links={"name": "cyclic", "probs": 0.5, "period": 10}'
+    assert "did you mean 'cycle_length'?" in refused('theory', '--config=quickstart', links)
