@@ -175,7 +175,8 @@ def unchanged(features: Array) -> Array:
 def check_linen(argument: str, module: Any) -> None:
     """Raises unless a module is one of flax linen."""
     if not isinstance(module, nn.Module):
-        got = 'one of flax.nnx' if is_nnx(module) else f'a {type(module).__name__}'
+        nnx = 'one of flax.nnx (`from_arrays` trains these)'
+        got = nnx if is_nnx(module) else f'a {type(module).__name__}'
         raise errors.invalid(argument, 'be a flax linen module', got)
 
 

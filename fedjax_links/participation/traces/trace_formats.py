@@ -314,11 +314,7 @@ def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Int
       Yang et al., Characterizing impacts of heterogeneity in federated learning upon large-scale
       smartphone data, WWW 2021.
     """
-    timers = {
-        name: timer
-        for name, timer in _descriptions(path).items()
-        if timer.get('isSuccess', True) and timer.get('trace_end') is not None
-    }
+    timers = _timers(path)
     if isinstance(clients, int):
         checks.static_int('clients', clients, maximum=len(timers))
         clients = list(timers)[:clients]
@@ -342,6 +338,25 @@ def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Int
     source = np.concatenate([np.arange(len(times)) for times in ready])
     start, end = np.concatenate(ready).T
     return Intervals(client, start, end, source, 'row', names, np.array(periods), has_names=True)
+
+
+def _timers(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Reads FLASH's logs by client, without those that FLASH could not read itself.
+
+    Raises:
+      ValueError: for a file of other fields, such as the ``state_traces.json`` that FLASH ships.
+    """
+    described = _descriptions(path)
+    fields = {field for description in described.values() for field in description}
+    if not fields & {'isSuccess', 'trace_start', 'trace_end', 'ready_time'}:
+        requirement = 'be the cached_timers.json that FLASH writes from its state_traces.json'
+        got = f'one of the fields {", ".join(sorted(fields)) or "none"}'
+        raise errors.invalid('path', requirement, got)
+    return {
+        name: timer
+        for name, timer in described.items()
+        if timer.get('isSuccess', True) and timer.get('trace_end') is not None
+    }
 
 
 def _descriptions(path: Path) -> Mapping[str, Mapping[str, Any]]:

@@ -299,6 +299,11 @@ def test_clients_by_name_and_by_number(flash):
         ('[1, 2]', '`path` must hold a description by client, got [1, 2].'),
         ('{"a": 3}', "`path` must hold a description by client, got {{'a': 3}}."),
         (
+            '{"681": {"guid": "681", "messages": "2020-02-14 07:00:00 battery_charged_on"}}',
+            '`path` must be the cached_timers.json that FLASH writes from its state_traces.json, '
+            'got one of the fields guid, messages.',
+        ),
+        (
             '{"a": {"trace_start": 0, "trace_end": 9}}',
             '`a.ready_time` must be a number, got None.',
         ),

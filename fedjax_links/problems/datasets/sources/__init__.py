@@ -220,6 +220,8 @@ class OwnedImages:
 
         height, width, channels = self.shape
         with Image.open(io.BytesIO(encoded)) as image:
+            if image.mode in ('I', 'F') or image.mode.startswith('I;16'):  # would be clipped
+                raise ValueError(f'an image of more than 8 bits a channel, {image.mode}')
             decoded = image.convert('L' if channels == 1 else 'RGB')
         if decoded.size != (width, height):
             decoded = ImageOps.fit(decoded, (width, height))
