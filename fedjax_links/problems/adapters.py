@@ -117,25 +117,34 @@ def from_torch(dataset: Any, clients: Any = None, *, names: Sequence[Any] = ()) 
       names: as in `from_columns`.
     """
     if clients is None:
-        if not isinstance(dataset, Mapping | Sequence):
-            requirement = 'be given for a single data set, the owner of each item'
-            raise errors.invalid('clients', requirement, None)
-        by_name = dataset if isinstance(dataset, Mapping) else dict(enumerate(dataset))
-        for name, part in by_name.items():
-            if not len(part):
-                raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
-        clients = [name for name, part in by_name.items() for _ in range(len(part))]
-        dataset = [part[place] for part in by_name.values() for place in range(len(part))]
+        dataset, clients = _join(dataset)
     if not (hasattr(dataset, '__len__') and hasattr(dataset, '__getitem__')):
         requirement = 'have a length and items by number, as no loader and no stream has'
         raise errors.invalid('dataset', requirement, type(dataset).__name__)
-    items = [dataset[place] for place in range(len(dataset))]
-    for place, item in enumerate(items):
+    inputs, labels = [], []
+    for index in range(len(dataset)):
+        item = dataset[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
             requirement = 'have items that are pairs (features, label)'
-            raise errors.invalid('dataset', requirement, f'item {place}, {type(item).__name__}')
-    inputs, labels = [item[0] for item in items], [item[1] for item in items]
+            raise errors.invalid('dataset', requirement, f'item {index}, {type(item).__name__}')
+        inputs.append(item[0])
+        labels.append(item[1])
     return from_columns(inputs, labels, clients, names=names)
+
+
+def _join(datasets: Any) -> tuple[list[Any], list[Any]]:
+    """Joins data sets of one client each: all items, and the owner of each."""
+    if not isinstance(datasets, Mapping | Sequence):
+        requirement = 'be given for a single data set, the owner of each item'
+        raise errors.invalid('clients', requirement, None)
+    by_name = datasets if isinstance(datasets, Mapping) else dict(enumerate(datasets))
+    items, owners = [], []
+    for name, part in by_name.items():
+        if not len(part):
+            raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
+        items += [part[index] for index in range(len(part))]
+        owners += [name] * len(part)
+    return items, owners
 
 
 def from_leaf(

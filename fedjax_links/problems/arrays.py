@@ -116,38 +116,25 @@ def from_arrays(
         name without ``predict``, or beside labels that it does not read.
     """
     owners = checks.ids('clients', clients)
-    counts = np.bincount(owners)
-    if not counts.all():
-        idle = int(np.argmin(counts))
-        raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
-    if client_names is not None and len(client_names) < counts.size:
-        requirement = f'name each of the {counts.size} clients'
-        raise errors.invalid('client_names', requirement, f'{len(client_names)} names')
+    counts = _counts(owners, client_names)
     rows, targets = as_array(features), as_array(labels)
     for argument, array in (('features', rows), ('labels', targets)):
         check_rows(argument, array, 'entry of `clients`', len(owners))
     held_out = examples_held_out(eval_data, rows, num_clients=counts.size)
     params = jax.eval_shape(init_params, jax.random.key(0))
     if isinstance(loss_fn, str):
-        if predict is None:
-            raise errors.invalid('predict', 'be given for a loss by name', None)
-        if callable(metrics):
-            raise errors.invalid('metrics', 'be names for a loss by name', metrics)
-        by_name, measured = losses.look_up(loss_fn, metrics)
-        outputs, _, by_batch = models.eval_outputs('predict', predict, params, {'features': rows})
-        targets = losses.fit_labels(loss_fn, 'labels', targets, outputs.shape[1:])
+        name = loss_fn
+        loss_fn, measure, outputs = _by_name(name, metrics, predict, params, rows)
+        targets = losses.fit_labels(name, 'labels', targets, outputs)
         if held_out:
-            held_out[1] = losses.fit_labels(loss_fn, 'eval_data', held_out[1], outputs.shape[1:])
+            held_out[1] = losses.fit_labels(name, 'eval_data', held_out[1], outputs)
         if larger_is_better is None:
-            larger_is_better = [name for name, metric in measured.items() if metric.larger]
-        measure: Any = losses.ByName(tuple(measured.items()), predict, by_batch)
-        loss_fn = Partial(loss_of_outputs, by_name, predict)
-    elif metrics is not None and not callable(metrics):
-        raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
-    elif isinstance(metrics, losses.ByName):
-        measure = metrics
+            larger_is_better = [name for name, metric in measure.metrics if metric.larger]
     else:
-        measure = Partial(losses.measure, metrics or Partial(loss_alone, loss_fn))
+        measure = _by_function(loss_fn, metrics)
+        if held_out and held_out[1].shape[1:] != targets.shape[1:]:
+            requirement = f'have labels of shape {list(targets.shape[1:])}'
+            raise errors.invalid('eval_data', requirement, list(held_out[1].shape[1:]))
     data, owned = _by_owner(rows, targets, owners)
     evaluated, eval_owned = Batch(*map(jnp.asarray, held_out[:2])) if held_out else data, None
     if len(held_out) == 3:
@@ -168,6 +155,47 @@ def from_arrays(
         held_out=bool(held_out),
         named=ClientNames((client_names or ())[: counts.size], (client_names or ())[counts.size :]),
     )
+
+
+def _counts(owners: np.ndarray, client_names: Sequence[Any] | None) -> np.ndarray:
+    """Counts the examples of each client; raises for one without any, or without a name."""
+    counts = np.bincount(owners)
+    if not counts.all():
+        idle = int(np.argmin(counts))
+        raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
+    if client_names is not None and len(client_names) < counts.size:
+        requirement = f'name each of the {counts.size} clients'
+        raise errors.invalid('client_names', requirement, f'{len(client_names)} names')
+    return counts
+
+
+def _by_name(
+    loss: str,
+    metrics: Metrics | Collection[str] | None,
+    predict: Callable[[Params, Array], Array] | None,
+    params: Params,
+    rows: np.ndarray,
+) -> tuple[Callable[..., Array], losses.ByName, tuple[int, ...]]:
+    """Looks up a loss by name: its function, its metrics, and the shape of an output."""
+    if predict is None:
+        raise errors.invalid('predict', 'be given for a loss by name', None)
+    if callable(metrics):
+        raise errors.invalid('metrics', 'be names for a loss by name', metrics)
+    of_outputs, measured = losses.look_up(loss, metrics)
+    outputs, _, by_batch = models.eval_outputs('predict', predict, params, {'features': rows})
+    measure = losses.ByName(tuple(measured.items()), predict, by_batch)
+    return Partial(loss_of_outputs, of_outputs, predict), measure, outputs.shape[1:]
+
+
+def _by_function(
+    loss_fn: Callable[[Params, Batch], Array], metrics: Metrics | Collection[str] | None
+) -> Any:
+    """Measures by a function of one's own, or by the loss alone."""
+    if metrics is not None and not callable(metrics):
+        raise errors.invalid('metrics', 'be a function, as `loss_fn` is', metrics)
+    if isinstance(metrics, losses.ByName):
+        return metrics
+    return Partial(losses.measure, metrics or Partial(loss_alone, loss_fn))
 
 
 def generated(

@@ -174,17 +174,8 @@ def images(
         requirement = 'be empty for features other than images [height, width, channels]'
         got = f'{tuple(augment)} for {list(features.shape[1:])}'
         raise errors.invalid('augment', requirement, got)
-    if not natural:
-        if num_clients is None and held.train_clients is not None:
-            requirement = "be given, or `partition` 'natural' for the owners that the data name"
-            raise errors.invalid('num_clients', requirement, None)
-        owners = deal(held.train_labels, num_clients, partition_seed)
-    elif held.train_clients is not None:
-        owners = held.train_clients
-    else:
-        raise errors.invalid('partition', 'be another for data without owners', repr(partition))
     division = partitions.divide(
-        owners,
+        _natural(held) if natural else _dealt(held, deal, num_clients, partition_seed),
         num_clients=num_clients if natural else None,
         min_examples=min_examples,
         max_examples=max_examples,
@@ -194,7 +185,6 @@ def images(
     )
     labels, num_classes = held.train_labels, held.num_classes
     labels = augmentation.with_label_noise(label_noise, noise_seed, labels, num_classes)
-    scales = channels is not None or (features.dtype == np.uint8 and not tokens)
     try:
         problem = from_flax(
             features[division.rows],
@@ -203,12 +193,41 @@ def images(
             module=_build_model(model, num_classes),
             loss='cross_entropy' if labels.ndim == 1 else 'token_cross_entropy',
             eval_data=_held_out(held, division, natural=natural),
-            preprocess=Partial(_prepare, channels) if scales else unchanged,
+            preprocess=_preprocess(features, channels, tokens=tokens),
             augment=augmented if augment else None,
         )
     except errors.InvalidError as error:  # a module is a model here
         raise error.at(re.sub('^module', 'model', error.path)) from error
     return dataclasses.replace(problem, named=_named(held, division)) if natural else problem
+
+
+def _natural(held: datasets.Dataset) -> np.ndarray:
+    """The data's own owners."""
+    if held.train_clients is None:
+        raise errors.invalid('partition', 'be another for data without owners', "'natural'")
+    return held.train_clients
+
+
+def _dealt(
+    held: datasets.Dataset,
+    deal: Callable[[np.ndarray, int | None, int], np.ndarray],
+    num_clients: int | None,
+    seed: int,
+) -> np.ndarray:
+    """Owners that a partition makes up."""
+    if num_clients is None and held.train_clients is not None:
+        requirement = "be given, or `partition` 'natural' for the owners that the data name"
+        raise errors.invalid('num_clients', requirement, None)
+    return deal(held.train_labels, num_clients, seed)
+
+
+def _preprocess(
+    features: np.ndarray, channels: augmentation.ChannelStatistics | None, *, tokens: bool
+) -> Callable[[Array], Array] | None:
+    """What is done to features inside the program; None for nothing, where pixels are warned of."""
+    if channels is not None or (features.dtype == np.uint8 and not tokens):
+        return Partial(_prepare, channels)
+    return unchanged if tokens else None
 
 
 def _named(held: datasets.Dataset, division: partitions.Division) -> ClientNames:

@@ -54,8 +54,8 @@ def from_flax(
       eval_data: as in `from_arrays`.
       preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
         training and in evaluation; the module gets what it returns. The data stay as given. None:
-        the module gets the features as they are; for pixels uint8 of 0 to 255 it warns, as a
-        `Dataset` is what scales them.
+        the module gets the features as they are; it warns of bytes, which a `Dataset` scales, and
+        of images of whole numbers, which nothing does.
       augment: ``(key, features) -> features``, [B, ...], applied after ``preprocess`` in training
         alone. The key is that of `from_arrays`'s ``random_loss_fn``; if the module draws too, the
         first half of its ``jax.random.split`` augments and the second is the ``dropout`` key. A
@@ -82,26 +82,11 @@ def from_flax(
     given = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
     network = _Network(module, prepare, jax.eval_shape(prepare, given))
     init_params, predict = Partial(_Network.init, network), Partial(_Network.predict, network)
-    try:
-        params = jax.eval_shape(init_params, jax.random.key(0))
-    except errors.InvalidError as error:
-        raise error.under('module') from error
-    except Exception as error:  # whatever the layers say
-        requirement = f'suit features of shape {list(network.example.shape[1:])}'
-        raise errors.invalid('module', requirement, errors.describe(error)) from error
-    checks.fits('module', type(module).__name__, tree.num_bytes(params))
+    params = _params_shape(network)
     read = dict(zip(('features', 'eval_data'), (rows, *held_out[:1]), strict=False))
-    try:
-        outputs, looks_up, by_batch = models.eval_outputs('module', predict, params, read)
-    except flax_errors.InvalidRngError:
-        requirement = 'draw only if its flag `train` is set, as Dropout(deterministic=not train)'
-        raise errors.invalid('module', requirement, 'one that draws in evaluation') from None
-    if preprocess is None and rows.dtype == np.uint8 and rows.max() > 1 and not looks_up:
-        warnings.warn(
-            f'`features` are bytes up to {rows.max()}, which reach the module as they are; '
-            '`preprocess=lambda pixels: pixels / 255.0` scales pixels, as a `Dataset` does.',
-            stacklevel=2,
-        )
+    outputs, looks_up, by_batch = _read_off(predict, params, read)
+    if preprocess is None and not looks_up:
+        _warn_of_pixels(rows)
     if callable(loss) and {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
         _check_pairs(loss, outputs, np.asarray(labels))
     if callable(loss) and larger_is_better is None:
@@ -123,6 +108,30 @@ def from_flax(
         objective=None if augment is not None else _linear_objective(network, loss, params),
         client_names=client_names,
     )
+
+
+def _params_shape(network: '_Network') -> Params:
+    """Finds the shapes of the parameters; raises for a module that the features do not suit."""
+    try:
+        params = jax.eval_shape(Partial(_Network.init, network), jax.random.key(0))
+    except errors.InvalidError as error:
+        raise error.under('module') from error
+    except Exception as error:  # whatever the layers say
+        requirement = f'suit features of shape {list(network.example.shape[1:])}'
+        raise errors.invalid('module', requirement, errors.describe(error)) from error
+    checks.fits('module', type(network.module).__name__, tree.num_bytes(params))
+    return params
+
+
+def _read_off(
+    predict: Callable[..., Array], params: Params, features: dict[str, np.ndarray]
+) -> models.ReadOff:
+    """Evaluates the module abstractly; raises for one that draws where it may not."""
+    try:
+        return models.eval_outputs('module', predict, params, features)
+    except flax_errors.InvalidRngError:
+        requirement = 'draw only if its flag `train` is set, as Dropout(deterministic=not train)'
+        raise errors.invalid('module', requirement, 'one that draws in evaluation') from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,6 +174,18 @@ class _Network:
             options = {'train': True, 'rngs': {'dropout': key}}
         outputs: Any = self.module.apply({'params': params}, features, **options)
         return loss(outputs, batch.labels)
+
+
+def _warn_of_pixels(rows: np.ndarray) -> None:
+    """Warns of bytes and of images of whole numbers, which reach a module as they are."""
+    are_pixels = rows.dtype == np.uint8 or (rows.dtype.kind in 'iu' and rows.ndim == 4)
+    if are_pixels and rows.max() > 1:
+        warnings.warn(
+            f'`features` are {rows.dtype} up to {rows.max()}, which reach the module as they are; '
+            f'`preprocess=lambda pixels: pixels / {float(np.iinfo(rows.dtype).max)}` scales pixels '
+            '(a `Dataset` of bytes does).',
+            stacklevel=3,
+        )
 
 
 def unchanged(features: Array) -> Array:

@@ -350,8 +350,11 @@ def test_modules_that_cannot_train_here_are_named():
 
 def test_pixels_that_reach_a_module_unscaled_are_warned_of():
     pixels = np.arange(21, dtype=np.uint8).reshape(7, 3)
-    with pytest.warns(UserWarning, match='bytes up to 20, .*preprocess.* scales pixels'):
+    with pytest.warns(UserWarning, match='uint8 up to 20, .*pixels / 255.0` scales pixels'):
         problems.from_flax(pixels, Y, [0] * 7, module=nn.Dense(4))
+    deep = datasets.Dataset(np.full((7, 2, 2, 1), 4095, np.uint16), Y)
+    with pytest.warns(UserWarning, match='uint16 up to 4095, .*pixels / 65535.0` scales'):
+        problems.images(dataset=deep, num_clients=2, partition='iid', model='softmax')
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         scale = {'preprocess': lambda rows: rows / 255.0}

@@ -257,17 +257,7 @@ def divide(
             requirement = f'be at most {kept.size}, the owners of {min_examples} examples or more'
             raise errors.invalid('num_clients', requirement, num_clients)
         kept = np.sort(rng.permutation(kept)[:num_clients])
-    checks.within('holdout_clients', holdout_clients, 0, kept.size)
-    is_share = holdout_clients < 1
-    if not is_share and holdout_clients != int(holdout_clients):
-        raise errors.invalid('holdout_clients', 'be a number or a share below 1', holdout_clients)
-    num_held = round(holdout_clients * kept.size) if is_share else int(holdout_clients)
-    if num_held >= kept.size:
-        requirement = f'leave one of {kept.size} clients to train'
-        raise errors.invalid('holdout_clients', requirement, holdout_clients)
-    if holdout_clients and not num_held:
-        requirement = f'hold out one of {kept.size} clients'
-        raise errors.invalid('holdout_clients', requirement, holdout_clients)
+    num_held = _num_held(holdout_clients, kept.size)
     held = np.sort(rng.permutation(kept)[:num_held])
     numbers = np.full(counts.size, -1, np.int32)
     trained = np.setdiff1d(kept, held)
@@ -289,3 +279,19 @@ def divide(
     is_out = places >= (sizes - num_out)[owners]
     rows, held_rows = np.flatnonzero(used & ~is_out), np.flatnonzero(used & is_out)
     return Division(rows, clients[rows], held_rows, clients[held_rows], numbers)
+
+
+def _num_held(holdout_clients: float, num_clients: int) -> int:
+    """How many clients a number or a share holds out."""
+    checks.within('holdout_clients', holdout_clients, 0, num_clients)
+    is_share = holdout_clients < 1
+    if not is_share and holdout_clients != int(holdout_clients):
+        raise errors.invalid('holdout_clients', 'be a number or a share below 1', holdout_clients)
+    num_held = round(holdout_clients * num_clients) if is_share else int(holdout_clients)
+    if num_held >= num_clients:
+        requirement = f'leave one of {num_clients} clients to train'
+        raise errors.invalid('holdout_clients', requirement, holdout_clients)
+    if holdout_clients and not num_held:
+        requirement = f'hold out one of {num_clients} clients'
+        raise errors.invalid('holdout_clients', requirement, holdout_clients)
+    return num_held
