@@ -110,6 +110,10 @@ def test_evaluation_in_chunks_is_the_plain_mean(size):
             {'eval_data': (np.ones((2, 3)),)},
             r'^`eval_data` must be a pair \(features, labels\), or a triple with owners, got 1\.$',
         ),
+        (
+            {'eval_data': (np.ones((2, 3)), np.ones((2, 1)))},
+            r'^`eval_data` must have labels of shape \[\], got \[1\]\.$',
+        ),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(arguments, message):

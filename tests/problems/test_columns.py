@@ -75,7 +75,8 @@ def test_images_of_big_endian_shorts_keep_their_numbers():
     row = image.frombytes('I;16B', (2, 2), pixels.tobytes())
     found = adapters.from_columns([row], [0], ['ann'])
     np.testing.assert_array_equal(found.features[0, :, :, 0], pixels)
-    assert problems.from_flax(*found[:3], module=Flat()).num_clients == 1
+    scale = {'preprocess': lambda rows: rows / 65535.0}
+    assert problems.from_flax(*found[:3], module=Flat(), **scale).num_clients == 1
 
 
 class Flat(nn.Module):
