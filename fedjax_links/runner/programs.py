@@ -325,7 +325,7 @@ def first_active(programs: Programs, label: str) -> int | None:
     """
     behind = 0
     for piece in _pieces(programs, label, programs.experiment.seeds[0], Origin()):
-        is_active = piece['mask'].any(axis=1)
+        is_active: np.ndarray = np.asarray(piece['mask'].any(axis=1))
         if 'edges' in piece:  # clients that hear each other train without a server
             is_active |= piece['edges'].any(axis=1)
         if is_active.any():
