@@ -266,7 +266,7 @@ def _load(
         if data:
             raise errors.invalid('data', 'go with a data set by name', data)
         return dataset
-    if dataset not in datasets.DATASETS:
+    if not isinstance(dataset, str) or dataset not in datasets.DATASETS:
         raise datasets.unknown('dataset', dataset, datasets.DATASETS)
     load = datasets.DATASETS[dataset]
     if not isinstance(data, Mapping | None):

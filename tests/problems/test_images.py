@@ -307,7 +307,12 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
 @pytest.mark.parametrize(
     'changes, message',
     [
-        ({'dataset': 'cifar'}, "`dataset` has no 'cifar'; did you mean 'cifar10'?"),
+        (
+            {'dataset': 'cifar'},
+            "`dataset` has no 'cifar'; did you mean 'cifar10'? There are also 'tfds' with `data` "
+            "{'name': 'cifar'} for what TensorFlow Datasets prepared, 'npz' and 'leaf' for files "
+            'of your own.',
+        ),
         ({'model': 'softmaks'}, "`model` has no 'softmaks'; did you mean 'softmax'?"),
         ({'partition': 'dirchlet'}, "`partition` has no 'dirchlet'; did you mean 'dirichlet'?"),
         ({'normalise': 'cifar'}, "`normalise` has no 'cifar'; did you mean 'cifar10'?"),

@@ -92,6 +92,7 @@ def unknown(argument: str, name: Any, valid: Iterable[str]) -> errors.InvalidErr
     error = errors.unknown_name(argument, name, valid)
     if not isinstance(name, str):
         return error
-    more = f"'tfds' with `data` {{'name': {name!r}}} reads what TensorFlow Datasets prepared"
-    said = f"{error.said}{'' if str(error.said).endswith('?') else ';'} {more}, 'npz' a file"
+    prepared = f"'tfds' with `data` {{'name': {name!r}}} for what TensorFlow Datasets prepared"
+    mark = '' if str(error.said).endswith('?') else '.'
+    said = f"{error.said}{mark} There are also {prepared}, 'npz' and 'leaf' for files of your own"
     return errors.InvalidError(argument, error.requirement, name, said)
