@@ -16,7 +16,12 @@ from tests.experiment.configs import files_of
 from tests.runner.identities import OneIdentity
 from tests.runner.test_loop import in_python
 
-FACTS = {'title': 'before', 'num_rounds': 40, 'algorithms': ['fedavg']}
+FACTS = {
+    **{'title': 'before', 'caption': '', 'names': [], 'reports': {}},
+    **{'num_rounds': 40, 'eval_every': 1, 'seeds': [0, 1, 2], 'grid': {}, 'grid_mode': 'cross'},
+    **{'algorithms': ['fedavg'], 'patterns': ['some'], 'baseline': 'fedavg', 'tuning': None},
+    **{'metric': 'loss', 'directions': {'loss': 'min'}, 'models': {'fedavg': ['server']}},
+}
 
 
 def opened(folder, **changes):
@@ -42,7 +47,7 @@ def test_fields_that_change_no_result_may_differ_and_are_kept(tmp_path):
     opened(tmp_path).close()
     opened(tmp_path, title='after').close()
     assert json.loads((tmp_path / runs.EXPERIMENT).read_text())['title'] == 'after'
-    with pytest.raises(ValueError, match=r'where config\.eval_every is None and not 8\.$'):
+    with pytest.raises(ValueError, match=r'where config\.eval_every is 1 and not 8\.$'):
         opened(tmp_path, eval_every=8)
     with pytest.raises(ValueError, match=r'^`num_rounds` must be at least 40, the rounds of .*20'):
         opened(tmp_path, num_rounds=20)

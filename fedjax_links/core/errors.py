@@ -10,10 +10,13 @@ import csv
 import difflib
 import inspect
 import os
+import struct
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -155,6 +158,25 @@ def reading(path: object) -> Iterator[None]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         said = f'{path}: {getattr(error, "strerror", None) or error}'
         raise invalid('path', 'name a readable file', said) from None
+
+
+@contextlib.contextmanager
+def decoding(failed: Callable[[str], 'InvalidError']) -> Iterator[None]:
+    """Makes content that no run writes a mistake, whatever reading it says.
+
+    Args:
+      failed: makes the error of what was said.
+    """
+    try:
+        yield
+    except InvalidError:
+        raise
+    except (
+        *(ValueError, TypeError, KeyError, IndexError, AttributeError, EOFError),
+        *(OverflowError, RecursionError, MemoryError, NotImplementedError),
+        *(zipfile.BadZipFile, zlib.error, struct.error),
+    ) as error:
+        raise failed(describe(error)) from None
 
 
 def users_place(error: BaseException, *, called: bool = False) -> tuple[str, int] | None:

@@ -81,7 +81,33 @@ def read(folder: Path) -> dict[str, Clients]:
     Args:
       folder: of a run.
     """
-    return {pattern: Clients(**own) for pattern, own in read_clients(folder).items()}
+
+    def failed(said: str) -> errors.InvalidError:
+        return errors.invalid('folder', f'hold a readable {CLIENTS}', f'{folder}: {said}')
+
+    with errors.decoding(failed):
+        return {k: _checked(Clients(**own)) for k, own in read_clients(folder).items()}
+
+
+def _checked(found: Clients) -> Clients:
+    """The same, if it is what `keep` writes.
+
+    Raises:
+      TypeError: if it is not.
+    """
+    vectors = [found.weights, *found.losses.values()]
+    measured = [a for own in found.measured.values() for k, a in own.items() if k != 'seed']
+    numbers = [value for own in found.expected.values() for value in own.values()]
+    texts = [found.source, *found.missing.values()]
+    if (
+        not all(isinstance(a, np.ndarray) and a.dtype.kind in 'fiu' for a in vectors + measured)
+        or not all(a.ndim == 1 for a in vectors)
+        or not all(a.ndim == 2 for a in measured)
+        or not all(isinstance(value, float | int) for value in numbers)
+        or not all(isinstance(text, str) and text.isprintable() for text in texts)
+    ):
+        raise TypeError('arrays of other kinds')
+    return found
 
 
 def compute(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Clients]:

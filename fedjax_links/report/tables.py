@@ -46,8 +46,12 @@ class Table(NamedTuple):
 
     def markdown(self) -> str:
         """For a document."""
-        head, *rows = (_as_markdown(row) for row in (self.header, *self.rows))
-        return '\n'.join([head, f'|{" --- |" * len(self.header)}', *rows, '', self.caption, ''])
+        titles, *rows = (
+            f'| {" | ".join(as_markdown(cell, in_table=True) for cell in row)} |'
+            for row in (self.header, *self.rows)
+        )
+        rule = f'|{" --- |" * len(self.header)}'
+        return '\n'.join([titles, rule, *rows, '', as_markdown(self.caption), ''])
 
     def data(self) -> Any:
         """A `pandas.DataFrame` with the numbers as they are printed, and ``attrs['caption']``.
@@ -85,10 +89,11 @@ class Table(NamedTuple):
         return '\n'.join([caption, begin, *ruled, end, ''])
 
 
-def _as_markdown(row: Sequence[str]) -> str:
-    """A row whose bars between cells are the only ones."""
-    cells = (cell.replace('|', r'\|') for cell in row)
-    return f'| {" | ".join(cells)} |'
+def as_markdown(text: str, *, in_table: bool = False) -> str:
+    """Writes a text so that a page shows it as it is: no HTML, no link, no further column."""
+    shown = re.sub(r'<(?=[A-Za-z/!?])', r'\\<', text)
+    shown = re.sub(r'\](?=[(:\[])', r'\\]', shown)
+    return shown.replace('|', r'\|').replace('\n', ' ') if in_table else shown
 
 
 def _as_latex(cell: str) -> str:

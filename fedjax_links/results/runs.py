@@ -179,8 +179,13 @@ def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
       folder: of a run.
     """
     found: dict[str, dict[str, Any]] = {}
+
+    def failed(said: str) -> errors.InvalidError:
+        return errors.invalid('folder', f'hold a readable {CLIENTS}', f'{folder}: {said}')
+
     if (folder / CLIENTS).exists():
         with (
+            errors.decoding(failed),
             errors.on_disk(folder / CLIENTS),
             np.load(folder / CLIENTS, allow_pickle=False) as stored,
         ):

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from fedjax_links.core import errors
 from fedjax_links.results.runs import Results as Results
+from fedjax_links.runs import checking
 from fedjax_links.runs.folder import CHECKPOINTS as CHECKPOINTS
 from fedjax_links.runs.folder import CONFIG as CONFIG
 from fedjax_links.runs.folder import ENVIRONMENT as ENVIRONMENT
@@ -32,7 +33,6 @@ from fedjax_links.runs.folder import MAY_DIFFER as MAY_DIFFER
 from fedjax_links.runs.folder import METRICS as METRICS
 from fedjax_links.runs.folder import ON_A_MESH as ON_A_MESH
 from fedjax_links.runs.folder import KeptLane as KeptLane
-from fedjax_links.runs.folder import Links as Links
 from fedjax_links.runs.folder import as_column as as_column
 from fedjax_links.runs.folder import as_columns as as_columns
 from fedjax_links.runs.folder import as_json as as_json
@@ -42,16 +42,17 @@ from fedjax_links.runs.folder import in_order
 from fedjax_links.runs.folder import lane_of as lane_of
 from fedjax_links.runs.folder import lanes as lanes
 from fedjax_links.runs.folder import line_of as line_of
-from fedjax_links.runs.folder import links as links
 from fedjax_links.runs.folder import order as order
 from fedjax_links.runs.folder import read as read
 from fedjax_links.runs.folder import read_description as read_description
 from fedjax_links.runs.folder import read_json as read_json
-from fedjax_links.runs.folder import read_links as read_links
 from fedjax_links.runs.folder import refuse_older as refuse_older
 from fedjax_links.runs.folder import row_of as row_of
 from fedjax_links.runs.folder import saves as saves
-from fedjax_links.runs.folder import unpacked as unpacked
+from fedjax_links.runs.kept_links import Links as Links
+from fedjax_links.runs.kept_links import links as links
+from fedjax_links.runs.kept_links import read_links as read_links
+from fedjax_links.runs.kept_links import unpacked as unpacked
 from fedjax_links.runs.models import model as model
 from fedjax_links.storage import checkpoints, claims, door
 from fedjax_links.storage.door import CLAIMS as CLAIMS
@@ -95,7 +96,10 @@ class Division:
 def read_division(folder: Path) -> Division | None:
     """How a run is divided; None for a run in one piece."""
     found = read_json(folder, LANES)
-    return None if found is None else Division(**found)
+    if found is None:
+        return None
+    checking.check_division(folder / LANES, found)
+    return Division(**found)
 
 
 def check_division(folder: Path, division: Division) -> None:

@@ -30,12 +30,13 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fedjax_links.core import errors
 from fedjax_links.results.runs import Results as Results
+from fedjax_links.runs import checking
 from fedjax_links.storage import checkpoints, packing
 from fedjax_links.storage.documents import as_json as as_json
 from fedjax_links.storage.documents import read_json as read_json
@@ -89,7 +90,7 @@ class KeptLane:
     def records(self) -> dict[int, dict[str, Any]]:
         """What was measured, by round; None for NaN and infinities."""
         known = {*self.labels, 'round'}
-        rows = map(json.loads, self.lines)
+        rows = map(checking.parse_row, self.lines)
         return {row['round']: {k: row[k] for k in row if k not in known} for row in rows}
 
     @property
@@ -120,9 +121,11 @@ def read(folder: str | Path, *, prove: bool = True) -> Results:
     path, (facts, _) = Path(folder), read_description(folder)
     archive = path / packing.METRICS
     if archive.exists():
-        return Results(packing.read_metrics(archive), facts, path)
-    lines = (line for lane in lanes(path, prove=prove) for line in lane.lines)
-    return Results(as_columns(lines), facts, path)
+        columns = packing.read_metrics(archive)
+    else:
+        columns = as_columns(line for lane in lanes(path, prove=prove) for line in lane.lines)
+    checking.check_columns(path, columns, facts)
+    return Results(columns, facts, path)
 
 
 def lanes(folder: str | Path, *, prove: bool = True) -> list[KeptLane]:
@@ -179,6 +182,7 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
     """
     last = max(files)
     about, lines = checkpoints.read(files[last], prove=prove)
+    checking.check_about(files[last], about)
     states = {round: path for round, path in files.items() if round < last or about['leaves']}
     name = files[last].stem.rpartition('@')[0]
     identity = about.get(IDENTITY)
@@ -203,6 +207,9 @@ def order(labels: Mapping[str, Any], place: Sequence[int], facts: Mapping[str, A
 
 def in_order(lanes: Iterable[KeptLane], facts: Mapping[str, Any]) -> list[KeptLane]:
     """Lanes in the order in which one process runs them one by one."""
+    lanes = list(lanes)
+    for lane in lanes:
+        checking.check_labels(lane.name, lane.labels, facts)
     return sorted(lanes, key=lambda lane: order(lane.labels, lane.place, facts))
 
 
@@ -225,93 +232,16 @@ def read_description(
     if facts is None or not facts.keys() >= _NEEDED_FACTS:
         raise errors.invalid(argument, f'hold a run ({EXPERIMENT})', folder)
     refuse_older(folder, argument)
-    return facts, read_json(Path(folder), CONFIG)
-
-
-def read_links(folder: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of realised links as they are kept, masks packed; empty if none were kept.
-
-    Args:
-      folder: of a run.
-
-    Returns:
-      By pattern, and ``<pattern>/<seed>`` for further seeds, ``mask/...``, packed along the
-      clients, ``mean_prob/...`` and where asked for ``prob/...``; where there are,
-      ``duration/...``, ``neighbours/...`` and ``edges/...``, packed as masks.
-
-    Raises:
-      ValueError: if the file was changed.
-    """
-    path = Path(folder) / LINKS
-    with errors.on_disk(path):
-        if not path.exists():
-            return {}
-        if not packing.is_proven(path):
-            requirement = f'hold readable links ({LINKS})'
-            raise errors.invalid('folder', requirement, f'{path}, which has changed')
-        with np.load(path, allow_pickle=False) as stored:
-            return dict(stored)
-
-
-class Links(NamedTuple):
-    """Realised links that a run kept, from round ``first_round`` on.
-
-    Attributes:
-      masks: bool[T, N], who took part, by pattern and seed.
-      mean_probs: float[N], the mean reported probability, by pattern and seed; NaN where unknown.
-      probs: float[T, N], by pattern and seed, where the run logged links.
-      durations: float[T], seconds of each round, by pattern and seed, of patterns that tell them.
-      neighbours: int32[N, K], by pattern and seed, where there are links between clients.
-      edges: bool[T, N, K], which of these were up, likewise.
-      first_round: 0, but of a forked run.
-    """
-
-    masks: Mapping[str, Mapping[int, np.ndarray]]
-    mean_probs: Mapping[str, Mapping[int, np.ndarray]]
-    probs: Mapping[str, Mapping[int, np.ndarray]]
-    durations: Mapping[str, Mapping[int, np.ndarray]]
-    neighbours: Mapping[str, Mapping[int, np.ndarray]]
-    edges: Mapping[str, Mapping[int, np.ndarray]]
-    first_round: int
-
-
-def links(folder: str | Path) -> Links:
-    """The realised links of a run, masks unpacked; nothing by any pattern if none were kept.
-
-    Args:
-      folder: of a run.
-
-    Raises:
-      ValueError: if the folder holds no run, or the file was changed.
-    """
-    facts, _ = read_description(folder)
-    arrays = read_links(folder)
-    kinds = 'mask', 'mean_prob', 'prob', 'duration', 'neighbours', 'edges'
-    found: dict[str, dict[str, dict[int, np.ndarray]]] = {kind: {} for kind in kinds}
-    for name, array in unpacked(arrays).items():
-        kind, *rest = name.split('/')
-        if rest:
-            pattern, seed = rest[0], rest[1] if len(rest) > 1 else facts['seeds'][0]
-            found[kind].setdefault(pattern, {})[int(seed)] = array
-    return Links._make((*found.values(), int(arrays.get('first_round', 0))))
-
-
-def unpacked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What `read_links` returns with masks bool[T, N] and edges bool[T, N, K]."""
-    found = dict(arrays)
-    for name, array in arrays.items():
-        kind, _, rest = name.partition('/')
-        if kind in ('mask', 'edges'):
-            alike = 'neighbours' if kind == 'edges' else 'mean_prob'
-            shape = arrays[f'{alike}/{rest}'].shape
-            bits = np.unpackbits(array, axis=-1, count=int(np.prod(shape)))
-            found[name] = bits.reshape(-1, *shape) > 0
-    return found
+    checking.check_facts(Path(folder) / EXPERIMENT, facts)
+    config = read_json(Path(folder), CONFIG)
+    if not isinstance(config, dict | None):
+        raise errors.invalid(argument, f'hold a readable {CONFIG}', folder)
+    return facts, config
 
 
 def as_columns(lines: Iterable[bytes | str]) -> dict[str, np.ndarray]:
     """Lines of metrics as columns."""
-    rows = [{'stage': 'main', **json.loads(line)} for line in lines]
+    rows = [{'stage': 'main', **checking.parse_row(line)} for line in lines]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: as_column([row.get(name) for row in rows]) for name in names}
 

@@ -8,6 +8,7 @@ part, ``<save>.part<k>.npz``, with entries of the same names. The file then name
 every part and which rows are there, so a save without all of them is damaged.
 """
 
+import contextlib
 import dataclasses
 import glob
 import io
@@ -153,7 +154,7 @@ def read(path: Path, *, prove: bool = True) -> tuple[dict[str, Any], list[str]]:
     """
     if prove:
         _prove(path)
-    with np.load(path, allow_pickle=False) as stored:
+    with _decoding(path), np.load(path, allow_pickle=False) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
         for place, part in enumerate(about.get(PARTS, ()) if prove else ()):
             _prove(part_file(path, place), part[_DIGEST])
@@ -246,6 +247,23 @@ def write_whole(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
+def _decoding(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Makes what no run writes a damaged checkpoint."""
+    return errors.decoding(
+        lambda said: DamagedError('checkpoint', 'be as a run writes it', f'{path}: {said}')
+    )
+
+
+def _check_kind(path: Any, kind: Any, array: Any) -> None:
+    """Raises unless an array can stand for a leaf of its kind."""
+    if not isinstance(path, str) or not isinstance(kind, str):
+        raise TypeError(f'{kind!r} at {path!r}')
+    if kind and not kind.startswith('key:'):
+        dtype = jnp.dtype(kind)
+        if dtype.hasobject or dtype.itemsize != array.dtype.itemsize:
+            raise TypeError(f'{kind} at {path}')
+
+
 def _prove(file: Path, digest: str | None = None) -> None:
     """Raises unless a file is as it was written; a part has a digest."""
     try:
@@ -263,12 +281,14 @@ def _entries(
     if content is None:
         _prove(path)
     found = []
-    with np.load(path if content is None else io.BytesIO(content), allow_pickle=False) as stored:
+    source = path if content is None else io.BytesIO(content)
+    with _decoding(path), np.load(source, allow_pickle=False) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
         divided = _divided(path, about.get(PARTS, ()), own_rows or (lambda count: (0, count)))
         for place, leaf in enumerate(about[_LEAVES]):
             rows = divided.get(f'{place:05d}')
             array = stored[f'{place:05d}'] if rows is None else rows if own_rows else rows.own
+            _check_kind(leaf['path'], leaf['kind'], array)
             found.append((leaf['path'], array, leaf['kind']))
     return found
 

@@ -22,6 +22,8 @@ except ImportError:  # an operating system without them
     fcntl = None  # type: ignore[assignment]
 
 _HELD_BY_OTHERS = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
+_KINDS = {'holder': str, 'since': float, 'rounds': int, 'lanes': int, 'ahead': int}
+"""Of what a holder says."""
 
 
 class Claim:
@@ -63,7 +65,7 @@ def take(path: Path, **facts: Any) -> Claim | None:
     """
     tries = iter((0.05, 0.1))
     while True:
-        file = path.open('a+')
+        file = _opened(path)
         if not _lock(file):
             file.close()
             if (pause := next(tries, None)) is None:
@@ -98,7 +100,7 @@ def require(argument: str, folder: Path, path: Path, *others: Path) -> Claim:
 
 def share(path: Path) -> IO[str] | None:
     """A lock of a file that keeps `take` away and no other `share`; None if it is taken."""
-    file = path.open('a+')
+    file = _opened(path)
     if _lock(file, shared=True):
         return file
     file.close()
@@ -114,16 +116,16 @@ def held(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(FileNotFoundError), path.open() as file:
         if _lock(file, shared=True):
             return None
-        return said(path) or {'holder': 'another process'}
+        return {'holder': 'another process', **said(path)}
     return None
 
 
 def said(path: Path) -> dict[str, Any]:
     """What the last holder of a file has said; nothing where that cannot be read."""
     with contextlib.suppress(FileNotFoundError, ValueError):
-        values = json.loads(path.read_text())
-        if isinstance(values, dict):
-            return values
+        found = json.loads(path.read_text())
+        known = found.items() if isinstance(found, dict) else ()
+        return {name: value for name, value in known if isinstance(value, _KINDS.get(name, object))}
     return {}
 
 
@@ -134,6 +136,16 @@ def is_lock(path: Path) -> bool:
     if path.stat().st_size == 0:
         return True
     return 'holder' in said(path)
+
+
+def _opened(path: Path) -> IO[str]:
+    """Opens a file that is made if there is none; no link, which would lead elsewhere."""
+    no_link = getattr(os, 'O_NOFOLLOW', 0)
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | no_link, 0o666)
+
+    return open(path, 'a+', opener=opener)
 
 
 def _lock(file: IO[str], *, shared: bool = False) -> bool:

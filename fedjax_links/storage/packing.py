@@ -140,12 +140,12 @@ def read_metrics(path: Path) -> dict[str, np.ndarray]:
     Raises:
       ValueError: if it cannot be read.
     """
-    try:
-        with errors.on_disk(path), np.load(path, allow_pickle=False) as stored:
-            return dict(_column(name, stored[name]) for name in stored.files)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        requirement = f'hold a readable {METRICS}'
-        raise errors.invalid('folder', requirement, f'{path.parent}: {error}') from None
+
+    def failed(said: str) -> errors.InvalidError:
+        return errors.invalid('folder', f'hold a readable {METRICS}', f'{path.parent}: {said}')
+
+    with errors.decoding(failed), errors.on_disk(path), np.load(path, allow_pickle=False) as stored:
+        return dict(_column(name, stored[name]) for name in stored.files)
 
 
 def _stored(name: str, column: np.ndarray) -> tuple[str, NDArray[np.generic]]:

@@ -8,6 +8,7 @@ import pytest
 from fedjax_links import experiment, report, runs
 from fedjax_links.config import sections
 from fedjax_links.core import errors
+from tests import tiers
 from tests.attacks import strangers
 from tests.cli.command import refused, run
 
@@ -37,6 +38,18 @@ COMMANDS = {
     'archive': ('export', 'stranger', '--archive', '--to=archived'),
     'merge': ('merge', '--workdir=stranger'),
 }
+
+
+KEPT = [
+    'a page is a command',
+    'printed numbers are a text',
+    'the package runs a file for a stranger',
+    'an algorithm is labelled as a module',
+    'an endless grid',
+    'states are pickled',
+    'lines have columns with paths',
+    'the lock is a link',
+]
 
 
 @pytest.fixture(scope='module')
@@ -71,7 +84,7 @@ def outside(folder):
     return {path.name for path in folder.iterdir() if path.name not in ours}
 
 
-@pytest.mark.parametrize('way', {**strangers.PAGES, **strangers.CONFIGS})
+@pytest.mark.parametrize('way', tiers.cases(strangers.EVERY, KEPT))
 def test_nothing_that_a_stranger_names_is_run(way, stranger, tmp_path):
     stranger(way)
     before = outside(tmp_path)

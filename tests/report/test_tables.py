@@ -210,3 +210,26 @@ def test_what_latex_reads_as_its_own_is_escaped():
     assert r'50 \% of A\_1 \& \#2 & $-$1.2 $\pm$ 3 & ' in text
     assert r'\{x\}\textasciicircum{}2 \textasciitilde{} \textbackslash{}y \$ & a-1 & 1 ' in text
     assert text.startswith('% caption\n\\begin{tabular}{llrrr}\n')
+
+
+@pytest.mark.parametrize(
+    'text, shown',
+    [
+        ('<script>alert(1)</script>', r'\<script>alert(1)\</script>'),
+        ('<img src=x onerror=alert(3)>', r'\<img src=x onerror=alert(3)>'),
+        ('<!-- hides the rest', r'\<!-- hides the rest'),
+        ('[x](javascript:alert(2))', r'[x\](javascript:alert(2))'),
+        ('![](http://elsewhere/seen.png)', r'![\](http://elsewhere/seen.png)'),
+        ('[x]: javascript:alert(2)', r'[x\]: javascript:alert(2)'),
+        ('[x][y]', r'[x\][y]'),
+        ('x < 3, 84.3 ± 0.4 [0.9] *', 'x < 3, 84.3 ± 0.4 [0.9] *'),
+    ],
+)
+def test_markdown_shows_a_text_as_it_is(text, shown):
+    assert tables.as_markdown(text) == shown
+    table = tables.Table(['a', text], [[f'{text} | c', 'b\nd']], text)
+    titles, rule, row, _, caption, _ = table.markdown().split('\n')
+    assert titles == f'| a | {shown} |'
+    assert rule == '| --- | --- |'
+    assert row == rf'| {shown} \| c | b d |'
+    assert caption == shown

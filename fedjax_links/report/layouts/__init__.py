@@ -10,7 +10,7 @@ from typing import Any
 
 from fedjax_links.config import factories, sections, trees
 from fedjax_links.planning import limits, redraws
-from fedjax_links.report import figure, provenance
+from fedjax_links.report import figure, provenance, tables
 from fedjax_links.report.layouts.clients import clients, link_maps, participation
 from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread
 from fedjax_links.report.layouts.heat_map import heat_map
@@ -119,14 +119,16 @@ def write(
     Returns:
       Names of the files written.
     """
-    parts, written = [f'# {source.title}\n'], [REPORT]
-    parts += [f'{line}\n' for line in lacking]
+    parts, written = [f'# {tables.as_markdown(source.title)}\n'], [REPORT]
+    parts += [f'{tables.as_markdown(line)}\n' for line in lacking]
     if source.missing:
-        parts.append(f'Not finished yet: {", ".join(source.missing)}.\n')
+        missing = tables.as_markdown(', '.join(source.missing))
+        parts.append(f'Not finished yet: {missing}.\n')
     if source.diverged:
         more = len(source.diverged) - _MOST_DIVERGED
         listed = [*source.diverged[:_MOST_DIVERGED], *([f'{more} more'] if more > 0 else [])]
-        parts.append(f'Diverged (rounds count from 0): {"; ".join(listed)}.\n')
+        shown = tables.as_markdown('; '.join(listed))
+        parts.append(f'Diverged (rounds count from 0): {shown}.\n')
     for name, page in pages.items():
         parts.append(f'## {page.heading}\n')
         if page.draw is not None:
@@ -138,10 +140,10 @@ def write(
             parts.append(f'![{page.heading}]({written[-1]})\n')
         parts.extend(table.markdown() for table in page.tables)
     if source.caption:
-        parts.append(f'{source.caption}\n')
+        parts.append(f'{tables.as_markdown(source.caption)}\n')
     if source.run is not None:
         parts.append('## What ran\n')
-        parts.extend(f'{line}\n' for line in provenance.lines(source.run))
+        parts.extend(f'{tables.as_markdown(line)}\n' for line in provenance.lines(source.run))
     checkpoints.write_whole(folder / REPORT, '\n'.join(parts).encode())
     return written
 
