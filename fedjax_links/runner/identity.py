@@ -52,7 +52,6 @@ class Identities:
           lane: of the experiment.
         """
         columns, _ = traced.split(self._experiment, lane)
-        data, _ = self._data(lane)
         return LaneIdentity(
             version=environment.version(),
             machine=self._machine,
@@ -62,7 +61,7 @@ class Identities:
                 **self._algorithm_programs(lane),
             },
             columns={name: float(value) for name, value in columns.items()},
-            data=data,
+            data=self._data(lane),
         )
 
     def of_run(self) -> RunIdentity:
@@ -92,7 +91,7 @@ class Identities:
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Returns the sizes of a lane's data, and what tells its examples apart."""
         problem = self._plan.problem_of(lane)
-        _, rows = self._data(lane)
+        _, rows = _data_of(problem)
         size = {
             'name': self._data_name(lane.pattern),
             'clients': problem.num_clients,
@@ -123,31 +122,46 @@ class Identities:
         drawn = self._plan.draws.columns(lane.seed, lane.point)
         return id(maker), repr(maker.at({**lane.point, **drawn}))
 
-    def _data(self, lane: Lane) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-        """Returns digests of the arrays of a lane's problem, and hashes of their rows."""
-        key = 'data', self._values(self._plan.problems[lane.pattern], lane)
-        return self._once(key, lambda: _data_of(self._plan.problem_of(lane)))
+    def _data(self, lane: Lane) -> dict[str, str]:
+        """Returns digests of the arrays of a lane's problem."""
+        key = 'data', self._problem_values(lane)
+        return self._once(key, lambda: _data_of(self._plan.problem_of(lane))[0])
 
     def _links(self, lane: Lane) -> str:
-        key = 'links', self._values(self._plan.patterns[lane.pattern], lane)
+        key = 'links', self._pattern_values(lane)
         return self._once(key, lambda: _links_of(self._plan.pattern_of(lane)))
 
     def _problem_programs(self, lane: Lane) -> dict[str, str]:
-        problem = _normal(self._plan.problem_of(lane))
-        key = 'problem', makers.kind_of(problem)
-        return self._once(key, lambda: _problem_programs_of(problem))
-
-    def _algorithm_programs(self, lane: Lane) -> dict[str, str]:
-        problem = _normal(self._plan.problem_of(lane))
-        sample = simulation.sample_shapes(self._plan.pattern_of(lane))
-        _, built_in = traced.split(self._experiment, lane)
-        kinds = makers.kind_of(problem), makers.kind_of(sample)
-        key = 'algorithm', lane.algorithm, repr(built_in), *kinds
+        """Returns digests of what the problem's functions compute, one for problems of a kind."""
 
         def find() -> dict[str, str]:
-            return _algorithm_programs_of(self._experiment, lane, problem, sample)
+            problem = _normal(self._plan.problem_of(lane))
+            kind = 'problem', makers.kind_of(problem)
+            return self._once(kind, lambda: _problem_programs_of(problem))
 
-        return self._once(key, find)
+        return self._once(('problem of', self._problem_values(lane)), find)
+
+    def _algorithm_programs(self, lane: Lane) -> dict[str, str]:
+        """Returns digests of what an algorithm computes, one for lanes with one program."""
+        _, built_in = traced.split(self._experiment, lane)
+        values = lane.algorithm, repr(built_in)
+
+        def find() -> dict[str, str]:
+            problem = _normal(self._plan.problem_of(lane))
+            sample = simulation.sample_shapes(self._plan.pattern_of(lane))
+            kind = 'algorithm', *values, makers.kind_of(problem), makers.kind_of(sample)
+            return self._once(
+                kind, lambda: _algorithm_programs_of(self._experiment, lane, problem, sample)
+            )
+
+        parts = self._problem_values(lane), self._pattern_values(lane)
+        return self._once(('algorithm of', *values, *parts), find)
+
+    def _problem_values(self, lane: Lane) -> Any:
+        return self._values(self._plan.problems[lane.pattern], lane)
+
+    def _pattern_values(self, lane: Lane) -> Any:
+        return self._values(self._plan.patterns[lane.pattern], lane)
 
 
 def _section(given: Any) -> Mapping[str, Any]:

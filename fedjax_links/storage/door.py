@@ -256,8 +256,8 @@ def check_same(
     known = [*there.facts.get(CHANGED, ()), *here.facts.get(CHANGED, ())]
     new_clauses = [clause for clause in clauses if clause not in known]
     if new_clauses and not allow_changed:
-        in_config = first_difference(there.config, here.config, 'config', but=spared)
-        shown = [*_field_clause(in_config, new_clauses), *new_clauses][:_MOST_CLAUSES]
+        fields = _field_clauses(there.config, here.config, spared, new_clauses)
+        shown = [*fields[:_MOST_CLAUSES], *new_clauses[:_MOST_CLAUSES]]
         requirement = (
             'be new or hold a run with the same config, programs and data '
             '(--allow_changed goes on all the same)'
@@ -266,14 +266,15 @@ def check_same(
     return list(dict.fromkeys([*known, *clauses]))
 
 
-def _field_clause(found: tuple[str, Any, Any] | None, clauses: Collection[str]) -> list[str]:
-    """Returns what differs in the config, unless a clause already says it."""
-    if found is None:
-        return []
-    field, old, new = found
-    if any(clause.startswith(field.removeprefix('config.')) for clause in clauses):
-        return []
-    return [f'{field} is {old!r} and not {new!r}']
+def _field_clauses(
+    there: Any, here: Any, but: Collection[str], clauses: Collection[str]
+) -> list[str]:
+    """Returns what differs in the config, but for what a clause already says."""
+    found: list[str] = []
+    for field, old, new in _differences(there, here, 'config', but):
+        if not any(clause.startswith(field.removeprefix('config.')) for clause in clauses):
+            found.append(f'{field} is {errors.text_of(old)} and not {errors.text_of(new)}')
+    return found
 
 
 def _identity_differences(there: Description, here: Description) -> list[str]:
@@ -322,13 +323,19 @@ def first_difference(
     Returns:
       The first field that differs and its two values; None if nothing does.
     """
+    return next(_differences(there, here, field, but), None)
+
+
+def _differences(
+    there: Any, here: Any, field: str, but: Collection[str]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yields each field that differs, and its two values."""
     if not (isinstance(there, Mapping) and isinstance(here, Mapping)):
-        return None if there == here else (field, there, here)
-    names = sorted({*there, *here} - {*but})
-    differences = (
-        first_difference(there.get(name), here.get(name), f'{field}.{name}') for name in names
-    )
-    return next(filter(None, differences), None)
+        if there != here:
+            yield field, there, here
+        return
+    for name in sorted({*there, *here} - {*but}):
+        yield from _differences(there.get(name), here.get(name), f'{field}.{name}', but)
 
 
 @contextlib.contextmanager
