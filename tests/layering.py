@@ -16,7 +16,7 @@ _ENGINE = _CORE | {
     'problems',
 }
 _DRIVERS = {'evaluation', 'machines', 'simulation', 'sweeps'}
-_KEPT = {'results', 'runs', 'storage'}
+_KEPT = {'choosing', 'results', 'runs', 'storage'}
 
 MAY_SEE = {
     'errors': set(),
@@ -35,7 +35,8 @@ MAY_SEE = {
     'machines': _CORE,
     'sweeps': _CORE | {'evaluation', 'machines', 'simulation'},
     'storage': _CORE,
-    'runs': _CORE | {'results', 'storage'},
+    'choosing': _CORE | {'evaluation', 'results'},
+    'runs': _CORE | {'choosing', 'results', 'storage'},
     'config': _ENGINE | _DRIVERS | _KEPT,
     'experiment': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config'},
     'plot': _CORE | {'analysis', 'evaluation', 'results', 'runs', 'simulation'},
@@ -55,6 +56,7 @@ _HOMES = {
     'base': 'core',
     'core.errors': 'errors',
     'links.samples': 'core',
+    'planning.choosing': 'choosing',  # what tuning found, read from the metrics alone
     'planning': 'experiment',
     'runner': 'experiment',
 }

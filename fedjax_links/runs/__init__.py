@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedjax_links.core import errors
+from fedjax_links.planning import choosing
 from fedjax_links.results.runs import Results as Results
 from fedjax_links.runs import checking
 from fedjax_links.runs.folder import CHECKPOINTS as CHECKPOINTS
@@ -235,6 +236,8 @@ def _merge(
     check_kinds(kinds, allow_mixed=allow_mixed)
     ordered = in_order((best[name] for name in expected), facts)
     lines = ''.join(line for lane in ordered for line in lane.lines)
+    if facts.get('tuning'):
+        choosing.check_main_lanes(as_columns(lines.splitlines()), facts)
     (target / CHECKPOINTS).mkdir(exist_ok=True)
     door.sweep(target)
     kept = [path for lane in best.values() for path in lane.files.values()]

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
+from fedjax_links.core import errors
 from fedjax_links.machines import environment
+from fedjax_links.planning import choosing
 from fedjax_links.runner import groups, loop, shared, stages
 from fedjax_links.storage import checkpoints, claims
 from tests.experiment.configs import files_of, tuned, values
@@ -373,3 +375,16 @@ def test_divisions_are_kept_as_they_were_made(tmp_path):
     shutil.rmtree(tmp_path)
     assert runs.read_division(tmp_path) is None
     assert dataclasses.asdict(division)['count'] == 2
+
+
+def test_lanes_at_other_values_than_the_merged_tuning_chose_are_refused(tmp_path, monkeypatch):
+    """Shards without a common disk tune apart; a near tie may fall otherwise in one of them."""
+    planned = experiment.build(tuned(algorithms={'fedavg': {}}))
+    planned.shard(0, 2, by='seed').run(tmp_path / 'a', devices=1)
+    scores = choosing._scores
+    monkeypatch.setattr(choosing, '_scores', lambda *given: -scores(*given))
+    planned.shard(1, 2, by='seed').run(tmp_path / 'b', devices=1)
+    monkeypatch.setattr(choosing, '_scores', scores)
+    with pytest.raises(errors.InvalidError, match='main lanes at what tuning chose'):
+        runs.merge([tmp_path / 'a', tmp_path / 'b'], tmp_path / 'all', allow_mixed=True)
+    assert not list((tmp_path / 'all').rglob('*.npz'))
