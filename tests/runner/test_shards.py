@@ -379,7 +379,8 @@ def test_divisions_are_kept_as_they_were_made(tmp_path):
 
 def test_lanes_at_other_values_than_the_merged_tuning_chose_are_refused(tmp_path, monkeypatch):
     """Shards without a common disk tune apart; a near tie may fall otherwise in one of them."""
-    planned = experiment.build(tuned(algorithms={'fedavg': {}}))
+    tuning = {'learning_rates': (0.001, 0.1), 'grow': 0, 'ties': 0, 'num_seeds': 1}
+    planned = experiment.build(tuned(algorithms={'fedavg': {}}, tuning=tuning))
     planned.shard(0, 2, by='seed').run(tmp_path / 'a', devices=1)
     scores = choosing._scores
     monkeypatch.setattr(choosing, '_scores', lambda *given: -scores(*given))
