@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
 _TIMED_SECONDS = 1.0
+_MOST_DRAWN = 2**27  # entries of a mask that are drawn to see who takes part
 _ENOUGH_PHASES = 10  # of a cycle, evenly spread: as many as the papers' own evaluations see
 
 
@@ -191,6 +192,9 @@ def _check_takes_part(experiment: 'Experiment', programs: Programs) -> None:
     """Raises if nobody trains in the whole run, and warns if nobody does for an evaluation."""
     cure = "`origin` 'first' begins a log with its first time"
     for label in experiment.plan.patterns:
+        num_clients = experiment.pattern_at(label, experiment.plan.points[0]).num_clients
+        if num_clients * experiment.eval_every > _MOST_DRAWN:
+            continue
         first = first_active(programs, label)
         if first is None:
             requirement = f'have clients that take part ({cure})'
