@@ -8,7 +8,7 @@ several. Beside what any run has, the folder of such a run holds until it is mer
 * ``failures/<lane>.txt``: the traceback of a lane that failed.
 """
 
-import time
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,13 +126,17 @@ def status(folder: str | Path) -> Status:
 
 
 def _status(path: Path, facts: Mapping[str, Any]) -> Status:
-    rounds = {name: max(files) for name, files in saves(path).items()}
+    kept = saves(path)
+    rounds = {name: max(files) for name, files in kept.items()}
     found = read_division(path)
     lanes = dict.fromkeys(rounds, 0) if found is None else found.expected(rounds)
     wanted = {name: rounds_wanted(name, facts) for name in lanes}
     done = {name for name in lanes if rounds.get(name, 0) >= wanted[name]}
     begun = {name for name in rounds if name in lanes and name not in done}
-    now, shards, left, rates, known = time.time(), [], {}, {}, len(lanes)
+    shards: list[ShardStatus] = []
+    left: dict[int, int] = {}
+    rates: dict[int, float] = {}
+    known = len(lanes)
     for shard in range(found.count if found else 1):
         names = [name for name, own in lanes.items() if own == shard]
         file = shard_file(path, shard, found.count) if found else path / LOCK
@@ -141,7 +145,9 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
         behind = sum(min(rounds.get(name, 0), wanted[name]) for name in names)
         left[shard] = max(sum(wanted[name] for name in names), said.get('ahead', 0)) - behind
         if held is not None and behind > held.get('rounds', behind):
-            rates[shard] = (behind - held['rounds']) / (now - held['since'])
+            seconds = _seconds_between(file, [kept[name] for name in names if name in kept])
+            if seconds > 0:
+                rates[shard] = (behind - held['rounds']) / seconds
         hours = left[shard] / rates[shard] / 3600 if shard in rates else None
         ended = sum(name in done for name in names)
         holder = None if held is None else str(held['holder'])
@@ -159,3 +165,15 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
     failed = sorted(file.stem for file in (path / FAILURES).glob('*.txt'))
     counts = known, len(done), len(running), len(begun - running)
     return Status(*counts, failed, shards if found else [], holders, hours_left)
+
+
+def _seconds_between(lock: Path, lanes: Sequence[Mapping[int, Path]]) -> float:
+    """Seconds from the start of a process to its last save, by the clock of the disk.
+
+    The clocks of two machines may differ by hours; one process wrote all of these files.
+    """
+    last = 0.0
+    for files in lanes:
+        with contextlib.suppress(FileNotFoundError):  # replaced by a later save meanwhile
+            last = max(last, files[max(files)].stat().st_mtime)
+    return last - lock.stat().st_mtime

@@ -43,7 +43,12 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
       ValueError: if the folder holds another experiment, or no lane has that round behind it.
     """
     here = json.loads(json.dumps(experiment.plan.facts()))
-    for name, value in runs.read_description(folder)[0].items():
+    there_facts = runs.read_description(folder)[0]
+    if 'at_round' in there_facts:
+        requirement = 'hold a run that began before its first round'
+        said = f'{folder}, a fork that began at round {there_facts["at_round"]}'
+        raise errors.invalid('workdir', requirement, said)
+    for name, value in there_facts.items():
         if name not in (*runs.MAY_DIFFER, runs.ON_A_MESH) and here.get(name) != value:
             requirement = f'hold a run of this experiment, whose {name} is {here.get(name)!r}'
             raise errors.invalid('workdir', requirement, f'{value!r} in {folder}')

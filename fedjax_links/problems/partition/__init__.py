@@ -132,7 +132,11 @@ def bind(
 def keywords(function: Callable[..., Any]) -> set[str]:
     """Names that a function takes by keyword, apart from that of its first positional argument."""
     function = function.func if isinstance(function, functools.partial) else function
-    first, *others = inspect.signature(function).parameters.values()
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        name = getattr(function, '__name__', repr(function))
+        raise errors.invalid('partition', 'name a function that takes labels first', name)
+    first, *others = parameters
     named = others if first.kind is not first.KEYWORD_ONLY else [first, *others]
     return {p.name for p in named if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
 
