@@ -49,7 +49,7 @@ from fedjax_links.storage.door import LOCK as LOCK
 from fedjax_links.storage.door import MAY_DIFFER as MAY_DIFFER
 from fedjax_links.storage.door import METRICS as METRICS
 from fedjax_links.storage.door import first_difference as first_difference
-from fedjax_links.storage.identity import LaneIdentity
+from fedjax_links.storage.identity import LaneIdentity, UnreadableError, lane_from_plain
 
 FINGERPRINT, IDENTITY = 'fingerprint', 'identity'
 _STAGES = 'tuning', 'main', 'tie'
@@ -185,7 +185,13 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
     checking.check_about(files[last], about)
     states = {round: path for round, path in files.items() if round < last or about['leaves']}
     name = files[last].stem.rpartition('@')[0]
-    identity = about.get(IDENTITY)
+    identity = None
+    if IDENTITY in about:
+        try:
+            identity = lane_from_plain(about[IDENTITY])
+        except UnreadableError as error:
+            requirement = 'say of which programs and data it is'
+            raise errors.invalid('checkpoint', requirement, f'{files[last]}: {error}') from None
     return KeptLane(
         name=name,
         labels=about['labels'],
@@ -195,7 +201,7 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
         states=states,
         files=files,
         fingerprint=about.get(FINGERPRINT),
-        identity=None if identity is None else LaneIdentity(**identity),
+        identity=identity,
     )
 
 

@@ -11,6 +11,7 @@ Runs, shards, `merge`, forks and `--start_over` all come in here, in this order:
 import contextlib
 import enum
 import itertools
+import zipfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,13 +179,17 @@ def read_identity(path: Path) -> RunIdentity | None:
         return None
     arrays: dict[str, np.ndarray] = {}
     examples = path / EXAMPLES
-    if examples.exists():
-        if not packing.is_proven(examples):
-            requirement = f'hold {EXAMPLES} as it was written'
-            raise errors.invalid('workdir', requirement, f'{examples}, which has changed')
-        with np.load(examples, allow_pickle=False) as stored:
-            arrays = dict(stored)
-    return run_from_plain(values, arrays)
+    if examples.exists() and not packing.is_proven(examples):
+        requirement = f'hold {EXAMPLES} as it was written'
+        raise errors.invalid('workdir', requirement, f'{examples}, which has changed')
+    try:
+        if examples.exists():
+            with np.load(examples, allow_pickle=False) as stored:
+                arrays = dict(stored)
+        return run_from_plain(values, arrays)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        requirement = f'hold {IDENTITY} and {EXAMPLES} as a run writes them'
+        raise errors.invalid('workdir', requirement, f'{path}: {error}') from None
 
 
 def write_identity(path: Path, identity: RunIdentity) -> None:

@@ -81,26 +81,78 @@ class RunIdentity:
         }
 
 
-def lane_from_plain(values: Mapping[str, Any]) -> LaneIdentity:
-    """Returns an identity of a lane from what `dataclasses.asdict` made of it."""
+class UnreadableError(ValueError):
+    """What was kept is no identity."""
+
+
+def lane_from_plain(values: Any) -> LaneIdentity:
+    """Returns an identity of a lane from what `dataclasses.asdict` made of it.
+
+    Args:
+      values: as JSON holds it.
+
+    Raises:
+      UnreadableError: for anything else.
+    """
+    fields = {field.name for field in dataclasses.fields(LaneIdentity)}
+    if not isinstance(values, Mapping) or set(values) != fields:
+        raise UnreadableError('no identity of a lane')
+    _check_texts(values['version'], values['machine'])
+    for name in ('programs', 'data'):
+        _check_texts_by_name(values[name])
+    columns = values['columns']
+    if not isinstance(columns, Mapping) or not all(
+        isinstance(number, int | float) for number in columns.values()
+    ):
+        raise UnreadableError('columns that are no numbers')
     return LaneIdentity(**values)
 
 
-def run_from_plain(
-    values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None
-) -> RunIdentity:
+def run_from_plain(values: Any, arrays: Mapping[str, np.ndarray] | None = None) -> RunIdentity:
     """Returns an identity of a run from what `RunIdentity.as_plain` made of it.
 
     Args:
       values: as JSON holds it.
       arrays: as `RunIdentity.rows_as_arrays` gives them.
+
+    Raises:
+      UnreadableError: for anything else.
     """
+    if not isinstance(values, Mapping) or set(values) != {'lanes', 'sizes', 'modules'}:
+        raise UnreadableError('no identity of a run')
+    _check_texts_by_name(values['modules'])
+    for section in (values['lanes'], values['sizes']):
+        if not isinstance(section, Mapping):
+            raise UnreadableError('parts without names')
+    for size in values['sizes'].values():
+        _check_size(size)
     rows: dict[str, dict[str, np.ndarray]] = {}
     for name, hashes in (arrays or {}).items():
+        if hashes.dtype != np.uint64 or hashes.ndim != 1:
+            raise UnreadableError('rows that are no hashes')
         label, _, part = name.rpartition('/')
         rows.setdefault(label, {})[part] = hashes
-    lanes = {name: LaneIdentity(**lane) for name, lane in values['lanes'].items()}
+    lanes = {name: lane_from_plain(lane) for name, lane in values['lanes'].items()}
     return RunIdentity(lanes, values['sizes'], values['modules'], rows)
+
+
+def _check_texts(*texts: Any) -> None:
+    if not all(isinstance(text, str) for text in texts):
+        raise UnreadableError('numbers in the place of texts')
+
+
+def _check_texts_by_name(texts: Any) -> None:
+    if not isinstance(texts, Mapping):
+        raise UnreadableError('digests without names')
+    _check_texts(*texts.values())
+
+
+def _check_size(size: Any) -> None:
+    if not isinstance(size, Mapping) or set(size) != {'name', 'clients', 'examples', 'digest'}:
+        raise UnreadableError('no sizes')
+    _check_texts(size['name'], size['digest'])
+    if not all(type(size[name]) is int for name in ('clients', 'examples')):
+        raise UnreadableError('sizes that are no numbers')
 
 
 # What differs.

@@ -383,6 +383,32 @@ FILES = {
     'the lock is a link': symlink('.lock'),
     'the lines are a link': symlink(runs.METRICS),
     'a picture is a link': symlink('overview.png'),
+    'the identity is a list': json_of('identity.json', [1]),
+    'the identity has no lanes': json_of('identity.json', {'lanes': 1, 'sizes': {}, 'modules': {}}),
+    'the identity names texts for sizes': json_of(
+        'identity.json',
+        {
+            'lanes': {},
+            'sizes': {'links': {'name': '<script>', 'clients': 'x', 'examples': [], 'digest': 1}},
+            'modules': {},
+        },
+    ),
+    'the identity names commands': json_of(
+        'identity.json',
+        {
+            'lanes': {},
+            'sizes': {
+                'links': {'name': '![](x)<b>', 'clients': 1, 'examples': 1, 'digest': '|`x`'}
+            },
+            'modules': {'os:system': 'x'},
+        },
+    ),
+    'identities of lanes are lists': about_with(identity=[1]),
+    'identities of lanes lack parts': about_with(identity={'version': '1'}),
+    'examples are pickled': lambda folder: (folder / 'examples.npz').write_bytes(
+        unchecked({'links/data': np.array([Pickled()], object)})
+    ),
+    'what was written is a list': json_of('.written.json', [1]),
     'the environment is a list': json_of(runs.ENVIRONMENT, [1]),
     'shards are a list': json_of('lanes.json', [1]),
     'shards lie outside': json_of(
