@@ -263,7 +263,7 @@ def anytime_p_value(differences: ArrayLike) -> float:
     Example:
       >>> from fedjax_links import evaluation
       >>> print(round(evaluation.anytime_p_value([1.1, 0.9, 1.0, 1.2, 0.8]), 4))
-      0.0038
+      0.0052
     """
     values = np.asarray(differences, np.float64)
     count, mean = len(values), float(values.mean())

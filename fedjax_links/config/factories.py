@@ -244,8 +244,9 @@ def import_named(where: str, name: str) -> Factory:
         got = f'{name}; beside the config is {near[0]}.py' if near else name
         raise errors.invalid(where, 'name a module that can be imported', got) from None
     _refuse_namesake(where, name, module_name.partition('.')[0])
-    if module.__file__ is not None:
-        FILES[module_name] = Path(module.__file__)
+    file = getattr(module, '__file__', None)
+    if file is not None:
+        FILES[module_name] = Path(file)
     factory: Factory | None = getattr(module, attribute, None)
     if not callable(factory):
         names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']

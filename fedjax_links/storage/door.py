@@ -323,7 +323,7 @@ def first_difference(
       there: values by name, which may be descriptions themselves.
       here: likewise.
       field: what they describe.
-      but: names that may differ.
+      but: names at the top that may differ.
 
     Returns:
       The first field that differs and its two values; None if nothing does.
@@ -340,7 +340,7 @@ def _differences(
             yield field, there, here
         return
     for name in sorted({*there, *here} - {*but}):
-        yield from _differences(there.get(name), here.get(name), f'{field}.{name}', but)
+        yield from _differences(there.get(name), here.get(name), f'{field}.{name}', ())
 
 
 @contextlib.contextmanager

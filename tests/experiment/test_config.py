@@ -234,7 +234,7 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
         ),
         (
             {'client': {'learning_rate': 0.1}},
-            '`config.algorithms.fedavg.client.local_steps` must be given, got None.',
+            '`config.algorithms.fedavg.client.local_steps` must be given, or else `local_epochs`, ',
         ),
         (
             {'links': {'name': 'bernoulli'}},
