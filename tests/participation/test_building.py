@@ -19,7 +19,6 @@ MAKERS = {
     'correlated': lambda: participation.markov(P, correlation_time=3 * P),
     'resetting': lambda: participation.cyclic(P, reset=True),
     'waiting': lambda: participation.minimum_separation(P, separation=np.arange(N) % 3),
-    'function': lambda: participation.bernoulli(lambda key, round: np.cos(P) / (1 + round)),
     'many': lambda: participation.minimum_separation(
         np.linspace(1, 2, MANY), separation=3, cohort_size=5
     ),
@@ -49,3 +48,9 @@ def test_nothing_is_compiled(name, compilations):
     assert not compilations
     jax.jit(lambda x: x + 1)(np.float32(0))
     assert compilations  # the listener hears
+
+
+def test_a_function_of_the_users_own_is_tried_by_one_program(compilations):
+    """Its values are looked at in a few rounds: one program for their keys, one for all of them."""
+    participation.bernoulli(lambda key, round: np.cos(P) / (1 + round))
+    assert len(compilations) <= 2

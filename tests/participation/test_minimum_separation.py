@@ -235,7 +235,8 @@ def test_errors():
     ones = np.ones(10)
     refuses(
         lambda: minimum_separation(ones, separation=3, cohort_size=3),
-        '`separation` must leave `cohort_size` = 3 of 10 selectable in every round, got 3.',
+        '`separation` must leave `cohort_size` = 3 of 10 selectable in every round, '
+        'and so be at most 2, got 3.',
     )
     refuses(
         lambda: minimum_separation(ones[:3], separation=[2, 2, 2], cohort_size=2),
