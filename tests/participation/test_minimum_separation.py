@@ -244,7 +244,8 @@ def test_errors():
     )
     refuses(
         lambda: minimum_separation([1.0, 0.0, 1.0], separation=2),
-        '`separation` must leave `cohort_size` = 1 of 2 selectable in every round, got 2.',
+        '`separation` must leave `cohort_size` = 1 of 2 selectable in every round, '
+        'and so be at most 1, got 2.',
     )
     refuses(
         lambda: minimum_separation(ones, separation=-1),
