@@ -79,7 +79,10 @@ def test_a_table_has_one_row_per_lane_and_evaluation(swept):
 
 
 def test_lists_of_a_runs_grid_are_tuples():
-    lines = ['{"p": [0.5, [1, 2]], "q": 1, "m": null}', '{"p": [], "q": 2, "m": "a"}'] * 2
+    lines = [
+        '{"round": 1, "p": [0.5, [1, 2]], "q": 1, "m": null}',
+        '{"round": 1, "p": [], "q": 2, "m": "a"}',
+    ] * 2
     table = runs.Results(runs.as_columns(lines), {}).to_pandas()
     assert table['p'].tolist() == [(0.5, (1, 2)), ()] * 2
     assert table.groupby('p')['q'].sum().to_dict() == {(0.5, (1, 2)): 2, (): 4}
