@@ -252,16 +252,25 @@ def check_same(
         facts['seeds'] = seeds[: len(listed)]
     shown_only = [] if _goes_by_metric(there.facts) else ['metric', 'directions']
     spared = (*MAY_DIFFER, *grown, *shown_only)
+    fields = [
+        f'{field} is {errors.text_of(old)} and not {errors.text_of(new)}'
+        for field, old, new in _differences(there.config or {}, here.config or {}, 'config', spared)
+    ]
     in_facts = first_difference(there.facts, facts, 'config', but=spared)
     if in_facts:
         field, old, new = in_facts
-        said = f'{path}, where {field} is {old!r} and not {new!r}'
-        raise errors.invalid(argument, 'be new or hold a run with the same config', said)
+        said = (fields or [f'{field} is {old!r} and not {new!r}'])[0]
+        requirement = 'be new or hold a run with the same config'
+        raise errors.invalid(argument, requirement, f'{path}, where {said}')
     clauses = _identity_differences(there, here)
     known = [*there.facts.get(CHANGED, ()), *here.facts.get(CHANGED, ())]
-    new_clauses = [clause for clause in clauses if clause not in known]
-    if new_clauses and not allow_changed:
-        fields = _field_clauses(there.config, here.config, spared, new_clauses)
+    new_clauses = [
+        clause
+        for clause in clauses
+        if clause not in known and not any(field.startswith(f'config.{clause}') for field in fields)
+    ]
+    is_changed = any(clause not in known for clause in clauses)
+    if is_changed and not allow_changed:
         shown = [*fields[:_MOST_CLAUSES], *new_clauses[:_MOST_CLAUSES]]
         requirement = (
             'be new or hold a run with the same config, programs and data '
@@ -269,17 +278,6 @@ def check_same(
         )
         raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
     return list(dict.fromkeys([*known, *clauses]))
-
-
-def _field_clauses(
-    there: Any, here: Any, but: Collection[str], clauses: Collection[str]
-) -> list[str]:
-    """Returns what differs in the config, but for what a clause already says."""
-    found: list[str] = []
-    for field, old, new in _differences(there, here, 'config', but):
-        if not any(clause.startswith(field.removeprefix('config.')) for clause in clauses):
-            found.append(f'{field} is {errors.text_of(old)} and not {errors.text_of(new)}')
-    return found
 
 
 def _identity_differences(there: Description, here: Description) -> list[str]:
