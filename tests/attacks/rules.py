@@ -24,7 +24,7 @@ _SHARES = {'up_rate', 'beta', 'tail', 'smoothing', 'minimum', 'trough', 'similar
     *('first', 'second', 'difficulty', 'momentum', 'stale_weight'),
 }
 _TEXT = {'title', 'caption', 'metric', 'direction', 'baseline', 'grid_mode', 'rule', 'design'} | {
-    *('compute', 'memory', 'dataset', 'normalise', 'lines', 'band'),
+    *('compute', 'memory', 'dataset', 'normalise', 'lines', 'band', 'order', 'match'),
 }
 _FLAGS = {'reset', 'nesterov', 'log', 'log_rounds', 'all_models', 'kaiming'}
 _MAY_BE_NONE = {  # fields whose default is None, which says "as usual"
@@ -46,7 +46,7 @@ _OPTIONS = (
         *('name', 'probs', 'schedule', 'client', 'decay', 'optimizer', 'server_optimizer', 'mu'),
         *('gamma', 'width', 'alpha', 'beta', 'sigma', 'mean', 'model', 'partition', 'targets'),
         *('value', 'values', 'exponent', 'separation', 'uplink', 'patterns', 'at_rounds'),
-        'intervals',
+        *('intervals', 'local_epochs', 'initial_rate', 'initial_params', 'origin', 'utc_offset'),
         *('hidden', 'channels', 'shape', 'augment', 'metrics', 'shares', 'learning_rates', 'wrap'),
         *(
             'server_lrs',
