@@ -29,12 +29,12 @@ def test_help_needs_no_jax(command):
         (
             'links',
             ['--config=configs/quickstart.py', '--workdir=README.md/x'],
-            '`README.md/x` cannot be used: Not a directory.',
+            '`workdir` must name a folder, got README.md/x, where README.md is a file.',
         ),
         (
             'figure',
             ['--config=configs/sun2025_figure1.py', '--workdir=README.md/x'],
-            '`README.md/x` cannot be used: Not a directory.',
+            '`workdir` must name a folder, got README.md/x, where README.md is a file.',
         ),
         (
             'figure',

@@ -199,8 +199,8 @@ def test_fields_are_named_by_dotted_path():
     assert comparing.field_differences(one, two) == [
         'a.b: 1 | 2',
         'a.c[1]: 2 | 3',
+        'd[1]: absent | 2',
         'e: 1 | absent',
         'f: 0.0 | -0.0',
         'g: "' + 'x' * 56 + '... | "' + 'y' * 56 + '...',
-        'd[1]: absent | 2',
     ]

@@ -184,7 +184,7 @@ def test_what_cannot_be_priced_says_why(tmp_path):
         price(in_memory, **SPEEDS)
     own = {'mine': {'name': 'fedjax_links.algorithms.fedavg:fedavg_all'}}
     experiment.build({**CONFIG, 'algorithms': own, 'num_rounds': 3, 'num_seeds': 1}).run(tmp_path)
-    found = source.of_run(runs.read(tmp_path))
+    found = source.of_run(runs.read(tmp_path), allow_imports=True)
     with pytest.raises(ValueError, match=r'`traffic` must say what mine sends, got \[\].'):
         price(found, **SPEEDS)
     assert rows_of(price(found, **SPEEDS, traffic={'mine': {}}).tables[0])['mine'][0] == '1 / 1'
