@@ -173,7 +173,9 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
                 group = Group(programs, [lane])
                 jax.eval_shape(group.program.advance, *group.inputs())
             except errors.InvalidError as error:
-                raise error.under(f'config.algorithms.{label}') from error
+                where = f'config.algorithms.{label}'
+                named = error.at(where) if error.path == 'algorithm' else error.under(where)
+                raise named from error
             except Exception as error:
                 where, problem = f'config.algorithms.{label}', experiment.plan.problem_of(lane)
                 algorithm = experiment.algorithm_at(lane.algorithm, lane.point)

@@ -64,7 +64,7 @@ def broken(local_train):
 def test_an_algorithm_that_cannot_run_is_named_before_anything_compiles():
     config = tuned(algorithms={'mine': {'name': f'{__name__}:broken'}, 'fedavg': {}})
     planned = experiment.build(config)
-    message = r'`config\.algorithms\.mine` must run on pattern bernoulli, got TypeError: '
+    message = r'`config\.algorithms\.mine` must return the state that `round_step` was given'
     with pytest.raises(errors.InvalidError, match=message):
         planned.check()
 

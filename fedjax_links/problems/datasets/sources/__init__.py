@@ -259,7 +259,9 @@ _READERS: Mapping[str, Callable[[pathlib.Path], Arrays]] = {
     'celeba': OwnedImages('Smiling', 'celeb_id', (84, 84, 3), 2, train=('train', 'valid', 'test')),
     'fed_isic2019': OwnedImages('label', 'center', (112, 112, 3), 8, test=('test',)),
 }
-_LISTED = resources.files(__package__).joinpath('files.csv').read_text(encoding='utf-8').splitlines()
+_LISTED = (
+    resources.files(__package__).joinpath('files.csv').read_text(encoding='utf-8').splitlines()
+)
 
 
 def _files(name: str) -> tuple[File, ...]:
