@@ -273,7 +273,9 @@ class RunFolder(Memory):
         facts = json.loads(json.dumps(self.facts))
         here = door.Description(facts, plain, self._identities.of_run())
         there = door.read_description(self.path)
-        if there is not None:
+        if there is None:
+            door.check_begun('workdir', self.path, here)
+        else:
             changed = door.check_same(
                 'workdir',
                 self.path,

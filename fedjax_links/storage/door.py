@@ -291,6 +291,22 @@ def _goes_by_metric(facts: Mapping[str, Any]) -> bool:
     return facts.get('tuning') is not None or 'until' in facts
 
 
+def check_begun(argument: str, path: Path, here: Description) -> None:
+    """Refuses to go on, without a config, in a folder that was begun with one.
+
+    Args:
+      argument: what named the folder.
+      path: of a folder without a description.
+      here: what is to run.
+
+    Raises:
+      InvalidError: naming the folder.
+    """
+    config = documents.read_json(path, CONFIG)
+    if config is not None:
+        _check_kind(argument, path, Description({}, config, None), here)
+
+
 def _check_kind(argument: str, path: Path, there: Description, here: Description) -> None:
     """Refuses a run of a config where one of Python is to run, and the other way round."""
     if (there.config is None) == (here.config is None):
