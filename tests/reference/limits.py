@@ -22,7 +22,7 @@ def program(learning_rate=0.002, local_steps=5):
     return local_training.local_sgd(learning_rate, local_steps=local_steps)
 
 
-def late_models(algorithm, links=None, *, model='server', targets=TARGETS) -> np.ndarray:
+def late_models(algorithm, links=None, *, model='server', targets=TARGETS, seed=0) -> np.ndarray:
     """A candidate in every tenth round in the second half of a run, [1000, d]."""
     problem, links = problems.quadratic(targets), links or participation.bernoulli(PROBS)
     run = jax.jit(
@@ -36,23 +36,24 @@ def late_models(algorithm, links=None, *, model='server', targets=TARGETS) -> np
             eval_fn=lambda params, key, problem: params,
         ).evals[model]
     )
-    path = np.asarray(run(jax.random.key(0), problem))
+    path = np.asarray(run(jax.random.key(seed), problem))
     assert path.dtype == np.float64
     return path[len(path) // 2 :]
 
 
-def mixed(algorithm, graph=None, *, model='server') -> tuple[float, float]:
+def mixed(algorithm, graph=None, *, model='server', seed=0) -> tuple[float, float]:
     """Distance of the late mean from the optimum, and spread about it, for links in no order.
 
     Args:
       algorithm: the rule.
       graph: of edges that are up half of the time; None for no edges.
       model: which candidate.
+      seed: of the run.
     """
     links = participation.bernoulli(MIXED_PROBS)
     if graph is not None:
         links = participation.peers(links, graph, prob=0.5)
-    ends = late_models(algorithm, links, model=model, targets=MIXED_TARGETS)
+    ends = late_models(algorithm, links, model=model, targets=MIXED_TARGETS, seed=seed)
     mean = ends.mean(axis=0)
     spread = np.sqrt(((ends - mean) ** 2).sum(axis=1).mean())
     return float(np.linalg.norm(mean - MIXED_TARGETS.mean(axis=0))), float(spread)
