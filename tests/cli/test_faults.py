@@ -151,15 +151,22 @@ def test_a_folder_that_is_a_file_costs_one_line(config, tmp_path):
 @pytest.mark.usefixtures('unrendered')
 def test_start_over_sets_the_folder_aside(plain, tmp_path):
     folder = tmp_path / 'run'
-    folder.mkdir()
-    (folder / 'experiment.json').write_text('{"title": "something else"}')
     here = [*plain, f'--workdir={folder}']
+    first = command.run(*here, '--config.client.learning_rate=0.001')
+    assert first.returncode == 0, first.stderr
+    before = (folder / 'metrics.jsonl').read_bytes()
     assert 'must be new or hold a run with the same config' in one_line(command.run(*here))
     done = command.run(*here, '--start_over')
     assert done.returncode == 0, done.stderr
-    assert (folder / 'metrics.jsonl').exists()
-    aside = tmp_path / 'run.old-1' / 'experiment.json'
-    assert aside.read_text() == '{"title": "something else"}'
+    assert (folder / 'metrics.jsonl').read_bytes() != before
+    assert (tmp_path / 'run.old-1' / 'metrics.jsonl').read_bytes() == before
+
+
+def test_a_folder_of_something_else_is_not_set_aside(plain, tmp_path):
+    (tmp_path / 'experiment.json').write_text('{"title": "something else"}')
+    said = one_line(command.run(*plain, f'--workdir={tmp_path}', '--start_over'))
+    assert 'must name a new folder, an empty one, or that of a run' in said
+    assert (tmp_path / 'experiment.json').read_text() == '{"title": "something else"}'
 
 
 OF_ONES_OWN = """

@@ -11,7 +11,7 @@ def test_links_are_drawn_on_the_terminal_and_into_the_folder(tmp_path):
     folder = tmp_path / 'new' / 'links'
     done = run('links', '--config=configs/quickstart.py', '--rounds=500', f'--workdir={folder}')
     assert done.returncode == 0, done.stderr
-    assert [file.name for file in folder.iterdir()] == ['links.png']
+    assert {file.name for file in folder.iterdir()} == {'links.png', '.written.json'}
     lines = done.stdout.splitlines()
     assert lines[-1] == f'Wrote {folder}/links.png'
     assert len(lines) <= 31
@@ -33,7 +33,7 @@ def test_a_figure_is_one_command(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     names = sorted(file.name for file in tmp_path.iterdir())
-    assert names == ['figure.csv', 'figure.md', 'figure.png']
+    assert names == ['.written.json', 'figure.csv', 'figure.md', 'figure.png']
     assert 'Deviations: its random p_i are not specified' in ' '.join(done.stdout.split())
     assert 'lognormal draws, sigma 1' in done.stdout
 
@@ -99,13 +99,11 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
         'warning  the log lasts 54 s and is repeated to fill a day; if its times are no seconds, '
     )
     assert shown('hours')[0] == said + 'give their unit'
-    said = (
-        "warning  nobody is there in the first 20,455 days; with the origin 'first' the log begins"
-    )
-    assert shown('since 1970', '--rounds=5')[0] == said
+    done = refused('links', f'--log={tmp_path}/since 1970.csv', '--tick=3600')
+    assert "must begin within a year of time 0, as with the origin 'first'" in done
     assert 'warning' not in shown('since 1970', '--origin=first')[0]
-    said = 'warning  the log lasts 1,375 days; if its times are no seconds, give their unit'
-    assert shown('thousandths')[0] == said
+    done = refused('links', f'--log={tmp_path}/thousandths.csv', '--tick=3600')
+    assert 'must begin within a year of time 0' in done
 
 
 def test_a_log_without_absences_and_look_alike_is_drawn(tmp_path):
