@@ -30,7 +30,7 @@ def test_a_partition_is_described_and_drawn(tmp_path):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert (
-        lines[0] == 'digits, alpha 0.1, num_clients 12, order numbers, partition dirichlet, seed 0'
+        lines[0] == 'digits, num_clients 12, partition dirichlet, order numbers, alpha 0.1, seed 0'
     )
     assert lines[1] == '12 clients (0 without examples), 1438 examples, 10 classes'
     assert lines[-1] == f'Wrote {folder}/partition.png'

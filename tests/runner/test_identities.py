@@ -75,7 +75,7 @@ CHANGES = {
         edit('algorithms.fedavg', {'name': 'fedprox', 'client': {'mu': 0.1}}),
         'config.algorithms.fedavg',
     ),
-    'rule': (edit('algorithms.fedavg', {'name': 'fedpbc'}), 'models'),
+    'rule': (edit('algorithms.fedavg', {'name': 'fedpbc'}), 'config.algorithms.fedavg'),
     'server rate': (edit('algorithms.fedavg', {'server_lr': 0.5}), 'server_lr'),
     'rule of a label': (edit('algorithms.own', {'name': 'fedavg_all'}), 'config.algorithms.own'),
     'probability': (edit('patterns.coin.probs.value', 0.25), 'config.patterns.coin.probs.value'),
@@ -102,7 +102,7 @@ CHANGES = {
     'module of the module': (change_helper, 'module helper.py'),
     'version': (change_version, 'fedjax_links is'),
     'precision': (edit('matmul_precision', 'highest'), 'matmul_precision'),
-    'seeds': (edit('first_seed', 7), 'seeds'),
+    'seeds': (edit('first_seed', 7), 'config.first_seed'),
     'period': (edit('eval_every', 1), 'eval_every'),
     'draws': (edit('redraw', 'by_seed'), 'redraw'),
 }
