@@ -259,9 +259,9 @@ def check_same(
     in_facts = first_difference(there.facts, facts, 'config', but=spared)
     if in_facts:
         field, old, new = in_facts
-        said = (fields or [f'{field} is {old!r} and not {new!r}'])[0]
+        shown = fields[:_MOST_CLAUSES] or [f'{field} is {old!r} and not {new!r}']
         requirement = 'be new or hold a run with the same config'
-        raise errors.invalid(argument, requirement, f'{path}, where {said}')
+        raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
     clauses = _identity_differences(there, here)
     known = [*there.facts.get(CHANGED, ()), *here.facts.get(CHANGED, ())]
     new_clauses = [
