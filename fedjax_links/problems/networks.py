@@ -54,7 +54,7 @@ def from_flax(
       eval_data: as in `from_arrays`.
       preprocess: ``features -> features``, [B, ...], applied to every batch inside the program, in
         training and in evaluation; the module gets what it returns. The data stay as given. None:
-        the module gets the features as they are; it warns of bytes, which a `Dataset` scales, and
+        the module gets the features as they are; it warns of bytes, which a ``Dataset`` scales, and
         of images of whole numbers, which nothing does.
       augment: ``(key, features) -> features``, [B, ...], applied after ``preprocess`` in training
         alone. The key is that of `from_arrays`'s ``random_loss_fn``; if the module draws too, the
