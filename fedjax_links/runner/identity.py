@@ -69,15 +69,21 @@ class Identities:
         lanes: dict[str, LaneIdentity] = {}
         sizes: dict[str, dict[str, Any]] = {}
         rows: dict[str, dict[str, np.ndarray]] = {}
+        by_problem: dict[Any, dict[str, np.ndarray]] = {}  # patterns mostly share one
         for label in self._plan.algorithms:
             for pattern in self._plan.patterns:
                 lane = self._first_lane(label, pattern)
+                values = self._problem_values(lane)
+                if values not in by_problem:
+                    data, by_problem[values] = _data_of(self._plan.problem_of(lane))
+                    self._known['data', values] = data
                 found = self.of_lane(lane)
                 tuned = self._plan.tried
                 columns = {k: v for k, v in found.columns.items() if k not in tuned}
                 lanes[f'{label} on {pattern}'] = dataclasses.replace(found, columns=columns)
                 if pattern not in sizes:
-                    sizes[pattern], rows[pattern] = self._describe_data(lane, found)
+                    sizes[pattern] = self._describe_data(lane, found)
+                    rows[pattern] = by_problem[values]
         return RunIdentity(lanes, sizes, _modules_of(self._experiment.config), rows)
 
     def _first_lane(self, label: str, pattern: str) -> Lane:
@@ -86,19 +92,15 @@ class Identities:
         seed = int(self._experiment.seeds[0])
         return Lane(MAIN, label, pattern, point, seed, self._experiment.num_rounds, (0, 0))
 
-    def _describe_data(
-        self, lane: Lane, identity: LaneIdentity
-    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Returns the sizes of a lane's data, and what tells its examples apart."""
+    def _describe_data(self, lane: Lane, identity: LaneIdentity) -> dict[str, Any]:
+        """Returns name, sizes and digest of a lane's data."""
         problem = self._plan.problem_of(lane)
-        _, rows = _data_of(problem)
-        size = {
+        return {
             'name': self._data_name(lane.pattern),
             'clients': problem.num_clients,
             'examples': problem.num_examples,
             'digest': digests.combine([f'{k} {v}' for k, v in sorted(identity.data.items())]),
         }
-        return size, rows
 
     def _data_name(self, pattern: str) -> str:
         """Returns what a config calls its data; the title of an experiment made in Python."""
