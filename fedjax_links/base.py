@@ -294,7 +294,7 @@ class Participation(NamedTuple):
       cycle: rounds after which links, or their probabilities, repeat; None if they do not. Whoever
         evaluates every so many rounds should see all of the cycle.
       combinators: names of the combinators around it that pass its key on, from the inside out; so
-        each finds a stream that no other draws from (`participation.algebra`).
+        each finds a stream that no other draws from (``participation.combining``).
       client_names: of a recording, the names of its N clients, or () where it has numbers alone;
         None for links that are nobody's in particular.
     """

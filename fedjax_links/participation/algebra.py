@@ -8,9 +8,6 @@ the result; a plain part then counts as one whose downlink follows its mask and 
 compute.
 """
 
-import functools
-import math
-import zlib
 from collections.abc import Callable, Sequence
 
 import jax
@@ -21,9 +18,7 @@ from numpy.typing import ArrayLike
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Number, Participation, PeerLinkSample, PyTree
 from fedjax_links.core import checks, drawing, errors, prng
-from fedjax_links.participation import laws, schedules, selection
-
-Samples = Sequence[MaskLinks]
+from fedjax_links.participation import combining, laws, schedules, selection
 
 
 def both(first: Participation, second: Participation) -> Participation:
@@ -50,7 +45,7 @@ def both(first: Participation, second: Participation) -> Participation:
        [1 0]]
     """
     _check_some([first, second])
-    return combine('both', [first, second], _meet)
+    return combining.combine('both', [first, second], _meet)
 
 
 def either(first: Participation, second: Participation) -> Participation:
@@ -69,7 +64,7 @@ def either(first: Participation, second: Participation) -> Participation:
       ValueError: if the numbers of clients differ.
     """
     _check_some([first, second])
-    return combine('either', [first, second], _join)
+    return combining.combine('either', [first, second], _join)
 
 
 def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participation:
@@ -92,7 +87,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
     if checks.is_concrete(probs) and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5:
         raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
 
-    def pick(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def pick(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         uniform = prng.uniform(key)
         last = jnp.max(jnp.where(law > 0, jnp.arange(len(patterns)), 0))
         which = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(law)), last)
@@ -101,7 +96,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
         weighted = jnp.where(law[:, None] > 0, jnp.minimum(law[:, None] * parts, 1), 0)
         return _choose(samples, which)._replace(prob=weighted.sum(axis=0))
 
-    return combine('mixture', patterns, pick)
+    return combining.combine('mixture', patterns, pick)
 
 
 def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participation:
@@ -130,10 +125,10 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     if checks.is_concrete(at_rounds) and (np.diff(np.atleast_1d(at_rounds)) <= 0).any():
         raise errors.invalid('at_rounds', 'increase', np.asarray(at_rounds).tolist())
 
-    def pick(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def pick(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         return _choose(samples, jnp.sum(round >= rounds))
 
-    return combine('switch', patterns, pick)
+    return combining.combine('switch', patterns, pick)
 
 
 def outage(
@@ -171,7 +166,7 @@ def outage(
     checks.within('clients', ids.max(), 0, pattern.num_clients - 1)
     hit = np.isin(everyone, ids)
 
-    def silence(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def silence(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         down = hit & (start <= round) & (round < stop)
         links = samples[0]
         links = links._replace(mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob))
@@ -183,7 +178,7 @@ def outage(
             links = links._replace(edges=links.edges & ~cut, edge_prob=probs)
         return links
 
-    return combine('outage', [pattern], silence)
+    return combining.combine('outage', [pattern], silence)
 
 
 def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participation:
@@ -206,11 +201,11 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
         raise errors.invalid('patterns', f'have as many clients as their groups, {sizes}', counts)
     rows_of_clients = np.argsort(np.argsort(labels, kind='stable'))
 
-    def deal(key: Key, round: Array, samples: Samples) -> MaskLinks:
-        parts = _alike(samples)
+    def deal(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
+        parts = combining.align(samples)
         return jax.tree.map(lambda *rows: jnp.concatenate(rows)[rows_of_clients], *parts)
 
-    return combine('by_group', patterns, deal, num_clients=len(labels))
+    return combining.combine('by_group', patterns, deal, num_clients=len(labels))
 
 
 def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Participation:
@@ -239,16 +234,16 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
     if rule == 'permutation':
         return cap_in_order(pattern, size, distinct=True)
 
-    def keep(key: Key, round: Array, samples: Samples) -> MaskLinks:
+    def keep(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         ids = selection.uniform_subset(key, base.participants(samples[0]), size)
         return _kept(samples[0], base.mask_of(ids, pattern.num_clients))
 
-    return combine('cap', [pattern], keep)
+    return combining.combine('cap', [pattern], keep)
 
 
 def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
     """`cap` along a permutation; `selection.consume` says what ``distinct`` means."""
-    own_key = _stream('cap', pattern)
+    own_key = combining.stream('cap', pattern)
 
     def init(key: Key) -> PyTree:
         return pattern.init(key), selection.random_order(own_key(key), pattern.num_clients)
@@ -265,112 +260,22 @@ def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Partic
     return pattern._replace(init=init, sample=sample, combinators=combinators)
 
 
-def longest(samples: Samples) -> Array | None:
-    """float[], seconds of a round that ends with the last of its parts; None if none tells."""
-    durations = [sample.duration for sample in samples if sample.duration is not None]
-    return functools.reduce(jnp.maximum, durations) if durations else None
-
-
 def _kept(links: MaskLinks, kept: Array) -> MaskLinks:
     return links._replace(mask=kept, prob=jnp.full_like(links.prob, jnp.nan))
 
 
-def combine(
-    kind: str,
-    patterns: Sequence[Participation],
-    merge: Callable[[Key, Array, Samples], MaskLinks],
-    num_clients: int | None = None,
-) -> Participation:
-    """The pattern whose sample is ``merge(own key, round, samples of the parts)``.
-
-    Args:
-      kind: name of the combinator; its streams are its own.
-      patterns: the parts; the first draws from the key that it would have by itself.
-      merge: returns the links; the samples have masks.
-      num_clients: N, if that is not the number of clients of each part.
-
-    Returns:
-      The pattern; its carry is those of the parts, or that of the only one.
-
-    Raises:
-      ValueError: if the parts' numbers of clients differ, and N is not given.
-    """
-    counts = [pattern.num_clients for pattern in patterns]
-    if num_clients is None and len(set(counts)) > 1:
-        raise errors.invalid('patterns', 'have the same number of clients', counts)
-    first, *others = patterns
-    own_key = _stream(kind, first)
-
-    def init(key: Key) -> PyTree:
-        carry = first.init(key)
-        if not others:
-            return carry
-        rest = own_key(key)
-        return carry, *(part.init(jax.random.fold_in(rest, i)) for i, part in enumerate(others, 1))
-
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
-        carries = carry if others else (carry,)
-        rest = own_key(key)
-        steps = [first.sample(carries[0], key, round)]
-        for i, part in enumerate(others, 1):
-            steps.append(part.sample(carries[i], jax.random.fold_in(rest, i), round))
-        after, drawn = zip(*steps, strict=True)
-        links = merge(jax.random.fold_in(rest, 0), round, list(map(base.as_masks, drawn)))
-        return after if others else after[0], links
-
-    cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
-    cycle = math.lcm(*cycles) if cycles else None  # of those that repeat
-    combinators = (*first.combinators, kind)
-    names = recorded_names(patterns) if num_clients is None else None
-    return Participation(init, sample, num_clients or counts[0], cycle, combinators, names)
+def _meet(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
+    return jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, *combining.align(samples))
 
 
-def recorded_names(patterns: Sequence[Participation]) -> tuple[str, ...] | None:
-    """Names of the clients of recordings among patterns; None if none is a recording.
-
-    Raises:
-      ValueError: if two recordings name other clients, or in another order.
-    """
-    found = [part.client_names for part in patterns if part.client_names is not None]
-    named = [names for names in found if names]
-    for names in named[1:]:
-        checks.client_order('patterns', names, named[0])
-    every = named or found
-    return every[0] if every else None
-
-
-def _stream(kind: str, pattern: Participation) -> Callable[[Key], Key]:
-    """``key -> key`` of what a combinator draws besides the pattern, which draws from ``key``.
-
-    Patterns fold small numbers into their keys. Combinators around combinators of the same kind
-    share a key, so they are counted.
-    """
-    number = zlib.crc32(f'{kind} {pattern.combinators.count(kind)}'.encode())
-    return lambda key: jax.random.fold_in(key, np.uint32(number))
-
-
-def _alike(samples: Samples) -> Samples:
-    """The samples, all of one kind: in plain ones, beside others, all can compute."""
-    if not any(map(base.tells_directions, samples)):
-        return samples
-    return [
-        base.directed(links, links.mask, base.receives(links), base.computes(links))
-        for links in samples
-    ]
-
-
-def _meet(key: Key, round: Array, samples: Samples) -> MaskLinks:
-    return jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, *_alike(samples))
-
-
-def _join(key: Key, round: Array, samples: Samples) -> MaskLinks:
+def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
     def union(x: Array, y: Array) -> Array:
         if x.dtype == bool:
             return x | y
         # As in `mixture`.
         return 1 - jnp.minimum((1 - x) * (1 - y), 1)
 
-    joined: MaskLinks = jax.tree.map(union, *_alike(samples))
+    joined: MaskLinks = jax.tree.map(union, *combining.align(samples))
     if all(map(base.tells_directions, samples)):
         joined = joined._replace(prob=jnp.full_like(joined.prob, jnp.nan))
     return joined
@@ -386,8 +291,8 @@ def _check_some(patterns: Sequence[Participation]) -> None:
             raise errors.invalid('patterns', f'go into `{outer}`, around all others', said)
 
 
-def _choose(samples: Samples, which: Array) -> MaskLinks:
-    return jax.tree.map(lambda *parts: jnp.stack(parts)[which], *_alike(samples))
+def _choose(samples: combining.Samples, which: Array) -> MaskLinks:
+    return jax.tree.map(lambda *parts: jnp.stack(parts)[which], *combining.align(samples))
 
 
 def both_law(given: laws.Given) -> laws.LinkLaw:

@@ -8,7 +8,7 @@ touched.
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
 from fedjax_links.core import drawing, errors
-from fedjax_links.participation import algebra, laws
+from fedjax_links.participation import algebra, combining, laws
 from fedjax_links.participation.always import always
 
 
@@ -50,13 +50,13 @@ def duplex(
             requirement = 'have one state per client (`both` joins patterns that tell more apart)'
             raise errors.invalid(name, requirement, errors.text_of(part))
 
-    def merge(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
+    def merge(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         up, down, work = samples
         prob = up.prob * work.prob * down.prob
-        taking_part = up._replace(prob=prob, duration=algebra.longest(samples))
+        taking_part = up._replace(prob=prob, duration=combining.longest(samples))
         return base.directed(taking_part, up.mask & work.mask, down.mask, compute=work.mask)
 
-    return algebra.combine('duplex', list(parts.values()), merge)
+    return combining.combine('duplex', list(parts.values()), merge)
 
 
 def unavailable(pattern: Participation) -> Participation:

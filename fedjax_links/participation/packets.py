@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, prng
-from fedjax_links.participation import algebra, laws, schedules
+from fedjax_links.participation import combining, laws, schedules
 
 
 def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Participation:
@@ -34,12 +34,12 @@ def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Par
     checks.static_int('num_packets', num_packets)
     arrives = schedules.as_floats(_arrives(loss, num_packets))
 
-    def sample(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
+    def sample(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         (links,) = samples
         arrived = prng.uniform(key, links.mask.shape) < arrives
         return links._replace(mask=links.mask & arrived, prob=links.prob * arrives)
 
-    return algebra.combine('packets', [pattern], sample)
+    return combining.combine('packets', [pattern], sample)
 
 
 def packets_law(given: laws.Given) -> laws.LinkLaw:

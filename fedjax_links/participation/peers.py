@@ -8,7 +8,7 @@ from fedjax_links import base
 from fedjax_links.base import Array, Key, Participation, PeerLinkSample
 from fedjax_links.core import checks, drawing, errors, references
 from fedjax_links.links.graphs import Graph
-from fedjax_links.participation import algebra, laws
+from fedjax_links.participation import combining, laws
 from fedjax_links.participation.bernoulli import bernoulli
 
 
@@ -60,7 +60,7 @@ def peers(
     missing = graph.edge_ids == graph.num_edges
     places = np.where(missing, 0, graph.edge_ids)
 
-    def sample(key: Key, round: Array, samples: algebra.Samples) -> PeerLinkSample:
+    def sample(key: Key, round: Array, samples: combining.Samples) -> PeerLinkSample:
         links, between = samples
         return PeerLinkSample(
             **links._asdict(),
@@ -70,7 +70,7 @@ def peers(
         )
 
     parts = [pattern, edges]
-    linked = algebra.combine('peers', parts, sample, num_clients=pattern.num_clients)
+    linked = combining.combine('peers', parts, sample, num_clients=pattern.num_clients)
     return linked._replace(cycle=pattern.cycle)
 
 

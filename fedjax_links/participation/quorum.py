@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fedjax_links import base
 from fedjax_links.base import Array, Key, LinkSample, MaskLinks, Participation
 from fedjax_links.core import checks, errors
-from fedjax_links.participation import algebra, laws, schedules
+from fedjax_links.participation import combining, laws, schedules
 from fedjax_links.participation.always import always
 
 
@@ -76,7 +76,7 @@ def quorum(
     known = pattern is None and deadline is None and _is_exchangeable(times, grace)
     limit = np.inf if deadline is None else deadline
 
-    def sample(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
+    def sample(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         there = base.participants(samples[0])
         normal = jax.random.normal(key, (num_clients,), jnp.float32)
         taken = jnp.where(there, fixed + middle * jnp.exp(width * normal), jnp.inf)
@@ -84,10 +84,10 @@ def quorum(
         end = jnp.minimum(jnp.where(there.any(), last, 0) + grace, limit)
         prob = jnp.full(num_clients, quorum / num_clients if known else np.nan)
         links = samples[0]._replace(mask=samples[0].mask & (taken <= end), prob=prob)
-        return links._replace(duration=algebra.longest([links, LinkSample(there, prob, end)]))
+        return links._replace(duration=combining.longest([links, LinkSample(there, prob, end)]))
 
     available = always(num_clients) if pattern is None else pattern
-    return algebra.combine('quorum', [available], sample)
+    return combining.combine('quorum', [available], sample)
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, errors
-from fedjax_links.participation import algebra, laws, schedules, selection
+from fedjax_links.participation import combining, laws, schedules, selection
 from fedjax_links.participation.markov import markov
 
 
@@ -40,13 +40,13 @@ def shared_shocks(
     fall = schedules.each_within('down_rate', down_rate, count, 0, 1)
     share = checks.array_module(rise, fall).broadcast_to(rise / (rise + fall), count)
 
-    def sample(key: Key, round: Array, samples: algebra.Samples) -> MaskLinks:
+    def sample(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         links, shocks = samples
         mask, prob = links.mask & shocks.mask[labels], links.prob * shocks.prob[labels]
         return links._replace(mask=mask, prob=prob)
 
     parts = [pattern, markov(share, up_rate)]
-    shocked = algebra.combine('shared_shocks', parts, sample, pattern.num_clients)
+    shocked = combining.combine('shared_shocks', parts, sample, pattern.num_clients)
     return shocked._replace(cycle=pattern.cycle)
 
 
