@@ -18,7 +18,11 @@ import numpy as np
 import fedjax_links as fl
 from benchmarks import cifar, common, convolution, fashion, images, micro, pfl, summary
 from fedjax_links import local_training, participation
-from fedjax_links.problems.kernels.convolution import by_patches, by_rows, conv_as_matmul
+from fedjax_links.problems.kernels.convolution import (
+    by_patches,
+    by_rows,
+    conv_as_matmul,
+)
 
 MOST_SECONDS = 480.0
 LONG_RUN = 300_000
@@ -31,9 +35,9 @@ products in full float32: sums of at most 6,400 terms in another order, in a con
 def turns_of(program: Callable[..., Any], *args: Any, repeats: int = 3) -> list[float]:
     """Seconds of a compiled program by turn, after one call that is not timed."""
     jax.block_until_ready(program(*args))
-    return common.take_turns({'': lambda: jax.block_until_ready(program(*args))}, repeats=repeats)[
-        ''
-    ]
+    return common.take_turns(
+        {'': lambda: jax.block_until_ready(program(*args))}, repeats=repeats
+    )['']
 
 
 def seconds_of(program: Callable[..., Any], *args: Any, repeats: int = 3) -> float:
@@ -52,7 +56,9 @@ def roofline(small: bool) -> dict[str, Any]:
         found[f'{dtype}_teraflops'] = round(2 * size**3 / seconds / 1e12, 3)
     vector = jnp.ones(entries, jnp.float32)
     shift, _ = common.compile_program(lambda x: x + 1, vector)
-    found['gigabytes_per_second'] = round(8 * entries / seconds_of(shift, vector) / 1e9, 1)
+    found['gigabytes_per_second'] = round(
+        8 * entries / seconds_of(shift, vector) / 1e9, 1
+    )
     return found
 
 
@@ -77,14 +83,18 @@ def side_by_side(small: bool) -> dict[str, Any]:
     settings = micro.Settings(num_rounds=20 if small else 500)
     data = micro.problem(settings)
     client = local_training.local_sgd(
-        settings.learning_rate, local_steps=settings.local_steps, batch_size=settings.batch_size
+        settings.learning_rate,
+        local_steps=settings.local_steps,
+        batch_size=settings.batch_size,
     )
     found = {}
     for count in SEEDS[:2] if small else SEEDS:
         run = functools.partial(
             fl.sweep,
             lambda: fl.ALGORITHMS['fedavg'](client),
-            lambda: participation.uniform_cohort(settings.num_clients, settings.cohort_size),
+            lambda: participation.uniform_cohort(
+                settings.num_clients, settings.cohort_size
+            ),
             data,
             seeds=range(count),
             num_rounds=settings.num_rounds,
@@ -93,7 +103,9 @@ def side_by_side(small: bool) -> dict[str, Any]:
         jax.block_until_ready(run())
         begin = time.perf_counter()  # compiles again, as a new sweep does
         jax.block_until_ready(run())
-        found[str(count)] = round(count * settings.num_rounds / (time.perf_counter() - begin))
+        found[str(count)] = round(
+            count * settings.num_rounds / (time.perf_counter() - begin)
+        )
     return {'rounds_per_second_with_compiling': found}
 
 
@@ -109,7 +121,9 @@ def forms(small: bool) -> dict[str, Any]:
     found = {}
     for name, form in candidates.items():
         program, _ = common.compile_program(
-            functools.partial(convolution.train, settings=settings, convolution=form, order='vmap'),
+            functools.partial(
+                convolution.train, settings=settings, convolution=form, order='vmap'
+            ),
             *arguments,
         )
         found[name] = round(1e3 * seconds_of(program, *arguments), 3)
@@ -126,7 +140,9 @@ def small_images(small: bool) -> dict[str, Any]:
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds))
 
     def run(keys: jax.Array, data: Any) -> Any:
-        return jax.vmap(lambda key: images.engine(key, data, workload, fashion.RULE, links))(keys)
+        return jax.vmap(
+            lambda key: images.engine(key, data, workload, fashion.RULE, links)
+        )(keys)
 
     program, compiling = common.compile_program(run, keys, data)
     turns = turns_of(program, keys, data, repeats=1 if small else 3)
@@ -172,7 +188,10 @@ def colour_images(small: bool) -> dict[str, Any]:
             jax.random.key(0),
             data,
         )
-        seconds = seconds_of(program, jax.random.key(0), data, repeats=1) / workload.num_rounds
+        seconds = (
+            seconds_of(program, jax.random.key(0), data, repeats=1)
+            / workload.num_rounds
+        )
         found[name] = {
             'seconds_per_round': round(seconds, 5),
             'compile_seconds': round(compiling, 2),
@@ -194,9 +213,13 @@ def bits(small: bool) -> dict[str, Any]:
         for device in (jax.devices()[0], jax.devices('cpu')[0]):
             with jax.default_device(device):
                 key, data = jax.random.key(0), micro.problem(settings)
-                run = jax.jit(lambda key, data: micro.engine(key, data, settings, links))
+                run = jax.jit(
+                    lambda key, data: micro.engine(key, data, settings, links)
+                )
                 results.append(jax.device_get(run(key, data)))
-    gap = common.require_close(*results, tolerance=BITS_BOUND, what='accelerator and CPU')
+    gap = common.require_close(
+        *results, tolerance=BITS_BOUND, what='accelerator and CPU'
+    )
     return {'largest_difference': gap, 'bound': BITS_BOUND}
 
 
@@ -244,7 +267,12 @@ def measure(quick: bool) -> dict[str, Any]:
 
 def _share(record: dict[str, Any]) -> float:
     """Share of the measured float32 rate: 541 MFLOP a client's step forward and backward."""
-    work = 0.541e9 * fashion.WORKLOAD.local_steps * fashion.COHORT_SIZE * record['fashion']['seeds']
+    work = (
+        0.541e9
+        * fashion.WORKLOAD.local_steps
+        * fashion.COHORT_SIZE
+        * record['fashion']['seeds']
+    )
     achieved = work / record['fashion']['seconds_per_round_of_all_seeds'] / 1e12
     return float(round(achieved / record['roofline']['float32_teraflops'], 4))
 
@@ -271,4 +299,6 @@ def _program_bytes(program: Any) -> int | None:
 
 
 if __name__ == '__main__':
-    common.main('accelerator', 'One accelerator, all workloads, eight minutes.', measure)
+    common.main(
+        'accelerator', 'One accelerator, all workloads, eight minutes.', measure
+    )

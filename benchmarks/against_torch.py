@@ -87,23 +87,33 @@ def compare(
     with interpreters.Session('torch') as session:
 
         def in_torch(params, data, plan, workload, **options):
-            return result(session, written(session, params, data, plan, workload, rule, **options))
+            return result(
+                session, written(session, params, data, plan, workload, rule, **options)
+            )
 
         _, options = next(iter(loops.values()))
         reference = functools.partial(in_torch, **options)
-        twin = functools.partial(in_torch, channels_last=not options.get('channels_last', False))
+        twin = functools.partial(
+            in_torch, channels_last=not options.get('channels_last', False)
+        )
         proof = proofs.prove(key, module, workload, rule, links, reference, twin)
         program, compile_seconds = common.compile_program(
             lambda key, data: images.engine(key, data, workload, rule, links), key, data
         )
-        params, plan = images.initial_params(key, data), images.schedule(key, links, workload)
+        params, plan = (
+            images.initial_params(key, data),
+            images.schedule(key, links, workload),
+        )
         jobs = {
             name: written(session, params, data, plan, workload, rule, **options)
             for name, (_, options) in loops.items()
         }
         calls: dict[str, Callable[[], Any]] = {
             'engine': lambda: jax.block_until_ready(program(key, data)),
-            **{name: functools.partial(seconds_of, session, job) for name, job in jobs.items()},
+            **{
+                name: functools.partial(seconds_of, session, job)
+                for name, job in jobs.items()
+            },
         }
         for call in calls.values():
             call()

@@ -27,7 +27,9 @@ def masked(key: jax.Array, data: Problem, settings: micro.Settings) -> Any:
         link_key = fold(fold(fold(key, 1), t), 1)
         mask = jax.random.uniform(link_key, (settings.num_clients,)) < jnp.float32(UP)
         deltas, losses = jax.vmap(
-            lambda i: micro.local_steps(fold(fold(key, 2), t), data, settings, params, i)
+            lambda i: micro.local_steps(
+                fold(fold(key, 2), t), data, settings, params, i
+            )
         )(jnp.arange(settings.num_clients))
         count = jnp.maximum(jnp.sum(mask), 1)
 
@@ -38,10 +40,14 @@ def masked(key: jax.Array, data: Problem, settings: micro.Settings) -> Any:
         new = jax.tree.map(lambda x, d: x + masked_mean(d), params, deltas)
         return new, jnp.sum(jnp.where(mask, losses, 0))
 
-    return jax.lax.scan(one_round, data.init_params(key), jnp.arange(settings.num_rounds))
+    return jax.lax.scan(
+        one_round, data.init_params(key), jnp.arange(settings.num_rounds)
+    )
 
 
-def compare(settings: micro.Settings, proof_rounds: int, repeats: int) -> dict[str, Any]:
+def compare(
+    settings: micro.Settings, proof_rounds: int, repeats: int
+) -> dict[str, Any]:
     """Proves the engine equal to the masked program, then times it against the fixed cohort."""
     links = participation.bernoulli(np.full(settings.num_clients, UP))
     fixed = participation.uniform_cohort(settings.num_clients, settings.cohort_size)

@@ -31,7 +31,10 @@ class Done(NamedTuple):
 
 
 def run(
-    arguments: Sequence[str], environment: Mapping[str, str] | None = None, *, status: int = 0
+    arguments: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    status: int = 0,
 ) -> Done:
     """Runs ``python ARGUMENTS``.
 

@@ -34,7 +34,9 @@ class Timing(NamedTuple):
         return float(np.median(self.seconds))
 
 
-def compile_program(fn: Callable[..., Any], *args: Any) -> tuple[Callable[..., Any], float]:
+def compile_program(
+    fn: Callable[..., Any], *args: Any
+) -> tuple[Callable[..., Any], float]:
     """Compiles ahead of time.
 
     Args:
@@ -63,7 +65,9 @@ def alternate(
       Timings and results by name.
     """
     programs = {name: compile_program(fn, *args) for name, fn in functions.items()}
-    results = {name: jax.block_until_ready(run(*args)) for name, (run, _) in programs.items()}
+    results = {
+        name: jax.block_until_ready(run(*args)) for name, (run, _) in programs.items()
+    }
     calls = {
         name: functools.partial(lambda run: jax.block_until_ready(run(*args)), run)
         for name, (run, _) in programs.items()
@@ -73,7 +77,9 @@ def alternate(
     return timings, results
 
 
-def take_turns(calls: Mapping[str, Callable[[], Any]], *, repeats: int) -> dict[str, list[float]]:
+def take_turns(
+    calls: Mapping[str, Callable[[], Any]], *, repeats: int
+) -> dict[str, list[float]]:
     """Seconds of every call: all of them once, then all of them again, ``repeats`` times.
 
     What runs in another process returns the seconds that it took there, as a float.
@@ -106,7 +112,9 @@ def require_close(actual: Any, expected: Any, *, tolerance: float, what: str) ->
     pairs = zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True)
     gap = max(_difference(np.asarray(a), np.asarray(b)) for a, b in pairs)
     if not gap <= tolerance:
-        raise ValueError(f'{what}: results differ by {gap:.3g}, more than {tolerance:.3g}.')
+        raise ValueError(
+            f'{what}: results differ by {gap:.3g}, more than {tolerance:.3g}.'
+        )
     return gap
 
 
@@ -122,7 +130,9 @@ def rates(
         name: {
             'compile_seconds': round(timing.compile_seconds, 3),
             'rounds_per_second': round(num_rounds / timing.median, digits),
-            'fastest_rounds_per_second': round(num_rounds / min(timing.seconds), digits),
+            'fastest_rounds_per_second': round(
+                num_rounds / min(timing.seconds), digits
+            ),
         }
         for name, timing in timings.items()
     }
@@ -142,7 +152,9 @@ def busy_cores(seconds: float = 1.0) -> float:
         return os.getloadavg()[0]
 
     def busy() -> float:
-        user, nice, system, _, _, *rest = map(int, counts.read_text().split('\n')[0].split()[1:9])
+        user, nice, system, _, _, *rest = map(
+            int, counts.read_text().split('\n')[0].split()[1:9]
+        )
         return (user + nice + system + sum(rest)) / os.sysconf('SC_CLK_TCK')
 
     before, begin = busy(), time.perf_counter()
@@ -167,11 +179,15 @@ def device() -> dict[str, Any]:
 def _cpu_model() -> str:
     cpuinfo = pathlib.Path('/proc/cpuinfo')
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.split(':', 1)[1].strip() for line in lines if line.startswith('model name')]
+    names = [
+        line.split(':', 1)[1].strip() for line in lines if line.startswith('model name')
+    ]
     return names[0] if names else platform.machine()
 
 
-def main(name: str, description: str, measure: Callable[[bool], dict[str, Any]]) -> None:
+def main(
+    name: str, description: str, measure: Callable[[bool], dict[str, Any]]
+) -> None:
     """Command line of one benchmark.
 
     Args:
@@ -179,9 +195,15 @@ def main(name: str, description: str, measure: Callable[[bool], dict[str, Any]])
       description: one line for ``--help``.
       measure: ``quick -> record``.
     """
-    parser = argparse.ArgumentParser(prog=f'python -m benchmarks.{name}', description=description)
-    parser.add_argument('--quick', action='store_true', help='a smaller workload, in seconds')
-    parser.add_argument('--out', type=pathlib.Path, help='also write the record to this file')
+    parser = argparse.ArgumentParser(
+        prog=f'python -m benchmarks.{name}', description=description
+    )
+    parser.add_argument(
+        '--quick', action='store_true', help='a smaller workload, in seconds'
+    )
+    parser.add_argument(
+        '--out', type=pathlib.Path, help='also write the record to this file'
+    )
     args = parser.parse_args()
     begin = time.perf_counter()
     record = {

@@ -59,7 +59,9 @@ def inputs(settings: Settings) -> tuple[Any, jax.Array, jax.Array]:
     images = rng.standard_normal((*shape, side, side, 1), np.float32)
     labels = rng.integers(0, 10, shape).astype(np.int32)
     module = network(settings, jax.lax.conv_general_dilated)
-    params = jax.jit(module.init)(jax.random.key(0), jnp.asarray(images[0, 0]))['params']
+    params = jax.jit(module.init)(jax.random.key(0), jnp.asarray(images[0, 0]))[
+        'params'
+    ]
     return params, jnp.asarray(images), jnp.asarray(labels)
 
 
@@ -81,7 +83,9 @@ def train(
 
     def step(params, batch):
         value, grads = jax.value_and_grad(loss)(params, *batch)
-        return jax.tree.map(lambda p, g: p - settings.learning_rate * g, params, grads), value
+        return jax.tree.map(
+            lambda p, g: p - settings.learning_rate * g, params, grads
+        ), value
 
     def client(images, labels):
         return jax.lax.scan(step, params, (images, labels))
@@ -91,7 +95,10 @@ def train(
 
 def compare(settings: Settings, repeats: int) -> dict[str, Any]:
     """Proves all four programs equal, then times them in turns."""
-    convolutions = {'xla': jax.lax.conv_general_dilated, 'matmul': models.CNN.convolution}
+    convolutions = {
+        'xla': jax.lax.conv_general_dilated,
+        'matmul': models.CNN.convolution,
+    }
     programs = {
         f'{name}_{order}': functools.partial(
             train, settings=settings, convolution=convolution, order=order
@@ -102,7 +109,10 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
     timings, results = common.alternate(programs, inputs(settings), repeats=repeats)
     gaps = [
         common.require_close(
-            results[name], results['xla_vmap'], tolerance=TOLERANCE, what=f'convolution: {name}'
+            results[name],
+            results['xla_vmap'],
+            tolerance=TOLERANCE,
+            what=f'convolution: {name}',
         )
         for name in programs
     ]

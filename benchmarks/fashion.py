@@ -29,7 +29,9 @@ COHORT_SIZE = 10
 NETWORK = architectures.wang_fashion_mnist(10)
 
 
-def links(workload: images.Workload, cohort_size: int, active_rounds: int = 100) -> Participation:
+def links(
+    workload: images.Workload, cohort_size: int, active_rounds: int = 100
+) -> Participation:
     """Five groups that take turns."""
     groups = np.arange(workload.num_clients) * 5 // workload.num_clients
     return participation.periodic_groups(

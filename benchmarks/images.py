@@ -97,7 +97,9 @@ def engine(
         else {}
     )
     algorithm = getattr(algorithms, rule.name)(program, **options)
-    result = simulation.simulate(key, algorithm, links, data, num_rounds=workload.num_rounds)
+    result = simulation.simulate(
+        key, algorithm, links, data, num_rounds=workload.num_rounds
+    )
     return result.state.algorithm.server, result.rounds.loss_sum
 
 
@@ -127,7 +129,12 @@ def schedule(key: jax.Array, links: Participation, workload: Workload) -> Schedu
 
 
 def by_hand(
-    params: Any, data: Problem, module: nn.Module, plan: Schedule, workload: Workload, rule: Rule
+    params: Any,
+    data: Problem,
+    module: nn.Module,
+    plan: Schedule,
+    workload: Workload,
+    rule: Rule,
 ) -> Any:
     """The workload as Python loops over rounds and clients, without the engine.
 
@@ -144,7 +151,9 @@ def by_hand(
     @jax.jit
     def step(params, features, labels):
         value, slope = jax.value_and_grad(loss)(params, features, labels)
-        return jax.tree.map(lambda p, g: p - workload.learning_rate * g, params, slope), value
+        return jax.tree.map(
+            lambda p, g: p - workload.learning_rate * g, params, slope
+        ), value
 
     features, labels = (np.asarray(values) for values in data.data)
 
@@ -157,7 +166,10 @@ def by_hand(
 
     def mean(models):
         return jax.tree.map(
-            lambda *a: jnp.asarray(np.mean(np.asarray(a, np.float64), axis=0), a[0].dtype), *models
+            lambda *a: jnp.asarray(
+                np.mean(np.asarray(a, np.float64), axis=0), a[0].dtype
+            ),
+            *models,
         )
 
     server = reference = params
@@ -167,7 +179,9 @@ def by_hand(
         active = np.flatnonzero(mask)
         everyone = rule.name == 'fedpbc'
         training = range(workload.num_clients) if everyone else active
-        results = {i: train(clients[i] if everyone else server, rows[i]) for i in training}
+        results = {
+            i: train(clients[i] if everyone else server, rows[i]) for i in training
+        }
         met.append(sum(results[i][1] for i in active))
         if len(active):
             server = mean([results[i][0] for i in active])
@@ -182,4 +196,6 @@ def by_hand(
 
 def clients_trained(plan: Schedule, rule: Rule) -> float:
     """Mean over the rounds of the number of clients that train."""
-    return float(plan.masks.shape[1] if rule.name == 'fedpbc' else plan.masks.sum(1).mean())
+    return float(
+        plan.masks.shape[1] if rule.name == 'fedpbc' else plan.masks.sum(1).mean()
+    )

@@ -17,7 +17,11 @@ import numpy as np
 from benchmarks import peer_loops
 
 ROOT = Path(__file__).parent.parent
-QUIET = {'FLWR_TELEMETRY_ENABLED': '0', 'RAY_USAGE_STATS_ENABLED': '0', 'JAX_PLATFORMS': 'cpu'}
+QUIET = {
+    'FLWR_TELEMETRY_ENABLED': '0',
+    'RAY_USAGE_STATS_ENABLED': '0',
+    'JAX_PLATFORMS': 'cpu',
+}
 
 
 def interpreter(name: str) -> str:
@@ -28,7 +32,9 @@ def interpreter(name: str) -> str:
 def missing(name: str) -> str | None:
     """The package that a peer needs and its interpreter lacks, if any."""
     python, (_, package) = interpreter(name), peer_loops.PEERS[name]
-    code = f'import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)'
+    code = (
+        f'import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)'
+    )
     done = subprocess.run([python, '-c', code], cwd=tempfile.gettempdir())
     return package if done.returncode else None
 

@@ -14,7 +14,9 @@ import fedjax_links as fl
 from benchmarks import commands, common, micro, million, summary
 from fedjax_links import algorithms, local_training, participation
 
-FEDPBC = micro.Settings(num_clients=1000, num_samples=2, num_features=2000, batch_size=2)
+FEDPBC = micro.Settings(
+    num_clients=1000, num_samples=2, num_features=2000, batch_size=2
+)
 LANES = 100
 PREVIOUS = {'fedpbc': 0.445, 'sweep': 0.381}
 """GiB at commit 5540510 on an x86-64 CPU, jax 0.10.2, Python 3.11."""
@@ -33,7 +35,9 @@ def fedpbc() -> Any:
     client = local_training.local_sgd(0.1, local_steps=5, batch_size=FEDPBC.batch_size)
     links = participation.bernoulli(np.full(FEDPBC.num_clients, 0.1))
     run = jax.jit(
-        lambda key, data: fl.simulate(key, algorithms.fedpbc(client), links, data, num_rounds=20)
+        lambda key, data: fl.simulate(
+            key, algorithms.fedpbc(client), links, data, num_rounds=20
+        )
     )
     return run(jax.random.key(0), micro.problem(FEDPBC))
 
@@ -42,11 +46,15 @@ def sweep() -> Any:
     """Seeds of `micro` as lanes."""
     settings = micro.Settings(num_rounds=100)
     client = local_training.local_sgd(
-        settings.learning_rate, local_steps=settings.local_steps, batch_size=settings.batch_size
+        settings.learning_rate,
+        local_steps=settings.local_steps,
+        batch_size=settings.batch_size,
     )
     return fl.sweep(
         lambda: algorithms.fedavg(client),
-        lambda: participation.uniform_cohort(settings.num_clients, settings.cohort_size),
+        lambda: participation.uniform_cohort(
+            settings.num_clients, settings.cohort_size
+        ),
         micro.problem(settings),
         seeds=range(LANES),
         num_rounds=settings.num_rounds,

@@ -41,7 +41,9 @@ def problem(settings: Settings) -> Problem:
     rng = np.random.default_rng(0)
     num_examples = settings.num_clients * settings.num_samples
     features = rng.standard_normal((num_examples, settings.num_features), np.float32)
-    truth = rng.standard_normal((settings.num_features, settings.num_classes), np.float32)
+    truth = rng.standard_normal(
+        (settings.num_features, settings.num_classes), np.float32
+    )
     return problems.from_arrays(
         features,
         np.argmax(features @ truth, axis=1).astype(np.int32),
@@ -62,10 +64,14 @@ def loss(params: Any, batch: Any) -> jax.Array:
     return -jnp.mean(jnp.take_along_axis(log_probs, labels[:, None], axis=1))
 
 
-def engine(key: jax.Array, data: Problem, settings: Settings, links: Participation) -> Any:
+def engine(
+    key: jax.Array, data: Problem, settings: Settings, links: Participation
+) -> Any:
     """The workload through `simulate`: final model and the losses of all rounds."""
     program = local_training.local_sgd(
-        settings.learning_rate, local_steps=settings.local_steps, batch_size=settings.batch_size
+        settings.learning_rate,
+        local_steps=settings.local_steps,
+        batch_size=settings.batch_size,
     )
     result = simulation.simulate(
         key, algorithms.fedavg(program), links, data, num_rounds=settings.num_rounds
@@ -73,19 +79,25 @@ def engine(key: jax.Array, data: Problem, settings: Settings, links: Participati
     return result.state.algorithm.server, result.rounds.loss_sum
 
 
-def local_steps(key: jax.Array, data: Problem, settings: Settings, start: Any, i: jax.Array) -> Any:
+def local_steps(
+    key: jax.Array, data: Problem, settings: Settings, start: Any, i: jax.Array
+) -> Any:
     """One client's displacement and first loss, written out; ``key`` is the round's."""
     client_key = jax.random.fold_in(key, i)
     keys = jax.vmap(lambda step: jax.random.fold_in(client_key, step))(
         jnp.arange(settings.local_steps)
     )
-    rows = jax.vmap(lambda k: prng.integers(k, (settings.batch_size,), settings.num_samples))(keys)
+    rows = jax.vmap(
+        lambda k: prng.integers(k, (settings.batch_size,), settings.num_samples)
+    )(keys)
 
     def step(params, row):
         index = i * settings.num_samples + row
         batch = data.data.features[index], data.data.labels[index]
         value, grad = jax.value_and_grad(loss)(params, batch)
-        return jax.tree.map(lambda x, g: x - settings.learning_rate * g, params, grad), value
+        return jax.tree.map(
+            lambda x, g: x - settings.learning_rate * g, params, grad
+        ), value
 
     end, losses = jax.lax.scan(step, start, rows)
     return jax.tree.map(jnp.subtract, end, start), losses[0]
@@ -98,15 +110,21 @@ def by_hand(key: jax.Array, data: Problem, settings: Settings) -> Any:
     def one_round(params, t):
         bits = jax.random.bits(fold(fold(key, 1), t), (settings.num_clients,), 'uint32')
         # Positive floats are ordered as their bits, and XLA sorts the largest floats out fast.
-        order = jax.lax.bitcast_convert_type((bits >> 2) + np.uint32(1 << 23), jnp.float32)
+        order = jax.lax.bitcast_convert_type(
+            (bits >> 2) + np.uint32(1 << 23), jnp.float32
+        )
         _, cohort = jax.lax.top_k(order, settings.cohort_size)
         round_key = fold(fold(key, 2), t)
-        deltas, losses = jax.vmap(lambda i: local_steps(round_key, data, settings, params, i))(
-            cohort
-        )
-        return jax.tree.map(lambda x, d: x + jnp.mean(d, axis=0), params, deltas), jnp.sum(losses)
+        deltas, losses = jax.vmap(
+            lambda i: local_steps(round_key, data, settings, params, i)
+        )(cohort)
+        return jax.tree.map(
+            lambda x, d: x + jnp.mean(d, axis=0), params, deltas
+        ), jnp.sum(losses)
 
-    return jax.lax.scan(one_round, data.init_params(key), jnp.arange(settings.num_rounds))
+    return jax.lax.scan(
+        one_round, data.init_params(key), jnp.arange(settings.num_rounds)
+    )
 
 
 def compare(settings: Settings, repeats: int) -> dict[str, Any]:

@@ -25,7 +25,9 @@ SEPARATION = 20
 FEW = micro.Settings(num_clients=10_000, num_samples=2, cohort_size=100, num_rounds=100)
 MANY = FEW._replace(num_clients=1_000_000)
 MOST = FEW._replace(num_clients=100_000_000)
-QUICK = tuple(FEW._replace(num_clients=n, num_rounds=20) for n in (10_000, 100_000, 1_000_000))
+QUICK = tuple(
+    FEW._replace(num_clients=n, num_rounds=20) for n in (10_000, 100_000, 1_000_000)
+)
 
 
 def patterns(settings: micro.Settings) -> dict[str, Participation]:
@@ -33,7 +35,9 @@ def patterns(settings: micro.Settings) -> dict[str, Participation]:
     num_clients, size = settings.num_clients, settings.cohort_size
     groups = np.arange(num_clients) * 5 // num_clients
     shuffled = np.random.default_rng(0).permutation(groups)
-    in_turns = functools.partial(participation.periodic_groups, active_rounds=10, cohort_size=size)
+    in_turns = functools.partial(
+        participation.periodic_groups, active_rounds=10, cohort_size=size
+    )
     apart = functools.partial(
         participation.minimum_separation,
         (1.0 + np.arange(num_clients) % 100) ** -0.5,
@@ -71,7 +75,9 @@ def made(settings: micro.Settings) -> Problem:
     def examples(key, client):
         del client
         features = jax.random.normal(key, (settings.num_samples, settings.num_features))
-        return problems.Batch(features, jnp.argmax(features @ truth, axis=1).astype(jnp.int32))
+        return problems.Batch(
+            features, jnp.argmax(features @ truth, axis=1).astype(jnp.int32)
+        )
 
     return problems.generated(
         examples,
@@ -84,7 +90,9 @@ def made(settings: micro.Settings) -> Problem:
     )
 
 
-def by_hand(key: jax.Array, data: Problem, settings: micro.Settings, cohorts: jax.Array) -> Any:
+def by_hand(
+    key: jax.Array, data: Problem, settings: micro.Settings, cohorts: jax.Array
+) -> Any:
     """The rounds of given cohorts int[T, S], without the engine."""
 
     def one_round(params, inputs):
@@ -93,13 +101,17 @@ def by_hand(key: jax.Array, data: Problem, settings: micro.Settings, cohorts: ja
         deltas, losses = jax.vmap(
             lambda i: micro.local_steps(round_key, data, settings, params, i)
         )(cohort)
-        return jax.tree.map(lambda x, d: x + jnp.mean(d, axis=0), params, deltas), jnp.sum(losses)
+        return jax.tree.map(
+            lambda x, d: x + jnp.mean(d, axis=0), params, deltas
+        ), jnp.sum(losses)
 
     rounds = jnp.arange(settings.num_rounds)
     return jax.lax.scan(one_round, data.init_params(key), (rounds, cohorts))
 
 
-def realised_cohorts(key: jax.Array, pattern: Participation, num_rounds: int) -> np.ndarray:
+def realised_cohorts(
+    key: jax.Array, pattern: Participation, num_rounds: int
+) -> np.ndarray:
     """int[T, S], who was active in each round."""
     sample = simulation.realised_links(key, pattern, num_rounds=num_rounds)
     if isinstance(sample, CohortLinkSample):
@@ -111,11 +123,17 @@ class Rounds:
     """The rounds of one size, which go on from the state that the last call left."""
 
     def __init__(
-        self, key: jax.Array, data: Problem, settings: micro.Settings, pattern: Participation
+        self,
+        key: jax.Array,
+        data: Problem,
+        settings: micro.Settings,
+        pattern: Participation,
     ):
         """Compiles them, and runs them once from the beginning."""
         program = local_training.local_sgd(
-            settings.learning_rate, local_steps=settings.local_steps, batch_size=settings.batch_size
+            settings.learning_rate,
+            local_steps=settings.local_steps,
+            batch_size=settings.batch_size,
         )
         algorithm = algorithms.fedavg(program)
 
@@ -135,7 +153,9 @@ class Rounds:
         lowered = jax.jit(advance, donate_argnums=0).lower(state, key, data)
         self._advance, self._args = lowered.compile(), (key, data)
         result = self._advance(state, *self._args)
-        self.first = jax.device_get((result.state.algorithm.server, result.rounds.loss_sum))
+        self.first = jax.device_get(
+            (result.state.algorithm.server, result.rounds.loss_sum)
+        )
         self._state = result.state
 
     def __call__(self) -> None:
@@ -145,11 +165,16 @@ class Rounds:
 
 
 def relative(
-    what: str, sizes: tuple[micro.Settings, micro.Settings], runs: list[Rounds], repeats: int
+    what: str,
+    sizes: tuple[micro.Settings, micro.Settings],
+    runs: list[Rounds],
+    repeats: int,
 ) -> dict[str, Any]:
     """The row of a round's cost relative to one among few clients, without its target."""
     few, other = sizes
-    seconds = common.take_turns(dict(zip(('few', 'other'), runs, strict=True)), repeats=repeats)
+    seconds = common.take_turns(
+        dict(zip(('few', 'other'), runs, strict=True)), repeats=repeats
+    )
     each = 1e3 * float(np.median(seconds['other'])) / other.num_rounds
     return summary.ratio_row(
         f'{what}, {other.cohort_size} of {other.num_clients:,} clients: time of a round relative '
@@ -180,12 +205,20 @@ def compare(
             cohorts = realised_cohorts(key, pattern, settings.num_rounds)
             expected = other(key, data, cohorts)
             gaps.append(
-                common.require_close(runs[-1].first, expected, tolerance=TOLERANCE, what=name)
+                common.require_close(
+                    runs[-1].first, expected, tolerance=TOLERANCE, what=name
+                )
             )
         rows.append({**relative(name, sizes, runs, repeats), 'target': TARGETS['many']})
-    runs = [Rounds(key, made(settings), settings, alike(settings)) for settings in (few, most)]
+    runs = [
+        Rounds(key, made(settings), settings, alike(settings))
+        for settings in (few, most)
+    ]
     rows.append(
-        {**relative('examples made', (few, most), runs, repeats), 'target': TARGETS['most']}
+        {
+            **relative('examples made', (few, most), runs, repeats),
+            'target': TARGETS['most'],
+        }
     )
     return {
         'settings': few._asdict(),

@@ -45,7 +45,9 @@ def train(
     for _ in range(int(problem['local_steps'])):
         logits = features @ weights + bias
         shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-        slope = (shifted / shifted.sum(axis=1, keepdims=True) - targets) / np.float32(len(labels))
+        slope = (shifted / shifted.sum(axis=1, keepdims=True) - targets) / np.float32(
+            len(labels)
+        )
         weights = weights - rate * (features.T @ slope)
         bias = bias - rate * slope.sum(axis=0)
     return weights, bias
@@ -55,7 +57,10 @@ def client_round(message: Any, context: Any) -> Any:
     """What a Flower client does with a message: it trains as the client that the message names."""
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
-    problem, client = load(os.environ[PROBLEM]), int(message.content['config']['client'])
+    problem, client = (
+        load(os.environ[PROBLEM]),
+        int(message.content['config']['client']),
+    )
     model = train(*message.content['arrays'].to_numpy_ndarrays(), problem, client)
     content = {
         'arrays': ArrayRecord(list(model)),
@@ -80,11 +85,16 @@ def flower(source: str) -> Result:
     class OnSchedule(FedAvg):
         """FedAvg of the scheduled clients; any nodes do their work."""
 
-        def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
+        def configure_train(
+            self, server_round: int, arrays: Any, config: Any, grid: Any
+        ) -> Any:
             cohort = problem['cohorts'][server_round - 1]
             nodes = sorted(grid.get_node_ids())[: len(cohort)]
             for node, client in zip(nodes, cohort, strict=True):
-                own = {'arrays': arrays, 'config': ConfigRecord({'client': int(client)})}
+                own = {
+                    'arrays': arrays,
+                    'config': ConfigRecord({'client': int(client)}),
+                }
                 yield Message(RecordDict(own), dst_node_id=node, message_type='train')
 
         def aggregate_train(self, server_round: int, replies: Any) -> Any:
@@ -141,7 +151,9 @@ def fedjax(source: str) -> Result:
         peer.ClientDataset({'x': x, 'y': y})
         for x, y in zip(problem['features'], problem['labels'], strict=True)
     ]
-    state = algorithm.init({name: jnp.asarray(problem[name]) for name in ('weights', 'bias')})
+    state = algorithm.init(
+        {name: jnp.asarray(problem[name]) for name in ('weights', 'bias')}
+    )
     key, begin = jax.random.PRNGKey(0), 0.0
     for t, cohort in enumerate(problem['cohorts']):
         if t == int(problem['untimed']):
@@ -173,7 +185,9 @@ def pfl_research(source: str) -> Result:
 
         def __init__(self) -> None:
             super().__init__()
-            self.weights = torch.nn.Parameter(torch.from_numpy(problem['weights'].copy()))
+            self.weights = torch.nn.Parameter(
+                torch.from_numpy(problem['weights'].copy())
+            )
             self.bias = torch.nn.Parameter(torch.from_numpy(problem['bias'].copy()))
 
         def loss(self, features: Any, labels: Any) -> Any:
@@ -192,13 +206,19 @@ def pfl_research(source: str) -> Result:
 
     stamps: list[float] = []
     clients = [
-        Dataset((torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))), user_id=str(i))
-        for i, (x, y) in enumerate(zip(problem['features'], problem['labels'], strict=True))
+        Dataset(
+            (torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))), user_id=str(i)
+        )
+        for i, (x, y) in enumerate(
+            zip(problem['features'], problem['labels'], strict=True)
+        )
     ]
     scheduled = iter(problem['cohorts'].ravel().tolist())
     data = FederatedDataset(lambda i: clients[i], lambda: next(scheduled))
     module = Linear()
-    model = PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), lr=1.0))
+    model = PyTorchModel(
+        module, torch.optim.SGD, torch.optim.SGD(module.parameters(), lr=1.0)
+    )
     num_rounds, cohort_size = problem['cohorts'].shape
     # Clients are evaluated in the first round alone, which is not timed.
     schedule = NNAlgorithmParams(num_rounds, num_rounds + 1, cohort_size, None)
@@ -237,6 +257,8 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    from benchmarks import peer_loops  # so that other processes find its functions by name
+    from benchmarks import (
+        peer_loops,
+    )  # so that other processes find its functions by name
 
     peer_loops.main()

@@ -74,8 +74,12 @@ def federation(settings: micro.Settings, num_rounds: int) -> dict[str, np.ndarra
     rng = np.random.default_rng(0)
     shape = settings.num_clients, settings.num_samples, settings.num_features
     features = rng.standard_normal(shape, np.float32)
-    truth = rng.standard_normal((settings.num_features, settings.num_classes), np.float32)
-    start = rng.standard_normal((settings.num_features, settings.num_classes), np.float32)
+    truth = rng.standard_normal(
+        (settings.num_features, settings.num_classes), np.float32
+    )
+    start = rng.standard_normal(
+        (settings.num_features, settings.num_classes), np.float32
+    )
     cohorts = [
         rng.choice(settings.num_clients, settings.cohort_size, replace=False)
         for _ in range(num_rounds)
@@ -105,7 +109,9 @@ def as_problem(given: dict[str, np.ndarray]) -> Problem:
     )
 
 
-def engine(key: jax.Array, data: Problem, given: dict[str, np.ndarray], num_rounds: int) -> Any:
+def engine(
+    key: jax.Array, data: Problem, given: dict[str, np.ndarray], num_rounds: int
+) -> Any:
     """The final model of FedAvg through `simulate`; the schedule begins anew where it ends."""
     cohorts = given['cohorts']
     mask = np.zeros((len(cohorts), len(given['features'])), bool)
@@ -118,7 +124,9 @@ def engine(key: jax.Array, data: Problem, given: dict[str, np.ndarray], num_roun
     return result.state.algorithm.server
 
 
-def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) -> dict[str, Any]:
+def compare(
+    name: str, settings: micro.Settings, num_rounds: int, repeats: int
+) -> dict[str, Any]:
     """Times the engine and a peer in turns, and proves them equal in each."""
     peer, key = PEERS[name], jax.random.key(0)
     given = federation(settings, num_rounds)
@@ -136,7 +144,9 @@ def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) 
             nonlocal version
             found, took = session.run(job)
             theirs = {part: found[part] for part in ours}
-            gaps.append(common.require_close(theirs, ours, tolerance=TOLERANCE, what=name))
+            gaps.append(
+                common.require_close(theirs, ours, tolerance=TOLERANCE, what=name)
+            )
             version = str(found['version'])
             return took / (num_rounds - UNTIMED)
 
@@ -146,7 +156,9 @@ def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) 
         }
         seconds = common.take_turns(calls, repeats=repeats)
     seconds['engine'] = [took / ENGINE_ROUNDS for took in seconds['engine']]
-    rates = {which: round(1 / float(np.median(took)), 1) for which, took in seconds.items()}
+    rates = {
+        which: round(1 / float(np.median(took)), 1) for which, took in seconds.items()
+    }
     row = summary.ratio_row(
         f'FedAvg, 10 of 100 clients, {_cores()}: speed relative to {peer.label} {version}',
         seconds[name],
@@ -155,7 +167,11 @@ def compare(name: str, settings: micro.Settings, num_rounds: int, repeats: int) 
         detail=f'{rates["engine"]:,.0f} and {rates[name]:.3g} rounds/s',
     )
     return {
-        'settings': {**settings._asdict(), 'num_rounds': num_rounds, 'untimed': UNTIMED},
+        'settings': {
+            **settings._asdict(),
+            'num_rounds': num_rounds,
+            'untimed': UNTIMED,
+        },
         'version': version,
         'largest_difference': max(gaps),
         'tolerance': TOLERANCE,
@@ -200,7 +216,9 @@ def _cores() -> str:
 def parts(quick: bool) -> dict[str, Callable[[], dict[str, Any]]]:
     """What makes the comparison with each peer."""
     settings, repeats = micro.Settings(num_samples=16), 1 if quick else 5
-    found: dict[str, Callable[[], dict[str, Any]]] = {'torch': functools.partial(compiled, quick)}
+    found: dict[str, Callable[[], dict[str, Any]]] = {
+        'torch': functools.partial(compiled, quick)
+    }
     for name, peer in PEERS.items():
         num_rounds = 2 * UNTIMED if quick else peer.num_rounds
         found[name] = functools.partial(compare, name, settings, num_rounds, repeats)
@@ -218,7 +236,10 @@ def measure(quick: bool) -> dict[str, Any]:
     for name, part in parts(quick).items():
         if package := interpreters.missing(name):
             python = interpreters.interpreter(name)
-            print(f'{name}: skipped, {package} is not installed for {python}', file=sys.stderr)
+            print(
+                f'{name}: skipped, {package} is not installed for {python}',
+                file=sys.stderr,
+            )
             record['skipped'].append(name)
             continue
         record[name] = part()

@@ -14,7 +14,11 @@ from flax import linen as nn
 
 from benchmarks import common, images, proofs
 from fedjax_links import participation
-from fedjax_links.problems.kernels.convolution import conv_as_matmul, dense_product, max_pool
+from fedjax_links.problems.kernels.convolution import (
+    conv_as_matmul,
+    dense_product,
+    max_pool,
+)
 
 TARGET_SECONDS = 60.0
 COHORT_SIZE = 50
@@ -50,16 +54,25 @@ class Network(nn.Module):
         """Logits [B, 10] of images [B, H, W, C]."""
         activations = features
         for width in self.channels:
-            layer = nn.Conv(width, (3, 3), padding='VALID', conv_general_dilated=self.convolution)
+            layer = nn.Conv(
+                width, (3, 3), padding='VALID', conv_general_dilated=self.convolution
+            )
             activations = nn.relu(layer(activations))
         activations = max_pool(activations)
         activations = activations.reshape(activations.shape[0], -1)
-        activations = nn.relu(nn.Dense(self.hidden, dot_general=self.product)(activations))
+        activations = nn.relu(
+            nn.Dense(self.hidden, dot_general=self.product)(activations)
+        )
         return nn.Dense(10, dot_general=self.product)(activations)
 
 
 def compare(
-    module: Network, workload: images.Workload, cohort_size: int, *, num_timed: int, repeats: int
+    module: Network,
+    workload: images.Workload,
+    cohort_size: int,
+    *,
+    num_timed: int,
+    repeats: int,
 ) -> dict[str, Any]:
     """Proves the engine equal to a plain loop, then times ``num_timed`` rounds."""
     key = jax.random.key(0)
@@ -69,7 +82,9 @@ def compare(
     def by_hand(params, data, plan, workload, module=module):
         return images.by_hand(params, data, module, plan, workload, RULE)
 
-    xla = module.clone(convolution=jax.lax.conv_general_dilated, product=jax.lax.dot_general)
+    xla = module.clone(
+        convolution=jax.lax.conv_general_dilated, product=jax.lax.dot_general
+    )
     plain = functools.partial(by_hand, module=xla)
     proof = proofs.prove(key, module, workload, RULE, pattern, plain, by_hand)
     timed = workload._replace(num_rounds=num_timed)
@@ -96,7 +111,9 @@ def measure(quick: bool) -> dict[str, Any]:
     """The record of this benchmark."""
     everything = jax.default_backend() != 'cpu' and not quick
     num_timed = WORKLOAD.num_rounds if everything else 1 if quick else CPU_ROUNDS
-    return compare(Network(), WORKLOAD, COHORT_SIZE, num_timed=num_timed, repeats=1 if quick else 3)
+    return compare(
+        Network(), WORKLOAD, COHORT_SIZE, num_timed=num_timed, repeats=1 if quick else 3
+    )
 
 
 if __name__ == '__main__':

@@ -75,14 +75,20 @@ def prove(
     step = workload._replace(num_rounds=1, local_steps=1, learning_rate=1.0)
     clear = clear_of_thresholds(key, data, module, step, links)
     ours, theirs, start = _run(key, clear, step, rule, links, reference)
-    single = _within(difference(ours, theirs, start), rounding(start, step), f'{rule.name}, a step')
+    single = _within(
+        difference(ours, theirs, start), rounding(start, step), f'{rule.name}, a step'
+    )
 
-    rounds = workload._replace(num_rounds=workload.proof_rounds, learning_rate=workload.proof_rate)
+    rounds = workload._replace(
+        num_rounds=workload.proof_rounds, learning_rate=workload.proof_rate
+    )
     ours, theirs, start = _run(key, data, rounds, rule, links, reference)
     other = twin(start, data, images.schedule(key, links, rounds), rounds)
     spread = difference(other, theirs, start)
     if not spread <= MOST_SPREAD:
-        raise ValueError(f'{rule.name}: two orders of the same sums differ by {spread:.3g}.')
+        raise ValueError(
+            f'{rule.name}: two orders of the same sums differ by {spread:.3g}.'
+        )
     limit = max(SPREAD_FACTOR * spread, FEW_UNITS)
     several = _within(difference(ours, theirs, start), limit, f'{rule.name}, rounds')
     return {
@@ -124,7 +130,9 @@ def difference(actual: Any, expected: Any, start: Any) -> float:
         expected_model,
         _as_float64(start),
     )
-    by_losses = np.max(np.abs(losses - expected_losses)) / np.max(np.abs(expected_losses))
+    by_losses = np.max(np.abs(losses - expected_losses)) / np.max(
+        np.abs(expected_losses)
+    )
     return float(max(by_losses, *jax.tree.leaves(gaps)))
 
 
@@ -160,7 +168,9 @@ def clear_of_thresholds(
         found.extend(noise[np.asarray(clear(noise))])
     features = np.array(data.data.features)
     features[rows] = found[: len(rows)]
-    return dataclasses.replace(data, data=data.data._replace(features=jnp.asarray(features)))
+    return dataclasses.replace(
+        data, data=data.data._replace(features=jnp.asarray(features))
+    )
 
 
 def is_clear(module: nn.Module, params: Any, image: jax.Array) -> jax.Array:
@@ -170,9 +180,16 @@ def is_clear(module: nn.Module, params: Any, image: jax.Array) -> jax.Array:
     margin is eight roundings of a sum as long as the layer's input.
     """
     _, captured = module.apply(
-        {'params': params}, image[None], capture_intermediates=True, mutable=['intermediates']
+        {'params': params},
+        image[None],
+        capture_intermediates=True,
+        mutable=['intermediates'],
     )
-    layers = {name: value for name, value in captured['intermediates'].items() if name in params}
+    layers = {
+        name: value
+        for name, value in captured['intermediates'].items()
+        if name in params
+    }
     last = max(name for name in layers if name.startswith('Dense'))
     clear = jnp.array(True)
     for name, layer in layers.items():
@@ -191,7 +208,11 @@ def is_clear(module: nn.Module, params: Any, image: jax.Array) -> jax.Array:
 
 def _two_largest(outputs: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Second largest and largest of every 2 x 2 window of [H, W, C]."""
-    height, width, channels = (outputs.shape[0] // 2, outputs.shape[1] // 2, outputs.shape[2])
+    height, width, channels = (
+        outputs.shape[0] // 2,
+        outputs.shape[1] // 2,
+        outputs.shape[2],
+    )
     windows = outputs[: 2 * height, : 2 * width].reshape(height, 2, width, 2, channels)
     ordered = jnp.sort(windows.transpose(0, 2, 4, 1, 3).reshape(-1, 4))
     return ordered[:, -2], ordered[:, -1]
@@ -214,7 +235,9 @@ def _run(
 
 def _within(gap: float, tolerance: float, what: str) -> dict[str, float]:
     if not gap <= tolerance:
-        raise ValueError(f'{what}: results differ by {gap:.3g}, more than {tolerance:.3g}.')
+        raise ValueError(
+            f'{what}: results differ by {gap:.3g}, more than {tolerance:.3g}.'
+        )
     return {'difference': gap, 'tolerance': tolerance}
 
 

@@ -43,19 +43,25 @@ def probabilities(settings: Settings) -> np.ndarray:
 
 def problem(settings: Settings) -> Problem:
     """Targets around zero in one half of the clients and around one in the other."""
-    targets = np.random.default_rng(0).normal(size=(settings.num_clients, settings.dimension))
+    targets = np.random.default_rng(0).normal(
+        size=(settings.num_clients, settings.dimension)
+    )
     targets[settings.num_clients // 2 :] += 1
     return problems.quadratic(targets)
 
 
 def engine(keys: jax.Array, data: Problem, settings: Settings, name: str) -> Any:
     """Final models [S, d] and losses [S, T] through `simulate`, one seed after the other."""
-    program = local_training.local_sgd(settings.learning_rate, local_steps=settings.local_steps)
+    program = local_training.local_sgd(
+        settings.learning_rate, local_steps=settings.local_steps
+    )
     algorithm = getattr(algorithms, name)(program)
     links = participation.bernoulli(probabilities(settings))
 
     def one_seed(key):
-        result = simulation.simulate(key, algorithm, links, data, num_rounds=settings.num_rounds)
+        result = simulation.simulate(
+            key, algorithm, links, data, num_rounds=settings.num_rounds
+        )
         return result.state.algorithm.server, result.rounds.loss_sum
 
     return jax.lax.map(one_seed, keys)
@@ -81,7 +87,9 @@ def by_hand(keys: jax.Array, data: Problem, settings: Settings, name: str) -> An
         row, count = mask[:, None], jnp.maximum(jnp.sum(mask), 1)
         if name == 'fedavg':
             ends, met = trained(jnp.broadcast_to(server, targets.shape))
-            server = server + jnp.sum(jnp.where(row, ends - server[None], 0), axis=0) / count
+            server = (
+                server + jnp.sum(jnp.where(row, ends - server[None], 0), axis=0) / count
+            )
         else:
             ends, met = trained(models)
             mean = jnp.sum(jnp.where(row, ends, 0), axis=0) / count
@@ -93,7 +101,9 @@ def by_hand(keys: jax.Array, data: Problem, settings: Settings, name: str) -> An
         models = jnp.zeros_like(targets) if name == 'fedpbc' else ()
         start = jnp.zeros(settings.dimension), models
         (server, _), met = jax.lax.scan(
-            lambda carry, t: one_round(name, carry, key, t), start, jnp.arange(settings.num_rounds)
+            lambda carry, t: one_round(name, carry, key, t),
+            start,
+            jnp.arange(settings.num_rounds),
         )
         return server, met
 
@@ -108,8 +118,12 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
     for name in TARGETS:
         timings, results = common.alternate(
             {
-                'engine': lambda keys, data, name=name: engine(keys, data, settings, name),
-                'by_hand': lambda keys, data, name=name: by_hand(keys, data, settings, name),
+                'engine': lambda keys, data, name=name: engine(
+                    keys, data, settings, name
+                ),
+                'by_hand': lambda keys, data, name=name: by_hand(
+                    keys, data, settings, name
+                ),
             },
             (keys, problem(settings)),
             repeats=repeats,
@@ -139,4 +153,8 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 if __name__ == '__main__':
-    common.main('quadratic', 'FedAvg and FedPBC on quadratics against hand-written scans.', measure)
+    common.main(
+        'quadratic',
+        'FedAvg and FedPBC on quadratics against hand-written scans.',
+        measure,
+    )

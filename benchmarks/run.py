@@ -45,7 +45,9 @@ def named(given: Sequence[str]) -> list[str]:
     for name in given or [suite for suite in SUITES if suite != 'accelerator']:
         if name not in SUITES and name not in known:
             choices = ', '.join([*SUITES, *known])
-            raise ValueError(f'`names` must be suites or benchmarks ({choices}), got {name!r}.')
+            raise ValueError(
+                f'`names` must be suites or benchmarks ({choices}), got {name!r}.'
+            )
         found += SUITES.get(name, (name,))
     return list(dict.fromkeys(found))
 
@@ -56,7 +58,11 @@ def needs(name: str) -> str | None:
     A record is replaced as a whole, so all peers must be there; ``python -m benchmarks.peers``
     does with some of them.
     """
-    needed = {'fashion': ['torch'], 'cifar': ['torch'], 'peers': list(peers.parts(quick=True))}
+    needed = {
+        'fashion': ['torch'],
+        'cifar': ['torch'],
+        'peers': list(peers.parts(quick=True)),
+    }
     return next(filter(None, map(interpreters.missing, needed.get(name, ()))), None)
 
 
@@ -69,11 +75,19 @@ def page_with(text: str, table: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measures what is named; returns the exit status."""
-    parser = argparse.ArgumentParser(prog='python -m benchmarks.run', description=__doc__)
-    parser.add_argument('names', nargs='*', help=f'suites ({", ".join(SUITES)}) or benchmarks')
-    parser.add_argument('--quick', action='store_true', help='smaller workloads, kept nowhere')
+    parser = argparse.ArgumentParser(
+        prog='python -m benchmarks.run', description=__doc__
+    )
+    parser.add_argument(
+        'names', nargs='*', help=f'suites ({", ".join(SUITES)}) or benchmarks'
+    )
+    parser.add_argument(
+        '--quick', action='store_true', help='smaller workloads, kept nowhere'
+    )
     parser.add_argument('--table', action='store_true', help='measure nothing')
-    parser.add_argument('--busy', action='store_true', help='whatever else the machine does')
+    parser.add_argument(
+        '--busy', action='store_true', help='whatever else the machine does'
+    )
     args = parser.parse_args(argv)
     try:
         names = [] if args.table else named(args.names)
@@ -82,7 +96,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     busy, most = common.busy_cores(3.0), MOST_BUSY * common.num_cores()
     if names and busy > most and not (args.quick or args.busy):
-        print(f'error: other work keeps {busy:.2g} cores busy; wait, or --busy', file=sys.stderr)
+        print(
+            f'error: other work keeps {busy:.2g} cores busy; wait, or --busy',
+            file=sys.stderr,
+        )
         return 2
     failed = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -92,7 +109,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(f'{name}: skipped, {package} is not installed', file=sys.stderr)
                 continue
             print(f'{name} ...', file=sys.stderr, flush=True)
-            command = [sys.executable, '-m', f'benchmarks.{name}', f'--out={folder}/{name}.json']
+            command = [
+                sys.executable,
+                '-m',
+                f'benchmarks.{name}',
+                f'--out={folder}/{name}.json',
+            ]
             done = subprocess.run(
                 [*command, *(['--quick'] if args.quick else [])],
                 cwd=ROOT,

@@ -30,7 +30,9 @@ def measure(quick: bool) -> dict[str, Any]:
     repeats = 3 if quick else 7
     seconds = common.take_turns(calls, repeats=repeats)
     compiling = {
-        count: lambda count=count: jax.block_until_ready(_compiled(shorter, data, count)())
+        count: lambda count=count: jax.block_until_ready(
+            _compiled(shorter, data, count)()
+        )
         for count in calls
     }
     with_compiling = common.take_turns(compiling, repeats=repeats)

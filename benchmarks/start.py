@@ -48,7 +48,9 @@ def measure(quick: bool) -> dict[str, Any]:
     first, cached = [], []
     with tempfile.TemporaryDirectory() as scratch:
         base = Path(scratch)
-        helps = [simulate('--help', cache=base, status=1) for _ in range(repeats)]  # absl's status
+        helps = [
+            simulate('--help', cache=base, status=1) for _ in range(repeats)
+        ]  # absl's status
         mistake = [QUICKSTART, '--config.num_rounds=-1', f'--workdir={base / "none"}']
         errors = [simulate(*mistake, cache=base, status=2) for _ in range(repeats)]
         for turn in range(1 if quick else 3):
@@ -71,7 +73,12 @@ def measure(quick: bool) -> dict[str, Any]:
     ]
     peaks = [done.gibibytes for done in first]
     what = 'the first command: peak of the process'
-    return {'rows': [*rows, summary.values_row(what, peaks, 'GiB', previous=PREVIOUS_GIBIBYTES)]}
+    return {
+        'rows': [
+            *rows,
+            summary.values_row(what, peaks, 'GiB', previous=PREVIOUS_GIBIBYTES),
+        ]
+    }
 
 
 if __name__ == '__main__':

@@ -61,7 +61,11 @@ class Row(NamedTuple):
 
     def cells(self) -> list[str]:
         """Texts of the table's columns."""
-        spread = '' if self.spread is None else f' ({self.spread[0]:.3g} to {self.spread[1]:.3g})'
+        spread = (
+            ''
+            if self.spread is None
+            else f' ({self.spread[0]:.3g} to {self.spread[1]:.3g})'
+        )
         detail = f'; {self.detail}' if self.detail else ''
         if self.previous is not None:
             detail += f'; previous release {_number(self.previous)}'
@@ -69,7 +73,12 @@ class Row(NamedTuple):
         if self.target is None:
             return [self.benchmark, self.what, measured, '']
         bound = f'{"at most" if self.at_most else "at least"} {_number(self.target)}'
-        return [self.benchmark, self.what, measured, bound + ('' if self.met else ': **missed**')]
+        return [
+            self.benchmark,
+            self.what,
+            measured,
+            bound + ('' if self.met else ': **missed**'),
+        ]
 
 
 def rows(record: Record) -> list[Row]:
@@ -114,8 +123,12 @@ def picture(records: Iterable[Record], path: Path) -> None:
     matplotlib.use('Agg')
     import matplotlib.pyplot as plt
 
-    found = [row for record in records for row in rows(record) if row.reference is not None]
-    figure, axes = plt.subplots(figsize=(10, 0.37 * len(found) + 1.4), layout='constrained')
+    found = [
+        row for record in records for row in rows(record) if row.reference is not None
+    ]
+    figure, axes = plt.subplots(
+        figsize=(10, 0.37 * len(found) + 1.4), layout='constrained'
+    )
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     draw(axes, found)
     figure.savefig(path, dpi=120)
@@ -143,7 +156,11 @@ def draw(axes: Any, found: Sequence[Row]) -> None:
         elif row.previous is not None:
             said += f' (was {_number(row.previous)})'
         axes.annotate(
-            said, (1.01, place), xycoords=('axes fraction', 'data'), va='center', fontsize=8.5
+            said,
+            (1.01, place),
+            xycoords=('axes fraction', 'data'),
+            va='center',
+            fontsize=8.5,
         )
     labels = [textwrap.fill(f'{row.benchmark}: {row.what}', 58) for row in found]
     axes.set_yticks(range(len(found)), labels, fontsize=8.5, linespacing=1.05)
@@ -185,7 +202,11 @@ def ratio_row(
 
 
 def values_row(
-    what: str, values: Sequence[float], unit: str, target: float | None = None, **more: Any
+    what: str,
+    values: Sequence[float],
+    unit: str,
+    target: float | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """A record's row for a value measured several times; in another unit than x, less is better.
 

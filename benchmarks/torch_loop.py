@@ -43,7 +43,9 @@ def run(source: str) -> tuple[dict[str, np.ndarray], float]:
 
 def layers(params: Params, kind: str) -> list[str]:
     """Names of the layers ``Conv_0, Conv_1, ...`` or ``Dense_0, ...`` in their order."""
-    count = sum(name.startswith(f'{kind}_') and name.endswith('/kernel') for name in params)
+    count = sum(
+        name.startswith(f'{kind}_') and name.endswith('/kernel') for name in params
+    )
     return [f'{kind}_{i}' for i in range(count)]
 
 
@@ -58,7 +60,11 @@ def network(params: Params) -> Any:
     found: list[Any] = []
     for name in layers(params, 'Conv'):
         side, _, inputs, outputs = params[f'{name}/kernel'].shape
-        found += [nn.Conv2d(inputs, outputs, side, padding=side // 2), nn.ReLU(), nn.MaxPool2d(2)]
+        found += [
+            nn.Conv2d(inputs, outputs, side, padding=side // 2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+        ]
     found += [nn.Flatten()]
     for name in layers(params, 'Dense'):
         found += [nn.Linear(*params[f'{name}/kernel'].shape), nn.ReLU()]
@@ -82,7 +88,9 @@ def state_from_params(params: Params, model: Any) -> State:
             kernel = split.swapaxes(0, 1).reshape(kernel.shape)
         arrays += [kernel.T, params[f'{name}/bias']]
     names = model.state_dict()
-    return {n: torch.from_numpy(np.array(a)) for n, a in zip(names, arrays, strict=True)}
+    return {
+        n: torch.from_numpy(np.array(a)) for n, a in zip(names, arrays, strict=True)
+    }
 
 
 def params_from_state(state: State, like: Params) -> dict[str, np.ndarray]:
@@ -104,12 +112,16 @@ def params_from_state(state: State, like: Params) -> dict[str, np.ndarray]:
 
 
 @functools.cache
-def _prepared(shapes: tuple[Any, ...], channels_last: bool, compiled: bool) -> tuple[Any, Any]:
+def _prepared(
+    shapes: tuple[Any, ...], channels_last: bool, compiled: bool
+) -> tuple[Any, Any]:
     """A network for all jobs of these shapes, and its forward pass; compiling takes a while."""
     import torch
 
     layout = torch.channels_last if channels_last else torch.contiguous_format
-    model = network({name: np.empty(shape) for name, shape in shapes}).to(memory_format=layout)
+    model = network({name: np.empty(shape) for name, shape in shapes}).to(
+        memory_format=layout
+    )
     return model, torch.compile(model, fullgraph=True) if compiled else model
 
 
@@ -126,7 +138,11 @@ class Loop:
         import torch
 
         self._torch, self._job = torch, job
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, 'sched_getaffinity')
+            else os.cpu_count()
+        )
         torch.set_num_threads(cores or 1)
         self.threads = torch.get_num_threads()
         self._params = {
@@ -134,9 +150,13 @@ class Loop:
             for name, array in job.items()
             if name.startswith(PREFIX)
         }
-        layout = torch.channels_last if job['channels_last'] else torch.contiguous_format
+        layout = (
+            torch.channels_last if job['channels_last'] else torch.contiguous_format
+        )
         features = job['features'].transpose(0, 3, 1, 2)
-        self._features = torch.from_numpy(features.copy()).contiguous(memory_format=layout)
+        self._features = torch.from_numpy(features.copy()).contiguous(
+            memory_format=layout
+        )
         self._labels = torch.from_numpy(job['labels'].astype(np.int64))
         self._rows = torch.from_numpy(job['rows'].astype(np.int64))
         shapes = tuple((name, array.shape) for name, array in self._params.items())
@@ -146,7 +166,10 @@ class Loop:
     def run(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """All rounds of the schedule: the final model, as flax has it, and float[T], the losses."""
         rule, masks = str(self._job['name']), self._job['masks']
-        period, amplification = int(self._job['period']), float(self._job['amplification'])
+        period, amplification = (
+            int(self._job['period']),
+            float(self._job['amplification']),
+        )
         num_clients = masks.shape[1]
         server = reference = state_from_params(self._params, self._model)
         clients = [server] * num_clients
@@ -162,10 +185,13 @@ class Loop:
             if heard:
                 server = self._mean([state for state, _ in heard])
             if rule == 'fedpbc':
-                clients = [server if mask[i] else results[i][0] for i in range(num_clients)]
+                clients = [
+                    server if mask[i] else results[i][0] for i in range(num_clients)
+                ]
             if rule == 'amplified_fedavg' and (t + 1) % period == 0:
                 server = reference = {
-                    name: reference[name] + amplification * (server[name] - reference[name])
+                    name: reference[name]
+                    + amplification * (server[name] - reference[name])
                     for name in server
                 }
         return params_from_state(server, self._params), np.asarray(losses, np.float32)

@@ -24,7 +24,11 @@ def get_config() -> ConfigDict:
         for name in ('mifa', 'fedvarp')
         for age in AGES
     }
-    names = {f'{name}_{age}': f'{title}, {age} rounds' for name, title in TITLES for age in AGES}
+    names = {
+        f'{name}_{age}': f'{title}, {age} rounds'
+        for name, title in TITLES
+        for age in AGES
+    }
     return ConfigDict(
         {
             'title': 'Remembered updates by their largest age: digits',
@@ -45,7 +49,12 @@ def get_config() -> ConfigDict:
             'client': {'decay': 'inverse_sqrt', 'local_steps': 5, 'batch_size': 16},
             'algorithms': {'fedavg': {}, 'mifa': {}, 'fedvarp': {}, **aged},
             'names': tuple(names.items()),
-            'tuning': {'learning_rates': (0.2, 1.0, 5.0), 'num_seeds': 3, 'ties': 1, 'grow': 5},
+            'tuning': {
+                'learning_rates': (0.2, 1.0, 5.0),
+                'num_seeds': 3,
+                'ties': 1,
+                'grow': 5,
+            },
             'baseline': 'fedavg',
             'metric': 'eval_accuracy',
             'num_rounds': 1007,

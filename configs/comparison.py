@@ -30,7 +30,11 @@ def get_config() -> ConfigDict:
             },
             'patterns': {
                 'bernoulli': {'name': 'bernoulli', 'probs': probs},
-                'bernoulli_sine': {'name': 'bernoulli', 'probs': probs, 'schedule': sine},
+                'bernoulli_sine': {
+                    'name': 'bernoulli',
+                    'probs': probs,
+                    'schedule': sine,
+                },
                 'markov': {'name': 'markov', 'probs': probs},
                 'markov_sine': {'name': 'markov', 'probs': probs, 'schedule': sine},
                 'cyclic': {'name': 'cyclic', 'probs': probs},
@@ -65,10 +69,19 @@ def get_config() -> ConfigDict:
                 },
                 'fedavgm': {
                     'name': 'fedopt',
-                    'server_optimizer': {'name': 'sgd', 'learning_rate': 1.0, 'momentum': 0.9},
+                    'server_optimizer': {
+                        'name': 'sgd',
+                        'learning_rate': 1.0,
+                        'momentum': 0.9,
+                    },
                 },
             },
-            'tuning': {'learning_rates': (0.2, 1.0, 5.0), 'num_seeds': 3, 'ties': 1, 'grow': 5},
+            'tuning': {
+                'learning_rates': (0.2, 1.0, 5.0),
+                'num_seeds': 3,
+                'ties': 1,
+                'grow': 5,
+            },
             'baseline': 'fedavg',
             'metric': 'eval_accuracy',
             'num_rounds': 1007,

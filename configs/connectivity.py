@@ -40,7 +40,12 @@ def get_config() -> ConfigDict:
             },
             'links': {
                 'name': 'peers',
-                'pattern': {'name': 'packets', 'pattern': uplinks, 'loss': 0.0, 'num_packets': 1},
+                'pattern': {
+                    'name': 'packets',
+                    'pattern': uplinks,
+                    'loss': 0.0,
+                    'num_packets': 1,
+                },
                 'graph': {'name': 'ring', 'degree': 4},
                 'prob': 0.5,
             },
@@ -61,7 +66,11 @@ def get_config() -> ConfigDict:
             },
             'num_seeds': 5,
             'reports': {
-                'map': {'name': 'heat_map', 'x': 'links.pattern.loss', 'y': 'links.prob'},
+                'map': {
+                    'name': 'heat_map',
+                    'x': 'links.pattern.loss',
+                    'y': 'links.prob',
+                },
                 'rates': {'name': 'rates'},
             },
             'quick': {

@@ -91,7 +91,10 @@ def get_config(argument: str = '') -> ConfigDict:
             'num_seeds': 10,
             'reports': {
                 'levels': {'name': 'levels'},
-                'fast': {'name': 'first_rounds', 'targets': (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)},
+                'fast': {
+                    'name': 'first_rounds',
+                    'targets': (1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
+                },
                 'rates': {'name': 'rates'},
                 'curves': {'name': 'curves', 'log': True},
             },

@@ -26,7 +26,12 @@ def get_config() -> ConfigDict:
             },
             'links': {
                 'name': 'bernoulli',
-                'probs': {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0},
+                'probs': {
+                    'name': 'label_dependent',
+                    'sigma': 10.0,
+                    'minimum': 0.02,
+                    'seed': 0,
+                },
             },
             'client': {'learning_rate': 0.05, 'local_steps': 5, 'batch_size': 16},
             'algorithms': {

@@ -102,7 +102,9 @@ def get_config(argument: str = '') -> ConfigDict:
             20,
         ),
     }[which]
-    rules = {k: v for k, v in ALGORITHMS.items() if which != 'rounds' or k != 'fedpbc_server'}
+    rules = {
+        k: v for k, v in ALGORITHMS.items() if which != 'rounds' or k != 'fedpbc_server'
+    }
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
     is_early = which == 'rounds'
     layout = {'name': 'heat_map', 'x': x, 'y': OVERLAP}
@@ -120,7 +122,10 @@ def get_config(argument: str = '') -> ConfigDict:
                 'alpha': 0.1,
                 'model': {'name': 'softmax', 'zero': False},
             },
-            'links': {'name': 'markov' if which == 'correlation' else 'bernoulli', 'probs': probs},
+            'links': {
+                'name': 'markov' if which == 'correlation' else 'bernoulli',
+                'probs': probs,
+            },
             'client': {'local_steps': 5, 'batch_size': 16},
             'algorithms': rules,
             'names': tuple((label, NAMES[label]) for label in rules),
@@ -130,11 +135,16 @@ def get_config(argument: str = '') -> ConfigDict:
             'num_rounds': num_rounds,
             'eval_every': eval_every,
             **({'num_seeds': 5} if is_early else TUNED),
-            'reports': {'map': layout} | ({} if is_early else {'rates': {'name': 'rates'}}),
+            'reports': {'map': layout}
+            | ({} if is_early else {'rates': {'name': 'rates'}}),
             'quick': {
                 'problem': {'num_clients': 30, 'examples_per_client': 50},
-                'grid': _nested({**{k: v[:2] for k, v in grid.items()}, OVERLAP: (0.6, 0.9)}),
-                'algorithms': {'amplified_scaffold': {'period': 40}},  # of 80 rounds, not of 1,000
+                'grid': _nested(
+                    {**{k: v[:2] for k, v in grid.items()}, OVERLAP: (0.6, 0.9)}
+                ),
+                'algorithms': {
+                    'amplified_scaffold': {'period': 40}
+                },  # of 80 rounds, not of 1,000
                 'num_rounds': 80,
                 'eval_every': 20 if is_early else 40,
                 **({'num_seeds': 2} if is_early else QUICK),

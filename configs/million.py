@@ -14,7 +14,11 @@ def get_config() -> ConfigDict:
     return ConfigDict(
         {
             'title': 'A million clients, a hundred per round',
-            'problem': {'name': 'counterexample', 'num_clients': 1_000_000, 'dimension': 10},
+            'problem': {
+                'name': 'counterexample',
+                'num_clients': 1_000_000,
+                'dimension': 10,
+            },
             'patterns': {
                 'uniform': {'name': 'uniform_cohort', 'cohort_size': 100},
                 'waiting': {

@@ -39,7 +39,13 @@ def get_config() -> ConfigDict:
                 for count in QUORUMS
             },
             'client': {'decay': 'inverse_sqrt', 'local_steps': 5, 'batch_size': 16},
-            'algorithms': {'fedavg': {}, 'fedpbc': {}, 'fedau': {}, 'mifa': {}, 'scaffold': {}},
+            'algorithms': {
+                'fedavg': {},
+                'fedpbc': {},
+                'fedau': {},
+                'mifa': {},
+                'scaffold': {},
+            },
             'tuning': {
                 'learning_rates': (0.2, 1.0, 5.0),
                 'num_seeds': 3,

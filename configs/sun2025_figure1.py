@@ -23,7 +23,11 @@ def get_config() -> ConfigDict:
                 'num_clients': 500,
                 'weights': {
                     'uniform draws': {'name': 'uniform', 'seed': 0},
-                    'lognormal draws, sigma 1': {'name': 'lognormal', 'sigma': 1.0, 'seed': 0},
+                    'lognormal draws, sigma 1': {
+                        'name': 'lognormal',
+                        'sigma': 1.0,
+                        'seed': 0,
+                    },
                     'power law, exponent -3/2': {'name': 'power', 'exponent': 1.5},
                 },
             },

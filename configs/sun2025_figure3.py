@@ -34,7 +34,11 @@ def get_config(argument: str = '') -> ConfigDict:
       argument: ``mnist`` or ``gaussians``, and ``as_released`` for the released form of debiasing.
     """
     dataset, code = common.chosen(argument, DATASETS, presets.CODES)
-    network, quick_data, logarithm = NETWORK, 'synthetic images, a smaller network', 'log'
+    network, quick_data, logarithm = (
+        NETWORK,
+        'synthetic images, a smaller network',
+        'log',
+    )
     if dataset == presets.SMALL:
         network, quick_data, logarithm = '', '50 examples a client', 'log_rounds'
     config = presets.experiment(
@@ -60,7 +64,11 @@ def get_config(argument: str = '') -> ConfigDict:
             **config,
             'metric': 'train_loss',
             'reports': {
-                'by_separation': {'name': 'curves', 'lines': 'patterns', logarithm: True},
+                'by_separation': {
+                    'name': 'curves',
+                    'lines': 'patterns',
+                    logarithm: True,
+                },
                 'by_algorithm': {'name': 'curves', logarithm: True},
                 'levels': {'name': 'levels'},
                 'rates': {'name': 'rates'},

@@ -30,7 +30,8 @@ def algorithms(start: int, cycle: int, rate: float) -> dict[str, common.Section]
         for label, share in SHARES.items()
     }
     return {
-        label: {**section, 'client': {'learning_rate': rate}} for label, section in methods.items()
+        label: {**section, 'client': {'learning_rate': rate}}
+        for label, section in methods.items()
     }
 
 
@@ -42,7 +43,10 @@ def get_config(argument: str = '') -> ConfigDict:
         released selection.
     """
     dataset, code = common.chosen(argument, presets.DATASETS, presets.CODES)
-    start, rate = presets.WARM_UP_ROUNDS[dataset], presets.TABLE_D1[dataset]['amplified']
+    start, rate = (
+        presets.WARM_UP_ROUNDS[dataset],
+        presets.TABLE_D1[dataset]['amplified'],
+    )
     config = presets.experiment(dataset, code, item='Figure 2')
     config |= {
         'algorithms': algorithms(start, presets.PERIOD, rate),

@@ -59,7 +59,10 @@ def get_config(argument: str = '') -> ConfigDict:
         ),
         'quick': {
             'problem': presets.quick_problem(dataset),
-            'patterns': {'independent': {'cohort_size': 5}, 'regularised': {'cohort_size': 5}},
+            'patterns': {
+                'independent': {'cohort_size': 5},
+                'regularised': {'cohort_size': 5},
+            },
             'client': {'learning_rate': 0.1},
             'num_rounds': 400,
             'eval_every': 20,

@@ -58,7 +58,10 @@ def get_config(argument: str = '') -> ConfigDict:
             'of 50 rounds.'
         ),
     }
-    later = {'start_round': presets.QUICK_WARM_UP_ROUNDS, 'period': presets.QUICK_PERIOD}
+    later = {
+        'start_round': presets.QUICK_WARM_UP_ROUNDS,
+        'period': presets.QUICK_PERIOD,
+    }
     config['quick'] |= {
         'grid': rates(0.1),
         'algorithms': {'plain': later, 'amplified': later},

@@ -24,7 +24,10 @@ FACTORS = {f'eta{eta:02d}': eta for eta in (2, 5, 10, 15, 20)}
 
 def algorithms(start: int, period: int) -> dict[str, common.Section]:
     """Amplification by every factor."""
-    return {label: presets.amplified(float(eta), start, period) for label, eta in FACTORS.items()}
+    return {
+        label: presets.amplified(float(eta), start, period)
+        for label, eta in FACTORS.items()
+    }
 
 
 def get_config(argument: str = '') -> ConfigDict:
@@ -55,5 +58,7 @@ def get_config(argument: str = '') -> ConfigDict:
         ),
     }
     config['quick']['client']['learning_rate'] = presets.quick_rate(dataset)
-    config['quick']['algorithms'] = algorithms(presets.QUICK_WARM_UP_ROUNDS, presets.QUICK_PERIOD)
+    config['quick']['algorithms'] = algorithms(
+        presets.QUICK_WARM_UP_ROUNDS, presets.QUICK_PERIOD
+    )
     return ConfigDict(config)

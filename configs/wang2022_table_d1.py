@@ -35,7 +35,11 @@ def get_config(argument: str = '') -> ConfigDict:
     dataset, code = common.chosen(argument, presets.DATASETS, presets.CODES)
     start, initial = presets.WARM_UP_ROUNDS[dataset], presets.INITIAL_RATES[dataset]
     printed = presets.PRINTED_DATASETS.get(dataset, 'FashionMNIST')
-    beside = 'The printed rates are those of FashionMNIST. ' if dataset == presets.SMALL else ''
+    beside = (
+        'The printed rates are those of FashionMNIST. '
+        if dataset == presets.SMALL
+        else ''
+    )
     config = presets.experiment(dataset, code, item='Table D.1')
     config |= {
         'title': f'Local rates on {presets.DATASETS[dataset]} (Wang and Ji 2022, Table D.1)',
@@ -68,7 +72,9 @@ def get_config(argument: str = '') -> ConfigDict:
         ),
     }
     config['quick'] |= {
-        'algorithms': presets.methods(presets.QUICK_WARM_UP_ROUNDS, period=presets.QUICK_PERIOD),
+        'algorithms': presets.methods(
+            presets.QUICK_WARM_UP_ROUNDS, period=presets.QUICK_PERIOD
+        ),
         'tuning': {'learning_rates': (0.1, 0.01, 0.001), 'num_rounds': 403},
         'num_rounds': 403,
         'num_seeds': 1,

@@ -26,7 +26,10 @@ def get_config() -> ConfigDict:
             'figure': {
                 'name': 'figures.counterexample:counterexample_error',
                 'panels': {
-                    'all clients compute': {'algorithms': ('fedavg', 'fedpbc'), 'compute': 'all'},
+                    'all clients compute': {
+                        'algorithms': ('fedavg', 'fedpbc'),
+                        'compute': 'all',
+                    },
                 },
                 'learning_rate': 1e-4,
                 'local_steps': 100,

@@ -68,7 +68,9 @@ def get_config(argument: str = '') -> ConfigDict:
         **presets.setting(dataset, code),
         'patterns': {label: links(parameter, value) for label, value in values.items()},
         'problems': {
-            label: {'alpha': value} for label, value in values.items() if parameter == 'alpha'
+            label: {'alpha': value}
+            for label, value in values.items()
+            if parameter == 'alpha'
         },
         'num_rounds': presets.NUM_ROUNDS[dataset],
         'eval_every': 9 if small else 10,

@@ -50,7 +50,11 @@ def get_config(argument: str = '') -> ConfigDict:
             **presets.experiment(code),
             'num_rounds': num_rounds,
             'eval_every': 10,
-            'reports': {**levels, 'rates': {'name': 'rates'}, 'curves': {'name': 'curves'}},
+            'reports': {
+                **levels,
+                'rates': {'name': 'rates'},
+                'curves': {'name': 'curves'},
+            },
             'caption': (
                 'Deviations: minibatches drawn with replacement; rates tuned on the time-varying '
                 'Bernoulli links; gamma 0.4, as in the released code (not stated in the text). '
@@ -59,6 +63,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 'client models, as in the released code. With --quick: synthetic images, 20 '
                 'clients and 40 rounds, whose levels mean nothing.'
             ),
-            'quick': presets.quick(dataset, code, learning_rates=(0.5, 0.1), tuning_rounds=40),
+            'quick': presets.quick(
+                dataset, code, learning_rates=(0.5, 0.1), tuning_rounds=40
+            ),
         }
     )

@@ -37,11 +37,19 @@ def get_config(argument: str = '') -> ConfigDict:
     code, which = common.chosen(argument, presets.CODES, ('table', 'rules', 'decided'))
     shared = presets.in_small(code) | presets.careful(code)
     algorithms, tuning = shared['algorithms'], dict(shared['tuning'])
-    quick = {'learning_rates': (0.1, 0.01), 'num_rounds': 102, 'num_seeds': 1, 'grow': 0}
+    quick = {
+        'learning_rates': (0.1, 0.01),
+        'num_rounds': 102,
+        'num_seeds': 1,
+        'grow': 0,
+    }
     seeds = {'num_seeds': 2}
     more: common.Section = {}
     if which == 'rules':
-        written, released = presets.algorithms('paper'), presets.algorithms('as_released')
+        written, released = (
+            presets.algorithms('paper'),
+            presets.algorithms('as_released'),
+        )
         algorithms = {label: written[label] for label in ('fedavg_known', 'f3ast')}
         algorithms |= {f'{label}_released': released[label] for label in algorithms}
         names = {
@@ -51,8 +59,16 @@ def get_config(argument: str = '') -> ConfigDict:
         del tuning['model']
         more = {'baseline': 'fedavg_known', 'reports': {'levels': {'name': 'levels'}}}
     else:
-        names = {'scaffold': 'SCAFFOLD', 'fedvarp': 'FedVARP', 'fedpbc_server': 'FedPBC, server'}
-        algorithms |= {'scaffold': {}, 'fedvarp': {}, 'fedpbc_server': {'name': 'fedpbc'}}
+        names = {
+            'scaffold': 'SCAFFOLD',
+            'fedvarp': 'FedVARP',
+            'fedpbc_server': 'FedPBC, server',
+        }
+        algorithms |= {
+            'scaffold': {},
+            'fedvarp': {},
+            'fedpbc_server': {'name': 'fedpbc'},
+        }
         tuning['model'] = {'fedpbc': 'client_mean', 'fedpbc_server': 'server'}
     if which == 'decided':
         tuning |= {'most_seeds': 6, 'ties': 2}

@@ -52,7 +52,11 @@ def get_config(argument: str = '') -> ConfigDict:
             ),
             'quick': {
                 'problem': presets.small_problem(20, 600, code),
-                'tuning': {'learning_rates': (0.5, 0.1), 'num_rounds': 38, 'num_seeds': 1},
+                'tuning': {
+                    'learning_rates': (0.5, 0.1),
+                    'num_rounds': 38,
+                    'num_seeds': 1,
+                },
                 'num_rounds': 38,
                 'num_seeds': 2,
             },

@@ -42,7 +42,11 @@ def get_config(argument: str = '') -> ConfigDict:
     """
     names = {**presets.PRINTED_DATASETS, **presets.SMALL_DATASETS}
     dataset, code = common.chosen(argument, names, presets.CODES)
-    small, every, printed = dataset in presets.SMALL_DATASETS, EVERY[dataset], PRINTED[dataset]
+    small, every, printed = (
+        dataset in presets.SMALL_DATASETS,
+        EVERY[dataset],
+        PRINTED[dataset],
+    )
     beside, quick_data = '', 'synthetic images'
     if small:
         quick_data = '20 clients, 108 rounds'
@@ -83,7 +87,9 @@ def get_config(argument: str = '') -> ConfigDict:
                 f'the level. With --quick: {quick_data} and levels as shares of the best final one.'
             ),
             'quick': {
-                **presets.quick(dataset, code, learning_rates=(0.5, 0.1), tuning_rounds=60),
+                **presets.quick(
+                    dataset, code, learning_rates=(0.5, 0.1), tuning_rounds=60
+                ),
                 'reports': {
                     'first_rounds': {
                         'targets': None,

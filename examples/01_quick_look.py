@@ -21,7 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedjax_links as fl
-from fedjax_links import analysis, evaluation, local_training, participation, plot, problems
+from fedjax_links import (
+    analysis,
+    evaluation,
+    local_training,
+    participation,
+    plot,
+    problems,
+)
 from fedjax_links.problems import partition
 
 # %% [markdown]
@@ -32,7 +39,9 @@ from fedjax_links.problems import partition
 # classes overlap: no model reaches more than 80 %.
 
 # %%
-problem = problems.gaussians(num_clients=20, num_classes=5, bayes_accuracy=0.8, alpha=0.2, seed=1)
+problem = problems.gaussians(
+    num_clients=20, num_classes=5, bayes_accuracy=0.8, alpha=0.2, seed=1
+)
 labels, owners = np.asarray(problem.data.labels), problems.owners(problem)
 shares = partition.class_mix(owners, labels)
 probs = participation.label_dependent_probs(shares, sigma=3.0, minimum=0.05, seed=2)
@@ -58,8 +67,12 @@ weights = {
 }
 limits = {}
 for name, shares_of_clients in weights.items():
-    best = analysis.weighted_minimiser(problem.data.features, labels, owners, shares_of_clients)
-    model = problem.objective.params(*(jnp.asarray(part, jnp.float32) for part in best.model))
+    best = analysis.weighted_minimiser(
+        problem.data.features, labels, owners, shares_of_clients
+    )
+    model = problem.objective.params(
+        *(jnp.asarray(part, jnp.float32) for part in best.model)
+    )
     limits[name] = float(problem.metrics(model, problem.eval_data)['accuracy'])
     print(f'{name}: {limits[name]:.1%} expected')
 
@@ -99,7 +112,9 @@ ends = {
 gain = evaluation.paired_interval(ends['fedpbc'], ends['fedavg'])
 for name, values in ends.items():
     print(f'{name}: {values.mean():.1%}, expected {limits[name]:.1%}')
-print(f'FedPBC minus FedAvg: {100 * gain.mean:.1f} ± {100 * gain.half_width:.1f} points')
+print(
+    f'FedPBC minus FedAvg: {100 * gain.mean:.1f} ± {100 * gain.half_width:.1f} points'
+)
 
 # %% [markdown]
 # The two biased algorithms end where they should to a fraction of a point. FedPBC ends a little

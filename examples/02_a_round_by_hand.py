@@ -23,7 +23,15 @@ import numpy as np
 from matplotlib import pyplot
 
 import fedjax_links as fl
-from fedjax_links import analysis, base, local_training, mixing, participation, plot, simulation
+from fedjax_links import (
+    analysis,
+    base,
+    local_training,
+    mixing,
+    participation,
+    plot,
+    simulation,
+)
 
 # %% [markdown]
 # ## Four clients
@@ -48,7 +56,9 @@ print('server:', state.server, ' clients:', state.clients.ravel())
 # one does not ask.
 
 # %%
-links = base.LinkSample(mask=jnp.array([True, False, False, True]), prob=jnp.full(4, 0.5))
+links = base.LinkSample(
+    mask=jnp.array([True, False, False, True]), prob=jnp.full(4, 0.5)
+)
 context = simulation.round_context(key, 0, links)
 after, metrics = algorithm.round_step(state, context, problem)
 print('active:', metrics.num_active, ' computing:', metrics.num_computing)
@@ -65,7 +75,9 @@ matrix = mixing.mixing_matrix(links.mask)
 mixed = matrix @ trained
 print('client  before  trained  after')
 for i in range(4):
-    print(f'{i:6} {state.clients[i, 0]:7.2f} {trained[i, 0]:8.2f} {after.clients[i, 0]:6.2f}')
+    print(
+        f'{i:6} {state.clients[i, 0]:7.2f} {trained[i, 0]:8.2f} {after.clients[i, 0]:6.2f}'
+    )
 print('server:', after.server)
 
 # %%
@@ -114,7 +126,9 @@ curves['mean of the clients'] = models.mean(axis=1)
 curves['server'] = np.stack([state.server[0] for state in held])
 plot.learning_curves(curves, 'parameter', rounds=np.arange(61), legend=False, ax=below)
 below.axhline(targets.mean(), color='black', linewidth=0.8, label='optimum')
-below.legend(fontsize=8, ncols=4, loc='upper center', bbox_to_anchor=(0.5, -0.12), frameon=False)
+below.legend(
+    fontsize=8, ncols=4, loc='upper center', bbox_to_anchor=(0.5, -0.12), frameon=False
+)
 
 # %% [markdown]
 # A client that is away goes to its own target: client 3, rarely heard, stays near 6 and falls when

@@ -29,7 +29,14 @@ import numpy as np
 from matplotlib import pyplot
 
 import fedjax_links as fl
-from fedjax_links import analysis, evaluation, local_training, participation, plot, testing
+from fedjax_links import (
+    analysis,
+    evaluation,
+    local_training,
+    participation,
+    plot,
+    testing,
+)
 
 print(inspect.getsource(fedlin.fedlin))
 
@@ -93,7 +100,9 @@ swept = fl.sweep(
     eval_every=10,
 )
 distances = np.asarray(swept.evals['server']['distance'])
-bias = np.linalg.norm(analysis.fedavg_fixed_point(probs, targets) - targets.mean(axis=0))
+bias = np.linalg.norm(
+    analysis.fedavg_fixed_point(probs, targets) - targets.mean(axis=0)
+)
 axes = plot.learning_curves(
     {f'rate {rate}': distances[g] for g, rate in enumerate(rates)},
     'distance to the optimum',
@@ -131,7 +140,9 @@ for name in ('fedavg', 'fedlin'):
     scores = results['server/eval_accuracy'][last]
     ends[name] = scores.reshape(8, -1).mean(axis=1)
 gain = evaluation.paired_interval(ends['fedlin'], ends['fedavg'])
-print(f'FedLin minus FedAvg: {100 * gain.mean:.1f} ± {100 * gain.half_width:.1f} points')
+print(
+    f'FedLin minus FedAvg: {100 * gain.mean:.1f} ± {100 * gain.half_width:.1f} points'
+)
 
 # %%
 figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3.8), layout='constrained')

@@ -52,7 +52,9 @@ def masts(mast_of, *, prob=0.8, fail=0.05, repair=0.2):
         draws = prng.uniform(key, (num_masts + num_clients,))
         up = jnp.where(up, draws[:num_masts] >= fail, draws[:num_masts] < repair)
         mask = up[mast_of] & (draws[num_masts:] < prob)
-        return up, base.LinkSample(mask=mask, prob=jnp.full(num_clients, prob * up_share))
+        return up, base.LinkSample(
+            mask=mask, prob=jnp.full(num_clients, prob * up_share)
+        )
 
     return base.Participation(init=init, sample=sample, num_clients=num_clients)
 
@@ -71,7 +73,9 @@ testing.check_participation(pattern)
 
 # %%
 keys = jax.random.split(jax.random.key(0), 200)
-draw = jax.jit(jax.vmap(lambda key: simulation.realised_links(key, pattern, num_rounds=200).mask))
+draw = jax.jit(
+    jax.vmap(lambda key: simulation.realised_links(key, pattern, num_rounds=200).mask)
+)
 runs = np.asarray(draw(keys), float)
 pairs = {
     'one mast': (runs[:, :, 0] * runs[:, :, 1], 0.8**2 * 0.8),
@@ -104,7 +108,9 @@ with open(path, 'w', newline='') as file:
         for day in range(7):
             lunch = 24 * day + rng.uniform(10, 18)
             if rng.random() < 0.4:
-                writer.writerow([f'phone-{phone:02}', f'{lunch:.2f}', f'{lunch + 0.7:.2f}'])
+                writer.writerow(
+                    [f'phone-{phone:02}', f'{lunch:.2f}', f'{lunch + 0.7:.2f}']
+                )
             start = 24 * day + bedtime + rng.normal(0, 0.5)
             if rng.random() < 0.85 and start < 168:
                 end = start + length + rng.normal(0, 0.7)
@@ -139,14 +145,21 @@ alike_mask = np.asarray(drawn.mask)
 
 figure, axes = pyplot.subplots(3, 1, figsize=(7.2, 7.5), layout='constrained')
 plot.link_map(logged, num_rounds=rounds, ax=axes[0]).set_title('phones, as logged')
-plot.link_map(alike_mask[:rounds], num_rounds=rounds, ax=axes[1]).set_title('a hundred look-alikes')
+plot.link_map(alike_mask[:rounds], num_rounds=rounds, ax=axes[1]).set_title(
+    'a hundred look-alikes'
+)
 days = {
     'phones': logged.reshape(7, 144, -1).mean(axis=2),
     'look-alikes': alike_mask[:rounds].reshape(7, 144, -1).mean(axis=2),
 }
 hours = np.arange(144) / 6
 plot.learning_curves(
-    days, 'share available', rounds=hours, band='deviation', x_name='hour of the day', ax=axes[2]
+    days,
+    'share available',
+    rounds=hours,
+    band='deviation',
+    x_name='hour of the day',
+    ax=axes[2],
 )
 
 # %% [markdown]

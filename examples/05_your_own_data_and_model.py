@@ -39,9 +39,14 @@ from fedjax_links.problems import partition
 
 # %%
 features, labels = datasets.load_breast_cancer(return_X_y=True)
-features = ((features - features.mean(axis=0)) / features.std(axis=0)).astype(np.float32)
+features = ((features - features.mean(axis=0)) / features.std(axis=0)).astype(
+    np.float32
+)
 is_test = np.arange(len(labels)) % 5 == 0
-train, test = (features[~is_test], labels[~is_test]), (features[is_test], labels[is_test])
+train, test = (
+    (features[~is_test], labels[~is_test]),
+    (features[is_test], labels[is_test]),
+)
 owners = partition.dirichlet(train[1], num_clients=10, alpha=0.3, seed=0)
 print(partition.report(owners, train[1]))
 
@@ -109,7 +114,9 @@ def classifier(init_params, scores):
 def as_pairs(key):
     """The linen module's first parameters as [(kernel, bias), (kernel, bias)]."""
     layers = linen.init_params(key)
-    return [(layers[f'Dense_{i}']['kernel'], layers[f'Dense_{i}']['bias']) for i in range(2)]
+    return [
+        (layers[f'Dense_{i}']['kernel'], layers[f'Dense_{i}']['bias']) for i in range(2)
+    ]
 
 
 def scores(params, x):
@@ -209,14 +216,18 @@ ends = {
     for name, result in results.items()
 }
 for name, accuracies in ends.items():
-    print(f'{name}: {accuracies.mean():.1%} of the test examples, {accuracies.min():.1%} at least')
+    print(
+        f'{name}: {accuracies.mean():.1%} of the test examples, {accuracies.min():.1%} at least'
+    )
 
 # %% [markdown]
 # More of the same: `problems.generated` makes a client's examples when it trains, where they are
 # too many to store; `PROBLEMS` lists what is ready-made; [data](../docs/howto/own_data.md) by name.
 
 # %%
-losses = {name: np.asarray(r.evals['client_mean']['loss']) for name, r in results.items()}
+losses = {
+    name: np.asarray(r.evals['client_mean']['loss']) for name, r in results.items()
+}
 np.testing.assert_allclose(losses['plain'], losses['linen'], rtol=1e-4)
 assert all(accuracies.min() > 0.9 for accuracies in ends.values())
 assert all(loss[0, :, -1].max() < 0.25 for loss in losses.values())

@@ -23,7 +23,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fedjax_links as fl
-from fedjax_links import analysis, evaluation, local_training, participation, problems, sweeps
+from fedjax_links import (
+    analysis,
+    evaluation,
+    local_training,
+    participation,
+    problems,
+    sweeps,
+)
 
 # %% [markdown]
 # Ten clients with F_i(x) = ||x - u_i||^2 / 2. The first five are reached in 90 % of the rounds, the
@@ -60,7 +67,9 @@ def links(worst):
 rates = [0.001, 0.002, 0.004, 0.008, 0.016, 0.032]
 worsts = [0.05, 0.1, 0.2, 0.4, 0.9]
 seeds = range(64)
-grid = sweeps.product(algorithm={'learning_rate': rates}, participation={'worst': worsts})
+grid = sweeps.product(
+    algorithm={'learning_rate': rates}, participation={'worst': worsts}
+)
 results = {
     name: fl.sweep(
         lambda learning_rate, name=name: algorithm(name, learning_rate),
@@ -76,7 +85,9 @@ results = {
     for name in ('fedavg', 'fedpbc')
 }
 num_points, num_seeds, _ = results['fedavg'].evals['server']['distance'].shape
-print(f'{num_points} points x {num_seeds} seeds = {num_points * num_seeds} runs of each')
+print(
+    f'{num_points} points x {num_seeds} seeds = {num_points * num_seeds} runs of each'
+)
 print('traces:', traced)
 assert traced == ['fedavg', 'fedpbc']
 
@@ -111,8 +122,16 @@ except ImportError as error:
     print(error)
 else:
     assert len(table) == num_points * num_seeds
-    table = table.rename(columns={'algorithm.learning_rate': 'rate', 'participation.worst': 'p'})
-    print(table.groupby(['rate', 'p'])['server/distance'].mean().unstack().round(2).to_string())
+    table = table.rename(
+        columns={'algorithm.learning_rate': 'rate', 'participation.worst': 'p'}
+    )
+    print(
+        table.groupby(['rate', 'p'])['server/distance']
+        .mean()
+        .unstack()
+        .round(2)
+        .to_string()
+    )
 
 # %% [markdown]
 # ## What came out
@@ -136,7 +155,9 @@ every = np.stack(list(distances.values())).mean(axis=-1)
 ends = {'least': every.min(), 'most': every.max()}  # one scale of colours for both
 for ax, (name, found) in zip(row, distances.items(), strict=False):
     levels = found.mean(axis=-1)
-    fl.plot.heat_map(levels, **cells, **ends, around_zero=False, texts='.2f', colorbar=False, ax=ax)
+    fl.plot.heat_map(
+        levels, **cells, **ends, around_zero=False, texts='.2f', colorbar=False, ax=ax
+    )
     ax.set_title(f'{name}: distance', fontsize=9)
 unclear = ~difference.excludes_zero
 axes = fl.plot.heat_map(
@@ -144,7 +165,10 @@ axes = fl.plot.heat_map(
 )
 axes.set_title('FedPBC minus FedAvg', fontsize=9)
 bests = distances['fedpbc'].mean(axis=-1).argmin(axis=0)
-print('best rates of FedPBC:', dict(zip(worsts, np.take(rates, bests).tolist(), strict=True)))
+print(
+    'best rates of FedPBC:',
+    dict(zip(worsts, np.take(rates, bests).tolist(), strict=True)),
+)
 assert (np.diff(bests) >= 0).all()
 assert bests[0] < bests[-1]
 
@@ -167,7 +191,9 @@ for name, found in distances.items():
     best = int(found[:, column, :32].mean(axis=-1).argmin())
     judged[name] = found[best, column, 32:]
     level = evaluation.seed_interval(judged[name])
-    print(f'{name}: rate {rates[best]:g}, distance {level.mean:.3f} ± {level.half_width:.3f}')
+    print(
+        f'{name}: rate {rates[best]:g}, distance {level.mean:.3f} ± {level.half_width:.3f}'
+    )
 gain = evaluation.paired_interval(judged['fedpbc'], judged['fedavg'])
 print(f'FedPBC minus FedAvg: {gain.mean:.2f} ± {gain.half_width:.2f}')
 assert gain.mean + gain.half_width < -0.3
@@ -190,9 +216,13 @@ def exact_square(name, rate, worst):
 
 
 for name, found in distances.items():
-    exact = np.array([[exact_square(name, rate, worst) for worst in worsts] for rate in rates])
+    exact = np.array(
+        [[exact_square(name, rate, worst) for worst in worsts] for rate in rates]
+    )
     squares = found**2
     errors = squares.std(axis=-1, ddof=1) / np.sqrt(num_seeds)
     deviations = (squares.mean(axis=-1) - exact) / errors
-    print(f'{name}: the largest of {exact.size} deviations is {abs(deviations).max():.1f}')
+    print(
+        f'{name}: the largest of {exact.size} deviations is {abs(deviations).max():.1f}'
+    )
     assert abs(deviations).max() < 4.5

@@ -23,7 +23,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fedjax_links as fl
-from fedjax_links import analysis, local_training, mixing, participation, problems, simulation
+from fedjax_links import (
+    analysis,
+    local_training,
+    mixing,
+    participation,
+    problems,
+    simulation,
+)
 from fedjax_links.problems import models
 
 
@@ -47,7 +54,10 @@ targets = np.array([[10.0], [8.0], [6.0], [4.0], [2.0], [0.0]])
 weights = analysis.fedavg_weights(probs)
 rate, steps, num_rounds = 0.02, 5, 100
 pbc_limit = analysis.fedpbc_fixed_point(probs, targets, rate, steps)
-limits = {'fedavg': float(weights @ targets[:, 0]), 'fedpbc': float(pbc_limit.server[0])}
+limits = {
+    'fedavg': float(weights @ targets[:, 0]),
+    'fedpbc': float(pbc_limit.server[0]),
+}
 print('weights', weights.round(3), 'instead of', round(1 / 6, 3))
 print('limits', limits, 'optimum', targets.mean())
 
@@ -72,9 +82,15 @@ curves = {
     for name, result in points.items()
 }
 rounds = np.arange(5, num_rounds + 1, 5)
-axes = fl.plot.learning_curves(curves, 'parameter', model='all', rounds=rounds, levels=limits)
-law = analysis.fedavg_mean_and_covariance(probs, targets, rate, steps, num_rounds=num_rounds)
-axes.plot(rounds, law.mean[rounds, 0], 'o', color=fl.plot.EXACT, markersize=3, label='exact')
+axes = fl.plot.learning_curves(
+    curves, 'parameter', model='all', rounds=rounds, levels=limits
+)
+law = analysis.fedavg_mean_and_covariance(
+    probs, targets, rate, steps, num_rounds=num_rounds
+)
+axes.plot(
+    rounds, law.mean[rounds, 0], 'o', color=fl.plot.EXACT, markersize=3, label='exact'
+)
 axes.axhline(targets.mean(), color=fl.plot.EXACT, linewidth=0.8)
 axes.legend(frameon=False, fontsize=8)
 
@@ -83,14 +99,18 @@ axes.legend(frameon=False, fontsize=8)
 # The mean of FedPBC's client models follows its exact path in every run: averaging keeps it.
 
 # %%
-pbc = analysis.fedpbc_mean_and_covariance(probs, targets, rate, steps, num_rounds=num_rounds)
+pbc = analysis.fedpbc_mean_and_covariance(
+    probs, targets, rate, steps, num_rounds=num_rounds
+)
 of_fedavg = deviations(curves['fedavg']['server'], law.mean[rounds, 0])
 of_fedpbc = deviations(curves['fedpbc']['server'], pbc.server_mean[rounds, 0])
 print('FedAvg, every fifth round:', of_fedavg.round(1))
 print('FedPBC, every fifth round:', of_fedpbc.round(1))
 assert abs(of_fedavg).max() < 4
 assert abs(of_fedpbc).max() < 4
-every_run = np.broadcast_to(pbc.client_mean[rounds, 0], curves['fedpbc']['client_mean'].shape)
+every_run = np.broadcast_to(
+    pbc.client_mean[rounds, 0], curves['fedpbc']['client_mean'].shape
+)
 np.testing.assert_allclose(curves['fedpbc']['client_mean'], every_run, rtol=1e-4)
 
 # %% [markdown]
@@ -104,7 +124,9 @@ np.testing.assert_allclose(curves['fedpbc']['client_mean'], every_run, rtol=1e-4
 num_clients, num_each, num_classes = 6, 40, 3
 rng = np.random.default_rng(0)
 chances = rng.dirichlet(np.full(num_classes, 0.5), num_clients)
-labels = np.concatenate([rng.choice(num_classes, num_each, p=chance) for chance in chances])
+labels = np.concatenate(
+    [rng.choice(num_classes, num_each, p=chance) for chance in chances]
+)
 owners = np.repeat(np.arange(num_clients), num_each)
 features = rng.normal(size=(num_classes, 2))[labels] + rng.normal(size=(len(labels), 2))
 heard = 0.1 + 0.8 * np.mean((labels == 0).reshape(num_clients, num_each), axis=1)
@@ -129,7 +151,11 @@ print('equal weights   ', plain.intercept.round(3))
 print('implicit weights', implicit.intercept.round(3))
 print('finite steps    ', finite.intercept.round(3))
 print('simulated       ', ends.mean(axis=0).round(3))
-print('from equal weights   ', deviations(ends, plain.intercept).round(1), 'standard errors')
+print(
+    'from equal weights   ',
+    deviations(ends, plain.intercept).round(1),
+    'standard errors',
+)
 print('from implicit weights', deviations(ends, implicit.intercept).round(1))
 print('from finite steps    ', deviations(ends, finite.intercept).round(1))
 assert abs(deviations(ends, finite.intercept)).max() < 4
@@ -160,7 +186,9 @@ def disagreement(key):
 masks, left = jax.jit(jax.vmap(disagreement))(jax.random.split(jax.random.key(0), 2000))
 left = np.asarray(left, float)
 one_round = deviations(left[:, 0], rho)
-print(f'rho {rho:.4f}, after one round {left[:, 0].mean():.4f}, {one_round:+.1f} standard errors')
+print(
+    f'rho {rho:.4f}, after one round {left[:, 0].mean():.4f}, {one_round:+.1f} standard errors'
+)
 print(f'published bound {analysis.mixing_rate_bound(probs):.6f}')
 entries = analysis.mixing_matrix(np.asarray(masks[:, 0]))
 off = np.triu_indices(len(probs), 1)
@@ -173,10 +201,14 @@ assert (deviations(left, rho**times) < 4).all()
 
 # %%
 figure, row = plt.subplots(1, 3, figsize=(10.5, 3), layout='constrained')
-fl.plot.mixing_matrix(expected, colorbar=False, ax=row[0]).set_title('exact E[W]', fontsize=9)
+fl.plot.mixing_matrix(expected, colorbar=False, ax=row[0]).set_title(
+    'exact E[W]', fontsize=9
+)
 realised = entries.mean(axis=0)
 fl.plot.mixing_matrix(realised, ax=row[1]).set_title('mean of 2000 W', fontsize=9)
-fl.plot.learning_curves({'simulated': left}, 'disagreement', rounds=times, legend=False, ax=row[2])
+fl.plot.learning_curves(
+    {'simulated': left}, 'disagreement', rounds=times, legend=False, ax=row[2]
+)
 row[2].plot(times, rho**times, 'o', color=fl.plot.EXACT, markersize=3, label='rho^t')
 row[2].plot(times, analysis.mixing_rate_bound(probs) ** times, ':', color=fl.plot.EXACT)
 row[2].set_ylim(0, 1.05)
@@ -204,8 +236,12 @@ for separation, look in fl.plot.looks(['0', '3', '7', '11']).items():
     chosen = jax.jit(jax.vmap(selections))(jax.random.split(jax.random.key(1), 64))
     shares = np.asarray(chosen, float).mean(axis=1)
     label = f'R = {separation}'
-    row[0].plot(1 + np.arange(12), exact[int(separation)], '-', color=look.colour, label=label)
-    row[0].plot(1 + np.arange(12), shares.mean(axis=0), 'o', color=look.colour, markersize=4)
+    row[0].plot(
+        1 + np.arange(12), exact[int(separation)], '-', color=look.colour, label=label
+    )
+    row[0].plot(
+        1 + np.arange(12), shares.mean(axis=0), 'o', color=look.colour, markersize=4
+    )
     if separation == '11':  # nothing is random any more
         np.testing.assert_allclose(shares, 1 / 12, atol=1 / 400)
         continue

@@ -52,7 +52,9 @@ def distances(name, links, grid):
         num_rounds=num_rounds,
         eval_every=20,
     )
-    return {model: np.asarray(x['distance'], float) for model, x in result.evals.items()}
+    return {
+        model: np.asarray(x['distance'], float) for model, x in result.evals.items()
+    }
 
 
 # %%
@@ -66,7 +68,12 @@ for g, (first, second) in enumerate(pairs):
     curves = {name: of_models['server'][g] for name, of_models in found.items()}
     rounds = np.arange(20, num_rounds + 1, 20)
     fl.plot.learning_curves(
-        curves, 'distance to the optimum', rounds=rounds, band='deviation', log=True, ax=row[g]
+        curves,
+        'distance to the optimum',
+        rounds=rounds,
+        band='deviation',
+        log=True,
+        ax=row[g],
     )
     row[g].set_title(f'p0 = {first}, p1 = {second}', fontsize=9)
 
@@ -113,7 +120,8 @@ def with_memory(tau):
 
 
 asked = {
-    name: distances(name, with_memory, {'tau': times}) for name in ('fedavg', 'fedau', 'fedpbc')
+    name: distances(name, with_memory, {'tau': times})
+    for name in ('fedavg', 'fedau', 'fedpbc')
 }
 asked['fedpbc (client mean)'] = {'server': asked['fedpbc']['client_mean']}
 
@@ -133,7 +141,10 @@ for name, look in fl.plot.looks(asked).items():
         capsize=3,
         label=name,
     )
-    print(f'{name}:', ', '.join(f'{m:.4f} ± {h:.4f}' for m, h in zip(*level[:2], strict=True)))
+    print(
+        f'{name}:',
+        ', '.join(f'{m:.4f} ± {h:.4f}' for m, h in zip(*level[:2], strict=True)),
+    )
 axes.set(xscale='log', yscale='log', xlabel='correlation time tau, rounds')
 axes.set_ylabel('distance to the optimum, round 900 to 1000')
 axes.grid(alpha=0.25)

@@ -50,7 +50,9 @@ direction = jnp.linspace(-1.0, 1.0, DIMENSION)
 def examples(key, client):
     features = jax.random.normal(key, (NUM_EXAMPLES, DIMENSION))
     shift = 0.5 * jnp.sin(client.astype(jnp.float32))
-    return problems.Batch(features, (features @ direction + shift > 0).astype(jnp.float32))
+    return problems.Batch(
+        features, (features @ direction + shift > 0).astype(jnp.float32)
+    )
 
 
 def loss(params, batch):
@@ -62,7 +64,10 @@ def federation(num_clients):
     return problems.generated(
         examples,
         num_clients=num_clients,
-        init_params=lambda key: {'slope': jnp.zeros(DIMENSION), 'intercept': jnp.zeros(())},
+        init_params=lambda key: {
+            'slope': jnp.zeros(DIMENSION),
+            'intercept': jnp.zeros(()),
+        },
         loss_fn=loss,
     )
 
@@ -82,23 +87,32 @@ sizes = [10_000, 1_000_000]
 
 
 def program(num_clients):
-    problem, links = federation(num_clients), participation.uniform_cohort(num_clients, COHORT_SIZE)
+    problem, links = (
+        federation(num_clients),
+        participation.uniform_cohort(num_clients, COHORT_SIZE),
+    )
 
     @jax.jit
     def run(key):
-        return fl.simulate(key, algorithm, links, problem, num_rounds=NUM_ROUNDS, eval_every=10)
+        return fl.simulate(
+            key, algorithm, links, problem, num_rounds=NUM_ROUNDS, eval_every=10
+        )
 
     return run
 
 
 programs = {num_clients: program(num_clients) for num_clients in sizes}
-found = {n: jax.block_until_ready(run(jax.random.key(0))) for n, run in programs.items()}
+found = {
+    n: jax.block_until_ready(run(jax.random.key(0))) for n, run in programs.items()
+}
 milliseconds = {n: [] for n in sizes}
 for _ in range(3):
     for num_clients, run in programs.items():
         start = time.perf_counter()
         jax.block_until_ready(run(jax.random.key(0)))
-        milliseconds[num_clients].append(1e3 * (time.perf_counter() - start) / NUM_ROUNDS)
+        milliseconds[num_clients].append(
+            1e3 * (time.perf_counter() - start) / NUM_ROUNDS
+        )
 best = {n: min(turns) for n, turns in milliseconds.items()}
 for num_clients in sizes:
     print(f'{num_clients:>9,} clients: {best[num_clients]:.3f} ms per round')
@@ -106,7 +120,9 @@ assert best[1_000_000] < 4 * best[10_000]  # a hundred times as many clients
 
 # %%
 figure, row = plt.subplots(1, 2, figsize=(9, 3.2), layout='constrained')
-row[0].bar([f'{n:,}' for n in sizes], list(best.values()), 0.5, color=fl.plot.COLOURS[0])
+row[0].bar(
+    [f'{n:,}' for n in sizes], list(best.values()), 0.5, color=fl.plot.COLOURS[0]
+)
 row[0].set(xlabel='clients', ylabel='milliseconds per round')
 curves = {f'{n:,} clients': result for n, result in found.items()}
 axes = fl.plot.learning_curves(curves, 'loss', ax=row[1])
@@ -171,7 +187,9 @@ def shared(count):
 
     @jax.jit
     def run(key):
-        return fl.simulate(key, algorithm, links, problem, num_rounds=20, eval_every=10, mesh=mesh)
+        return fl.simulate(
+            key, algorithm, links, problem, num_rounds=20, eval_every=10, mesh=mesh
+        )
 
     return run(jax.random.key(0))
 

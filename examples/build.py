@@ -27,7 +27,9 @@ def notebook(script: Path) -> Any:
     for number, cell in enumerate(made.cells):
         cell.id = f'cell-{number}'
     kernel = {'display_name': 'Python 3', 'language': 'python', 'name': 'python3'}
-    made.metadata = type(made.metadata)(kernelspec=kernel, language_info={'name': 'python'})
+    made.metadata = type(made.metadata)(
+        kernelspec=kernel, language_info={'name': 'python'}
+    )
     return made
 
 
@@ -59,7 +61,9 @@ def execute(made: Any) -> Any:
         raise RuntimeError(str(error)) from None
     for cell in made.cells:
         outputs = cell.get('outputs', [])
-        outputs[:] = [output for output in outputs if output.output_type != 'execute_result']
+        outputs[:] = [
+            output for output in outputs if output.output_type != 'execute_result'
+        ]
         for output in outputs:
             if output.get('name') == 'stderr':
                 raise RuntimeError(f'a cell wrote to stderr: {output["text"]}')
@@ -83,17 +87,23 @@ def store(made: Any, path: Path) -> int:
 
     text = nbformat.writes(made, version=4, indent=1) + '\n'
     if len(text) > MOST_BYTES:
-        raise RuntimeError(f'{path.name} has {len(text)} bytes, more than {MOST_BYTES}.')
+        raise RuntimeError(
+            f'{path.name} has {len(text)} bytes, more than {MOST_BYTES}.'
+        )
     path.write_text(text, encoding='utf-8')
     return len(text)
 
 
 def main() -> int:
     """Builds the notebooks of all scripts, or of those named."""
-    parser = argparse.ArgumentParser(prog='python -m examples.build', description=main.__doc__)
+    parser = argparse.ArgumentParser(
+        prog='python -m examples.build', description=main.__doc__
+    )
     parser.add_argument('names', nargs='*', help='such as 01_quick_look, or 01')
     names = parser.parse_args().names
-    chosen = [s for s in scripts() if not names or any(s.stem.startswith(n) for n in names)]
+    chosen = [
+        s for s in scripts() if not names or any(s.stem.startswith(n) for n in names)
+    ]
     if not chosen:
         parser.error(f'no script is named {" or ".join(names)}')
     for script in chosen:

@@ -32,7 +32,9 @@ def fedlin(local_train, *, server_lr=1.0):
 
         def gradient(train, i, old):
             options = {'problem': problem, 'keep_gradient': True}
-            new = probe.run(state.server, i, ctx.round, ctx.client_key, **options).gradient
+            new = probe.run(
+                state.server, i, ctx.round, ctx.client_key, **options
+            ).gradient
             return local_training.Contribution(tree.subtract(new, old), 0.0), new
 
         def model(train, i, g_i):
@@ -40,12 +42,18 @@ def fedlin(local_train, *, server_lr=1.0):
             return local_training.Contribution(update.delta, update.loss), g_i
 
         over = (local_train, cohort, ctx, problem)
-        changes, gradients = local_training.train_cohort(*over, gradient, state.gradients)
+        changes, gradients = local_training.train_cohort(
+            *over, gradient, state.gradients
+        )
         mean = tree.add_scaled(state.mean, 1 / problem.num_clients, changes.value)
         total, _ = local_training.train_cohort(*over, model, gradients)
         active = cohorts.num_members(cohort)
-        server = tree.add_scaled(state.server, server_lr, tree.divide(total.value, active))
+        server = tree.add_scaled(
+            state.server, server_lr, tree.divide(total.value, active)
+        )
         metrics = base.RoundMetrics(active, active, total.loss, {})
         return FedLinState(server, mean, gradients), metrics
 
-    return base.Algorithm(init, round_step, models=lambda state: {'server': state.server})
+    return base.Algorithm(
+        init, round_step, models=lambda state: {'server': state.server}
+    )

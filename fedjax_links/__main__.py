@@ -48,7 +48,10 @@ def _documented(paths: Iterable[Path], function: str) -> dict[str, str]:
     found = {}
     for path in paths:
         module = ast.parse(path.read_text(encoding='utf-8'))
-        if any(isinstance(node, ast.FunctionDef) and node.name == function for node in module.body):
+        if any(
+            isinstance(node, ast.FunctionDef) and node.name == function
+            for node in module.body
+        ):
             found[path.stem] = ast.get_docstring(module) or ''
     return found
 
@@ -142,17 +145,24 @@ def _main_of_process() -> int:
 
 
 def _print_all(known: Mapping[str, str]) -> None:
-    of_commands = {f'configs of {command}': names for command, names in configs().items()}
+    of_commands = {
+        f'configs of {command}': names for command, names in configs().items()
+    }
     print('python -m fedjax_links COMMAND [--help] [FLAGS]')
     for title, lines in {'commands': known, **of_commands, **tables()}.items():
         width = max(map(len, lines))
-        rows = [f'  {name:<{width}}  {line}'.rstrip() for name, line in sorted(lines.items())]
+        rows = [
+            f'  {name:<{width}}  {line}'.rstrip()
+            for name, line in sorted(lines.items())
+        ]
         print('\n'.join(['', title, *rows]))
 
 
 def _purpose(factory: Callable[..., Any]) -> str:
     """The first line on a factory; for a registry entry, on what sets it apart."""
-    own = getattr(factory, 'client_program', None) or getattr(factory, 'factory', factory)
+    own = getattr(factory, 'client_program', None) or getattr(
+        factory, 'factory', factory
+    )
     return _first_line(getattr(own, 'func', own).__doc__)
 
 

@@ -228,7 +228,9 @@ class Problem:
     def num_clients(self) -> int:
         """Number of clients N."""
         owned = self.owned
-        return owned.num_clients if isinstance(owned, Source) else owned.offsets.shape[0]
+        return (
+            owned.num_clients if isinstance(owned, Source) else owned.offsets.shape[0]
+        )
 
     @property
     def num_examples(self) -> int:

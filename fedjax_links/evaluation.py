@@ -34,13 +34,19 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
     """
     del key
     is_own = problem.held_out is False
-    parts = {'train': problem.metrics(params, problem.eval_data if is_own else problem.data)}
+    parts = {
+        'train': problem.metrics(params, problem.eval_data if is_own else problem.data)
+    }
     if problem.eval_owned is not None:
         pooled, own = client_metrics.of_all_and_each(params, problem)
         parts['eval'] = {**pooled, **over_clients(own, problem)}
     elif not is_own:
         parts['eval'] = problem.metrics(params, problem.eval_data)
-    return {f'{part}_{name}': v for part, found in parts.items() for name, v in found.items()}
+    return {
+        f'{part}_{name}': v
+        for part, found in parts.items()
+        for name, v in found.items()
+    }
 
 
 def over_clients(values: Mapping[str, Array], problem: Problem) -> Mapping[str, Array]:
@@ -66,7 +72,9 @@ def over_clients(values: Mapping[str, Array], problem: Problem) -> Mapping[str, 
     return found
 
 
-def for_problem(problem: Problem) -> Callable[[Params, Key, Problem], Mapping[str, Array]] | None:
+def for_problem(
+    problem: Problem,
+) -> Callable[[Params, Key, Problem], Mapping[str, Array]] | None:
     """`train_and_eval` where a problem is evaluated on examples, its ``held_out``, else None.
 
     Args:
@@ -101,7 +109,9 @@ def direction(problem: Problem, metric: str) -> str | None:
 
 def attainable_text(problem: Problem) -> str:
     """What is known beforehand of a problem's difficulty, ``accuracy 0.7500, loss ...``; or ''."""
-    return ', '.join(f'{name} {float(value):.4f}' for name, value in problem.attainable.items())
+    return ', '.join(
+        f'{name} {float(value):.4f}' for name, value in problem.attainable.items()
+    )
 
 
 class Interval(NamedTuple):
@@ -163,7 +173,9 @@ def seed_interval(values: ArrayLike, *, axis: int = 0, level: float = 0.95) -> I
     return Interval(mean, half_width, num_seeds)
 
 
-def paired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.95) -> Interval:
+def paired_interval(
+    values: ArrayLike, baseline: ArrayLike, *, level: float = 0.95
+) -> Interval:
     """Returns the interval of the mean difference to a baseline with the same seeds.
 
     Args:
@@ -183,7 +195,9 @@ def paired_interval(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.
     return seed_interval(student.paired(values, baseline), level=level)
 
 
-def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95) -> Interval:
+def chosen_interval(
+    values: ArrayLike, shares: ArrayLike, *, level: float = 0.95
+) -> Interval:
     """Interval of a mean over seeds that allows for a choice that might have come out otherwise.
 
     Args:
@@ -219,7 +233,10 @@ def chosen_interval(values: ArrayLike, shares: ArrayLike, *, level: float = 0.95
         return alone
 
     def missing(half_width: float) -> float:
-        ends = (student.mixture_cdf(rows, weights, centre + side * half_width) for side in (1, -1))
+        ends = (
+            student.mixture_cdf(rows, weights, centre + side * half_width)
+            for side in (1, -1)
+        )
         return level - (next(ends) - next(ends))
 
     while missing(most) > 0:
@@ -339,7 +356,9 @@ class Verdict(NamedTuple):
     num_seeds: int
 
 
-def decide(differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95) -> Verdict:
+def decide(
+    differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95
+) -> Verdict:
     """Decides between ahead, behind and alike, at any number of seeds.
 
     The interval belongs to a confidence sequence: with probability ``level`` all of its intervals,
@@ -375,7 +394,9 @@ def decide(differences: ArrayLike, *, margin: float = 0.0, level: float = 0.95) 
     checks.within('level', level, 0, 1)
     values = np.asarray(differences, np.float64)
     if values.ndim != 1 or not len(values):
-        raise errors.invalid('differences', 'be one number per seed', list(values.shape))
+        raise errors.invalid(
+            'differences', 'be one number per seed', list(values.shape)
+        )
     count, mean = len(values), float(values.mean())
     largest_t = student.largest_t(count, level)
     if student.are_equal(values):

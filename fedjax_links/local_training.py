@@ -12,7 +12,12 @@ import jax
 from fedjax_links.base import Array, Number, Params, Problem, PyTree, RoundContext
 from fedjax_links.clients import cohorts
 from fedjax_links.clients.cohorts import Cohort
-from fedjax_links.clients.programs import ClientProgram, LocalUpdate, local_sgd, proximal_sgd
+from fedjax_links.clients.programs import (
+    ClientProgram,
+    LocalUpdate,
+    local_sgd,
+    proximal_sgd,
+)
 from fedjax_links.core import memory, prng, registry, tree
 
 __all__ = [
@@ -109,7 +114,9 @@ def train_cohort(
         key = prng.client_key(ctx.client_key, client)
 
         def train(start: Params, **adjustments: Any) -> LocalUpdate:
-            return local_train.run(start, client, ctx.round, key, problem, **adjustments)
+            return local_train.run(
+                start, client, ctx.round, key, problem, **adjustments
+            )
 
         return per_client(train, client, row)
 
@@ -165,7 +172,9 @@ def _default_chunk_size(cohort: Cohort, problem: Problem) -> int:
     num_clients, num_slots = cohort.num_clients, cohort.ids.shape[0]
     if memory.platform() == 'cpu':
         return _width_on_cpu(tree.size(params), cohort.is_everyone)
-    each = _COPIES * tree.num_bytes(params) + tree.num_bytes(problem.data) // num_clients
+    each = (
+        _COPIES * tree.num_bytes(params) + tree.num_bytes(problem.data) // num_clients
+    )
     return _width_elsewhere(num_slots, cohort.size, each, memory.device_bytes())
 
 

@@ -56,7 +56,9 @@ def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
       3.0
     """
     kept = tree.select_rows(mask, client_tree, tree.zeros_like(client_tree))
-    sums = jax.tree.map(lambda a: jnp.sum(a, axis=0, dtype=tree.sum_dtype(a.dtype)), kept)
+    sums = jax.tree.map(
+        lambda a: jnp.sum(a, axis=0, dtype=tree.sum_dtype(a.dtype)), kept
+    )
     return tree.cast_like(tree.divide(sums, jnp.sum(mask)), client_tree)
 
 

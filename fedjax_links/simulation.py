@@ -8,7 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_links import base
-from fedjax_links.base import Algorithm, FederationState, Key, Links, Participation, Problem, Step
+from fedjax_links.base import (
+    Algorithm,
+    FederationState,
+    Key,
+    Links,
+    Participation,
+    Problem,
+    Step,
+)
 from fedjax_links.core import (
     checks,
     compiling,
@@ -95,7 +103,9 @@ def simulate(
         given, kind = participation, jax.tree.map(lambda a: a[0], participation)
         length, num_clients = jax.eval_shape(lambda links: links.mask, given).shape
         if length != num_rounds:
-            raise errors.invalid('participation', f'have {num_rounds} rounds of links', length)
+            raise errors.invalid(
+                'participation', f'have {num_rounds} rounds of links', length
+            )
         contracts.check_links(given, num_clients, length)
     if num_clients != problem.num_clients:
         requirement = f"have the problem's {problem.num_clients} clients"
@@ -108,7 +118,9 @@ def simulate(
         if num_rounds % eval_every:
             nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
             said = f'{eval_every}; the nearest smaller divisor is {nearest}'
-            raise errors.invalid('eval_every', f'divide `num_rounds` = {num_rounds}', said)
+            raise errors.invalid(
+                'eval_every', f'divide `num_rounds` = {num_rounds}', said
+            )
     if initial_state is not None:
         contracts.check_state(initial_state)
     pattern = participation if isinstance(participation, Participation) else None
@@ -119,8 +131,12 @@ def simulate(
         )
         return result
     if mesh.axis_names != (meshes.AXIS,):
-        raise errors.invalid('mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names)
-    layout = meshes.Layout(functools.partial(_init, algorithm, kind), mesh, problem, key)
+        raise errors.invalid(
+            'mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names
+        )
+    layout = meshes.Layout(
+        functools.partial(_init, algorithm, kind), mesh, problem, key
+    )
     run = functools.partial(_simulated, *objects, given)
     return SimulationResult(*layout.advance(run, initial_state, problem, key))
 
@@ -155,12 +171,18 @@ def _simulated(
 
     by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), links)
     count = num_rounds // period
-    state, (rounds, evals) = scans.scan(advance_period, state, by_period, count, state.round)
+    state, (rounds, evals) = scans.scan(
+        advance_period, state, by_period, count, state.round
+    )
     return SimulationResult(state, scans.flat(rounds), evals)
 
 
 def advance(
-    state: FederationState, key: Key, links: Links, algorithm: Algorithm, problem: Problem
+    state: FederationState,
+    key: Key,
+    links: Links,
+    algorithm: Algorithm,
+    problem: Problem,
 ) -> Step[FederationState]:
     """Rounds under given links: what `simulate` does once a pattern has drawn them.
 
@@ -191,7 +213,9 @@ def advance(
     contracts.check_algorithm(algorithm)
     contracts.check_rounds(links)
     count = len(jax.tree.leaves(links)[0])
-    if meshes.is_inside():  # where a scan of the algorithm's state alone copies FedPBC's table once
+    if (
+        meshes.is_inside()
+    ):  # where a scan of the algorithm's state alone copies FedPBC's table once
 
         def whole(state: FederationState, links: Links) -> Step[FederationState]:
             return run_round(state, key, algorithm, links, problem)
@@ -200,11 +224,15 @@ def advance(
     rounds = state.round + jnp.arange(count, dtype=jnp.int32)
     contexts = jax.vmap(functools.partial(round_context, key))(rounds, links)
     turn = functools.partial(_turn, algorithm, problem)
-    after, (metrics, healthy) = scans.scan(turn, state.algorithm, contexts, count, state.round)
+    after, (metrics, healthy) = scans.scan(
+        turn, state.algorithm, contexts, count, state.round
+    )
     return _kept_count(state._replace(algorithm=after), links, healthy), metrics
 
 
-def _rounds(key: Key, algorithm: Algorithm, kind: Any, problem: Problem) -> Callable[..., _Turned]:
+def _rounds(
+    key: Key, algorithm: Algorithm, kind: Any, problem: Problem
+) -> Callable[..., _Turned]:
     """``(state, links, count) -> (state, metrics)``, under links or, where None, a pattern's.
 
     These are drawn a block at a time.
@@ -221,7 +249,9 @@ def _rounds(key: Key, algorithm: Algorithm, kind: Any, problem: Problem) -> Call
         def one_block(state: FederationState, _: None) -> _Turned:
             ahead = state.round + jnp.arange(block, dtype=jnp.int32)
             carry, links = draw(state.participation, key, kind, ahead)
-            return advance(state._replace(participation=carry), key, links, algorithm, problem)
+            return advance(
+                state._replace(participation=carry), key, links, algorithm, problem
+            )
 
         if block == 1:
             return scans.scan(one_round, state, None, count, state.round)
@@ -272,12 +302,18 @@ def initial_params(init_params: Callable[[Key], base.Params], key: Key) -> base.
 
 
 def _init(
-    algorithm: Algorithm, participation: Participation | Links, problem: Problem, key: Key
+    algorithm: Algorithm,
+    participation: Participation | Links,
+    problem: Problem,
+    key: Key,
 ) -> FederationState:
     carry: base.PyTree = ()
     links: Any = participation
     if isinstance(participation, Participation):
-        carry, links = participation.init(prng.pattern_key(key)), sample_shapes(participation)
+        carry, links = (
+            participation.init(prng.pattern_key(key)),
+            sample_shapes(participation),
+        )
     kept = algorithm.init(initial_params(problem.init_params, key), problem)
     count = jnp.zeros(problem.num_clients, jnp.int32)
     return FederationState(
@@ -285,7 +321,9 @@ def _init(
         algorithm=kept,
         participation=carry,
         links=base.all_down(links),
-        counters=base.ParticipationCounters(count, last_active=jnp.full_like(count, -1)),
+        counters=base.ParticipationCounters(
+            count, last_active=jnp.full_like(count, -1)
+        ),
         finite=jnp.array(True),
         first_bad_round=jnp.int32(-1),
     )
@@ -318,10 +356,14 @@ def run_round(
     ctx = round_context(key, round, links)
     kept, (metrics, healthy) = _turn(algorithm, problem, state.algorithm, ctx)
     one = jax.tree.map(lambda a: a[None], (links, healthy))
-    return _kept_count(state._replace(algorithm=kept, participation=carry), *one), metrics
+    return _kept_count(
+        state._replace(algorithm=kept, participation=carry), *one
+    ), metrics
 
 
-def _turn(algorithm: Algorithm, problem: Problem, kept: Any, ctx: base.RoundContext) -> Any:
+def _turn(
+    algorithm: Algorithm, problem: Problem, kept: Any, ctx: base.RoundContext
+) -> Any:
     """The algorithm's next state; metrics, and whether the server model and the loss are finite."""
     after, metrics = algorithm.round_step(kept, ctx, problem)
     contracts.check_round(kept, after)
@@ -330,7 +372,9 @@ def _turn(algorithm: Algorithm, problem: Problem, kept: Any, ctx: base.RoundCont
     return after, (metrics, healthy)
 
 
-def _kept_count(state: FederationState, links: Links, healthy: base.Array) -> FederationState:
+def _kept_count(
+    state: FederationState, links: Links, healthy: base.Array
+) -> FederationState:
     """The state after T rounds of which the algorithm alone has taken note, healthy or not."""
     count, all_healthy = len(healthy), jnp.all(healthy)
     rounds = state.round + jnp.arange(count, dtype=jnp.int32)
@@ -342,13 +386,17 @@ def _kept_count(state: FederationState, links: Links, healthy: base.Array) -> Fe
         last = last.at[links.ids].max(when, mode='drop')
     else:
         times += jnp.sum(links.mask, axis=0, dtype=jnp.int32)
-        last = jnp.maximum(last, jnp.max(jnp.where(links.mask, rounds[:, None], -1), axis=0))
+        last = jnp.maximum(
+            last, jnp.max(jnp.where(links.mask, rounds[:, None], -1), axis=0)
+        )
     return state._replace(
         round=state.round + count,
         links=jax.tree.map(lambda a: a[-1], links),
         counters=base.ParticipationCounters(times, last),
         finite=state.finite & all_healthy,
-        first_bad_round=jnp.where(state.finite & ~all_healthy, first_bad, state.first_bad_round),
+        first_bad_round=jnp.where(
+            state.finite & ~all_healthy, first_bad, state.first_bad_round
+        ),
     )
 
 
@@ -363,8 +411,12 @@ def round_context(key: Key, round: base.Array | int, links: Links) -> base.Round
     Returns:
       The context that `simulate` would pass in that round under those links.
     """
-    client_key, server_key = (prng.round_key(key, of, round) for of in ('client', 'server'))
-    return base.RoundContext(jnp.asarray(round, jnp.int32), links, client_key, server_key)
+    client_key, server_key = (
+        prng.round_key(key, of, round) for of in ('client', 'server')
+    )
+    return base.RoundContext(
+        jnp.asarray(round, jnp.int32), links, client_key, server_key
+    )
 
 
 def evaluate(
@@ -392,7 +444,9 @@ def evaluate(
     return {name: eval_fn(params, eval_key, problem) for name, params in models.items()}
 
 
-def problem_metrics(params: base.Params, key: Key, problem: Problem) -> Mapping[str, base.Array]:
+def problem_metrics(
+    params: base.Params, key: Key, problem: Problem
+) -> Mapping[str, base.Array]:
     """The problem's own metrics on its evaluation data."""
     del key
     return problem.metrics(params, problem.eval_data)

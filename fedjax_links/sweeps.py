@@ -83,7 +83,9 @@ def sweep(
     shape = num_points, len(seed_column)
     repeated = jax.tree.map(lambda a: np.repeat(a, shape[1], axis=0), points)
     lanes = repeated, np.tile(seed_column, num_points)
-    run = functools.partial(simulate, num_rounds=num_rounds, eval_every=eval_every, eval_fn=eval_fn)
+    run = functools.partial(
+        simulate, num_rounds=num_rounds, eval_every=eval_every, eval_fn=eval_fn
+    )
 
     def lane(inputs: tuple[Grid, Array], problem: Problem) -> SimulationResult:
         point, seed = inputs
@@ -96,10 +98,14 @@ def sweep(
     side_by_side = batching == 'vmap'
     places = devices_.places(devices, alone=side_by_side)
     if not all(map(checks.is_concrete, jax.tree.leaves(problem))):
-        run_all = functools.partial(lanes_.in_one_program, lane, side_by_side=side_by_side)
+        run_all = functools.partial(
+            lanes_.in_one_program, lane, side_by_side=side_by_side
+        )
         results = jax.jit(run_all)(lanes, problem, np.int32(len(lanes[1])))
         return jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), results)
-    return lanes_.spread(lane, lanes, problem, places, shape, side_by_side=side_by_side)()
+    return lanes_.spread(
+        lane, lanes, problem, places, shape, side_by_side=side_by_side
+    )()
 
 
 def _check_values(maker: Callable[..., Any], columns: Mapping[str, np.ndarray]) -> None:
@@ -117,15 +123,25 @@ def _check_values(maker: Callable[..., Any], columns: Mapping[str, np.ndarray]) 
         try:
             maker(**dict(zip(columns, row, strict=True)))
         except errors.InvalidError as error:
-            said = None if error.said is None else f'{error.said} (at point {point} of `grid`)'
+            said = (
+                None
+                if error.said is None
+                else f'{error.said} (at point {point} of `grid`)'
+            )
             value = f'{error.value} at point {point} of `grid`'
-            raise errors.InvalidError(error.path, error.requirement, value, said) from error
-        except Exception:  # a maker that takes traced values alone: what it makes of them counts
+            raise errors.InvalidError(
+                error.path, error.requirement, value, said
+            ) from error
+        except (
+            Exception
+        ):  # a maker that takes traced values alone: what it makes of them counts
             return
 
 
 def product(
-    values: Values | None = None, /, **by_maker: Mapping[str, Sequence[Any] | np.ndarray]
+    values: Values | None = None,
+    /,
+    **by_maker: Mapping[str, Sequence[Any] | np.ndarray],
 ) -> dict[str, dict[str, np.ndarray]]:
     """Crosses values into the columns of a grid; the last name varies fastest.
 
@@ -150,7 +166,11 @@ def product(
     given = {**(values or {}), **by_maker}
     for maker in given:
         checks.choice('grid', maker, _MAKERS)
-    flat = {(maker, name): each for maker, named in given.items() for name, each in named.items()}
+    flat = {
+        (maker, name): each
+        for maker, named in given.items()
+        for name, each in named.items()
+    }
     for (_, name), each in flat.items():
         if np.ndim(each) == 0 or len(each) == 0:
             raise errors.invalid(name, 'be a list of at least one value', each)
@@ -166,7 +186,9 @@ def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
     columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in _MAKERS}
     for maker, named in grid.items():
         checks.choice('grid', maker, _MAKERS)
-        columns[maker] = {name: _numbers(name, values) for name, values in named.items()}
+        columns[maker] = {
+            name: _numbers(name, values) for name, values in named.items()
+        }
     lengths = {name: len(a) for named in columns.values() for name, a in named.items()}
     if len(set(lengths.values())) > 1:
         raise errors.invalid('grid', 'have columns of one length', lengths)
@@ -176,7 +198,9 @@ def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
 def _numbers(name: str, values: ArrayLike) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim == 0 or array.dtype.kind not in 'biuf':
-        raise errors.invalid(name, 'be a column of numbers, one per point', repr(values))
+        raise errors.invalid(
+            name, 'be a column of numbers, one per point', repr(values)
+        )
     dtype = jax.dtypes.canonicalize_dtype(array.dtype)
     with np.errstate(over='ignore'):
         column = array.astype(dtype)

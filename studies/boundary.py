@@ -29,7 +29,10 @@ KINDS, DIMS, BAYES = ('random', 'clustered'), (2, 5, 9, 30), (0.3, 0.5, 0.7, 0.8
 ALPHAS, SIGMAS = (0.05, 0.1, 0.3), (1.0, 2.0, 4.0, 10.0)
 SIMULATED = len(KINDS) * len(DIMS) * len(BAYES)
 POINTS = SIMULATED + 20  # those at equal distances, of theory alone
-DIGITS_DIMS, DIGITS_LINKS = (2, 3, 5), ((0.05, 10.0), (0.1, 10.0), (0.1, 2.0), (0.3, 10.0))
+DIGITS_DIMS, DIGITS_LINKS = (
+    (2, 3, 5),
+    ((0.05, 10.0), (0.1, 10.0), (0.1, 2.0), (0.3, 10.0)),
+)
 RULES = ('equidistant', 'quadratic', 'pairs', 'confusion')
 CLASSES, CLIENTS, EXAMPLES, BATCH = 10, 100, 2000, 16
 RATE, ROUNDS, KEPT, SEEDS = 0.1, 10_000, 100, 2
@@ -92,7 +95,9 @@ def accuracy(means: np.ndarray, shares: np.ndarray) -> float:
     return gaussian_accuracy(model, means).accuracy
 
 
-def class_means(kind: str, dim: int, bayes: float, rng: np.random.Generator) -> np.ndarray:
+def class_means(
+    kind: str, dim: int, bayes: float, rng: np.random.Generator
+) -> np.ndarray:
     """Means of ten classes, scaled to a Bayes accuracy: independent, or in four clusters."""
     means = rng.normal(size=(CLASSES, dim))
     if kind == 'clustered':
@@ -193,7 +198,9 @@ def simulated(setting: Setting) -> tuple[float, float]:
                 eval_every=ROUNDS // KEPT,
                 eval_fn=lambda params, key, problem: params,
             )
-            return jax.tree.map(lambda kept: kept[KEPT // 2 :].mean(axis=0), found.evals[model])
+            return jax.tree.map(
+                lambda kept: kept[KEPT // 2 :].mean(axis=0), found.evals[model]
+            )
 
         (layer,) = run(np.arange(SEEDS)).values()
         ends = (np.asarray(layer[part], np.float64) for part in ('kernel', 'bias'))
@@ -224,7 +231,9 @@ def write(rows: list[Point]) -> None:
         writer = csv.writer(file, lineterminator='\n')
         writer.writerow(Point._fields)
         for kind, *values in rows:
-            writer.writerow([kind, *('' if np.isnan(v) else f'{v:.4g}' for v in values)])
+            writer.writerow(
+                [kind, *('' if np.isnan(v) else f'{v:.4g}' for v in values)]
+            )
 
 
 def record() -> None:
@@ -253,7 +262,9 @@ def table(rows: list[Point]) -> Iterator[str]:
             known = np.abs(off[~np.isnan(off)])
             size = f' ({known.size})' if rule == 'simulated' else ''
             if known.size:
-                cells.append(f'{np.sqrt(np.mean(known**2)):.2f}, {known.max():.2f}{size}')
+                cells.append(
+                    f'{np.sqrt(np.mean(known**2)):.2f}, {known.max():.2f}{size}'
+                )
             else:
                 cells.append('not run')
         yield f'| {bayes:g} | {" | ".join(cells)} |'
@@ -270,7 +281,13 @@ def draw(rows: list[Point]) -> None:
     for ax, (rule, title) in zip(axes, panels, strict=True):
         for kind, mark in (*zip(KINDS, 'os', strict=True), ('equidistant', 'x')):
             of = [row for row in rows if row.kind == kind]
-            ax.plot([getattr(r, rule) for r in of], [r.exact for r in of], mark, ms=5, label=kind)
+            ax.plot(
+                [getattr(r, rule) for r in of],
+                [r.exact for r in of],
+                mark,
+                ms=5,
+                label=kind,
+            )
         ran = [row for row in rows if not np.isnan(row.simulated)]
         ax.plot(
             [getattr(r, rule) for r in ran],
@@ -280,7 +297,9 @@ def draw(rows: list[Point]) -> None:
             label='simulated',
         )
         ax.axline((1, 1), (10, 10), color='0.6', lw=1, zorder=0)
-        ax.set(xscale='log', yscale='log', xlim=(0.02, 25), ylim=(0.02, 25), aspect='equal')
+        ax.set(
+            xscale='log', yscale='log', xlim=(0.02, 25), ylim=(0.02, 25), aspect='equal'
+        )
         ax.set_xlabel(f'{title}, points')
     axes[0].set_ylabel("FedAvg's loss, points of accuracy")
     axes[0].legend(loc='upper left', frameon=False)
@@ -299,13 +318,17 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
     pixels, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(labels.size)
     centred, labels = (pixels - pixels.mean(axis=0))[order], labels[order]
-    features = np.linalg.svd(centred, full_matrices=False)[0][:, :dim] * labels.size**0.5
+    features = (
+        np.linalg.svd(centred, full_matrices=False)[0][:, :dim] * labels.size**0.5
+    )
 
     def matrix(shares: np.ndarray) -> np.ndarray:
         found = np.zeros((CLASSES, CLASSES))
         for half in range(2):
             own = np.arange(labels.size) % 2 == half
-            fit = analysis.weighted_minimiser(features[own], labels[own], labels[own], shares)
+            fit = analysis.weighted_minimiser(
+                features[own], labels[own], labels[own], shares
+            )
             told = fit.model.scores(features[~own]).argmax(axis=1)
             np.add.at(found, (labels[~own], told), 1)
         return found
@@ -314,7 +337,10 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
         return float(np.mean(np.diag(found) / found.sum(axis=1)))
 
     equal = matrix(np.full(CLASSES, 1 / CLASSES))
-    boundaries, lost = analysis.confusion_boundaries(equal), np.empty((len(DIGITS_LINKS), 5, 2))
+    boundaries, lost = (
+        analysis.confusion_boundaries(equal),
+        np.empty((len(DIGITS_LINKS), 5, 2)),
+    )
     for row, (alpha, sigma) in enumerate(DIGITS_LINKS):
         for seed in range(5):
             rng = np.random.default_rng(seed)
@@ -328,7 +354,14 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
 
 def digits_table() -> Iterator[str]:
     """Means over the draws, and how far the law is off at single draws."""
-    titles = 'components', 'accuracy', 'alpha, sigma', 'measured', 'by the law', 'off, rms'
+    titles = (
+        'components',
+        'accuracy',
+        'alpha, sigma',
+        'measured',
+        'by the law',
+        'off, rms',
+    )
     yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
     for dim in DIGITS_DIMS:
         level, lost = digits(dim)

@@ -52,4 +52,6 @@ def against(name: str, base: str) -> Iterator[str]:
 
 
 if __name__ == '__main__':
-    print(*(rows(sys.argv[1]) if len(sys.argv) == 2 else against(*sys.argv[1:])), sep='\n')
+    print(
+        *(rows(sys.argv[1]) if len(sys.argv) == 2 else against(*sys.argv[1:])), sep='\n'
+    )

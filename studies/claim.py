@@ -146,15 +146,22 @@ def outcomes(claim: Claim) -> Iterator[Outcome]:
             yield _waiting(claim, label, courses)
             continue
         levels = [claim.scale * claim.statistic(*found) for found in courses]
-        margin = MARGIN * abs(levels[1].mean()) if claim.margin is None else claim.margin
-        leads = [ahead - behind for ahead, behind in zip(levels[::2], levels[1::2], strict=True)]
+        margin = (
+            MARGIN * abs(levels[1].mean()) if claim.margin is None else claim.margin
+        )
+        leads = [
+            ahead - behind
+            for ahead, behind in zip(levels[::2], levels[1::2], strict=True)
+        ]
         differences = claim.sign * (leads[0] - sum(leads[1:]))
         mean, width = _interval(differences)
         p_value = evaluation.p_value(differences)
         if tuned := _with_tuning(claim, sides):
             assert np.isclose(claim.sign * claim.scale * tuned.mean, mean)
             width = claim.scale * float((tuned.wide or tuned).half_width)
-            p_value = tuned.p_value if tuned.excludes_zero else 1.0  # as in reports: both ask
+            p_value = (
+                tuned.p_value if tuned.excludes_zero else 1.0
+            )  # as in reports: both ask
         yield Outcome(label, mean, width, p_value, margin)
 
 
@@ -167,7 +174,9 @@ def _with_tuning(claim: Claim, sides: tuple[Side, ...]) -> Difference | None:
     ):
         return None
     found, ends = _ends(claim.run, claim.metric)
-    one, other = (ends.choices[side.pattern, side.algorithm, side.model] for side in sides)
+    one, other = (
+        ends.choices[side.pattern, side.algorithm, side.model] for side in sides
+    )
     return found.difference(ends.metric, one, other)
 
 
@@ -188,14 +197,18 @@ def first_rounds(rounds: np.ndarray, values: np.ndarray, target: float) -> np.nd
     return np.where(there.any(axis=1), rounds[there.argmax(axis=1)], np.inf)
 
 
-def _waiting(claim: Claim, label: str, courses: list[tuple[np.ndarray, np.ndarray]]) -> Outcome:
+def _waiting(
+    claim: Claim, label: str, courses: list[tuple[np.ndarray, np.ndarray]]
+) -> Outcome:
     """Waiting times are compared by their ratio, and its sign by ranks.
 
     A single seed that waits for most of a run would carry a mean difference of rounds, and its
     interval, alone. Who never arrives counts with the last round.
     """
     sign, target = claim.sign, claim.sign * claim.target
-    first, second = (first_rounds(rounds, sign * values, target) for rounds, values in courses)
+    first, second = (
+        first_rounds(rounds, sign * values, target) for rounds, values in courses
+    )
     last = courses[0][0][-1]
     ratios = np.log2(np.minimum(second, last) / np.minimum(first, last))
     p_value = stats.wilcoxon(ratios).pvalue if ratios.any() else 1.0
@@ -203,7 +216,9 @@ def _waiting(claim: Claim, label: str, courses: list[tuple[np.ndarray, np.ndarra
         first_rounds(rounds, sign * values.mean(axis=0)[None], target)[0]
         for rounds, values in courses
     )
-    here, there = (f'{number:.0f}' if np.isfinite(number) else 'never' for number in of_means)
+    here, there = (
+        f'{number:.0f}' if np.isfinite(number) else 'never' for number in of_means
+    )
     note = f' ({np.sum(first < second)} of {len(first)} seeds; {here}, {there})'
     margin = DOUBLING if claim.margin is None else claim.margin
     return Outcome(label, *_interval(ratios), float(p_value), margin, note)
@@ -217,7 +232,9 @@ def verdict(claim: Claim, found: Iterable[Outcome]) -> str:
     counts = collections.Counter(words)
     said = words[0]
     if len(counts) > 1:
-        said = ', '.join(f'{word} {count} of {len(words)}' for word, count in counts.items())
+        said = ', '.join(
+            f'{word} {count} of {len(words)}' for word, count in counts.items()
+        )
     return said + claim.note
 
 
@@ -271,7 +288,9 @@ def summary(found: Judged) -> str:
     )
 
 
-def rates(item: str, run: str, printed: Mapping[str, float], minutes: Mapping[str, str]) -> str:
+def rates(
+    item: str, run: str, printed: Mapping[str, float], minutes: Mapping[str, str]
+) -> str:
     """The line of local rates that tuning chose, beside printed ones, by algorithm.
 
     An arrow marks a rate at the upper or lower edge of those tried.
@@ -288,6 +307,8 @@ def rates(item: str, run: str, printed: Mapping[str, float], minutes: Mapping[st
     equal = sum(chosen[name] == rate for name, rate in printed.items())
     said = '; '.join(f'{name} {rate:g}' for name, rate in printed.items())
     seeds = len(np.unique(columns['seed'][tuning]))
-    verdict = f'equal {equal} of {len(printed)}, by {seeds} seed{"s" if seeds > 1 else ""}'
+    verdict = (
+        f'equal {equal} of {len(printed)}, by {seeds} seed{"s" if seeds > 1 else ""}'
+    )
     report = link(run, minutes)
     return f'| {item} | best local rates: {said} | {report} | {"; ".join(here)} | {verdict} |'

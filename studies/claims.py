@@ -66,7 +66,12 @@ EARLY = {'statistic': until(30_000), 'part': 'first 30,000 rounds'}
 """A tenth of the runs of Wang and Ji, beside their ends."""
 CONVEX = {'shows': False}
 """Ends of runs on a convex problem, where all factors and waiting share one minimiser."""
-STEPS = {'statistic': fluctuation, 'scale': 1.0, 'margin': 0.0, 'unit': 'doublings of the steps'}
+STEPS = {
+    'statistic': fluctuation,
+    'scale': 1.0,
+    'margin': 0.0,
+    'unit': 'doublings of the steps',
+}
 """How far apart successive evaluations are, at the end."""
 AHEAD = {'alpha': '1', 'sigma': '1'}
 """Where FedAU is said to be ahead of FedPBC."""
@@ -78,17 +83,26 @@ ENDS = (
 )
 
 
-def _between(first: str, second: str, patterns: Mapping[str, str]) -> dict[str, tuple[Side, Side]]:
+def _between(
+    first: str, second: str, patterns: Mapping[str, str]
+) -> dict[str, tuple[Side, Side]]:
     return {label: (Side(first, p), Side(second, p)) for label, p in patterns.items()}
 
 
-def _by_separation(*pairs: tuple[int, int], rule: str = 'fedavg') -> dict[str, tuple[Side, Side]]:
+def _by_separation(
+    *pairs: tuple[int, int], rule: str = 'fedavg'
+) -> dict[str, tuple[Side, Side]]:
     return {
-        f'R = {b} over {a}': (Side(rule, f'R{b:02d}'), Side(rule, f'R{a:02d}')) for a, b in pairs
+        f'R = {b} over {a}': (Side(rule, f'R{b:02d}'), Side(rule, f'R{a:02d}'))
+        for a, b in pairs
     }
 
 
-SUN_RULES = {'debiased_fedavg': 'Debiasing FedAvg', 'fedvarp': 'FedVARP', 'fedavg': 'FedAvg'}
+SUN_RULES = {
+    'debiased_fedavg': 'Debiasing FedAvg',
+    'fedvarp': 'FedVARP',
+    'fedavg': 'FedAvg',
+}
 SUN_TRAINING = '4.4, 6.2, 7.3', '2.6, 4.0, 3.4', '1.8, 2.2, 3.9'
 """Printed leads in training accuracy, from Table 1."""
 
@@ -108,7 +122,10 @@ def _sun() -> Iterator[Claim]:
         'Debiasing FedAvg ends at the loss of uniform sampling',
         run,
         {
-            f'R = {n}': (Side('debiased_fedavg', f'R{n:02d}'), Side('fedavg', 'uniform'))
+            f'R = {n}': (
+                Side('debiased_fedavg', f'R{n:02d}'),
+                Side('fedavg', 'uniform'),
+            )
             for n in (0, 5, 10, 15, 19)
         },
         **loss,
@@ -128,14 +145,22 @@ def _sun() -> Iterator[Claim]:
             yield Claim(item, text, run, pairs, metric=metric, shows=False)
         gain = {'15 over 5': (Side('fedavg', 'R15'), Side('fedavg', 'R05'))}
         yield Claim(item, f'{part}: FedAvg gains with R', run, gain, metric=metric)
-    loss = {'metric': 'train_loss', 'sign': -1, 'scale': 1000.0, 'unit': 'thousandths of loss'}
+    loss = {
+        'metric': 'train_loss',
+        'sign': -1,
+        'scale': 1000.0,
+        'unit': 'thousandths of loss',
+    }
     run = 'sun2025_figure3_gaussians'
     uniform, steps = Side('fedavg', 'uniform'), ((0, 5), (5, 10), (10, 15))
     yield Claim(
         'Sun et al. 2025, Figure 3a',
         'Debiasing FedAvg reaches the loss of uniform sampling',
         run,
-        {label: (Side('debiased_fedavg', p), uniform) for label, p in SUN_TABLE.items()},
+        {
+            label: (Side('debiased_fedavg', p), uniform)
+            for label, p in SUN_TABLE.items()
+        },
         **loss,
         ordered=False,
     )
@@ -182,9 +207,14 @@ def _wang() -> Iterator[Claim]:
     }
     item, run = 'Wang and Ji 2022, Figure 1', 'wang2022_figure1_gaussians'
     for which in (CONVEX, EARLY):
-        yield Claim(item, 'amplification ahead of none and of waiting', run, pairs, **which)
+        yield Claim(
+            item, 'amplification ahead of none and of waiting', run, pairs, **which
+        )
     blocks = {
-        f'P = {5 * share}': (Side(f'period{share}', 'periodic'), Side('plain', 'periodic'))
+        f'P = {5 * share}': (
+            Side(f'period{share}', 'periodic'),
+            Side('plain', 'periodic'),
+        )
         for share in (20, 50, 70)
     }
     smallest = {'1e-5': (Side('amplified', 'rate4'), Side('plain', 'rate4'))}
@@ -194,7 +224,13 @@ def _wang() -> Iterator[Claim]:
     }
     for item, run, said, pairs, end in (
         ('2', 'figure2', 'amplification helps with P below the cycle', blocks, CONVEX),
-        ('D.2', 'figure_d2', 'at the smallest local rate amplification ahead', smallest, {}),
+        (
+            'D.2',
+            'figure_d2',
+            'at the smallest local rate amplification ahead',
+            smallest,
+            {},
+        ),
     ):
         item, run = f'Wang and Ji 2022, Figure {item}', f'wang2022_{run}_gaussians'
         for which in (end, EARLY):
@@ -221,24 +257,36 @@ def _wang() -> Iterator[Claim]:
 
 def _xiang_2023() -> Iterator[Claim]:
     run, links = 'xiang2023_figure3', {'a': 'invariant', 'b': 'varying'}
-    loss = {'metric': 'train_loss', 'sign': -1, 'scale': 1000.0, 'unit': 'thousandths of loss'}
+    loss = {
+        'metric': 'train_loss',
+        'sign': -1,
+        'scale': 1000.0,
+        'unit': 'thousandths of loss',
+    }
     for letter, pattern in links.items():
         item = f'Xiang et al. 2023, Figure 3{letter}'
         pairs = {
             name: (Side('fedpbc', pattern, model), Side('fedavg', pattern))
-            for name, model in (('server model', 'server'), ('client mean', 'client_mean'))
+            for name, model in (
+                ('server model', 'server'),
+                ('client mean', 'client_mean'),
+            )
         }
         yield Claim(item, 'FedPBC below FedAvg', run, pairs, **loss)
     ends = tuple(Side('fedpbc', pattern, 'client_mean') for pattern in links.values())
     text = 'FedPBC ends at the same loss in both'
-    yield Claim('Xiang et al. 2023, Figure 3c', text, run, {'': ends}, **loss, ordered=False)
+    yield Claim(
+        'Xiang et al. 2023, Figure 3c', text, run, {'': ends}, **loss, ordered=False
+    )
 
 
 def _xiang_2024() -> Iterator[Claim]:
     item, run = 'Xiang et al. 2024, Table 1', 'xiang2024_table1_gaussians'
     patterns = {label: label for label in presets.patterns('paper')}
     for name in ('FedAvg', 'FedAvg all', 'FedAU', 'F3AST', 'known-p'):
-        yield Claim(item, f'FedPBC ahead of {name}', run, _pbc_over(RIVALS[name], patterns))
+        yield Claim(
+            item, f'FedPBC ahead of {name}', run, _pbc_over(RIVALS[name], patterns)
+        )
     item = 'Xiang et al. 2024, section 7.2'
     yield Claim(item, 'MIFA not always the best', run, _pbc_over('mifa', patterns))
     reset = {'': (Side('fedau', 'cyclic'), Side('fedau', 'cyclic_reset'))}
@@ -284,18 +332,30 @@ def _xiang_2024() -> Iterator[Claim]:
             text = f'FedAU ahead of FedPBC at {parameter} = {AHEAD[parameter]}'
             yield Claim(item, text, run, {'': pair})
         if parameter == 'alpha':
-            same = {name: _pbc_over(rule, {'': 'value3'})[''] for name, rule in RIVALS.items()}
+            same = {
+                name: _pbc_over(rule, {'': 'value3'})['']
+                for name, rule in RIVALS.items()
+            }
             text = 'almost all on par with FedPBC at alpha = 1'
             yield Claim(item, text, run, same, ordered=False)
         if parameter in HARDER:
             easy, hard = HARDER[parameter]
             pairs = {
-                name: (Side(label, by_value[easy], model), Side(label, by_value[hard], model))
+                name: (
+                    Side(label, by_value[easy], model),
+                    Side(label, by_value[hard], model),
+                )
                 for name, label, model in ENDS
             }
-            yield Claim(item, f'{parameter} = {easy} easier than {hard} for all', run, pairs)
+            yield Claim(
+                item, f'{parameter} = {easy} easier than {hard} for all', run, pairs
+            )
         if parameter == 'delta':
-            more = {name: (*pairs['MIFA'], *pair) for name, pair in pairs.items() if name != 'MIFA'}
+            more = {
+                name: (*pairs['MIFA'], *pair)
+                for name, pair in pairs.items()
+                if name != 'MIFA'
+            }
             yield Claim(item, 'MIFA drops most at delta = 0.001', run, more)
         yield Claim(
             item,
@@ -348,7 +408,10 @@ def bounds() -> Iterator[str]:
     swinging = np.array([float(schedule.mean(t)[0]) for t in range(40)])
     numbers = '; '.join(
         f'{name} {staleness(probs):.1f} of {1 / probs.min():.0f}'
-        for name, probs in (('a probability that stays', still), ('with the sine', swinging))
+        for name, probs in (
+            ('a probability that stays', still),
+            ('with the sine', swinging),
+        )
     )
     item = 'Xiang et al. 2024'
     text = 'the expected staleness is at most 1 / c'

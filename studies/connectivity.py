@@ -18,7 +18,11 @@ PAIRS = (
     ('s2s', 'colrel'),
     ('colrel', 'fedau'),
 )
-UPLINKS, CLIENT_LINKS, TOLERANCES = (0.99, 0.95, 0.9, 0.5), (1.0, 0.99, 0.9), (0, 2, 5, 10)
+UPLINKS, CLIENT_LINKS, TOLERANCES = (
+    (0.99, 0.95, 0.9, 0.5),
+    (1.0, 0.99, 0.9),
+    (0, 2, 5, 10),
+)
 
 
 def differences() -> Iterator[str]:
@@ -26,24 +30,37 @@ def differences() -> Iterator[str]:
     found = source.of_run(runs.read(RECORD))
     ends, (pattern,) = found.ends(None, None), found.patterns
 
-    def difference(rule: tuple[str, float, float], base: tuple[str, float, float]) -> str:
+    def difference(
+        rule: tuple[str, float, float], base: tuple[str, float, float]
+    ) -> str:
         label, other = (_label(found, *each) for each in (rule, base))
         paired = found.paired(ends, (pattern, label, found.main_models[label]), other)
-        return ends.metric.interval(paired, signed=True, wide=paired.wide) if paired else ''
+        return (
+            ends.metric.interval(paired, signed=True, wide=paired.wide)
+            if paired
+            else ''
+        )
 
     titles = [f'{found.name(one)} - {found.name(other)}' for one, other in PAIRS]
     yield f'| lost | edges up | {" | ".join(titles)} | S2S - FedPBC, none lost |'
     yield f'{"| --- " * (3 + len(PAIRS))}|'
     for loss in LOSSES:
         for prob in EDGES:
-            cells = [difference((one, loss, prob), (other, loss, prob)) for one, other in PAIRS]
+            cells = [
+                difference((one, loss, prob), (other, loss, prob))
+                for one, other in PAIRS
+            ]
             cells.append(difference(('s2s', loss, prob), ('fedpbc', 0.0, 0.0)))
             yield f'| {loss:g} | {prob:g} | {" | ".join(cells)} |'
 
 
 def _label(found: source.Source, rule: str, loss: float, prob: float) -> str:
     wanted = {'links.pattern.loss': loss, 'links.prob': prob}
-    return next(k for k, (name, at) in found.members.items() if (name, dict(at)) == (rule, wanted))
+    return next(
+        k
+        for k, (name, at) in found.members.items()
+        if (name, dict(at)) == (rule, wanted)
+    )
 
 
 def codes(num_clients: int = 50) -> Iterator[str]:
@@ -52,7 +69,9 @@ def codes(num_clients: int = 50) -> Iterator[str]:
     yield f'{"| --- " * (2 + len(TOLERANCES))}|'
     for q in CLIENT_LINKS:
         for p in UPLINKS:
-            chances = [analysis.cogc_probability(num_clients, p, q, r) for r in TOLERANCES]
+            chances = [
+                analysis.cogc_probability(num_clients, p, q, r) for r in TOLERANCES
+            ]
             yield f'| {q:g} | {p:g} | {" | ".join(f"{100 * each:.1f} %" for each in chances)} |'
 
 

@@ -18,7 +18,14 @@ import numpy as np
 
 import fedjax_links as fl
 from configs import depth
-from fedjax_links import analysis, evaluation, local_training, participation, problems, runs
+from fedjax_links import (
+    analysis,
+    evaluation,
+    local_training,
+    participation,
+    problems,
+    runs,
+)
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.plot import COLOURS, EXACT
 from fedjax_links.problems import classification, partition
@@ -33,9 +40,21 @@ MODELS = {
 }
 TAIL, INTERPOLATED = 0.4, 0.99
 LONG_RATE, LINEAR = 0.16, '_linear'
-TITLES = ('data', 'examples', 'model', 'FedAvg', 'FedPBC, client mean', 'FedPBC, server')
+TITLES = (
+    'data',
+    'examples',
+    'model',
+    'FedAvg',
+    'FedPBC, client mean',
+    'FedPBC, server',
+)
 TITLES += ('client mean minus FedAvg', 'theory', 'left', 'moved')
-LIMITS = ('examples', 'FedAvg: population, data, simulated', 'client mean: the same', 'left')
+LIMITS = (
+    'examples',
+    'FedAvg: population, data, simulated',
+    'client mean: the same',
+    'left',
+)
 
 _FRESH, _EPOCHS, _STEPS, _BATCH, _RATE = 100_000, 100, 100, 64, 0.3
 
@@ -81,10 +100,14 @@ class Point(NamedTuple):
     @property
     def ahead(self) -> np.ndarray:
         """FedPBC's client mean minus FedAvg, in points, float[S]."""
-        return 100 * (self.levels['client mean'].accuracy - self.levels['FedAvg'].accuracy)
+        return 100 * (
+            self.levels['client mean'].accuracy - self.levels['FedAvg'].accuracy
+        )
 
 
-def points(data: str, *, rounds: int | None = None, rate: float | None = None) -> Iterator[Point]:
+def points(
+    data: str, *, rounds: int | None = None, rate: float | None = None
+) -> Iterator[Point]:
     """The points of an archive by model and size, after some rounds and at a rate if need be."""
     columns, config = read(data), runs.read_json(FOLDER / data, runs.CONFIG)
     kept = columns['round'] <= (rounds or config['num_rounds'])
@@ -114,9 +137,15 @@ def points(data: str, *, rounds: int | None = None, rate: float | None = None) -
 def read(data: str) -> dict[str, np.ndarray]:
     """The columns of an archive, and of the one with larger rates for softmax regression if any."""
     further = FOLDER / f'{data}{LINEAR}'
-    found = [runs.read(folder).columns for folder in (FOLDER / data, further) if folder.exists()]
+    found = [
+        runs.read(folder).columns
+        for folder in (FOLDER / data, further)
+        if folder.exists()
+    ]
     shared = (name for name in found[0] if all(name in columns for columns in found))
-    return {name: np.concatenate([columns[name] for columns in found]) for name in shared}
+    return {
+        name: np.concatenate([columns[name] for columns in found]) for name in shared
+    }
 
 
 def built(section: dict[str, Any], seed: int) -> Problem:
@@ -172,10 +201,14 @@ def population(point: Point) -> np.ndarray | None:
             if point.data == 'gaussians':
                 best = point.problem['bayes_accuracy']
                 distance = analysis.equidistant_distance(best, mix.shape[1])
-                found[row, seed] = analysis.equidistant_skewed_accuracy(distance, shares)
+                found[row, seed] = analysis.equidistant_skewed_accuracy(
+                    distance, shares
+                )
             else:
                 logits, labels = scores(point.model, seed)
-                found[row, seed] = np.mean(np.argmax(logits + np.log(shares), axis=1) == labels)
+                found[row, seed] = np.mean(
+                    np.argmax(logits + np.log(shares), axis=1) == labels
+                )
     return found
 
 
@@ -208,7 +241,9 @@ def scores(model: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
             eval_fn=logits,
         )
     )(jax.random.key(seed))
-    return np.asarray(found.evals['server'][-1], float), np.asarray(problem.eval_data.labels)
+    return np.asarray(found.evals['server'][-1], float), np.asarray(
+        problem.eval_data.labels
+    )
 
 
 def interval(values: np.ndarray) -> str:
@@ -243,8 +278,15 @@ def cells(point: Point) -> list[str]:
     if limits is not None:
         expected = 100 * (limits[1] - limits[0])
         theory = [f'{expected.mean():+.1f}', interval(point.ahead - expected)]
-    moved = (100 * point.levels[name].moved.mean() for name in ('FedAvg', 'client mean'))
-    first = [f'{point.examples:.0f}', depth.NAMES[point.model], *levels, interval(point.ahead)]
+    moved = (
+        100 * point.levels[name].moved.mean() for name in ('FedAvg', 'client mean')
+    )
+    first = [
+        f'{point.examples:.0f}',
+        depth.NAMES[point.model],
+        *levels,
+        interval(point.ahead),
+    ]
     return [*first, *theory, ', '.join(f'{value:+.1f}' for value in moved)]
 
 
@@ -314,8 +356,15 @@ def _draw_line(
     """A model's differences and its training accuracies, beside those of others."""
     x = shift * np.array([point.examples for point in mine])
     ahead = [evaluation.seed_interval(point.ahead) for point in mine]
-    mean, half = np.array([part.mean for part in ahead]), [part.half_width for part in ahead]
-    look: Any = {'color': colour, 'capsize': 2, 'label': label or depth.NAMES[mine[0].model]}
+    mean, half = (
+        np.array([part.mean for part in ahead]),
+        [part.half_width for part in ahead],
+    )
+    look: Any = {
+        'color': colour,
+        'capsize': 2,
+        'label': label or depth.NAMES[mine[0].model],
+    }
     axes[0].errorbar(x, mean, half, marker='o', linestyle=line, **look)
     limits = [population(point) for point in mine if label is None]
     expected = [100 * np.mean(part[1] - part[0]) for part in limits if part is not None]
@@ -325,7 +374,15 @@ def _draw_line(
     for name, style, fill in (('FedAvg', '-', colour), ('client mean', '--', 'white')):
         training = [100 * point.levels[name].training.mean() for point in mine]
         style = style if line == '-' else 'none'
-        axes[1].plot(x, training, linestyle=style, color=colour, marker='o', markersize=5, mfc=fill)
+        axes[1].plot(
+            x,
+            training,
+            linestyle=style,
+            color=colour,
+            marker='o',
+            markersize=5,
+            mfc=fill,
+        )
 
 
 def main() -> None:

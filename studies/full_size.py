@@ -72,7 +72,9 @@ class Clock(experiment.Callback):
     def on_period(self, lane: experiment.Lane, record: Mapping[str, Any]) -> None:
         """Notes one."""
         if not record['finite']:
-            raise ValueError(f'{lane.description} is not finite after {record["round"]} rounds.')
+            raise ValueError(
+                f'{lane.description} is not finite after {record["round"]} rounds.'
+            )
         self.times.append((time.perf_counter(), time.process_time()))
         self.trained.append(float(record['rounds/num_computing']))
 
@@ -105,11 +107,19 @@ def costs(planned: Experiment, problem: Problem, batches: Sequence[int]) -> Cost
         args = params, _first(problem.data, batch), key
         program, _ = common.compile_program(jax.value_and_grad(loss), *args)
         step[batch] = _operations(program)
-        seconds[batch] = float(np.median([_seconds(program, *args) for _ in range(STEPS)]))
-    some, _ = common.compile_program(problem.metrics, params, _first(problem.data, EVALUATED))
+        seconds[batch] = float(
+            np.median([_seconds(program, *args) for _ in range(STEPS)])
+        )
+    some, _ = common.compile_program(
+        problem.metrics, params, _first(problem.data, EVALUATED)
+    )
     operations, moved = _operations(some)
-    every, _ = common.compile_program(planned.plan.eval_fn(problem), params, key, problem)
-    count = sum(len(jax.tree.leaves(part)[0]) for part in (problem.data, problem.eval_data))
+    every, _ = common.compile_program(
+        planned.plan.eval_fn(problem), params, key, problem
+    )
+    count = sum(
+        len(jax.tree.leaves(part)[0]) for part in (problem.data, problem.eval_data)
+    )
     example = operations / EVALUATED, moved / EVALUATED
     return Costs(step, seconds, example, _seconds(every, params, key, problem), count)
 
@@ -119,7 +129,10 @@ def _first(data: Any, count: int) -> Any:
 
 
 def _evaluate_few(params: Any, key: Any, problem: Problem) -> Any:
-    few = {name: _first(getattr(problem, name), EVALUATED) for name in ('data', 'eval_data')}
+    few = {
+        name: _first(getattr(problem, name), EVALUATED)
+        for name in ('data', 'eval_data')
+    }
     return evaluation.train_and_eval(params, key, dataclasses.replace(problem, **few))
 
 
@@ -153,7 +166,11 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
 def peak(planned: Experiment) -> str:
     """Memory at the peak of the largest algorithm, two lanes at a time, as a dry run says it."""
     programs = Programs(planned, places=devices.places(1))
-    every = [lane for label in planned.algorithms for lane in planned.plan.lanes_at_first(label)]
+    every = [
+        lane
+        for label in planned.algorithms
+        for lane in planned.plan.lanes_at_first(label)
+    ]
     kinds = programs.one_of_each(every)
     group = Group(programs, [max(kinds, key=lambda lane: lane_bytes(planned, lane))])
     found = memory.peak_bytes(programs.compile([group])[0], NUM_CORES)
@@ -161,7 +178,12 @@ def peak(planned: Experiment) -> str:
 
 
 def extrapolated(
-    values: Values, planned: Experiment, label: str, measured: Measured, after: float, cost: Costs
+    values: Values,
+    planned: Experiment,
+    label: str,
+    measured: Measured,
+    after: float,
+    cost: Costs,
 ) -> dict[str, float]:
     """Hours of an algorithm, all lanes and rounds, tuning included."""
     every = planned.plan.lanes_at_first(label)
@@ -174,7 +196,8 @@ def extrapolated(
     steps = trained * configs.client_of(values, label)['local_steps']
     step = cost.step[configs.batch_of(values, label, problem)]
     operations, moved = (
-        steps * step[k] + evaluated * cost.num_examples * cost.example[k] for k in range(2)
+        steps * step[k] + evaluated * cost.num_examples * cost.example[k]
+        for k in range(2)
     )
     busy = trained * measured.processor + evaluated * cost.evaluation
     return {
@@ -213,7 +236,9 @@ class Known:
 
     def costs(self, values: Values, planned: Experiment, problem: Problem) -> Costs:
         """Those of the config's problem."""
-        batches = {configs.batch_of(values, label, problem) for label in values['algorithms']}
+        batches = {
+            configs.batch_of(values, label, problem) for label in values['algorithms']
+        }
         key = self._network(values), tuple(sorted(batches))
         if key not in self._costs:
             self._costs[key] = costs(planned, problem, key[1])
@@ -240,7 +265,11 @@ class Known:
         for turn in range(max(len(labels), count)):
             label = labels[turn % len(labels)]
             name = values['algorithms'][label].get('name', label)
-            key = self._network(values), name, configs.client_of(values, label)['batch_size']
+            key = (
+                self._network(values),
+                name,
+                configs.client_of(values, label)['batch_size'],
+            )
             if turn < count or key not in self._measured:
                 self._measured[key] = run(values, turn, num_rounds, cost)
                 ran.append(label)
@@ -251,7 +280,9 @@ class Known:
         return json.dumps([values['problem']['dataset'], values['problem']['model']])
 
 
-def measure(config: str, num_rounds: int, known: Known, *, dry_run: bool = False) -> Values:
+def measure(
+    config: str, num_rounds: int, known: Known, *, dry_run: bool = False
+) -> Values:
     """The record of one config.
 
     Args:
@@ -294,7 +325,9 @@ def measure(config: str, num_rounds: int, known: Known, *, dry_run: bool = False
     }
 
 
-def _by_steps(values: Values, problem: Problem, cost: Costs, before: float) -> dict[str, Measured]:
+def _by_steps(
+    values: Values, problem: Problem, cost: Costs, before: float
+) -> dict[str, Measured]:
     """What rounds would take if clients took as long as steps by themselves."""
     found = {}
     for label in values['algorithms']:
@@ -311,7 +344,14 @@ def _short(number: float) -> str:
 
 def rows(records: Sequence[Values]) -> Iterator[str]:
     """Lines of the table."""
-    titles = ('config', 'clients', 'parameters', 'lanes', 'rounds of all lanes', 'rounds run')
+    titles = (
+        'config',
+        'clients',
+        'parameters',
+        'lanes',
+        'rounds of all lanes',
+        'rounds run',
+    )
     titles += ('seconds per round', 'days on two cores', 'memory')
     titles += ('GPU hours by operations', 'by bytes')
     yield f'| {" | ".join(titles)} |'
@@ -339,15 +379,25 @@ def rows(records: Sequence[Values]) -> Iterator[str]:
 def main() -> None:
     """Measures configs, or prints the table of records."""
     parser = argparse.ArgumentParser(prog='python -m studies.full_size')
-    parser.add_argument('configs', nargs='+', help='NAME:WORDS, or records with --table')
-    parser.add_argument('--rounds', type=int, default=20, help='an even number; 0 to run none')
-    parser.add_argument('--out', type=pathlib.Path, help='file that records are added to')
-    parser.add_argument('--dry_run', action='store_true', help='estimate as simulate does, too')
+    parser.add_argument(
+        'configs', nargs='+', help='NAME:WORDS, or records with --table'
+    )
+    parser.add_argument(
+        '--rounds', type=int, default=20, help='an even number; 0 to run none'
+    )
+    parser.add_argument(
+        '--out', type=pathlib.Path, help='file that records are added to'
+    )
+    parser.add_argument(
+        '--dry_run', action='store_true', help='estimate as simulate does, too'
+    )
     parser.add_argument('--table', action='store_true', help='print a table of records')
     args = parser.parse_args()
     if args.table:
         lines = [
-            line for path in args.configs for line in pathlib.Path(path).read_text().split('\n')
+            line
+            for path in args.configs
+            for line in pathlib.Path(path).read_text().split('\n')
         ]
         print('\n'.join(rows([json.loads(line) for line in lines if line])))
         return

@@ -38,7 +38,9 @@ def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
     for split, count in zip(('train', 'test'), counts, strict=True):
         kept = round(count * share)
         size = kept * int(np.prod(shape))
-        arrays[f'{split}_features'] = np.frombuffer(rng.bytes(size), np.uint8).reshape(kept, *shape)
+        arrays[f'{split}_features'] = np.frombuffer(rng.bytes(size), np.uint8).reshape(
+            kept, *shape
+        )
         arrays[f'{split}_labels'] = np.arange(kept) % 10
     np.savez(npz.npz_file(name, folder), **arrays)
 
@@ -47,7 +49,10 @@ def full(name: str, argument: str, folder: pathlib.Path) -> Values:
     """A config as written, that looks for its data in a folder."""
     module = importlib.import_module(f'configs.{name}')
     values = trees.full(module.get_config(argument).to_dict())
-    return {**values, 'problem': {**values['problem'], 'data': {'data_dir': str(folder)}}}
+    return {
+        **values,
+        'problem': {**values['problem'], 'data': {'data_dir': str(folder)}},
+    }
 
 
 def _trimmed(values: Values) -> Values:
@@ -97,19 +102,30 @@ def shortened(values: Values, turn: int, num_rounds: int) -> Values:
     }
 
 
-def clients_per_round(values: Values, num_rounds: int = COUNTED_ROUNDS) -> dict[str, float]:
+def clients_per_round(
+    values: Values, num_rounds: int = COUNTED_ROUNDS
+) -> dict[str, float]:
     """How many clients train in a round after the warm-up, over links of the config, by algorithm.
 
     Counted on a small problem with the same clients, whose labels are as unevenly spread, over
     the longest block of an algorithm if that is longer.
     """
     values = _trimmed(values)
-    num_rounds = max(num_rounds, *(v.get('period', 0) for v in values['algorithms'].values()))
-    for section in (algorithms := {k: dict(v) for k, v in values['algorithms'].items()}).values():
+    num_rounds = max(
+        num_rounds, *(v.get('period', 0) for v in values['algorithms'].values())
+    )
+    for section in (
+        algorithms := {k: dict(v) for k, v in values['algorithms'].items()}
+    ).values():
         section.pop('client', None)
         if 'start_round' in section:
             section['start_round'] = 0
-    small = {'name': 'gaussians', 'examples_per_client': 20, 'bayes_accuracy': 0.64, 'alpha': 0.1}
+    small = {
+        'name': 'gaussians',
+        'examples_per_client': 20,
+        'bayes_accuracy': 0.64,
+        'alpha': 0.1,
+    }
     values |= {
         'problem': {**small, 'num_clients': values['problem']['num_clients']},
         'algorithms': algorithms,
@@ -120,7 +136,8 @@ def clients_per_round(values: Values, num_rounds: int = COUNTED_ROUNDS) -> dict[
     columns = experiment.build(values).run().columns
     return {
         label: float(
-            columns['rounds/num_computing'][columns['algorithm'] == label].mean() / num_rounds
+            columns['rounds/num_computing'][columns['algorithm'] == label].mean()
+            / num_rounds
         )
         for label in algorithms
     }
@@ -134,4 +151,7 @@ def client_of(values: Values, label: str) -> Values:
 
 def batch_of(values: Values, label: str, problem: Problem) -> int:
     """Examples of a local step; all that a client has where the config says 0."""
-    return client_of(values, label)['batch_size'] or problem.num_examples // problem.num_clients
+    return (
+        client_of(values, label)['batch_size']
+        or problem.num_examples // problem.num_clients
+    )

@@ -23,7 +23,9 @@ class GaussianAccuracy(NamedTuple):
     error: float
 
 
-def gaussian_accuracy(model: analysis.LinearModel, means: ArrayLike) -> GaussianAccuracy:
+def gaussian_accuracy(
+    model: analysis.LinearModel, means: ArrayLike
+) -> GaussianAccuracy:
     """Accuracy of a linear model on new examples of Gaussian classes that are equally likely.
 
     Exact for two classes. For more, quadrature in the directions that the scores depend on: 16
@@ -40,7 +42,8 @@ def gaussian_accuracy(model: analysis.LinearModel, means: ArrayLike) -> Gaussian
     centres = np.asarray(means, np.float64)
     count = len(centres)
     directions, sizes, _ = np.linalg.svd(
-        model.coefficients - model.coefficients.mean(axis=1, keepdims=True), full_matrices=False
+        model.coefficients - model.coefficients.mean(axis=1, keepdims=True),
+        full_matrices=False,
     )
     rank = int(np.sum(sizes > 1e-12 * max(sizes[0], 1e-300)))
     if count == 2:
@@ -58,6 +61,10 @@ def gaussian_accuracy(model: analysis.LinearModel, means: ArrayLike) -> Gaussian
     for scramble in range(_SCRAMBLES):
         sequence = stats.qmc.Sobol(rank, rng=np.random.default_rng(scramble))
         noise = special.ndtri(sequence.random(_POINTS)) @ offsets
-        found = [np.mean(np.argmax(levels[c] + noise, axis=1) == c) for c in range(count)]
+        found = [
+            np.mean(np.argmax(levels[c] + noise, axis=1) == c) for c in range(count)
+        ]
         hits[scramble] = np.mean(found)
-    return GaussianAccuracy(float(hits.mean()), float(hits.std(ddof=1) / np.sqrt(_SCRAMBLES)))
+    return GaussianAccuracy(
+        float(hits.mean()), float(hits.std(ddof=1) / np.sqrt(_SCRAMBLES))
+    )

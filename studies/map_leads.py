@@ -113,7 +113,9 @@ def main() -> None:
         print('\n'.join(rows(name)))
     for name in (name for name in MAPS if read(name)[0].until):
         decided, pairs, used, fixed = lanes(name)
-        print(f'{name}: {decided} of {pairs} pairs decided; {used:,} lanes, not {fixed:,}')
+        print(
+            f'{name}: {decided} of {pairs} pairs decided; {used:,} lanes, not {fixed:,}'
+        )
     draw()
 
 

@@ -71,7 +71,10 @@ def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
     bayes, alpha, sigma, seed = setting
     found = {}
     for label, section in presets.patterns('paper').items():
-        found[label] = {**section, 'probs': {**presets.probs(sigma=sigma), 'seed': seed}}
+        found[label] = {
+            **section,
+            'probs': {**presets.probs(sigma=sigma), 'seed': seed},
+        }
     return {
         'title': 'Predicted and simulated',
         'problem': {
@@ -92,7 +95,9 @@ def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
     }
 
 
-def points(values: dict[str, Any], setting: tuple[float, float, float, int]) -> Iterator[Point]:
+def points(
+    values: dict[str, Any], setting: tuple[float, float, float, int]
+) -> Iterator[Point]:
     """Predictions and runs of a setting."""
     planned = experiment.build(values)
     columns = planned.run().columns
@@ -104,7 +109,9 @@ def points(values: dict[str, Any], setting: tuple[float, float, float, int]) -> 
             late = rows & (columns['round'] > (1 - LAST) * values['num_rounds'])
             levels = 100 * columns[f'{model}/eval_accuracy'][late]
             seeds = columns['seed'][late]
-            means = np.array([levels[seeds == seed].mean() for seed in np.unique(seeds)])
+            means = np.array(
+                [levels[seeds == seed].mean() for seed in np.unique(seeds)]
+            )
             yield Point(
                 setting=setting,
                 pattern=pattern,
@@ -120,7 +127,9 @@ def recorded() -> dict[str, np.ndarray]:
     """What the page's table says: float[42, 3] by algorithm, predicted, simulated, its error."""
     page = (Path(__file__).parent / 'prediction.md').read_text()
     numbers = r'(\d+\.\d+) \| (\d+\.\d+) ± (\d+\.\d+) \|'
-    rows = re.findall(rf'^\| [\d., ]+ \| \w+ \| {numbers} {numbers}$', page, flags=re.MULTILINE)
+    rows = re.findall(
+        rf'^\| [\d., ]+ \| \w+ \| {numbers} {numbers}$', page, flags=re.MULTILINE
+    )
     found = np.array(rows, float)
     return {'FedAvg': found[:, :3], 'FedPBC, client mean': found[:, 3:]}
 

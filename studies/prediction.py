@@ -147,7 +147,9 @@ def main() -> None:
             found = runs[name][model]
             error = found[:, -1].std(ddof=min(1, len(found) - 1)) / len(found) ** 0.5
             late = found[:, 30:].mean()
-            print(f'  {name} {model}: {found[:, -1].mean():.2f} +- {error:.2f}, {late:.2f} late')
+            print(
+                f'  {name} {model}: {found[:, -1].mean():.2f} +- {error:.2f}, {late:.2f} late'
+            )
 
 
 if __name__ == '__main__':

@@ -29,14 +29,22 @@ def clocks(found: source.Source) -> dict[str, np.ndarray]:
     minutes: dict[str, np.ndarray] = {}
     for pattern in found.patterns:
         links = planned.pattern_at(pattern, point)
-        draw = jax.jit(functools.partial(_durations, pattern=links, num_rounds=num_rounds))
-        keys = [planned.plan.draws.key_of('links', seed, point) for seed in facts['seeds']]
-        ends = np.cumsum([np.asarray(draw(key), np.float64) for key in keys], axis=1) / 60
+        draw = jax.jit(
+            functools.partial(_durations, pattern=links, num_rounds=num_rounds)
+        )
+        keys = [
+            planned.plan.draws.key_of('links', seed, point) for seed in facts['seeds']
+        ]
+        ends = (
+            np.cumsum([np.asarray(draw(key), np.float64) for key in keys], axis=1) / 60
+        )
         minutes[pattern] = ends[:, found.rounds - 1]
     return minutes
 
 
-def _durations(key: base.Key, *, pattern: base.Participation, num_rounds: int) -> base.Array:
+def _durations(
+    key: base.Key, *, pattern: base.Participation, num_rounds: int
+) -> base.Array:
     return simulation.realised_links(key, pattern, num_rounds=num_rounds).duration
 
 
@@ -55,8 +63,14 @@ def rows() -> Iterator[str]:
             values = found.curve(metric.name, (pattern, rule, 'server'))
             cells = []
             for budget in BUDGETS:
-                before = (clock <= budget).sum(axis=1) - 1  # the last evaluation by then
-                cells.append(values[np.arange(len(values)), before] if before.min() >= 0 else None)
+                before = (clock <= budget).sum(
+                    axis=1
+                ) - 1  # the last evaluation by then
+                cells.append(
+                    values[np.arange(len(values)), before]
+                    if before.min() >= 0
+                    else None
+                )
             cells.append(values[:, -10:].mean(axis=1))
             shown = [
                 '-' if each is None else metric.interval(evaluation.seed_interval(each))

@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
-jax.config.update('jax_traceback_in_locations_limit', 0)  # lines of source cost a twentieth
-gc.set_threshold(10_000)  # the default takes a ninth of the time of tests that trace programs
+jax.config.update(
+    'jax_traceback_in_locations_limit', 0
+)  # lines of source cost a twentieth
+gc.set_threshold(
+    10_000
+)  # the default takes a ninth of the time of tests that trace programs
 
 KEYS_CHECKED = {'conformance'}
 """The default run looks for reused keys here, where every algorithm and every pattern runs.
@@ -20,7 +24,14 @@ To follow each key through each program takes a sixth of the time, and the other
 same few functions; the slow tests look in the rooms that draw, and a run with marks of its own,
 such as that of every week, looks everywhere.
 """
-DRAWING = {'algorithms', 'clients', 'conformance', 'papers', 'participation', 'problems'}
+DRAWING = {
+    'algorithms',
+    'clients',
+    'conformance',
+    'papers',
+    'participation',
+    'problems',
+}
 
 AS_USERS_COMPILE = {
     'xla_backend_optimization_level': 3,
@@ -37,7 +48,10 @@ COMPILE_FAST = {
 All tests do so and share programs; a test marked `optimised`, and a run with XLA_FLAGS of its own
 (`XLA_FLAGS= python -m pytest`), compile as users do.
 """
-if jax.__version_info__ < (0, 11):  # what does not know a flag ends the process without a word
+if jax.__version_info__ < (
+    0,
+    11,
+):  # what does not know a flag ends the process without a word
     AS_USERS_COMPILE['xla_cpu_use_fusion_emitters'] = True
     COMPILE_FAST['xla_cpu_use_fusion_emitters'] = False
 
@@ -58,8 +72,14 @@ def pytest_ignore_collect(collection_path, config):
     """Leaves what holds documents to a run of its own, and to the slow tests."""
     if collection_path not in OF_DOCUMENTS or config.option.markexpr != 'not slow':
         return None
-    named = (pathlib.Path(argument.split('::')[0]).absolute() for argument in config.args)
-    return True if not any(path.is_relative_to(collection_path) for path in named) else None
+    named = (
+        pathlib.Path(argument.split('::')[0]).absolute() for argument in config.args
+    )
+    return (
+        True
+        if not any(path.is_relative_to(collection_path) for path in named)
+        else None
+    )
 
 
 def as_flags(options):
@@ -74,7 +94,9 @@ def pytest_configure(config):
         folder = str(config.cache.mkdir('jax_programs'))
         jax.config.update('jax_compilation_cache_dir', folder)
         jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.05)
-        os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', folder)  # for processes that tests start
+        os.environ.setdefault(
+            'JAX_COMPILATION_CACHE_DIR', folder
+        )  # for processes that tests start
         os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.05')
 
 
@@ -107,7 +129,8 @@ def unrendered(monkeypatch):
     """Has pictures drawn but not rendered, which takes longest: for tests that look at no pixel."""
     blank = b'\x89PNG'
     monkeypatch.setattr(
-        'matplotlib.figure.Figure.savefig', lambda figure, file, **options: file.write(blank)
+        'matplotlib.figure.Figure.savefig',
+        lambda figure, file, **options: file.write(blank),
     )
 
 

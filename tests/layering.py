@@ -43,7 +43,10 @@ MAY_SEE = {
     'report': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config', 'experiment', 'plot'},
     'testing': _ENGINE | _DRIVERS,
     '__main__': _ENGINE | {'config', 'experiment', 'report'},
-    'cli': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config', 'experiment', 'report', 'testing'},
+    'cli': _ENGINE
+    | _DRIVERS
+    | _KEPT
+    | {'analysis', 'config', 'experiment', 'report', 'testing'},
     '': _ENGINE
     | _DRIVERS
     | _KEPT
@@ -70,7 +73,14 @@ _LIBRARIES = {
     'analysis': {'numpy', 'scipy'},
     'problems': {
         *('jax', 'numpy', 'scipy', 'flax', 'optax'),
-        *('sklearn', 'tensorflow_datasets', 'PIL', 'pooch', 'pyarrow', 'requests'),  # of data sets
+        *(
+            'sklearn',
+            'tensorflow_datasets',
+            'PIL',
+            'pooch',
+            'pyarrow',
+            'requests',
+        ),  # of data sets
     },
     'papers': {'jax', 'numpy', 'scipy', 'optax', 'flax'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
@@ -87,7 +97,8 @@ def part_of(module: str) -> str:
     """The room of the package that a module belongs to; empty for the package itself."""
     inside = module.partition('.')[2]
     named = next(
-        (home for name, home in _HOMES.items() if f'{inside}.'.startswith(f'{name}.')), None
+        (home for name, home in _HOMES.items() if f'{inside}.'.startswith(f'{name}.')),
+        None,
     )
     return named or inside.partition('.')[0]
 
@@ -140,7 +151,9 @@ def _library_offence(part: str, top: str) -> str | None:
     if top in sys.stdlib_module_names:
         return None
     if top in _FRONT_END_LIBRARIES:
-        allowed_in = _FRONT_END_PARTS | ({'config'} if top == 'ml_collections' else set())
+        allowed_in = _FRONT_END_PARTS | (
+            {'config'} if top == 'ml_collections' else set()
+        )
         return None if part in allowed_in else f'`{top}` stops at the front end'
     allowed = _LIBRARIES.get(part, _COMMON_LIBRARIES)
     return None if top in allowed else f'`{top}` is not used in `{part or PACKAGE}`'
@@ -153,7 +166,9 @@ def _imported(tree: ast.AST, module: str, is_package: bool) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ''
             if node.level:
-                parents = module.split('.')[: len(module.split('.')) - node.level + is_package]
+                parents = module.split('.')[
+                    : len(module.split('.')) - node.level + is_package
+                ]
                 base = '.'.join([*parents, *([node.module] if node.module else [])])
             if base.split('.')[0] == PACKAGE:
                 yield from (f'{base}.{alias.name}' for alias in node.names)
@@ -169,10 +184,15 @@ def _forbidden_names(tree: ast.AST) -> Iterator[str]:
             if node.attr == 'pmap':
                 yield 'uses `pmap`'
         elif isinstance(node, ast.ImportFrom):
-            names = [*(node.module or '').split('.'), *(alias.name for alias in node.names)]
+            names = [
+                *(node.module or '').split('.'),
+                *(alias.name for alias in node.names),
+            ]
             if '_src' in names:
                 yield 'reaches into `jax._src`'
             if 'pmap' in names:
                 yield 'uses `pmap`'
-        elif isinstance(node, ast.Import) and any('_src' in a.name.split('.') for a in node.names):
+        elif isinstance(node, ast.Import) and any(
+            '_src' in a.name.split('.') for a in node.names
+        ):
             yield 'reaches into `jax._src`'

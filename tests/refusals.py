@@ -15,4 +15,6 @@ def names(field: str, *words: str) -> Iterator[None]:
         yield
     assert caught.value.path == field
     assert '\n' not in str(caught.value)
-    assert not [word for word in words if word not in str(caught.value)], str(caught.value)
+    assert not [word for word in words if word not in str(caught.value)], str(
+        caught.value
+    )

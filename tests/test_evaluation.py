@@ -24,7 +24,9 @@ def test_three_seeds_by_hand():
     interval = evaluation.seed_interval([1.0, 2.0, 6.0])
     np.testing.assert_allclose(interval.mean, 3)
     # s^2 = (4 + 1 + 9) / 2 = 7; the 97.5 % quantile of t with 2 degrees of freedom is 4.302653.
-    np.testing.assert_allclose(interval.half_width, 4.302653 * np.sqrt(7 / 3), rtol=1e-6)
+    np.testing.assert_allclose(
+        interval.half_width, 4.302653 * np.sqrt(7 / 3), rtol=1e-6
+    )
 
 
 def test_the_seed_axis_can_be_any(rng):
@@ -64,7 +66,9 @@ def test_a_paired_interval_is_that_of_the_differences(rng):
     paired = evaluation.paired_interval(values, baseline)
     expected = stats.ttest_rel(values, baseline).confidence_interval(0.95)
     np.testing.assert_allclose(paired.mean - paired.half_width, expected.low, rtol=1e-9)
-    np.testing.assert_allclose(paired.mean + paired.half_width, expected.high, rtol=1e-9)
+    np.testing.assert_allclose(
+        paired.mean + paired.half_width, expected.high, rtol=1e-9
+    )
     assert paired.half_width < evaluation.seed_interval(values).half_width / 50
 
 
@@ -121,7 +125,10 @@ def test_what_decides_nothing_never_survives():
             lambda: evaluation.benjamini_hochberg([0.1, 1.5]),
             r'^`p_values` must lie in \[0, 1\], got 1\.5',
         ),
-        (lambda: evaluation.seed_interval([]), r'^`values` must have at least one seed, got \[0\]'),
+        (
+            lambda: evaluation.seed_interval([]),
+            r'^`values` must have at least one seed, got \[0\]',
+        ),
         (
             lambda: evaluation.seed_interval([1, 2], level=1.5),
             r'^`level` must lie in \[0, 1\], got',
@@ -145,7 +152,9 @@ def test_training_and_held_out_metrics_side_by_side(rng):
         np.float32(labels),
         [0, 1, 1, 0, 1, 1],
         init_params=lambda key: jnp.zeros(2),
-        loss_fn=lambda w, batch: jnp.mean(jnp.square(batch.features @ w - batch.labels)),
+        loss_fn=lambda w, batch: jnp.mean(
+            jnp.square(batch.features @ w - batch.labels)
+        ),
         eval_data=(np.float32(held_out), np.float32(held_out_labels)),
     )
     w = np.array([0.5, -1.5])
@@ -214,8 +223,14 @@ def measuring(*names, **keywords):
     [
         (None, {'loss': 'min', 'distance': 'min', 'recall': None, 'accuracy': None}),
         ((), {'loss': 'min', 'distance': 'min', 'recall': 'min', 'accuracy': 'min'}),
-        (['recall'], {'loss': 'min', 'distance': 'min', 'recall': 'max', 'accuracy': 'min'}),
-        ({'loss'}, {'loss': 'max', 'distance': 'min', 'recall': 'min', 'accuracy': 'min'}),
+        (
+            ['recall'],
+            {'loss': 'min', 'distance': 'min', 'recall': 'max', 'accuracy': 'min'},
+        ),
+        (
+            {'loss'},
+            {'loss': 'max', 'distance': 'min', 'recall': 'min', 'accuracy': 'min'},
+        ),
     ],
 )
 def test_a_problem_states_which_way_its_metrics_are_better(stated, expected):
@@ -326,9 +341,14 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
                 np.testing.assert_allclose(personal[name][client], value, rtol=1e-5)
     summary = evaluation.over_clients(found, problem)
     for name, own in found.items():
-        worst, own = 10 if name == 'accuracy' else 90, np.delete(own, 2).astype(np.float64)
+        worst, own = (
+            10 if name == 'accuracy' else 90,
+            np.delete(own, 2).astype(np.float64),
+        )
         expected = own.mean(), np.percentile(own, worst), own.std()
-        for ending, value in zip(('clients', f'p{worst}', 'spread'), expected, strict=True):
+        for ending, value in zip(
+            ('clients', f'p{worst}', 'spread'), expected, strict=True
+        ):
             np.testing.assert_allclose(summary[f'{name}_{ending}'], value, rtol=1e-5)
     measured = evaluation.train_and_eval(first, None, problem)
     np.testing.assert_array_equal(measured['eval_loss_p90'], summary['loss_p90'])
@@ -340,20 +360,26 @@ def test_all_examples_count_the_same_and_all_clients_do():
     own = evaluation.by_client(first, problem)['accuracy']
     counts = np.bincount(TESTED)
     pooled = problem.metrics(first, problem.eval_data)['accuracy']
-    np.testing.assert_allclose(np.nansum(own * counts) / counts.sum(), pooled, rtol=1e-6)
+    np.testing.assert_allclose(
+        np.nansum(own * counts) / counts.sum(), pooled, rtol=1e-6
+    )
 
 
 def test_a_model_that_is_not_finite_for_a_client_has_no_summary():
     problem, models, *_ = of_clients()
     first = jax.tree.map(lambda a: a[0], models)
     own = {'loss': evaluation.by_client(first, problem)['loss'].at[3].set(np.nan)}
-    assert all(np.isnan(value) for value in evaluation.over_clients(own, problem).values())
+    assert all(
+        np.isnan(value) for value in evaluation.over_clients(own, problem).values()
+    )
 
 
 def test_what_has_no_owners_has_no_clients():
     problem = problems.digits(num_clients=3)
     params = problem.init_params(jax.random.key(0))
-    with pytest.raises(ValueError, match='`problem` must have evaluation data with owners'):
+    with pytest.raises(
+        ValueError, match='`problem` must have evaluation data with owners'
+    ):
         evaluation.by_client(params, problem)
 
 

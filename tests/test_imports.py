@@ -35,7 +35,9 @@ def test_the_layers_have_no_cycle():
     """Each part can be placed after all the parts that it may see."""
     placed: set[str] = set()
     while len(placed) < len(MAY_SEE):
-        ready = {part for part in MAY_SEE if part not in placed and MAY_SEE[part] <= placed}
+        ready = {
+            part for part in MAY_SEE if part not in placed and MAY_SEE[part] <= placed
+        }
         assert ready, f'cycle among {sorted(set(MAY_SEE) - placed)}'
         placed |= ready
 
@@ -54,8 +56,12 @@ def test_no_module_imports_one_that_imports_it():
         - {FOLDER.name, name}
         for name, path in known.items()
     }
-    while ready := {name for name, needed in waiting.items() if not needed & waiting.keys()}:
-        waiting = {name: needed for name, needed in waiting.items() if name not in ready}
+    while ready := {
+        name for name, needed in waiting.items() if not needed & waiting.keys()
+    }:
+        waiting = {
+            name: needed for name, needed in waiting.items() if name not in ready
+        }
     assert not waiting, sorted(waiting)
 
 
@@ -63,12 +69,32 @@ def test_no_module_imports_one_that_imports_it():
     'module, source, message',
     [
         ('base', 'import fedjax_links.mixing', '`core` must not see `mixing`'),
-        ('core.errors', 'from fedjax_links.core import checks', '`errors` must not see `core`'),
-        ('algorithms.fedavg', 'def f():\n    from fedjax_links import sweeps', 'must not see'),
-        ('evaluation', 'from .problems import arrays', '`evaluation` must not see `problems`'),
+        (
+            'core.errors',
+            'from fedjax_links.core import checks',
+            '`errors` must not see `core`',
+        ),
+        (
+            'algorithms.fedavg',
+            'def f():\n    from fedjax_links import sweeps',
+            'must not see',
+        ),
+        (
+            'evaluation',
+            'from .problems import arrays',
+            '`evaluation` must not see `problems`',
+        ),
         ('algorithms.fedavg', 'from .mifa import mifa', 'each other'),
-        ('cli.figure', 'from fedjax_links.papers import printed', '`cli` must not see `papers`'),
-        ('simulation', 'import matplotlib.pyplot as plt', '`matplotlib` stops at the front end'),
+        (
+            'cli.figure',
+            'from fedjax_links.papers import printed',
+            '`cli` must not see `papers`',
+        ),
+        (
+            'simulation',
+            'import matplotlib.pyplot as plt',
+            '`matplotlib` stops at the front end',
+        ),
         ('analysis.markov', 'import jax', '`jax` is not used in `analysis`'),
         ('runs', 'import pickle', 'pickles'),
         ('core.tree', 'from jax._src import core', 'jax._src'),
@@ -86,7 +112,10 @@ def test_a_wrong_import_is_found(module, source, message):
     'module, source',
     [
         ('algorithms.fedavg', 'from fedjax_links.algorithms import common'),
-        ('papers.xiang2024.released', 'from fedjax_links.algorithms.f3ast import f3ast'),
+        (
+            'papers.xiang2024.released',
+            'from fedjax_links.algorithms.f3ast import f3ast',
+        ),
         ('papers.common', 'from fedjax_links.report.figure import FigureResult'),
         ('simulation', 'from fedjax_links.core import checks, errors, prng, tree'),
         ('sweeps', 'from .simulation import simulate'),
@@ -107,7 +136,9 @@ def test_a_right_import_passes(module, source):
 )
 def test_the_bare_package_and_presets_start_without_jax(statement):
     heavy = ['jax', 'numpy', 'flax', 'optax', 'matplotlib']
-    program = f'import sys; {statement}; print([m for m in {heavy} if m in sys.modules])'
+    program = (
+        f'import sys; {statement}; print([m for m in {heavy} if m in sys.modules])'
+    )
     run = subprocess.run(
         [sys.executable, '-c', program], capture_output=True, text=True, check=True
     )
@@ -115,7 +146,9 @@ def test_the_bare_package_and_presets_start_without_jax(statement):
 
 
 def test_names_are_loaded_on_first_use():
-    program = 'import sys, fedjax_links; fedjax_links.simulate; print("jax" in sys.modules)'
+    program = (
+        'import sys, fedjax_links; fedjax_links.simulate; print("jax" in sys.modules)'
+    )
     run = subprocess.run(
         [sys.executable, '-c', program], capture_output=True, text=True, check=True
     )

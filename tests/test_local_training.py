@@ -9,7 +9,15 @@ from fedjax_links import base, local_training, simulation
 from fedjax_links.clients import cohorts
 from fedjax_links.clients import programs as client_programs
 from fedjax_links.local_training import Contribution, local_sgd
-from tests.reference.local_loops import FLAT_START, ROUND, SEED, START, Reference, flat, regression
+from tests.reference.local_loops import (
+    FLAT_START,
+    ROUND,
+    SEED,
+    START,
+    Reference,
+    flat,
+    regression,
+)
 
 
 def test_a_cohort_trains_each_member_with_its_own_key_and_row():
@@ -32,12 +40,18 @@ def test_a_cohort_trains_each_member_with_its_own_key_and_row():
     ends = {i: Reference(i).descend(3, 2, lambda g: -0.2 * g) for i in (0, 1, 3)}
     expected = sum(end - FLAT_START for end, _ in ends.values())
     np.testing.assert_allclose(flat(total.value), expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(total.loss, sum(loss for _, loss in ends.values()), rtol=1e-5)
+    np.testing.assert_allclose(
+        total.loss, sum(loss for _, loss in ends.values()), rtol=1e-5
+    )
     for i in range(4):
-        np.testing.assert_allclose(new[i], i + (ends[i][1] if i in ends else 0), rtol=1e-5)
+        np.testing.assert_allclose(
+            new[i], i + (ends[i][1] if i in ends else 0), rtol=1e-5
+        )
 
 
-@pytest.mark.parametrize('name', ['ClientProgram', 'LocalUpdate', 'local_sgd', 'proximal_sgd'])
+@pytest.mark.parametrize(
+    'name', ['ClientProgram', 'LocalUpdate', 'local_sgd', 'proximal_sgd']
+)
 def test_client_programs_are_found_beside_their_execution(name):
     assert getattr(local_training, name) is getattr(client_programs, name)
     assert name in local_training.__all__

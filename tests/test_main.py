@@ -28,16 +28,27 @@ def run(*arguments):
 
 
 def test_commands_are_the_modules_with_a_main(tmp_path, monkeypatch):
-    (tmp_path / 'wave.py').write_text('"""Waves.\n\nMore."""\n\n\ndef main():\n    pass\n')
+    (tmp_path / 'wave.py').write_text(
+        '"""Waves.\n\nMore."""\n\n\ndef main():\n    pass\n'
+    )
     (tmp_path / 'helper.py').write_text('"""Helps."""\n\n\ndef run():\n    pass\n')
-    (tmp_path / 'broken.py').write_text('raise RuntimeError\n\n\ndef main():\n    pass\n')
+    (tmp_path / 'broken.py').write_text(
+        'raise RuntimeError\n\n\ndef main():\n    pass\n'
+    )
     monkeypatch.setattr(front, '_COMMANDS', tmp_path)
     assert front.commands() == {'broken': '', 'wave': 'Waves.'}
 
 
 def test_the_shipped_commands_are_found_with_what_they_do():
     found = front.commands()
-    assert {'figure', 'links', 'partition', 'report', 'simulate', 'theory'} <= found.keys()
+    assert {
+        'figure',
+        'links',
+        'partition',
+        'report',
+        'simulate',
+        'theory',
+    } <= found.keys()
     assert not {'app', '__init__'} & found.keys()
     assert all(line.endswith('.') for line in found.values())
 
@@ -47,13 +58,19 @@ def test_commands_and_registries_are_listed(arguments, capsys):
     assert front.main(arguments) == 0
     listed = capsys.readouterr()
     assert listed.err == ''
-    sections = dict(part.split('\n', 1) for part in listed.out.strip().split('\n\n')[1:])
-    configs = {f'configs of {command}': names for command, names in front.configs().items()}
+    sections = dict(
+        part.split('\n', 1) for part in listed.out.strip().split('\n\n')[1:]
+    )
+    configs = {
+        f'configs of {command}': names for command, names in front.configs().items()
+    }
     expected = {'commands': front.commands(), **configs, **front.tables()}
     assert sections.keys() == expected.keys()
     for title, names in expected.items():
         lines = [line.split(maxsplit=1) for line in sections[title].splitlines()]
-        assert [name for name, _ in lines] == sorted(names)  # and every name has its line
+        assert [name for name, _ in lines] == sorted(
+            names
+        )  # and every name has its line
     assert 'FedPBC: every client trains its own model' in sections['algorithms']
     places = {
         'reports': 'heat_map',
@@ -74,7 +91,10 @@ def test_an_entry_with_a_client_program_is_told_apart_by_it():
 def test_an_unknown_command_costs_one_line():
     done = run('simulat', '--config=configs/quickstart.py')
     assert (done.returncode, done.stdout) == (2, '')
-    assert done.stderr == f'error: {errors.unknown_name("command", "simulat", ["simulate"])}\n'
+    assert (
+        done.stderr
+        == f'error: {errors.unknown_name("command", "simulat", ["simulate"])}\n'
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,8 +111,14 @@ def test_an_unknown_command_costs_one_line():
 def test_a_command_runs_as_by_its_own_module(arguments):
     here = run('simulate', *arguments)
     module = [sys.executable, '-m', 'fedjax_links.cli.simulate', *arguments]
-    there = subprocess.run(module, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (here.returncode, here.stdout, here.stderr) == (2, there.stdout, there.stderr)
+    there = subprocess.run(
+        module, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (here.returncode, here.stdout, here.stderr) == (
+        2,
+        there.stdout,
+        there.stderr,
+    )
     assert here.stderr.count('\n') == 1
 
 
@@ -101,7 +127,9 @@ def test_the_help_of_a_command_needs_neither_jax_nor_a_second():
         'import sys, fedjax_links.__main__ as front; front.commands(); '
         'print({"jax", "numpy", "absl"} & sys.modules.keys())'
     )
-    found = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, '-c', program], capture_output=True, text=True
+    )
     assert found.stdout.strip() == 'set()'
     times = []
     for _ in range(3):
@@ -118,7 +146,9 @@ def test_the_console_command_is_the_same(tmp_path):
     assert project['scripts'] == {'fedjax-links': 'fedjax_links.__main__:main'}
     script = tmp_path / 'bin' / 'fedjax-links'
     script.parent.mkdir()
-    script.write_text('import sys\nfrom fedjax_links.__main__ import main\nsys.exit(main())\n')
+    script.write_text(
+        'import sys\nfrom fedjax_links.__main__ import main\nsys.exit(main())\n'
+    )
     config = 'import own\n\n\ndef get_config():\n    return {}\n'
     (tmp_path / 'own.py').write_text('raise SystemExit("seen")\n')
     (tmp_path / 'configs').mkdir()

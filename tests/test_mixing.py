@@ -29,7 +29,9 @@ def test_the_matrix_follows_its_definition(matrices):
 
 
 def test_the_exact_theory_has_the_same_matrix(matrices):
-    np.testing.assert_allclose(matrices, analysis.mixing_matrix(np.array(MASKS)), rtol=1e-6)
+    np.testing.assert_allclose(
+        matrices, analysis.mixing_matrix(np.array(MASKS)), rtol=1e-6
+    )
 
 
 def test_every_matrix_is_a_symmetric_doubly_stochastic_projection(matrices):
@@ -60,7 +62,10 @@ def test_mixing_keeps_the_mean_and_the_dtype(rng):
         mixed = mixing.mix(jnp.asarray(mask), rows)
         assert mixed.dtype == rows.dtype
         np.testing.assert_allclose(mixed.mean(axis=0), rows.mean(axis=0), atol=1e-6)
-    assert mixing.mix(jnp.asarray(MASKS[-1]), rows.astype(jnp.bfloat16)).dtype == jnp.bfloat16
+    assert (
+        mixing.mix(jnp.asarray(MASKS[-1]), rows.astype(jnp.bfloat16)).dtype
+        == jnp.bfloat16
+    )
 
 
 def test_many_narrow_rows_are_mixed_as_those_of_float32():
@@ -70,7 +75,9 @@ def test_many_narrow_rows_are_mixed_as_those_of_float32():
 
 def test_absent_clients_are_never_read():
     mask = np.array([True, False, True, False, False])
-    rows = np.where(mask[:, None], [[1.0], [0], [3.0], [0], [0]], np.nan).astype(np.float32)
+    rows = np.where(mask[:, None], [[1.0], [0], [3.0], [0], [0]], np.nan).astype(
+        np.float32
+    )
     mixed = np.asarray(mixing.mix(jnp.asarray(mask), jnp.asarray(rows)))
     np.testing.assert_array_equal(mixed[mask], 2.0)
     assert np.isnan(mixed[~mask]).all()

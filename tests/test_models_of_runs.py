@@ -46,7 +46,9 @@ def test_a_model_is_the_one_that_was_measured(first, name):
 
 def test_a_lane_has_a_name_and_earlier_saves(first):
     _, folder, _ = first
-    lane = next(lane for lane in runs.lanes(folder) if lane.labels['algorithm'] == 'fedavg')
+    lane = next(
+        lane for lane in runs.lanes(folder) if lane.labels['algorithm'] == 'fedavg'
+    )
     by_name = runs.model(folder, lane.name)
     labels = {'algorithm': 'fedavg', 'seed': lane.labels['seed']}
     jax.tree.map(np.testing.assert_array_equal, by_name, runs.model(folder, labels))
@@ -86,14 +88,21 @@ def test_a_run_begins_with_the_model_of_another(first, tmp_path):
     expected = last(results, 'client_mean/eval_loss', **FEDPBC)
     starts = onward['server/eval_loss'][onward['round'] == 0]
     np.testing.assert_allclose(starts, [expected] * 2, rtol=1e-6)
-    assert len(set(onward['server/eval_loss'][onward['round'] == 4])) == 2  # seeds still differ
+    assert (
+        len(set(onward['server/eval_loss'][onward['round'] == 4])) == 2
+    )  # seeds still differ
 
 
 def test_a_run_begins_with_arrays_by_name(first, tmp_path):
     _, folder, _ = first
     params = runs.model(folder, FEDPBC)
     path = tmp_path / 'mine.npz'
-    np.savez(path, **{name: leaf.astype(np.float64) for name, leaf in tree.by_name(params).items()})
+    np.savez(
+        path,
+        **{
+            name: leaf.astype(np.float64) for name, leaf in tree.by_name(params).items()
+        },
+    )
     built = experiment.build(values(initial_params=str(path)))
     begun = built.problem_at('links', {}, 0).init_params(jax.random.key(5))
     jax.tree.map(np.testing.assert_array_equal, dict(begun), params)
@@ -102,7 +111,9 @@ def test_a_run_begins_with_arrays_by_name(first, tmp_path):
 def test_seeds_that_draw_their_data_share_one_beginning(first, tmp_path):
     _, folder, _ = first
     redraw = {'data': 'by_seed', 'partition': 'by_seed'}
-    config = values(initial_params={'folder': str(folder), 'lane': FEDPBC}, redraw=redraw)
+    config = values(
+        initial_params={'folder': str(folder), 'lane': FEDPBC}, redraw=redraw
+    )
     del config['problem']['seed']
     built = experiment.build(config)
     ones = [built.problem_at('links', {}, seed) for seed in (0, 1)]
@@ -118,7 +129,9 @@ def test_parameters_of_another_model_are_refused(first, tmp_path):
     with refusals.names('config.initial_params.folder'):
         experiment.build(values(initial_params=str(tmp_path / 'nothing.npz')))
     with refusals.names('config.initial_params', "did you mean 'lane'"):
-        experiment.build(values(initial_params={'folder': str(first[1]), 'lan': FEDPBC}))
+        experiment.build(
+            values(initial_params={'folder': str(first[1]), 'lan': FEDPBC})
+        )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +150,9 @@ def test_what_a_problem_cannot_begin_with(params, words):
 def test_lists_and_tuples_come_back_as_lists(tmp_path):
     path = tmp_path / 'layers.npz'
     layers = [{'w': np.ones((2, 3))}, {'w': np.zeros(4)}]
-    np.savez(path, **{f'layers.{name}': leaf for name, leaf in tree.by_name(layers).items()})
+    np.savez(
+        path, **{f'layers.{name}': leaf for name, leaf in tree.by_name(layers).items()}
+    )
     found = runs.model(path)
     assert isinstance(found['layers'], list)
     jax.tree.map(np.testing.assert_array_equal, found['layers'], layers)

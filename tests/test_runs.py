@@ -18,20 +18,43 @@ from tests.runner.test_loop import in_python
 
 FACTS = {
     **{'title': 'before', 'caption': '', 'names': [], 'reports': {}},
-    **{'num_rounds': 40, 'eval_every': 1, 'seeds': [0, 1, 2], 'grid': {}, 'grid_mode': 'cross'},
-    **{'algorithms': ['fedavg'], 'patterns': ['some'], 'baseline': 'fedavg', 'tuning': None},
-    **{'metric': 'loss', 'directions': {'loss': 'min'}, 'models': {'fedavg': ['server']}},
+    **{
+        'num_rounds': 40,
+        'eval_every': 1,
+        'seeds': [0, 1, 2],
+        'grid': {},
+        'grid_mode': 'cross',
+    },
+    **{
+        'algorithms': ['fedavg'],
+        'patterns': ['some'],
+        'baseline': 'fedavg',
+        'tuning': None,
+    },
+    **{
+        'metric': 'loss',
+        'directions': {'loss': 'min'},
+        'models': {'fedavg': ['server']},
+    },
 }
 
 
 def opened(folder, **changes):
-    return stores.RunFolder(folder, facts={**FACTS, **changes}, identities=OneIdentity())
+    return stores.RunFolder(
+        folder, facts={**FACTS, **changes}, identities=OneIdentity()
+    )
 
 
 def test_a_folder_says_what_ran_where_and_with_what(tmp_path):
     results = in_python(log=('links',)).run(tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
-    assert {runs.EXPERIMENT, runs.ENVIRONMENT, runs.METRICS, runs.LINKS, runs.CHECKPOINTS} <= names
+    assert {
+        runs.EXPERIMENT,
+        runs.ENVIRONMENT,
+        runs.METRICS,
+        runs.LINKS,
+        runs.CHECKPOINTS,
+    } <= names
     assert runs.CONFIG not in names  # it was made in Python
     environment = json.loads((tmp_path / runs.ENVIRONMENT).read_text())
     assert {'versions', 'devices', 'threads', 'flags', 'python'} <= environment.keys()
@@ -49,7 +72,9 @@ def test_fields_that_change_no_result_may_differ_and_are_kept(tmp_path):
     assert json.loads((tmp_path / runs.EXPERIMENT).read_text())['title'] == 'after'
     with pytest.raises(ValueError, match=r'where config\.eval_every is 1 and not 8\.$'):
         opened(tmp_path, eval_every=8)
-    with pytest.raises(ValueError, match=r'^`num_rounds` must be at least 40, the rounds of .*20'):
+    with pytest.raises(
+        ValueError, match=r'^`num_rounds` must be at least 40, the rounds of .*20'
+    ):
         opened(tmp_path, num_rounds=20)
     assert json.loads((tmp_path / runs.EXPERIMENT).read_text())['num_rounds'] == 40
     opened(tmp_path, num_rounds=80).close()
@@ -70,7 +95,9 @@ def test_a_run_goes_on_with_the_draws_and_the_rounding_that_it_began_with(
     tmp_path, name, value, there, here
 ):
     planned = in_python()
-    stores.RunFolder(tmp_path, facts=planned.plan.facts(), identities=OneIdentity()).close()
+    stores.RunFolder(
+        tmp_path, facts=planned.plan.facts(), identities=OneIdentity()
+    ).close()
     before = getattr(jax.config, name)
     jax.config.update(name, value)
     try:
@@ -81,17 +108,23 @@ def test_a_run_goes_on_with_the_draws_and_the_rounding_that_it_began_with(
         ValueError, match=rf'where config\.numerics\.{name} is {there} and not {here}'
     ):
         stores.RunFolder(tmp_path, facts=facts, identities=OneIdentity())
-    stores.RunFolder(tmp_path, facts=planned.plan.facts(), identities=OneIdentity()).close()
+    stores.RunFolder(
+        tmp_path, facts=planned.plan.facts(), identities=OneIdentity()
+    ).close()
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_another_backend_is_refused_and_a_folder_that_names_none_still_reports(tmp_path):
+def test_another_backend_is_refused_and_a_folder_that_names_none_still_reports(
+    tmp_path,
+):
     planned = in_python()
     planned.run(tmp_path)
     report.write(runs.read(tmp_path))
     written, facts = (tmp_path / 'report.md').read_bytes(), planned.plan.facts()
     other = {**facts, 'numerics': {**facts['numerics'], 'backend': 'gpu'}}
-    with pytest.raises(ValueError, match=r"where config\.numerics\.backend is 'cpu' and not 'gpu'"):
+    with pytest.raises(
+        ValueError, match=r"where config\.numerics\.backend is 'cpu' and not 'gpu'"
+    ):
         stores.RunFolder(tmp_path, facts=other, identities=OneIdentity())
     del facts['numerics']
     (tmp_path / runs.EXPERIMENT).write_bytes(runs.as_json(facts))
@@ -103,7 +136,11 @@ def about(*lanes, num_rounds=6):
     """What a store must know of lanes of one algorithm."""
     labels = {'stage': 'main', 'algorithm': 'fedavg', 'pattern': 'some'}
     return {
-        lane: {'labels': {**labels, 'seed': place}, 'place': (0, place), 'num_rounds': num_rounds}
+        lane: {
+            'labels': {**labels, 'seed': place},
+            'place': (0, place),
+            'num_rounds': num_rounds,
+        }
         for place, lane in enumerate(lanes)
     }
 
@@ -205,7 +242,9 @@ def test_changed_metrics_are_no_results_and_are_mended(tmp_path):
 
 
 @pytest.mark.parametrize('end', [True, False])
-def test_a_flipped_bit_anywhere_in_a_lanes_file_is_told_and_mended(tmp_path, capsys, end):
+def test_a_flipped_bit_anywhere_in_a_lanes_file_is_told_and_mended(
+    tmp_path, capsys, end
+):
     """Also in what is passed over by whoever unpacks it."""
     in_python().run(tmp_path)
     path = sorted((tmp_path / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
@@ -267,7 +306,9 @@ def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, c
     for round in (4, 6):
         flip(tmp_path / runs.CHECKPOINTS / f'lane@{round}.npz')
     for _ in range(2):
-        with pytest.raises(ValueError, match=r'--start_over.*lane@6\.npz and .*lane@4\.npz'):
+        with pytest.raises(
+            ValueError, match=r'--start_over.*lane@6\.npz and .*lane@4\.npz'
+        ):
             opened(tmp_path)
 
 
@@ -275,22 +316,30 @@ def test_a_run_of_an_older_version_is_refused_in_a_line(tmp_path):
     opened(tmp_path).close()
     (tmp_path / runs.CHECKPOINTS / 'journal.jsonl').touch()
     for use in (opened, runs.read):
-        with pytest.raises(errors.InvalidError, match='be kept by this version, not by an older'):
+        with pytest.raises(
+            errors.InvalidError, match='be kept by this version, not by an older'
+        ):
             use(tmp_path)
 
 
 def test_a_folder_that_cannot_be_one_costs_a_line(tmp_path):
     path = tmp_path / 'file'
     path.touch()
-    with pytest.raises(ValueError, match=r'^`workdir` must name a new folder, an empty one, or '):
+    with pytest.raises(
+        ValueError, match=r'^`workdir` must name a new folder, an empty one, or '
+    ):
         opened(path)
-    with pytest.raises(ValueError, match=r'`folder` must hold a run \(experiment.json\)'):
+    with pytest.raises(
+        ValueError, match=r'`folder` must hold a run \(experiment.json\)'
+    ):
         runs.read(tmp_path)
 
 
 def test_a_line_that_no_lane_has_is_no_metric(tmp_path):
     opened(tmp_path).close()
-    (tmp_path / runs.METRICS).write_text('{"round": 1, "a": null}\n{"round": 2, "a": 3}\n{"rou')
+    (tmp_path / runs.METRICS).write_text(
+        '{"round": 1, "a": null}\n{"round": 2, "a": 3}\n{"rou'
+    )
     assert runs.read(tmp_path).columns == {}
     opened(tmp_path).close()
     assert (tmp_path / runs.METRICS).read_bytes() == b''

@@ -8,7 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, base, local_training, participation, problems, simulation
+from fedjax_links import (
+    algorithms,
+    base,
+    local_training,
+    participation,
+    problems,
+    simulation,
+)
 from fedjax_links.base import RoundMetrics
 from fedjax_links.core import drawing
 from fedjax_links.participation import PARTICIPATION
@@ -22,7 +29,9 @@ KEY = jax.random.key(31)
 
 
 def program(**kwargs):
-    return local_training.local_sgd(0.2, **{'local_steps': 3, 'batch_size': 2, **kwargs})
+    return local_training.local_sgd(
+        0.2, **{'local_steps': 3, 'batch_size': 2, **kwargs}
+    )
 
 
 def params_of(params, key, problem):
@@ -67,7 +76,9 @@ def run(
     state=None,
 ):
     problem = federation.problem() if problem is None else problem
-    return compiled(jax.jit, make, links, num_rounds, eval_every, eval_fn)(key, problem, state)
+    return compiled(jax.jit, make, links, num_rounds, eval_every, eval_fn)(
+        key, problem, state
+    )
 
 
 def start(make=algorithms.fedavg, links=BERNOULLI):
@@ -90,8 +101,12 @@ def assert_close(actual, expected):
     'make, pieces',
     [
         pytest.param(algorithms.fedavg, PIECES, id='5-and-one-by-one'),
-        pytest.param(algorithms.fedavg, PIECES, id='as-users-compile', marks=AS_USERS_COMPILE),
-        pytest.param(algorithms.fedpbc, (4,) * 3, id='fedpbc-4+4+4', marks=AS_USERS_COMPILE),
+        pytest.param(
+            algorithms.fedavg, PIECES, id='as-users-compile', marks=AS_USERS_COMPILE
+        ),
+        pytest.param(
+            algorithms.fedpbc, (4,) * 3, id='fedpbc-4+4+4', marks=AS_USERS_COMPILE
+        ),
     ],
 )
 def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
@@ -114,7 +129,9 @@ def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
         pytest.param(NAMED, id='named', marks=AS_USERS_COMPILE),
     ],
 )
-def test_no_bit_depends_on_how_many_rounds_links_are_drawn_at_a_time(links, monkeypatch):
+def test_no_bit_depends_on_how_many_rounds_links_are_drawn_at_a_time(
+    links, monkeypatch
+):
     """One, three and twelve of twelve: those of one are rounds drawn and counted one by one."""
     whole = run(algorithms.mifa, links, eval_every=6)
     for block, length in ((1, 1), (300, 3)):
@@ -150,7 +167,9 @@ def test_evaluating_does_not_change_the_run():
 def test_without_a_cadence_an_eval_fn_is_applied_once_at_the_end():
     result = run(eval_fn=params_of)
     server = algorithms.fedavg(program()).models(result.state.algorithm)['server']
-    for a, b in zip(jax.tree.leaves(result.evals['server']), jax.tree.leaves(server), strict=True):
+    for a, b in zip(
+        jax.tree.leaves(result.evals['server']), jax.tree.leaves(server), strict=True
+    ):
         assert a.shape == (1, *b.shape)
         np.testing.assert_array_equal(a[0], b)
     assert run().evals == {}
@@ -182,7 +201,10 @@ def test_evaluations_have_a_key_of_their_own_per_round():
             r'^`eval_every` must divide `num_rounds` = 12, got 5; the nearest smaller divisor is 4',
         ),
         ({'num_rounds': 12, 'eval_every': 24}, 'the nearest smaller divisor is 12'),
-        ({'num_rounds': 12, 'eval_every': 0}, r'^`eval_every` must be at least 1, got 0\.$'),
+        (
+            {'num_rounds': 12, 'eval_every': 0},
+            r'^`eval_every` must be at least 1, got 0\.$',
+        ),
         (
             {'num_rounds': 2, 'key': 0},
             r'^`key` must be a key such as jax.random.key\(0\), got 0\.$',
@@ -200,7 +222,9 @@ def test_impossible_arguments_are_refused(arguments, message):
     arguments = {'key': KEY, 'participation': BERNOULLI, **arguments}
     with pytest.raises(ValueError, match=message):
         simulation.simulate(
-            algorithm=algorithms.fedavg(program()), problem=federation.problem(), **arguments
+            algorithm=algorithms.fedavg(program()),
+            problem=federation.problem(),
+            **arguments,
         )
 
 
@@ -219,7 +243,9 @@ def test_counters_and_last_links_follow_from_the_masks(links):
     counters = result.state.counters
     np.testing.assert_array_equal(counters.participation_count, mask.sum(axis=0))
     rounds = np.arange(NUM_ROUNDS)[:, None]
-    np.testing.assert_array_equal(counters.last_active, np.where(mask, rounds, -1).max(axis=0))
+    np.testing.assert_array_equal(
+        counters.last_active, np.where(mask, rounds, -1).max(axis=0)
+    )
     np.testing.assert_array_equal(result.rounds.num_active, mask.sum(axis=1))
     np.testing.assert_array_equal(result.state.links.mask, mask[-1])
     np.testing.assert_array_equal(result.state.links.prob, sample.prob[-1])
@@ -227,11 +253,17 @@ def test_counters_and_last_links_follow_from_the_masks(links):
 
 
 def test_before_the_first_round_nobody_was_active():
-    state = simulation.init(KEY, algorithms.fedavg(program()), BERNOULLI, federation.problem())
+    state = simulation.init(
+        KEY, algorithms.fedavg(program()), BERNOULLI, federation.problem()
+    )
     assert not state.links.mask.any()
     assert (state.counters.last_active == -1).all()
     assert not state.counters.participation_count.any()
-    assert (int(state.round), bool(state.finite), int(state.first_bad_round)) == (0, True, -1)
+    assert (int(state.round), bool(state.finite), int(state.first_bad_round)) == (
+        0,
+        True,
+        -1,
+    )
 
 
 def test_a_diverging_run_names_the_round_in_which_a_number_broke():
@@ -280,7 +312,12 @@ def test_the_first_bad_round_is_remembered(where, bad_rounds, first):
     state, algorithm = None, unsteady(bad_rounds, where)
     for _ in range(2):  # the second piece starts finite and must not forget
         state = simulation.simulate(
-            KEY, algorithm, participation.always(2), problem, num_rounds=5, initial_state=state
+            KEY,
+            algorithm,
+            participation.always(2),
+            problem,
+            num_rounds=5,
+            initial_state=state,
         ).state
     assert int(state.first_bad_round) == first
     assert bool(state.finite) == (first < 0)
@@ -291,7 +328,9 @@ def test_every_algorithm_meets_the_same_links_and_the_same_batches(name):
     """All start from one model, so in round 0 only links and batches make the losses."""
     reference, other = run(), run(algorithms.ALGORITHMS[name].factory)
     assert int(reference.rounds.num_active[0]) > 0
-    np.testing.assert_allclose(other.rounds.loss_sum[0], reference.rounds.loss_sum[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        other.rounds.loss_sum[0], reference.rounds.loss_sum[0], rtol=1e-6
+    )
     assert_identical(other.state.counters, reference.state.counters)
     assert_identical(other.state.links, reference.state.links)
     elsewhere = run(algorithms.ALGORITHMS[name].factory, key=jax.random.key(32))
@@ -304,7 +343,9 @@ def test_replaying_the_realised_links_repeats_the_run_bit_for_bit():
     make = algorithms.fedavg
     original = run(make, MARKOV)
     sample = simulation.realised_links(KEY, MARKOV, num_rounds=NUM_ROUNDS)
-    replayed = run(make, participation.replay(np.asarray(sample.mask), np.asarray(sample.prob)))
+    replayed = run(
+        make, participation.replay(np.asarray(sample.mask), np.asarray(sample.prob))
+    )
     assert_identical(replayed.state.algorithm, original.state.algorithm)
     assert_identical(replayed.rounds, original.rounds)
     assert_identical(replayed.state.counters, original.state.counters)
@@ -375,7 +416,9 @@ def test_a_run_can_be_forked_under_other_links():
     fork = run(links=everyone, num_rounds=4, state=forked)
     mask = np.asarray(simulation.realised_links(KEY, MARKOV, num_rounds=4).mask)
     recorded = participation.replay(np.r_[mask, np.ones((4, NUM_CLIENTS), bool)])
-    assert_close(fork.state.algorithm, run(links=recorded, num_rounds=8).state.algorithm)
+    assert_close(
+        fork.state.algorithm, run(links=recorded, num_rounds=8).state.algorithm
+    )
     assert_identical(jax.tree.map(np.array, trunk.state), before)
     assert int(fork.rounds.num_active.sum()) == 4 * NUM_CLIENTS
     straight_on = run(links=MARKOV, num_rounds=4, state=trunk.state)
@@ -402,13 +445,17 @@ def test_rounds_composed_by_hand_are_those_of_simulate():
 def test_the_driver_follows_a_listing_round_by_round(x64):
     setting = quadratic_loops.hard_setting()
     rates = jnp.asarray([setting.rate(t) for t in range(len(setting.mask))])
-    client = local_training.local_sgd(lambda t: rates[t], local_steps=setting.local_steps)
+    client = local_training.local_sgd(
+        lambda t: rates[t], local_steps=setting.local_steps
+    )
     algorithm = algorithms.fedavg(client, server_lr=setting.server_lr)
     links = participation.replay(setting.mask)
     problem = problems.quadratic(setting.targets, initial_point=setting.start)
     path = quadratic_loops.fedavg(setting)
     state = simulation.init(KEY, algorithm, links, problem)
-    step = jax.jit(lambda state: simulation.run_round(state, KEY, algorithm, links, problem)[0])
+    step = jax.jit(
+        lambda state: simulation.run_round(state, KEY, algorithm, links, problem)[0]
+    )
     for t in range(len(setting.mask)):
         state = step(state)
         np.testing.assert_allclose(state.algorithm.server, path[t], rtol=0, atol=1e-9)
@@ -418,7 +465,9 @@ def test_the_driver_follows_a_listing_round_by_round(x64):
 def test_no_key_is_carried(name):
     links = PARTICIPATION[name].example(NUM_CLIENTS)
     state = jax.eval_shape(
-        lambda key: simulation.init(key, algorithms.fedpbc(program()), links, federation.problem()),
+        lambda key: simulation.init(
+            key, algorithms.fedpbc(program()), links, federation.problem()
+        ),
         KEY,
     )
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
@@ -432,7 +481,9 @@ def test_data_travel_as_arguments_not_inside_the_program():
     links = participation.bernoulli(np.full(2, 0.5))
 
     def lowered_size(num_features, as_argument):
-        problem = problems.quadratic(np.random.default_rng(0).normal(size=(2, num_features)))
+        problem = problems.quadratic(
+            np.random.default_rng(0).normal(size=(2, num_features))
+        )
 
         def simulate(key, data):
             given = problem if data is None else data

@@ -9,7 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, local_training, participation, problems, simulation, sweeps
+from fedjax_links import (
+    algorithms,
+    local_training,
+    participation,
+    problems,
+    simulation,
+    sweeps,
+)
 from fedjax_links.links import graphs
 
 TARGETS = np.random.default_rng(4).normal(size=(5, 3))
@@ -33,7 +40,9 @@ def make_links(p=PROBS):
 
 def sweep(make=make_algorithm, links=make_links, problem=None, **kwargs):
     arguments = {'seeds': SEEDS, 'num_rounds': ROUNDS, 'eval_every': 2, **kwargs}
-    return sweeps.sweep(make, links, problem or problems.quadratic(TARGETS), **arguments)
+    return sweeps.sweep(
+        make, links, problem or problems.quadratic(TARGETS), **arguments
+    )
 
 
 @functools.cache
@@ -106,7 +115,10 @@ BETWEEN = {
             local_training.local_sgd(learning_rate, local_steps=2)
         ),
         lambda prob: participation.peers(make_links(), RING, prob=prob),
-        {'algorithm': {'learning_rate': RATES}, 'participation': {'prob': [0.2, 0.5, 0.9]}},
+        {
+            'algorithm': {'learning_rate': RATES},
+            'participation': {'prob': [0.2, 0.5, 0.9]},
+        },
     ),
     'mifa': (
         lambda max_age: algorithms.mifa(TWO_STEPS(0.1), max_age=max_age),
@@ -133,8 +145,14 @@ def test_links_between_clients_ages_and_deadlines_are_swept(name):
     models = np.asarray(result.state.algorithm.server)
     assert not np.array_equal(models[0], models[-1])
     for g in range(len(RATES)):
-        own = {part: {k: column[g] for k, column in grid.get(part, {}).items()} for part in grid}
-        algorithm, pattern = make(**own.get('algorithm', {})), links(**own.get('participation', {}))
+        own = {
+            part: {k: column[g] for k, column in grid.get(part, {}).items()}
+            for part in grid
+        }
+        algorithm, pattern = (
+            make(**own.get('algorithm', {})),
+            links(**own.get('participation', {})),
+        )
         for s, seed in enumerate(SEEDS):
             expected = simulation.simulate(
                 jax.random.key(seed),
@@ -150,7 +168,10 @@ def test_links_between_clients_ages_and_deadlines_are_swept(name):
 
 @pytest.mark.parametrize(
     'batching, rtol',
-    [pytest.param('map', 0, marks=[pytest.mark.optimised, pytest.mark.slow]), ('vmap', 2e-6)],
+    [
+        pytest.param('map', 0, marks=[pytest.mark.optimised, pytest.mark.slow]),
+        ('vmap', 2e-6),
+    ],
 )
 def test_every_lane_is_a_run_of_its_own(batching, rtol):
     grid = {
@@ -167,7 +188,9 @@ def test_every_lane_is_a_run_of_its_own(batching, rtol):
             )
             lane = jax.tree.map(lambda a, g=g, s=s: a[g, s], result)
             assert jax.tree.structure(lane) == jax.tree.structure(expected)
-            for a, b in zip(jax.tree.leaves(lane), jax.tree.leaves(expected), strict=True):
+            for a, b in zip(
+                jax.tree.leaves(lane), jax.tree.leaves(expected), strict=True
+            ):
                 if rtol:
                     np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-6)
                 else:
@@ -183,13 +206,17 @@ def test_probabilities_may_be_one_number_or_one_per_client():
         )
         counts = np.asarray(sample.mask).sum(axis=0)
         np.testing.assert_array_equal(
-            result.state.counters.participation_count[g, 1], counts, err_msg=f'point {g}'
+            result.state.counters.participation_count[g, 1],
+            counts,
+            err_msg=f'point {g}',
         )
     assert (result.state.counters.participation_count[2] == ROUNDS).all()
 
 
 def test_the_same_seed_meets_the_same_links_at_every_point():
-    counts = sweep(grid={'algorithm': {'learning_rate': RATES}}).state.counters.participation_count
+    counts = sweep(
+        grid={'algorithm': {'learning_rate': RATES}}
+    ).state.counters.participation_count
     np.testing.assert_array_equal(counts[0], counts[1])
     np.testing.assert_array_equal(counts[0], counts[2])
     assert len(np.unique(np.asarray(counts[0]), axis=0)) > 1
@@ -212,11 +239,22 @@ def test_without_a_grid_there_is_one_point():
             "`grid` has no 'algorithms'; did you mean 'algorithm'",
         ),
         (
-            {'grid': {'algorithm': {'learning_rate': [0.1, 0.2]}, 'participation': {'p': [0.5]}}},
+            {
+                'grid': {
+                    'algorithm': {'learning_rate': [0.1, 0.2]},
+                    'participation': {'p': [0.5]},
+                }
+            },
             r"^`grid` must have columns of one length, got \{'learning_rate': 2, 'p': 1\}\.",
         ),
-        ({'grid': {'algorithm': {'learning_rate': 0.1}}}, '`learning_rate` must be a column of n'),
-        ({'grid': {'algorithm': {'learning_rate': ['a']}}}, '`learning_rate` must be a column of'),
+        (
+            {'grid': {'algorithm': {'learning_rate': 0.1}}},
+            '`learning_rate` must be a column of n',
+        ),
+        (
+            {'grid': {'algorithm': {'learning_rate': ['a']}}},
+            '`learning_rate` must be a column of',
+        ),
         (
             {'grid': {'algorithm': {'learning_rate': [0.1, float('nan')]}}},
             '`learning_rate` must be finite',
@@ -231,7 +269,10 @@ def test_without_a_grid_there_is_one_point():
             {'links': participation.always(6)},
             r'^`make_participation` must be a function of .*, got <Participation always: 6 clients',
         ),
-        ({'seeds': [3, 1, 3]}, r'^`seeds` must hold each seed once, got \[3, 1, 3\]\.$'),
+        (
+            {'seeds': [3, 1, 3]},
+            r'^`seeds` must hold each seed once, got \[3, 1, 3\]\.$',
+        ),
         ({'seeds': [2**32]}, '`seeds` must be at most 4294967295'),
         ({'seeds': [1, 0, 0]}, '`seeds` must hold each seed once'),
         (
@@ -246,7 +287,10 @@ def test_without_a_grid_there_is_one_point():
             {'grid': {'algorithm': {'server_lr': [[1.0, 2.0]]}}},
             r'^`server_lr` must be one number, got array.* at point 0 of `grid`\.$',
         ),
-        ({'grid': {'algorithm': {'server_lr': [1.0, 1e39]}}}, '^`server_lr` must be finite, got'),
+        (
+            {'grid': {'algorithm': {'server_lr': [1.0, 1e39]}}},
+            '^`server_lr` must be finite, got',
+        ),
         (
             {'grid': {'algorithm': {'server_lr': [1, 2**31]}}},
             r'^`server_lr` must lie in \[-2147483648, 2147483647\], got 2147483648\.$',
@@ -292,19 +336,32 @@ def test_makers_meet_every_different_value_once_before_it_is_traced():
 
 def test_product_crosses_values_with_the_last_name_fastest():
     columns = sweeps.product(
-        algorithm={'learning_rate': [0.1, 0.2]}, participation={'p': [np.zeros(2), np.ones(2)]}
+        algorithm={'learning_rate': [0.1, 0.2]},
+        participation={'p': [np.zeros(2), np.ones(2)]},
     )
-    np.testing.assert_array_equal(columns['algorithm']['learning_rate'], [0.1, 0.1, 0.2, 0.2])
-    np.testing.assert_array_equal(columns['participation']['p'], [[0, 0], [1, 1], [0, 0], [1, 1]])
-    same = sweeps.product({'algorithm': {'learning_rate': [0.1, 0.2]}}, participation={'p': [1]})
+    np.testing.assert_array_equal(
+        columns['algorithm']['learning_rate'], [0.1, 0.1, 0.2, 0.2]
+    )
+    np.testing.assert_array_equal(
+        columns['participation']['p'], [[0, 0], [1, 1], [0, 0], [1, 1]]
+    )
+    same = sweeps.product(
+        {'algorithm': {'learning_rate': [0.1, 0.2]}}, participation={'p': [1]}
+    )
     np.testing.assert_array_equal(same['algorithm']['learning_rate'], [0.1, 0.2])
 
 
 @pytest.mark.parametrize(
     'values, message',
     [
-        ({'algorithm': {'learning_rate': 0.1}}, '`learning_rate` must be a list of at least one'),
-        ({'algorithm': {'learning_rate': []}}, '`learning_rate` must be a list of at least one'),
+        (
+            {'algorithm': {'learning_rate': 0.1}},
+            '`learning_rate` must be a list of at least one',
+        ),
+        (
+            {'algorithm': {'learning_rate': []}},
+            '`learning_rate` must be a list of at least one',
+        ),
         ({'participations': {'p': [1]}}, "did you mean 'participation'"),
     ],
 )

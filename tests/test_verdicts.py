@@ -61,7 +61,9 @@ def above(count, of, rate):
 @pytest.mark.parametrize('law', DRAWS)
 def test_a_thousand_nulls_looked_at_after_every_seed_give_few_false_verdicts(law):
     sequences = DRAWS[law](np.random.default_rng(7), (1000, 50))
-    false = np.isin(words(sequences, 5, 50), (evaluation.AHEAD, evaluation.BEHIND)).sum()
+    false = np.isin(
+        words(sequences, 5, 50), (evaluation.AHEAD, evaluation.BEHIND)
+    ).sum()
     assert false <= 50
     if law == 'normal':  # where the bound is a theorem
         assert not above(false, 1000, 0.05)
@@ -74,7 +76,9 @@ def test_looking_often_with_a_fixed_interval_would_not_do():
     for values in sequences:
         counts = np.arange(1, 51)
         means = np.cumsum(values) / counts
-        deviations = np.sqrt((np.cumsum(values**2) / counts - means**2)[4:] * counts[4:])
+        deviations = np.sqrt(
+            (np.cumsum(values**2) / counts - means**2)[4:] * counts[4:]
+        )
         error = deviations / np.sqrt(counts[4:] - 1) / np.sqrt(counts[4:])
         false += (abs(means[4:]) > special.stdtrit(counts[4:] - 1, 0.975) * error).any()
     assert above(false, 1000, 0.05)
@@ -115,7 +119,10 @@ def test_the_p_value_is_one_over_the_mixture_ratio(count, rng):
 
 def test_a_verdict_comes_where_the_p_value_is_small(rng):
     for values in rng.normal(0.7, 1.0, (50, 9)):
-        is_sided = evaluation.decide(values).word in (evaluation.AHEAD, evaluation.BEHIND)
+        is_sided = evaluation.decide(values).word in (
+            evaluation.AHEAD,
+            evaluation.BEHIND,
+        )
         assert is_sided == (evaluation.anytime_p_value(values) < 0.05)
     assert evaluation.anytime_p_value([0.2]) == 1.0
     assert evaluation.anytime_p_value([0.2, 0.2]) == 0.5
@@ -137,7 +144,9 @@ def test_looked_at_after_every_seed_a_p_value_is_rarely_small():
 def test_coarse_metrics_give_few_false_verdicts(steps):
     """Differences of accuracies move in steps of one test example, so that some are equal."""
     draws = np.random.default_rng(11).normal(0.0, steps, (1000, 12))
-    false = np.isin(words(np.rint(draws), 2, 12), (evaluation.AHEAD, evaluation.BEHIND)).sum()
+    false = np.isin(
+        words(np.rint(draws), 2, 12), (evaluation.AHEAD, evaluation.BEHIND)
+    ).sum()
     assert false <= 50
 
 
@@ -172,5 +181,7 @@ def test_a_thousand_null_sweeps_of_the_engine_give_few_false_verdicts():
     )
     ends = run(seeds=range(100_000)).evals['server'][0, :, -1]
     one, other = np.asarray(jax.device_get(ends), float).reshape(2, 1000, 50)
-    false = np.isin(words(one - other, 5, 50), (evaluation.AHEAD, evaluation.BEHIND)).sum()
+    false = np.isin(
+        words(one - other, 5, 50), (evaluation.AHEAD, evaluation.BEHIND)
+    ).sum()
     assert false <= 50

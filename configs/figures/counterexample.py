@@ -66,12 +66,20 @@ def counterexample_error(
     checks.static_int('config.figure.num_seeds', num_seeds, minimum=2)
     probs = np.asarray(pairs, np.float64)
     if probs.ndim != 2 or probs.shape[1] != 2:
-        raise errors.invalid('config.figure.pairs', 'have shape [pairs, 2]', list(probs.shape))
+        raise errors.invalid(
+            'config.figure.pairs', 'have shape [pairs, 2]', list(probs.shape)
+        )
     checks.within('config.figure.pairs', probs, 0, 1)
     if not probs.any(axis=1).all():
-        raise errors.invalid('config.figure.pairs', 'hold a positive entry each', '(0, 0)')
-    chances = np.where(np.arange(num_clients) < num_clients // 2, probs[:, :1], probs[:, 1:])
-    problem = problems.counterexample(num_clients=num_clients, dimension=dimension, seed=0)
+        raise errors.invalid(
+            'config.figure.pairs', 'hold a positive entry each', '(0, 0)'
+        )
+    chances = np.where(
+        np.arange(num_clients) < num_clients // 2, probs[:, :1], probs[:, 1:]
+    )
+    problem = problems.counterexample(
+        num_clients=num_clients, dimension=dimension, seed=0
+    )
     targets = np.asarray(problem.data, np.float64)
     optimum = targets.mean(axis=0)
     times = np.arange(_EVERY, num_rounds + 1, _EVERY)
@@ -84,18 +92,25 @@ def counterexample_error(
             mean = law.mean[-1]  # the same whoever computes
             square = np.sum((mean - optimum) ** 2 + law.variance[-1])
         elif compute == 'active':
-            mean = paused_mean(probs, targets, (1 - learning_rate) ** local_steps, num_rounds)
+            mean = paused_mean(
+                probs, targets, (1 - learning_rate) ** local_steps, num_rounds
+            )
             square = np.nan
         else:
             moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=num_rounds)
             mean, square = moments.server_mean[-1], moments.server_mean_square[-1]
-        return {'exact_bias': np.linalg.norm(mean - optimum), 'exact_rms': np.sqrt(square)}
+        return {
+            'exact_bias': np.linalg.norm(mean - optimum),
+            'exact_rms': np.sqrt(square),
+        }
 
     def curves(label: str, name: str, compute: str) -> Iterator[dict[str, Any]]:
         client = local_training.local_sgd(learning_rate, local_steps=local_steps)
         section = {'name': name, 'compute': compute}
         result = sweeps.sweep(
-            lambda: sections.build_named(f'config.figure.panels.{label}', section, _RULES, client),
+            lambda: sections.build_named(
+                f'config.figure.panels.{label}', section, _RULES, client
+            ),
             bernoulli,
             problem,
             seeds=range(num_seeds),
@@ -133,19 +148,38 @@ def counterexample_error(
                 colour = plot.COLOURS[pair % len(plot.COLOURS)]
                 mean, spread = part['mean'], part['deviation']
                 algorithm, style = _LOOKS[part['algorithm']]
-                name = '{}, {first_prob:g} and {second_prob:g}'.format(algorithm, **part)
-                above = 3 if part['algorithm'] == 'fedavg' else 2  # dashes over what they may meet
+                name = '{}, {first_prob:g} and {second_prob:g}'.format(
+                    algorithm, **part
+                )
+                above = (
+                    3 if part['algorithm'] == 'fedavg' else 2
+                )  # dashes over what they may meet
                 look = {'color': colour, 'linewidth': 1.2, 'zorder': above}
                 axes.plot(times, mean, style, label=name, **look)
                 band = {'color': colour, 'alpha': 0.2, 'linewidth': 0}
                 low = np.maximum(mean - spread, mean / 10)
                 axes.fill_between(times, low, mean + spread, **band)
                 if part['algorithm'] == 'fedpbc':
-                    axes.plot(times, part['client_mean'], ':', color=colour, linewidth=1.2)
+                    axes.plot(
+                        times, part['client_mean'], ':', color=colour, linewidth=1.2
+                    )
                 elif part['exact_bias'] > _NO_BIAS:
-                    axes.plot(times[-1], part['exact_bias'], '<', color=plot.EXACT, clip_on=False)
+                    axes.plot(
+                        times[-1],
+                        part['exact_bias'],
+                        '<',
+                        color=plot.EXACT,
+                        clip_on=False,
+                    )
             if any(part['algorithm'] == 'fedpbc' for part in shown):
-                axes.plot([], [], ':', color='black', linewidth=1.2, label="FedPBC's client mean")
+                axes.plot(
+                    [],
+                    [],
+                    ':',
+                    color='black',
+                    linewidth=1.2,
+                    label="FedPBC's client mean",
+                )
             if any(part['algorithm'] == 'fedavg' for part in shown):
                 axes.plot([], [], '<', color=plot.EXACT, label="FedAvg's exact bias")
             axes.set(yscale='log', xlim=(_FIRST_SHOWN, times[-1]))

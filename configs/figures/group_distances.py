@@ -64,7 +64,12 @@ def group_distances(*, weights: sections.Section, num_seeds: int = 64) -> Figure
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
-        exactly = {'markersize': 9, 'mfc': 'none', 'color': plot.EXACT, 'label': 'exact'}
+        exactly = {
+            'markersize': 9,
+            'mfc': 'none',
+            'color': plot.EXACT,
+            'label': 'exact',
+        }
         left.plot(_SEPARATIONS, columns['exact'], 'o-', **exactly)
         simulated = {'fmt': '.', 'capsize': 4, 'color': plot.COLOURS[0]}
         simulated['label'] = 'simulated, 4.5 standard errors'

@@ -38,14 +38,18 @@ def network_sizes(*, networks: Mapping[str, sections.Section]) -> FigureResult:
         for label, section in networks.items()
     }
     columns = stack([layer for layers in found.values() for layer in layers])
-    totals = {label: sum(layer['parameters'] for layer in found[label]) for label in found}
+    totals = {
+        label: sum(layer['parameters'] for layer in found[label]) for label in found
+    }
 
     def draw(figure: Any) -> None:
         row = figure.subplots(1, len(found), squeeze=False)[0]
         for axes, (label, layers) in zip(row, found.items(), strict=True):
             names = ['{layer}\n{kernel}'.format_map(layer) for layer in layers]
             sizes = [layer['parameters'] for layer in layers]
-            axes.plot(sizes, names, 'o', color=plot.COLOURS[0])  # a logarithmic axis has no zero
+            axes.plot(
+                sizes, names, 'o', color=plot.COLOURS[0]
+            )  # a logarithmic axis has no zero
             for name, size in zip(names, sizes, strict=True):
                 look = {'xytext': (6, 0), 'textcoords': 'offset points', 'va': 'center'}
                 axes.annotate(f'{size:,}', (size, name), fontsize=8, **look)
@@ -61,7 +65,9 @@ def network_sizes(*, networks: Mapping[str, sections.Section]) -> FigureResult:
         for *texts, parameters in (layer.values() for layer in layers):
             rows.append([*texts, f'{parameters:,}'])
         rows.append([label, 'total', '', '', f'{totals[label]:,}'])
-    caption = f'Weights and biases, {_CLASSES} classes; outputs of one image, before pooling.'
+    caption = (
+        f'Weights and biases, {_CLASSES} classes; outputs of one image, before pooling.'
+    )
     return FigureResult(columns, tables.Table([*columns], rows, caption), draw)
 
 
@@ -73,7 +79,9 @@ def _layers(label: str, where: str, section: sections.Section) -> list[dict[str,
     def init(key: Any) -> Any:
         images = jnp.zeros((2, *section['image']))
         found = module.init(key, images, mutable=True, capture_intermediates=True)
-        names.extend(found['params'])  # as they were created, which an abstract evaluation sorts
+        names.extend(
+            found['params']
+        )  # as they were created, which an abstract evaluation sorts
         return found
 
     variables = jax.eval_shape(init, jax.random.key(0))
@@ -82,7 +90,9 @@ def _layers(label: str, where: str, section: sections.Section) -> list[dict[str,
         {
             'network': label,
             'layer': name,
-            'kernel': _shape(max((p.shape for p in params[name].values()), key=np.prod)),
+            'kernel': _shape(
+                max((p.shape for p in params[name].values()), key=np.prod)
+            ),
             'output': _shape(outputs[name]['__call__'][0].shape[1:]),
             'parameters': tree.size(params[name]),
         }

@@ -79,7 +79,9 @@ def limits(
     for name, values in {**given, 'seeds': seeds}.items():
         if not len(values):
             raise errors.invalid(name, 'hold at least one value', values)
-    distances = [analysis.equidistant_distance(a, num_classes) for a in bayes_accuracies]
+    distances = [
+        analysis.equidistant_distance(a, num_classes) for a in bayes_accuracies
+    ]
     shape = len(alphas), len(bayes_accuracies), len(sigmas), len(seeds)
     found = Limits(np.empty(shape), np.empty(shape))
 
@@ -101,7 +103,9 @@ def limits(
             mix = partition.class_mix(owners(problem), np.asarray(problem.data.labels))
             found.fedpbc[row, :, :, draw] = np.array(accuracies(equal, mix))[:, None]
             for column, sigma in enumerate(sigmas):
-                probs = label_dependent_probs(mix, sigma=sigma, minimum=minimum, seed=seed)
+                probs = label_dependent_probs(
+                    mix, sigma=sigma, minimum=minimum, seed=seed
+                )
                 weights = analysis.fedavg_weights(probs)
                 found.fedavg[row, :, column, draw] = accuracies(weights, mix)
     return found
@@ -174,7 +178,9 @@ def predicted_map(
         off = simulated - (found.fedpbc - found.fedavg)
         differences.append(Difference.of('simulated - predicted', off))
     columns = _as_columns(axes, found, differences)
-    return FigureResult(columns, _table(axes, differences, len(seeds)), _drawing(axes, differences))
+    return FigureResult(
+        columns, _table(axes, differences, len(seeds)), _drawing(axes, differences)
+    )
 
 
 class Difference(NamedTuple):
@@ -201,12 +207,18 @@ def _simulated(
     run = runs.read(folder)
     found = source.of_run(run)
     map_ = cells.of_source(
-        found, x=_COLUMNS['sigma'], y=_COLUMNS['bayes_accuracy'], best_over=best_over, tail=tail
+        found,
+        x=_COLUMNS['sigma'],
+        y=_COLUMNS['bayes_accuracy'],
+        best_over=best_over,
+        tail=tail,
     )
     for label in ('fedavg', 'fedpbc'):
         checks.choice('algorithm', label, list(map_.choices))
     if map_.third != _COLUMNS['alpha'] or len(found.patterns) > 1:
-        raise errors.invalid('folder', f'have a grid of {", ".join(_COLUMNS.values())}', folder)
+        raise errors.invalid(
+            'folder', f'have a grid of {", ".join(_COLUMNS.values())}', folder
+        )
     axes = {
         'bayes_accuracy': map_.y[1],
         'sigma': map_.x[1],
@@ -225,11 +237,15 @@ def _options(folder: Path, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _as_columns(
-    axes: Mapping[str, Sequence[float]], found: Limits, differences: Sequence[Difference]
+    axes: Mapping[str, Sequence[float]],
+    found: Limits,
+    differences: Sequence[Difference],
 ) -> dict[str, np.ndarray]:
     """One row per point, in per cent."""
     order = ('alpha', 'bayes_accuracy', 'sigma')
-    mesh = np.meshgrid(*(np.asarray(axes[name], float) for name in order), indexing='ij')
+    mesh = np.meshgrid(
+        *(np.asarray(axes[name], float) for name in order), indexing='ij'
+    )
     columns = {name: values.ravel() for name, values in zip(order, mesh, strict=True)}
     for name, accuracy in found._asdict().items():
         columns[f'{name}_predicted'] = 100 * accuracy.mean(axis=-1).ravel()
@@ -243,11 +259,15 @@ def _as_columns(
 def _some(values: Sequence[float]) -> list[int]:
     """Places of a few values, the first and the last among them."""
     count = min(len(values), _MOST_SHOWN)
-    return np.unique(np.rint(np.linspace(0, len(values) - 1, count)).astype(int)).tolist()
+    return np.unique(
+        np.rint(np.linspace(0, len(values) - 1, count)).astype(int)
+    ).tolist()
 
 
 def _table(
-    axes: Mapping[str, Sequence[float]], differences: Sequence[Difference], num_draws: int
+    axes: Mapping[str, Sequence[float]],
+    differences: Sequence[Difference],
+    num_draws: int,
 ) -> Table:
     columns = _some(axes['sigma'])
     first, *rest = (f'{axes["sigma"][column]:g}' for column in columns)
@@ -285,12 +305,16 @@ def _drawing(
     axes: Mapping[str, Sequence[float]], differences: Sequence[Difference]
 ) -> Callable[[Any], None]:
     few = max(len(axes['sigma']), len(axes['bayes_accuracy'])) <= _FEW
-    x, y = ([f'{value:g}' for value in axes[name]] for name in ('sigma', 'bayes_accuracy'))
+    x, y = (
+        [f'{value:g}' for value in axes[name]] for name in ('sigma', 'bayes_accuracy')
+    )
 
     def draw(figure: Any) -> None:
         shape = len(differences), len(axes['alpha'])
         grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
-        levels = [np.nanmax(np.abs([0.0, *d.interval.mean.ravel()])) for d in differences]
+        levels = [
+            np.nanmax(np.abs([0.0, *d.interval.mean.ravel()])) for d in differences
+        ]
         levels[:2] = [max(levels[:2])] * len(levels[:2])
         for row, (difference, most) in enumerate(zip(differences, levels, strict=True)):
             line, last = grid[row], row == len(grid) - 1
@@ -307,7 +331,9 @@ def _drawing(
                 )
                 if not few:
                     shown = [c for c in _CONTOURS if mean.min() < c < mean.max()]
-                    lines = panel.contour(mean, levels=shown, colors='black', linewidths=0.6)
+                    lines = panel.contour(
+                        mean, levels=shown, colors='black', linewidths=0.6
+                    )
                     panel.clabel(lines, fmt='%g', fontsize=7)
                 heat.label_axes(
                     panel,

@@ -39,7 +39,9 @@ def _lognormal(num_units: int, *, sigma: float, seed: int) -> np.ndarray:
 SELECTION_WEIGHTS = {'lognormal': _lognormal, 'power': _power, 'uniform': _uniform}
 
 
-def selection_weights(where: str, section: sections.Section, num_units: int) -> np.ndarray:
+def selection_weights(
+    where: str, section: sections.Section, num_units: int
+) -> np.ndarray:
     """Weights p_i of the clients or groups that a minimum separation selects from.
 
     Args:
@@ -57,7 +59,9 @@ def selection_weights(where: str, section: sections.Section, num_units: int) -> 
     return weights / weights.sum()
 
 
-def separation_distance(*, weights: sections.Section, num_clients: int = 500) -> FigureResult:
+def separation_distance(
+    *, weights: sections.Section, num_clients: int = 500
+) -> FigureResult:
     """``||pi_R - 1/N||_1`` against R, exact for every feasible R, B = 1.
 
     Args:
@@ -78,9 +82,13 @@ def separation_distance(*, weights: sections.Section, num_clients: int = 500) ->
     listed += [num_clients - 2, num_clients - 1]
     for label, section in weights.items():
         law = selection_weights(f'config.figure.weights.{label}', section, num_clients)
-        distance = np.abs(analysis.minimum_separation_curve(law) - 1 / num_clients).sum(axis=1)
+        distance = np.abs(analysis.minimum_separation_curve(law) - 1 / num_clients).sum(
+            axis=1
+        )
         parts.append({'weights': label, 'separation': every, 'distance': distance})
-        rows.append({'weights': label, **{f'R = {R}': f'{distance[R]:.4f}' for R in listed}})
+        rows.append(
+            {'weights': label, **{f'R = {R}': f'{distance[R]:.4f}' for R in listed}}
+        )
 
     def draw(figure: Any) -> None:
         axes = figure.add_subplot()
@@ -132,7 +140,11 @@ def selection_mixing(
     num_seeds = max(num_seeds // _NUM_BATCHES, 2) * _NUM_BATCHES
     law = selection_weights('config.figure.weights', weights, _CLIENTS)
     parts = [
-        {'separation': R, 'round': np.arange(num_rounds), **_mixing(law, R, num_rounds, num_seeds)}
+        {
+            'separation': R,
+            'round': np.arange(num_rounds),
+            **_mixing(law, R, num_rounds, num_seeds),
+        }
         for R in separations
     ]
 
@@ -140,7 +152,10 @@ def selection_mixing(
         left, right = figure.subplots(1, 2)
         for part, colour in zip(parts, itertools.cycle(plot.COLOURS)):
             rounds, high, floor = part['round'], part['high'], part['floor']
-            clear, low = np.where(high > 2 * floor, high, np.nan), np.maximum(part['low'], 1e-6)
+            clear, low = (
+                np.where(high > 2 * floor, high, np.nan),
+                np.maximum(part['low'], 1e-6),
+            )
             name = f'R = {part["separation"]}'
             right.plot(rounds + 1, part['running'], color=colour, label=name)
             name += ' (exact)' if part['exact'] else ''
@@ -150,7 +165,9 @@ def selection_mixing(
                 left.plot(rounds, floor, ':', color=colour, linewidth=1)
         left.set_title(r'Law of round t, $TV(\eta_R(t), \pi_R)$', fontsize=10)
         left.set(yscale='log', ylim=(1e-4, 1))
-        right.set_title('Shares of the selections of one run up to t, mean over runs', fontsize=10)
+        right.set_title(
+            'Shares of the selections of one run up to t, mean over runs', fontsize=10
+        )
         right.set(xscale='log', yscale='log')
         panels.finish(left, 'round t', '', legend='best', grid=True)
         panels.finish(right, 'rounds', '', legend='best', grid=True)
@@ -197,7 +214,9 @@ def _mixing(
 
     exact, drawn = _exact_law(weights, separation, num_rounds), np.array(laws)
     low, variance, floor = np.zeros((3, num_rounds))
-    high = 0.5 * np.abs((drawn.mean(axis=0) if exact is None else exact) - stationary).sum(axis=1)
+    high = 0.5 * np.abs(
+        (drawn.mean(axis=0) if exact is None else exact) - stationary
+    ).sum(axis=1)
     if exact is None:
         floor = 0.5 * np.sqrt(2 / np.pi) * stats.sem(drawn).sum(axis=1)
         halves = drawn[::2], drawn[1::2]
@@ -217,7 +236,9 @@ def _mixing(
     }
 
 
-def _exact_law(weights: np.ndarray, separation: int, num_rounds: int) -> np.ndarray | None:
+def _exact_law(
+    weights: np.ndarray, separation: int, num_rounds: int
+) -> np.ndarray | None:
     """float64[T, N] from everybody selectable; None where the chain is too large to list."""
     if separation > 1:
         return None

@@ -89,21 +89,37 @@ def toy_trajectories(
         star = marks | {'markersize': 15}
         for axes, part in zip(all_axes, parts, strict=True):
             x, y, amplified = part['x'], part['y'], part['amplified'][1:]
-            axes.plot(*targets.T, '^', color=plot.COLOURS[0], label="clients' optima", **marks)
+            axes.plot(
+                *targets.T, '^', color=plot.COLOURS[0], label="clients' optima", **marks
+            )
             axes.plot(x[0], y[0], 's', color=plot.COLOURS[4], label='start', **marks)
             axes.plot(*optimum, '*', color=plot.COLOURS[1], label='optimum', **star)
             axes.plot([], [], '.-', color=plot.EXACT, linewidth=1, label='local steps')
             if amplified.any():
-                axes.plot([], [], color=plot.COLOURS[5], linewidth=2, label='amplification')
+                axes.plot(
+                    [], [], color=plot.COLOURS[5], linewidth=2, label='amplification'
+                )
             for k, jump in enumerate(amplified):
                 colour, width = (plot.COLOURS[5], 2.0) if jump else (plot.EXACT, 1.0)
                 axes.plot(x[k : k + 2], y[k : k + 2], color=colour, linewidth=width)
             axes.plot(x, y, '.', color=plot.EXACT, markersize=4)
             last = f'after round {_ROUNDS}'
-            axes.plot(x[-1], y[-1], 'D', mfc='none', color=plot.COLOURS[4], label=last, **marks)
+            axes.plot(
+                x[-1],
+                y[-1],
+                'D',
+                mfc='none',
+                color=plot.COLOURS[4],
+                label=last,
+                **marks,
+            )
             axes.grid(alpha=0.25)
             axes.set_aspect('equal')
-            title = r'$\gamma$ = {learning_rate:g}, $\eta$ = {amplification:g}'.format_map(part)
+            title = (
+                r'$\gamma$ = {learning_rate:g}, $\eta$ = {amplification:g}'.format_map(
+                    part
+                )
+            )
             axes.set_title(title, fontsize=10)
         lines = all_axes[-1].get_legend_handles_labels()
         figure.legend(*lines, loc='outside lower center', ncols=6, frameon=False)
@@ -124,12 +140,16 @@ def toy_trajectories(
     return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
 
 
-def _path(models: np.ndarray, optimum: np.ndarray, factor: float) -> dict[str, np.ndarray]:
+def _path(
+    models: np.ndarray, optimum: np.ndarray, factor: float
+) -> dict[str, np.ndarray]:
     """Points in order, the round behind each, and whether it was reached by a jump."""
     rounds = np.arange(len(models))
     jumps = rounds[_PERIOD::_PERIOD] if factor != 1 else rounds[:0]
     reference = models[jumps - _PERIOD]
-    points = np.insert(models, jumps, reference + (models[jumps] - reference) / factor, axis=0)
+    points = np.insert(
+        models, jumps, reference + (models[jumps] - reference) / factor, axis=0
+    )
     amplified = np.insert(np.isin(rounds, jumps), jumps, False).astype(int)
     path = {'round': np.insert(rounds, jumps, jumps), 'amplified': amplified}
     distance = np.linalg.norm(points - optimum, axis=1)

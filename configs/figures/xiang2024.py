@@ -12,7 +12,12 @@ from fedjax_links.algorithms import fedavg
 from fedjax_links.base import delivers
 from fedjax_links.config import sections
 from fedjax_links.core import checks
-from fedjax_links.participation import bernoulli, label_dependent_probs, markov, probabilities
+from fedjax_links.participation import (
+    bernoulli,
+    label_dependent_probs,
+    markov,
+    probabilities,
+)
 from fedjax_links.participation.markov import rates
 from fedjax_links.plot.panels import finish, grid
 from fedjax_links.problems import partition
@@ -21,7 +26,14 @@ from fedjax_links.report.figure import FigureResult, stack
 from fedjax_links.report.screens.links import record_links
 
 _UP_RATE, _LINK_ROUNDS = 0.05, 4000
-_QUANTITIES = ('up_rate', 'down_rate', 'share_up', 'correlation', 'rounds_up', 'rounds_down')
+_QUANTITIES = (
+    'up_rate',
+    'down_rate',
+    'share_up',
+    'correlation',
+    'rounds_up',
+    'rounds_down',
+)
 _PANELS = {
     'transition rates': _QUANTITIES[:2],
     'correlation of adjacent rounds': _QUANTITIES[3:4],
@@ -50,7 +62,10 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
       Xiang et al. 2024, Figure 6.
     """
     base = np.array(probs, np.float64)
-    names, problem = [f'p = {p:g}' for p in base], problems.quadratic(np.zeros((base.size, 1)))
+    names, problem = (
+        [f'p = {p:g}' for p in base],
+        problems.quadratic(np.zeros((base.size, 1))),
+    )
     records, parts, rows = {}, [], []
     for label, panel in panels.items():
         section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
@@ -59,7 +74,9 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
         records[label] = record = record_links(pattern, num_rounds=rounds, seed=0)
         shares = [f'{share:.3f}' for share in delivers(record).mean(axis=0)]
         rows.append([label, str(rounds), *shares])
-        for p, prob, up in zip(base, record.prob.T, delivers(record).T.astype(int), strict=True):
+        for p, prob, up in zip(
+            base, record.prob.T, delivers(record).T.astype(int), strict=True
+        ):
             part = {'pattern': label, 'base_prob': p, 'round': np.arange(rounds)}
             parts.append({**part, 'prob': prob, 'up': up})
 
@@ -67,7 +84,9 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
         every = range(base.size)
         for axes, label in zip(grid(figure, len(records), 2), records, strict=True):
             record = records[label]
-            plot.link_map(delivers(record), order=every, num_rounds=len(record.mask), ax=axes)
+            plot.link_map(
+                delivers(record), order=every, num_rounds=len(record.mask), ax=axes
+            )
             for row, course in enumerate(record.prob.T):
                 axes.plot(row + 0.4 - 0.8 * course, color=plot.COLOURS[1], linewidth=1)
             axes.set_yticks(every, names)
@@ -126,11 +145,16 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
         part = {'prob': p, 'quantity': name, 'exact': exact[name]}
         parts.append({**part, 'simulated': mean, 'standard_error': error})
     for k, prob in enumerate(p):
-        rows.append([f'{prob:g}', 'exact', *(f'{values[k]:.3g}' for values in exact.values())])
-        pairs = [f'{mean[k]:.3g} ± {error[k]:.1g}' for mean, error in simulated.values()]
+        rows.append(
+            [f'{prob:g}', 'exact', *(f'{values[k]:.3g}' for values in exact.values())]
+        )
+        pairs = [
+            f'{mean[k]:.3g} ± {error[k]:.1g}' for mean, error in simulated.values()
+        ]
         rows.append(['', 'simulated', *pairs])
     caption = (
-        f'± standard error, {num_links} links x {_LINK_ROUNDS:,} rounds; correlation at lag 1.'
+        f'± standard error, {num_links} links x {_LINK_ROUNDS:,} rounds; '
+        'correlation at lag 1.'
     )
     table = tables.Table(['p', '', *words.values()], rows, caption)
     return FigureResult(stack(parts), table, draw)
@@ -140,20 +164,27 @@ def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
     up, down = rates(p, _UP_RATE, np)
     share = analysis.markov_stationary(up, down)
     memory = analysis.markov_autocorrelation(up, down, 1)
-    return dict(zip(_QUANTITIES, (up, down, share, memory, 1 / down, 1 / up), strict=True))
+    return dict(
+        zip(_QUANTITIES, (up, down, share, memory, 1 / down, 1 / up), strict=True)
+    )
 
 
 def _estimates(up: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Estimate and standard error by quantity, float64[...], from int[T, ..., L], L independent."""
     before, after = up[:-1], up[1:]
     ups, downs = before.sum(axis=0), (1 - before).sum(axis=0)
-    falls, rises = (before * (1 - after)).sum(axis=0), ((1 - before) * after).sum(axis=0)
+    falls, rises = (
+        (before * (1 - after)).sum(axis=0),
+        ((1 - before) * after).sum(axis=0),
+    )
     rise, fall = _ratio(rises, downs), _ratio(falls, ups)
     share = _ratio(up.sum(axis=0), np.full(up.shape[1:], len(up)))
     memory = 1 - fall[0] - rise[0], fall[1] + rise[1]
     found = rise, fall, share, memory, _ratio(ups, falls), _ratio(downs, rises)
     size = up.shape[-1]
-    estimates = [(value[..., 0], size * stats.sem(parts, axis=-1)) for value, parts in found]
+    estimates = [
+        (value[..., 0], size * stats.sem(parts, axis=-1)) for value, parts in found
+    ]
     return dict(zip(_QUANTITIES, estimates, strict=True))
 
 
@@ -195,12 +226,16 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         drawn = np.array([published, *weights[:3]])
         shares = drawn / drawn.sum(axis=1, keepdims=True)
         plot.partition(shares, order=range(len(drawn)), colorbar=False, ax=left)
-        left.set_xticks(range(len(drawn)), ['paper', *(f'seed {k}' for k in range(len(drawn) - 1))])
+        left.set_xticks(
+            range(len(drawn)), ['paper', *(f'seed {k}' for k in range(len(drawn) - 1))]
+        )
         left.set_xlabel('')
         left.set_title('Share of each class in r', fontsize=10)
         centres, name = (edges[:-1] + edges[1:]) / 2, f'mean of {num_draws} draws'
         whiskers = {'yerr': 1.96 * error, 'ecolor': plot.EXACT, 'capsize': 2}
-        right.bar(centres, clients, edges[1], color=plot.COLOURS[0], label=name, **whiskers)
+        right.bar(
+            centres, clients, edges[1], color=plot.COLOURS[0], label=name, **whiskers
+        )
         right.plot(centres, first, 'D', color=plot.COLOURS[1], label='seed 0')
         right.set_yscale('symlog', linthresh=1)
         right.set_title('Histogram of $p_i$, delta = 0', fontsize=10)
@@ -214,7 +249,12 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
     ]
     caption = f'{num_draws} draws, m = 100, alpha = 0.1, sigma = 10, delta = 0.'
     table = tables.Table(['share', 'mean ± 1.96 standard errors'], rows, caption)
-    columns = {'low': edges[:-1], 'high': edges[1:], 'clients': clients, 'standard_error': error}
+    columns = {
+        'low': edges[:-1],
+        'high': edges[1:],
+        'clients': clients,
+        'standard_error': error,
+    }
     return FigureResult({**columns, 'first_draw': first}, table, draw)
 
 
@@ -251,11 +291,16 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
         batching='vmap',
     )
     final = np.asarray(result.evals['server'], np.float64)[:, :, 0]
-    simulated, error = np.append(np.nan, final.mean(axis=1)), np.append(np.nan, stats.sem(final.T))
+    simulated, error = (
+        np.append(np.nan, final.mean(axis=1)),
+        np.append(np.nan, stats.sem(final.T)),
+    )
     optimum = _TARGETS.mean()
 
     def limits(probs: np.ndarray) -> np.ndarray:
-        return np.array([analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in probs])
+        return np.array(
+            [analysis.fedavg_fixed_point([_FIRST, p], _TARGETS) for p in probs]
+        )
 
     def draw(figure: Any) -> None:
         axes, fine = figure.add_subplot(), np.linspace(0, 1, 201)

@@ -45,7 +45,9 @@ def write_pages(app: Any) -> None:
 def link_studies(app: Any, name: str, source: list[str]) -> None:
     """Has links between pages here and those of ``studies/`` lead to the copies of the latter."""
     del app, name
-    text = re.sub(r'\]\(((?:\.\./)*)\.\./studies/', r'](\1generated/studies/', source[0])
+    text = re.sub(
+        r'\]\(((?:\.\./)*)\.\./studies/', r'](\1generated/studies/', source[0]
+    )
     source[0] = re.sub(r'\]\(((?:\.\./)+)docs/', r'](\1../', text)
 
 
@@ -63,7 +65,9 @@ def drop_sourceless(app: Any) -> list[Any]:
     return []
 
 
-def keep_words(app: Any, what: str, name: str, member: Any, options: Any, lines: Any) -> None:
+def keep_words(
+    app: Any, what: str, name: str, member: Any, options: Any, lines: Any
+) -> None:
     """Has words of a docstring not taken for what they are elsewhere.
 
     Docstrings here state shapes and units in words; Napoleon expects ``type: description`` in what

@@ -11,13 +11,25 @@ from fedjax_links.participation import PARTICIPATION
 from generate import text
 
 _MORE = (
-    *('clients.peers', 'core.client_metrics', 'core.errors', 'core.references', 'core.registry'),
+    *(
+        'clients.peers',
+        'core.client_metrics',
+        'core.errors',
+        'core.references',
+        'core.registry',
+    ),
     *('links.samples', 'participation.sojourns', 'participation.traces.trace_formats'),
     'results.runs',
 )
 _ELSEWHERE = {
-    'algorithms': ('algorithms', {entry.factory.__name__ for entry in ALGORITHMS.values()}),
-    'participation': ('patterns', {entry.factory.__name__ for entry in PARTICIPATION.values()}),
+    'algorithms': (
+        'algorithms',
+        {entry.factory.__name__ for entry in ALGORITHMS.values()},
+    ),
+    'participation': (
+        'patterns',
+        {entry.factory.__name__ for entry in PARTICIPATION.values()},
+    ),
 }
 _PACKAGE = """\
 The names below are those of ``import fedjax_links as fl``; modules are loaded when they are first
@@ -37,7 +49,8 @@ def write(folder: Path) -> None:
     for name in modules:
         _write_page(folder / f'{name}.rst', name)
     rows = [
-        (f':doc:`fedjax_links.{name} <{name}>`', text.first_line(_module(name))) for name in modules
+        (f':doc:`fedjax_links.{name} <{name}>`', text.first_line(_module(name)))
+        for name in modules
     ]
     text.write(
         folder / 'index.rst',
@@ -72,8 +85,14 @@ def bare_data(name: str) -> dict[str, str]:
         value = getattr(module, offer)
         if callable(value) or inspect.ismodule(value):
             continue
-        if ('', offer) not in ModuleAnalyzer.for_module(module.__name__).find_attr_docs():
-            shown = ', '.join(f'``{key}``' for key in value) if hasattr(value, 'keys') else ''
+        if ('', offer) not in ModuleAnalyzer.for_module(
+            module.__name__
+        ).find_attr_docs():
+            shown = (
+                ', '.join(f'``{key}``' for key in value)
+                if hasattr(value, 'keys')
+                else ''
+            )
             found[offer] = f'By name: {shown}.' if shown else f'``{value!r}``'
     return found
 
@@ -89,7 +108,10 @@ def _is_module(name: str) -> bool:
 def _write_page(path: Path, name: str) -> None:
     lines = [f'.. automodule:: {_module(name).__name__}']
     if hasattr(_module(name), '__all__') or not hasattr(_module(name), '__path__'):
-        lines += ['   :members:', '   :special-members: __call__']  # of protocols: what they take
+        lines += [
+            '   :members:',
+            '   :special-members: __call__',
+        ]  # of protocols: what they take
     before = ''
     if name in _ELSEWHERE:
         where, elsewhere = _ELSEWHERE[name]

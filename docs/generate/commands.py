@@ -25,7 +25,8 @@ def write(folder: Path) -> None:
             text.heading(name),
             in_paragraphs(inspect.getdoc(module) or ''),
             text.heading('Flags', '-'),
-            options.table(defined(module), 'flag') or 'None: its arguments are folders.\n',
+            options.table(defined(module), 'flag')
+            or 'None: its arguments are folders.\n',
             _OVERRIDES if takes_config(module.main) else '',
         )
 
@@ -57,7 +58,12 @@ def defined(module: types.ModuleType) -> list[Option]:
     return [_option(flag) for flag in found]
 
 
-_KINDS = {'bool': 'True or False', 'float': 'a number', 'int': 'a whole number', 'string': 'text'}
+_KINDS = {
+    'bool': 'True or False',
+    'float': 'a number',
+    'int': 'a whole number',
+    'string': 'text',
+}
 
 
 def _option(flag: Any) -> Option:

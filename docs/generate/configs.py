@@ -21,9 +21,14 @@ def write(folder: Path) -> None:
     parts = [text.heading('Configs that come along'), _INTRODUCTION]
     for command, names in front.configs().items():
         rows = [(f':doc:`{name}`', line) for name, line in sorted(names.items())]
-        parts += [text.heading(command, '-'), text.table(('config', 'what it runs'), rows)]
+        parts += [
+            text.heading(command, '-'),
+            text.table(('config', 'what it runs'), rows),
+        ]
     for name, path in files.items():
-        text.write(folder / f'{name}.rst', text.heading(name), *page(path.read_text('utf-8')))
+        text.write(
+            folder / f'{name}.rst', text.heading(name), *page(path.read_text('utf-8'))
+        )
     text.write(folder / 'index.rst', *parts, text.hidden_contents(sorted(files)))
 
 
@@ -34,7 +39,9 @@ def page(source: str) -> list[str]:
     parts = []
     for paragraph in re.split(r'\n\n', said):
         is_code = paragraph.startswith('  ') or paragraph.startswith('python -m')
-        parts.append(text.code(_dedented(paragraph), 'bash') if is_code else _prose(paragraph))
+        parts.append(
+            text.code(_dedented(paragraph), 'bash') if is_code else _prose(paragraph)
+        )
     body = source.split('"""', 2)[2].strip()
     return [*parts, text.heading('The file', '-'), text.code(body)]
 
@@ -49,7 +56,9 @@ def _prose(paragraph: str) -> str:
     The file of a page is a link to it.
     """
     said = ''
-    for part in re.split(r'(`+[^`]+`+|\b(?:docs|studies)/[\w/]+\.md|--\w+(?:=[\w/]+)?)', paragraph):
+    for part in re.split(
+        r'(`+[^`]+`+|\b(?:docs|studies)/[\w/]+\.md|--\w+(?:=[\w/]+)?)', paragraph
+    ):
         if part.startswith(('`', '--')):
             said += f'``{part.strip("`")}``'
         elif part.endswith('.md') and '/' in part:

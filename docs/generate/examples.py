@@ -23,14 +23,20 @@ def write(source: Path, folder: Path) -> None:
     """
     folder.mkdir(parents=True)
     for path in sorted(source.glob('*.ipynb')):
-        (folder / f'{path.stem}.md').write_text(_notebook(path, folder), encoding='utf-8')
+        (folder / f'{path.stem}.md').write_text(
+            _notebook(path, folder), encoding='utf-8'
+        )
     for path in sorted(source.glob('*.py')):
         if path.with_suffix('.ipynb').exists() or path.stem == _BUILDER:
             continue
         page = f'# {path.name}\n\n```python\n{path.read_text(encoding="utf-8")}```\n'
         (folder / f'{path.stem}.md').write_text(page, encoding='utf-8')
     names = sorted(page.stem for page in folder.glob('*.md'))
-    listed = '\n'.join(['```{toctree}', *names, '```']) if names else 'There are none so far.'
+    listed = (
+        '\n'.join(['```{toctree}', *names, '```'])
+        if names
+        else 'There are none so far.'
+    )
     readme = source / 'README.md'
     text = (
         _linked(readme.read_text(encoding='utf-8'))
@@ -58,7 +64,9 @@ def _notebook(path: Path, folder: Path) -> str:
         elif cell['cell_type'] == 'code' and source.strip():
             parts.append(f'```python\n{source}\n```')
             for place, output in enumerate(cell.get('outputs', [])):
-                parts.append(_output(output, folder, f'{path.stem}_{number}_{place}.png'))
+                parts.append(
+                    _output(output, folder, f'{path.stem}_{number}_{place}.png')
+                )
     if not parts or not parts[0].startswith('# '):
         parts.insert(0, f'# {path.stem}')
     if path.with_suffix('.py').exists():

@@ -37,7 +37,10 @@ EXAMPLES: dict[str, Any] = {
     'first_seed': 100,
     'seeds': {'until': 'decided', 'least': 5, 'most': 20},
     'redraw': {'partition': 'by_seed', 'init': 'fixed'},
-    'grid': {'client': {'learning_rate': [0.05, 0.1]}, 'problem': {'alpha': [0.1, 1.0]}},
+    'grid': {
+        'client': {'learning_rate': [0.05, 0.1]},
+        'problem': {'alpha': [0.1, 1.0]},
+    },
     'grid_mode': 'cross',
     'tuning': {'learning_rates': [0.05, 0.1], 'num_seeds': 3},
     'eval_fn': 'train_and_eval',
@@ -86,12 +89,32 @@ DEFAULTS = {'num_seeds': 1, 'first_seed': 0, 'seeds': None}
 """Of fields that are not those of an `Experiment`."""
 
 _OWN = {
-    'name': ('text', "``'local_sgd'``", 'See :doc:`names/client_programs`, and their options.'),
-    'decay': ('text or a section', "``'constant'``", 'See :doc:`names/learning_rates`.'),
+    'name': (
+        'text',
+        "``'local_sgd'``",
+        'See :doc:`names/client_programs`, and their options.',
+    ),
+    'decay': (
+        'text or a section',
+        "``'constant'``",
+        'See :doc:`names/learning_rates`.',
+    ),
     'learning_rates': ('a list of numbers', '', 'Rates of clients to try.'),
-    'server_lrs': ('a list of numbers', '', 'Rates of the server to try, where a rule has one.'),
-    'until': ('text', options.REQUIRED, "``'decided'``: each difference to the baseline is told."),
-    'optimizer': ('text or a section', '``None``', 'None for SGD; see :doc:`names/optimizers`.'),
+    'server_lrs': (
+        'a list of numbers',
+        '',
+        'Rates of the server to try, where a rule has one.',
+    ),
+    'until': (
+        'text',
+        options.REQUIRED,
+        "``'decided'``: each difference to the baseline is told.",
+    ),
+    'optimizer': (
+        'text or a section',
+        '``None``',
+        'None for SGD; see :doc:`names/optimizers`.',
+    ),
 }
 """Options that a config has in place of, or beside, those of the Python call."""
 
@@ -137,7 +160,9 @@ def top() -> list[Option]:
             shown = ''
         else:
             shown = options.in_python(default)
-        found.append(Option(name, options.words(fields.FIELDS[name]), shown, meanings[name]))
+        found.append(
+            Option(name, options.words(fields.FIELDS[name]), shown, meanings[name])
+        )
     return found
 
 
@@ -146,7 +171,10 @@ def nested() -> dict[str, tuple[list[Option], dict[str, Any]]]:
     tuning = [_own(name) for name in ('learning_rates', 'server_lrs')]
     seeds = [o for o in options.of(UntilDecided) if o.name != 'first']
     client = [_own('name'), _own('decay')]
-    client += [_own(o.name) if o.name in _OWN else o for o in options.of(local_training.local_sgd)]
+    client += [
+        _own(o.name) if o.name in _OWN else o
+        for o in options.of(local_training.local_sgd)
+    ]
     return {
         'client': (client, CLIENT),
         'tuning': (tuning + options.of(Tuning), TUNING),
@@ -164,7 +192,11 @@ def write(folder: Path) -> None:
         text.code(in_python(BASE)),
     ]
     for field, (rows, examples) in nested().items():
-        parts += [text.heading(field, '-'), f'{_NESTED[field]}\n', _table(rows, examples)]
+        parts += [
+            text.heading(field, '-'),
+            f'{_NESTED[field]}\n',
+            _table(rows, examples),
+        ]
     streams = ', '.join(f'``{stream}``' for stream in redraws.STREAMS)
     parts += [
         text.heading('redraw', '-'),
@@ -186,6 +218,9 @@ def _own(name: str) -> Option:
 
 def _table(rows: list[Option], examples: Mapping[str, Any]) -> str:
     cells = [
-        (f'``{o.name}``', o.meaning, o.kind, o.default, f'``{examples[o.name]!r}``') for o in rows
+        (f'``{o.name}``', o.meaning, o.kind, o.default, f'``{examples[o.name]!r}``')
+        for o in rows
     ]
-    return text.table(('field', 'meaning', 'is', 'default', 'example'), cells, kind='options')
+    return text.table(
+        ('field', 'meaning', 'is', 'default', 'example'), cells, kind='options'
+    )

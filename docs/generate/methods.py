@@ -48,7 +48,9 @@ def write(folder: Path) -> None:
     for name, entry in ALGORITHMS.items():
         draw.draw(name, entry, folder / f'{name}.png')
         _write_page(folder / f'{name}.rst', name, entry, facts[name])
-    rows = [(f':doc:`{name}`', *row(ALGORITHMS[name], facts[name])) for name in ALGORITHMS]
+    rows = [
+        (f':doc:`{name}`', *row(ALGORITHMS[name], facts[name])) for name in ALGORITHMS
+    ]
     text.write(
         folder / 'index.rst',
         text.heading('Algorithms'),
@@ -76,17 +78,22 @@ def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
 
 def memory(facts: AlgorithmFacts) -> str:
     """Models kept, as in ``2 + N``."""
-    per_client = {0: '', 1: ' + N'}.get(facts.client_models, f' + {facts.client_models} N')
+    per_client = {0: '', 1: ' + N'}.get(
+        facts.client_models, f' + {facts.client_models} N'
+    )
     return f'{facts.models}{per_client}'
 
 
-def _write_page(path: Path, name: str, entry: AlgorithmEntry, facts: AlgorithmFacts) -> None:
+def _write_page(
+    path: Path, name: str, entry: AlgorithmEntry, facts: AlgorithmFacts
+) -> None:
     own = entry.client_program
     options = {**entry.example, **entry.client_example}
-    given = ', '.join(f'{key}={value!r}' for key, value in options.items() if key != 'mu')
-    made = (
-        f"fl.ALGORITHMS['{name}'](client{', ' if given and not own else ''}{'' if own else given})"
+    given = ', '.join(
+        f'{key}={value!r}' for key, value in options.items() if key != 'mu'
     )
+    keywords = f', {given}' if given and not own else ''
+    made = f"fl.ALGORITHMS['{name}'](client{keywords})"
     if 'server_optimizer' in options:
         made = f"fl.ALGORITHMS['{name}'](client, server_optimizer=optax.sgd(1.0))"
     program = own.__name__ if own else 'local_sgd'
@@ -102,10 +109,16 @@ def _write_page(path: Path, name: str, entry: AlgorithmEntry, facts: AlgorithmFa
         text.heading('Rule', '-'),
     ]
     if own:
-        parts.append(f':doc:`{entry.factory.__name__}` with another program for the clients:\n')
-        parts.append(f'.. autofunction:: {own.__module__}::{own.__name__}\n   :no-index:\n')
+        parts.append(
+            f':doc:`{entry.factory.__name__}` with another program for the clients:\n'
+        )
+        parts.append(
+            f'.. autofunction:: {own.__module__}::{own.__name__}\n   :no-index:\n'
+        )
     else:
-        parts.append(f'.. autofunction:: fedjax_links.algorithms::{entry.factory.__name__}\n')
+        parts.append(
+            f'.. autofunction:: fedjax_links.algorithms::{entry.factory.__name__}\n'
+        )
     parts += [
         text.heading('What a run shows', '-'),
         text.table(('', ''), list(zip(_HEADER[1:], row(entry, facts), strict=True))),

@@ -51,7 +51,9 @@ def _resolved(app: Any, env: Any, node: Any, shown: Any) -> Any:
     names = full_names(node['reftarget'], *filter(None, modules))
     pages = env.domains.python_domain.objects
     for page in (pages[name] for name in names if name in pages):
-        return nodes.make_refnode(app.builder, node['refdoc'], page.docname, page.node_id, shown)
+        return nodes.make_refnode(
+            app.builder, node['refdoc'], page.docname, page.node_id, shown
+        )
     return shown if names else None
 
 

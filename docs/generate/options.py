@@ -45,7 +45,10 @@ def of(factory: Callable[..., Any], given: Collection[str] = ()) -> list[Option]
         factory = factory.func
     left_out = {*given, *(_OF_FLAX if _is_module(factory) else ())}
     is_ours = not factory.__module__.startswith('optax')
-    meanings, known = documented(factory) if is_ours else {}, checks.annotations(factory)
+    meanings, known = (
+        documented(factory) if is_ours else {},
+        checks.annotations(factory),
+    )
     options = []
     for name, parameter in inspect.signature(factory).parameters.items():
         if name in left_out or parameter.kind is parameter.VAR_POSITIONAL:
@@ -66,7 +69,11 @@ def of(factory: Callable[..., Any], given: Collection[str] = ()) -> list[Option]
 def words(kind: Any) -> str:
     """What a value of a kind is called; nothing where that is not known."""
     found = checks.words(kind).replace('a list of values', 'a list')
-    return '' if found in ('of another kind', 'a Any') else found.replace(' or None', ', or None')
+    return (
+        ''
+        if found in ('of another kind', 'a Any')
+        else found.replace(' or None', ', or None')
+    )
 
 
 def in_python(default: Any) -> str:
@@ -84,7 +91,9 @@ def documented(thing: Any) -> dict[str, str]:
     section = r'^(?:{}):\n((?:(?:  .*)?\n)*)'.format('|'.join(_SECTIONS))
     for body in re.findall(section, f'{inspect.getdoc(thing) or ""}\n', flags=re.M):
         for names, said in re.findall(
-            r'^  (\*{0,2}\w+(?:, \w+)*)(?: \([^)]*\))?: (.+(?:\n    .+)*)', body, flags=re.M
+            r'^  (\*{0,2}\w+(?:, \w+)*)(?: \([^)]*\))?: (.+(?:\n    .+)*)',
+            body,
+            flags=re.M,
         ):
             for name in names.split(', '):
                 found[name.lstrip('*')] = in_a_cell(said)

@@ -24,13 +24,17 @@ def write(folder: Path) -> None:
     rows = []
     for name, entry in PARTICIPATION.items():
         pattern = entry.example(_NUM_CLIENTS)
-        links = simulation.realised_links(jax.random.key(1), pattern, num_rounds=_MANY_ROUNDS)
+        links = simulation.realised_links(
+            jax.random.key(1), pattern, num_rounds=_MANY_ROUNDS
+        )
         mask, prob = np.asarray(links.mask), np.asarray(links.prob)
         pictures.draw_pattern(mask, prob, folder / f'{name}.png')
         facts = _facts(entry, pattern.cycle, mask, prob)
         _write_page(folder / f'{name}.rst', name, entry, facts)
         source = entry.references[0].short if entry.references else ''
-        rows.append((f':doc:`{name}`', text.first_line(entry.factory), source, *facts.values()))
+        rows.append(
+            (f':doc:`{name}`', text.first_line(entry.factory), source, *facts.values())
+        )
     text.write(
         folder / 'index.rst',
         text.heading('Patterns'),
@@ -44,7 +48,13 @@ def _facts(
     entry: ParticipationEntry, cycle: int | None, mask: np.ndarray, prob: np.ndarray
 ) -> dict[str, str]:
     """What the registry promises of a pattern, and what its example did."""
-    known = 'no' if np.isnan(prob).any() else 'yes' if entry.prob_is_marginal else 'over time'
+    known = (
+        'no'
+        if np.isnan(prob).any()
+        else 'yes'
+        if entry.prob_is_marginal
+        else 'over time'
+    )
     size = str(entry.cohort_size(_NUM_CLIENTS)) if entry.cohort_size else 'varies'
     return {
         'knows p': known,
@@ -55,7 +65,9 @@ def _facts(
     }
 
 
-def _write_page(path: Path, name: str, entry: ParticipationEntry, facts: dict[str, str]) -> None:
+def _write_page(
+    path: Path, name: str, entry: ParticipationEntry, facts: dict[str, str]
+) -> None:
     factory = entry.factory.__name__
     text.write(
         path,

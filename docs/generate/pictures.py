@@ -69,7 +69,9 @@ class Trajectories:
             return jax.vmap(one)(keys)
 
         keys = jax.random.split(jax.random.key(0), _NUM_SEEDS)
-        return {name: np.asarray(path) for name, path in run(keys, self.problem).items()}
+        return {
+            name: np.asarray(path) for name, path in run(keys, self.problem).items()
+        }
 
     def draw(self, name: str, entry: AlgorithmEntry, path: Path) -> None:
         """Writes the picture of one algorithm."""
@@ -79,14 +81,26 @@ class Trajectories:
         axes.axhline(0, color='black', linewidth=0.8)
         axes.axhline(self.limit, color=_GREY, linewidth=0.8, linestyle='--')
         if entry.factory is not ALGORITHMS['fedavg'].factory:
-            axes.plot(rounds, self.fedavg.mean(axis=0), color=_GREY, linewidth=1, label='fedavg')
+            axes.plot(
+                rounds,
+                self.fedavg.mean(axis=0),
+                color=_GREY,
+                linewidth=1,
+                label='fedavg',
+            )
         paths = self._paths(entry)
-        for (model, values), colour in zip(paths.items(), (_BLUE, _ORANGE), strict=False):
+        for (model, values), colour in zip(
+            paths.items(), (_BLUE, _ORANGE), strict=False
+        ):
             low, high = np.quantile(values, [1 / 6, 5 / 6], axis=0)
             axes.fill_between(rounds, low, high, color=colour, alpha=0.2, linewidth=0)
             label = f'{name}, {model.replace("_", " ")}'
-            axes.plot(rounds, values.mean(axis=0), color=colour, linewidth=1.5, label=label)
-        axes.set(xlabel='round', ylabel='model', xlim=(0, _NUM_ROUNDS), ylim=(-1.05, 0.75))
+            axes.plot(
+                rounds, values.mean(axis=0), color=colour, linewidth=1.5, label=label
+            )
+        axes.set(
+            xlabel='round', ylabel='model', xlim=(0, _NUM_ROUNDS), ylim=(-1.05, 0.75)
+        )
         axes.legend(loc='lower right', frameon=False, fontsize=8)
         for side in ('top', 'right'):
             axes.spines[side].set_visible(False)

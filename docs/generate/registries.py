@@ -53,7 +53,14 @@ PLACES: dict[str, Place] = {
     ),
     'partitions': Place(
         '``partition`` of a problem, which takes the options beside it: who owns which examples.',
-        {'problem': {'name': 'digits', 'num_clients': 10, 'partition': 'dirichlet', 'alpha': 0.1}},
+        {
+            'problem': {
+                'name': 'digits',
+                'num_clients': 10,
+                'partition': 'dirichlet',
+                'alpha': 0.1,
+            }
+        },
         ('labels', 'num_clients', 'seed'),
     ),
     'datasets': Place(
@@ -90,15 +97,25 @@ PLACES: dict[str, Place] = {
     'optimizers': Place(
         '``optimizer`` of ``client``, which is given the rate, or ``server_optimizer`` of an '
         'algorithm: those of optax, and three of Reddi et al. as their Algorithm 2 has them.',
-        {'algorithms': {'fedopt': {'server_optimizer': {'name': 'adam', 'learning_rate': 0.01}}}},
+        {
+            'algorithms': {
+                'fedopt': {'server_optimizer': {'name': 'adam', 'learning_rate': 0.01}}
+            }
+        },
     ),
     'eval fns': Place(
-        '``eval_fn`` of a config: what is measured of a model.', {'eval_fn': 'problem_metrics'}
+        '``eval_fn`` of a config: what is measured of a model.',
+        {'eval_fn': 'problem_metrics'},
     ),
     'probs': Place(
         '``probs`` of a pattern: the probability of every client that its uplink delivers. A '
         'number and a list do without a name.',
-        {'links': {'name': 'bernoulli', 'probs': {'name': 'label_dependent', 'sigma': 5.0}}},
+        {
+            'links': {
+                'name': 'bernoulli',
+                'probs': {'name': 'label_dependent', 'sigma': 5.0},
+            }
+        },
         ('problem',),
     ),
     'weights': Place(
@@ -205,7 +222,12 @@ PLACES: dict[str, Place] = {
     'reports': Place(
         '``name`` of a section of ``reports``: a layout, by the name of the file that it writes. '
         'A config without ``reports`` has those that suit it.',
-        {'reports': {'final': {'name': 'levels', 'tail': 0.2}, 'all': {'name': 'metrics'}}},
+        {
+            'reports': {
+                'final': {'name': 'levels', 'tail': 0.2},
+                'all': {'name': 'metrics'},
+            }
+        },
         ('source',),
     ),
 }
@@ -277,7 +299,11 @@ def write_page(path: Path, title: str, table: Mapping[str, Any], place: Place) -
         text.code(fields.in_python(dict(place.example))) if place.example else '',
     ]
     for name, factory in table.items():
-        parts += [f'.. _{anchor(title, name)}:\n', text.heading(name, '-'), entry(factory, place)]
+        parts += [
+            f'.. _{anchor(title, name)}:\n',
+            text.heading(name, '-'),
+            entry(factory, place),
+        ]
     text.write(path, *parts)
 
 
@@ -287,10 +313,11 @@ def entry(factory: Any, place: Place) -> str:
         return _loss(factory)
     function = _function(factory)
     if not function.__module__.startswith('fedjax_links'):
-        said = (
-            f'{text.first_line(function)}: ``optax.{function.__name__}``, whose options it has.\n'
+        summary = (
+            f'{text.first_line(function)}: ``optax.{function.__name__}``, '
+            'whose options it has.\n'
         )
-        return '\n'.join([said, options.table(options.of(factory, place.given))])
+        return '\n'.join([summary, options.table(options.of(factory, place.given))])
     made = options.table(options.of(factory, place.given))
     public = api.public_name(function)
     known = f'In Python: `{public}`.\n' if public else ''

@@ -61,7 +61,9 @@ def read(page: Path) -> Study:
     title, _, line = page.read_text(encoding='utf-8').splitlines()[:3]
     found = _LINE.match(line)
     if found is None or found['strength'] not in STRENGTHS:
-        raise ValueError(f'{page.name} needs a line of date and evidence below its title: {line!r}')
+        raise ValueError(
+            f'{page.name} needs a line of date and evidence below its title: {line!r}'
+        )
     return Study(page.stem, title.removeprefix('# '), *found.groups())
 
 
@@ -80,7 +82,12 @@ def write(source: Path, folder: Path) -> None:
         for study in found
     ]
     table = ['| study | measured | evidence |', '| --- | --- | --- |', *rows]
-    entries = ['../../choosing', '../../papers', *(study.name for study in found), 'records/index']
+    entries = [
+        '../../choosing',
+        '../../papers',
+        *(study.name for study in found),
+        'records/index',
+    ]
     page = _INTRODUCTION + '\n'.join([*table, '', *_contents(entries)])
     (folder / 'index.md').write_text(page, encoding='utf-8')
     _write_records(folder / _RECORDS)

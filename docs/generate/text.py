@@ -20,13 +20,18 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = '') 
     lines = ['.. list-table::', *([f'   :class: {kind}'] if kind else [])]
     lines += ['   :header-rows: 1', '']
     for row in [header, *rows]:
-        lines += [f'   {"*" if i == 0 else " "} - {cell}'.rstrip() for i, cell in enumerate(row)]
+        lines += [
+            f'   {"*" if i == 0 else " "} - {cell}'.rstrip()
+            for i, cell in enumerate(row)
+        ]
     return '\n'.join(lines) + '\n'
 
 
 def hidden_contents(names: Iterable[str]) -> str:
     """A table of contents that is seen in the side bar alone."""
-    return '\n'.join(['.. toctree::', '   :hidden:', '', *(f'   {name}' for name in names), ''])
+    return '\n'.join(
+        ['.. toctree::', '   :hidden:', '', *(f'   {name}' for name in names), '']
+    )
 
 
 def code(source: str, language: str = 'python') -> str:
@@ -60,7 +65,11 @@ def inner_functions(function: Callable[..., Any], name: str) -> str:
 
 def _named(nodes: Iterable[ast.AST], name: str) -> list[ast.FunctionDef]:
     walked = (inner for node in nodes for inner in ast.walk(node))
-    return [node for node in walked if isinstance(node, ast.FunctionDef) and node.name == name]
+    return [
+        node
+        for node in walked
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
 
 
 def _source(source: str, node: ast.FunctionDef) -> str:
@@ -75,7 +84,14 @@ def sources(references: Sequence[Reference], example: str) -> str:
     named = '\n'.join(f'* {in_prose(reference)}' for reference in references)
     bibtex = '\n\n'.join(reference.bibtex for reference in references)
     return '\n'.join(
-        [heading('Source', '-'), named, '', f'``{example}`` gives', '', code(bibtex, 'bibtex')]
+        [
+            heading('Source', '-'),
+            named,
+            '',
+            f'``{example}`` gives',
+            '',
+            code(bibtex, 'bibtex'),
+        ]
     )
 
 

@@ -5,7 +5,11 @@ from typing import Any
 
 import optax
 
-from fedjax_links.algorithms.amplified_fedavg import all_at_times, amplified_fedavg, wait_for_all
+from fedjax_links.algorithms.amplified_fedavg import (
+    all_at_times,
+    amplified_fedavg,
+    wait_for_all,
+)
 from fedjax_links.algorithms.amplified_scaffold import amplified_scaffold
 from fedjax_links.algorithms.area import area
 from fedjax_links.algorithms.cogc import cogc
@@ -62,7 +66,9 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     fednova=_E(fednova),
     fedopt=_E(fedopt, {'server_optimizer': optax.sgd(1.0)}),
     fedpbc=_E(fedpbc, traffic=Traffic(everyone=None, default='all')),
-    fedprox=_E(fedavg, client_program=proximal_sgd, client_example={'mu': 0.1}, traffic=_ASKED),
+    fedprox=_E(
+        fedavg, client_program=proximal_sgd, client_example={'mu': 0.1}, traffic=_ASKED
+    ),
     fedstale=_E(fedstale, {'stale_weight': 0.5}, **_MOVES),
     fedvarp=_E(fedvarp),
     focus=_E(focus, **_OWN, **_MOVES),
@@ -73,7 +79,10 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     s2s=_E(s2s, traffic=_NOW_AND_THEN),
     scaffold=_E(scaffold, **_OWN, traffic=_TWO_MODELS),
     wait_for_all=_E(
-        wait_for_all, {'period': 3}, **_WITHOUT_LINKS, traffic=Traffic(asked=all_at_times)
+        wait_for_all,
+        {'period': 3},
+        **_WITHOUT_LINKS,
+        traffic=Traffic(asked=all_at_times),
     ),
 )
 

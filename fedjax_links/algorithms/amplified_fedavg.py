@@ -33,7 +33,11 @@ class AmplifiedState(NamedTuple):
 
 @references.cite('wang2022unified')
 def amplified_fedavg(
-    local_train: ClientProgram, *, period: int, amplification: Number, start_round: int = 0
+    local_train: ClientProgram,
+    *,
+    period: int,
+    amplification: Number,
+    start_round: int = 0,
 ) -> Algorithm:
     """FedAvg whose displacement over ``period`` rounds is multiplied by ``amplification``.
 
@@ -74,7 +78,9 @@ def amplified_fedavg(
         state: AmplifiedState, ctx: RoundContext, problem: Problem
     ) -> Step[AmplifiedState]:
         deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
-        server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
+        server = tree.add_scaled(
+            state.server, 1, tree.divide(deltas, metrics.num_active)
+        )
         clock = ctx.round + 1 - start_round
         block_ends = (clock > 0) & (jnp.mod(clock, period) == 0)
         server = common.amplify(server, state.reference, amplification, block_ends)
@@ -85,7 +91,9 @@ def amplified_fedavg(
 
 
 @references.cite('wang2022unified')
-def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 0) -> Algorithm:
+def wait_for_all(
+    local_train: ClientProgram, *, period: int, start_round: int = 0
+) -> Algorithm:
     """At the end of every P-th round ``x <- x + mean_{all i} Delta_i``; otherwise x stands still.
 
     The server gathers the updates of one and the same model for as long as it takes everybody to
@@ -117,12 +125,20 @@ def wait_for_all(local_train: ClientProgram, *, period: int, start_round: int = 
     common.check_count('period', period)
     common.check_count('start_round', start_round, minimum=0)
 
-    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+    def round_step(
+        state: ServerState, ctx: RoundContext, problem: Problem
+    ) -> Step[ServerState]:
         clock = ctx.round + 1 - start_round
         everyone = jnp.full(problem.num_clients, jnp.mod(clock, period) == 0)
-        cohort = cohorts.make_cohort(jnp.where(clock > 0, everyone, base.participants(ctx.links)))
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, None, cohort)
-        server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
+        cohort = cohorts.make_cohort(
+            jnp.where(clock > 0, everyone, base.participants(ctx.links))
+        )
+        deltas, metrics = common.sum_deltas(
+            local_train, ctx, problem, state.server, None, cohort
+        )
+        server = tree.add_scaled(
+            state.server, 1, tree.divide(deltas, metrics.num_active)
+        )
         return ServerState(server=server), metrics
 
     return common.of_server(round_step)

@@ -11,7 +11,16 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -96,7 +105,10 @@ def amplified_scaffold(
 
     def init(params: Params, problem: Problem) -> AmplifiedScaffoldState:
         tables = common.zero_table((params, params), problem, table_dtype)
-        zeros, nobody = tree.zero_sums(params), jnp.zeros(problem.num_clients, jnp.int32)
+        zeros, nobody = (
+            tree.zero_sums(params),
+            jnp.zeros(problem.num_clients, jnp.int32),
+        )
         return AmplifiedScaffoldState(
             server=params,
             reference=params,
@@ -117,20 +129,32 @@ def amplified_scaffold(
             correction = tree.subtract(state.control, c_i)
             update = train(state.server, correction=correction)
             gradient = common.mean_gradient(update, correction, eta)
-            share = 1 / common.as_float(1 + heard)  # multiplied by: meshes may divide differently
-            new_mean = jax.tree.map(lambda old, g: (1 - share) * old + share * g, mean, gradient)
+            share = 1 / common.as_float(
+                1 + heard
+            )  # multiplied by: meshes may divide differently
+            new_mean = jax.tree.map(
+                lambda old, g: (1 - share) * old + share * g, mean, gradient
+            )
             new_mean = tree.round_to(tree.cast_like(new_mean, update.delta), mean)
             sums = (update.delta, tree.change(new_mean, mean))
             return Contribution(sums, update.loss), (c_i, new_mean)
 
-        total, clients, metrics = common.train(local_train, ctx, problem, client, state.clients)
+        total, clients, metrics = common.train(
+            local_train, ctx, problem, client, state.clients
+        )
         deltas, mean_changes = total
-        server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
+        server = tree.add_scaled(
+            state.server, 1, tree.divide(deltas, metrics.num_active)
+        )
         mean_sum = tree.add_scaled(state.mean_sum, 1, mean_changes)
         num_heard = cohorts.count(ctx.links, state.num_heard)
         window_ends = jnp.mod(ctx.round + 1, period) == 0
         server = common.amplify(server, state.reference, amplification, window_ends)
-        anew = server, tree.scale(1 / problem.num_clients, mean_sum), jnp.zeros_like(num_heard)
+        anew = (
+            server,
+            tree.scale(1 / problem.num_clients, mean_sum),
+            jnp.zeros_like(num_heard),
+        )
         as_before = state.reference, state.control, num_heard
         reference, control, num_heard = tree.select(window_ends, anew, as_before)
         return AmplifiedScaffoldState(

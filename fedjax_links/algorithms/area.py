@@ -8,7 +8,15 @@ References:
 from typing import NamedTuple
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
@@ -57,14 +65,22 @@ def area(local_train: ClientProgram) -> Algorithm:
         start = common.every_client_at(params, problem)
         return AreaState(start.server, start.clients, excess=tree.zero_sums(params))
 
-    def round_step(state: AreaState, ctx: RoundContext, problem: Problem) -> Step[AreaState]:
+    def round_step(
+        state: AreaState, ctx: RoundContext, problem: Problem
+    ) -> Step[AreaState]:
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
-            return Contribution(tree.subtract(update.params, y_i), update.loss), update.params
+            return Contribution(
+                tree.subtract(update.params, y_i), update.loss
+            ), update.params
 
-        changes, table, metrics = common.train(local_train, ctx, problem, client, state.clients)
+        changes, table, metrics = common.train(
+            local_train, ctx, problem, client, state.clients
+        )
         share = 1.0 / problem.num_clients
-        server, excess = tree.add_compensated(state.server, state.excess, share, changes)
+        server, excess = tree.add_compensated(
+            state.server, state.excess, share, changes
+        )
         return AreaState(server, table, excess), metrics
 
     return Algorithm(init, round_step, common.server_model)

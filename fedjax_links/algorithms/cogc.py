@@ -54,16 +54,28 @@ def cogc(local_train: ClientProgram, *, tolerance: int) -> Algorithm:
         complete = able & links.mask
         for step in range(1, tolerance + 1):
             other = (jnp.arange(num_clients) + step) % num_clients
-            complete &= jnp.any(edges & (neighbours == other[:, None]), axis=1) & able[other]
+            complete &= (
+                jnp.any(edges & (neighbours == other[:, None]), axis=1) & able[other]
+            )
         return jnp.sum(complete) >= num_clients - tolerance
 
-    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+    def round_step(
+        state: ServerState, ctx: RoundContext, problem: Problem
+    ) -> Step[ServerState]:
         num_clients = problem.num_clients
         checks.static_int('tolerance', tolerance, minimum=0, maximum=num_clients - 1)
         able = base.computes(ctx.links) & base.reached(ctx.links)
-        cohort = cohorts.make_cohort(jnp.broadcast_to(decodes(ctx.links, able), num_clients))
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, None, cohort)
-        server = tree.add_scaled(state.server, 1.0, tree.divide(deltas, metrics.num_active))
-        return ServerState(server), metrics._replace(num_computing=jnp.sum(able, dtype=jnp.int32))
+        cohort = cohorts.make_cohort(
+            jnp.broadcast_to(decodes(ctx.links, able), num_clients)
+        )
+        deltas, metrics = common.sum_deltas(
+            local_train, ctx, problem, state.server, None, cohort
+        )
+        server = tree.add_scaled(
+            state.server, 1.0, tree.divide(deltas, metrics.num_active)
+        )
+        return ServerState(server), metrics._replace(
+            num_computing=jnp.sum(able, dtype=jnp.int32)
+        )
 
     return common.of_server(round_step)

@@ -19,7 +19,9 @@ from fedjax_links.local_training import ClientProgram
 
 
 @references.cite('yemini2024robust')
-def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> Algorithm:
+def colrel(
+    local_train: ClientProgram, *, weights: ArrayLike | None = None
+) -> Algorithm:
     """ColRel: ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``, over i and its neighbours.
 
     Everybody trains from x; client i sends the sum of its own update and of those that it hears
@@ -64,20 +66,30 @@ def colrel(local_train: ClientProgram, *, weights: ArrayLike | None = None) -> A
             return jnp.where(base.participants(links), 1 / expected, 0)
         if base.has_peers(links):
             edge_prob = jnp.nan if links.edge_prob is None else links.edge_prob
-            through = jnp.where(neighbours == own[:, None], 0, edge_prob * expected[neighbours])
+            through = jnp.where(
+                neighbours == own[:, None], 0, edge_prob * expected[neighbours]
+            )
             expected += jnp.sum(through, axis=1)
         times = heard + jnp.sum(relayed, axis=1, dtype=jnp.int32)
         return jnp.where(times > 0, (1 / expected) * times, 0)
 
-    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+    def round_step(
+        state: ServerState, ctx: RoundContext, problem: Problem
+    ) -> Step[ServerState]:
         size = problem.num_clients
         if alpha is not None and alpha.shape != (size, size):
-            raise errors.invalid('weights', f'have shape [{size}, {size}]', f'shape {alpha.shape}')
+            raise errors.invalid(
+                'weights', f'have shape [{size}, {size}]', f'shape {alpha.shape}'
+            )
         factor = coefficients(ctx.links)
         trains = base.computes(ctx.links) & base.reached(ctx.links)
         cohort = cohorts.make_cohort((factor != 0) & trains)
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, factor, cohort)
+        deltas, metrics = common.sum_deltas(
+            local_train, ctx, problem, state.server, factor, cohort
+        )
         server = tree.add_scaled(state.server, 1.0 / size, deltas)
-        return ServerState(server), metrics._replace(num_computing=jnp.sum(trains, dtype=jnp.int32))
+        return ServerState(server), metrics._replace(
+            num_computing=jnp.sum(trains, dtype=jnp.int32)
+        )
 
     return common.of_server(round_step)

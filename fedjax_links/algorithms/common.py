@@ -9,7 +9,16 @@ import optax
 from jax.typing import DTypeLike
 
 from fedjax_links import base, local_training
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, errors, meshes, tree
 from fedjax_links.local_training import ClientProgram, Contribution, LocalUpdate, Train
@@ -53,7 +62,9 @@ class ClientsState(NamedTuple):
 def table_of(row: PyTree, problem: Problem, dtype: TableDtype = None) -> PyTree:
     """A row per client, leaves [N, ...], all alike, in the table's dtype; its own by default."""
     stored = jax.tree.map(lambda a: a.astype(dtype or a.dtype), row)
-    return meshes.table(problem.num_clients, lambda count: tree.broadcast(stored, count))
+    return meshes.table(
+        problem.num_clients, lambda count: tree.broadcast(stored, count)
+    )
 
 
 def zero_table(params: Params, problem: Problem, dtype: TableDtype = None) -> Params:
@@ -61,7 +72,9 @@ def zero_table(params: Params, problem: Problem, dtype: TableDtype = None) -> Pa
     return table_of(tree.zeros_like(params), problem, dtype)
 
 
-def every_client_at(params: Params, problem: Problem, dtype: TableDtype = None) -> ClientsState:
+def every_client_at(
+    params: Params, problem: Problem, dtype: TableDtype = None
+) -> ClientsState:
     """x_i^0 = x^0 for every client, as `table_of`."""
     return ClientsState(server=params, clients=table_of(params, problem, dtype))
 
@@ -79,7 +92,9 @@ def server_and_client_mean(state: Any) -> Mapping[str, Params]:
 
 def of_client_models(round_step: RoundStep, init: Any = every_client_at) -> Algorithm:
     """An algorithm with a `ClientsState`."""
-    return Algorithm(init, round_step, server_and_client_mean, lambda state: state.clients)
+    return Algorithm(
+        init, round_step, server_and_client_mean, lambda state: state.clients
+    )
 
 
 class MemoryState(NamedTuple):
@@ -114,7 +129,9 @@ def sum_deltas(
 ) -> Step[Params]:
     """Has the participants, or a cohort, train from one model: the sum of their w_i Delta_i."""
     cohort = cohorts.participating(ctx.links) if cohort is None else cohort
-    total = local_training.sum_updates(local_train, cohort, ctx, problem, start, weights)
+    total = local_training.sum_updates(
+        local_train, cohort, ctx, problem, start, weights
+    )
     return total.value, metrics(cohort, total)
 
 
@@ -136,7 +153,9 @@ def mean_delta(
 
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         update = train(start)
-        return Contribution((tree.scale(volumes[i], update.delta), volumes[i]), update.loss), row
+        return Contribution(
+            (tree.scale(volumes[i], update.delta), volumes[i]), update.loss
+        ), row
 
     (deltas, volume), _, counted = train(local_train, ctx, problem, client)
     return tree.divide(deltas, volume), counted
@@ -172,7 +191,9 @@ def train(
 ) -> tuple[PyTree, PyTree, base.RoundMetrics]:
     """Has the participants, or a cohort, train: the sum of what they contribute, the new table."""
     cohort = cohorts.participating(ctx.links) if cohort is None else cohort
-    total, table = local_training.train_cohort(local_train, cohort, ctx, problem, per_client, table)
+    total, table = local_training.train_cohort(
+        local_train, cohort, ctx, problem, per_client, table
+    )
     return total.value, table, metrics(cohort, total)
 
 
@@ -199,13 +220,21 @@ def remember(
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         contribution, fresh = per_client(train, i, row)
         stored = tree.round_to(fresh, row)
-        return contribution._replace(value=(contribution.value, tree.change(stored, row))), stored
+        return contribution._replace(
+            value=(contribution.value, tree.change(stored, row))
+        ), stored
 
-    (value, changes), table, metrics = train(local_train, ctx, problem, client, state.memory)
-    state = state._replace(memory=table, memory_sum=tree.add_scaled(state.memory_sum, 1, changes))
+    (value, changes), table, metrics = train(
+        local_train, ctx, problem, client, state.memory
+    )
+    state = state._replace(
+        memory=table, memory_sum=tree.add_scaled(state.memory_sum, 1, changes)
+    )
     if state.last_heard is not None:
         heard = cohorts.participating(ctx.links).ids
-        last = state.last_heard.at[heard].set(ctx.round, mode='drop', indices_are_sorted=True)
+        last = state.last_heard.at[heard].set(
+            ctx.round, mode='drop', indices_are_sorted=True
+        )
         state = state._replace(last_heard=last)
     return value, state, metrics
 
@@ -229,14 +258,18 @@ def forget(state: MemoryState, ctx: RoundContext, max_age: MaxAge) -> MemoryStat
     return state._replace(memory=table, memory_sum=memory_sum)
 
 
-def mean_row(state: MemoryState, ctx: RoundContext, max_age: int | Array) -> tuple[PyTree, Array]:
+def mean_row(
+    state: MemoryState, ctx: RoundContext, max_age: int | Array
+) -> tuple[PyTree, Array]:
     """Mean over the rows heard in the last ``max_age`` rounds, and how many these are, int32[]."""
     ages = ctx.round - jnp.asarray(state.last_heard)
     num_rows = jnp.sum(ages <= max_age, dtype=jnp.int32)
     return tree.divide(state.memory_sum, num_rows), num_rows
 
 
-def move(state: Any, scale: Number, direction: PyTree, optimizer: ServerOptimizer) -> Any:
+def move(
+    state: Any, scale: Number, direction: PyTree, optimizer: ServerOptimizer
+) -> Any:
     """The server moved along ``scale * direction``, or by an optimizer with minus that as gradient.
 
     The state has a field ``server``, and one ``optimizer`` where there is such. Rounds in which a
@@ -246,13 +279,17 @@ def move(state: Any, scale: Number, direction: PyTree, optimizer: ServerOptimize
         return state._replace(server=tree.add_scaled(state.server, scale, direction))
     gradient = tree.scale(-scale, tree.cast_like(direction, state.server))
     updates, after = optimizer.update(gradient, state.optimizer, state.server)
-    return state._replace(server=tree.add_scaled(state.server, 1, updates), optimizer=after)
+    return state._replace(
+        server=tree.add_scaled(state.server, 1, updates), optimizer=after
+    )
 
 
 def mean_gradient(update: LocalUpdate, correction: PyTree, rate: Array) -> PyTree:
     """``-correction - Delta_i / (s eta)``: the mean of the gradients of a client's SGD steps."""
     descent = 1 / (update.num_steps * rate)
-    return jax.tree.map(lambda shift, delta: -shift - descent * delta, correction, update.delta)
+    return jax.tree.map(
+        lambda shift, delta: -shift - descent * delta, correction, update.delta
+    )
 
 
 def amplify(server: Params, reference: Params, factor: Number, is_due: Array) -> Params:
@@ -269,7 +306,9 @@ def metrics(cohort: cohorts.Cohort, total: Contribution) -> base.RoundMetrics:
 
 def of_server(round_step: RoundStep) -> Algorithm:
     """An algorithm with a `ServerState`."""
-    return Algorithm(lambda params, problem: ServerState(params), round_step, server_model)
+    return Algorithm(
+        lambda params, problem: ServerState(params), round_step, server_model
+    )
 
 
 def with_memory(
@@ -287,7 +326,11 @@ def with_memory(
 
     def init(params: Params, problem: Problem) -> MemoryState:
         table = zero_table(params, problem, table_dtype)
-        last = None if max_age is None else jnp.full(problem.num_clients, _NEVER, jnp.int32)
+        last = (
+            None
+            if max_age is None
+            else jnp.full(problem.num_clients, _NEVER, jnp.int32)
+        )
         steps = () if server_optimizer is None else server_optimizer.init(params)
         return MemoryState(params, table, tree.zero_sums(params), last, steps)
 
@@ -304,7 +347,9 @@ def check_table_dtype(table_dtype: TableDtype) -> None:
     try:
         given = jnp.dtype(jnp.float32 if table_dtype is None else table_dtype)
     except TypeError:  # no dtype at all
-        raise errors.invalid('table_dtype', 'be a floating-point dtype', table_dtype) from None
+        raise errors.invalid(
+            'table_dtype', 'be a floating-point dtype', table_dtype
+        ) from None
     if not jnp.issubdtype(given, jnp.floating):
         raise errors.invalid('table_dtype', 'be a floating-point dtype', given.name)
 
@@ -335,12 +380,18 @@ def check_server_rates(
     is_number = isinstance(server_lr, int | float)
     is_given = server_lr is not None and not (is_number and server_lr == default)
     if server_optimizer is not None and is_given:
-        requirement = 'be left out beside `server_optimizer`, which has a rate of its own'
+        requirement = (
+            'be left out beside `server_optimizer`, which has a rate of its own'
+        )
         raise errors.invalid('server_lr', requirement, errors.text_of(server_lr))
 
 
 def check_count(
-    argument: str, value: int | Array, *, minimum: int = 1, maximum: int = checks.LARGEST_INT
+    argument: str,
+    value: int | Array,
+    *,
+    minimum: int = 1,
+    maximum: int = checks.LARGEST_INT,
 ) -> None:
     """Raises unless a concrete ``value`` is an integer from ``minimum`` to ``maximum``."""
     if checks.is_concrete(value):

@@ -9,7 +9,15 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts
 from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -57,23 +65,33 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     """
 
     def init(params: Params, problem: Problem) -> DebiasedState:
-        return DebiasedState(server=params, num_selected=jnp.zeros(problem.num_clients, jnp.int32))
+        return DebiasedState(
+            server=params, num_selected=jnp.zeros(problem.num_clients, jnp.int32)
+        )
 
     def round_step(
         state: DebiasedState, ctx: RoundContext, problem: Problem
     ) -> Step[DebiasedState]:
         cohort = cohorts.participating(ctx.links)
         num_active = cohorts.num_members(cohort)
-        num_selected = cohorts.count(ctx.links, state.num_selected)  # line 5: count, then use
+        num_selected = cohorts.count(
+            ctx.links, state.num_selected
+        )  # line 5: count, then use
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             times = common.as_float(num_selected[i])
             share = times / ((ctx.round + 1) * common.as_float(num_active))  # lambda_i
-            update = train(state.server, lr_scale=1 / (share * problem.num_clients))  # nu_i, line 7
+            update = train(
+                state.server, lr_scale=1 / (share * problem.num_clients)
+            )  # nu_i, line 7
             return Contribution(update.delta, update.loss), row
 
-        deltas, _, metrics = common.train(local_train, ctx, problem, client, cohort=cohort)
-        server = tree.add_scaled(state.server, 1, tree.divide(deltas, num_active))  # line 10
+        deltas, _, metrics = common.train(
+            local_train, ctx, problem, client, cohort=cohort
+        )
+        server = tree.add_scaled(
+            state.server, 1, tree.divide(deltas, num_active)
+        )  # line 10
         return DebiasedState(server, num_selected), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -14,7 +14,16 @@ import numpy as np
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Numbers, Params, Problem, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Numbers,
+    Params,
+    Problem,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, errors, references, tree
 from fedjax_links.local_training import ClientProgram
@@ -87,9 +96,13 @@ def f3ast(
     checks.within('initial_rate', initial_rate, 0, 1)
 
     def init(params: Params, problem: Problem) -> F3astState:
-        return F3astState(server=params, rate=_first_rates(initial_rate, problem.num_clients))
+        return F3astState(
+            server=params, rate=_first_rates(initial_rate, problem.num_clients)
+        )
 
-    def round_step(state: F3astState, ctx: RoundContext, problem: Problem) -> Step[F3astState]:
+    def round_step(
+        state: F3astState, ctx: RoundContext, problem: Problem
+    ) -> Step[F3astState]:
         active = base.participants(ctx.links)
         chosen, rate = _choose(active, state.rate, budget, beta)
         cohort = cohorts.make_cohort(chosen)
@@ -125,11 +138,17 @@ def _first_rates(initial_rate: Numbers, num_clients: int) -> Array:
     """The rates float[N] before round 0."""
     if np.shape(initial_rate) not in ((), (num_clients,)):
         requirement = f'be one number or {num_clients}'
-        raise errors.invalid('initial_rate', requirement, f'shape {np.shape(initial_rate)}')
-    return jnp.broadcast_to(jnp.asarray(initial_rate, jnp.result_type(float)), (num_clients,))
+        raise errors.invalid(
+            'initial_rate', requirement, f'shape {np.shape(initial_rate)}'
+        )
+    return jnp.broadcast_to(
+        jnp.asarray(initial_rate, jnp.result_type(float)), (num_clients,)
+    )
 
 
-def _choose(active: Array, rate: Array, budget: int, beta: Number) -> tuple[Array, Array]:
+def _choose(
+    active: Array, rate: Array, budget: int, beta: Number
+) -> tuple[Array, Array]:
     """bool[N], who of the active ones is asked, and the rates after that."""
     chosen = lowest(jnp.where(active, rate, jnp.inf), budget) & active
     return chosen, ((1 - beta) * rate + beta * chosen).astype(rate.dtype)

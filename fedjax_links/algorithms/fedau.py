@@ -10,7 +10,15 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram
 
@@ -75,18 +83,29 @@ def fedau(
 
     def init(params: Params, problem: Problem) -> FedAUState:
         zeros = jnp.zeros(problem.num_clients, jnp.int32)
-        return FedAUState(server=params, waited=zeros, num_intervals=zeros, interval_sum=zeros)
+        return FedAUState(
+            server=params, waited=zeros, num_intervals=zeros, interval_sum=zeros
+        )
 
-    def round_step(state: FedAUState, ctx: RoundContext, problem: Problem) -> Step[FedAUState]:
-        mean_interval = common.as_float(state.interval_sum) / jnp.maximum(state.num_intervals, 1)
+    def round_step(
+        state: FedAUState, ctx: RoundContext, problem: Problem
+    ) -> Step[FedAUState]:
+        mean_interval = common.as_float(state.interval_sum) / jnp.maximum(
+            state.num_intervals, 1
+        )
         weight = jnp.where(state.num_intervals > 0, mean_interval, 1)  # use, then count
         factors = common.times_volumes(weight, problem, weights)
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, factors)
+        deltas, metrics = common.sum_deltas(
+            local_train, ctx, problem, state.server, factors
+        )
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         waited = state.waited + 1
         closed = base.participants(ctx.links) | (waited >= cutoff)
         interval_sum = state.interval_sum + jnp.where(closed, waited, 0)
-        num_intervals, waited = state.num_intervals + closed, jnp.where(closed, 0, waited)
+        num_intervals, waited = (
+            state.num_intervals + closed,
+            jnp.where(closed, 0, waited),
+        )
         return FedAUState(server, waited, num_intervals, interval_sum), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

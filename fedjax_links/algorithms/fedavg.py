@@ -9,7 +9,15 @@ import jax.numpy as jnp
 from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ClientsState, ServerState
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -63,9 +71,13 @@ def fedavg(
     if compute == 'all':
         return _fedavg_all_compute(local_train, server_lr, weights)
 
-    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+    def round_step(
+        state: ServerState, ctx: RoundContext, problem: Problem
+    ) -> Step[ServerState]:
         # Lines 8-16: who is active trains from x^t; lines 18-22: the server averages.
-        mean, metrics = common.mean_delta(local_train, ctx, problem, state.server, weights)
+        mean, metrics = common.mean_delta(
+            local_train, ctx, problem, state.server, weights
+        )
         return ServerState(tree.add_scaled(state.server, server_lr, mean)), metrics
 
     return common.of_server(round_step)
@@ -103,30 +115,48 @@ def fedavg_all(
     checks.positive_number('server_lr', server_lr)
     common.check_weights(weights)
 
-    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+    def round_step(
+        state: ServerState, ctx: RoundContext, problem: Problem
+    ) -> Step[ServerState]:
         volumes = common.relative_volumes(problem, weights)
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, volumes)
+        deltas, metrics = common.sum_deltas(
+            local_train, ctx, problem, state.server, volumes
+        )
         mean = tree.divide(deltas, jnp.asarray(problem.num_clients))
         return ServerState(tree.add_scaled(state.server, server_lr, mean)), metrics
 
     return common.of_server(round_step)
 
 
-def _fedavg_all_compute(local_train: ClientProgram, server_lr: Number, weights: str) -> Algorithm:
-    def round_step(state: ClientsState, ctx: RoundContext, problem: Problem) -> Step[ClientsState]:
+def _fedavg_all_compute(
+    local_train: ClientProgram, server_lr: Number, weights: str
+) -> Algorithm:
+    def round_step(
+        state: ClientsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientsState]:
         active = base.participants(ctx.links)
         cohort = cohorts.computing(ctx.links)
         volumes = common.relative_volumes(problem, weights)
 
         def client(train: Train, i: Array, own: PyTree) -> tuple[Contribution, PyTree]:
-            update = train(tree.select(active[i], state.server, own))  # Alg. 1, lines 7-11
+            update = train(
+                tree.select(active[i], state.server, own)
+            )  # Alg. 1, lines 7-11
             upload = tree.select(active[i], update, tree.zeros_like(update))
-            delta = upload.delta if volumes is None else tree.scale(volumes[i], upload.delta)
+            delta = (
+                upload.delta
+                if volumes is None
+                else tree.scale(volumes[i], upload.delta)
+            )
             return Contribution(delta, upload.loss), update.params
 
-        total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        total, z, metrics = common.train(
+            local_train, ctx, problem, client, state.clients, cohort
+        )
         num_active = jnp.sum(active, dtype=jnp.int32)
-        volume = num_active if volumes is None else jnp.sum(jnp.where(active, volumes, 0))
+        volume = (
+            num_active if volumes is None else jnp.sum(jnp.where(active, volumes, 0))
+        )
         server = tree.add_scaled(state.server, server_lr, tree.divide(total, volume))
         return ClientsState(server, z), metrics._replace(num_active=num_active)
 

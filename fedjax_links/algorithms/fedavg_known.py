@@ -47,12 +47,16 @@ def fedavg_known(
     checks.positive_number('server_lr', server_lr)
     common.check_weights(weights)
 
-    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+    def round_step(
+        state: ServerState, ctx: RoundContext, problem: Problem
+    ) -> Step[ServerState]:
         def inverse_prob(i: Array) -> Array:
             return 1 / base.prob_of(ctx.links, i)
 
         factors = common.times_volumes(inverse_prob, problem, weights)
-        deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server, factors)
+        deltas, metrics = common.sum_deltas(
+            local_train, ctx, problem, state.server, factors
+        )
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         return ServerState(server=server), metrics
 

@@ -11,7 +11,16 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -33,7 +42,10 @@ class FedAWEState(NamedTuple):
 
 @references.cite('xiang2024efficient')
 def fedawe(
-    local_train: ClientProgram, *, server_lr: Number = 1.0, innovation_clip: Number | None = None
+    local_train: ClientProgram,
+    *,
+    server_lr: Number = 1.0,
+    innovation_clip: Number | None = None,
 ) -> Algorithm:
     """FedAWE: ``x^{t+1} = mean_A x_i + eta_g mean_A tau_i Delta_i``, received by A.
 
@@ -77,7 +89,9 @@ def fedawe(
         staleness = jnp.ones(problem.num_clients, jnp.int32)
         return FedAWEState(*common.every_client_at(params, problem), staleness)
 
-    def round_step(state: FedAWEState, ctx: RoundContext, problem: Problem) -> Step[FedAWEState]:
+    def round_step(
+        state: FedAWEState, ctx: RoundContext, problem: Problem
+    ) -> Step[FedAWEState]:
         cohort = cohorts.delivering(ctx.links)
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
@@ -85,15 +99,21 @@ def fedawe(
             echoed = tree.scale(state.staleness[i], update.delta)
             return Contribution((x_i, echoed), update.loss), x_i
 
-        total, own, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        total, own, metrics = common.train(
+            local_train, ctx, problem, client, state.clients, cohort
+        )
         mean_model, innovation = tree.divide(total, metrics.num_active)
         if innovation_clip is not None:
             norm = jnp.maximum(tree.global_norm(innovation), innovation_clip)
             innovation = tree.scale(innovation_clip / norm, innovation)
-        moved = tree.cast_like(tree.add_scaled(mean_model, server_lr, innovation), state.server)
+        moved = tree.cast_like(
+            tree.add_scaled(mean_model, server_lr, innovation), state.server
+        )
         server = tree.select(metrics.num_active > 0, moved, state.server)
         clients = cohorts.assign(cohorts.answered(ctx.links), own, server)
         staleness = jnp.where(base.delivers(ctx.links), 1, state.staleness + 1)
         return FedAWEState(server, clients, staleness), metrics
 
-    return Algorithm(init=init, round_step=round_step, models=common.server_and_client_mean)
+    return Algorithm(
+        init=init, round_step=round_step, models=common.server_and_client_mean
+    )

@@ -10,7 +10,16 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -96,21 +105,29 @@ def fedbuff(
             version=jnp.int32(0),
         )
 
-    def round_step(state: FedBuffState, ctx: RoundContext, problem: Problem) -> Step[FedBuffState]:
+    def round_step(
+        state: FedBuffState, ctx: RoundContext, problem: Problem
+    ) -> Step[FedBuffState]:
         cohort = cohorts.delivering(ctx.links)
 
         def client(train: Train, i: Array, z_i: PyTree) -> tuple[Contribution, PyTree]:
             staleness = common.as_float(state.version - state.versions[i])
             update = train(tree.cast_like(z_i, state.server))
             weight = 1 / jnp.sqrt(1 + staleness)
-            return Contribution((tree.scale(weight, update.delta), staleness), update.loss), z_i
+            return Contribution(
+                (tree.scale(weight, update.delta), staleness), update.loss
+            ), z_i
 
-        total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        total, z, metrics = common.train(
+            local_train, ctx, problem, client, state.clients, cohort
+        )
         arrived, staleness_sum = total
         buffer = tree.add_scaled(state.buffer, 1, arrived)
         num_buffered = state.num_buffered + metrics.num_active
         is_full = num_buffered >= buffer_size
-        moved = tree.add_scaled(state.server, server_lr, tree.divide(buffer, num_buffered))
+        moved = tree.add_scaled(
+            state.server, server_lr, tree.divide(buffer, num_buffered)
+        )
         server = tree.select(is_full, moved, state.server)
         buffer = tree.select(is_full, tree.zeros_like(buffer), buffer)
         num_buffered = jnp.where(is_full, 0, num_buffered)
@@ -118,7 +135,10 @@ def fedbuff(
         hears = base.delivers(ctx.links) & base.receives(ctx.links)
         versions = jnp.where(hears, version, state.versions)
         clients = cohorts.assign(cohorts.answered(ctx.links), z, server)
-        extra = {'num_server_steps': is_full.astype(jnp.int32), 'staleness_sum': staleness_sum}
+        extra = {
+            'num_server_steps': is_full.astype(jnp.int32),
+            'staleness_sum': staleness_sum,
+        }
         state = FedBuffState(server, clients, versions, buffer, num_buffered, version)
         return state, metrics._replace(extra=extra)
 

@@ -6,7 +6,15 @@ References:
 
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
@@ -50,14 +58,22 @@ def feddyn(
     """
     checks.positive_number('alpha', alpha)
 
-    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
+    def round_step(
+        state: MemoryState, ctx: RoundContext, problem: Problem
+    ) -> Step[MemoryState]:
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
             g = tree.cast_like(g_i, state.server)
             update = train(state.server, correction=tree.scale(-1, g), proximal=alpha)
-            return Contribution(update.delta, update.loss), tree.add_scaled(g, -alpha, update.delta)
+            return Contribution(update.delta, update.loss), tree.add_scaled(
+                g, -alpha, update.delta
+            )
 
-        deltas, new_state, metrics = common.remember(local_train, ctx, problem, client, state)
-        mean_model = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
+        deltas, new_state, metrics = common.remember(
+            local_train, ctx, problem, client, state
+        )
+        mean_model = tree.add_scaled(
+            state.server, 1, tree.divide(deltas, metrics.num_active)
+        )
         scale = -1 / (alpha * problem.num_clients)
         moved = tree.add_scaled(mean_model, scale, new_state.memory_sum)
         server = tree.select(metrics.num_active > 0, moved, state.server)

@@ -7,7 +7,15 @@ References:
 
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ServerState
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
@@ -50,7 +58,9 @@ def fednova(
     checks.positive_number('server_lr', server_lr)
     common.check_weights(weights)
 
-    def round_step(state: ServerState, ctx: RoundContext, problem: Problem) -> Step[ServerState]:
+    def round_step(
+        state: ServerState, ctx: RoundContext, problem: Problem
+    ) -> Step[ServerState]:
         volumes = common.relative_volumes(problem, weights)
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
@@ -69,6 +79,8 @@ def fednova(
         tau_eff = tree.divide(volume_steps, volume)
         step = tree.scale(tau_eff, tree.divide(direction, volume))  # eq. (9)
         server = tree.add_scaled(state.server, server_lr, step)
-        return ServerState(server), metrics._replace(extra={'num_local_steps': num_steps})
+        return ServerState(server), metrics._replace(
+            extra={'num_local_steps': num_steps}
+        )
 
     return common.of_server(round_step)

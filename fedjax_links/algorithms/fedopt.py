@@ -12,7 +12,16 @@ import jax.numpy as jnp
 import optax
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients.programs import Rate
 from fedjax_links.core import checks, errors, references, tree
 from fedjax_links.local_training import ClientProgram
@@ -76,8 +85,12 @@ def fedopt(
     common.check_optimizer(server_optimizer)
     common.check_weights(weights)
 
-    def round_step(state: FedOptState, ctx: RoundContext, problem: Problem) -> Step[FedOptState]:
-        mean, metrics = common.mean_delta(local_train, ctx, problem, state.server, weights)
+    def round_step(
+        state: FedOptState, ctx: RoundContext, problem: Problem
+    ) -> Step[FedOptState]:
+        mean, metrics = common.mean_delta(
+            local_train, ctx, problem, state.server, weights
+        )
         stepped = common.move(state, 1, mean, server_optimizer)
         return tree.select(metrics.num_active > 0, stepped, state), metrics
 
@@ -137,7 +150,11 @@ def fedadam(
     """
     _check_decay('b2', b2)
     return _adaptive(
-        lambda v, square: b2 * v + (1 - b2) * square, learning_rate, b1, tau, initial_second_moment
+        lambda v, square: b2 * v + (1 - b2) * square,
+        learning_rate,
+        b1,
+        tau,
+        initial_second_moment,
     )
 
 
@@ -203,7 +220,9 @@ def fedadagrad(
     References:
       Reddi et al. 2021, Algorithm 2.
     """
-    return _adaptive(lambda v, square: v + square, learning_rate, b1, tau, initial_second_moment)
+    return _adaptive(
+        lambda v, square: v + square, learning_rate, b1, tau, initial_second_moment
+    )
 
 
 def _adaptive(
@@ -231,8 +250,12 @@ def _adaptive(
     ) -> tuple[Params, ServerMoments]:
         del params
         first = jax.tree.map(lambda m, g: b1 * m + (1 - b1) * g, state.first, gradient)
-        second = jax.tree.map(lambda v, g: second_moment(v, g * g), state.second, gradient)
-        state = ServerMoments(tree.cast_like(first, gradient), tree.cast_like(second, gradient))
+        second = jax.tree.map(
+            lambda v, g: second_moment(v, g * g), state.second, gradient
+        )
+        state = ServerMoments(
+            tree.cast_like(first, gradient), tree.cast_like(second, gradient)
+        )
         direction = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + tau), *state)
         return tree.cast_like(direction, gradient), state
 

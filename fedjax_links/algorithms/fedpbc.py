@@ -11,7 +11,15 @@ import jax.numpy as jnp
 from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import ClientsState
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -61,7 +69,9 @@ def fedpbc(
     checks.choice('compute', compute, ('all', 'active'))
     common.check_table_dtype(table_dtype)
 
-    def round_step(state: ClientsState, ctx: RoundContext, problem: Problem) -> Step[ClientsState]:
+    def round_step(
+        state: ClientsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientsState]:
         active = base.delivers(ctx.links)
         who = cohorts.computing if compute == 'all' else cohorts.delivering
         cohort = who(ctx.links)
@@ -73,7 +83,9 @@ def fedpbc(
             heard = Contribution(z_i, update.loss)
             return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
 
-        total, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        total, z, metrics = common.train(
+            local_train, ctx, problem, client, state.clients, cohort
+        )
         num_active = jnp.sum(active, dtype=jnp.int32)
         mean = tree.cast_like(tree.divide(total, num_active), state.server)
         server = tree.select(num_active > 0, mean, state.server)  # lines 13-17

@@ -7,7 +7,15 @@ References:
 from fedjax_links import base
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
@@ -62,15 +70,23 @@ def fedstale(
     checks.within('stale_weight', stale_weight, 0, 1)
     common.check_server_rates(server_lr, server_optimizer)
 
-    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
+    def round_step(
+        state: MemoryState, ctx: RoundContext, problem: Problem
+    ) -> Step[MemoryState]:
         def client(train: Train, i: Array, h_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             fresh = tree.add_scaled(update.delta, -stale_weight, h_i)
             weighted = tree.scale(1 / base.prob_of(ctx.links, i), fresh)
             return Contribution(weighted, update.loss), update.delta
 
-        innovation, after, metrics = common.remember(local_train, ctx, problem, client, state)
+        innovation, after, metrics = common.remember(
+            local_train, ctx, problem, client, state
+        )
         v = tree.add_scaled(innovation, stale_weight, state.memory_sum)  # N times v
-        return common.move(after, server_lr / problem.num_clients, v, server_optimizer), metrics
+        return common.move(
+            after, server_lr / problem.num_clients, v, server_optimizer
+        ), metrics
 
-    return common.with_memory(round_step, table_dtype, server_optimizer=server_optimizer)
+    return common.with_memory(
+        round_step, table_dtype, server_optimizer=server_optimizer
+    )

@@ -6,7 +6,15 @@ References:
 
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
@@ -60,13 +68,19 @@ def fedvarp(
     """
     common.check_server_rates(server_lr, server_optimizer)
 
-    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
+    def round_step(
+        state: MemoryState, ctx: RoundContext, problem: Problem
+    ) -> Step[MemoryState]:
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
-            return Contribution(tree.subtract(update.delta, y_i), update.loss), update.delta
+            return Contribution(
+                tree.subtract(update.delta, y_i), update.loss
+            ), update.delta
 
         state = common.forget(state, ctx, max_age)
-        innovation, after, metrics = common.remember(local_train, ctx, problem, client, state)
+        innovation, after, metrics = common.remember(
+            local_train, ctx, problem, client, state
+        )
         mean = tree.divide(innovation, metrics.num_active)
         if max_age is None:
             v = tree.add_scaled(mean, 1 / problem.num_clients, state.memory_sum)

@@ -7,7 +7,15 @@ References:
 
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
@@ -59,13 +67,19 @@ def focus(
     """
     common.check_server_rates(server_lr, server_optimizer, default=None)
 
-    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
+    def round_step(
+        state: MemoryState, ctx: RoundContext, problem: Problem
+    ) -> Step[MemoryState]:
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
-            update = train(state.server, correction=tree.scale(-1, g_i), keep_gradient=True)
+            update = train(
+                state.server, correction=tree.scale(-1, g_i), keep_gradient=True
+            )
             return Contribution((), update.loss), update.gradient
 
         _, after, metrics = common.remember(local_train, ctx, problem, client, state)
         rate = local_train.learning_rate(ctx.round) if server_lr is None else server_lr
         return common.move(after, -rate, after.memory_sum, server_optimizer), metrics
 
-    return common.with_memory(round_step, table_dtype, server_optimizer=server_optimizer)
+    return common.with_memory(
+        round_step, table_dtype, server_optimizer=server_optimizer
+    )

@@ -9,7 +9,15 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts, peers
 from fedjax_links.core import references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -49,14 +57,18 @@ def gossip(local_train: ClientProgram) -> Algorithm:
       Koloskova et al. 2020, Algorithm 1.
     """
 
-    def round_step(state: GossipState, ctx: RoundContext, problem: Problem) -> Step[GossipState]:
+    def round_step(
+        state: GossipState, ctx: RoundContext, problem: Problem
+    ) -> Step[GossipState]:
         cohort = cohorts.computing(ctx.links)
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(x_i)
             return Contribution((), update.loss), update.params
 
-        _, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        _, z, metrics = common.train(
+            local_train, ctx, problem, client, state.clients, cohort
+        )
         return GossipState(peers.mix(ctx.links, z)), metrics
 
     def init(params: Params, problem: Problem) -> GossipState:

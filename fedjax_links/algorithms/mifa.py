@@ -6,7 +6,15 @@ References:
 
 from fedjax_links.algorithms import common
 from fedjax_links.algorithms.common import MemoryState
-from fedjax_links.base import Algorithm, Array, Number, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
@@ -66,7 +74,9 @@ def mifa(
     common.check_server_rates(server_lr, server_optimizer)
     checks.choice('memory', memory, ('delta', 'gradient'))
 
-    def round_step(state: MemoryState, ctx: RoundContext, problem: Problem) -> Step[MemoryState]:
+    def round_step(
+        state: MemoryState, ctx: RoundContext, problem: Problem
+    ) -> Step[MemoryState]:
         rate = local_train.learning_rate(ctx.round) if memory == 'gradient' else 1
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
@@ -77,7 +87,9 @@ def mifa(
         _, after, metrics = common.remember(local_train, ctx, problem, client, state)
         if max_age is None:
             scale = server_lr * rate / problem.num_clients
-            return common.move(after, scale, after.memory_sum, server_optimizer), metrics
+            return common.move(
+                after, scale, after.memory_sum, server_optimizer
+            ), metrics
         mean, num_rows = common.mean_row(after, ctx, max_age)
         moved = common.move(after, server_lr * rate, mean, server_optimizer)
         return tree.select(num_rows > 0, moved, after), metrics

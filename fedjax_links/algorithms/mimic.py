@@ -8,7 +8,16 @@ References:
 from typing import NamedTuple
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
@@ -55,13 +64,17 @@ def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
     """
     checks.positive_number('server_lr', server_lr)
 
-    def round_step(state: MimicState, ctx: RoundContext, problem: Problem) -> Step[MimicState]:
+    def round_step(
+        state: MimicState, ctx: RoundContext, problem: Problem
+    ) -> Step[MimicState]:
         def client(train: Train, i: Array, c_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
             corrected = tree.add_scaled(update.delta, 1, c_i)
             return Contribution(corrected, update.loss), tree.scale(-1, update.delta)
 
-        total, table, metrics = common.train(local_train, ctx, problem, client, state.corrections)
+        total, table, metrics = common.train(
+            local_train, ctx, problem, client, state.corrections
+        )
         v = tree.cast_like(tree.divide(total, metrics.num_active), state.server)
 
         def correct(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:

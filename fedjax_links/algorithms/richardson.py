@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 
 import jax
 
-from fedjax_links.base import Algorithm, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import checks, contracts, errors
 from fedjax_links.core.references import cite
 
@@ -56,8 +64,12 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
 
     def make(learning_rate: Number, **columns: Any) -> Algorithm:
         if callable(learning_rate):
-            requirement = 'be one number (a schedule is made of it inside, by `make_algorithm`)'
-            raise errors.invalid('learning_rate', requirement, contracts.kind_of(learning_rate))
+            requirement = (
+                'be one number (a schedule is made of it inside, by `make_algorithm`)'
+            )
+            raise errors.invalid(
+                'learning_rate', requirement, contracts.kind_of(learning_rate)
+            )
         checks.positive_number('learning_rate', learning_rate)
         rules = [make_algorithm(k * learning_rate, **columns) for k in (1, 2)]
 
@@ -72,10 +84,15 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
             return RichardsonState(once, twice), metrics
 
         def extrapolated(reader: str, state: RichardsonState) -> Any:
-            found = [getattr(rule, reader)(kept) for rule, kept in zip(rules, state, strict=True)]
+            found = [
+                getattr(rule, reader)(kept)
+                for rule, kept in zip(rules, state, strict=True)
+            ]
             return jax.tree.map(lambda a, b: (2 * a - b).astype(a.dtype), *found)
 
-        models, own = (functools.partial(extrapolated, k) for k in ('models', 'client_models'))
+        models, own = (
+            functools.partial(extrapolated, k) for k in ('models', 'client_models')
+        )
         keep_models = all(rule.client_models for rule in rules)
         return Algorithm(init, round_step, models, own if keep_models else None)
 

@@ -7,7 +7,16 @@ References:
 from typing import NamedTuple
 
 from fedjax_links.algorithms import common
-from fedjax_links.base import Algorithm, Array, Number, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Number,
+    Params,
+    Problem,
+    PyTree,
+    RoundContext,
+    Step,
+)
 from fedjax_links.core import checks, references, tree
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
@@ -28,7 +37,10 @@ class ScaffoldState(NamedTuple):
 
 @references.cite('karimireddy2020scaffold')
 def scaffold(
-    local_train: ClientProgram, *, server_lr: Number = 1.0, table_dtype: common.TableDtype = None
+    local_train: ClientProgram,
+    *,
+    server_lr: Number = 1.0,
+    table_dtype: common.TableDtype = None,
 ) -> Algorithm:
     """SCAFFOLD, option II: local steps along ``g_i(y) - c_i + c``.
 
@@ -67,7 +79,9 @@ def scaffold(
 
     def init(params: Params, problem: Problem) -> ScaffoldState:
         table = common.zero_table(params, problem, table_dtype)
-        return ScaffoldState(params, control=tree.zero_sums(params), client_controls=table)
+        return ScaffoldState(
+            params, control=tree.zero_sums(params), client_controls=table
+        )
 
     def round_step(
         state: ScaffoldState, ctx: RoundContext, problem: Problem
@@ -77,9 +91,13 @@ def scaffold(
         def client(train: Train, i: Array, c_i: PyTree) -> tuple[Contribution, PyTree]:
             correction = tree.subtract(state.control, c_i)
             update = train(state.server, correction=correction)  # eq. (3)
-            new_c_i = common.mean_gradient(update, correction, eta)  # eq. (4), option II
+            new_c_i = common.mean_gradient(
+                update, correction, eta
+            )  # eq. (4), option II
             new_c_i = tree.round_to(tree.cast_like(new_c_i, update.delta), c_i)
-            return Contribution((update.delta, tree.change(new_c_i, c_i)), update.loss), new_c_i
+            return Contribution(
+                (update.delta, tree.change(new_c_i, c_i)), update.loss
+            ), new_c_i
 
         total, table, metrics = common.train(
             local_train, ctx, problem, client, state.client_controls
@@ -87,7 +105,9 @@ def scaffold(
         deltas, control_changes = total
         mean = tree.divide(deltas, metrics.num_active)
         server = tree.add_scaled(state.server, server_lr, mean)  # eq. (5)
-        control = tree.add_scaled(state.control, 1 / problem.num_clients, control_changes)
+        control = tree.add_scaled(
+            state.control, 1 / problem.num_clients, control_changes
+        )
         return ScaffoldState(server, control, table), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

@@ -50,7 +50,9 @@ def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
     step = _round_step(local_train, server_every, to_all=False)
-    return common.of_client_models(lambda *given: step(*given))  # named after its factory
+    return common.of_client_models(
+        lambda *given: step(*given)
+    )  # named after its factory
 
 
 @references.cite('rodio2025unified')
@@ -83,7 +85,9 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
     step = _round_step(local_train, server_every, to_all=True)
-    return common.of_client_models(lambda *given: step(*given))  # named after its factory
+    return common.of_client_models(
+        lambda *given: step(*given)
+    )  # named after its factory
 
 
 def in_server_rounds(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
@@ -92,10 +96,14 @@ def in_server_rounds(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray
     return np.asarray(mask & (rounds % options.get('server_every', 1) == 0)[:, None])
 
 
-def _round_step(local_train: ClientProgram, server_every: int, *, to_all: bool) -> common.RoundStep:
+def _round_step(
+    local_train: ClientProgram, server_every: int, *, to_all: bool
+) -> common.RoundStep:
     common.check_count('server_every', server_every)
 
-    def round_step(state: ClientsState, ctx: RoundContext, problem: Problem) -> Step[ClientsState]:
+    def round_step(
+        state: ClientsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientsState]:
         links, x = ctx.links, state.server
         active = base.delivers(links) & ((ctx.round + 1) % server_every == 0)
         cohort = cohorts.computing(links)
@@ -109,14 +117,20 @@ def _round_step(local_train: ClientProgram, server_every: int, *, to_all: bool) 
             heard = Contribution(said(z_i), update.loss)
             return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
 
-        sums, z, metrics = common.train(local_train, ctx, problem, client, state.clients, cohort)
+        sums, z, metrics = common.train(
+            local_train, ctx, problem, client, state.clients, cohort
+        )
         y, num_active = peers.mix(links, z), jnp.sum(active, dtype=jnp.int32)
         if base.has_peers(links):
             sums = peers.sum_rows(said, cohorts.make_cohort(active), y)
         mean = tree.divide(sums, num_active)
         told = tree.add_scaled(x, 1.0, mean) if to_all else tree.cast_like(mean, x)
         server = tree.select(num_active > 0, told, x)
-        heard = base.reached(links) & (num_active > 0) if to_all else active & base.receives(links)
+        heard = (
+            base.reached(links) & (num_active > 0)
+            if to_all
+            else active & base.receives(links)
+        )
         clients = tree.fill_rows(heard, tree.cast_like(server, y), y)
         return ClientsState(server, clients), metrics._replace(num_active=num_active)
 

@@ -18,7 +18,9 @@ def checked(
     """Returns `array`, or raises for its first entry that is not `fine`, naming its `place`."""
     if not np.all(fine):
         first = int(np.argmin(fine))
-        raise errors.invalid(name, requirement, f'{array.flat[first]}{place.format(first)}')
+        raise errors.invalid(
+            name, requirement, f'{array.flat[first]}{place.format(first)}'
+        )
     return array
 
 
@@ -33,7 +35,9 @@ def checked_vector(name: str, values: ArrayLike) -> np.ndarray:
 def checked_probs(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a float64 vector of probabilities, one per client."""
     vector = checked_vector(name, values)
-    return checked(name, vector, (vector >= 0) & (vector <= 1), 'lie in [0, 1]', ' at client {}')
+    return checked(
+        name, vector, (vector >= 0) & (vector <= 1), 'lie in [0, 1]', ' at client {}'
+    )
 
 
 def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
@@ -75,11 +79,15 @@ def checked_targets(name: str, values: ArrayLike, num_clients: int) -> np.ndarra
     """Returns per-client optima as finite float64 of shape [N] or [N, d]."""
     array = np.asarray(values, dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[0] != num_clients:
-        raise errors.invalid(name, f'have shape [{num_clients}] or [{num_clients}, d]', array.shape)
+        raise errors.invalid(
+            name, f'have shape [{num_clients}] or [{num_clients}, d]', array.shape
+        )
     return checked(name, array, np.isfinite(array), 'be finite')
 
 
-def checked_masks(name: str, values: ArrayLike, *, ndim: int | None = None) -> np.ndarray:
+def checked_masks(
+    name: str, values: ArrayLike, *, ndim: int | None = None
+) -> np.ndarray:
     """Returns participation masks as bool[..., N]; integers 0 and 1 are accepted."""
     array = np.asarray(values)
     if array.ndim == 0 or array.size == 0 or (ndim is not None and array.ndim != ndim):
@@ -90,9 +98,15 @@ def checked_masks(name: str, values: ArrayLike, *, ndim: int | None = None) -> n
     return array.astype(bool, copy=False)
 
 
-def checked_int(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
+def checked_int(
+    name: str, value: object, *, minimum: int, maximum: int | None = None
+) -> int:
     """Returns `value` as a Python int in range; floats and booleans are refused."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or value < minimum
+    ):
         raise errors.invalid(name, f'be an integer of at least {minimum}', f'{value!r}')
     if maximum is not None and value > maximum:
         raise errors.invalid(name, f'be at most {maximum}', value)

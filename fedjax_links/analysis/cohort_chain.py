@@ -53,7 +53,9 @@ class MinimumSeparationChain(NamedTuple):
     selection: np.ndarray
 
 
-def cohort_law(weights: ArrayLike, cohort_size: int, design: str = 'product') -> CohortLaw:
+def cohort_law(
+    weights: ArrayLike, cohort_size: int, design: str = 'product'
+) -> CohortLaw:
     r"""Law of a cohort of fixed size drawn among weighted clients.
 
     * ``'product'``, conditional Poisson: ``P(S) = prod_{i in S} p_i / e_B(p)``.
@@ -87,7 +89,9 @@ def cohort_law(weights: ArrayLike, cohort_size: int, design: str = 'product') ->
     weights = _checks.checked_weights('weights', weights)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     allowed = f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients'
-    _checks.require(0 < math.comb(weights.size, size) <= MAX_COHORTS, 'cohort_size', allowed, size)
+    _checks.require(
+        0 < math.comb(weights.size, size) <= MAX_COHORTS, 'cohort_size', allowed, size
+    )
     names = ', '.join(map(repr, _DESIGNS))
     _checks.require(design in _DESIGNS, 'design', f'be one of {names}', f'{design!r}')
     cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
@@ -140,7 +144,11 @@ def minimum_separation_chain(
     """
     weights = _checks.checked_weights('weights', weights)
     waits = np.asarray(separation)
-    fine = waits.dtype.kind in 'iu' and np.all(waits >= 0) and waits.shape in ((), weights.shape)
+    fine = (
+        waits.dtype.kind in 'iu'
+        and np.all(waits >= 0)
+        and waits.shape in ((), weights.shape)
+    )
     wanted = 'be an integer of at least 0, or one per client'
     _checks.require(fine, 'separation', wanted, f'{separation!r}')
     waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
@@ -169,7 +177,11 @@ def minimum_separation_chain(
     transition = sparse.csr_array((probs, (sources, targets)), shape=(len(states),) * 2)
     law = _long_run_law(transition)
     recurs = np.flatnonzero(law)
-    transition, law, selection = transition[recurs][:, recurs], law[recurs], selection[recurs]
+    transition, law, selection = (
+        transition[recurs][:, recurs],
+        law[recurs],
+        selection[recurs],
+    )
     return MinimumSeparationChain(
         np.array(states)[recurs], transition, law, law @ selection, selection
     )
@@ -187,14 +199,22 @@ def _long_run_law(transition: sparse.csr_array) -> np.ndarray:
     sources, targets = transition.nonzero()
     leaves = np.unique(label[sources[label[sources] != label[targets]]])
     recurs = ~np.isin(label, leaves)
-    classes, firsts = np.setdiff1d(label, leaves), np.unique(label, return_index=True)[1]
-    start, stays = (np.arange(size) == 0).astype(np.float64), sparse.diags_array(recurs * 1.0)
+    classes, firsts = (
+        np.setdiff1d(label, leaves),
+        np.unique(label, return_index=True)[1],
+    )
+    start, stays = (
+        (np.arange(size) == 0).astype(np.float64),
+        sparse.diags_array(recurs * 1.0),
+    )
     flow = transition.T.tocsr()
     entering = stays @ flow @ (sparse.eye_array(size) - stays)
     balance = sparse.eye_array(size) - flow + entering
     others = np.setdiff1d(np.arange(size), firsts[classes])
     member = sparse.csr_array((np.ones(size), (label, np.arange(size))))[classes]
-    system = sparse.vstack([balance.tocsr()[others], member @ (stays - entering)], format='csc')
+    system = sparse.vstack(
+        [balance.tocsr()[others], member @ (stays - entering)], format='csc'
+    )
     right = np.append((start * ~recurs)[others], member @ start)
     found = sparse_linalg.spsolve(system, right)
     return np.where(recurs, np.maximum(found, np.finfo(np.float64).tiny), 0.0)
@@ -221,4 +241,8 @@ def _sum_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
     return weights[cohorts].sum(axis=1)
 
 
-_DESIGNS = {'product': _product_masses, 'successive': _successive_masses, 'sum': _sum_masses}
+_DESIGNS = {
+    'product': _product_masses,
+    'successive': _successive_masses,
+    'sum': _sum_masses,
+}

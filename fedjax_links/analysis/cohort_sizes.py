@@ -75,7 +75,9 @@ def rule(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = float(np.sum(probs))
     s = np.arange(_FIRST, np.log(_LAST_EXPONENT * (1.0 + mean)), _STEP)
     times = np.exp(s - np.exp(-s)) / (1.0 + mean)
-    counted = times - mean * np.expm1(-times) < _LAST_EXPONENT  # f(z) z is below exp(-this)
+    counted = (
+        times - mean * np.expm1(-times) < _LAST_EXPONENT
+    )  # f(z) z is below exp(-this)
     s, times = s[counted], times[counted]
     return times, _STEP * (1.0 + np.exp(-s)) * times * np.exp(-times)
 
@@ -109,8 +111,13 @@ def reciprocal_means(probs: np.ndarray) -> np.ndarray:
     """
     times, weights = rule(probs)
     chunks = np.array_split(probs, -(-probs.size * times.size // _CHUNK_ELEMENTS))
-    log_mass = np.log(weights) + sum(log_factors(chunk, times).sum(axis=1) for chunk in chunks)
-    means = [np.exp(log_mass[:, None] - log_factors(chunk, times)).sum(axis=0) for chunk in chunks]
+    log_mass = np.log(weights) + sum(
+        log_factors(chunk, times).sum(axis=1) for chunk in chunks
+    )
+    means = [
+        np.exp(log_mass[:, None] - log_factors(chunk, times)).sum(axis=0)
+        for chunk in chunks
+    ]
     return probs * np.concatenate(means)
 
 
@@ -181,7 +188,9 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     up = probs * np.exp(-times[:, None] - factors)  # g: a link is up, given z
     down = (1.0 - probs) * np.exp(-factors)
     silent, spread, weighted = 1.0 - probs, up * down, up * second
-    one_side = (spread * first).T @ down  # how often H_ij itself is met with i active and j not
+    one_side = (
+        spread * first
+    ).T @ down  # how often H_ij itself is met with i active and j not
     both_sides = (spread * second).T @ spread  # the same with both active
 
     def apply(moment: np.ndarray) -> np.ndarray:

@@ -55,7 +55,11 @@ class Boundaries(NamedTuple):
 
 
 def best_linear_fit(
-    vectors: ArrayLike, shifts: ArrayLike, *, sigma: float, weights: ArrayLike | None = None
+    vectors: ArrayLike,
+    shifts: ArrayLike,
+    *,
+    sigma: float,
+    weights: ArrayLike | None = None,
 ) -> LinearFit:
     """Least squares over clients with ``x ~ N(s_i, I)`` and ``y = <x, v_i> + sigma e``.
 
@@ -78,7 +82,9 @@ def best_linear_fit(
     """
     truths, centres = np.asarray(vectors, np.float64), np.asarray(shifts, np.float64)
     shape = list(truths.shape)
-    _checks.require(len(shape) == 2 and 0 not in shape, 'vectors', 'have shape [N, d]', shape)
+    _checks.require(
+        len(shape) == 2 and 0 not in shape, 'vectors', 'have shape [N, d]', shape
+    )
     same = centres.shape == truths.shape
     _checks.require(same, 'shifts', f'have shape {shape}', centres.shape)
     _checks.require(0 <= sigma < np.inf, 'sigma', 'be at least 0 and finite', sigma)
@@ -89,14 +95,18 @@ def best_linear_fit(
     _checks.require(shares.size == num_clients, 'weights', wanted, shares.size)
     shares = shares / shares.sum()
     moment = np.eye(dimension) + (shares[:, None] * centres).T @ centres
-    images = truths + centres * np.sum(centres * truths, axis=1, keepdims=True)  # S_i v_i
+    images = truths + centres * np.sum(
+        centres * truths, axis=1, keepdims=True
+    )  # S_i v_i
     vector = linalg.solve(moment, shares @ images, assume_a='pos')
     off = vector - truths
     squares = np.sum(off**2, axis=1) + np.sum(centres * off, axis=1) ** 2
     return LinearFit(vector, float(sigma**2 + shares @ squares), moment)
 
 
-def gaussian_minimiser(means: ArrayLike, proportions: ArrayLike, weights: ArrayLike) -> LinearModel:
+def gaussian_minimiser(
+    means: ArrayLike, proportions: ArrayLike, weights: ArrayLike
+) -> LinearModel:
     r"""The softmax model that minimises ``sum_i w_i E[loss]`` over Gaussian classes, exactly.
 
     Args:
@@ -155,7 +165,9 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
       Trefethen and Weideman, The exponentially convergent trapezoidal rule, SIAM Review, 2014.
     """
     classes = _checks.checked_int('num_classes', num_classes, minimum=2)
-    _checks.require(0 <= distance < np.inf, 'distance', 'be at least 0 and finite', distance)
+    _checks.require(
+        0 <= distance < np.inf, 'distance', 'be at least 0 and finite', distance
+    )
     z, weights = _normal_rule(_NODES)
     correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
     return float(weights @ correct / weights.sum())
@@ -182,7 +194,9 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
     law = _checks.checked_vector('shares', shares)
     _checks.require(np.all(law > 0), 'shares', 'be positive', law.min())
     _checks.require(law.size > 1, 'shares', 'have at least 2 entries', law.size)
-    _checks.require(0 < distance < np.inf, 'distance', 'be positive and finite', distance)
+    _checks.require(
+        0 < distance < np.inf, 'distance', 'be positive and finite', distance
+    )
     # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2).
     step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
     z, weights = _normal_rule(1 + 2 * int(np.ceil(_REACH / step)))
@@ -214,7 +228,9 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
     """
     least = equidistant_accuracy(0.0, num_classes)
     wanted = f'lie in [{least:g}, 1), chance and below certainty'
-    _checks.require(least - 1e-12 <= accuracy <= 1 - 1e-12, 'accuracy', wanted, accuracy)
+    _checks.require(
+        least - 1e-12 <= accuracy <= 1 - 1e-12, 'accuracy', wanted, accuracy
+    )
     if accuracy <= least:
         return 0.0
 
@@ -260,7 +276,9 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     normals = (centres[first] - centres[second]) / distance[:, None]
     heights = -0.5 * np.sum(centres**2, axis=1)
     rngs = map(np.random.default_rng, range(_SCRAMBLES))
-    noise = special.ndtri([stats.qmc.Sobol(dim, rng=rng).random(_POINTS) for rng in rngs])
+    noise = special.ndtri(
+        [stats.qmc.Sobol(dim, rng=rng).random(_POINTS) for rng in rngs]
+    )
     shares = np.empty((_SCRAMBLES, len(first)))
     for pair, (i, j, normal) in enumerate(zip(first, second, normals, strict=True)):
         along = np.multiply.outer(noise @ normal, normal)
@@ -270,7 +288,9 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     full = stats.norm.pdf(distance / 2) / (count * distance)
     error = np.std(shares @ full, ddof=1) / np.sqrt(_SCRAMBLES)
     square = spatial.distance.squareform
-    return Boundaries(square(full * shares.mean(axis=0)), square(distance), float(error))
+    return Boundaries(
+        square(full * shares.mean(axis=0)), square(distance), float(error)
+    )
 
 
 def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
@@ -294,13 +314,17 @@ def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
     square = table.ndim == 2 and len(table) == table.shape[1] > 1
     _checks.require(square, 'confusion', 'be [C, C], C >= 2', f'shape {table.shape}')
     fine = (np.isfinite(table) & (table >= 0)).all() and np.diag(table).all()
-    _checks.require(fine, 'confusion', 'be at least 0, positive on the diagonal', table.min())
+    _checks.require(
+        fine, 'confusion', 'be at least 0, positive on the diagonal', table.min()
+    )
     table = table / table.sum(axis=1, keepdims=True) / len(table)
     both, right = table + table.T, np.diag(table)
     part = right[:, None] + right + both
     wrong = np.where(np.eye(len(table), dtype=bool), 0.0, both / part)
     most = wrong.max()
-    _checks.require(most < 0.5, 'confusion', 'have less than half of any pair wrong', most)
+    _checks.require(
+        most < 0.5, 'confusion', 'have less than half of any pair wrong', most
+    )
     distances = -2 * special.ndtri(wrong)
     mass = 0.5 * part * stats.norm.pdf(distances / 2) / distances
     np.fill_diagonal(distances, 0.0)
@@ -339,5 +363,7 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
 def _class_means(means: ArrayLike) -> np.ndarray:
     centres = np.asarray(means, np.float64)
     fine = centres.ndim == 2 and len(centres) > 1 and np.isfinite(centres).all()
-    _checks.require(fine, 'means', 'be finite, [C, d], C >= 2', f'shape {centres.shape}')
+    _checks.require(
+        fine, 'means', 'be finite, [C, d], C >= 2', f'shape {centres.shape}'
+    )
     return centres

@@ -51,7 +51,9 @@ def fedavg_weights(probs: ArrayLike) -> np.ndarray:
       Communications, CDC 2023, Proposition 1.
     """
     probs = _checks.checked_some_link('probs', probs)
-    return cohort_sizes.reciprocal_means(probs) / cohort_sizes.non_empty_probability(probs)
+    return cohort_sizes.reciprocal_means(probs) / cohort_sizes.non_empty_probability(
+        probs
+    )
 
 
 def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
@@ -135,7 +137,9 @@ def effective_weights(
     _checks.require(sum(given) == 1, 'probs', wanted, sum(given))
     if masks is not None:
         record = _checks.checked_masks('masks', masks, ndim=2)
-        batches = _checks.checked_int('num_batches', num_batches, minimum=2, maximum=len(record))
+        batches = _checks.checked_int(
+            'num_batches', num_batches, minimum=2, maximum=len(record)
+        )
         empty = f'{len(record)} empty rounds'
         _checks.require(record.any(), 'masks', 'hold an active client', empty)
         return EffectiveWeights(*batch_means(record, batches), False, batches - 1.0)

@@ -6,7 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, optimize, special
 
-from fedjax_links.analysis import _checks, cohort_sizes, independent_links, linear_models
+from fedjax_links.analysis import (
+    _checks,
+    cohort_sizes,
+    independent_links,
+    linear_models,
+)
 from fedjax_links.core import errors
 
 _TOLERANCE = 1e-8  # of the gradient's norm
@@ -74,18 +79,24 @@ def weighted_minimiser(
         model separates, some or all, pull it to infinity unless ``l2`` is positive, and a class
         without an example does in any case.
     """
-    objective = linear_models.weighted_loss(features, labels, clients, weights, **options)
+    objective = linear_models.weighted_loss(
+        features, labels, clients, weights, **options
+    )
     basis, plain = _whitening(objective), not objective.penalty.any()
     rank, outputs = basis.shape[1], objective.num_outputs
     penalty = objective.penalty[:rank]
     reduced = objective._replace(design=objective.design @ basis, penalty=penalty)
     loss, start = reduced.value_and_gradient, np.zeros(rank * outputs)
-    coordinates = optimize.minimize(loss, start, jac=True, method='L-BFGS-B', options=_LBFGS).x
+    coordinates = optimize.minimize(
+        loss, start, jac=True, method='L-BFGS-B', options=_LBFGS
+    ).x
     factor, beyond = None, 0
     for _ in range(_MOST_STEPS):
         value, slope = loss(coordinates)
         if plain and reduced.separates(coordinates):
-            raise NoMinimiserError('labels', _EXISTS, 'all labels are separated by a linear model')
+            raise NoMinimiserError(
+                'labels', _EXISTS, 'all labels are separated by a linear model'
+            )
         found = basis @ coordinates.reshape(rank, outputs)
         norm = float(np.linalg.norm(objective.value_and_gradient(found)[1]))
         if norm < _TOLERANCE and factor is not None:
@@ -102,17 +113,24 @@ def weighted_minimiser(
         step = -linalg.cho_solve(factor, slope)
         # The longest part by which F falls as it should, or is as low as floats say.
         length, fall, goal = 1.0, float(slope @ step), value + 1e-14 * abs(value)
-        while length > 1e-6 and loss(coordinates + length * step)[0] > goal + 1e-4 * length * fall:
+        while (
+            length > 1e-6
+            and loss(coordinates + length * step)[0] > goal + 1e-4 * length * fall
+        ):
             length /= 2
         coordinates = coordinates + length * step
-    raise NoMinimiserError('labels', _EXISTS, 'some labels are separated by a linear model')
+    raise NoMinimiserError(
+        'labels', _EXISTS, 'some labels are separated by a linear model'
+    )
 
 
 def _whitening(objective: linear_models.WeightedLoss) -> np.ndarray:
     """float64[D, r]: coordinates in which the features that vary are uncorrelated, of size 1."""
     if objective.penalty.any():
         return np.eye(objective.design.shape[1])
-    rows = np.sqrt(objective.shares / objective.shares.sum())[:, None] * objective.design
+    rows = (
+        np.sqrt(objective.shares / objective.shares.sum())[:, None] * objective.design
+    )
     triangle = np.linalg.qr(rows, mode='r')
     _, sizes, directions = np.linalg.svd(triangle, full_matrices=False)
     rank = int(np.sum(sizes > _RANK * sizes[0]))
@@ -164,7 +182,9 @@ def weighted_gradient_flow(
     References:
       Sommeijer, Shampine and Verwer, RKC: an explicit solver for parabolic PDEs, 1998.
     """
-    objective = linear_models.weighted_loss(features, labels, clients, weights, **options)
+    objective = linear_models.weighted_loss(
+        features, labels, clients, weights, **options
+    )
     at_zero = np.zeros(objective.penalty.size * objective.num_outputs)
     point = at_zero if start is None else start.parameters.ravel()
     _checks.require(0 <= time < np.inf, 'time', 'be finite and at least 0', time)
@@ -176,7 +196,9 @@ def weighted_gradient_flow(
     stages = np.maximum(2, np.ceil(np.sqrt(1 + 1.5 * lengths * steepest / _SAFETY)))
     if most_gradients is not None and stages.sum() > most_gradients:
         requirement = f'take at most {most_gradients:,} gradients'
-        raise LongFlowError('time', requirement, f'{time:.4g}, which takes {stages.sum():,.0f}')
+        raise LongFlowError(
+            'time', requirement, f'{time:.4g}, which takes {stages.sum():,.0f}'
+        )
     for length, count in zip(lengths, stages.astype(int), strict=True):
         point = _chebyshev_step(objective, point, length, int(count))
     return objective.model(point)
@@ -188,7 +210,9 @@ def _chebyshev_step(
     """A Runge-Kutta-Chebyshev step in time, of so many stages."""
     w0 = 1 + 2 / 13 / stages**2
     degrees = np.arange(2, stages + 1)
-    firsts = degrees * special.eval_chebyu(degrees - 1, w0)  # derivatives of Chebyshev polynomials
+    firsts = degrees * special.eval_chebyu(
+        degrees - 1, w0
+    )  # derivatives of Chebyshev polynomials
     seconds = 2 * degrees * special.eval_gegenbauer(degrees - 2, 2, w0)
     w1 = firsts[-1] / seconds[-1]
     b = np.pad(seconds / firsts**2, (2, 0), mode='edge')
@@ -246,9 +270,14 @@ def fedavg_finite_steps(
     Raises:
       ValueError: if an argument is out of range or there is no minimiser.
     """
-    weights, chances = independent_links.fedavg_weights(probs), np.asarray(probs, np.float64)
+    weights, chances = (
+        independent_links.fedavg_weights(probs),
+        np.asarray(probs, np.float64),
+    )
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
-    _checks.require(0 < learning_rate < np.inf, 'learning_rate', 'be positive', learning_rate)
+    _checks.require(
+        0 < learning_rate < np.inf, 'learning_rate', 'be positive', learning_rate
+    )
     given = features, labels, clients
     point = weighted_minimiser(*given, weights, **options).model.parameters.ravel()
 
@@ -256,19 +285,30 @@ def fedavg_finite_steps(
     for i in np.flatnonzero(weights):
         one = linear_models.weighted_loss(*given, np.eye(weights.size)[i], **options)
         slopes[i] = one.value_and_gradient(point)[1]
-        pull += learning_rate * (steps - 1) / 2 * weights[i] * one.hessian(point) @ slopes[i]
+        pull += (
+            learning_rate
+            * (steps - 1)
+            / 2
+            * weights[i]
+            * one.hessian(point)
+            @ slopes[i]
+        )
 
     whole = linear_models.weighted_loss(*given, weights, **options)
     some = cohort_sizes.non_empty_probability(chances)
     spread = cohort_sizes.mean_covariance(chances, slopes) / some
     rates, basis = linalg.eigh(whole.hessian(point))
-    kept = rates > 1e-10 * rates[-1]  # features that never vary have no curvature, and no gradient
+    kept = (
+        rates > 1e-10 * rates[-1]
+    )  # features that never vary have no curvature, and no gradient
     rates, basis = rates[kept], basis[:, kept]
     turned = learning_rate * steps * basis.T @ spread @ basis
     sizes, axes = linalg.eigh(turned / np.add.outer(rates, rates))
     middle = whole.value_and_gradient(point)[1]
     for size, axis in zip(sizes, (basis @ axes).T, strict=True):
         if size > 1e-12 * sizes[-1]:
-            ends = [whole.value_and_gradient(point + h * axis)[1] for h in (_PROBE, -_PROBE)]
+            ends = [
+                whole.value_and_gradient(point + h * axis)[1] for h in (_PROBE, -_PROBE)
+            ]
             pull -= 0.5 * size / _PROBE**2 * (sum(ends) - 2 * middle)
     return whole.model(point + basis @ (basis.T @ pull / rates))

@@ -44,7 +44,9 @@ class LinearModel(NamedTuple):
     @property
     def parameters(self) -> np.ndarray:
         """float64[d + 1, C], the intercept below the coefficients."""
-        return np.concatenate([self.coefficients, self.intercept[None]]).astype(np.float64)
+        return np.concatenate([self.coefficients, self.intercept[None]]).astype(
+            np.float64
+        )
 
 
 class LossOptions(TypedDict, total=False):
@@ -107,14 +109,23 @@ def _squares_curvature(scores: np.ndarray) -> np.ndarray:
 
 
 _LOSSES = {
-    SOFTMAX: _Loss(_softmax, _softmax_curvature, lambda _: 0.5, True, lambda s: s.argmax(axis=1)),
-    LOGISTIC: _Loss(_logistic, _logistic_curvature, lambda _: 0.25, False, lambda s: s[:, 0] > 0),
-    LEAST_SQUARES: _Loss(_squares, _squares_curvature, lambda size: 2 / size, False, None),
+    SOFTMAX: _Loss(
+        _softmax, _softmax_curvature, lambda _: 0.5, True, lambda s: s.argmax(axis=1)
+    ),
+    LOGISTIC: _Loss(
+        _logistic, _logistic_curvature, lambda _: 0.25, False, lambda s: s[:, 0] > 0
+    ),
+    LEAST_SQUARES: _Loss(
+        _squares, _squares_curvature, lambda size: 2 / size, False, None
+    ),
 }
 
 
 def linear_loss(
-    model: LinearModel, features: ArrayLike, labels: ArrayLike, **options: Unpack[LossOptions]
+    model: LinearModel,
+    features: ArrayLike,
+    labels: ArrayLike,
+    **options: Unpack[LossOptions],
 ) -> float:
     """Mean loss of a linear model over examples, ``l2 / 2 |B|^2`` included.
 
@@ -166,10 +177,14 @@ class WeightedLoss(NamedTuple):
 
     def value_and_gradient(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """F and its gradient, flat: float64[D C]."""
-        values, slopes = self.loss.value_and_slope(self.scores(parameters), self.targets)
+        values, slopes = self.loss.value_and_slope(
+            self.scores(parameters), self.targets
+        )
         pull = np.repeat(self.penalty, self.num_outputs) * parameters.ravel()
         gradient = self._summed(self.shares[:, None] * slopes).ravel() + pull
-        return float(np.sum(self.shares * values) + 0.5 * pull @ parameters.ravel()), gradient
+        return float(
+            np.sum(self.shares * values) + 0.5 * pull @ parameters.ravel()
+        ), gradient
 
     def hessian(self, parameters: np.ndarray) -> np.ndarray:
         """float64[D C, D C]; positive along shifts of all scores, where F is flat."""
@@ -194,7 +209,9 @@ class WeightedLoss(NamedTuple):
     def separates(self, parameters: np.ndarray) -> bool:
         """Whether every example is on its own side: then larger parameters are always better."""
         decide = self.loss.decide
-        return decide is not None and bool(np.all(decide(self.scores(parameters)) == self.targets))
+        return decide is not None and bool(
+            np.all(decide(self.scores(parameters)) == self.targets)
+        )
 
     def model(self, parameters: np.ndarray) -> LinearModel:
         """Parameters as coefficients and intercept."""
@@ -213,11 +230,15 @@ def weighted_loss(
     l2: float = 0.0,
 ) -> WeightedLoss:
     """The objective, its arguments checked; see `weighted_minimiser` for them."""
-    _checks.require(loss in _LOSSES, 'loss', f'be one of {", ".join(_LOSSES)}', f'{loss!r}')
+    _checks.require(
+        loss in _LOSSES, 'loss', f'be one of {", ".join(_LOSSES)}', f'{loss!r}'
+    )
     rows = np.asarray(features, np.float64)
     fine = rows.ndim > 1 and rows.size > 0 and np.isfinite(rows).all()
     _checks.require(fine, 'features', 'be finite, [E, d]', f'shape {list(rows.shape)}')
-    shares = _shares(_checks.checked_client_weights('weights', weights), clients, len(rows))
+    shares = _shares(
+        _checks.checked_client_weights('weights', weights), clients, len(rows)
+    )
     targets, outputs = _targets(np.asarray(labels), loss, num_classes, len(rows))
     _checks.require(0 <= l2 < np.inf, 'l2', 'be finite and at least 0', l2)
     counted = shares > 0
@@ -242,7 +263,9 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
     counts = np.bincount(owners, minlength=weights.size)
     idle = (counts == 0) & (weights > 0)
     got = f'none for client {np.argmax(idle)}'
-    _checks.require(not idle.any(), 'clients', 'give every client with a weight an example', got)
+    _checks.require(
+        not idle.any(), 'clients', 'give every client with a weight an example', got
+    )
     return (weights / np.maximum(counts, 1))[owners]
 
 
@@ -260,5 +283,7 @@ def _targets(
     if loss == LOGISTIC:
         num_classes = 2
     top = int(labels.max()) if num_classes is None else num_classes - 1
-    _checks.checked('labels', labels, (labels >= 0) & (labels <= top), f'lie in 0 to {top}')
+    _checks.checked(
+        'labels', labels, (labels >= 0) & (labels <= top), f'lie in 0 to {top}'
+    )
     return labels.astype(np.int64), 1 if loss == LOGISTIC else top + 1

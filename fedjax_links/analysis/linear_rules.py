@@ -166,21 +166,27 @@ def _area(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
 
 
 def _scaffold(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
-    shift = rows.mean(axis=0) - rows  # the server's control variate is the mean of the clients'
+    shift = (
+        rows.mean(axis=0) - rows
+    )  # the server's control variate is the mean of the clients'
     model = s.corrected(x, shift)
     fresh = (x - model) / (s.steps * s.rate) - shift
     return x + s.mean(model - x), s.stored(fresh, rows)
 
 
 def _focus(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
-    before = s._replace(keep=(1.0 - s.rate * s.curvature) ** (s.steps - 1))  # the last step
+    before = s._replace(
+        keep=(1.0 - s.rate * s.curvature) ** (s.steps - 1)
+    )  # the last step
     rows = s.stored(s.curvature * (before.corrected(x, -rows) - s.targets), rows)
     return x - s.rate * rows.sum(axis=0), rows
 
 
 def _feddyn(s: _Round, x: np.ndarray, rows: np.ndarray) -> State:
     alpha = s.options['alpha']
-    bend = s.curvature + alpha  # of F_i with its penalty, whose minimiser local steps approach
+    bend = (
+        s.curvature + alpha
+    )  # of F_i with its penalty, whose minimiser local steps approach
     pull = (1.0 - (1.0 - s.rate * bend) ** s.steps) / bend
     deltas = pull * (s.curvature * (s.targets - x) + rows)
     rows = s.stored(rows - alpha * deltas, rows)
@@ -244,16 +250,30 @@ def linear_rule(
     if rule not in RULES:
         raise errors.unknown_name('rule', rule, RULES)
     probs = _checks.checked_some_link('probs', probs)
-    targets = _checks.checked_targets('targets', targets, probs.size).reshape(probs.size, -1)
+    targets = _checks.checked_targets('targets', targets, probs.size).reshape(
+        probs.size, -1
+    )
     bends = np.broadcast_to(np.asarray(curvature, np.float64), probs.shape)
     if not (learning_rate * bends > 0).all() or not (learning_rate * bends < 2).all():
-        raise errors.invalid('learning_rate', 'times `curvature` lie in (0, 2)', learning_rate)
+        raise errors.invalid(
+            'learning_rate', 'times `curvature` lie in (0, 2)', learning_rate
+        )
     if noise and rule in _ROWS_HAVE_OWN_NOISE:
-        raise errors.invalid('noise', f'be 0 for {rule}, whose rows have another', noise)
+        raise errors.invalid(
+            'noise', f'be 0 for {rule}, whose rows have another', noise
+        )
     steps, size = _checks.checked_int('local_steps', local_steps, minimum=1), probs.size
     shrink = (1.0 - learning_rate * bends)[:, None]
     server, rows, unit_targets = np.split(np.eye(1 + 2 * size), [1, 1 + size])
-    local: Any = probs, shrink**steps, unit_targets, learning_rate, steps, bends[:, None], options
+    local: Any = (
+        probs,
+        shrink**steps,
+        unit_targets,
+        learning_rate,
+        steps,
+        bends[:, None],
+        options,
+    )
     mean_round: Any = 0.0
     mean_square: Any = 0.0
     for chance, links in _all_links(probs, neighbours, edge_probs):
@@ -277,7 +297,10 @@ def linear_rule(
 
 
 def _limits(
-    mean_round: np.ndarray, mean_square: np.ndarray, targets: np.ndarray, noise: np.ndarray
+    mean_round: np.ndarray,
+    mean_square: np.ndarray,
+    targets: np.ndarray,
+    noise: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """E[S], float64[size, d], E[S S^T], float64[d, size, size], and the radius of E[A].
 
@@ -292,8 +315,13 @@ def _limits(
     basis = left[:, values > _KEPT]
     inner = basis.T @ of_state @ basis
     pull = basis.T @ mean_round[:, size:] @ targets
-    mean, twice = basis @ np.linalg.solve(np.eye(len(inner)) - inner, pull), np.kron(basis, basis)
-    of_states = mean_square.reshape(-1, width, width)[:, :size, :size].reshape(size**2, -1)
+    mean, twice = (
+        basis @ np.linalg.solve(np.eye(len(inner)) - inner, pull),
+        np.kron(basis, basis),
+    )
+    of_states = mean_square.reshape(-1, width, width)[:, :size, :size].reshape(
+        size**2, -1
+    )
     system = np.eye(twice.shape[1]) - twice.T @ of_states @ twice
     squares = []
     for column, own in zip(mean.T, targets.T, strict=True):
@@ -311,10 +339,17 @@ def _all_links(
     """Every state of the links of a round by its probability: the first fields of `_Round`."""
     size = len(probs)
     nobody = np.arange(size)[:, None]
-    graph = peer_links.graph_of(nobody if neighbours is None else neighbours, edge_probs)
+    graph = peer_links.graph_of(
+        nobody if neighbours is None else neighbours, edge_probs
+    )
     chances = np.r_[probs, graph.probs]
-    wanted, got = f'leave at most {_MOST_LINKS} links in all', f'{len(graph.probs)} edges'
-    _checks.require(len(chances) <= _MOST_LINKS, 'probs', wanted, f'{size} uplinks, {got}')
+    wanted, got = (
+        f'leave at most {_MOST_LINKS} links in all',
+        f'{len(graph.probs)} edges',
+    )
+    _checks.require(
+        len(chances) <= _MOST_LINKS, 'probs', wanted, f'{size} uplinks, {got}'
+    )
     for bits in itertools.product([False, True], repeat=len(chances)):
         up, edges = np.array(bits), np.zeros((size, size), bool)
         chance = float(np.prod(np.where(up, chances, 1.0 - chances)))

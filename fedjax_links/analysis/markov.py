@@ -33,7 +33,9 @@ def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:
     return up / (up + down)
 
 
-def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayLike) -> np.ndarray:
+def markov_autocorrelation(
+    up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayLike
+) -> np.ndarray:
     """Autocorrelation of a stationary two-state Markov link, ``(1 - q* - q)^lag``.
 
     Args:
@@ -62,7 +64,9 @@ def markov_autocorrelation(up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayL
     return (1.0 - up - down) ** lags
 
 
-def gap_distribution(up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int) -> np.ndarray:
+def gap_distribution(
+    up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int
+) -> np.ndarray:
     """Law of the gap between consecutive participations over a two-state Markov link.
 
     The gap is the number of rounds from one participation to the next: 1 for adjacent rounds,
@@ -121,14 +125,18 @@ def truncated_interval_mean(probs: ArrayLike, cutoff: int | None) -> np.ndarray:
       Averaging, ICLR 2024 (FedAU).
     """
     probs = _checks.checked_probs('probs', probs)
-    limit = np.inf if cutoff is None else _checks.checked_int('cutoff', cutoff, minimum=1)
+    limit = (
+        np.inf if cutoff is None else _checks.checked_int('cutoff', cutoff, minimum=1)
+    )
     positive = np.where(probs > 0, probs, 1.0)
     with np.errstate(divide='ignore'):  # p = 1: log 0 = -inf, and the interval is 1
         closed = -np.expm1(limit * np.log1p(-positive)) / positive
     return np.where(probs > 0, closed, limit)
 
 
-def _checked_rates(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _checked_rates(
+    up_rate: ArrayLike, down_rate: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
     """Validates a pair of transition rates that leaves at least one transition possible."""
     up = _checks.checked_rate('up_rate', up_rate)
     down = _checks.checked_rate('down_rate', down_rate)
@@ -160,11 +168,15 @@ def semi_markov_stationary(up: ArrayLike, down: ArrayLike) -> np.ndarray:
       >>> print(float(analysis.semi_markov_stationary([1.0, 0.5], [1.0, 1.0, 1.0])))
       0.3333333333333333
     """
-    means = [_checked_survival(*law).sum(axis=-1) for law in (('up', up), ('down', down))]
+    means = [
+        _checked_survival(*law).sum(axis=-1) for law in (('up', up), ('down', down))
+    ]
     return means[0] / (means[0] + means[1])
 
 
-def semi_markov_autocorrelation(up: ArrayLike, down: ArrayLike, num_lags: int) -> np.ndarray:
+def semi_markov_autocorrelation(
+    up: ArrayLike, down: ArrayLike, num_lags: int
+) -> np.ndarray:
     """Autocorrelation of such a link at lags 0 to ``num_lags``, by its renewal equations.
 
     Args:
@@ -187,7 +199,8 @@ def semi_markov_autocorrelation(up: ArrayLike, down: ArrayLike, num_lags: int) -
     laws = [_checked_survival('up', up), _checked_survival('down', down)]
     length = 1 + _checks.checked_int('num_lags', num_lags, minimum=0)
     up_ends, down_ends = (  # P(a sojourn lasts k rounds)
-        np.pad(-np.diff(law, prepend=1.0, append=0.0), (0, length))[:length] for law in laws
+        np.pad(-np.diff(law, prepend=1.0, append=0.0), (0, length))[:length]
+        for law in laws
     )
     stays = np.pad(laws[0], (0, length))
     # P(up k rounds after a sojourn up began): U = S + up_ends * down_ends * U, of convolutions.
@@ -196,7 +209,9 @@ def semi_markov_autocorrelation(up: ArrayLike, down: ArrayLike, num_lags: int) -
     mean = laws[0].sum()
     prob = mean / (mean + laws[1].sum())
     still = np.cumsum(stays[::-1])[::-1][:length] / mean
-    rest = np.append(0.0, stays)[:length] / mean  # P(what is left of a sojourn up is k rounds)
+    rest = (
+        np.append(0.0, stays)[:length] / mean
+    )  # P(what is left of a sojourn up is k rounds)
     back = np.convolve(down_ends, began)[:length]
     return (still + np.convolve(rest, back)[:length] - prob) / (1.0 - prob)
 
@@ -235,7 +250,9 @@ def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
 
 def _checked_survival(name: str, law: ArrayLike) -> np.ndarray:
     array = np.asarray(law, np.float64)
-    falls = array.size and (array >= 0).all() and (np.diff(array, prepend=1.0) <= 0).all()
+    falls = (
+        array.size and (array >= 0).all() and (np.diff(array, prepend=1.0) <= 0).all()
+    )
     if not array.ndim or not falls or (array[..., 0] != 1).any():
         raise errors.invalid(name, 'begin at 1 and fall to 0', errors.text_of(law))
     return array

@@ -14,7 +14,9 @@ from scipy import optimize, special
 
 from fedjax_links.analysis import _checks
 
-_CHUNK_ELEMENTS = 2**13  # complex entries held at a time (128 KiB): they stay in the cache
+_CHUNK_ELEMENTS = (
+    2**13
+)  # complex entries held at a time (128 KiB): they stay in the cache
 _LOG_TOLERANCE = np.log(1e-18)
 
 
@@ -50,7 +52,9 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
     """
     weights = _checks.checked_weights('weights', weights)
     num_clients, log_weights = weights.size, np.log(weights)
-    size = _checks.checked_int('sample_size', sample_size, minimum=1, maximum=num_clients)
+    size = _checks.checked_int(
+        'sample_size', sample_size, minimum=1, maximum=num_clients
+    )
     if size == num_clients:
         return np.ones(num_clients)
     logits = log_weights + _tilt(log_weights, size)
@@ -62,7 +66,9 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
     def factors(chunk: np.ndarray) -> np.ndarray:
         return special.expit(-chunk)[:, None] + special.expit(chunk)[:, None] * turn
 
-    total = fold * np.prod([np.prod(factors(chunk), axis=0) for chunk in chunks], axis=0)
+    total = fold * np.prod(
+        [np.prod(factors(chunk), axis=0) for chunk in chunks], axis=0
+    )
     whole = np.sum(total * turn**-size).real
     spectrum = total * turn ** (1 - size)
     # Elementwise on purpose: threads of a matrix product cost more than products this small.
@@ -133,9 +139,13 @@ def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.nda
       Sun et al., ICLR 2025, Figure 1 (``abs(curve - 1/N).sum(axis=1)``).
     """
     weights = _checks.checked_weights('weights', weights)
-    cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1, maximum=weights.size)
+    cohort = _checks.checked_int(
+        'cohort_size', cohort_size, minimum=1, maximum=weights.size
+    )
     separations = range(weights.size // cohort)
-    return np.stack([minimum_separation_stationary(weights, R, cohort) for R in separations])
+    return np.stack(
+        [minimum_separation_stationary(weights, R, cohort) for R in separations]
+    )
 
 
 def debiasing_weights(selection_law: ArrayLike) -> np.ndarray:

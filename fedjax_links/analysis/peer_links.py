@@ -86,9 +86,13 @@ def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
     """
     up = _checks.checked_masks('edges', edges)
     size = up.shape[-1]
-    fine = up.ndim > 1 and up.shape[-2] == size and (up == np.swapaxes(up, -1, -2)).all()
+    fine = (
+        up.ndim > 1 and up.shape[-2] == size and (up == np.swapaxes(up, -1, -2)).all()
+    )
     fine = fine and not up[..., np.eye(size) > 0].any()
-    _checks.require(fine, 'edges', 'be symmetric [..., N, N], without a diagonal', up.shape)
+    _checks.require(
+        fine, 'edges', 'be symmetric [..., N, N], without a diagonal', up.shape
+    )
     degrees = up.sum(axis=-1)
     matrix = up / (1.0 + np.maximum(degrees[..., :, None], degrees[..., None, :]))
     return matrix + np.eye(size) * (1.0 - matrix.sum(axis=-1))[..., None, :]
@@ -118,7 +122,9 @@ def expected_metropolis_matrix(neighbours: ArrayLike, probs: ArrayLike) -> np.nd
     return np.eye(len(graph.matrix)) - (graph.differences * means) @ graph.differences.T
 
 
-def metropolis_map(neighbours: ArrayLike, probs: ArrayLike) -> Callable[[np.ndarray], np.ndarray]:
+def metropolis_map(
+    neighbours: ArrayLike, probs: ArrayLike
+) -> Callable[[np.ndarray], np.ndarray]:
     """The linear map ``H -> E[M H M]`` over independent edges, exactly.
 
     With ``M = I - sum_e m_e b_e b_e^T``, b_e the difference of the ends of edge e, it needs the
@@ -139,8 +145,12 @@ def metropolis_map(neighbours: ArrayLike, probs: ArrayLike) -> Callable[[np.ndar
     means = np.array([graph.mean_product(edge) for edge in graph.ends])
     moments, ends = np.outer(means, means), graph.differences
     laplacian = (ends * means) @ ends.T
-    for (e, one), (f, other) in itertools.combinations_with_replacement(enumerate(graph.ends), 2):
-        if graph.matrix[np.ix_(one, other)].any():  # they share a client, or edges lie between
+    for (e, one), (f, other) in itertools.combinations_with_replacement(
+        enumerate(graph.ends), 2
+    ):
+        if graph.matrix[
+            np.ix_(one, other)
+        ].any():  # they share a client, or edges lie between
             moments[e, f] = moments[f, e] = graph.mean_product(one, other)
 
     def apply(moment: np.ndarray) -> np.ndarray:
@@ -246,14 +256,19 @@ def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
     values, vectors = np.linalg.eigh(quadratic)
     root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T
     heavy = 1e4 * max(1.0, float(np.sqrt(values[-1])))
-    rows, right = np.vstack([root, heavy * constraints]), np.r_[np.zeros(len(root)), [heavy] * size]
+    rows, right = (
+        np.vstack([root, heavy * constraints]),
+        np.r_[np.zeros(len(root)), [heavy] * size],
+    )
     rough, _ = optimize.nnls(rows, right, maxiter=100 * rows.shape[1])
     weights = np.zeros((size, size))
     weights[carrier, source] = rough / (constraints @ rough)[source]
     return weights
 
 
-def colrel_variance(probs: ArrayLike, edge_probs: ArrayLike, weights: ArrayLike) -> float:
+def colrel_variance(
+    probs: ArrayLike, edge_probs: ArrayLike, weights: ArrayLike
+) -> float:
     """S of `colrel_weights`, for any weights: ``sum (1 - p) / p`` without relays.
 
     Args:
@@ -267,7 +282,10 @@ def colrel_variance(probs: ArrayLike, edge_probs: ArrayLike, weights: ArrayLike)
     Raises:
       ValueError: for what are no probabilities.
     """
-    uplink, edges = _checks.checked_probs('probs', probs), np.array(edge_probs, np.float64)
+    uplink, edges = (
+        _checks.checked_probs('probs', probs),
+        np.array(edge_probs, np.float64),
+    )
     np.fill_diagonal(edges, 1.0)
     carrier, source = np.indices(edges.shape).reshape(2, -1)
     alpha = np.asarray(weights, np.float64).ravel()
@@ -312,14 +330,20 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
     """
     clients = _checks.checked_int('num_clients', num_clients, minimum=1)
     failures = _checks.checked_int('tolerance', tolerance, minimum=0)
-    complete = float(_checks.checked_rate('p', p)) * float(_checks.checked_rate('q', q)) ** failures
+    complete = (
+        float(_checks.checked_rate('p', p))
+        * float(_checks.checked_rate('q', q)) ** failures
+    )
     return float(stats.binom.sf(clients - failures - 1, clients, complete))
 
 
 def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> Graph:
     """The graph of int[N, K] neighbours, whose edges are up with one probability or float[N, K]."""
     table = np.asarray(neighbours)
-    fine, got = table.ndim == 2 and table.dtype.kind in 'iu', f'{table.dtype}{list(table.shape)}'
+    fine, got = (
+        table.ndim == 2 and table.dtype.kind in 'iu',
+        f'{table.dtype}{list(table.shape)}',
+    )
     _checks.require(fine, 'neighbours', 'be int[N, K]', got)
     size = len(table)
     known = (table >= 0) & (table < size)
@@ -329,10 +353,15 @@ def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> Graph:
     np.put_along_axis(matrix, table, each, axis=1)
     np.fill_diagonal(matrix, -1.0)
     alike = np.array_equal(matrix, matrix.T)
-    _checks.require(alike, 'neighbours', 'name each edge at both of its ends, alike', 'one end')
+    _checks.require(
+        alike, 'neighbours', 'name each edge at both of its ends, alike', 'one end'
+    )
     matrix = np.maximum(matrix, 0.0)
     ends = np.argwhere(np.triu(matrix))
     degrees = np.arange((matrix > 0).sum(axis=1).max() + 1)
     return Graph(
-        matrix, ends, matrix[tuple(ends.T)], 1.0 / (1.0 + np.maximum.outer(degrees, degrees))
+        matrix,
+        ends,
+        matrix[tuple(ends.T)],
+        1.0 / (1.0 + np.maximum.outer(degrees, degrees)),
     )

@@ -112,11 +112,18 @@ def fedpbc_fixed_point(
     system = np.eye(weights.size) - factor * mixing
     clients = (1.0 - factor) * linalg.solve(system, mixing @ offsets, assume_a='sym')
     server = weights @ (factor * clients + (1.0 - factor) * offsets)
-    return FedpbcFixedPoint(clients + centre, clients.mean(axis=0) + centre, server + centre)
+    return FedpbcFixedPoint(
+        clients + centre, clients.mean(axis=0) + centre, server + centre
+    )
 
 
 def fedavg_mean_and_covariance(
-    probs: ArrayLike, targets: ArrayLike, learning_rate: float, local_steps: int, *, num_rounds: int
+    probs: ArrayLike,
+    targets: ArrayLike,
+    learning_rate: float,
+    local_steps: int,
+    *,
+    num_rounds: int,
 ) -> FedavgMoments:
     r"""Mean and covariance of FedAvg's model on equal-curvature quadratics, independent links.
 
@@ -164,12 +171,21 @@ def fedavg_mean_and_covariance(
     off = np.outer((1.0 - some * pull) ** np.arange(rounds + 1), -limit_mean)
     fresh = some * pull**2 * (np.diagonal(spread) + (1.0 - some) * off**2)
     keep = 1.0 - some * (1.0 - factor**2)
-    variance = signal.lfilter([0.0, 1.0], [1.0, -keep], fresh, axis=0)  # v' = keep v + fresh
-    return FedavgMoments(limit_mean + off, variance, limit_mean, pull / (1.0 + factor) * spread)
+    variance = signal.lfilter(
+        [0.0, 1.0], [1.0, -keep], fresh, axis=0
+    )  # v' = keep v + fresh
+    return FedavgMoments(
+        limit_mean + off, variance, limit_mean, pull / (1.0 + factor) * spread
+    )
 
 
 def fedpbc_mean_and_covariance(
-    probs: ArrayLike, targets: ArrayLike, learning_rate: float, local_steps: int, *, num_rounds: int
+    probs: ArrayLike,
+    targets: ArrayLike,
+    learning_rate: float,
+    local_steps: int,
+    *,
+    num_rounds: int,
 ) -> FedpbcMoments:
     r"""Mean and mean square of FedPBC's models on equal-curvature quadratics, independent links.
 
@@ -225,14 +241,18 @@ def fedpbc_mean_and_covariance(
     limit = fedpbc_fixed_point(probs, targets, learning_rate, local_steps)
     clients = limit.clients - centre
     after = factor * clients + pull * offsets
-    operator = sparse_linalg.LinearOperator((size**2, size**2), residual_map, dtype=np.float64)
+    operator = sparse_linalg.LinearOperator(
+        (size**2, size**2), residual_map, dtype=np.float64
+    )
     right = (gossip(after @ after.T) - clients @ clients.T).ravel()
     covariance = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0]
     moment = factor**2 * covariance.reshape(size, size) + after @ after.T
     floor = float(np.sum(pairs * moment)) / some
     client_mean = centre - np.outer(factor ** np.arange(rounds + 1), centre)
     server_mean = np.stack(means) + centre
-    return FedpbcMoments(client_mean, server_mean, np.array(squares), limit.server, floor)
+    return FedpbcMoments(
+        client_mean, server_mean, np.array(squares), limit.server, floor
+    )
 
 
 def _checked(
@@ -241,6 +261,8 @@ def _checked(
     """Validated links and targets, and ``a = (1 - eta)^s``, what local steps leave."""
     links = _checks.checked_some_link('probs', probs)
     points = _checks.checked_targets('targets', targets, links.size)
-    _checks.require(0.0 < learning_rate < 2.0, 'learning_rate', 'lie in (0, 2)', learning_rate)
+    _checks.require(
+        0.0 < learning_rate < 2.0, 'learning_rate', 'lie in (0, 2)', learning_rate
+    )
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
     return links, points, (1.0 - learning_rate) ** steps

@@ -118,7 +118,9 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     counts, active_rounds = masks.sum(axis=0), int(masks.any(axis=1).sum())
     weights = weight_errors = np.full(num_clients, np.nan)
     if active_rounds and num_rounds >= _BATCHES:
-        weights, weight_errors, *_ = effective_weights(masks=masks, num_batches=_BATCHES)
+        weights, weight_errors, *_ = effective_weights(
+            masks=masks, num_batches=_BATCHES
+        )
     elif active_rounds:
         weights = share_sums(masks) / active_rounds
 
@@ -239,9 +241,14 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
     num_rounds = len(masks)
     max_lag = _below(num_rounds, 'max_lag', max_lag, minimum=0)
     sums = np.zeros(max_lag + 1)
-    for part in np.array_split(masks, -(-masks.size // _CELLS), axis=1):  # in little memory
+    for part in np.array_split(
+        masks, -(-masks.size // _CELLS), axis=1
+    ):  # in little memory
         centred = part - part.mean(axis=0)
-        sums += [np.vdot(centred[: num_rounds - lag], centred[lag:]) for lag in range(max_lag + 1)]
+        sums += [
+            np.vdot(centred[: num_rounds - lag], centred[lag:])
+            for lag in range(max_lag + 1)
+        ]
     covariance: np.ndarray = sums / (num_rounds - np.arange(max_lag + 1))
     return covariance / (covariance[0] if covariance[0] > 0 else np.nan)
 
@@ -281,7 +288,9 @@ def _below(num_rounds: int, name: str, value: int, *, minimum: int) -> int:
 
 def _moving(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The rates of the links that do not keep their state for ever."""
-    rates = np.atleast_1d(np.asarray(up_rate, np.float64), np.asarray(down_rate, np.float64))
+    rates = np.atleast_1d(
+        np.asarray(up_rate, np.float64), np.asarray(down_rate, np.float64)
+    )
     up, down = np.broadcast_arrays(*rates)
     moving = up + down > 0
     return up[moving], down[moving]

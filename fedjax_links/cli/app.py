@@ -26,7 +26,9 @@ class _VersionFlag(flags.BooleanFlag):
     """A flag that prints the version of the package and ends the command."""
 
     def __init__(self) -> None:
-        super().__init__('version', False, 'Print the version of the package, then stop.')
+        super().__init__(
+            'version', False, 'Print the version of the package, then stop.'
+        )
 
     def parse(self, argument: Any) -> None:
         super().parse(argument)
@@ -85,7 +87,9 @@ def run(
 
     def guarded(argv: Sequence[str]) -> None:
         if len(argv) > 1 and not positional:
-            fail(f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.')
+            fail(
+                f'unexpected argument {argv[1]!r}; overrides look like --config.num_rounds=100.'
+            )
         if not known['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
         _write_what_the_terminal_has()
@@ -99,7 +103,9 @@ def run(
             if stands_in or (optional and known.config is None and not overridden):
                 main(None, *given)
                 return
-            values = configs.of_flags(known.config, overridden, config, quick=known.quick)
+            values = configs.of_flags(
+                known.config, overridden, config, quick=known.quick
+            )
             from fedjax_links.config import sections
 
             if workdir and known.workdir is None:
@@ -167,7 +173,9 @@ def renamed(**flag_of: str) -> Iterator[None]:
     try:
         yield
     except errors.InvalidError as error:
-        raise error.at(flag_of[error.path]) if error.path in flag_of else error from None
+        raise (
+            error.at(flag_of[error.path]) if error.path in flag_of else error
+        ) from None
 
 
 def fail(message: object) -> NoReturn:
@@ -217,12 +225,18 @@ def _message_of(error: Exception) -> object:
     file, line = errors.users_place(error, called=is_mistake) or ('', 0)
     where = f'line {line} of {file}'
     if isinstance(error, errors.InvalidError):
-        return f'{error} ({where})' if file and not error.path.startswith('config') else error
+        return (
+            f'{error} ({where})'
+            if file and not error.path.startswith('config')
+            else error
+        )
     if file:
         notes = ''.join(f' ({note})' for note in getattr(error, '__notes__', ()))
         text = error.msg if isinstance(error, SyntaxError) else str(error)
         text = f'{type(error).__name__}: {text}' if text else type(error).__name__
-        return f'`{Path(file).name}` must run, got {text.rstrip(".")} on {where}{notes}.'
+        return (
+            f'`{Path(file).name}` must run, got {text.rstrip(".")} on {where}{notes}.'
+        )
     return errors.of_system(error) if isinstance(error, OSError) else None
 
 

@@ -22,7 +22,9 @@ from fedjax_links.config import shipped, trees
 from fedjax_links.core import errors
 
 _PREFIX = 'config.'
-_OVERRIDE = re.compile(r'--?(?P<no>no)?config\.(?P<field>[^=]*)(=(?P<text>.*))?', re.DOTALL)
+_OVERRIDE = re.compile(
+    r'--?(?P<no>no)?config\.(?P<field>[^=]*)(=(?P<text>.*))?', re.DOTALL
+)
 _FLAG = re.compile(r'--?[A-Za-z]|--$')
 _PART = re.compile(
     r"""\[(?P<index>\d+)\]
@@ -95,12 +97,16 @@ def nearest_flag(
     from fedjax_links.config import fields  # and with it NumPy
 
     value = read(error.flagvalue.partition('=')[2])
-    fitting = {field: kind for field, kind in fields.FIELDS.items() if isinstance(value, kind)}
+    fitting = {
+        field: kind for field, kind in fields.FIELDS.items() if isinstance(value, kind)
+    }
     paths = {name: name for name in known}
     paths |= {name: f'{_PREFIX}{path}' for name, path in fields.paths(fitting).items()}
     near = difflib.get_close_matches(error.flagname, paths, n=1, cutoff=0.5)
     suggestions = [paths[name] for name in near]
-    return flags.UnrecognizedFlagError(error.flagname, error.flagvalue, suggestions=suggestions)
+    return flags.UnrecognizedFlagError(
+        error.flagname, error.flagvalue, suggestions=suggestions
+    )
 
 
 def folder(given: str) -> Path:
@@ -118,7 +124,11 @@ def workdir(given: str, *, quick: bool = False) -> str:
 
 
 def of_flags(
-    given: str | None, overridden: Mapping[str, str | None], kind: str, *, quick: bool = False
+    given: str | None,
+    overridden: Mapping[str, str | None],
+    kind: str,
+    *,
+    quick: bool = False,
 ) -> dict[str, Any]:
     """The config of a command line, as `load` gives it.
 
@@ -138,7 +148,9 @@ def of_flags(
     values = load(given, overridden, quick=quick)
     found = 'figure' if 'figure' in values else 'experiment'
     if found != kind and (found == 'figure' or 'algorithms' in values):
-        article, does = ('an', 'figure` draws') if found == 'figure' else ('a', 'simulate` runs')
+        article, does = (
+            ('an', 'figure` draws') if found == 'figure' else ('a', 'simulate` runs')
+        )
         value = f'{given}, which `python -m fedjax_links {does}'
         raise errors.invalid('config', f'be of {article} {kind}', value)
     if kind == 'experiment':
@@ -199,7 +211,10 @@ def _path(field: str) -> list[str | int]:
     if ''.join(part[0] for part in parts) != field:
         requirement = 'be reached by names and indices, such as a.b[0]'
         raise errors.invalid('config', requirement, field)
-    return [int(part['index']) if part['index'] else part['key'] or part['name'] for part in parts]
+    return [
+        int(part['index']) if part['index'] else part['key'] or part['name']
+        for part in parts
+    ]
 
 
 def _kind(value: Any) -> type[Any]:
@@ -233,9 +248,15 @@ def _returned(path: str, words: Sequence[str]) -> Any:
     try:
         source = Path(path).read_bytes()
     except OSError as error:
-        near = shipped.nearest(Path(path)) if isinstance(error, FileNotFoundError) else None
+        near = (
+            shipped.nearest(Path(path))
+            if isinstance(error, FileNotFoundError)
+            else None
+        )
         hint = f'; did you mean {near}?' if near else f': {error.strerror}'
-        raise errors.invalid('config', 'name a readable config file', path + hint) from None
+        raise errors.invalid(
+            'config', 'name a readable config file', path + hint
+        ) from None
     if Path(path).suffix == '.json':
         return _of_json(path, source, words)
     if b'\0' in source:
@@ -250,8 +271,12 @@ def _returned(path: str, words: Sequence[str]) -> Any:
         inspect.signature(get_config).bind(*words)
     except TypeError as error:
         if len(inspect.signature(get_config).parameters) > 1:
-            raise errors.invalid('config', 'have a get_config of one word', f'{error}') from None
-        requirement = f'have {"no" if words else "a"} word after a colon, as its get_config says'
+            raise errors.invalid(
+                'config', 'have a get_config of one word', f'{error}'
+            ) from None
+        requirement = (
+            f'have {"no" if words else "a"} word after a colon, as its get_config says'
+        )
         raise errors.invalid('config', requirement, ':'.join([path, *words])) from None
     config = get_config(*words)
     from ml_collections import ConfigDict
@@ -261,7 +286,9 @@ def _returned(path: str, words: Sequence[str]) -> Any:
     values = config.to_dict() if hasattr(config, 'to_dict') else config
     if not isinstance(values, dict):
         given = f'{type(config).__name__} from {path}'
-        raise errors.invalid('config', 'name a file whose get_config returns a dictionary', given)
+        raise errors.invalid(
+            'config', 'name a file whose get_config returns a dictionary', given
+        )
     return values
 
 
@@ -273,7 +300,9 @@ def _of_json(path: str, source: bytes, words: Sequence[str]) -> dict[str, Any]:
     try:
         values = json.loads(source)
     except ValueError as error:
-        raise errors.invalid('config', 'name a readable file of JSON', f'{path}: {error}') from None
+        raise errors.invalid(
+            'config', 'name a readable file of JSON', f'{path}: {error}'
+        ) from None
     if not isinstance(values, dict):
         raise errors.invalid('config', 'name a file with a section', path)
     return {name: value for name, value in values.items() if name != _DIGEST}

@@ -39,7 +39,10 @@ def main(given: flags.FlagValues, action: str = 'list', *names: str) -> None:
     if action == 'list':
         print(f'Data sets in {npz.data_root(given.data_dir)}')
         for name, recipe in sources.RECIPES.items():
-            file, size = npz.npz_file(name, given.data_dir), sum(p.size for p in recipe.files)
+            file, size = (
+                npz.npz_file(name, given.data_dir),
+                sum(p.size for p in recipe.files),
+            )
             said = f'missing; {_megabytes(size)} to download'
             said = f'{file.name}, {_size(file)}' if file.is_file() else said
             print(f'  {name:<16} {said}')
@@ -52,12 +55,16 @@ def main(given: flags.FlagValues, action: str = 'list', *names: str) -> None:
             print(f'{name}: {file} is there, {_size(file)}')
             continue
         shown = sys.stderr.isatty()
-        sources.fetch(name, data_dir=given.data_dir, mirror=given.mirror, progressbar=shown)
+        sources.fetch(
+            name, data_dir=given.data_dir, mirror=given.mirror, progressbar=shown
+        )
         print(f'{name}: {_size(file)} in {file}')
         downloads = file.parent / 'downloads' / name
         if downloads.is_dir():
             size = sum(part.stat().st_size for part in downloads.iterdir())
-            print(f"The publisher's files, {_megabytes(size)}, can be deleted: {downloads}")
+            print(
+                f"The publisher's files, {_megabytes(size)}, can be deleted: {downloads}"
+            )
 
 
 def _size(file: pathlib.Path) -> str:

@@ -25,7 +25,9 @@ def main(given: flags.FlagValues, *folders: str) -> None:
     if len(folders) != 1:
         raise errors.invalid('export', 'be given one run folder', len(folders))
     if given.to is None:
-        raise errors.invalid('to', 'name a folder for the files, such as --to=exported', None)
+        raise errors.invalid(
+            'to', 'name a folder for the files, such as --to=exported', None
+        )
     from fedjax_links.report import exporting
 
     if given.metrics is not None and not given.archive:

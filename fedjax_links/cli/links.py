@@ -28,9 +28,13 @@ def define_flags() -> None:
         ' default.',
     )
     paths.define('log', "A log of availability, in the config's place.")
-    flags.DEFINE_string('format', 'csv', 'Of the log, as `format` of the pattern `trace`.')
+    flags.DEFINE_string(
+        'format', 'csv', 'Of the log, as `format` of the pattern `trace`.'
+    )
     flags.DEFINE_integer('clients', None, 'Only so many clients of the log.')
-    flags.DEFINE_string('unit', None, 'Of times in the log: ms, s, min, h or d; s by default.')
+    flags.DEFINE_string(
+        'unit', None, 'Of times in the log: ms, s, min, h or d; s by default.'
+    )
     flags.DEFINE_string(
         'origin',
         None,
@@ -43,7 +47,9 @@ def define_flags() -> None:
         "Hours that the clients' clock is ahead of UTC, for logs with dates.",
     )
     flags.DEFINE_float('tick', 600.0, 'Seconds per round of the log.')
-    flags.DEFINE_string('overlaps', 'reject', 'Of a client in the log: reject or merge.')
+    flags.DEFINE_string(
+        'overlaps', 'reject', 'Of a client in the log: reject or merge.'
+    )
 
 
 def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
@@ -63,7 +69,9 @@ def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
             print(line)
         found = configured.of_experiment(planned, given.pattern)
         record, law = found.record(given.rounds or 10_000), found.law
-        what = filter(None, (found.name, found.where, f'seed {found.experiment.seeds[0]}'))
+        what = filter(
+            None, (found.name, found.where, f'seed {found.experiment.seeds[0]}')
+        )
         title = f'{found.experiment.title} ({", ".join(what)})'
     print(links.text(title, record, law))
     if given.workdir is not None:
@@ -87,14 +95,22 @@ def _of_log(given: flags.FlagValues) -> tuple[Any, ...]:
     }
     options = {name: value for name, value in options.items() if value is not None}
     checks.options('format', reader, options, given.log)
-    log = recordings.read_log('log', functools.partial(reader, **options), given.log, None)
+    log = recordings.read_log(
+        'log', functools.partial(reader, **options), given.log, None
+    )
     if given.clients is not None:
         checks.static_int('clients', given.clients, maximum=len(log.names))
         log = log.first(given.clients)
-    with app.renamed(intervals='log.intervals', wrap='log.wrap'):  # of the log, where it has one
+    with app.renamed(
+        intervals='log.intervals', wrap='log.wrap'
+    ):  # of the log, where it has one
         for line in links.warnings(log):
             print(f'warning  {line}')
-        times: Any = {'tick': given.tick, 'rounds': given.rounds, 'overlaps': given.overlaps}
+        times: Any = {
+            'tick': given.tick,
+            'rounds': given.rounds,
+            'overlaps': given.overlaps,
+        }
         record, law = links.of_log(log, **times)
     return f'{given.log} ({given.format})', record, law
 

@@ -41,7 +41,9 @@ def define_flags() -> None:
 def main(given: flags.FlagValues, *folders: str) -> None:
     """Joins and reports."""
     if given.workdir is None:
-        raise errors.invalid('workdir', 'name the folder of the whole run, such as runs/map', None)
+        raise errors.invalid(
+            'workdir', 'name the folder of the whole run, such as runs/map', None
+        )
     from fedjax_links import report, runs
 
     parts = folders or given.workdir
@@ -70,7 +72,10 @@ def _experiment(given: flags.FlagValues) -> Any:
     try:
         kept = recorded(config, allow_imports=given.allow_imports)
     except factories.RefusedImportError as error:
-        print(f'The report lacks losses of clients and laws of links: {error}', file=sys.stderr)
+        print(
+            f'The report lacks losses of clients and laws of links: {error}',
+            file=sys.stderr,
+        )
         return None
     return build(kept)
 

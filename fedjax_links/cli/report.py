@@ -34,17 +34,25 @@ def define_flags() -> None:
         'Options of the layout `price`, or their file (JSON).',
     )
     flags.DEFINE_bool(
-        'allow_imports', False, 'Let the folder name code outside the package, which is imported.'
+        'allow_imports',
+        False,
+        'Let the folder name code outside the package, which is imported.',
     )
 
 
 def main(given: flags.FlagValues) -> None:
     """Reads, writes and prints."""
     if given.workdir is None:
-        raise errors.invalid('workdir', 'name the folder of a run, such as runs/first', None)
+        raise errors.invalid(
+            'workdir', 'name the folder of a run, such as runs/first', None
+        )
     from fedjax_links import report, runs
 
-    added = {} if given.price is None else {'price': {'name': 'price', **_options(given.price)}}
+    added = (
+        {}
+        if given.price is None
+        else {'price': {'name': 'price', **_options(given.price)}}
+    )
     with app.renamed(folder='workdir'):
         run = runs.read(given.workdir)
     imports: Any = {'allow_imports': given.allow_imports}
@@ -53,13 +61,17 @@ def main(given: flags.FlagValues) -> None:
             print(report.write(run, added=added, **imports))
         else:
             with app.renamed(page='table'):
-                print(report.table(run, given.table, form=given.form, **imports), end='')
+                print(
+                    report.table(run, given.table, form=given.form, **imports), end=''
+                )
 
 
 def _options(given: str) -> dict[str, Any]:
     """A flag's JSON, or that of the file it names."""
     try:
-        found = json.loads(given if given.lstrip().startswith('{') else Path(given).read_text())
+        found = json.loads(
+            given if given.lstrip().startswith('{') else Path(given).read_text()
+        )
     except ValueError as error:
         raise errors.invalid('price', 'be JSON', f'{given}: {error}') from None
     if not isinstance(found, dict):

@@ -47,7 +47,9 @@ def define_flags() -> None:
         'Let the config of --fork_from name code outside the package that this config does '
         'not name.',
     )
-    flags.DEFINE_list('log', [], 'Added to config.log: links, or module:factory of your own.')
+    flags.DEFINE_list(
+        'log', [], 'Added to config.log: links, or module:factory of your own.'
+    )
     flags.DEFINE_integer(
         'debug_round',
         None,
@@ -101,7 +103,9 @@ def define_flags() -> None:
         False,
         'Go on in a folder of other programs or data; every report says what differed.',
     )
-    flags.DEFINE_bool('dry_run', False, 'Say what would run and what it needs, then stop.')
+    flags.DEFINE_bool(
+        'dry_run', False, 'Say what would run and what it needs, then stop.'
+    )
 
 
 def main(values: dict[str, Any], given: flags.FlagValues) -> None:
@@ -130,11 +134,16 @@ def _folder(given: flags.FlagValues) -> Path:
     folder = Path(given.workdir)
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir():
-        raise errors.invalid('workdir', 'name a folder', f'{folder}, where {there} is a file')
+        raise errors.invalid(
+            'workdir', 'name a folder', f'{folder}, where {there} is a file'
+        )
     if (given.fork_from is None) != (given.at_round is None):
         absent = 'fork_from' if given.fork_from is None else 'at_round'
         raise errors.invalid(absent, 'be given too', None)
-    if given.fork_from is not None and folder.resolve() == Path(given.fork_from).resolve():
+    if (
+        given.fork_from is not None
+        and folder.resolve() == Path(given.fork_from).resolve()
+    ):
         raise errors.invalid('workdir', 'be another folder than `fork_from`', folder)
     return folder
 
@@ -144,12 +153,16 @@ def _note_start(given: flags.FlagValues) -> None:
     from fedjax_links.machines import processes
 
     names = 'coordinator', 'num_processes', 'process_id'
-    is_open = given.mesh is not None and all(getattr(given, name) is None for name in names)
+    is_open = given.mesh is not None and all(
+        getattr(given, name) is None for name in names
+    )
     found = processes.started_as() if is_open else None
     if found is None:
         return
     whose = f'process {found.process_id} of {found.num_processes}'
-    print(f'{whose} as {found.source} says, coordinator {found.coordinator}', flush=True)
+    print(
+        f'{whose} as {found.source} says, coordinator {found.coordinator}', flush=True
+    )
     for name in names:
         setattr(given, name, getattr(found, name))
 
@@ -158,7 +171,9 @@ def _share_of_each(mesh_size: int | None, given: flags.FlagValues) -> int:
     """Devices of each process of a run of several."""
     assert given.num_processes is not None
     if mesh_size is None or mesh_size % given.num_processes:
-        requirement = f'read clients:N, N a multiple of `num_processes` = {given.num_processes}'
+        requirement = (
+            f'read clients:N, N a multiple of `num_processes` = {given.num_processes}'
+        )
         raise errors.invalid('mesh', requirement, given.mesh)
     _refuse(given, '--coordinator', 'devices', 'fork_from', 'debug_round', 'dry_run')
     return mesh_size // given.num_processes
@@ -184,12 +199,20 @@ def _simulate(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> 
         return 0
     (planned, options), leads = plan, processes.is_leader()
     signals = StopOnSignal()
-    for name in ('matplotlib.figure', 'xarray'):  # what the report takes, while lanes run
+    for name in (
+        'matplotlib.figure',
+        'xarray',
+    ):  # what the report takes, while lanes run
         threading.Thread(target=importlib.import_module, args=[name]).start()
     try:
-        results = loop.run(planned, folder, [*([Progress()] if leads else []), signals], **options)
+        results = loop.run(
+            planned, folder, [*([Progress()] if leads else []), signals], **options
+        )
     except experiment.Stop:
-        print(f'Stopped; all is saved in {folder}, and the same command goes on.', file=sys.stderr)
+        print(
+            f'Stopped; all is saved in {folder}, and the same command goes on.',
+            file=sys.stderr,
+        )
         return signals.exit_status
     except experiment.FailedLanesError as error:
         for lane, said in error.lines.items():
@@ -206,10 +229,17 @@ def _simulate(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> 
     return 0
 
 
-def _plan(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> tuple[Any, Any] | None:
+def _plan(
+    values: dict[str, Any], given: flags.FlagValues, folder: Path
+) -> tuple[Any, Any] | None:
     """The experiment, and where it runs; None if it is not to be run."""
     from fedjax_links import experiment, report
-    from fedjax_links.experiment.looking import certifying, debugging, forking, preflight
+    from fedjax_links.experiment.looking import (
+        certifying,
+        debugging,
+        forking,
+        preflight,
+    )
     from fedjax_links.machines import devices, environment, processes
     from fedjax_links.runner import programs, stages
     from fedjax_links.storage import door
@@ -219,7 +249,10 @@ def _plan(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> tupl
     # Refused at once where there are none.
     places = devices.places(given.devices, devices.mesh_size(given.mesh))
     if given.log:
-        values = {**values, 'log': list(dict.fromkeys([*values.get('log', ()), *given.log]))}
+        values = {
+            **values,
+            'log': list(dict.fromkeys([*values.get('log', ()), *given.log])),
+        }
     planned = _shared_out(experiment.build(values), given)
     if given.debug_round is not None:
         with app.renamed(folder='workdir'):
@@ -255,7 +288,9 @@ def _plan(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> tupl
         for line in preflight.dry_run(planned, shared):
             print(line)
         return None
-    if given.start_over and leads and folder.exists():  # nothing is lost, and the name is free
+    if (
+        given.start_over and leads and folder.exists()
+    ):  # nothing is lost, and the name is free
         aside = door.set_aside('workdir', folder)
         print(f'What was there is in {aside} now.')
     options = {
@@ -274,12 +309,16 @@ def _shared_out(planned: Any, given: flags.FlagValues) -> Any:
 
     if given.shard is None:
         if not given.coordinator and (variable := processes.array_variable()):
-            print(f'note: {variable} is set, and all lanes run; --shard={lanes.AUTO} runs a share')
+            print(
+                f'note: {variable} is set, and all lanes run; --shard={lanes.AUTO} runs a share'
+            )
         return planned
     if given.shard == lanes.AUTO:
         task = processes.array_task()
         if task is None:
-            requirement = 'read I/N where no variable of a job array says which task this is'
+            requirement = (
+                'read I/N where no variable of a job array says which task this is'
+            )
             raise errors.invalid('shard', requirement, given.shard)
         index, count = task.process_id, task.num_processes
         print(f'shard {index} of {count}, as {task.source} says')
@@ -288,7 +327,9 @@ def _shared_out(planned: Any, given: flags.FlagValues) -> Any:
     if count == 1:
         return planned
     _refuse(given, '--shard', 'start_over', 'debug_round')
-    return planned.shard(index, count, by=lanes.SEED if given.allow_mixed else lanes.PROGRAM)
+    return planned.shard(
+        index, count, by=lanes.SEED if given.allow_mixed else lanes.PROGRAM
+    )
 
 
 if __name__ == '__main__':

@@ -34,7 +34,9 @@ def define_flags() -> None:
 def main(given: flags.FlagValues) -> None:
     """Reads and prints."""
     if given.workdir is None:
-        raise errors.invalid('workdir', 'name the folder of a run, such as runs/map', None)
+        raise errors.invalid(
+            'workdir', 'name the folder of a run, such as runs/map', None
+        )
     if given.watch is not None:
         checks.positive('watch', given.watch)
     from fedjax_links import runs
@@ -60,8 +62,16 @@ def main(given: flags.FlagValues) -> None:
 
 
 def _lines(found: Any, is_done: bool) -> Iterator[str]:
-    joined = 'merge joins its shards' if found.shards else 'report makes tables and pictures of it'
-    idle = f'finished; {joined}' if is_done else 'nobody is at work; the command of the run goes on'
+    joined = (
+        'merge joins its shards'
+        if found.shards
+        else 'report makes tables and pictures of it'
+    )
+    idle = (
+        f'finished; {joined}'
+        if is_done
+        else 'nobody is at work; the command of the run goes on'
+    )
     yield f'run      {", ".join(found.holders) or idle}'
     rest = found.lanes - found.done - found.running - found.lost
     counts = f'{found.done:,} of {found.lanes:,} done, {found.running:,} running'
@@ -69,8 +79,13 @@ def _lines(found: Any, is_done: bool) -> Iterator[str]:
     for shard in found.shards:
         if shard.done < shard.lanes:
             hours = shard.hours_left
-            left = '' if hours is None else f', {describing.duration(3600 * hours)} left'
-            who = shard.holder or f'nobody runs it: --shard={shard.shard}/{len(found.shards)} does'
+            left = (
+                '' if hours is None else f', {describing.duration(3600 * hours)} left'
+            )
+            who = (
+                shard.holder
+                or f'nobody runs it: --shard={shard.shard}/{len(found.shards)} does'
+            )
             done = f'{shard.done:,} of {shard.lanes:,} lanes{left}'
             yield f'shard    {shard.shard}: {done}; {who}'
     for name in found.failed:

@@ -29,7 +29,9 @@ PerClient = Callable[[Array, PyTree], tuple[PyTree, PyTree]]
 _Carry = tuple[PyTree, PyTree, tuple[PyTree, ...]]
 
 ROWS_AT_ONCE = 16  # are written side by side where nobody trains
-_MESH_SHARES = 8  # parts of a chunk that take turns on a mesh, of at most so many devices at best
+_MESH_SHARES = (
+    8  # parts of a chunk that take turns on a mesh, of at most so many devices at best
+)
 
 
 class Cohort(NamedTuple):
@@ -126,7 +128,9 @@ def gather(cohort: Cohort, client_tree: PyTree) -> PyTree:
     Returns:
       Leaves [K, ...]; an empty slot repeats the last client's row and must not be used.
     """
-    return jax.tree.map(lambda a: jnp.take(a, cohort.ids, axis=0, mode='clip'), client_tree)
+    return jax.tree.map(
+        lambda a: jnp.take(a, cohort.ids, axis=0, mode='clip'), client_tree
+    )
 
 
 def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
@@ -142,12 +146,16 @@ def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
     """
 
     def put(a: Array, r: Array) -> Array:
-        return a.at[cohort.ids].set(r.astype(a.dtype), mode='drop', indices_are_sorted=True)
+        return a.at[cohort.ids].set(
+            r.astype(a.dtype), mode='drop', indices_are_sorted=True
+        )
 
     return jax.tree.map(put, client_tree, new_rows)
 
 
-def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None) -> PyTree:
+def weighted_sum(
+    cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
+) -> PyTree:
     """Sum over the members of ``weight * row``.
 
     Args:
@@ -165,7 +173,11 @@ def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
 
     def leaf_sum(a: Array) -> Array:
         dtype = tree.sum_dtype(a.dtype)
-        kept = jnp.where(tree.rows(member, a), a, jnp.zeros_like(a)) if has_empty_slots else a
+        kept = (
+            jnp.where(tree.rows(member, a), a, jnp.zeros_like(a))
+            if has_empty_slots
+            else a
+        )
         if weights is not None:
             kept = kept * tree.rows(weights.astype(dtype), a)
         return jnp.sum(kept, axis=0, dtype=dtype)
@@ -174,7 +186,11 @@ def weighted_sum(cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
 
 
 def map_reduce(
-    fn: PerClient, cohort: Cohort, client_tree: PyTree, *, chunk_size: int = ROWS_AT_ONCE
+    fn: PerClient,
+    cohort: Cohort,
+    client_tree: PyTree,
+    *,
+    chunk_size: int = ROWS_AT_ONCE,
 ) -> tuple[PyTree, PyTree]:
     """Runs ``fn`` for every member, sums what it contributes, stores the rows it returns.
 
@@ -193,11 +209,17 @@ def map_reduce(
     """
     if meshes.is_inside():
         return _in_chunks(fn, cohort, client_tree, math.ceil(chunk_size / _MESH_SHARES))
-    if isinstance(cohort.size, int) and cohort.size <= chunk_size and not _is_alike(cohort):
+    if (
+        isinstance(cohort.size, int)
+        and cohort.size <= chunk_size
+        and not _is_alike(cohort)
+    ):
         rows = client_tree if cohort.is_everyone else gather(cohort, client_tree)
         contributions, new_rows = jax.vmap(fn)(cohort.ids, rows)
         new_rows = tree.cast_like(new_rows, client_tree)
-        table = new_rows if cohort.is_everyone else scatter(cohort, client_tree, new_rows)
+        table = (
+            new_rows if cohort.is_everyone else scatter(cohort, client_tree, new_rows)
+        )
         return weighted_sum(cohort, contributions), table
     if chunk_size == 1:
         return _one_by_one(fn, cohort, client_tree)
@@ -238,7 +260,11 @@ def _in_chunks(
     fn: PerClient, cohort: Cohort, client_tree: PyTree, chunk_size: int
 ) -> tuple[PyTree, PyTree]:
     """`map_reduce` with chunks, which the devices of a mesh divide among them."""
-    num_slots, num_clients, on_mesh = cohort.ids.shape[0], cohort.num_clients, meshes.is_inside()
+    num_slots, num_clients, on_mesh = (
+        cohort.ids.shape[0],
+        cohort.num_clients,
+        meshes.is_inside(),
+    )
     num_devices = jax.lax.axis_size(meshes.AXIS) if on_mesh else 1
     num_chunks = math.ceil(num_slots / chunk_size)
     is_even = isinstance(cohort.size, int) and not _is_alike(cohort)
@@ -257,17 +283,30 @@ def _in_chunks(
         total, table, (sums, *finished) = carry
         total, table = add(total, sums), store(table, *finished)
         of_turn = jax.lax.dynamic_slice_in_dim(ids, turn * at_once, at_once)
-        index = turn * num_devices + jax.lax.axis_index(meshes.AXIS) if on_mesh else turn
-        own = jax.lax.dynamic_slice_in_dim(ids, index * width, width) if on_mesh else of_turn
+        index = (
+            turn * num_devices + jax.lax.axis_index(meshes.AXIS) if on_mesh else turn
+        )
+        own = (
+            jax.lax.dynamic_slice_in_dim(ids, index * width, width)
+            if on_mesh
+            else of_turn
+        )
         chunk = Cohort(own, cohort.size - index * width, num_clients)
         if isinstance(table, meshes.Share):
             rows = meshes.bring_rows(jnp.minimum(of_turn, num_clients - 1), table)
         else:
             rows = gather(chunk, table)
         contributions, new_rows = train(jnp.minimum(own, num_clients - 1), rows)
-        chunk_sum, new_rows = weighted_sum(chunk, contributions), tree.cast_like(new_rows, table)
+        chunk_sum, new_rows = (
+            weighted_sum(chunk, contributions),
+            tree.cast_like(new_rows, table),
+        )
         if not on_mesh:
-            return jax.tree.map(jnp.add, total, chunk_sum), table, ((), of_turn, new_rows)
+            return (
+                jax.tree.map(jnp.add, total, chunk_sum),
+                table,
+                ((), of_turn, new_rows),
+            )
         sums, new_rows = meshes.gather((chunk_sum, new_rows))
         new_rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), new_rows)
         return total, table, (sums, of_turn, new_rows)
@@ -294,16 +333,26 @@ def _in_chunks(
         turns_needed = _of_all_lanes(turns_needed)
     nothing, no_sums = _no_contribution(fn, client_tree), ()
     if on_mesh:
-        no_sums = jax.tree.map(lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing)
+        no_sums = jax.tree.map(
+            lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing
+        )
         turns_needed = meshes.hide(jnp.asarray(turns_needed))
-    start = nothing, client_tree, (no_sums, jnp.full(at_once, num_clients, jnp.int32), no_rows)
-    total, table, (sums, *finished) = jax.lax.fori_loop(0, turns_needed, run_chunk, start)
+    start = (
+        nothing,
+        client_tree,
+        (no_sums, jnp.full(at_once, num_clients, jnp.int32), no_rows),
+    )
+    total, table, (sums, *finished) = jax.lax.fori_loop(
+        0, turns_needed, run_chunk, start
+    )
     if on_mesh:
         total = meshes.compiled_alike(add)(total, sums)
     return total, store(table, *finished)
 
 
-def _one_by_one(fn: PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyTree, PyTree]:
+def _one_by_one(
+    fn: PerClient, cohort: Cohort, client_tree: PyTree
+) -> tuple[PyTree, PyTree]:
     """`map_reduce` without empty slots: as many turns as there are members.
 
     Rows are read and written as slices, which replaces them in place. As in chunks, a row is
@@ -311,7 +360,9 @@ def _one_by_one(fn: PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyT
     """
 
     def read(table: PyTree, i: Array) -> PyTree:
-        return jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, i, 0, keepdims=False), table)
+        return jax.tree.map(
+            lambda a: jax.lax.dynamic_index_in_dim(a, i, 0, keepdims=False), table
+        )
 
     def write(table: PyTree, i: Array, row: PyTree) -> PyTree:
         update = jax.lax.dynamic_update_index_in_dim
@@ -323,11 +374,23 @@ def _one_by_one(fn: PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyT
         i = cohort.ids[index]
         row = read(table, i)
         contribution, new_row = fn(i, row)
-        return jax.tree.map(jnp.add, total, contribution), table, (i, tree.cast_like(new_row, row))
+        return (
+            jax.tree.map(jnp.add, total, contribution),
+            table,
+            (i, tree.cast_like(new_row, row)),
+        )
 
-    first = jnp.minimum(cohort.ids[0], cohort.num_clients - 1)  # whose row replaces itself
-    start = (_no_contribution(fn, client_tree), client_tree, (first, read(client_tree, first)))
-    total, table, finished = jax.lax.fori_loop(0, _bound(cohort, cohort.size), run, start)
+    first = jnp.minimum(
+        cohort.ids[0], cohort.num_clients - 1
+    )  # whose row replaces itself
+    start = (
+        _no_contribution(fn, client_tree),
+        client_tree,
+        (first, read(client_tree, first)),
+    )
+    total, table, finished = jax.lax.fori_loop(
+        0, _bound(cohort, cohort.size), run, start
+    )
     return total, write(table, *finished)
 
 

@@ -34,7 +34,9 @@ def mix(links: Links, client_tree: PyTree) -> PyTree:
     neighbours, edges = base.peers(links)
     order = jnp.argsort(~edges, axis=1, stable=True)  # those that are up first
     weights = mixing.metropolis_weights(neighbours, edges)
-    neighbours, weights = (jnp.take_along_axis(a, order, axis=1) for a in (neighbours, weights))
+    neighbours, weights = (
+        jnp.take_along_axis(a, order, axis=1) for a in (neighbours, weights)
+    )
     degrees, rows = jnp.sum(edges, axis=1), meshes.whole(client_tree)
 
     def average(i: Array, own: PyTree) -> tuple[PyTree, PyTree]:
@@ -47,12 +49,16 @@ def mix(links: Links, client_tree: PyTree) -> PyTree:
     return _map(average, cohorts.make_cohort(degrees > 0), client_tree)[1]
 
 
-def sum_rows(of_row: Callable[[PyTree], PyTree], cohort: Cohort, client_tree: PyTree) -> PyTree:
+def sum_rows(
+    of_row: Callable[[PyTree], PyTree], cohort: Cohort, client_tree: PyTree
+) -> PyTree:
     """Sum over the members of a function of their rows, in float32 at least."""
     return _map(lambda i, row: (of_row(row), row), cohort, client_tree)[0]
 
 
-def _map(fn: cohorts.PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyTree, PyTree]:
+def _map(
+    fn: cohorts.PerClient, cohort: Cohort, client_tree: PyTree
+) -> tuple[PyTree, PyTree]:
     rows = jax.tree.leaves(meshes.rows_of(client_tree))
     entries = tree.size(rows) // len(rows[0])
     width = min(max(_MOST_ENTRIES // entries, 1), _MOST_ROWS, cohort.num_clients)

@@ -39,7 +39,9 @@ StepsOf: TypeAlias = Callable[[Problem, Array], tuple[int, Array | None]]
 _FEW_STEPS = 10
 MOST_STEPS = 10**6
 _LOSS_STREAM = 2**32 - 1  # no local step has this number
-_WATCH: contextvars.ContextVar[Watch | None] = contextvars.ContextVar('watch', default=None)
+_WATCH: contextvars.ContextVar[Watch | None] = contextvars.ContextVar(
+    'watch', default=None
+)
 
 
 class LocalUpdate(NamedTuple):
@@ -157,7 +159,9 @@ def local_sgd(
         num_steps = jnp.int32(most_steps) if own_steps is None else own_steps
         indices = None if own_steps is None else jnp.arange(most_steps)
 
-        def step(carry: PyTree, inputs: tuple[PyTree, Array | None]) -> tuple[PyTree, PyTree]:
+        def step(
+            carry: PyTree, inputs: tuple[PyTree, Array | None]
+        ) -> tuple[PyTree, PyTree]:
             batch, index = inputs
             params, optimizer_state, _ = carry
             loss, grad = jax.value_and_grad(batch_loss)(params, batch)
@@ -174,10 +178,19 @@ def local_sgd(
 
         no_gradient = tree.zeros_like(start) if keep_gradient else None
         (params, _, gradient), losses = jax.lax.scan(
-            step, (start, steps.init(start), no_gradient), (batches, indices), length=most_steps
+            step,
+            (start, steps.init(start), no_gradient),
+            (batches, indices),
+            length=most_steps,
         )
-        loss = losses[0] if few_steps else batch_loss(start, jax.tree.map(lambda a: a[0], batches))
-        return LocalUpdate(params, tree.subtract(params, start), loss, num_steps, gradient)
+        loss = (
+            losses[0]
+            if few_steps
+            else batch_loss(start, jax.tree.map(lambda a: a[0], batches))
+        )
+        return LocalUpdate(
+            params, tree.subtract(params, start), loss, num_steps, gradient
+        )
 
     return ClientProgram(run, rate, local_steps, chunk_size)
 
@@ -231,8 +244,12 @@ def proximal_sgd(
         client_steps=client_steps,
     )
 
-    def run(*args: Any, proximal: Number | None = None, **adjustments: Any) -> LocalUpdate:
-        return sgd.run(*args, proximal=mu if proximal is None else mu + proximal, **adjustments)
+    def run(
+        *args: Any, proximal: Number | None = None, **adjustments: Any
+    ) -> LocalUpdate:
+        return sgd.run(
+            *args, proximal=mu if proximal is None else mu + proximal, **adjustments
+        )
 
     return sgd._replace(run=run)
 
@@ -255,7 +272,9 @@ def _steps_of(
     if local_steps is not None:
         checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
         _check_batches(local_steps, batch_size)
-        own_steps = None if client_steps is None else _as_steps(client_steps, local_steps)
+        own_steps = (
+            None if client_steps is None else _as_steps(client_steps, local_steps)
+        )
         return functools.partial(_steps_as_given, local_steps, own_steps)
     checks.static_int('local_epochs', local_epochs, maximum=MOST_STEPS)
     if client_steps is not None:
@@ -285,7 +304,9 @@ def _steps_of_epochs(
         return epochs, None
     largest = problem.max_examples
     most = -(-epochs * largest // batch_size)
-    most_epochs = min(MOST_STEPS * batch_size, checks.LARGEST_INT - batch_size) // largest
+    most_epochs = (
+        min(MOST_STEPS * batch_size, checks.LARGEST_INT - batch_size) // largest
+    )
     checks.static_int('local_epochs', epochs, maximum=most_epochs)
     _check_batches(most, batch_size)
     if problem.min_examples == largest:
@@ -355,7 +376,9 @@ def client_data(
     def key_of(step: Array | None) -> Key | None:
         if step is None:
             return None
-        return jax.random.fold_in(jax.random.fold_in(key, np.uint32(_LOSS_STREAM)), step)
+        return jax.random.fold_in(
+            jax.random.fold_in(key, np.uint32(_LOSS_STREAM)), step
+        )
 
     def loss(params: Params, batch: PyTree, loss_key: Any) -> Array:
         if problem.random_loss_fn is None:
@@ -372,7 +395,11 @@ def client_data(
         if problem.min_examples == problem.max_examples:
             return loss(params, examples, step_key)
         single = jax.tree.map(lambda a: a[:, None], examples)
-        keys = None if step_key is None else jax.random.split(step_key, problem.max_examples)
+        keys = (
+            None
+            if step_key is None
+            else jax.random.split(step_key, problem.max_examples)
+        )
         losses = jax.vmap(loss, in_axes=(None, 0, 0))(params, single, keys)
         return jnp.sum(jnp.where(slots < count, losses, 0)) / count.astype(losses.dtype)
 
@@ -385,7 +412,11 @@ def client_data(
         draws = jax.vmap(lambda k: prng.integers(k, (batch_size,), count))(keys)
         inputs, batch_loss = (draws, inputs), minibatch_loss
     watch = _WATCH.get()
-    return watch(client, local_steps, inputs, batch_loss) if watch else (inputs, batch_loss)
+    return (
+        watch(client, local_steps, inputs, batch_loss)
+        if watch
+        else (inputs, batch_loss)
+    )
 
 
 def _take(data: PyTree, indices: Array) -> PyTree:

@@ -49,7 +49,9 @@ def inverse_sqrt(eta: Number) -> Schedule:
     checks.positive_number('eta', eta)
 
     def rate(round: Array) -> Array:
-        time = jnp.asarray(round, jnp.result_type(float))  # whose quotient has full precision
+        time = jnp.asarray(
+            round, jnp.result_type(float)
+        )  # whose quotient has full precision
         return eta / jnp.sqrt(time / 10 + 1)
 
     return rate

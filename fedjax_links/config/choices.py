@@ -39,7 +39,9 @@ CLIENT_PROGRAMS: Table = {
 }
 """``client.name``: given the schedule of the rate as ``learning_rate``; a client program."""
 
-_STREAM = 0x5052  # keeps speeds of devices apart from other draws that use the same seed
+_STREAM = (
+    0x5052  # keeps speeds of devices apart from other draws that use the same seed
+)
 _LARGEST = float(np.finfo(np.float32).max)
 _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
@@ -59,7 +61,9 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
             if options[option] is not None and not callable(options[option]):
                 checks.within(option, options[option], *_RANGES[option])
                 if np.ndim(options[option]):
-                    raise errors.invalid(option, 'be a number', errors.text_of(options[option]))
+                    raise errors.invalid(
+                        option, 'be a number', errors.text_of(options[option])
+                    )
         return factory(*args, **options)
 
     return make
@@ -84,7 +88,10 @@ def _problem_metrics() -> simulation.EvalFn:
     return simulation.problem_metrics
 
 
-EVAL_FNS: Table = {'problem_metrics': _problem_metrics, 'train_and_eval': _train_and_eval}
+EVAL_FNS: Table = {
+    'problem_metrics': _problem_metrics,
+    'train_and_eval': _train_and_eval,
+}
 """``eval_fn``: returns ``(params, key, problem) -> metrics``."""
 
 
@@ -124,7 +131,9 @@ def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
       first: of the first half.
       second: of the second.
     """
-    return np.where(np.arange(problem.num_clients) < problem.num_clients // 2, first, second)
+    return np.where(
+        np.arange(problem.num_clients) < problem.num_clients // 2, first, second
+    )
 
 
 def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
@@ -135,11 +144,15 @@ def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
       values: N numbers.
     """
     if len(values) != problem.num_clients:
-        raise errors.invalid('values', f'have {problem.num_clients} entries', len(values))
+        raise errors.invalid(
+            'values', f'have {problem.num_clients} entries', len(values)
+        )
     return np.asarray(values, float)
 
 
-def _power(problem: Problem, *, exponent: float, count: int | None = None) -> np.ndarray:
+def _power(
+    problem: Problem, *, exponent: float, count: int | None = None
+) -> np.ndarray:
     """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given.
 
     Args:
@@ -222,17 +235,23 @@ def _devices(
     for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
         checks.positive(name, speed)
         if np.shape(speed) not in ((), (problem.num_clients,)):
-            requirement = f'be a number or have one for each of the {problem.num_clients} clients'
+            requirement = (
+                f'be a number or have one for each of the {problem.num_clients} clients'
+            )
             raise errors.invalid(name, requirement, errors.text_of(speed))
     checks.static_int('local_steps', local_steps)
     size = bytes_of_model(problem) if model_bytes is None else model_bytes
     checks.positive('model_bytes', size)
     every = np.ones(problem.num_clients)
     moved = size / np.asarray(uplink, float) + size / np.asarray(downlink, float)
-    return Times(local_steps * np.asarray(step, float) * every, sigma=sigma, fixed=moved * every)
+    return Times(
+        local_steps * np.asarray(step, float) * every, sigma=sigma, fixed=moved * every
+    )
 
 
-def lognormal(num_clients: int, *, median: float, sigma: float, seed: int = 0) -> np.ndarray:
+def lognormal(
+    num_clients: int, *, median: float, sigma: float, seed: int = 0
+) -> np.ndarray:
     """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal.
 
     Args:
@@ -263,7 +282,9 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
         values = table[column].to_numpy(float) if column in table else None
     except (OSError, ValueError) as error:
         reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
-        raise errors.invalid('path', 'name a readable table', f'{path}: {reason}') from None
+        raise errors.invalid(
+            'path', 'name a readable table', f'{path}: {reason}'
+        ) from None
     if values is None:
         raise errors.unknown_name('column', column, table)
     if len(values) != num_clients:

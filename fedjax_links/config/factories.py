@@ -78,23 +78,36 @@ class Bound(NamedTuple):
         Raises:
           ValueError: naming the field, its value and the nearest valid name.
         """
-        options, args = _filled(dict(self.options), columns), _filled(self.args, columns)
+        options, args = (
+            _filled(dict(self.options), columns),
+            _filled(self.args, columns),
+        )
         checks.options(self.where, self.factory, options, *args)
-        own = getattr(self.factory, 'factory', getattr(self.factory, 'func', self.factory))
+        own = getattr(
+            self.factory, 'factory', getattr(self.factory, 'func', self.factory)
+        )
         name = str(getattr(own, '__name__', self.factory))
         try:
             with errors.inside(self.where):
                 built = self.factory(*args, **options)
         except errors.InvalidError:
             raise
-        except Exception as error:  # of another's factory, which can check nothing: their mistake
+        except (
+            Exception
+        ) as error:  # of another's factory, which can check nothing: their mistake
             ours = f'{__package__.partition(".")[0]}.'
-            if str(getattr(own, '__module__', None)).startswith(ours) or errors.users_place(error):
+            if str(getattr(own, '__module__', None)).startswith(
+                ours
+            ) or errors.users_place(error):
                 raise
-            raise errors.invalid(self.where, f'suit {name}', errors.describe(error)) from error
+            raise errors.invalid(
+                self.where, f'suit {name}', errors.describe(error)
+            ) from error
         if not isinstance(built, self.kind):
             requirement = f'name what returns a {self.kind.__name__}'
-            raise errors.invalid(self.where, requirement, f'{name}, {errors.text_of(built)}')
+            raise errors.invalid(
+                self.where, requirement, f'{name}, {errors.text_of(built)}'
+            )
         return functools.partial(self.factory, **options) if self.is_function else built
 
 
@@ -148,7 +161,9 @@ def importable(folder: Path | str) -> Iterator[None]:
 def _lies_in(folder: Path, name: str) -> bool:
     """If a top module is the folder's own, not of a virtual environment within it."""
     found = importlib.machinery.PathFinder.find_spec(name, [str(folder)])
-    return found is not None and found.origin == getattr(sys.modules.get(name), '__file__', None)
+    return found is not None and found.origin == getattr(
+        sys.modules.get(name), '__file__', None
+    )
 
 
 def is_import(name: Any) -> bool:
@@ -190,7 +205,9 @@ def _is_of_papers(name: str) -> bool:
     except ModuleNotFoundError:
         return False
     function = getattr(module, attribute, None)
-    return isinstance(function, types.FunctionType) and function.__module__ == module_name
+    return (
+        isinstance(function, types.FunctionType) and function.__module__ == module_name
+    )
 
 
 def check_recorded(
@@ -249,7 +266,11 @@ def import_named(where: str, name: str) -> Factory:
         FILES[module_name] = Path(file)
     factory: Factory | None = getattr(module, attribute, None)
     if not callable(factory):
-        names = [key for key, value in vars(module).items() if callable(value) and key[0] != '_']
+        names = [
+            key
+            for key, value in vars(module).items()
+            if callable(value) and key[0] != '_'
+        ]
         raise errors.unknown_name(where, attribute, names)
     return factory
 
@@ -264,4 +285,6 @@ def _refuse_namesake(where: str, name: str, top: str) -> None:
         return
     other = getattr(sys.modules.get(top), '__file__', None) or 'Python itself'
     requirement = 'name a module whose name no other one has'
-    raise errors.invalid(where, requirement, f'{name}, which is {spec.origin} and {other}')
+    raise errors.invalid(
+        where, requirement, f'{name}, which is {spec.origin} and {other}'
+    )

@@ -7,10 +7,14 @@ from typing import Any
 from fedjax_links.core import checks, errors
 
 FIELDS: Mapping[str, Any] = {
-    **dict.fromkeys(('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str),
+    **dict.fromkeys(
+        ('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str
+    ),
     'matmul_precision': str,
     **dict.fromkeys(('num_rounds', 'eval_every', 'num_seeds', 'first_seed'), int),
-    **dict.fromkeys(('problem', 'problems', 'patterns', 'algorithms', 'client'), Mapping),
+    **dict.fromkeys(
+        ('problem', 'problems', 'patterns', 'algorithms', 'client'), Mapping
+    ),
     **dict.fromkeys(('grid', 'tuning', 'seeds', 'reports'), Mapping),
     **dict.fromkeys(('links', 'redraw', 'eval_fn', 'initial_params'), Mapping | str),
     **dict.fromkeys(('names', 'log'), list | tuple),
@@ -41,7 +45,9 @@ def paths(fields: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def check(config: Mapping[str, Any], fields: Mapping[str, Any], required: Sequence[str]) -> None:
+def check(
+    config: Mapping[str, Any], fields: Mapping[str, Any], required: Sequence[str]
+) -> None:
     """Checks names and types of the top level of a config.
 
     Args:
@@ -56,9 +62,13 @@ def check(config: Mapping[str, Any], fields: Mapping[str, Any], required: Sequen
         if name not in fields:
             known = paths(fields) if fields is FIELDS else dict.fromkeys(fields)
             near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-            raise errors.unknown_name('config', name, fields, near=known[near[0]] if near else None)
+            raise errors.unknown_name(
+                'config', name, fields, near=known[near[0]] if near else None
+            )
         kind = fields[name]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        if not isinstance(value, kind) or (
+            isinstance(value, bool) and kind is not bool
+        ):
             raise errors.invalid(
                 f'config.{name}', f'be {checks.words(kind)}', errors.text_of(value)
             )

@@ -20,7 +20,9 @@ from fedjax_links.participation.traces.trace import Intervals
 
 Reader = Callable[[Path], Intervals]
 
-BESIDE: contextvars.ContextVar[Path | None] = contextvars.ContextVar('beside', default=None)
+BESIDE: contextvars.ContextVar[Path | None] = contextvars.ContextVar(
+    'beside', default=None
+)
 """The folder whose files relative paths name: usually that of the config file."""
 
 
@@ -46,7 +48,11 @@ def locate(argument: str, path: Any) -> Path:
 
 
 def recorded(
-    folder: str | Path, *, num_clients: int, pattern: str | None = None, seed: int | None = None
+    folder: str | Path,
+    *,
+    num_clients: int,
+    pattern: str | None = None,
+    seed: int | None = None,
 ) -> Participation:
     """The realised links of an earlier run, played back.
 
@@ -82,7 +88,9 @@ def recorded(
     by_seed = kept.masks[label]
     seed = next(iter(by_seed)) if seed is None else seed
     if seed not in by_seed:
-        requirement = f'have its links kept in {path}, as {", ".join(map(str, by_seed))}'
+        requirement = (
+            f'have its links kept in {path}, as {", ".join(map(str, by_seed))}'
+        )
         raise errors.invalid('seed', requirement, seed)
     mask, prob = by_seed[seed], kept.probs.get(label, {}).get(seed)
     if mask.shape[1] != num_clients:
@@ -97,7 +105,12 @@ def recorded(
 
 
 def read_log(
-    argument: str, reader: Reader, path: Any, problem: Problem | None, *, match: str = 'names'
+    argument: str,
+    reader: Reader,
+    path: Any,
+    problem: Problem | None,
+    *,
+    match: str = 'names',
 ) -> Intervals:
     """A log of availability, for the patterns ``trace`` and ``look_alike``.
 
@@ -124,8 +137,12 @@ def read_log(
         said = f'{found}: {error.strerror or error}'
         raise errors.invalid(argument, 'name a readable log', said) from None
     except errors.InvalidError as error:
-        said = error.clause if error.path == 'path' else f'`{error.path}` {error.clause}'
-        raise errors.invalid(argument, 'name a readable log', f'{found}: {said}') from None
+        said = (
+            error.clause if error.path == 'path' else f'`{error.path}` {error.clause}'
+        )
+        raise errors.invalid(
+            argument, 'name a readable log', f'{found}: {said}'
+        ) from None
     if problem is None:
         return intervals
     if match == 'numbers':
@@ -142,7 +159,9 @@ def read_log(
             "of 'format' takes some of a log, and its list of names also those who never came; "
             "'look_alike' has as many as the problem)"
         )
-        raise errors.invalid(argument, requirement, f'{found} with {len(intervals.names)}')
+        raise errors.invalid(
+            argument, requirement, f'{found} with {len(intervals.names)}'
+        )
     return intervals
 
 

@@ -52,12 +52,16 @@ def bind(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> B
     return Bound(where, trees.section(section)['name'], factory, options, args)
 
 
-def build_named(where: str, section: Any, registry: Mapping[str, Any], *args: Any) -> Any:
+def build_named(
+    where: str, section: Any, registry: Mapping[str, Any], *args: Any
+) -> Any:
     """What a section stands for: `bind`, and `Bound.build`."""
     return bind(where, section, registry, *args).build()
 
 
-def lookup(where: str, section: Any, registry: Mapping[str, Any]) -> tuple[Factory, Options]:
+def lookup(
+    where: str, section: Any, registry: Mapping[str, Any]
+) -> tuple[Factory, Options]:
     """What a section names, and its options.
 
     Args:
@@ -126,7 +130,9 @@ def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
     program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
     if 'server_optimizer' in options:
         place = f'{where}.server_optimizer'
-        options['server_optimizer'] = _bind_optimizer(place, options['server_optimizer'])
+        options['server_optimizer'] = _bind_optimizer(
+            place, options['server_optimizer']
+        )
     args = (_bind_client(f'{where}.client', client, program),)
     return bound._replace(options=options, args=args, kind=Algorithm)
 
@@ -156,7 +162,9 @@ def _bind_client(where: str, section: Section, program: Factory) -> Bound:
     given = {'learning_rate': options.get('learning_rate')}
     rate = Bound(where, 'learning_rate', _rate, given)
     decay = options.pop('decay', 'constant')
-    options['learning_rate'] = bind(f'{where}.decay', decay, choices.LEARNING_RATES, rate)
+    options['learning_rate'] = bind(
+        f'{where}.decay', decay, choices.LEARNING_RATES, rate
+    )
     if type(options.get('batch_size')) is int:
         options['batch_size'] = options['batch_size'] or None
     if options.get('optimizer') is not None:
@@ -193,7 +201,11 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
       ValueError: as `bind`.
     """
     bound = bind(where, section, {**PARTICIPATION, **choices.LINKS})
-    factory, options, wanted = bound.factory, dict(bound.options), parameters(bound.factory)
+    factory, options, wanted = (
+        bound.factory,
+        dict(bound.options),
+        parameters(bound.factory),
+    )
     parts = {'schedule': {'probs'}, 'intervals': {'path', 'format', 'match'}}
     known = {*wanted}.union(*(more for name, more in parts.items() if name in wanted))
     collects = any(p.kind is p.VAR_KEYWORD for p in wanted.values())
@@ -213,7 +225,9 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
         log = functools.partial(reader, **given)
         with errors.inside(where):
             place = f'{where}.path'
-            options['intervals'] = recordings.read_log(place, log, path, whose, match=match)
+            options['intervals'] = recordings.read_log(
+                place, log, path, whose, match=match
+            )
     elif 'intervals' in required - options.keys():
         raise errors.invalid(f'{where}.path', 'name the file of a log', None)
     is_ours = factory in PARTICIPATION.values()
@@ -221,11 +235,15 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     if 'schedule' in wanted:
         probs = _draw_probs(f'{where}.probs', options.pop('probs', None), problem)
         schedule = options.get('schedule', 'constant')
-        options['schedule'] = bind(f'{where}.schedule', schedule, choices.SCHEDULES, probs)
+        options['schedule'] = bind(
+            f'{where}.schedule', schedule, choices.SCHEDULES, probs
+        )
     elif is_drawn or ('probs' in options and is_ours and 'patterns' not in wanted):
         options['probs'] = _draw_probs(f'{where}.probs', options['probs'], problem)
     kinds_of = checks.annotations(getattr(factory, 'factory', factory))
-    for parameter in sorted(options, key=lambda name: name == 'prob'):  # after its graph
+    for parameter in sorted(
+        options, key=lambda name: name == 'prob'
+    ):  # after its graph
         name, value, kind = parameter, options[parameter], kinds_of.get(parameter)
         of: Any = problem
         if parameter == 'prob' and 'graph' in options:
@@ -234,7 +252,9 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
         elif kind is Participation or kind == Participation | None:
             name, value = 'pattern', trees.section(value)
         if not isinstance(value, Bound):
-            options[parameter] = _link_part(f'{where}.{parameter}', name, value, of, is_ours)
+            options[parameter] = _link_part(
+                f'{where}.{parameter}', name, value, of, is_ours
+            )
     return bound._replace(options=options, kind=Participation)
 
 
@@ -253,7 +273,9 @@ def _draw_probs(where: str, given: Any, problem: Problem) -> np.ndarray:
     return probs
 
 
-def _link_part(where: str, parameter: str, value: Any, problem: Problem, is_ours: bool) -> Any:
+def _link_part(
+    where: str, parameter: str, value: Any, problem: Problem, is_ours: bool
+) -> Any:
     """An option of a pattern, or of a part of one: a plain value, or what a section stands for.
 
     A user's own factory may have options of any name; those of `choices.MADE` are sections of ours
@@ -264,9 +286,13 @@ def _link_part(where: str, parameter: str, value: Any, problem: Problem, is_ours
         value = trees.section(value)
     table = choices.DRAWN.get(parameter, made)
     sections = Mapping | str if parameter == 'patterns' else Mapping
-    if isinstance(value, list | tuple) and any(isinstance(part, sections) for part in value):
+    if isinstance(value, list | tuple) and any(
+        isinstance(part, sections) for part in value
+    ):
         return [
-            bind_links(part, problem, f'{where}[{place}]') if isinstance(part, sections) else part
+            bind_links(part, problem, f'{where}[{place}]')
+            if isinstance(part, sections)
+            else part
             for place, part in enumerate(value)
         ]
     if not isinstance(value, Mapping):
@@ -285,12 +311,16 @@ def _link_part(where: str, parameter: str, value: Any, problem: Problem, is_ours
     return bound._replace(options=options).build()
 
 
-def _add_count(where: str, options: Options, factory: Factory, problem: Problem) -> None:
+def _add_count(
+    where: str, options: Options, factory: Factory, problem: Problem
+) -> None:
     """Fills in the problem's number of clients where a factory asks for it."""
     if 'num_clients' in parameters(factory):
         if 'num_clients' in options:
             requirement = "be left out, as it is the problem's"
-            raise errors.invalid(f'{where}.num_clients', requirement, options['num_clients'])
+            raise errors.invalid(
+                f'{where}.num_clients', requirement, options['num_clients']
+            )
         options['num_clients'] = problem.num_clients
 
 

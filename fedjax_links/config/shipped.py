@@ -13,8 +13,14 @@ _PLACES = (_PACKAGE / 'configs', _PACKAGE.parent / 'configs')
 
 def configs() -> dict[str, Path]:
     """The files of the shipped configs by name; empty where neither place has any."""
-    folder = next((place for place in _PLACES if (place / 'quickstart.py').is_file()), None)
-    return {} if folder is None else {path.stem: path for path in sorted(folder.glob('*.py'))}
+    folder = next(
+        (place for place in _PLACES if (place / 'quickstart.py').is_file()), None
+    )
+    return (
+        {}
+        if folder is None
+        else {path.stem: path for path in sorted(folder.glob('*.py'))}
+    )
 
 
 def locate(given: str) -> str:
@@ -55,7 +61,10 @@ def nearest(path: Path) -> str | None:
       A file beside it, or else the name of a shipped config.
     """
     beside = {file.name: str(file) for file in path.parent.glob('*.py')}
-    for wanted, known in ((path.name, beside), (path.stem, {name: name for name in configs()})):
+    for wanted, known in (
+        (path.name, beside),
+        (path.stem, {name: name for name in configs()}),
+    ):
         if near := difflib.get_close_matches(wanted, known, n=1, cutoff=0.4):
             return known[near[0]]
     return None

@@ -37,7 +37,11 @@ def plain(config: Any) -> Any:
 def _plain(value: Any, sections: dict[int, Any]) -> Any:
     if isinstance(value, _LEAF):
         return value
-    from ml_collections import ConfigDict, FieldReference, FrozenConfigDict  # takes 60 ms
+    from ml_collections import (
+        ConfigDict,
+        FieldReference,
+        FrozenConfigDict,
+    )  # takes 60 ms
 
     if isinstance(value, FrozenConfigDict):
         value = value.as_configdict()
@@ -55,7 +59,9 @@ def _plain(value: Any, sections: dict[int, Any]) -> Any:
         return [_plain(part, sections) for part in value]
     if isinstance(value, tuple):
         return tuple(_plain(part, sections) for part in value)
-    is_array = hasattr(value, 'tolist') and not isinstance(value, type)  # NumPy's or JAX's
+    is_array = hasattr(value, 'tolist') and not isinstance(
+        value, type
+    )  # NumPy's or JAX's
     return value.tolist() if is_array else value
 
 
@@ -100,7 +106,9 @@ def resolved(config: Any, where: str = 'config', *, is_complete: bool = True) ->
     if not is_reference(config):
         return config
     if _is_missing(config):
-        raise errors.invalid(where, 'be given a value', 'a required placeholder without one')
+        raise errors.invalid(
+            where, 'be given a value', 'a required placeholder without one'
+        )
     try:
         value = config.get()
     except Exception as error:
@@ -130,7 +138,9 @@ def _is_missing(value: Any) -> bool:
     return False
 
 
-def put(config: Any, path: Sequence[str | int], value: Any, where: str = 'config') -> Any:
+def put(
+    config: Any, path: Sequence[str | int], value: Any, where: str = 'config'
+) -> Any:
     """Puts a value at a path, in place: what refers to it follows.
 
     Args:
@@ -163,7 +173,9 @@ def put(config: Any, path: Sequence[str | int], value: Any, where: str = 'config
         return tuple(entries) if isinstance(config, tuple) else entries
     own = {} if config is None else section(config)
     if not isinstance(own, dict) or not name:
-        raise errors.invalid(where, f'be a section, to have {name!r}', errors.text_of(config))
+        raise errors.invalid(
+            where, f'be a section, to have {name!r}', errors.text_of(config)
+        )
     if not rest and value is REMOVED:
         own.pop(name, None)
     else:
@@ -186,7 +198,9 @@ def value_at(config: Any, path: Sequence[str | int], default: Any = None) -> Any
     return config
 
 
-def with_value(config: Any, path: Sequence[str | int], value: Any, where: str = 'config') -> Any:
+def with_value(
+    config: Any, path: Sequence[str | int], value: Any, where: str = 'config'
+) -> Any:
     """A config with a value at a path, which may lead into sections that are not there.
 
     Args:
@@ -202,10 +216,14 @@ def with_value(config: Any, path: Sequence[str | int], value: Any, where: str = 
         return value
     name, *rest = path
     if isinstance(name, int):
-        return [with_value(v, rest, value) if k == name else v for k, v in enumerate(config)]
+        return [
+            with_value(v, rest, value) if k == name else v for k, v in enumerate(config)
+        ]
     own = {} if config is None else section(config)
     if not isinstance(own, Mapping) or not name:
-        raise errors.invalid(where, f'be a section, to have {name!r}', errors.text_of(config))
+        raise errors.invalid(
+            where, f'be a section, to have {name!r}', errors.text_of(config)
+        )
     return {**own, name: with_value(own.get(name), rest, value, f'{where}.{name}')}
 
 
@@ -237,7 +255,9 @@ def quick(values: Mapping[str, Any]) -> dict[str, Any]:
       ValueError: if there is no such section.
     """
     if not isinstance(values.get(QUICK), Mapping):
-        raise errors.invalid('quick', "go with a config that has a section 'quick'", 'one without')
+        raise errors.invalid(
+            'quick', "go with a config that has a section 'quick'", 'one without'
+        )
     return _merged(full(values), values[QUICK])
 
 
@@ -256,7 +276,9 @@ def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def captioned(
-    before: Mapping[str, Any], after: Mapping[str, Any], by: str = 'Changed from the config'
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    by: str = 'Changed from the config',
 ) -> dict[str, Any]:
     """Returns a config whose caption begins with what is not as in the config before.
 
@@ -269,7 +291,9 @@ def captioned(
       by: words in front of the changes.
     """
     changes = _changes(before, after)
-    listed = [f'{path} = {said}' for path, said in changes.items() if path not in _LOOKS]
+    listed = [
+        f'{path} = {said}' for path, said in changes.items() if path not in _LOOKS
+    ]
     if not listed:
         return dict(after)
     text = f'{by}: {", ".join(listed)}.'
@@ -284,7 +308,9 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, s
     for name in {**before, **after}:
         old, new = before.get(name, 'not given'), after.get(name, 'not given')
         if isinstance(new, Mapping) and isinstance(old, Mapping):
-            found |= {f'{name}.{path}': said for path, said in _changes(old, new).items()}
+            found |= {
+                f'{name}.{path}': said for path, said in _changes(old, new).items()
+            }
         elif new != old:
             found[name] = f'{_text(new)} ({_text(old)})'
     return found

@@ -59,9 +59,13 @@ def numbers(argument: str, value: Any) -> np.ndarray:
         raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
     dtype = array.dtype
     if not (jnp.issubdtype(dtype, np.floating) or jnp.issubdtype(dtype, np.integer)):
-        requirement = 'hold numbers' if isinstance(value, list | tuple) else 'be a number'
+        requirement = (
+            'hold numbers' if isinstance(value, list | tuple) else 'be a number'
+        )
         raise errors.invalid(argument, requirement, errors.text_of(value))
-    if isinstance(value, int) and abs(value) > LARGEST_INT:  # more than JAX takes for a number
+    if (
+        isinstance(value, int) and abs(value) > LARGEST_INT
+    ):  # more than JAX takes for a number
         requirement = f'be at most {LARGEST_INT} or have a decimal point'
         raise errors.invalid(argument, requirement, value)
     return array
@@ -71,7 +75,9 @@ def number(argument: str, value: Any) -> None:
     """Raises unless ``value``, traced or not, is one number: it scales whole models."""
     if not is_concrete(value):
         if value.shape:
-            raise errors.invalid(argument, 'be one number', f'shape {list(value.shape)}')
+            raise errors.invalid(
+                argument, 'be one number', f'shape {list(value.shape)}'
+            )
     elif numbers(argument, value).ndim:
         raise errors.invalid(argument, 'be one number', errors.text_of(value))
 
@@ -115,11 +121,17 @@ def probabilities(argument: str, value: Any) -> None:
     within(argument, value, 0, 1)
 
 
-def static_int(argument: str, value: Any, *, minimum: int = 1, maximum: int = LARGEST_INT) -> None:
+def static_int(
+    argument: str, value: Any, *, minimum: int = 1, maximum: int = LARGEST_INT
+) -> None:
     """Raises unless ``value`` is a Python integer in range: it sets a shape or a loop length."""
     if not is_concrete(value):
-        requirement = 'be a Python integer: it sets shapes or loops and cannot be swept or traced'
-        raise errors.invalid(argument, requirement, f'a traced {value.dtype}{list(value.shape)}')
+        requirement = (
+            'be a Python integer: it sets shapes or loops and cannot be swept or traced'
+        )
+        raise errors.invalid(
+            argument, requirement, f'a traced {value.dtype}{list(value.shape)}'
+        )
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise errors.invalid(argument, 'be a Python integer', errors.text_of(value))
     if value < minimum:
@@ -139,7 +151,9 @@ def seed(argument: str, value: Any) -> None:
     static_int(argument, value, minimum=0, maximum=2**32 - 1)
 
 
-def ids(argument: str, value: ArrayLike, *, limit: int | None = None) -> NDArray[np.int64]:
+def ids(
+    argument: str, value: ArrayLike, *, limit: int | None = None
+) -> NDArray[np.int64]:
     """Returns a non-empty vector of classes or clients, numbered from 0, as int64.
 
     Args:
@@ -159,7 +173,9 @@ def ids(argument: str, value: ArrayLike, *, limit: int | None = None) -> NDArray
         raise errors.invalid(argument, f'have an integer dtype{names}', array.dtype)
     if array.min() < 0:
         position = int(np.argmin(array))
-        raise errors.invalid(argument, 'be at least 0', f'{array[position]} at {position}')
+        raise errors.invalid(
+            argument, 'be at least 0', f'{array[position]} at {position}'
+        )
     limit = max(array.size, _MOST_NUMBERS) if limit is None else limit
     if array.max() >= limit:
         position = int(np.argmax(array))
@@ -191,7 +207,9 @@ def fits(argument: str, value: Any, num_bytes: float) -> None:
     free = memory.host_bytes()
     if free is not None and num_bytes > free:
         sizes = f'{memory.size(num_bytes)}, where {memory.size(free)} are free'
-        raise errors.invalid(argument, 'fit into memory', f'{errors.text_of(value)}: {sizes}')
+        raise errors.invalid(
+            argument, 'fit into memory', f'{errors.text_of(value)}: {sizes}'
+        )
 
 
 def names(argument: str, value: Any) -> tuple[str, ...]:
@@ -234,7 +252,9 @@ def options(
     for option in given:
         if option not in open_names and not takes_any:
             raise errors.unknown_name(argument, option, open_names)
-    if len(placed) < len(args) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+    if len(placed) < len(args) and not any(
+        p.kind is p.VAR_POSITIONAL for p in parameters
+    ):
         raise errors.invalid(argument, 'be complete', 'too many positional arguments')
     for p in named:
         if p.default is p.empty and p not in placed and p.name not in given:
@@ -256,7 +276,9 @@ def kinds(where: str, factory: Callable[..., Any], given: Mapping[str, Any]) -> 
     for option, kind in annotations(factory).items():
         if option in given and not suits(given[option], kind):
             path = f'{where}.{option}' if where else option
-            raise errors.invalid(path, f'be {words(kind)}', errors.text_of(given[option]))
+            raise errors.invalid(
+                path, f'be {words(kind)}', errors.text_of(given[option])
+            )
 
 
 def annotations(factory: Callable[..., Any]) -> dict[str, Any]:
@@ -275,7 +297,9 @@ def suits(value: Any, kind: Any) -> bool:
       value: anything; what is not plain suits.
       kind: an annotation.
     """
-    is_plain = isinstance(value, _PLAIN) and not hasattr(value, '_fields')  # as parts have
+    is_plain = isinstance(value, _PLAIN) and not hasattr(
+        value, '_fields'
+    )  # as parts have
     if kind is Any or kind is inspect.Parameter.empty or not is_plain:
         return True
     members, is_list = {*_members(kind)}, isinstance(value, list | tuple)
@@ -284,7 +308,9 @@ def suits(value: Any, kind: Any) -> bool:
     if isinstance(value, bool) and members & _NUMBERS:
         return False  # a flag is no number
     near = [member for member in members if isinstance(value, _read(member)[1])]
-    return any(not is_list or all(suits(part, _item(one)) for part in value) for one in near)
+    return any(
+        not is_list or all(suits(part, _item(one)) for part in value) for one in near
+    )
 
 
 def words(kind: Any) -> str:
@@ -310,9 +336,13 @@ def _read(kind: Any) -> tuple[str, Any]:
     if issubclass(origin, Mapping):
         return 'a section', Mapping
     if issubclass(origin, Collection) and not hasattr(origin, '_fields'):
-        items = 'lists' if get_origin(_item(kind)) in (tuple, list, Sequence) else 'values'
+        items = (
+            'lists' if get_origin(_item(kind)) in (tuple, list, Sequence) else 'values'
+        )
         return f'a list of {_ITEMS.get(_item(kind), items)}', (list, tuple)
-    known = issubclass(origin, np.generic) or origin.__module__.startswith(('jax', 'numpy'))
+    known = issubclass(origin, np.generic) or origin.__module__.startswith(
+        ('jax', 'numpy')
+    )
     return '' if known else f'a {origin.__name__}', origin
 
 
@@ -344,7 +374,10 @@ _ARRAY = {*_members(ArrayLike)}
 
 
 def client_names(
-    argument: str, known: Sequence[str], wanted: Sequence[str], others: Sequence[Any] = ()
+    argument: str,
+    known: Sequence[str],
+    wanted: Sequence[str],
+    others: Sequence[Any] = (),
 ) -> None:
     """Refuses names of recorded clients that are not those of the data.
 
@@ -365,8 +398,12 @@ def client_names(
     strange = [name for name in known if name not in {*wanted, *map(str, others)}]
     if missing or strange:
         parts = [f'none of {_first_few(missing)}'] if missing else []
-        parts += [f'{_first_few(strange)}, whom the data do not know'] if strange else []
-        raise errors.invalid(argument, "have the data's clients by name", ', and '.join(parts))
+        parts += (
+            [f'{_first_few(strange)}, whom the data do not know'] if strange else []
+        )
+        raise errors.invalid(
+            argument, "have the data's clients by name", ', and '.join(parts)
+        )
 
 
 def client_order(argument: str, known: Sequence[str], wanted: Sequence[str]) -> None:

@@ -42,10 +42,14 @@ def of_all_and_each(
         each: Any = problem.metrics.each(params, problem.eval_data)  # type: ignore[attr-defined]
     else:
         each = _of_each(means_of, params, problem.eval_data)
-    owners = jnp.repeat(jnp.arange(count), rows.counts, total_repeat_length=num_examples)
+    owners = jnp.repeat(
+        jnp.arange(count), rows.counts, total_repeat_length=num_examples
+    )
     sums = jax.tree.map(lambda v: jax.ops.segment_sum(v, owners, count), each)
     means = jax.tree.map(lambda v: jnp.sum(v, axis=0) / num_examples, sums)
-    own: Mapping[str, Array] = jax.vmap(functools.partial(_finished, finish))(sums, rows.counts)
+    own: Mapping[str, Array] = jax.vmap(functools.partial(_finished, finish))(
+        sums, rows.counts
+    )
     return finish(means, getattr(problem.eval_data, 'labels', None)), own
 
 
@@ -71,16 +75,22 @@ def of_own_models(client_models: Params, problem: Problem) -> Mapping[str, Array
 
 
 @functools.partial(jax.jit, static_argnames='most')
-def _of_own_models(client_models: Params, problem: Problem, most: int) -> Mapping[str, Array]:
+def _of_own_models(
+    client_models: Params, problem: Problem, most: int
+) -> Mapping[str, Array]:
     """`of_own_models`, no client of which has more examples than that."""
     rows, places = own_rows(problem), jnp.arange(most)
     means_of, finish = _parts(problem)
 
     def of_client(client: Array) -> Mapping[str, Array]:
         first, count = rows.offsets[client], rows.counts[client]
-        own = jax.tree.map(lambda a: a[first + jnp.minimum(places, count - 1)], problem.eval_data)
+        own = jax.tree.map(
+            lambda a: a[first + jnp.minimum(places, count - 1)], problem.eval_data
+        )
         each = _of_each(means_of, jax.tree.map(lambda a: a[client], client_models), own)
-        sums = jax.tree.map(lambda v: jnp.tensordot(jnp.float32(places < count), v, 1), each)
+        sums = jax.tree.map(
+            lambda v: jnp.tensordot(jnp.float32(places < count), v, 1), each
+        )
         return _finished(finish, sums, count)
 
     return jax.lax.map(of_client, jnp.arange(problem.num_clients))
@@ -122,7 +132,9 @@ def _of_each(means_of: Callable[..., Any], params: Params, examples: Any) -> Any
     return jax.lax.map(of_one, examples, batch_size=_AT_ONCE)
 
 
-def _finished(finish: Callable[..., Any], sums: Any, count: Array) -> Mapping[str, Array]:
+def _finished(
+    finish: Callable[..., Any], sums: Any, count: Array
+) -> Mapping[str, Array]:
     """Metrics of so many examples; NaN of none."""
     found = finish(jax.tree.map(lambda v: v / jnp.maximum(count, 1), sums))
     return {name: jnp.where(count > 0, value, jnp.nan) for name, value in found.items()}

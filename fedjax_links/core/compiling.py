@@ -29,7 +29,9 @@ class _Program:
       compiled: ``arrays -> result``.
     """
 
-    def __init__(self, fn: Callable[..., Any], references: list[weakref.ref[Any]]) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], references: list[weakref.ref[Any]]
+    ) -> None:
         self.references, self._given = references, threading.local()
         self.compiled = jax.jit(lambda *arrays: fn(*self._given.objects, *arrays))
 
@@ -63,7 +65,9 @@ def call(fn: Callable[..., Any], objects: tuple[Any, ...], *arrays: Any) -> Any:
         program = _PROGRAMS.get(key)
         if program is None:
             forget = functools.partial(_forget, _PROGRAMS, key)
-            program = _Program(fn, [weakref.ref(function, forget) for function in functions])
+            program = _Program(
+                fn, [weakref.ref(function, forget) for function in functions]
+            )
             _PROGRAMS[key] = program
     except TypeError:  # what cannot be hashed, or referred to weakly
         return fn(*objects, *arrays)

@@ -13,7 +13,12 @@ import numpy as np
 from fedjax_links import base
 from fedjax_links.core import errors
 
-SAMPLES = base.LinkSample, base.DuplexLinkSample, base.PeerLinkSample, base.CohortLinkSample
+SAMPLES = (
+    base.LinkSample,
+    base.DuplexLinkSample,
+    base.PeerLinkSample,
+    base.CohortLinkSample,
+)
 _KINDS = {'bool': np.bool_, 'float': np.floating, 'int': np.integer}
 
 
@@ -21,7 +26,9 @@ def check_algorithm(algorithm: Any) -> None:
     """Raises unless it has the functions of an algorithm."""
     parts = 'init', 'round_step', 'models'
     if not all(callable(getattr(algorithm, part, None)) for part in parts):
-        requirement = "be an algorithm, as `fl.ALGORITHMS['fedavg'](client_program)` makes one"
+        requirement = (
+            "be an algorithm, as `fl.ALGORITHMS['fedavg'](client_program)` makes one"
+        )
         raise errors.invalid('algorithm', requirement, kind_of(algorithm))
 
 
@@ -54,7 +61,9 @@ def check_rounds(links: Any) -> None:
         raise errors.invalid('links', requirement, kind_of(links))
 
 
-def check_links(links: Any, num_clients: int, *lead: int, argument: str = 'participation') -> None:
+def check_links(
+    links: Any, num_clients: int, *lead: int, argument: str = 'participation'
+) -> None:
     """Raises unless what a pattern draws, by shapes, is a sample of N clients.
 
     Args:
@@ -86,7 +95,9 @@ def check_links(links: Any, num_clients: int, *lead: int, argument: str = 'parti
             _check(argument, 'edge_prob', links.edge_prob, 'float', (*each, width))
 
 
-def _check(argument: str, name: str, value: Any, kind: str, shape: tuple[int, ...]) -> None:
+def _check(
+    argument: str, name: str, value: Any, kind: str, shape: tuple[int, ...]
+) -> None:
     """Raises unless a field of a sample has a kind of numbers and a shape."""
     is_kind = value is not None and jnp.issubdtype(_dtype(value), _KINDS[kind])
     if not is_kind or np.shape(value) != shape:
@@ -109,7 +120,9 @@ def check_alike(argument: str, requirement: str, wanted: Any, got: Any) -> None:
 
 def check_round(before: Any, after: Any) -> None:
     """Raises unless a round leaves a state of the kind that it was given."""
-    check_alike('algorithm', 'return the state that `round_step` was given', before, after)
+    check_alike(
+        'algorithm', 'return the state that `round_step` was given', before, after
+    )
 
 
 def server_of(models: Mapping[str, Any]) -> Any:
@@ -155,7 +168,8 @@ def _leaves(tree: Any) -> dict[str, str]:
     """Kind and shape of every leaf by its place."""
     found = jax.tree_util.tree_leaves_with_path(tree)
     return {
-        jax.tree_util.keystr(path): f'{_dtype(leaf)}{list(np.shape(leaf))}' for path, leaf in found
+        jax.tree_util.keystr(path): f'{_dtype(leaf)}{list(np.shape(leaf))}'
+        for path, leaf in found
     }
 
 

@@ -49,7 +49,9 @@ def described_by(field: str) -> Callable[[_Class], _Class]:
     Args:
       field: of a function that the factory defines anew for every object.
     """
-    return described(lambda thing: f'<{type(thing).__name__} {_factory_of(getattr(thing, field))}>')
+    return described(
+        lambda thing: f'<{type(thing).__name__} {_factory_of(getattr(thing, field))}>'
+    )
 
 
 def pattern_text(pattern: Any) -> str:
@@ -69,13 +71,17 @@ def call_text(entry: Any) -> str:
 
 def registry_text(registry: Any) -> str:
     """The names of a registry."""
-    names = textwrap.fill(', '.join(registry), 80, initial_indent='  ', subsequent_indent='  ')
+    names = textwrap.fill(
+        ', '.join(registry), 80, initial_indent='  ', subsequent_indent='  '
+    )
     return f'{len(registry)} names\n{names}'
 
 
 def block(title: str, rows: Mapping[str, str]) -> str:
     """A title, and below it one line for each row that says something."""
-    return '\n'.join([title, *(f'  {name}: {text}' for name, text in rows.items() if text)])
+    return '\n'.join(
+        [title, *(f'  {name}: {text}' for name, text in rows.items() if text)]
+    )
 
 
 def problem_text(problem: Any) -> str:
@@ -87,10 +93,14 @@ def problem_text(problem: Any) -> str:
     ]
     rows = {
         'clients': f'{problem.num_clients:,}',
-        'examples per client': span(f'{problem.min_examples:,}', f'{problem.max_examples:,}'),
+        'examples per client': span(
+            f'{problem.min_examples:,}', f'{problem.max_examples:,}'
+        ),
         'tests': tests_text(problem),
         'parameters': f'{sum(leaf.size for leaf in jax.tree.leaves(params)):,}',
-        'metrics': ', '.join(jax.eval_shape(problem.metrics, params, problem.eval_data)),
+        'metrics': ', '.join(
+            jax.eval_shape(problem.metrics, params, problem.eval_data)
+        ),
         'data': textwrap.shorten(', '.join(leaves), _MOST_LETTERS, placeholder=' ...'),
     }
     return block('Problem', rows)
@@ -121,7 +131,10 @@ def duration(seconds: float) -> str:
 
 def numbers(values: Any) -> str:
     """A number, or mean and range of several; dtype and shape of what cannot be read now."""
-    if isinstance(values, jax.core.Tracer) or np.asarray(values).dtype.kind not in 'fiub':
+    if (
+        isinstance(values, jax.core.Tracer)
+        or np.asarray(values).dtype.kind not in 'fiub'
+    ):
         return _kind_of(values)
     array = np.asarray(values)
     if array.size == 1:
@@ -133,7 +146,9 @@ def _factory_of(function: Any) -> str:
     """The name of the function that defined a function, or of its module where that is private."""
     while isinstance(function, functools.partial):
         function = function.func
-    name = getattr(function, '__qualname__', type(function).__name__).split('.<locals>')[0]
+    name = getattr(function, '__qualname__', type(function).__name__).split(
+        '.<locals>'
+    )[0]
     is_private = name.startswith('_') or name == '<lambda>'
     return str(function.__module__).rpartition('.')[2] if is_private else name
 

@@ -65,7 +65,9 @@ def row_hashes(array: Any) -> np.ndarray:
     for first in range(0, count, step):
         rows = np.ascontiguousarray(values[first : first + step])
         padded = np.zeros((len(rows), 8 * num_words), np.uint8)
-        padded[:, :row_bytes] = rows.reshape(len(rows), -1).view(np.uint8).reshape(len(rows), -1)
+        padded[:, :row_bytes] = (
+            rows.reshape(len(rows), -1).view(np.uint8).reshape(len(rows), -1)
+        )
         words = padded.view(np.uint64)
         mixed = (words ^ (words >> np.uint64(31))) * weights
         hashes[first : first + step] = (mixed ^ (mixed >> np.uint64(29))).sum(
@@ -77,7 +79,9 @@ def row_hashes(array: Any) -> np.ndarray:
 def of_tree(tree: PyTree) -> str:
     """Returns the digest of all leaves of a pytree with their paths."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return combine([f'{jax.tree_util.keystr(path)} {of_array(leaf)}' for path, leaf in leaves])
+    return combine(
+        [f'{jax.tree_util.keystr(path)} {of_array(leaf)}' for path, leaf in leaves]
+    )
 
 
 def of_program(function: Callable[..., Any], *arguments: PyTree) -> str:

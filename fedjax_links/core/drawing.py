@@ -10,7 +10,9 @@ from fedjax_links import base
 from fedjax_links.base import Array, Key, Links, Participation
 from fedjax_links.core import checks, contracts, errors, prng, tree
 
-_BLOCK_BYTES = 2**20  # of the links that are drawn at a time, and of the bits they are drawn from
+_BLOCK_BYTES = (
+    2**20
+)  # of the links that are drawn at a time, and of the bits they are drawn from
 
 
 def sample_shapes(participation: Participation) -> Links:
@@ -23,7 +25,11 @@ def sample_shapes(participation: Participation) -> Links:
     key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), jnp.int32)
     carry = jax.eval_shape(participation.init, key)
     drawn = jax.eval_shape(participation.sample, carry, key, round)
-    if not isinstance(drawn, tuple) or isinstance(drawn, contracts.SAMPLES) or len(drawn) != 2:
+    if (
+        not isinstance(drawn, tuple)
+        or isinstance(drawn, contracts.SAMPLES)
+        or len(drawn) != 2
+    ):
         requirement = 'return a carry and links from `sample`'
         raise errors.invalid('participation', requirement, contracts.kind_of(drawn))
     after, links = drawn
@@ -48,7 +54,9 @@ def block_length(participation: Participation, num_rounds: int) -> int:
 
 
 def _most_at_once(participation: Participation, num_rounds: int) -> int:
-    per_round = tree.num_bytes(sample_shapes(participation)) + 8 * participation.num_clients
+    per_round = (
+        tree.num_bytes(sample_shapes(participation)) + 8 * participation.num_clients
+    )
     return min(max(_BLOCK_BYTES // per_round, 1), num_rounds)
 
 
@@ -78,7 +86,9 @@ def realised_links(key: Key, participation: Participation, *, num_rounds: int) -
     checks.static_int('num_rounds', num_rounds)
     sample_shapes(participation)
     rounds = jnp.arange(num_rounds, dtype=jnp.int32)
-    return draw(participation.init(prng.pattern_key(key)), key, participation, rounds)[1]
+    return draw(participation.init(prng.pattern_key(key)), key, participation, rounds)[
+        1
+    ]
 
 
 def draw(
@@ -102,5 +112,9 @@ def draw(
 
     if jax.tree.leaves(carry):
         return jax.lax.scan(sample, carry, rounds)
-    most = _most_at_once(participation, len(rounds))  # without memory no round waits for another
-    return carry, jax.lax.map(lambda round: sample(carry, round)[1], rounds, batch_size=most)
+    most = _most_at_once(
+        participation, len(rounds)
+    )  # without memory no round waits for another
+    return carry, jax.lax.map(
+        lambda round: sample(carry, round)[1], rounds, batch_size=most
+    )

@@ -23,7 +23,10 @@ from typing import Any, NoReturn
 _MOST_SHOWN = 100
 _MOST_SAID = 1_500
 _PACKAGE = Path(__file__).resolve().parents[1]
-_LIBRARIES = {Path(sysconfig.get_path(name)).resolve() for name in ('stdlib', 'purelib', 'platlib')}
+_LIBRARIES = {
+    Path(sysconfig.get_path(name)).resolve()
+    for name in ('stdlib', 'purelib', 'platlib')
+}
 _INSTALLED = {'site-packages', 'dist-packages'}  # of other environments on the path
 
 
@@ -43,10 +46,17 @@ class InvalidError(ValueError):
         self, path: str, requirement: str, value: Any = None, said: str | None = None
     ):
         super().__init__(path, requirement, value, said)
-        self.path, self.requirement, self.value, self.said = path, requirement, value, said
+        self.path, self.requirement, self.value, self.said = (
+            path,
+            requirement,
+            value,
+            said,
+        )
 
     def __str__(self) -> str:  # noqa: D105
-        return one_line(f'`{self.path}` {self.clause}{"" if self.clause.endswith("?") else "."}')
+        return one_line(
+            f'`{self.path}` {self.clause}{"" if self.clause.endswith("?") else "."}'
+        )
 
     @property
     def clause(self) -> str:
@@ -95,9 +105,15 @@ def unknown_name(
     """
     names = sorted(valid)
     if near is None:
-        near = next(iter(difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)), None)
+        near = next(
+            iter(difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)), None
+        )
     listed = ', '.join(names)
-    hint = f'did you mean {near!r}?' if near and value is not None else f'valid names: {listed}'
+    hint = (
+        f'did you mean {near!r}?'
+        if near and value is not None
+        else f'valid names: {listed}'
+    )
     said = 'must be given' if value is None else f'has no {text_of(value)}'
     return InvalidError(argument, f'be one of {listed}', value, f'{said}; {hint}')
 
@@ -116,7 +132,9 @@ def one_line(message: str) -> str:
 
 def describe(error: BaseException) -> str:
     """An error of another's code in one line: its kind and what it says."""
-    return one_line(f'{type(error).__name__}: {error}' if str(error) else type(error).__name__)
+    return one_line(
+        f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
+    )
 
 
 @contextlib.contextmanager
@@ -179,7 +197,9 @@ def decoding(failed: Callable[[str], 'InvalidError']) -> Iterator[None]:
         raise failed(describe(error)) from None
 
 
-def users_place(error: BaseException, *, called: bool = False) -> tuple[str, int] | None:
+def users_place(
+    error: BaseException, *, called: bool = False
+) -> tuple[str, int] | None:
     """Where in a user's own code an error came up.
 
     Args:
@@ -190,7 +210,11 @@ def users_place(error: BaseException, *, called: bool = False) -> tuple[str, int
       File and line of the innermost frame that is no library's, if it is a user's: one that lies
       neither in this package nor among installed ones. None for an error of this package.
     """
-    if isinstance(error, SyntaxError) and error.filename and is_users_file(Path(error.filename)):
+    if (
+        isinstance(error, SyntaxError)
+        and error.filename
+        and is_users_file(Path(error.filename))
+    ):
         return error.filename, error.lineno or 0
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
@@ -211,14 +235,18 @@ def is_users(function: Any) -> bool:
 def is_users_file(path: Path) -> bool:
     """Whether a file is a user's own: neither of this package nor of an installed one."""
     parents = path.resolve().parents
-    is_library = any(parent in _LIBRARIES or parent.name in _INSTALLED for parent in parents)
+    is_library = any(
+        parent in _LIBRARIES or parent.name in _INSTALLED for parent in parents
+    )
     return path.is_file() and not is_library and _PACKAGE not in parents
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the host or a device had no memory left, as Python and XLA say it."""
     is_of_xla = type(error).__name__ in ('XlaRuntimeError', 'JaxRuntimeError')
-    return isinstance(error, MemoryError) or (is_of_xla and 'RESOURCE_EXHAUSTED' in str(error))
+    return isinstance(error, MemoryError) or (
+        is_of_xla and 'RESOURCE_EXHAUSTED' in str(error)
+    )
 
 
 class MissingPackageError(ImportError):

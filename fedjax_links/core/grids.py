@@ -27,16 +27,24 @@ def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]
     columns: dict[str, list[Any]] = {}
     for name, values in grid.items():
         if not isinstance(name, str):
-            raise errors.invalid(where, 'have texts as names of its columns', errors.text_of(name))
+            raise errors.invalid(
+                where, 'have texts as names of its columns', errors.text_of(name)
+            )
         place = f'{where}.{name}'
         if isinstance(values, Mapping):
             if not values:
                 raise errors.invalid(place, 'have at least one column', '{}')
-            columns |= {f'{name}.{path}': inner for path, inner in flatten(values, place).items()}
+            columns |= {
+                f'{name}.{path}': inner
+                for path, inner in flatten(values, place).items()
+            }
         elif isinstance(values, str) or not isinstance(values, Iterable):
             raise errors.invalid(place, 'be a list of values', errors.text_of(values))
         else:
-            column = [value.tolist() if hasattr(value, 'tolist') else value for value in values]
+            column = [
+                value.tolist() if hasattr(value, 'tolist') else value
+                for value in values
+            ]
             for value in column:
                 if not _is_plain(value):
                     requirement = 'hold numbers, names or lists'
@@ -44,7 +52,9 @@ def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]
             if not column:
                 raise errors.invalid(place, 'be a list of at least one value', '[]')
             if any(isinstance(value, float) for value in column):
-                column = [float(value) if type(value) is int else value for value in column]
+                column = [
+                    float(value) if type(value) is int else value for value in column
+                ]
             columns[name] = column
     return columns
 
@@ -72,11 +82,15 @@ def points(columns: Columns, mode: str) -> list[dict[str, Any]]:
     checks.choice('grid_mode', mode, ('cross', 'together'))
     lengths = {name: len(values) for name, values in columns.items()}
     if mode == 'together' and len(set(lengths.values())) > 1:
-        raise errors.invalid('grid', "have columns of one length in mode 'together'", lengths)
+        raise errors.invalid(
+            'grid', "have columns of one length in mode 'together'", lengths
+        )
     rows_of = itertools.product if mode == 'cross' or not columns else zip
     found = [dict(zip(columns, row, strict=True)) for row in rows_of(*columns.values())]
     if len(set(map(repr, found))) < len(found):
-        raise errors.invalid('grid', 'have no point twice', errors.text_of(dict(columns)))
+        raise errors.invalid(
+            'grid', 'have no point twice', errors.text_of(dict(columns))
+        )
     return found
 
 
@@ -88,5 +102,7 @@ def agree(point: Point, other: Point) -> bool:
 def project(grid_points: Iterable[Point], names: Iterable[str]) -> list[dict[str, Any]]:
     """The points restricted to some columns, each combination once, in order."""
     wanted = set(names)
-    kept = [{name: point[name] for name in point if name in wanted} for point in grid_points]
+    kept = [
+        {name: point[name] for name in point if name in wanted} for point in grid_points
+    ]
     return list({repr(point): point for point in kept}.values())

@@ -87,7 +87,9 @@ def peak_bytes(compiled: Any, num_copies: int, *, num_outputs: int = 1) -> int |
     if not found:
         return None
     outputs = num_outputs * found.output_size_in_bytes - found.alias_size_in_bytes
-    return num_copies * int(found.argument_size_in_bytes + outputs + found.temp_size_in_bytes)
+    return num_copies * int(
+        found.argument_size_in_bytes + outputs + found.temp_size_in_bytes
+    )
 
 
 def size(num_bytes: float) -> str:
@@ -127,4 +129,8 @@ def lanes_that_fit(lane_bytes: int, wanted: int) -> int:
       As many of them as the free memory holds.
     """
     free = available_bytes()
-    return wanted if free is None else max(1, min(wanted, free // (3 * max(lane_bytes, 1))))
+    return (
+        wanted
+        if free is None
+        else max(1, min(wanted, free // (3 * max(lane_bytes, 1))))
+    )

@@ -67,7 +67,9 @@ class Rows:
     def __getitem__(self, place: tuple[slice, ...]) -> np.ndarray:
         """Part of the table, of rows that are among these; its slices have no steps."""
         rows, *others = place
-        start, stop = (None if i is None else i - self.first for i in (rows.start, rows.stop))
+        start, stop = (
+            None if i is None else i - self.first for i in (rows.start, rows.stop)
+        )
         return self.own[(slice(start, stop), *others)]
 
 
@@ -107,7 +109,9 @@ def _own_places(ids: jax.Array, num_clients: int) -> jax.Array:
     """Where this device keeps clients' rows: int32 like ``ids``, K for those it does not keep."""
     size = _share_size(num_clients)
     places = ids - jax.lax.axis_index(AXIS) * size
-    return jnp.where((places >= 0) & (places < size) & (ids < num_clients), places, size)
+    return jnp.where(
+        (places >= 0) & (places < size) & (ids < num_clients), places, size
+    )
 
 
 def bring_rows(ids: jax.Array, share: Share) -> Any:
@@ -133,7 +137,9 @@ def bring_rows(ids: jax.Array, share: Share) -> Any:
 def store_rows(share: Share, ids: jax.Array, new_rows: Any) -> Share:
     """A share with the rows of clients replaced, of those that this device keeps."""
     places = _own_places(ids, share.num_clients)
-    rows = jax.tree.map(lambda a, r: a.at[places].set(r, mode='drop'), share.rows, new_rows)
+    rows = jax.tree.map(
+        lambda a, r: a.at[places].set(r, mode='drop'), share.rows, new_rows
+    )
     return Share(rows, share.num_clients)
 
 
@@ -190,7 +196,9 @@ def compiled_alike(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*arguments: Any) -> Any:
-        zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(fn, *arguments))
+        zeros = jax.tree.map(
+            lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(fn, *arguments)
+        )
 
         def turn(_: Any, carry: Any) -> Any:
             return carry[0], fn(*carry[0])
@@ -207,7 +215,9 @@ class Layout:
     of all devices, to stay divided where the D devices do not divide the N clients.
     """
 
-    def __init__(self, make: Callable[..., Any], mesh: jax.sharding.Mesh, *arguments: Any) -> None:
+    def __init__(
+        self, make: Callable[..., Any], mesh: jax.sharding.Mesh, *arguments: Any
+    ) -> None:
         """Finds it by tracing.
 
         Args:
@@ -221,7 +231,9 @@ class Layout:
         self._outside = jax.tree.structure(jax.eval_shape(make, *arguments))
         nodes = jax.tree.leaves(inside, is_leaf=lambda node: isinstance(node, Share))
         self._num_clients = [
-            getattr(node, 'num_clients', None) for node in nodes for _ in jax.tree.leaves(node)
+            getattr(node, 'num_clients', None)
+            for node in nodes
+            for _ in jax.tree.leaves(node)
         ]
         self.specs = [WHOLE if n is None else Spec(AXIS) for n in self._num_clients]
 
@@ -232,10 +244,14 @@ class Layout:
 
     def make(self, *arguments: Any) -> Any:
         """The pytree as its maker makes it on the mesh, tables with D * K rows."""
-        run = on_each(lambda *of: jax.tree.leaves(self._make(*of)), self._mesh, WHOLE, self.specs)
+        run = on_each(
+            lambda *of: jax.tree.leaves(self._make(*of)), self._mesh, WHOLE, self.specs
+        )
         return self.leave(run(*arguments), in_shares=True)
 
-    def advance(self, run: Callable[..., Any], values: Any, *arguments: Any) -> tuple[Any, ...]:
+    def advance(
+        self, run: Callable[..., Any], values: Any, *arguments: Any
+    ) -> tuple[Any, ...]:
         """Runs a function of such a pytree on the mesh.
 
         Args:
@@ -249,7 +265,9 @@ class Layout:
         """
 
         def run_share(leaves: list[Any] | None, *arguments: Any) -> Any:
-            inside = None if leaves is None else jax.tree.unflatten(self._inside, leaves)
+            inside = (
+                None if leaves is None else jax.tree.unflatten(self._inside, leaves)
+            )
             new, *outputs = run(inside, *arguments)
             return jax.tree.leaves(new), *outputs
 
@@ -258,8 +276,13 @@ class Layout:
             start, specs = self.enter(values), self.specs
             pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
             in_shares = any(a.shape[0] > n for a, n in pairs if n is not None)
-        in_specs, out_specs = (specs, *(WHOLE for _ in arguments)), (self.specs, WHOLE, WHOLE)
-        leaves, *outputs = on_each(run_share, self._mesh, in_specs, out_specs)(start, *arguments)
+        in_specs, out_specs = (
+            (specs, *(WHOLE for _ in arguments)),
+            (self.specs, WHOLE, WHOLE),
+        )
+        leaves, *outputs = on_each(run_share, self._mesh, in_specs, out_specs)(
+            start, *arguments
+        )
         return self.leave(leaves, in_shares=in_shares), *outputs
 
     def enter(self, values: Any) -> list[Any]:
@@ -306,7 +329,10 @@ class Layout:
 
 
 def on_each(
-    fn: Callable[..., Any], mesh: jax.sharding.Mesh, in_specs: Any = WHOLE, out_specs: Any = WHOLE
+    fn: Callable[..., Any],
+    mesh: jax.sharding.Mesh,
+    in_specs: Any = WHOLE,
+    out_specs: Any = WHOLE,
 ) -> Callable[..., Any]:
     """A function that runs inside a mesh.
 
@@ -319,7 +345,9 @@ def on_each(
     Returns:
       The function, of the same arguments.
     """
-    return jax.shard_map(fn, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    return jax.shard_map(
+        fn, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+    )
 
 
 def _fetched(a: jax.Array, num_clients: int) -> np.ndarray | Rows:
@@ -338,7 +366,9 @@ def _share_size(num_clients: int) -> int:
     return math.ceil(num_clients / jax.lax.axis_size(AXIS))
 
 
-def _packed(collective: Callable[[jax.Array], jax.Array], values: Any, kept_axes: int) -> Any:
+def _packed(
+    collective: Callable[[jax.Array], jax.Array], values: Any, kept_axes: int
+) -> Any:
     """A collective of all leaves of a dtype in one buffer, as devices meet once for each.
 
     Args:

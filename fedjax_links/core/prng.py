@@ -35,8 +35,12 @@ def stream(key: Key, name: str) -> Key:
 def check(key: Key) -> None:
     """Raises unless ``key`` is one of JAX's, with a type of its own or as raw numbers."""
     dtype = getattr(key, 'dtype', None)
-    if dtype is None or not (jnp.issubdtype(dtype, jax.dtypes.prng_key) or dtype == np.uint32):
-        raise errors.invalid('key', 'be a key such as jax.random.key(0)', errors.text_of(key))
+    if dtype is None or not (
+        jnp.issubdtype(dtype, jax.dtypes.prng_key) or dtype == np.uint32
+    ):
+        raise errors.invalid(
+            'key', 'be a key such as jax.random.key(0)', errors.text_of(key)
+        )
 
 
 def model_key(key: Key) -> Key:

@@ -77,11 +77,17 @@ def references_of(factory: Callable[..., Any]) -> tuple[Reference, ...]:
       KeyError: for a key that the bibliography does not have.
     """
     cited = getattr(factory, _ATTRIBUTE, ())
-    return tuple(Reference(r) if r.startswith('@') else _bibliography()[r] for r in cited)
+    return tuple(
+        Reference(r) if r.startswith('@') else _bibliography()[r] for r in cited
+    )
 
 
 @functools.cache
 def _bibliography() -> Mapping[str, Reference]:
     """The entries of ``references.bib`` by their keys."""
-    text = resources.files(__package__).joinpath('references.bib').read_text(encoding='utf-8')
+    text = (
+        resources.files(__package__)
+        .joinpath('references.bib')
+        .read_text(encoding='utf-8')
+    )
     return {entry.key: entry for entry in map(Reference, text.strip().split('\n\n'))}

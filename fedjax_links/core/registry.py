@@ -24,7 +24,9 @@ class Registry(dict[str, Entry]):
 def check_client_program(local_train: Any) -> None:
     """Raises unless it is a client program."""
     if not callable(getattr(local_train, 'run', None)):
-        requirement = 'be a client program, such as local_training.local_sgd(0.1, local_steps=5)'
+        requirement = (
+            'be a client program, such as local_training.local_sgd(0.1, local_steps=5)'
+        )
         raise errors.invalid('local_train', requirement, errors.text_of(local_train))
 
 

@@ -6,10 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 EFFECT_VARIANCE = 4.0  # of the mixed effect sizes: of large effects four seeds can tell
-_ROUNDING = 4 * float(np.finfo(np.float32).eps)  # of metrics, which programs compute as float32
+_ROUNDING = 4 * float(
+    np.finfo(np.float32).eps
+)  # of metrics, which programs compute as float32
 
 
-def mixture_cdf(rows: NDArray[np.float64], shares: NDArray[np.float64], at: float) -> float:
+def mixture_cdf(
+    rows: NDArray[np.float64], shares: NDArray[np.float64], at: float
+) -> float:
     """Returns the probability below a point of a mixture of the laws of means.
 
     Args:
@@ -40,7 +44,10 @@ def mixture_p_value(rows: NDArray[np.float64], shares: NDArray[np.float64]) -> f
     above = mixture_cdf(-rows, shares, 0.0)
     diverged = np.isnan(rows).any(axis=1)
     equal = are_equal(rows, axis=1)
-    untold = shares[diverged].sum() + shares[equal].sum() * chance_of_equal(rows.shape[1]) / 2
+    untold = (
+        shares[diverged].sum()
+        + shares[equal].sum() * chance_of_equal(rows.shape[1]) / 2
+    )
     return min(1.0, 2 * (min(below, above) + float(untold)))
 
 
@@ -54,7 +61,9 @@ def likelihood_ratio(t: float, count: int) -> float:
     widened = 1 + count * EFFECT_VARIANCE
     unlike = 1 + t**2 / (count - 1)
     unlike_mixed = 1 + t**2 / ((count - 1) * widened)
-    log_ratio = count / 2 * (math.log(unlike) - math.log(unlike_mixed)) - math.log(widened) / 2
+    log_ratio = (
+        count / 2 * (math.log(unlike) - math.log(unlike_mixed)) - math.log(widened) / 2
+    )
     return math.exp(min(log_ratio, 700.0))
 
 

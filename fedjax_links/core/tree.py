@@ -16,7 +16,9 @@ def add_scaled(x: PyTree, scale: Array | float, y: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: (a + scale * b).astype(a.dtype), x, y)
 
 
-def add_compensated(x: PyTree, excess: PyTree, scale: Array | float, y: PyTree) -> PyTree:
+def add_compensated(
+    x: PyTree, excess: PyTree, scale: Array | float, y: PyTree
+) -> PyTree:
     """``x + scale * y`` of a long running sum, and by how much rounding has left it too large.
 
     Kahan's summation: what a step loses to rounding is made up for in the next, so that the sum
@@ -79,10 +81,15 @@ def round_to(x: PyTree, like: PyTree) -> PyTree:
     """
 
     def leaf(a: Array, b: Array) -> Array:
-        if not jnp.issubdtype(b.dtype, jnp.floating) or b.dtype.itemsize >= a.dtype.itemsize:
+        if (
+            not jnp.issubdtype(b.dtype, jnp.floating)
+            or b.dtype.itemsize >= a.dtype.itemsize
+        ):
             return a
         info = jnp.finfo(b.dtype)  # type: ignore[no-untyped-call]
-        return jax.lax.reduce_precision(a, exponent_bits=info.nexp, mantissa_bits=info.nmant)
+        return jax.lax.reduce_precision(
+            a, exponent_bits=info.nexp, mantissa_bits=info.nmant
+        )
 
     return jax.tree.map(leaf, x, like)
 
@@ -136,7 +143,9 @@ def fill_rows(mask: Array, value: PyTree, client_tree: PyTree) -> PyTree:
     if isinstance(client_tree, meshes.Share):
         filled = fill_rows(meshes.own_entries(mask), value, client_tree.rows)
         return meshes.Share(filled, client_tree.num_clients)
-    return jax.tree.map(lambda a, v: jnp.where(rows(mask, a), v[None], a), client_tree, value)
+    return jax.tree.map(
+        lambda a, v: jnp.where(rows(mask, a), v[None], a), client_tree, value
+    )
 
 
 def client_mean(client_tree: PyTree, like: PyTree | None = None) -> PyTree:
@@ -145,7 +154,9 @@ def client_mean(client_tree: PyTree, like: PyTree | None = None) -> PyTree:
     dtypes = jax.tree.map(lambda x: sum_dtype(x.dtype), like)
     if isinstance(client_tree, meshes.Share):
         return cast_like(meshes.mean(client_tree, dtypes), like)
-    mean = jax.tree.map(lambda a, dtype: jnp.mean(a, axis=0, dtype=dtype), client_tree, dtypes)
+    mean = jax.tree.map(
+        lambda a, dtype: jnp.mean(a, axis=0, dtype=dtype), client_tree, dtypes
+    )
     return cast_like(mean, like)
 
 
@@ -163,7 +174,10 @@ def all_finite(x: PyTree) -> Array:
 def by_name(x: PyTree) -> dict[str, Array]:
     """Names the leaves by where they are, ``Dense_0.kernel``, in their order."""
     leaves = jax.tree_util.tree_leaves_with_path(x)
-    return {jax.tree_util.keystr(path, simple=True, separator='.'): leaf for path, leaf in leaves}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator='.'): leaf
+        for path, leaf in leaves
+    }
 
 
 def size(x: PyTree) -> int:

@@ -82,7 +82,9 @@ def _build(config: Mapping[str, Any]) -> Experiment:
     made = config_parts.parts(config, columns, tuning.grid if tuning else {})
     for field in ('grid', 'tuning'):
         if not config.get(field, True):
-            raise errors.invalid(f'config.{field}', 'have at least one entry', config[field])
+            raise errors.invalid(
+                f'config.{field}', 'have at least one entry', config[field]
+            )
     made |= {
         'seeds': _seeds(config),
         'grid': columns,
@@ -123,23 +125,33 @@ def recorded(
     Raises:
       RefusedImportError: if it names other code outside the package.
     """
-    kept = {name: part for name, part in config.items() if name not in ('log', 'reports')}
+    kept = {
+        name: part for name, part in config.items() if name not in ('log', 'reports')
+    }
     resolved = {name: part for name, part in kept.items() if name not in _SHOWN}
-    factories.check_recorded('config', resolved, allow_imports=allow_imports, trusted=trusted)
+    factories.check_recorded(
+        'config', resolved, allow_imports=allow_imports, trusted=trusted
+    )
     return kept
 
 
 def _check_fields(config: Mapping[str, Any]) -> None:
     if not isinstance(config, Mapping):
-        raise errors.invalid('config', 'be a dictionary or a ConfigDict', errors.text_of(config))
+        raise errors.invalid(
+            'config', 'be a dictionary or a ConfigDict', errors.text_of(config)
+        )
     fields.check(config, fields.FIELDS, fields.REQUIRED)
     _check_plain('config', config)
     if 'num_seeds' in config:
         checks.static_int('config.num_seeds', config['num_seeds'])
     most = 2**32 - config.get('num_seeds', 1)
-    checks.static_int('config.first_seed', config.get('first_seed', 0), minimum=0, maximum=most)
+    checks.static_int(
+        'config.first_seed', config.get('first_seed', 0), minimum=0, maximum=most
+    )
     if ('links' in config) == ('patterns' in config):
-        raise errors.invalid('config', "have either 'links' or 'patterns'", sorted(config))
+        raise errors.invalid(
+            'config', "have either 'links' or 'patterns'", sorted(config)
+        )
 
 
 def _check_plain(where: str, value: Any) -> None:
@@ -155,9 +167,13 @@ def _check_plain(where: str, value: Any) -> None:
             _check_plain(f'{where}.{name}', part)
     elif isinstance(value, list | tuple):
         for place, part in enumerate(value):
-            _check_plain(where if isinstance(part, int | float) else f'{where}[{place}]', part)
+            _check_plain(
+                where if isinstance(part, int | float) else f'{where}[{place}]', part
+            )
     elif isinstance(value, bytes | bytearray | complex | set | frozenset):
-        raise errors.invalid(where, 'be a number, text, list or section', errors.text_of(value))
+        raise errors.invalid(
+            where, 'be a number, text, list or section', errors.text_of(value)
+        )
     elif isinstance(value, int) and abs(value) >= 2**63:
         raise errors.invalid(where, 'be within 64 bits', errors.text_of(value))
     elif isinstance(value, float):
@@ -172,7 +188,9 @@ def _check_float(where: str, value: float) -> None:
         raise errors.invalid(where, 'be finite', errors.text_of(value))
     largest = float(np.finfo(jnp.result_type(float)).max)
     if abs(value) > largest:
-        raise errors.invalid(where, f'be at most {largest:.2g}, to be finite here', value)
+        raise errors.invalid(
+            where, f'be at most {largest:.2g}, to be finite here', value
+        )
 
 
 def _filled_in(text: str, config: Mapping[str, Any]) -> str:
@@ -185,7 +203,9 @@ def _filled_in(text: str, config: Mapping[str, Any]) -> str:
     def shown(found: re.Match[str]) -> str:
         value = trees.value_at(config, found[1].split('.'), _ABSENT)
         if value is _ABSENT:
-            raise errors.invalid('config.caption', 'name fields of the config', found[0][1:-1])
+            raise errors.invalid(
+                'config.caption', 'name fields of the config', found[0][1:-1]
+            )
         if isinstance(value, list | tuple):
             return ', '.join(map(str, value))
         return f'{value:,}' if isinstance(value, int) else str(value)
@@ -199,13 +219,17 @@ def _seeds(config: Mapping[str, Any]) -> Sequence[int]:
     if given is None:
         return range(first, first + config.get('num_seeds', 1))
     if 'num_seeds' in config:
-        raise errors.invalid('config.seeds', 'be left out, or else `config.num_seeds`', given)
+        raise errors.invalid(
+            'config.seeds', 'be left out, or else `config.num_seeds`', given
+        )
     known = {field.name for field in dataclasses.fields(UntilDecided)} - {'first'}
     for option in given:
         checks.choice('config.seeds', option, {'until', *known})
     checks.choice('config.seeds.until', given.get('until'), ('decided',))
     with errors.inside('config'):
-        return UntilDecided(first=first, **{name: given[name] for name in known & given.keys()})
+        return UntilDecided(
+            first=first, **{name: given[name] for name in known & given.keys()}
+        )
 
 
 def _columns(grid: Any, where: str) -> dict[str, list[Any]]:
@@ -219,7 +243,10 @@ def _columns(grid: Any, where: str) -> dict[str, list[Any]]:
 
 def _tuning(config: Mapping[str, Any]) -> Tuning | None:
     """What tuning tries, and how."""
-    tuning, given = dict(config.get('tuning') or {}), config.get('client', {}).get('learning_rate')
+    tuning, given = (
+        dict(config.get('tuning') or {}),
+        config.get('client', {}).get('learning_rate'),
+    )
     if not tuning:
         return None
     known = {field.name for field in dataclasses.fields(Tuning)}
@@ -227,7 +254,9 @@ def _tuning(config: Mapping[str, Any]) -> Tuning | None:
         checks.choice('config.tuning', option, {*known, *_TUNED})
     if tuning.get('server_lrs') in (None, (), []):
         tuning.pop('server_lrs', None)
-    tried = {_TUNED[name]: _rates(name, tuning[name]) for name in _TUNED if name in tuning}
+    tried = {
+        _TUNED[name]: _rates(name, tuning[name]) for name in _TUNED if name in tuning
+    }
     if 'grid' in tuning and tried:
         requirement = "have either 'grid' or 'learning_rates' and 'server_lrs'"
         raise errors.invalid('config.tuning', requirement, sorted(tuning))
@@ -248,7 +277,9 @@ def _rates(option: str, values: Any) -> list[float]:
     """Different positive numbers."""
     where = f'config.tuning.{option}'
     if not isinstance(values, list | tuple | np.ndarray) or not len(values):
-        raise errors.invalid(where, 'be a list of at least one number', errors.text_of(values))
+        raise errors.invalid(
+            where, 'be a list of at least one number', errors.text_of(values)
+        )
     rates = [config_parts.as_rate(where, rate) for rate in values]
     if len({*rates}) < len(rates):
         raise errors.invalid(where, 'hold each number once', errors.text_of(values))
@@ -261,5 +292,7 @@ def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:
     where, section = 'config.eval_fn', config['eval_fn']
     found: simulation.EvalFn = sections.build_named(where, section, choices.EVAL_FNS)
     if not callable(found):
-        raise errors.invalid(where, 'name what returns a function', errors.text_of(found))
+        raise errors.invalid(
+            where, 'name what returns a function', errors.text_of(found)
+        )
     return found

@@ -27,7 +27,9 @@ def pattern_sections(config: Section) -> dict[str, tuple[str, Any]]:
     if 'links' in config:
         return {'links': ('links', config['links'])}
     sections = config.get('patterns', {})
-    return {label: (f'patterns.{label}', section) for label, section in sections.items()}
+    return {
+        label: (f'patterns.{label}', section) for label, section in sections.items()
+    }
 
 
 def problem_sections(config: Section) -> dict[str, Section]:
@@ -40,11 +42,16 @@ def problem_sections(config: Section) -> dict[str, Section]:
     found = dict.fromkeys(pattern_sections(config), shared)
     for label, section in config.get('problems', {}).items():
         checks.choice('config.problems', label, list(found))
-        found[label] = {**shared, **sections.as_mapping(f'config.problems.{label}', section)}
+        found[label] = {
+            **shared,
+            **sections.as_mapping(f'config.problems.{label}', section),
+        }
     return found
 
 
-def parts(config: Section, columns: grids.Columns, tried: grids.Columns) -> dict[str, Any]:
+def parts(
+    config: Section, columns: grids.Columns, tried: grids.Columns
+) -> dict[str, Any]:
     """Makers of problems, patterns and algorithms of a config, by label; nothing is made yet.
 
     Args:
@@ -62,16 +69,28 @@ def parts(config: Section, columns: grids.Columns, tried: grids.Columns) -> dict
     own = problem_sections(config)
     start: Params | None = None
     if INITIAL_PARAMS in config:
-        start = recordings.read_params(f'config.{INITIAL_PARAMS}', config[INITIAL_PARAMS])
-    made = {id(section): problem_maker(section, columns, draws, start) for section in own.values()}
+        start = recordings.read_params(
+            f'config.{INITIAL_PARAMS}', config[INITIAL_PARAMS]
+        )
+    made = {
+        id(section): problem_maker(section, columns, draws, start)
+        for section in own.values()
+    }
     problems = {label: made[id(section)] for label, section in own.items()}
     patterns = {
         label: pattern_maker(path, section, problems[label], columns, draws)
         for label, (path, section) in pattern_sections(config).items()
     }
     every = {**columns, **tried}
-    algorithms = {label: algorithm_maker(config, label, every) for label in config['algorithms']}
-    return {'problem': problems, 'patterns': patterns, 'algorithms': algorithms, 'redraw': ways}
+    algorithms = {
+        label: algorithm_maker(config, label, every) for label in config['algorithms']
+    }
+    return {
+        'problem': problems,
+        'patterns': patterns,
+        'algorithms': algorithms,
+        'redraw': ways,
+    }
 
 
 def _ways(config: Section, columns: grids.Columns) -> redraws.Ways:
@@ -89,12 +108,20 @@ def _ways(config: Section, columns: grids.Columns) -> redraws.Ways:
     for section in problem_sections(config).values():
         first = at_point(section, point, 'problem')
         seeds = _seeds('problem', first)
-        free &= {column for column, (path,) in seeds.items() if not {*path, 'seed'} & first.keys()}
-    links = [at_point(part, point, path) for path, part in pattern_sections(config).values()]
+        free &= {
+            column
+            for column, (path,) in seeds.items()
+            if not {*path, 'seed'} & first.keys()
+        }
+    links = [
+        at_point(part, point, path) for path, part in pattern_sections(config).values()
+    ]
     for column, paths in _seeds('links', links).items():
         if all(trees.value_at(links, path, REQUIRED) is REQUIRED for path in paths):
             free.add(column)
-    by_seed = sorted(stream for stream, column in redraws.COLUMNS.items() if column in free)
+    by_seed = sorted(
+        stream for stream, column in redraws.COLUMNS.items() if column in free
+    )
     return dict.fromkeys(by_seed, redraws.BY_SEED)
 
 
@@ -111,7 +138,9 @@ def problem_maker(
     """
 
     def make(**values: Any) -> Problem:
-        problem: Problem = sections.bind_problem(at_point(section, values, 'problem')).build()
+        problem: Problem = sections.bind_problem(
+            at_point(section, values, 'problem')
+        ).build()
         if start is None:
             return problem
         try:
@@ -124,7 +153,11 @@ def problem_maker(
 
 
 def pattern_maker(
-    prefix: str, section: Any, problem: Maker[Problem], columns: grids.Columns, draws: Seeds
+    prefix: str,
+    section: Any,
+    problem: Maker[Problem],
+    columns: grids.Columns,
+    draws: Seeds,
 ) -> Maker[Participation]:
     """A pattern; it takes its problem's columns too, as it is made for that problem's clients.
 
@@ -141,12 +174,16 @@ def pattern_maker(
 
     def bind(**values: Any) -> sections.Bound:
         data = problem.make_at({**draws, **values})
-        return sections.bind_links(at_point(section, values, prefix), data, f'config.{prefix}')
+        return sections.bind_links(
+            at_point(section, values, prefix), data, f'config.{prefix}'
+        )
 
     is_drawn = any(is_own or is_seeded for _, is_own, is_seeded in _parts(section))
     paths = (name for name in columns if name.startswith(f'{prefix}.'))
     has_log = _has_log(section) or any(name.endswith('.path') for name in paths)
-    theirs = [name for name in problem.columns if is_drawn or has_log or name not in draws]
+    theirs = [
+        name for name in problem.columns if is_drawn or has_log or name not in draws
+    ]
     own = (*_columns_of(prefix, columns), *theirs, *_drawn(prefix, section, draws))
     maker = makers.bound(bind, dict.fromkeys(own, REQUIRED))
     if is_drawn or not has_log:
@@ -163,7 +200,9 @@ def pattern_maker(
     return maker._replace(make=make)
 
 
-def algorithm_maker(config: Section, label: str, columns: grids.Columns) -> Maker[Algorithm]:
+def algorithm_maker(
+    config: Section, label: str, columns: grids.Columns
+) -> Maker[Algorithm]:
     """An algorithm; it takes its client rate and what the grids say of it and of clients.
 
     Args:
@@ -192,10 +231,14 @@ def algorithm_maker(config: Section, label: str, columns: grids.Columns) -> Make
     if taken[RATE] is not REQUIRED:
         taken[RATE] = as_rate(f'{where}.client.learning_rate', taken[RATE])
     elif RATE not in columns:
-        requirement = f'be given, or several as `config.tuning.learning_rates`, for {label}'
+        requirement = (
+            f'be given, or several as `config.tuning.learning_rates`, for {label}'
+        )
         raise errors.invalid(f'config.{RATE}', requirement, None)
     if 'learning_rate' in own and RATE in columns:
-        requirement = 'be left out, as `config.grid` or `config.tuning` has rates for all'
+        requirement = (
+            'be left out, as `config.grid` or `config.tuning` has rates for all'
+        )
         given = errors.text_of(own['learning_rate'])
         raise errors.invalid(f'{where}.client.learning_rate', requirement, given)
 
@@ -203,7 +246,9 @@ def algorithm_maker(config: Section, label: str, columns: grids.Columns) -> Make
         changed: Any = tree
         for name in dict.fromkeys((RATE, *paths)):  # a grid's own column counts
             changed = trees.with_value(changed, paths[name], values[name])
-        return sections.bind_algorithm(label, changed['algorithms'][label], changed['client'])
+        return sections.bind_algorithm(
+            label, changed['algorithms'][label], changed['client']
+        )
 
     return makers.bound(bind, taken, holes=True)
 
@@ -237,7 +282,9 @@ def _columns_of(prefix: str, columns: Iterable[str]) -> list[str]:
 
 def _drawn(prefix: str, section: Any, draws: Seeds) -> list[str]:
     """The columns of draws that give a section its seeds; those that it has must be some."""
-    seeds = {name: paths for name, paths in _seeds(prefix, section).items() if name in draws}
+    seeds = {
+        name: paths for name, paths in _seeds(prefix, section).items() if name in draws
+    }
     for path in [('seed',), *itertools.chain(*seeds.values())] if seeds else ():
         given = trees.value_at(section, path, 0)
         if given is not None or prefix != 'problem':  # whose seeds may be left open
@@ -253,7 +300,9 @@ def _seeds(prefix: str, section: Any) -> dict[str, list[tuple[str | int, ...]]]:
     known = sections.parameters(sections.lookup('config.problem', section, PROBLEMS)[0])
     data = 'data_seed' if 'data_seed' in known else 'seed'  # then that of all its data
     options = {'data_seed': data, 'partition_seed': 'partition_seed'}
-    return {column: [(option,)] for column, option in options.items() if option in known}
+    return {
+        column: [(option,)] for column, option in options.items() if option in known
+    }
 
 
 def _has_log(section: Any) -> bool:
@@ -268,7 +317,11 @@ def _has_log(section: Any) -> bool:
 def _parts(section: Any, path: Path = ()) -> list[tuple[Path, bool, bool]]:
     """What links are drawn from, nested patterns' too: where, whether a user's, whether by seed."""
     if isinstance(section, list | tuple):
-        return [found for k, part in enumerate(section) for found in _parts(part, (*path, k))]
+        return [
+            found
+            for k, part in enumerate(section)
+            for found in _parts(part, (*path, k))
+        ]
     parts: list[tuple[Path, bool, bool]] = []
     for name, value in section.items() if isinstance(section, Mapping) else ():
         inner, table = (*path, name), choices.DRAWN.get(name)

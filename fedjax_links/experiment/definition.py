@@ -21,7 +21,16 @@ from fedjax_links.planning.plans import Plan
 from fedjax_links.runner import hooks, loop, submitting
 from fedjax_links.runner import progress as lines
 
-_PARTS = {'problem', 'patterns', 'algorithms', 'seeds', 'redraw', 'grid', 'tuning', 'eval_fn'}
+_PARTS = {
+    'problem',
+    'patterns',
+    'algorithms',
+    'seeds',
+    'redraw',
+    'grid',
+    'tuning',
+    'eval_fn',
+}
 """Fields that are no values of a config, or on which other fields that it built depend."""
 
 
@@ -120,9 +129,15 @@ class Experiment:
         """Keeps the config that of the fields, whichever of them a copy was given anew."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         before = fields.pop('_copied') or fields
-        changed = {k: v for k, v in fields.items() if not _is_same(v, before[k]) and k != 'share'}
+        changed = {
+            k: v
+            for k, v in fields.items()
+            if not _is_same(v, before[k]) and k != 'share'
+        }
         if self.config is not None and changed and 'config' not in changed:
-            fields['config'] = None if changed.keys() & _PARTS else {**self.config, **changed}
+            fields['config'] = (
+                None if changed.keys() & _PARTS else {**self.config, **changed}
+            )
             object.__setattr__(self, 'config', fields['config'])
         object.__setattr__(self, '_copied', fields)
 
@@ -141,8 +156,13 @@ class Experiment:
         share = self.share and dataclasses.astuple(self.share)
         if (said := self.config) is None:
             parts = 'problem', 'patterns', 'algorithms', 'eval_fn'
-            said = {**self.plan.facts(), **{name: getattr(self, name) for name in parts}}
-        return json.dumps({'share': share, **said}, sort_keys=True, default=_by_value_or_place)
+            said = {
+                **self.plan.facts(),
+                **{name: getattr(self, name) for name in parts},
+            }
+        return json.dumps(
+            {'share': share, **said}, sort_keys=True, default=_by_value_or_place
+        )
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -153,12 +173,16 @@ class Experiment:
         """An algorithm at values of columns, which may be traced; the rest is as without a grid."""
         return self.plan.algorithms[label].make_at(columns)
 
-    def pattern_at(self, label: str, point: grids.Point, seed: int | None = None) -> Participation:
+    def pattern_at(
+        self, label: str, point: grids.Point, seed: int | None = None
+    ) -> Participation:
         """A pattern at a point, as a seed (the first) draws it; the same for the same values."""
         drawn = self.plan.draws.columns(seed, point)
         return self.plan.patterns[label].make_at({**point, **drawn})
 
-    def problem_at(self, pattern: str, point: grids.Point, seed: int | None = None) -> Problem:
+    def problem_at(
+        self, pattern: str, point: grids.Point, seed: int | None = None
+    ) -> Problem:
         """The problem of a pattern at a point, as a seed draws it; likewise."""
         return self.plan.problem_at(pattern, point, seed)
 
@@ -241,9 +265,13 @@ class Experiment:
         callbacks = lines.beside(callbacks, progress)
         if executor is not None:
             if self.share is not None or mesh is not None:
-                raise errors.invalid('executor', 'be given without a shard or a mesh', '')
+                raise errors.invalid(
+                    'executor', 'be given without a shard or a mesh', ''
+                )
             if devices is not None and not isinstance(devices, int):
-                raise errors.invalid('devices', 'be a number beside an executor', devices)
+                raise errors.invalid(
+                    'devices', 'be a number beside an executor', devices
+                )
             return submitting.run(
                 self,
                 executor,
@@ -323,7 +351,9 @@ class Experiment:
 
 def _is_same(value: Any, other: Any) -> bool:
     """Whether a field is unchanged: plain values are compared, parts are themselves."""
-    is_plain = isinstance(value, bool | int | float | str) and type(value) is type(other)
+    is_plain = isinstance(value, bool | int | float | str) and type(value) is type(
+        other
+    )
     return value is other or bool(is_plain and value == other)
 
 

@@ -56,8 +56,14 @@ def from_edges(num_clients: int, edges: ArrayLike) -> Graph:
     """
     checks.static_int('num_clients', num_clients)
     pairs = np.asarray(edges) if np.size(edges) else np.zeros((0, 2), int)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
-        raise errors.invalid('edges', 'be pairs of clients, int[E, 2]', f'shape {pairs.shape}')
+    if (
+        pairs.ndim != 2
+        or pairs.shape[1] != 2
+        or not np.issubdtype(pairs.dtype, np.integer)
+    ):
+        raise errors.invalid(
+            'edges', 'be pairs of clients, int[E, 2]', f'shape {pairs.shape}'
+        )
     checks.within('edges', pairs, 0, num_clients - 1)
     own = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
     if own.size:
@@ -77,7 +83,9 @@ def _from_pairs(num_clients: int, pairs: NDArray[np.integer]) -> Graph:
     slots = np.arange(len(order)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
     shape = num_clients, int(degrees.max(initial=1))
     checks.fits('num_clients', num_clients, 8.0 * shape[0] * shape[1])
-    neighbours = np.repeat(np.arange(num_clients, dtype=np.int32)[:, None], shape[1], axis=1)
+    neighbours = np.repeat(
+        np.arange(num_clients, dtype=np.int32)[:, None], shape[1], axis=1
+    )
     edge_ids = np.full(shape, len(pairs), np.int32)
     neighbours[from_[order], slots] = to[order]
     edge_ids[from_[order], slots] = order % max(len(pairs), 1)
@@ -101,7 +109,9 @@ def ring(num_clients: int, degree: int = 2) -> Graph:
     clients = np.arange(num_clients)
     steps = np.arange(1, degree // 2 + 1)
     ends = (clients[:, None] + steps) % num_clients
-    return _from_pairs(num_clients, np.stack([np.repeat(clients, steps.size), ends.ravel()], 1))
+    return _from_pairs(
+        num_clients, np.stack([np.repeat(clients, steps.size), ends.ravel()], 1)
+    )
 
 
 def complete(num_clients: int) -> Graph:
@@ -124,7 +134,10 @@ def torus(rows: int, columns: int) -> Graph:
     checks.static_int('rows', rows, minimum=3)
     checks.static_int('columns', columns, minimum=3)
     ids = np.arange(rows * columns).reshape(rows, columns)
-    pairs = [np.stack([ids, np.roll(ids, -1, axis)], axis=-1).reshape(-1, 2) for axis in (0, 1)]
+    pairs = [
+        np.stack([ids, np.roll(ids, -1, axis)], axis=-1).reshape(-1, 2)
+        for axis in (0, 1)
+    ]
     return _from_pairs(ids.size, np.concatenate(pairs))
 
 
@@ -142,11 +155,18 @@ def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
     checks.static_int('num_clients', num_clients)
     checks.within('p', p, 0, 1)
     checks.static_int('seed', seed, minimum=0)
-    rng, most = np.random.default_rng([seed, _STREAM]), num_clients * (num_clients - 1) // 2
+    rng, most = (
+        np.random.default_rng([seed, _STREAM]),
+        num_clients * (num_clients - 1) // 2,
+    )
     chosen = np.sort(rng.choice(most, rng.binomial(most, p), replace=False))
-    high = np.floor((1 + np.sqrt(1.0 + 8.0 * chosen)) / 2).astype(np.int64)  # high > low >= 0
+    high = np.floor((1 + np.sqrt(1.0 + 8.0 * chosen)) / 2).astype(
+        np.int64
+    )  # high > low >= 0
     high -= chosen < high * (high - 1) // 2  # where the root was rounded up
-    return _from_pairs(num_clients, np.stack([chosen - high * (high - 1) // 2, high], axis=1))
+    return _from_pairs(
+        num_clients, np.stack([chosen - high * (high - 1) // 2, high], axis=1)
+    )
 
 
 def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
@@ -172,5 +192,7 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
 
 
 _ALL = complete, erdos_renyi, from_edges, geometric, ring, torus
-GRAPHS: Mapping[str, Callable[..., Graph]] = {factory.__name__: factory for factory in _ALL}
+GRAPHS: Mapping[str, Callable[..., Graph]] = {
+    factory.__name__: factory for factory in _ALL
+}
 """``graph`` of `fedjax_links.participation.peers`: given N as ``num_clients`` where they ask."""

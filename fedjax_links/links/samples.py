@@ -124,7 +124,9 @@ class CohortLinkSample:
     @property
     def mask(self) -> Array:
         """bool[N], whether client i's uplink delivers."""
-        of_round = jnp.vectorize(lambda ids: mask_of(ids, self.num_clients), signature='(b)->(n)')
+        of_round = jnp.vectorize(
+            lambda ids: mask_of(ids, self.num_clients), signature='(b)->(n)'
+        )
         return of_round(self.ids)
 
     @property
@@ -132,7 +134,9 @@ class CohortLinkSample:
         """float[N], P(mask_i) as in `LinkSample`."""
         if self.kinds is not None:
             return self.chance[..., self.kinds.of_clients]
-        return jnp.broadcast_to(self.chance, (*self.chance.shape[:-1], self.num_clients))
+        return jnp.broadcast_to(
+            self.chance, (*self.chance.shape[:-1], self.num_clients)
+        )
 
 
 MaskLinks = LinkSample | DuplexLinkSample | PeerLinkSample
@@ -165,7 +169,9 @@ def prob_of(links: Links, client: Array) -> Array:
         return links.prob[client]
     if links.chance.shape[-1] == 1:
         return links.chance[0]
-    kind = client if links.kinds is None else jnp.asarray(links.kinds.of_clients)[client]
+    kind = (
+        client if links.kinds is None else jnp.asarray(links.kinds.of_clients)[client]
+    )
     return links.chance[kind]
 
 
@@ -205,7 +211,9 @@ def directed(links: Links, mask: Array, downlink: Array, compute: Array) -> Mask
     """A sample with other masks, told apart by direction; all else is as it was."""
     if isinstance(links, PeerLinkSample):
         return links._replace(mask=mask, downlink=downlink, compute=compute)
-    return DuplexLinkSample(mask, links.prob, downlink, compute, getattr(links, 'duration', None))
+    return DuplexLinkSample(
+        mask, links.prob, downlink, compute, getattr(links, 'duration', None)
+    )
 
 
 def has_peers(links: Any) -> TypeGuard[PeerLinkSample]:

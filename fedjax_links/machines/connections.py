@@ -28,12 +28,19 @@ _NAME_SECONDS = 60  # until a machine that starts, such as a pod, has a name
 _SILENT_SECONDS = 40
 """A machine that does not answer for so long is gone; that of a stopped process answers."""
 _KEEPING_ALIVE = {
-    **{'KEEPIDLE': _SILENT_SECONDS // 4, 'KEEPINTVL': _SILENT_SECONDS // 8, 'KEEPCNT': 6},
+    **{
+        'KEEPIDLE': _SILENT_SECONDS // 4,
+        'KEEPINTVL': _SILENT_SECONDS // 8,
+        'KEEPCNT': 6,
+    },
     'USER_TIMEOUT': 1000 * _SILENT_SECONDS,
 }
 """How machines ask each other whether they are there, where their system can."""
 _SIZE = struct.Struct('>q')  # of a message
-_LEFT, _GONE = -1, -2  # in its place: the sender leaves with all others; process i is gone: -2 - i
+_LEFT, _GONE = (
+    -1,
+    -2,
+)  # in its place: the sender leaves with all others; process i is gone: -2 - i
 _HELLO = struct.Struct('>12sqq')
 _NAME = b'fedjax_links'
 _GREETING_SECONDS = 2  # for what comes as soon as a process is connected
@@ -49,7 +56,9 @@ class Connections:
       are_over: whether nothing more is said.
     """
 
-    def __init__(self, own: int, count: int, sockets: Mapping[int, socket.socket]) -> None:
+    def __init__(
+        self, own: int, count: int, sockets: Mapping[int, socket.socket]
+    ) -> None:
         """Begins to listen.
 
         Args:
@@ -58,7 +67,9 @@ class Connections:
           sockets: by process.
         """
         self.own, self._count, self._sockets = own, count, sockets
-        self._heard: dict[int, queue.SimpleQueue[bytes]] = {i: queue.SimpleQueue() for i in sockets}
+        self._heard: dict[int, queue.SimpleQueue[bytes]] = {
+            i: queue.SimpleQueue() for i in sockets
+        }
         self._sending = {i: threading.Lock() for i in sockets}
         self._ending = threading.Lock()
         self.are_over = False
@@ -68,7 +79,9 @@ class Connections:
     def exchange(self, message: bytes) -> list[bytes]:
         """What every process says, in their order, once all have said something."""
         if len(message) > _LARGEST:
-            raise ValueError(f'A message has {len(message)} bytes, more than {_LARGEST}.')
+            raise ValueError(
+                f'A message has {len(message)} bytes, more than {_LARGEST}.'
+            )
         if self.own:
             self._send(0, _SIZE.pack(len(message)) + message)
             return [self._heard[0].get() for _ in range(self._count)]
@@ -102,7 +115,9 @@ class Connections:
     def _listen(self, place: int) -> None:
         """Takes what a process says, until it leaves or is gone."""
         stream, gone = self._sockets[place].makefile('rb'), place
-        with contextlib.suppress(OSError, struct.error):  # too few bytes: it has hung up
+        with contextlib.suppress(
+            OSError, struct.error
+        ):  # too few bytes: it has hung up
             while 0 <= (size := _SIZE.unpack(stream.read(_SIZE.size))[0]) <= _LARGEST:
                 (message,) = struct.unpack(f'{size}s', stream.read(size))
                 self._heard[place].put(message)
@@ -149,12 +164,16 @@ def meet(host: str, port: int, own: int, count: int) -> Connections:
         sockets[0].sendall(_HELLO.pack(_NAME, own, count))
     else:
         sockets = _accept_others(host, port, count, deadline)
-    for connection in sockets.values():  # machines ask each other whether they are there
+    for (
+        connection
+    ) in sockets.values():  # machines ask each other whether they are there
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _KEEPING_ALIVE.items():
             if hasattr(socket, f'TCP_{name}'):
-                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, f'TCP_{name}'), value)
+                connection.setsockopt(
+                    socket.IPPROTO_TCP, getattr(socket, f'TCP_{name}'), value
+                )
     return Connections(own, count, sockets)
 
 
@@ -213,7 +232,10 @@ def addresses(host: str) -> list[str]:
 def _is_here(address: str) -> bool:
     """Tells whether an address is one of this machine's."""
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
-    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as probe:
+    with (
+        contextlib.suppress(OSError),
+        socket.socket(family, socket.SOCK_STREAM) as probe,
+    ):
         probe.bind((address, 0))
         return True
     return False
@@ -239,7 +261,9 @@ def _listening(host: str, port: int) -> list[socket.socket]:
     return [socket.create_server(('', port), family=family, dualstack_ipv6=both)]
 
 
-def _accept_others(host: str, port: int, count: int, deadline: float) -> dict[int, socket.socket]:
+def _accept_others(
+    host: str, port: int, count: int, deadline: float
+) -> dict[int, socket.socket]:
     """The connections of process 0."""
     found: dict[int, socket.socket] = {}
     try:
@@ -315,7 +339,9 @@ def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
         try:
             connection = socket.create_connection((host, port), timeout=10)
         except OSError as error:
-            seconds = _NAME_SECONDS if isinstance(error, socket.gaierror) else _JOIN_SECONDS
+            seconds = (
+                _NAME_SECONDS if isinstance(error, socket.gaierror) else _JOIN_SECONDS
+            )
             if time.monotonic() > deadline - _JOIN_SECONDS + seconds:
                 requirement = f'be heard within {seconds} s'
                 said = f'{host}:{port}: {error.strerror or error}'

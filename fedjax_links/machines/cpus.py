@@ -32,7 +32,11 @@ _VARIABLES = {
 
 def num_cores() -> int | None:
     """The cores that this process may use; None where nothing says."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+    return (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, 'sched_getaffinity')
+        else os.cpu_count()
+    )
 
 
 def num_threads() -> int:
@@ -57,7 +61,9 @@ def portable_variables() -> dict[str, str]:
 def is_portable() -> bool:
     """Whether this process has the variables of `portable_variables`."""
     has_flags = set(_XLA_FLAGS) <= set(os.environ.get('XLA_FLAGS', '').split())
-    return has_flags and all(os.environ.get(name) == value for name, value in _VARIABLES.items())
+    return has_flags and all(
+        os.environ.get(name) == value for name, value in _VARIABLES.items()
+    )
 
 
 def cache(*names: str) -> Path:
@@ -106,6 +112,8 @@ def _said() -> dict[str, str]:
     """What the system says of the first core."""
     if not _INFO.exists():
         return {}
-    with _INFO.open() as lines:  # up to the first blank one, behind which is the next core
+    with (
+        _INFO.open() as lines
+    ):  # up to the first blank one, behind which is the next core
         pairs = (line.partition(':') for line in itertools.takewhile(str.strip, lines))
         return {name.strip(): value.strip() for name, _, value in pairs}

@@ -80,7 +80,9 @@ def choose(devices: Devices = None) -> list[jax.Device]:
     if isinstance(devices, int):
         checks.static_int('devices', devices)
         if devices > len(here):
-            raise errors.invalid('devices', f'be at most {len(here)}, all there are', devices)
+            raise errors.invalid(
+                'devices', f'be at most {len(here)}, all there are', devices
+            )
         return here[:devices]
     found = list(devices)
     wrong = [device for device in found if device not in here]
@@ -131,7 +133,9 @@ class Place:
         """How often the memory of this process holds what is put here."""
         if self.home.platform != 'cpu':
             return 1
-        return sum(device.process_index == self.home.process_index for device in self.devices)
+        return sum(
+            device.process_index == self.home.process_index for device in self.devices
+        )
 
     @functools.cached_property
     def mesh(self) -> jax.sharding.Mesh | None:
@@ -251,7 +255,9 @@ def places(
     if jax.process_count() > 1:
         return [_across_processes(mesh_size)]
     if devices is None and mesh_size > (most := len(local())):
-        raise errors.invalid('mesh', f'have at most {most} devices, all there are', mesh_size)
+        raise errors.invalid(
+            'mesh', f'have at most {most} devices, all there are', mesh_size
+        )
     found = choose(mesh_size if devices is None else devices)
     if len(found) % mesh_size:
         requirement = f'have a number of devices that divides `devices` = {len(found)}'
@@ -270,7 +276,9 @@ def _across_processes(mesh_size: int) -> Place:
     for process in range(count):
         own = jax.local_devices(process)
         if len(own) < mesh_size // count:
-            requirement = f'have at most {len(own)} devices of process {process}, all it has'
+            requirement = (
+                f'have at most {len(own)} devices of process {process}, all it has'
+            )
             raise errors.invalid('mesh', requirement, mesh_size // count)
         found += own[: mesh_size // count]
     return Place(tuple(found), is_mesh=True)

@@ -61,7 +61,9 @@ def warnings() -> list[str]:
     if jax.default_backend() != 'gpu' or numbers >= _MENDED:
         return []
     mended = f'mended in {".".join(map(str, _MENDED))} as far as is known'
-    return [f'jaxlib {version} compiles some scans and scaled layers wrong on GPUs ({mended})']
+    return [
+        f'jaxlib {version} compiles some scans and scaled layers wrong on GPUs ({mended})'
+    ]
 
 
 def numerics() -> dict[str, Any]:
@@ -73,4 +75,7 @@ def numerics() -> dict[str, Any]:
         'jax_random_seed_offset',
         'jax_threefry_partitionable',
     )
-    return {'backend': jax.default_backend(), **{k: getattr(jax.config, k) for k in names}}
+    return {
+        'backend': jax.default_backend(),
+        **{k: getattr(jax.config, k) for k in names},
+    }

@@ -44,7 +44,9 @@ def scan_first(
 
     def turn(place: Array, so_far: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
         carry, output = step(so_far[0], place)
-        return carry, jax.tree.map(lambda a, new: a.at[place].set(new), so_far[1], output)
+        return carry, jax.tree.map(
+            lambda a, new: a.at[place].set(new), so_far[1], output
+        )
 
     done: tuple[PyTree, PyTree] = jax.lax.fori_loop(0, count, turn, (carry, outputs))
     return done
@@ -52,7 +54,9 @@ def scan_first(
 
 def row_of(rows: PyTree, place: Array) -> PyTree:
     """Of leaves [K, ...] those of one place."""
-    return jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, place, 0, False), rows)
+    return jax.tree.map(
+        lambda a: jax.lax.dynamic_index_in_dim(a, place, 0, False), rows
+    )
 
 
 def in_one_program(
@@ -111,7 +115,10 @@ def spread(
 
     def inputs(home: jax.Device, first: int, width: int) -> tuple[Any, ...]:
         rows = np.minimum(first + np.arange(width), num_lanes - 1)
-        own = jax.tree.map(lambda a: a[rows], lanes), np.int32(min(width, num_lanes - first))
+        own = (
+            jax.tree.map(lambda a: a[rows], lanes),
+            np.int32(min(width, num_lanes - first)),
+        )
         own, count = jax.device_put(own, home)
         return own, shared_at[home], count
 
@@ -124,14 +131,18 @@ def spread(
             return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), outputs)
 
         lowered = [run.lower(*inputs(home, 0, width)) for home in homes]
-        with ThreadPoolExecutor(len(homes)) as pool:  # at the same time; a single one right here
+        with ThreadPoolExecutor(
+            len(homes)
+        ) as pool:  # at the same time; a single one right here
             over = pool.map if len(homes) > 1 else map
             found = list(over(lambda program: program.compile(), lowered))
         return run, dict(zip(homes, found, strict=True))
 
     def fits(program: Any) -> bool:
         turns = math.ceil(math.ceil(num_lanes / width) / len(places))
-        needed = memory.peak_bytes(program, len(places) // len(homes), num_outputs=turns)
+        needed = memory.peak_bytes(
+            program, len(places) // len(homes), num_outputs=turns
+        )
         return free is None or needed is None or needed <= free
 
     run, programs = compiled(width)
@@ -147,7 +158,9 @@ def spread(
             outputs.append(place.start(program, *inputs(place.home, first, width)))
         if len(outputs) == 1:
             return outputs[0]
-        return jax.tree.map(lambda *rows: jax.device_put(_join(rows, shape), homes[0]), *outputs)
+        return jax.tree.map(
+            lambda *rows: jax.device_put(_join(rows, shape), homes[0]), *outputs
+        )
 
     return run_all
 

@@ -47,7 +47,11 @@ def join(
     Raises:
       InvalidError: if one is given without the others, or is out of range.
     """
-    given = {'coordinator': coordinator, 'num_processes': num_processes, 'process_id': process_id}
+    given = {
+        'coordinator': coordinator,
+        'num_processes': num_processes,
+        'process_id': process_id,
+    }
     if set(given.values()) == {None}:
         return contextlib.nullcontext()
     if coordinator is None or num_processes is None or process_id is None:
@@ -68,7 +72,9 @@ def _joined(host: str, port: int, count: int, own: int) -> Iterator[None]:
     _open = connections.meet(host, port, own, count)
     try:
         jax.config.update('jax_cpu_collectives_implementation', 'gloo')
-        jax.config.update('jax_enable_preemption_service', False)  # it would take SIGTERM
+        jax.config.update(
+            'jax_enable_preemption_service', False
+        )  # it would take SIGTERM
         service = int(ask_leader(lambda: str(connections.free_port(host)).encode()))
         options: dict[str, Any] = {'heartbeat_timeout_seconds': _A_LONG_TIME}
         if own:
@@ -88,7 +94,9 @@ def _joined(host: str, port: int, count: int, own: int) -> Iterator[None]:
         if not _open.are_over:
             _open.leave(together=False)
             status = error.code if isinstance(error, SystemExit) else None
-            is_users = isinstance(error, (*_MISTAKES, OSError)) or errors.users_place(error)
+            is_users = isinstance(error, (*_MISTAKES, OSError)) or errors.users_place(
+                error
+            )
             alone = 2 if is_users else 1
             atexit.register(_exit, status if isinstance(status, int) else alone)
         raise
@@ -235,7 +243,9 @@ def array_task(said: Mapping[str, str] = os.environ) -> Started | None:
     """
     for names in _ARRAYS:
         texts = (said.get(name, '') for name in names)
-        own, first, last, size = (int(text) if text.isdecimal() else None for text in texts)
+        own, first, last, size = (
+            int(text) if text.isdecimal() else None for text in texts
+        )
         if own is None or (last is None and size is None):
             continue
         start = first if first is not None else int(size is None)
@@ -243,8 +253,12 @@ def array_task(said: Mapping[str, str] = os.environ) -> Started | None:
         if count < 2:
             return None
         if last is not None and last - start + 1 != count:
-            requirement = f'be given where {names[0]} has gaps, such as --shard={own}/64'
-            raise errors.invalid('shard', requirement, f'{count} numbers from {start} to {last}')
+            requirement = (
+                f'be given where {names[0]} has gaps, such as --shard={own}/64'
+            )
+            raise errors.invalid(
+                'shard', requirement, f'{count} numbers from {start} to {last}'
+            )
         return Started(None, count, own % count, names[0])
     return None
 
@@ -260,7 +274,9 @@ def started_as(said: Mapping[str, str] = os.environ) -> Started | None:
     """
     for own, size, where, address in _LAUNCHERS:
         place, count = said.get(own, ''), said.get(size, '')
-        if not (place.isdecimal() and count.isdecimal() and (not where or where in said)):
+        if not (
+            place.isdecimal() and count.isdecimal() and (not where or where in said)
+        ):
             continue
         if int(count) < 2:
             return None
@@ -273,7 +289,9 @@ def started_as(said: Mapping[str, str] = os.environ) -> Started | None:
 
 def _of_mpirun(said: Mapping[str, str]) -> str:
     """The machine of Open MPI's mpirun: by an address, since version 5 by its name."""
-    uri = re.match(r'(\d+)\..*?tcp6?://(\[[^,\]]+|[^,:]+)', said.get('OMPI_MCA_orte_hnp_uri', ''))
+    uri = re.match(
+        r'(\d+)\..*?tcp6?://(\[[^,\]]+|[^,:]+)', said.get('OMPI_MCA_orte_hnp_uri', '')
+    )
     if uri is not None:
         return _at(uri[2] + ']' * (uri[2][0] == '['), int(uri[1]) // 2**12, said)
     name = re.match(r'\w+-(.+)-(\d+)@', said.get('PMIX_NAMESPACE', ''))
@@ -294,7 +312,9 @@ def _of_pods(said: Mapping[str, str]) -> str:
 
 
 def _at(host: str, number: int, said: Mapping[str, str]) -> str:
-    return f'{host}:{said.get("JAX_COORDINATOR_PORT", _FIRST_PORT + number % _NUM_PORTS)}'
+    return (
+        f'{host}:{said.get("JAX_COORDINATOR_PORT", _FIRST_PORT + number % _NUM_PORTS)}'
+    )
 
 
 _LAUNCHERS = (  # variables: a process's number, how many, what else must be; where the first is

@@ -47,7 +47,9 @@ class BatchNorm(nn.LayerNorm):
             of unequal size are taken example by example: they need a ``batch_size``.
         """
         if len(features) < 2 and not self.is_initializing():
-            requirement = 'hold several examples to normalise by (set `batch_size` to 2 or more)'
+            requirement = (
+                'hold several examples to normalise by (set `batch_size` to 2 or more)'
+            )
             raise errors.invalid('features', requirement, len(features))
         return super().__call__(features)
 

@@ -11,7 +11,10 @@ Section = dict[str, Any]
 _RELEASED = 'fedjax_links.papers.released_images'
 _AUGMENTATION = {'svhn': ('crop',), 'fashion_mnist': ()}
 _RELEASED_STATISTICS: dict[str, Any] = {
-    'cifar10': {'mean': (0.4914, 0.4822, 0.4465), 'deviation': (0.2023, 0.1994, 0.2010)},
+    'cifar10': {
+        'mean': (0.4914, 0.4822, 0.4465),
+        'deviation': (0.2023, 0.1994, 0.2010),
+    },
     'fashion_mnist': {'mean': (0.1307,), 'deviation': (0.3081,)},
 }
 """CIFAR-10 over the mean of its images' own deviations, and MNIST's numbers for FashionMNIST."""
@@ -52,7 +55,9 @@ def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
     for choice in choices:
         given = [word for word in words if word in choice]
         if len(given) > 1:
-            raise errors.invalid('config', f'name one of {", ".join(choice)}', ', '.join(given))
+            raise errors.invalid(
+                'config', f'name one of {", ".join(choice)}', ', '.join(given)
+            )
         found.append((given or choice)[0])
     return found
 

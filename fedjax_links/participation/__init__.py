@@ -27,22 +27,44 @@ from fedjax_links.participation.algebra import (
 from fedjax_links.participation.always import always, always_law
 from fedjax_links.participation.bernoulli import bernoulli, bernoulli_law
 from fedjax_links.participation.cyclic import cyclic, cyclic_law
-from fedjax_links.participation.duplex import duplex, duplex_law, unavailable, unavailable_law
+from fedjax_links.participation.duplex import (
+    duplex,
+    duplex_law,
+    unavailable,
+    unavailable_law,
+)
 from fedjax_links.participation.markov import markov, markov_law
-from fedjax_links.participation.minimum_separation import minimum_separation, minimum_separation_law
+from fedjax_links.participation.minimum_separation import (
+    minimum_separation,
+    minimum_separation_law,
+)
 from fedjax_links.participation.packets import packets, packets_law
 from fedjax_links.participation.peers import peers, peers_law
-from fedjax_links.participation.periodic_groups import periodic_groups, periodic_groups_law
+from fedjax_links.participation.periodic_groups import (
+    periodic_groups,
+    periodic_groups_law,
+)
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.quorum import Times, quorum, quorum_law
 from fedjax_links.participation.regularized import regularized, regularized_law
 from fedjax_links.participation.replay import replay
-from fedjax_links.participation.schedules import SCHEDULES, constant, diurnal, jitter, sine
+from fedjax_links.participation.schedules import (
+    SCHEDULES,
+    constant,
+    diurnal,
+    jitter,
+    sine,
+)
 from fedjax_links.participation.semi_markov import semi_markov, semi_markov_law
 from fedjax_links.participation.shared_shocks import shared_shocks, shared_shocks_law
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.participation.traces.look_alike import look_alike
-from fedjax_links.participation.traces.trace import Intervals, availability, intervals, trace
+from fedjax_links.participation.traces.trace import (
+    Intervals,
+    availability,
+    intervals,
+    trace,
+)
 from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_cohort_law
 
 
@@ -68,9 +90,14 @@ def _some(num_clients: int) -> Participation:
 
 def _days(num_clients: int) -> Intervals:
     """Four days on which everyone comes once, in hours."""
-    client, day = np.repeat(np.arange(num_clients), 4), np.tile(np.arange(4), num_clients)
+    client, day = (
+        np.repeat(np.arange(num_clients), 4),
+        np.tile(np.arange(4), num_clients),
+    )
     start = 3600.0 * (24 * day + (5 * client + 3 * day) % 15)
-    return intervals(client, start, start + 3600.0 * (5 + client % 5), num_clients=num_clients)
+    return intervals(
+        client, start, start + 3600.0 * (5 + client % 5), num_clients=num_clients
+    )
 
 
 def _directed(num_clients: int) -> Participation:
@@ -85,7 +112,9 @@ def _separated(num_clients: int) -> Participation:
 
 
 def _in_turns(num_clients: int) -> Participation:
-    return periodic_groups(_halves(num_clients), active_rounds=4, cohort_size=_third(num_clients))
+    return periodic_groups(
+        _halves(num_clients), active_rounds=4, cohort_size=_third(num_clients)
+    )
 
 
 def _fastest(num_clients: int) -> Participation:
@@ -99,7 +128,9 @@ def _lasting(num_clients: int) -> Participation:
 
 
 def _shocked(num_clients: int) -> Participation:
-    return shared_shocks(_some(num_clients), _halves(num_clients), up_rate=0.3, down_rate=0.1)
+    return shared_shocks(
+        _some(num_clients), _halves(num_clients), up_rate=0.3, down_rate=0.1
+    )
 
 
 _E = ParticipationEntry
@@ -110,11 +141,20 @@ _ENTRIES = (
     _E(both, lambda n: both(_some(n), markov(1 - 0.5 * _probs(n))), law=both_law),
     _E(
         by_group,
-        lambda n: by_group(_halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]),
+        lambda n: by_group(
+            _halves(n), [markov(_probs(m)) for m in np.bincount(_halves(n))]
+        ),
     ),
-    _E(cap, lambda n: cap(_some(n), _third(n), rule='permutation'), carries_pattern=True),
     _E(
-        cyclic, lambda n: cyclic(_probs(n), cycle_length=10), prob_is_marginal=False, law=cyclic_law
+        cap,
+        lambda n: cap(_some(n), _third(n), rule='permutation'),
+        carries_pattern=True,
+    ),
+    _E(
+        cyclic,
+        lambda n: cyclic(_probs(n), cycle_length=10),
+        prob_is_marginal=False,
+        law=cyclic_law,
     ),
     _E(duplex, _directed, law=duplex_law),
     _E(either, lambda n: either(_some(n), markov(_probs(n))), law=either_law),
@@ -122,7 +162,11 @@ _ENTRIES = (
     _E(markov, lambda n: markov(_probs(n), 0.2), law=markov_law),
     _E(minimum_separation, _separated, _third, law=minimum_separation_law),
     _E(mixture, lambda n: mixture([_some(n), always(n)], [0.75, 0.25])),
-    _E(outage, lambda n: outage(_some(n), start=3, stop=6, clients=[0]), carries_pattern=True),
+    _E(
+        outage,
+        lambda n: outage(_some(n), start=3, stop=6, clients=[0]),
+        carries_pattern=True,
+    ),
     _E(
         packets,
         lambda n: packets(_some(n), loss=0.1, num_packets=3),
@@ -132,19 +176,41 @@ _ENTRIES = (
     _E(peers, lambda n: peers(_some(n), graphs.ring(n), prob=0.5), law=peers_law),
     _E(periodic_groups, _in_turns, _third, law=periodic_groups_law),
     _E(quorum, _fastest, _third, carries_pattern=True, law=quorum_law),
-    _E(regularized, lambda n: regularized(n, _divisor(n)), _divisor, law=regularized_law),
+    _E(
+        regularized,
+        lambda n: regularized(n, _divisor(n)),
+        _divisor,
+        law=regularized_law,
+    ),
     _E(replay, lambda n: replay(np.arange(7)[:, None] % 3 <= np.arange(n)[None] % 4)),
     _E(semi_markov, _lasting, law=semi_markov_law),
     _E(shared_shocks, _shocked, law=shared_shocks_law),
     _E(switch, lambda n: switch([_some(n), markov(_probs(n))], 5)),
     _E(trace, lambda n: trace(_days(n), tick=10_800.0)),
-    _E(unavailable, lambda n: unavailable(_some(n)), carries_pattern=True, law=unavailable_law),
-    _E(uniform_cohort, lambda n: uniform_cohort(n, _third(n)), _third, law=uniform_cohort_law),
+    _E(
+        unavailable,
+        lambda n: unavailable(_some(n)),
+        carries_pattern=True,
+        law=unavailable_law,
+    ),
+    _E(
+        uniform_cohort,
+        lambda n: uniform_cohort(n, _third(n)),
+        _third,
+        law=uniform_cohort_law,
+    ),
 )
 PARTICIPATION: Mapping[str, ParticipationEntry] = Registry(
     {entry.factory.__name__: entry for entry in _ENTRIES}
 )
 
-__all__ = ['PARTICIPATION', 'SCHEDULES', 'availability', 'constant', 'diurnal', 'intervals']
+__all__ = [
+    'PARTICIPATION',
+    'SCHEDULES',
+    'availability',
+    'constant',
+    'diurnal',
+    'intervals',
+]
 __all__ += ['Times', 'jitter', 'label_dependent_probs', 'schedules', 'sine', 'sojourns']
 __all__ += ['trace_formats', *PARTICIPATION]

@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import base
-from fedjax_links.base import Array, Key, MaskLinks, Number, Participation, PeerLinkSample, PyTree
+from fedjax_links.base import (
+    Array,
+    Key,
+    MaskLinks,
+    Number,
+    Participation,
+    PeerLinkSample,
+    PyTree,
+)
 from fedjax_links.core import checks, drawing, errors, prng
 from fedjax_links.participation import combining, laws, schedules, selection
 
@@ -83,8 +91,13 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
     _check_some(patterns)
     law = schedules.as_probs(probs, 'probs')
     if np.shape(probs) != (len(patterns),):
-        raise errors.invalid('probs', f'have {len(patterns)} entries', np.shape(probs)[0])
-    if checks.is_concrete(probs) and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5:
+        raise errors.invalid(
+            'probs', f'have {len(patterns)} entries', np.shape(probs)[0]
+        )
+    if (
+        checks.is_concrete(probs)
+        and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5
+    ):
         raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
 
     def pick(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
@@ -117,7 +130,9 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     xp = checks.array_module(at_rounds)
     given = xp.atleast_1d(xp.asarray(at_rounds))
     if given.size and not jnp.issubdtype(given.dtype, jnp.integer):
-        raise errors.invalid('at_rounds', 'be whole numbers of rounds', errors.text_of(at_rounds))
+        raise errors.invalid(
+            'at_rounds', 'be whole numbers of rounds', errors.text_of(at_rounds)
+        )
     rounds = given.astype(np.int32)
     if rounds.shape != (len(patterns) - 1,):
         requirement = f'name {len(patterns) - 1} rounds for {len(patterns)} patterns'
@@ -132,7 +147,11 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
 
 
 def outage(
-    pattern: Participation, *, start: Number, stop: Number, clients: ArrayLike | None = None
+    pattern: Participation,
+    *,
+    start: Number,
+    stop: Number,
+    clients: ArrayLike | None = None,
 ) -> Participation:
     """Some clients' links, to peers too, are down from round ``start`` to the one before ``stop``.
 
@@ -169,12 +188,16 @@ def outage(
     def silence(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         down = hit & (start <= round) & (round < stop)
         links = samples[0]
-        links = links._replace(mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob))
+        links = links._replace(
+            mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob)
+        )
         if base.tells_directions(links):
             links = links._replace(downlink=links.downlink & ~down)
         if isinstance(links, PeerLinkSample):
             cut = down[:, None] | down[links.neighbours]
-            probs = None if links.edge_prob is None else jnp.where(cut, 0, links.edge_prob)
+            probs = (
+                None if links.edge_prob is None else jnp.where(cut, 0, links.edge_prob)
+            )
             links = links._replace(edges=links.edges & ~cut, edge_prob=probs)
         return links
 
@@ -196,14 +219,21 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
     """
     _check_some(patterns)
     labels = selection.group_labels(groups, len(patterns))
-    sizes, counts = np.bincount(labels).tolist(), [pattern.num_clients for pattern in patterns]
+    sizes, counts = (
+        np.bincount(labels).tolist(),
+        [pattern.num_clients for pattern in patterns],
+    )
     if counts != sizes:
-        raise errors.invalid('patterns', f'have as many clients as their groups, {sizes}', counts)
+        raise errors.invalid(
+            'patterns', f'have as many clients as their groups, {sizes}', counts
+        )
     rows_of_clients = np.argsort(np.argsort(labels, kind='stable'))
 
     def deal(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         parts = combining.align(samples)
-        return jax.tree.map(lambda *rows: jnp.concatenate(rows)[rows_of_clients], *parts)
+        return jax.tree.map(
+            lambda *rows: jnp.concatenate(rows)[rows_of_clients], *parts
+        )
 
     return combining.combine('by_group', patterns, deal, num_clients=len(labels))
 
@@ -246,14 +276,18 @@ def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Partic
     own_key = combining.stream('cap', pattern)
 
     def init(key: Key) -> PyTree:
-        return pattern.init(key), selection.random_order(own_key(key), pattern.num_clients)
+        return pattern.init(key), selection.random_order(
+            own_key(key), pattern.num_clients
+        )
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
         part, order = carry
         part, sampled = pattern.sample(part, key, round)
         links = base.as_masks(sampled)
         active = base.participants(links)
-        order, kept = selection.consume(own_key(key), order, active, size, distinct=distinct)
+        order, kept = selection.consume(
+            own_key(key), order, active, size, distinct=distinct
+        )
         return (part, order), _kept(links, kept)
 
     combinators = (*pattern.combinators, 'cap')
@@ -265,7 +299,9 @@ def _kept(links: MaskLinks, kept: Array) -> MaskLinks:
 
 
 def _meet(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
-    return jax.tree.map(lambda x, y: x & y if x.dtype == bool else x * y, *combining.align(samples))
+    return jax.tree.map(
+        lambda x, y: x & y if x.dtype == bool else x * y, *combining.align(samples)
+    )
 
 
 def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
@@ -288,11 +324,15 @@ def _check_some(patterns: Sequence[Participation]) -> None:
         outer = 'peers' if base.has_peers(shapes) else 'quorum'
         if outer == 'peers' or getattr(shapes, 'duration', None) is not None:
             said = f'what `{outer}` made'
-            raise errors.invalid('patterns', f'go into `{outer}`, around all others', said)
+            raise errors.invalid(
+                'patterns', f'go into `{outer}`, around all others', said
+            )
 
 
 def _choose(samples: combining.Samples, which: Array) -> MaskLinks:
-    return jax.tree.map(lambda *parts: jnp.stack(parts)[which], *combining.align(samples))
+    return jax.tree.map(
+        lambda *parts: jnp.stack(parts)[which], *combining.align(samples)
+    )
 
 
 def both_law(given: laws.Given) -> laws.LinkLaw:
@@ -308,7 +348,9 @@ def either_law(given: laws.Given) -> laws.LinkLaw:
     return _independent_parts(given, lambda probs: 1 - np.prod(1 - probs, axis=0))
 
 
-def _independent_parts(given: laws.Given, join: Callable[[np.ndarray], np.ndarray]) -> laws.LinkLaw:
+def _independent_parts(
+    given: laws.Given, join: Callable[[np.ndarray], np.ndarray]
+) -> laws.LinkLaw:
     """A pattern of parts; exact if each is independent over clients and rounds."""
     parts, law = given.parts.values(), laws.UNKNOWN
     if all(part.memoryless and part.probs is not None for part in parts):

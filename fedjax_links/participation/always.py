@@ -28,5 +28,7 @@ def always(num_clients: int) -> Participation:
 
 def always_law(given: Given) -> LinkLaw:
     """Exact law of `always`."""
-    law = independent('every client in every round', np.ones(given.options['num_clients']))
+    law = independent(
+        'every client in every round', np.ones(given.options['num_clients'])
+    )
     return law._replace(never_empty=True)

@@ -57,7 +57,9 @@ def combine(
         if not others:
             return carry
         rest = own_key(key)
-        return carry, *(part.init(jax.random.fold_in(rest, i)) for i, part in enumerate(others, 1))
+        return carry, *(
+            part.init(jax.random.fold_in(rest, i)) for i, part in enumerate(others, 1)
+        )
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
         carries = carry if others else (carry,)
@@ -66,14 +68,18 @@ def combine(
         for i, part in enumerate(others, 1):
             steps.append(part.sample(carries[i], jax.random.fold_in(rest, i), round))
         after, drawn = zip(*steps, strict=True)
-        links = merge(jax.random.fold_in(rest, 0), round, list(map(base.as_masks, drawn)))
+        links = merge(
+            jax.random.fold_in(rest, 0), round, list(map(base.as_masks, drawn))
+        )
         return after if others else after[0], links
 
     cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
     cycle = math.lcm(*cycles) if cycles else None  # of those that repeat
     combinators = (*first.combinators, kind)
     names = recorded_names(patterns) if num_clients is None else None
-    return Participation(init, sample, num_clients or counts[0], cycle, combinators, names)
+    return Participation(
+        init, sample, num_clients or counts[0], cycle, combinators, names
+    )
 
 
 def recorded_names(patterns: Sequence[Participation]) -> tuple[str, ...] | None:

@@ -24,7 +24,9 @@ class CyclicState(NamedTuple):
 
 
 @references.cite('xiang2024empowering')
-def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) -> Participation:
+def cyclic(
+    probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False
+) -> Participation:
     """Each client is up for ``active`` rounds in a row, then down for ``inactive``, for ever.
 
     ``active = max(1, rint(L p))`` with halves rounded to even, and ``inactive = max(1, L -
@@ -67,9 +69,13 @@ def cyclic(probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False) ->
     share = share.astype(probs.dtype)
 
     def draw(key: Key) -> CyclicState:
-        return CyclicState(offset=jax.random.randint(key, probs.shape, 0, inactive, 'int32'))
+        return CyclicState(
+            offset=jax.random.randint(key, probs.shape, 0, inactive, 'int32')
+        )
 
-    def sample(carry: CyclicState, key: Key, round: Array) -> tuple[CyclicState, LinkSample]:
+    def sample(
+        carry: CyclicState, key: Key, round: Array
+    ) -> tuple[CyclicState, LinkSample]:
         if reset:
             renew = jnp.mod(round, cycle_length) == 0
             carry = CyclicState(offset=jnp.where(renew, draw(key).offset, carry.offset))
@@ -90,7 +96,10 @@ def _lengths(probs: Any, cycle_length: int, xp: Any = np) -> tuple[Any, Any]:
 
 def cyclic_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `cyclic`."""
-    length, reset = given.options.get('cycle_length', 100), given.options.get('reset', False)
+    length, reset = (
+        given.options.get('cycle_length', 100),
+        given.options.get('reset', False),
+    )
     active, inactive = _lengths(given.probs, length)
     period = length + 0 * active if reset else active + inactive
     alike = int(period[0]) if (period == period[0]).all() else None

@@ -47,14 +47,18 @@ def duplex(
             raise errors.invalid(name, requirement, part.num_clients)
         shapes = drawing.sample_shapes(part)
         if base.tells_directions(shapes) or base.has_peers(shapes):
-            requirement = 'have one state per client (`both` joins patterns that tell more apart)'
+            requirement = (
+                'have one state per client (`both` joins patterns that tell more apart)'
+            )
             raise errors.invalid(name, requirement, errors.text_of(part))
 
     def merge(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         up, down, work = samples
         prob = up.prob * work.prob * down.prob
         taking_part = up._replace(prob=prob, duration=combining.longest(samples))
-        return base.directed(taking_part, up.mask & work.mask, down.mask, compute=work.mask)
+        return base.directed(
+            taking_part, up.mask & work.mask, down.mask, compute=work.mask
+        )
 
     return combining.combine('duplex', list(parts.values()), merge)
 

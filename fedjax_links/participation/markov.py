@@ -82,7 +82,9 @@ def markov(
         probs, uniforms = schedule.drawn(key, jnp.int32(0))
         return MarkovState(up=uniforms < probs)
 
-    def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
+    def sample(
+        carry: MarkovState, key: Key, round: Array
+    ) -> tuple[MarkovState, LinkSample]:
         probs, uniforms = schedule.drawn(key, round)
         rise, fall = rates(probs, stars) if times is None else forgetting(probs, times)
         up = move(carry.up, uniforms, rise, fall)
@@ -137,13 +139,24 @@ def markov_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of `markov`."""
     kind, period = given.schedule
     if kind != 'constant':
-        return laws.LinkLaw(f'probabilities follow a {kind} schedule, with memory', period=period)
-    times, up_rate = (given.options.get(name) for name in ('correlation_time', 'up_rate'))
+        return laws.LinkLaw(
+            f'probabilities follow a {kind} schedule, with memory', period=period
+        )
+    times, up_rate = (
+        given.options.get(name) for name in ('correlation_time', 'up_rate')
+    )
     if times is not None:
         up, down = forgetting(given.probs, np.asarray(times, float), np)
     else:
-        up, down = rates(given.probs, np.asarray(_UP_RATE if up_rate is None else up_rate), np)
-    law = laws.independent('two-state Markov chains, independent over clients', given.probs)
+        up, down = rates(
+            given.probs, np.asarray(_UP_RATE if up_rate is None else up_rate), np
+        )
+    law = laws.independent(
+        'two-state Markov chains, independent over clients', given.probs
+    )
     return law._replace(
-        memoryless=False, weights_source='independent each round', up_rate=up, down_rate=down
+        memoryless=False,
+        weights_source='independent each round',
+        up_rate=up,
+        down_rate=down,
     )

@@ -116,7 +116,9 @@ def minimum_separation(
     if groups is not None:
         labels = selection.group_labels(groups, num_units)
         num_clients, members = len(labels), _members(labels)
-        is_certain = is_certain and bool((members[:-1] < num_clients).all())  # of one size
+        is_certain = is_certain and bool(
+            (members[:-1] < num_clients).all()
+        )  # of one size
         kinds = Kinds(labels.tobytes()) if np.size(chance) > 1 else None
 
     def sample(
@@ -124,8 +126,12 @@ def minimum_separation(
     ) -> Drawn[MinimumSeparationState]:
         units = draw(key, lambda some: carry.free_from[some] <= round)
         again = round + 1 + (jnp.asarray(waits)[units] if waits.ndim else waits)
-        free_from = carry.free_from.at[units].set(again, mode='drop', indices_are_sorted=True)
-        ids = units if members is None else jnp.sort(jnp.asarray(members)[units].ravel())
+        free_from = carry.free_from.at[units].set(
+            again, mode='drop', indices_are_sorted=True
+        )
+        ids = (
+            units if members is None else jnp.sort(jnp.asarray(members)[units].ravel())
+        )
         links = rejection.sample(ids, num_clients, chance, kinds, is_full=is_certain)
         return MinimumSeparationState(free_from=free_from), links
 
@@ -140,7 +146,9 @@ def _members(labels: NDArray[np.int32]) -> NDArray[np.int32]:
     """Clients int32[G + 1, K] of each group, and at last of none; what is empty holds N."""
     sizes = np.bincount(labels)
     members = np.full((len(sizes) + 1, sizes.max()), len(labels), np.int32)
-    members[:-1][np.arange(sizes.max()) < sizes[:, None]] = np.argsort(labels, kind='stable')
+    members[:-1][np.arange(sizes.max()) < sizes[:, None]] = np.argsort(
+        labels, kind='stable'
+    )
     return members
 
 
@@ -149,7 +157,9 @@ def _by_rejection(
 ) -> Draw | None:
     """The draw in O(B) per round; None where it does not pay (`rejection`)."""
     num_units = len(masses)
-    most_away = min((wait + 1) * cohort_size, num_units)  # waiting, or in the cohort already
+    most_away = min(
+        (wait + 1) * cohort_size, num_units
+    )  # waiting, or in the cohort already
     share = np.partition(masses, -most_away)[-most_away:].sum() / masses.sum()
     if cohort_size == 1 or np.ptp(masses) == 0:
         design = 'successive'
@@ -169,14 +179,20 @@ def _by_rejection(
         first_key, rest_key = jax.random.split(key)
         first = rejection.distinct(first_key, by_weight, 1, num_units, free)
         rest = rejection.distinct(
-            rest_key, uniform, cohort_size - 1, num_units, lambda ids: free(ids) & (ids != first)
+            rest_key,
+            uniform,
+            cohort_size - 1,
+            num_units,
+            lambda ids: free(ids) & (ids != first),
         )
         return jnp.sort(jnp.concatenate([first, rest]))
 
     return draw
 
 
-def _check_separation(separation: ArrayLike, weights: ArrayLike, cohort_size: int) -> None:
+def _check_separation(
+    separation: ArrayLike, weights: ArrayLike, cohort_size: int
+) -> None:
     """Raises unless B units stay selectable whatever happens, as far as values are concrete."""
     num_units = np.shape(weights)[0]
     schedules.one_or_each('separation', separation, num_units)
@@ -192,7 +208,9 @@ def _check_separation(separation: ArrayLike, weights: ArrayLike, cohort_size: in
     # longest separation down.
     waiting = 0
     for above, value in itertools.pairwise(np.unique(np.append(waits, 0))[::-1]):
-        waiting = min(waiting + cohort_size * (above - value), int((waits > value).sum()))
+        waiting = min(
+            waiting + cohort_size * (above - value), int((waits > value).sum())
+        )
     if waiting + cohort_size > len(waits):
         wanted = f'leave `cohort_size` = {cohort_size} of {len(waits)} selectable in every round'
         if given.ndim == 0 and cohort_size <= len(waits):
@@ -206,25 +224,38 @@ def minimum_separation_law(given: laws.Given) -> laws.LinkLaw:
     from fedjax_links import analysis  # SciPy takes long to import
 
     options, groups = given.options, given.options.get('groups')
-    weights, separation = np.asarray(options['weights'], float), np.asarray(options['separation'])
+    weights, separation = (
+        np.asarray(options['weights'], float),
+        np.asarray(options['separation']),
+    )
     size, design = options.get('cohort_size', 1), options.get('design', 'product')
     unit = 'clients' if groups is None else 'groups'
     wait = describing.span(str(separation.min()), str(separation.max()))
-    description = f'{size:,} of {weights.size:,} {unit} by weight, a separation of {wait} rounds'
+    description = (
+        f'{size:,} of {weights.size:,} {unit} by weight, a separation of {wait} rounds'
+    )
     law = laws.LinkLaw(description, never_empty=True)
     shares, positive = np.zeros(weights.size), weights > 0
     if separation.ndim == 0 and (size == 1 or design == 'product'):
         own = weights[positive], int(separation), size
-        shares[positive], source = analysis.minimum_separation_stationary(*own), 'closed form'
+        shares[positive], source = (
+            analysis.minimum_separation_stationary(*own),
+            'closed form',
+        )
     elif positive.sum() > _MAX_ENUMERATED_UNITS:
         return law
     else:
         waits = separation if separation.ndim == 0 else separation[positive]
         try:
-            chain = analysis.minimum_separation_chain(weights[positive], waits, size, design)
+            chain = analysis.minimum_separation_chain(
+                weights[positive], waits, size, design
+            )
         except errors.InvalidError:  # more states than it lists
             return law
-        shares[positive], source = chain.marginal, f'chain of {len(chain.states)} states'
+        shares[positive], source = (
+            chain.marginal,
+            f'chain of {len(chain.states)} states',
+        )
     members = np.arange(weights.size) if groups is None else np.asarray(groups)
     sizes = np.bincount(members)
     equal = np.ptp(sizes) == 0

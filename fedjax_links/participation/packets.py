@@ -11,7 +11,9 @@ from fedjax_links.core import checks, prng
 from fedjax_links.participation import combining, laws, schedules
 
 
-def packets(pattern: Participation, *, loss: ArrayLike, num_packets: int) -> Participation:
+def packets(
+    pattern: Participation, *, loss: ArrayLike, num_packets: int
+) -> Participation:
     """An upload of K packets arrives if all of them do: with probability ``(1 - loss_i)^K``.
 
     So a larger model is heard less often. A config says ``num_packets: {name: of_model,
@@ -56,5 +58,7 @@ def _arrives(loss: ArrayLike, num_packets: int) -> Any:
     """``(1 - loss)^K`` without the rounding of ``1 - loss``; on the host in double precision."""
     if not checks.is_concrete(loss):
         return jnp.exp(num_packets * jnp.log1p(-jnp.asarray(loss)))
-    with np.errstate(divide='ignore'):  # the logarithm of zero, where all packets are lost
+    with np.errstate(
+        divide='ignore'
+    ):  # the logarithm of zero, where all packets are lost
         return np.exp(num_packets * np.log1p(-np.asarray(loss, np.float64)))

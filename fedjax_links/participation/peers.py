@@ -51,7 +51,9 @@ def peers(
         requirement = f'have the {pattern.num_clients} clients of `pattern`'
         raise errors.invalid('graph', requirement, graph.num_clients)
     if base.has_peers(drawing.sample_shapes(pattern)):
-        raise errors.invalid('pattern', 'have no peers of its own', errors.text_of(pattern))
+        raise errors.invalid(
+            'pattern', 'have no peers of its own', errors.text_of(pattern)
+        )
     edges = prob if isinstance(prob, Participation) else _coins(prob, graph.num_edges)
     alike = not isinstance(prob, Participation) and np.ndim(prob) == 0
     if edges.num_clients != max(graph.num_edges, 1):
@@ -66,7 +68,9 @@ def peers(
             **links._asdict(),
             neighbours=jnp.asarray(graph.neighbours),
             edges=base.participants(between)[places] & ~missing,
-            edge_prob=between.prob[0] if alike else jnp.where(missing, 0, between.prob[places]),
+            edge_prob=between.prob[0]
+            if alike
+            else jnp.where(missing, 0, between.prob[places]),
         )
 
     parts = [pattern, edges]
@@ -85,7 +89,11 @@ def _coins(prob: ArrayLike, num_edges: int) -> Participation:
 
 def peers_law(given: laws.Given) -> laws.LinkLaw:
     """Exact law of who takes part, which is that of the uplinks, and of edges that are coins."""
-    law, graph, prob = given.parts['pattern'], given.options['graph'], given.options['prob']
+    law, graph, prob = (
+        given.parts['pattern'],
+        given.options['graph'],
+        given.options['prob'],
+    )
     if 'prob' in given.parts:
         return law
     each = np.append(np.broadcast_to(prob, graph.num_edges), 0.0)[graph.edge_ids]

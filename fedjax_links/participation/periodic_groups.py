@@ -23,7 +23,9 @@ class PeriodicGroupsState(NamedTuple):
 
 
 @references.cite('wang2022unified')
-def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) -> Participation:
+def periodic_groups(
+    groups: ArrayLike, *, active_rounds: int, cohort_size: int
+) -> Participation:
     """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
 
     The S clients are drawn uniformly without replacement, independently over rounds. The offset is
@@ -59,16 +61,26 @@ def periodic_groups(groups: ArrayLike, *, active_rounds: int, cohort_size: int) 
     checks.static_int('active_rounds', active_rounds, maximum=2**30)
     sizes = np.bincount(labels)
     checks.static_int('cohort_size', cohort_size, maximum=int(sizes.min()))
-    num_clients, shares, kinds = len(labels), cohort_size / sizes, Kinds(labels.tobytes())
+    num_clients, shares, kinds = (
+        len(labels),
+        cohort_size / sizes,
+        Kinds(labels.tobytes()),
+    )
     few_of_many = rejection.pays(num_clients, shares.max())
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     is_in_order = bool((np.diff(labels) >= 0).all())
-    by_group = None if is_in_order else np.argsort(labels, kind='stable').astype(np.int32)
+    by_group = (
+        None if is_in_order else np.argsort(labels, kind='stable').astype(np.int32)
+    )
 
     def init(key: Key) -> PeriodicGroupsState:
-        return PeriodicGroupsState(offset=jax.random.randint(key, (), 0, active_rounds, 'int32'))
+        return PeriodicGroupsState(
+            offset=jax.random.randint(key, (), 0, active_rounds, 'int32')
+        )
 
-    def sample(carry: PeriodicGroupsState, key: Key, round: Array) -> Drawn[PeriodicGroupsState]:
+    def sample(
+        carry: PeriodicGroupsState, key: Key, round: Array
+    ) -> Drawn[PeriodicGroupsState]:
         turn = jnp.mod((round + carry.offset) // active_rounds, len(sizes))
         if few_of_many:
             first, stop = jnp.asarray(bounds)[turn], jnp.asarray(bounds)[turn + 1]

@@ -10,10 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
 
-_STREAM = 0x4C50  # keeps these draws independent of a partition drawn with the same seed
+_STREAM = (
+    0x4C50  # keeps these draws independent of a partition drawn with the same seed
+)
 
 
-def class_weights(num_classes: int, *, sigma: float = 10.0, seed: int) -> NDArray[np.float64]:
+def class_weights(
+    num_classes: int, *, sigma: float = 10.0, seed: int
+) -> NDArray[np.float64]:
     """Draws how much each class counts for a client's link: C log-normals, normalised.
 
     ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(0, sigma^2)``; another mean would cancel. At
@@ -68,8 +72,12 @@ def label_dependent_probs(
     """
     mix = np.asarray(class_mix, np.float64)
     if mix.ndim != 2 or 0 in mix.shape:
-        raise errors.invalid('class_mix', 'have one row per client', f'shape {mix.shape}')
-    bad = ~((mix >= 0).all(axis=1) & np.isclose(mix.sum(axis=1), 1.0, rtol=0, atol=1e-5))
+        raise errors.invalid(
+            'class_mix', 'have one row per client', f'shape {mix.shape}'
+        )
+    bad = ~(
+        (mix >= 0).all(axis=1) & np.isclose(mix.sum(axis=1), 1.0, rtol=0, atol=1e-5)
+    )
     if bad.any():
         row = int(np.argmax(bad))
         got = f'row {row} of sum {mix[row].sum():.6g} and minimum {mix[row].min():.6g}'

@@ -72,7 +72,9 @@ def quorum(
     if deadline is not None:
         checks.positive('deadline', deadline)
     if pattern is not None and pattern.num_clients != num_clients:
-        raise errors.invalid('pattern', f'have {num_clients} clients', pattern.num_clients)
+        raise errors.invalid(
+            'pattern', f'have {num_clients} clients', pattern.num_clients
+        )
     known = pattern is None and deadline is None and _is_exchangeable(times, grace)
     limit = np.inf if deadline is None else deadline
 
@@ -84,14 +86,18 @@ def quorum(
         end = jnp.minimum(jnp.where(there.any(), last, 0) + grace, limit)
         prob = jnp.full(num_clients, quorum / num_clients if known else np.nan)
         links = samples[0]._replace(mask=samples[0].mask & (taken <= end), prob=prob)
-        return links._replace(duration=combining.longest([links, LinkSample(there, prob, end)]))
+        return links._replace(
+            duration=combining.longest([links, LinkSample(there, prob, end)])
+        )
 
     available = always(num_clients) if pattern is None else pattern
     return combining.combine('quorum', [available], sample)
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:
-    alike = all(checks.is_concrete(part) and np.ptp(np.asarray(part)) == 0 for part in times)
+    alike = all(
+        checks.is_concrete(part) and np.ptp(np.asarray(part)) == 0 for part in times
+    )
     no_grace = checks.is_concrete(grace) and grace == 0
     return alike and no_grace and np.min(times.sigma) > 0 and np.min(times.median) > 0
 

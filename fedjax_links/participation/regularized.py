@@ -62,7 +62,9 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         clients = jnp.arange(num_clients, dtype=jnp.int32)
         return empty.at[position].set(clients, unique_indices=True)
 
-    def sample(carry: RegularizedState, key: Key, round: Array) -> Drawn[RegularizedState]:
+    def sample(
+        carry: RegularizedState, key: Key, round: Array
+    ) -> Drawn[RegularizedState]:
         turn = jnp.mod(round, period)
 
         def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -79,7 +81,9 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         links = rejection.sample(jnp.sort(ids), num_clients, chance, is_full=is_full)
         return RegularizedState(deck=deck), links
 
-    return Participation(lambda key: RegularizedState(deck=shuffled(key)), sample, num_clients)
+    return Participation(
+        lambda key: RegularizedState(deck=shuffled(key)), sample, num_clients
+    )
 
 
 def regularized_law(given: laws.Given) -> laws.LinkLaw:

@@ -24,7 +24,9 @@ from fedjax_links.core import prng
 FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
 MOST_MEETINGS = 3.0
-_SPARE = 6  # draws of a turn beyond twice the cohort, so that small cohorts seldom take two
+_SPARE = (
+    6  # draws of a turn beyond twice the cohort, so that small cohorts seldom take two
+)
 
 Proposal = Callable[[Key, int], Array]
 """``(key, K) -> int32[K]``, independent draws of clients, with replacement."""
@@ -83,10 +85,14 @@ def distinct(
         client, place = jax.lax.sort((everyone, order), num_keys=2)
         before = jnp.concatenate([jnp.full(1, -1, jnp.int32), client[:-1]])
         is_first = (client != before) & (client < num_clients)
-        kept = jnp.zeros(size + width, bool).at[place].set(is_first, unique_indices=True)
+        kept = (
+            jnp.zeros(size + width, bool).at[place].set(is_first, unique_indices=True)
+        )
         rank = jnp.cumsum(kept, dtype=jnp.int32)
         slots = jnp.where(kept, rank - 1, size)  # what does not fit falls off
-        taken = jnp.full(size, num_clients, jnp.int32).at[slots].set(everyone, mode='drop')
+        taken = (
+            jnp.full(size, num_clients, jnp.int32).at[slots].set(everyone, mode='drop')
+        )
         return taken, rank[-1], number + 1
 
     nobody = jnp.full(size, num_clients, jnp.int32), jnp.int32(0), jnp.int32(0)
@@ -95,7 +101,11 @@ def distinct(
 
 
 def all_at_once(
-    key: Key, propose: Proposal, size: int, num_clients: int, eligible: Callable[[Array], Array]
+    key: Key,
+    propose: Proposal,
+    size: int,
+    num_clients: int,
+    eligible: Callable[[Array], Array],
 ) -> Array:
     """Independent draws among the eligible, as a whole again and again until all of them differ.
 
@@ -179,7 +189,9 @@ def by_weight(weights: NDArray[np.float64]) -> Proposal:
     return propose
 
 
-def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
+def alias_table(
+    weights: NDArray[np.float64],
+) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
     """Walker's alias table, in integers: its law is that of the weights rounded to 2^-32 of a mean.
 
     Columns have equal probability, and each is shared by two clients.
@@ -217,7 +229,9 @@ def alias_table(weights: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArr
     surpluses = np.cumsum(amounts[heavy] - unit)
     threshold, alias = amounts.copy(), np.arange(num_clients)
     if len(light):
-        alias[light] = heavy[np.searchsorted(surpluses, gaps - (unit - amounts[light]), 'right')]
+        alias[light] = heavy[
+            np.searchsorted(surpluses, gaps - (unit - amounts[light]), 'right')
+        ]
         ends = gaps[np.searchsorted(gaps, surpluses)]
         threshold[heavy] = unit - np.where(surpluses > 0, ends - surpluses, 0)
         alias[heavy[:-1]] = heavy[1:]

@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links import base
-from fedjax_links.base import Array, Key, Links, LinkSample, Participation, PeerLinkSample, PyTree
+from fedjax_links.base import (
+    Array,
+    Key,
+    Links,
+    LinkSample,
+    Participation,
+    PeerLinkSample,
+    PyTree,
+)
 from fedjax_links.core import checks, errors
 from fedjax_links.participation import rejection, schedules
 
@@ -59,7 +67,9 @@ def replay(
        [1 0]]
     """
     if isinstance(mask, tuple):
-        raise errors.invalid('mask', 'be bool[T, N], as `links.mask` is', errors.text_of(mask))
+        raise errors.invalid(
+            'mask', 'be bool[T, N], as `links.mask` is', errors.text_of(mask)
+        )
     masks = _as_masks('mask', mask)
     if masks.ndim != 2 or 0 in masks.shape:
         raise errors.invalid('mask', 'have shape [rounds, clients]', list(masks.shape))
@@ -74,7 +84,12 @@ def replay(
         _check_chances('edge_prob', edge_prob, [between[1].shape, (num_rounds,)])
     ways = _directions(downlink, compute, masks.shape)
     cohorts, plain = None, prob is None and between is None and ways is None
-    if plain and checks.is_concrete(masks) and masks[0].any() and np.ptp(masks.sum(axis=1)) == 0:
+    if (
+        plain
+        and checks.is_concrete(masks)
+        and masks[0].any()
+        and np.ptp(masks.sum(axis=1)) == 0
+    ):
         cohorts = np.nonzero(masks)[1].astype(np.int32).reshape(num_rounds, -1)
 
     def chances(table: ArrayLike | None, row: Array, up: Array) -> Array:
@@ -85,13 +100,19 @@ def replay(
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         row = jnp.mod(round, num_rounds)
         if cohorts is not None:
-            return carry, rejection.sample(jnp.asarray(cohorts)[row], num_clients, jnp.nan)
+            return carry, rejection.sample(
+                jnp.asarray(cohorts)[row], num_clients, jnp.nan
+            )
         mask = jnp.asarray(masks)[row]
         links: Links = LinkSample(mask, chances(prob, row, mask))
         if between is not None:
             up = jnp.asarray(between[1])[row]
             links = PeerLinkSample(
-                mask, links.prob, between[0], edges=up, edge_prob=chances(edge_prob, row, up)
+                mask,
+                links.prob,
+                between[0],
+                edges=up,
+                edge_prob=chances(edge_prob, row, up),
             )
         if ways is not None:
             hears, trains = (jnp.asarray(way)[row] for way in ways)
@@ -150,7 +171,9 @@ def _peers(
     """Both, checked."""
     wanted, (num_rounds, num_clients) = np.shape(neighbours), shape
     if len(wanted) != 2 or wanted[0] != num_clients:
-        raise errors.invalid('neighbours', f'have shape [{num_clients}, K]', list(wanted))
+        raise errors.invalid(
+            'neighbours', f'have shape [{num_clients}, K]', list(wanted)
+        )
     checks.within('neighbours', neighbours, 0, num_clients - 1)
     up = checks.array_module(edges).asarray(edges)
     if up.shape != (num_rounds, *wanted) or up.dtype != bool:
@@ -168,7 +191,9 @@ def _check_both_ends(neighbours: np.ndarray, edges: np.ndarray) -> None:
     to_itself = clients == others
     if to_itself.any():
         client = clients[to_itself][0]
-        raise errors.invalid('edges', 'join two clients', f'client {client} with itself')
+        raise errors.invalid(
+            'edges', 'join two clients', f'client {client} with itself'
+        )
     num_clients = len(neighbours)
     pair, back = clients * num_clients + others, others * num_clients + clients
     order = np.argsort(pair, kind='stable')

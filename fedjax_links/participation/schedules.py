@@ -81,10 +81,15 @@ def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     p = as_probs(p)
     checks.within('gamma', gamma, 0, 0.5)
     checks.positive('period', period)
-    gamma, period = one_or_each('gamma', gamma, p.size), one_or_each('period', period, p.size)
+    gamma, period = (
+        one_or_each('gamma', gamma, p.size),
+        one_or_each('period', period, p.size),
+    )
 
     def mean(round: Array) -> Array:
-        phase = jnp.mod(jnp.asarray(round, p.dtype), period) / period  # small: exact in float32
+        phase = (
+            jnp.mod(jnp.asarray(round, p.dtype), period) / period
+        )  # small: exact in float32
         return jnp.minimum(1, p * ((1 - gamma) + gamma * jnp.sin(2 * jnp.pi * phase)))
 
     return _deterministic(mean, p, _whole(period))
@@ -154,7 +159,9 @@ def diurnal(
     def mean(round: Array) -> Array:
         # In rounds, not hours: with whole numbers of rounds every comparison is exact.
         day, hours, ahead = map(jnp.asarray, (per_day, window, start))
-        time = jnp.mod(jnp.mod(jnp.asarray(round, day.dtype), day) + ahead * day / 24, day)
+        time = jnp.mod(
+            jnp.mod(jnp.asarray(round, day.dtype), day) + ahead * day / 24, day
+        )
         return jnp.where(time < hours * day / 24, peak, low)
 
     return _deterministic(mean, peak, _whole(rounds_per_day))
@@ -187,7 +194,9 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
     draws = False
     try:
         jax.eval_shape(lambda round: schedule(cast(Key, None), round), round)
-    except Exception:  # with a key it has just run, so whatever went wrong is that it draws
+    except (
+        Exception
+    ):  # with a key it has just run, so whatever went wrong is that it draws
         draws = True
 
     def mean(round: Array) -> Array:
@@ -279,9 +288,15 @@ def _whole(period: Numbers) -> int | None:
     return int(np.lcm.reduce(each.astype(int).astype(object)))
 
 
-def _deterministic(mean: Callable[[Array], Array], p: Array, cycle: int | None = None) -> Schedule:
-    return Schedule(lambda key, round: mean(round), mean, num_clients=p.size, cycle=cycle)
+def _deterministic(
+    mean: Callable[[Array], Array], p: Array, cycle: int | None = None
+) -> Schedule:
+    return Schedule(
+        lambda key, round: mean(round), mean, num_clients=p.size, cycle=cycle
+    )
 
 
 _ALL = constant, sine, jitter, diurnal
-SCHEDULES: Mapping[str, Callable[..., Schedule]] = {each.__name__: each for each in _ALL}
+SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
+    each.__name__: each for each in _ALL
+}

@@ -17,7 +17,9 @@ from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, prng
 
 _FIRST, _REST = 0, 1
-SMALLEST_WEIGHT = 1e-30  # relative to the largest; smaller positive weights count as this
+SMALLEST_WEIGHT = (
+    1e-30  # relative to the largest; smaller positive weights count as this
+)
 
 
 def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
@@ -33,7 +35,9 @@ def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
     """
     bits = jax.random.bits(key, eligible.shape, 'uint32')
     # Floats are ordered as their bits: 30 random bits, all of them normal numbers.
-    priorities = jax.lax.bitcast_convert_type((bits >> 2) + np.uint32(1 << 23), jnp.float32)
+    priorities = jax.lax.bitcast_convert_type(
+        (bits >> 2) + np.uint32(1 << 23), jnp.float32
+    )
     return _best(priorities, eligible, size)
 
 
@@ -85,15 +89,23 @@ def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Arra
 
     def extend(ratios: Array, weight: Array) -> tuple[Array, Array]:
         previous = ratios[:-1]
-        share = jnp.where(previous > 0, previous / jnp.where(previous > 0, previous + weight, 1), 0)
-        return (ratios + weight) * jnp.concatenate([jnp.ones(1, share.dtype), share]), ratios
+        share = jnp.where(
+            previous > 0, previous / jnp.where(previous > 0, previous + weight, 1), 0
+        )
+        return (ratios + weight) * jnp.concatenate(
+            [jnp.ones(1, share.dtype), share]
+        ), ratios
 
     def take(left: Array, client: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         weight, ratios, uniform = client
-        taken = (left > 0) & (uniform * (weight + ratios[jnp.maximum(left - 1, 0)]) < weight)
+        taken = (left > 0) & (
+            uniform * (weight + ratios[jnp.maximum(left - 1, 0)]) < weight
+        )
         return left - taken, taken
 
-    _, ratios = jax.lax.scan(extend, jnp.zeros(size, weights.dtype), weights, reverse=True)
+    _, ratios = jax.lax.scan(
+        extend, jnp.zeros(size, weights.dtype), weights, reverse=True
+    )
     uniforms = prng.uniform(key, weights.shape)
     places = jnp.minimum(eligible.sum(dtype=jnp.int32), size)
     _, taken = jax.lax.scan(take, places, (weights, ratios, uniforms))
@@ -123,7 +135,11 @@ def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
     return jnp.sort(jnp.concatenate([first, rest]))
 
 
-DESIGNS = {'product': product_subset, 'successive': successive_subset, 'sum': sum_subset}
+DESIGNS = {
+    'product': product_subset,
+    'successive': successive_subset,
+    'sum': sum_subset,
+}
 
 
 def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
@@ -172,7 +188,9 @@ def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np
     checks.within('groups', labels, 0, count - 1)
     unused = np.setdiff1d(np.arange(count), labels)
     if unused.size:
-        raise errors.invalid('groups', f'use each label up to {count - 1}', f'none in {unused[0]}')
+        raise errors.invalid(
+            'groups', f'use each label up to {count - 1}', f'none in {unused[0]}'
+        )
     return labels.astype(np.int32)
 
 
@@ -190,7 +208,9 @@ class Order(NamedTuple):
 
 def random_order(key: Key, num_clients: int) -> Order:
     """A fresh permutation, uniformly random: the ranking of 64 random bits per client."""
-    return Order(position=_ranking(_bits(key, num_clients)), start=jnp.zeros((), jnp.int32))
+    return Order(
+        position=_ranking(_bits(key, num_clients)), start=jnp.zeros((), jnp.int32)
+    )
 
 
 def _bits(key: Key, num_clients: int) -> Array:
@@ -224,9 +244,13 @@ def consume(
     first, last = _front(order.position, ahead, size)
     missing = size - first.sum(dtype=jnp.int32)
 
-    bits = _bits(key, len(eligible))  # here, as side by side both branches would use the key
+    bits = _bits(
+        key, len(eligible)
+    )  # here, as side by side both branches would use the key
     fresh = jax.lax.cond(missing > 0, lambda: _ranking(bits), lambda: order.position)
-    second, fresh_last = _front(fresh, eligible & ~first if distinct else eligible, missing)
+    second, fresh_last = _front(
+        fresh, eligible & ~first if distinct else eligible, missing
+    )
     left = Order(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
     return left, first | second
 

@@ -63,18 +63,24 @@ def semi_markov(
     prob = schedules.as_floats(_stationary(both)[kinds])
     leaving = [_hazards(law).astype(np.float32) for law in both]
     elapsed = [
-        (np.cumsum(law, axis=1) / law.sum(axis=1, keepdims=True)).astype(np.float32) for law in both
+        (np.cumsum(law, axis=1) / law.sum(axis=1, keepdims=True)).astype(np.float32)
+        for law in both
     ]
 
     def init(key: Key) -> SemiMarkovState:
         uniforms = prng.uniform(key, (2, len(kinds)))
         is_up = uniforms[0] < jnp.asarray(prob, jnp.float32)
-        of_up, of_down = (1 + _count_up_to(part, kinds, uniforms[1]) for part in elapsed)
+        of_up, of_down = (
+            1 + _count_up_to(part, kinds, uniforms[1]) for part in elapsed
+        )
         return SemiMarkovState(up=is_up, age=jnp.where(is_up, of_up, of_down))
 
-    def sample(carry: SemiMarkovState, key: Key, round: Array) -> Drawn[SemiMarkovState]:
+    def sample(
+        carry: SemiMarkovState, key: Key, round: Array
+    ) -> Drawn[SemiMarkovState]:
         of_up, of_down = (
-            jnp.asarray(part)[kinds, jnp.minimum(carry.age, part.shape[1]) - 1] for part in leaving
+            jnp.asarray(part)[kinds, jnp.minimum(carry.age, part.shape[1]) - 1]
+            for part in leaving
         )
         turns = prng.uniform(key, carry.up.shape) < jnp.where(carry.up, of_up, of_down)
         state = SemiMarkovState(carry.up ^ turns, jnp.where(turns, 1, carry.age + 1))
@@ -118,7 +124,9 @@ def _by_client(
         raise errors.invalid('down', f'have 1 or {rows} rows, as `up`', len(both[1]))
     if kinds is None:
         if num_clients not in (None, rows) and rows > 1:
-            raise errors.invalid('num_clients', f'be that of the {rows} rows', num_clients)
+            raise errors.invalid(
+                'num_clients', f'be that of the {rows} rows', num_clients
+            )
         kinds = np.arange(rows) if rows > 1 else np.zeros(num_clients or 1, int)
     kinds = checks.ids('kinds', kinds)
     checks.within('kinds', kinds, 0, rows - 1)
@@ -133,7 +141,9 @@ def _stationary(both: list[np.ndarray]) -> np.ndarray:
 def _hazards(survival: np.ndarray) -> np.ndarray:
     """``P(D = k given D >= k)`` for k = 1, 2, ..., 1 at the last."""
     after = np.pad(survival[:, 1:], ((0, 0), (0, 1)))
-    return 1.0 - np.divide(after, survival, out=np.zeros_like(after), where=survival > 0)
+    return 1.0 - np.divide(
+        after, survival, out=np.zeros_like(after), where=survival > 0
+    )
 
 
 def semi_markov_law(given: laws.Given) -> laws.LinkLaw:

@@ -10,7 +10,11 @@ from fedjax_links.participation.markov import markov
 
 
 def shared_shocks(
-    pattern: Participation, groups: ArrayLike, *, up_rate: ArrayLike, down_rate: ArrayLike
+    pattern: Participation,
+    groups: ArrayLike,
+    *,
+    up_rate: ArrayLike,
+    down_rate: ArrayLike,
 ) -> Participation:
     """While a group's hidden chain is down, no uplink of the group delivers: a cell, a region.
 
@@ -32,7 +36,9 @@ def shared_shocks(
     """
     labels = selection.group_labels(groups)
     if len(labels) != pattern.num_clients:
-        raise errors.invalid('groups', f'have {pattern.num_clients} entries', len(labels))
+        raise errors.invalid(
+            'groups', f'have {pattern.num_clients} entries', len(labels)
+        )
     count = int(labels.max()) + 1
     checks.positive('up_rate', up_rate)
     checks.positive('down_rate', down_rate)
@@ -59,4 +65,6 @@ def shared_shocks_law(given: laws.Given) -> laws.LinkLaw:
     labels = np.asarray(options['groups'])
     share = np.broadcast_to(rise / (rise + fall), labels.max() + 1)
     rates = part.rates * share[labels]
-    return laws.LinkLaw('groups of clients go down together', rates=rates, is_duplex=part.is_duplex)
+    return laws.LinkLaw(
+        'groups of clients go down together', rates=rates, is_duplex=part.is_duplex
+    )

@@ -32,7 +32,8 @@ def lognormal(median: ArrayLike, sigma: ArrayLike) -> Survival:
     checks.positive('sigma', sigma)
     middle, width = np.broadcast_arrays(*map(np.atleast_1d, (np.log(median), sigma)))
     return _cut(
-        lambda k: special.ndtr((middle[:, None] - np.log(k)) / width[:, None]), median=median
+        lambda k: special.ndtr((middle[:, None] - np.log(k)) / width[:, None]),
+        median=median,
     )
 
 
@@ -80,7 +81,9 @@ SOJOURNS: Mapping[str, Callable[..., Survival]] = {law.__name__: law for law in 
 """``up`` and ``down`` of `semi_markov`."""
 
 
-def _cut(survival: Callable[[NDArray[np.float64]], Survival], **argument: ArrayLike) -> Survival:
+def _cut(
+    survival: Callable[[NDArray[np.float64]], Survival], **argument: ArrayLike
+) -> Survival:
     """Survival functions up to where all are negligible: what is left there ends.
 
     Args:
@@ -91,7 +94,10 @@ def _cut(survival: Callable[[NDArray[np.float64]], Survival], **argument: ArrayL
       ValueError: if the most rounds cut off a part of a mean.
     """
     length = 1
-    while survival(np.array([float(length)])).max() > _NEGLIGIBLE and length < _MOST_ROUNDS:
+    while (
+        survival(np.array([float(length)])).max() > _NEGLIGIBLE
+        and length < _MOST_ROUNDS
+    ):
         length *= 2
     length = min(length, _MOST_ROUNDS)
     ((name, value),) = argument.items()

@@ -41,12 +41,16 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     share = cohort_size / num_clients
     few_of_many = rejection.pays(num_clients, share)
 
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, CohortLinkSample]:
+    def sample(
+        carry: PyTree, key: Key, round: Array
+    ) -> tuple[PyTree, CohortLinkSample]:
         if few_of_many:
             propose = rejection.uniform(num_clients)
             ids = rejection.distinct(key, propose, cohort_size, num_clients)
         else:
-            ids = selection.uniform_subset(key, jnp.ones(num_clients, bool), cohort_size)
+            ids = selection.uniform_subset(
+                key, jnp.ones(num_clients, bool), cohort_size
+            )
         return carry, rejection.sample(ids, num_clients, share)
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)

@@ -14,7 +14,9 @@ from fedjax_links.core import checks, errors, grids
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.dataset import Columns
 
-Ends = tuple[int, int]  # the place of the first of some values, and that behind the last
+Ends = tuple[
+    int, int
+]  # the place of the first of some values, and that behind the last
 
 BEST = 'best'
 """Decides by whichever candidate model is ahead."""
@@ -65,7 +67,9 @@ class Tuning:
         checks.static_int('tuning.grow', self.grow, minimum=0, maximum=20)
         least = {'num_rounds': 1, 'most_seeds': max(2, self.num_seeds)}
         for field in (name for name in least if getattr(self, name) is not None):
-            checks.static_int(f'tuning.{field}', getattr(self, field), minimum=least[field])
+            checks.static_int(
+                f'tuning.{field}', getattr(self, field), minimum=least[field]
+            )
         object.__setattr__(self, 'grid', grids.flatten(self.grid, 'tuning.grid'))
         for field in ('num_rounds', 'num_seeds', 'most_seeds', 'ties', 'grow'):
             if getattr(self, field) is not None:
@@ -74,23 +78,34 @@ class Tuning:
     @property
     def seeds(self) -> range:
         """The seeds that a try may have."""
-        return range(FIRST_TUNING_SEED, FIRST_TUNING_SEED + (self.most_seeds or self.num_seeds))
+        return range(
+            FIRST_TUNING_SEED, FIRST_TUNING_SEED + (self.most_seeds or self.num_seeds)
+        )
 
     def candidates(self) -> dict[str, tuple[list[Any], Ends]]:
         """By column all values that may be tried, and where those that are tried first lie."""
-        return {name: _grown(list(values), self.grow) for name, values in self.grid.items()}
+        return {
+            name: _grown(list(values), self.grow) for name, values in self.grid.items()
+        }
 
 
 def _grown(values: list[Any], steps: int) -> tuple[list[Any], Ends]:
     is_float = all(isinstance(value, float) and value > 0 for value in values)
-    if len(values) < 2 or not (is_float and values in (sorted(values), sorted(values)[::-1])):
+    if len(values) < 2 or not (
+        is_float and values in (sorted(values), sorted(values)[::-1])
+    ):
         return values, (0, len(values))
 
     def beyond(end: float, neighbour: float) -> list[float]:
-        return [float(f'{end * (end / neighbour) ** k:.6g}') for k in range(1, steps + 1)]
+        return [
+            float(f'{end * (end / neighbour) ** k:.6g}') for k in range(1, steps + 1)
+        ]
 
     before = beyond(values[0], values[1])[::-1]
-    return [*before, *values, *beyond(values[-1], values[-2])], (steps, steps + len(values))
+    return [*before, *values, *beyond(values[-1], values[-2])], (
+        steps,
+        steps + len(values),
+    )
 
 
 class Race(NamedTuple):
@@ -108,7 +123,9 @@ class Race(NamedTuple):
     rivals: np.ndarray
 
 
-def race(scores: np.ndarray, done: np.ndarray, given: Sequence[Ends], num_seeds: int) -> Race:
+def race(
+    scores: np.ndarray, done: np.ndarray, given: Sequence[Ends], num_seeds: int
+) -> Race:
     """Grows the ranges of values until the best lies inside, then adds seeds among near ties.
 
     Args:
@@ -158,7 +175,9 @@ def _is_behind(lost: np.ndarray) -> bool:
     """
     found = evaluation.seed_interval(lost)
     is_equal = len(lost) > 1 and np.ptp(lost) == 0
-    return bool(np.isnan(lost).any() or found.mean > (0 if is_equal else found.half_width))
+    return bool(
+        np.isnan(lost).any() or found.mean > (0 if is_equal else found.half_width)
+    )
 
 
 class Tried(NamedTuple):
@@ -213,10 +232,19 @@ def read_tries(columns: Columns, facts: Mapping[str, Any], label: str) -> list[T
     rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.TUNING)
     if tuning is None or not len(rows['round']):
         return tries
-    own = {k: dataset.as_tuples(v).tolist() for k, v in rows.items() if dataset.is_given(v).any()}
-    values = {name: dataset.as_tuple(v) for name, v in tuning['grid'].items() if name in own}
+    own = {
+        k: dataset.as_tuples(v).tolist()
+        for k, v in rows.items()
+        if dataset.is_given(v).any()
+    }
+    values = {
+        name: dataset.as_tuple(v) for name, v in tuning['grid'].items() if name in own
+    }
     fixed = [name for name in facts['grid'] if name in own]
-    scores, tables = _scores(rows, facts, label), dict[Any, tuple[np.ndarray, np.ndarray]]()
+    scores, tables = (
+        _scores(rows, facts, label),
+        dict[Any, tuple[np.ndarray, np.ndarray]](),
+    )
     blank, first = _blank(facts, list(values))
     for row, pattern in enumerate(own['pattern']):
         at = pattern, *(own[name][row] for name in fixed)
@@ -233,7 +261,9 @@ def read_tries(columns: Columns, facts: Mapping[str, Any], label: str) -> list[T
         behind = found.wanted[..., 0] & ~(found.wanted & ~done).any(axis=-1)
         places, rivals = np.argwhere(behind), found.rivals[behind]
         tried = {
-            name: dataset.as_objects([tuning['grid'][name][place] for place in places[:, axis]])
+            name: dataset.as_objects(
+                [tuning['grid'][name][place] for place in places[:, axis]]
+            )
             for axis, name in enumerate(values)
         }
         with np.errstate(invalid='ignore'):
@@ -245,9 +275,13 @@ def read_tries(columns: Columns, facts: Mapping[str, Any], label: str) -> list[T
             order = np.argsort(-sign * means, kind='stable')
             most = tuning.get('ties', 0) if table.shape[-1] > 1 else 0
             ties = order[rivals[order] & (order != best)][:most]
-        point = {k: v for k, v in zip(fixed, at, strict=True) if v is not None and v == v}
+        point = {
+            k: v for k, v in zip(fixed, at, strict=True) if v is not None and v == v
+        }
         known = np.where(done, table, np.nan)[behind]
-        tries.append(Tried(pattern, point, tried, means, known, best, rivals, ties, found))
+        tries.append(
+            Tried(pattern, point, tried, means, known, best, rivals, ties, found)
+        )
     return tries
 
 
@@ -259,7 +293,9 @@ def tried_for(tries: Sequence[Tried], pattern: str, point: grids.Point) -> Tried
     """
     alone = len({tried.pattern for tried in tries}) == 1
     own = {name: dataset.as_tuple(value) for name, value in point.items()}
-    fits = (x for x in tries if (alone or x.pattern == pattern) and grids.agree(own, x.at))
+    fits = (
+        x for x in tries if (alone or x.pattern == pattern) and grids.agree(own, x.at)
+    )
     return next(fits, None)
 
 
@@ -269,12 +305,19 @@ def first_tries(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
     return race(scores, scores < 0, given, facts['tuning']['num_seeds']).wanted
 
 
-def _blank(facts: Mapping[str, Any], names: Sequence[str]) -> tuple[np.ndarray, list[Ends]]:
+def _blank(
+    facts: Mapping[str, Any], names: Sequence[str]
+) -> tuple[np.ndarray, list[Ends]]:
     """float[*values, S], no score yet of what may be tried; and where the first tries lie."""
     tuning = facts['tuning']
     lengths = [len(tuning['grid'][name]) for name in names]
-    given = [tuning.get('given', {}).get(n, (0, k)) for n, k in zip(names, lengths, strict=True)]
-    return np.full((*lengths, tuning.get('most_seeds') or tuning['num_seeds']), np.nan), given
+    given = [
+        tuning.get('given', {}).get(n, (0, k))
+        for n, k in zip(names, lengths, strict=True)
+    ]
+    return np.full(
+        (*lengths, tuning.get('most_seeds') or tuning['num_seeds']), np.nan
+    ), given
 
 
 def progress(columns: Columns, facts: Mapping[str, Any], label: str) -> str:
@@ -318,7 +361,9 @@ def is_done(tries: Sequence[Tried], count: int) -> bool:
       tries: what it tried, see `read_tries`.
       count: of the patterns and points that it is tuned at.
     """
-    left = sum(int(tried.race.wanted[..., 0].sum()) - len(tried.scores) for tried in tries)
+    left = sum(
+        int(tried.race.wanted[..., 0].sum()) - len(tried.scores) for tried in tries
+    )
     return len(tries) == count and not left
 
 
@@ -352,12 +397,20 @@ def _main_lanes(
 ) -> list[tuple[str, int, dict[str, Any]]]:
     """Pattern, seed and values of the columns of every main lane of an algorithm."""
     rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.MAIN)
-    names = [name for name in (*facts['grid'], *facts['tuning']['grid']) if name in rows]
-    shown = (dataset.as_tuples(rows[name]).tolist() for name in ('pattern', 'seed', *names))
+    names = [
+        name for name in (*facts['grid'], *facts['tuning']['grid']) if name in rows
+    ]
+    shown = (
+        dataset.as_tuples(rows[name]).tolist() for name in ('pattern', 'seed', *names)
+    )
     lanes: list[tuple[str, int, dict[str, Any]]] = []
     for pattern, seed, *values in dict.fromkeys(zip(*shown, strict=True)):
         point = dict(zip(names, values, strict=True))
-        known = {k: value for k, value in point.items() if value is not None and value == value}
+        known = {
+            k: value
+            for k, value in point.items()
+            if value is not None and value == value
+        }
         lanes.append((pattern, seed, known))
     return lanes
 
@@ -368,5 +421,7 @@ def mistake(label: str, tries: Sequence[Tried]) -> errors.InvalidError | None:
         is_whole = int(tried.race.wanted[..., 0].sum()) == len(tried.scores)
         if is_whole and tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}
-            return errors.invalid('tuning', f'hold a value at which {label} converges', values)
+            return errors.invalid(
+                'tuning', f'hold a value at which {label} converges', values
+            )
     return None

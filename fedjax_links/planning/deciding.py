@@ -61,7 +61,9 @@ class UntilDecided(Sequence[int]):
 
     def facts(self) -> dict[str, Any]:
         """What reports need to know."""
-        return {name: getattr(self, name) for name in ('least', 'margin', 'level', 'tail')}
+        return {
+            name: getattr(self, name) for name in ('least', 'margin', 'level', 'tail')
+        }
 
 
 def looks(least: int, most: int) -> Iterator[int]:
@@ -73,7 +75,9 @@ def looks(least: int, most: int) -> Iterator[int]:
     yield most
 
 
-def seeds_wanted(columns: Columns, facts: Mapping[str, Any]) -> dict[str, dict[Any, int]]:
+def seeds_wanted(
+    columns: Columns, facts: Mapping[str, Any]
+) -> dict[str, dict[Any, int]]:
     """How many seeds there are to be so far.
 
     Args:
@@ -110,7 +114,9 @@ def counterpart(place: Any, others: Mapping[Any, Any]) -> Any:
     return next(alike, None)
 
 
-def common(seeds: Sequence[int], own: Mapping[int, float], other: Mapping[int, float]) -> Any:
+def common(
+    seeds: Sequence[int], own: Mapping[int, float], other: Mapping[int, float]
+) -> Any:
     """Returns differences over the first seeds, as many as both have: float[S]."""
     both = list(itertools.takewhile(lambda seed: seed in own and seed in other, seeds))
     if not both:

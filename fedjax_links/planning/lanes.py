@@ -66,7 +66,11 @@ class Lane(NamedTuple):
     def labels(self) -> dict[str, Any]:
         """What identifies the lane in a line of metrics."""
         stage = {} if self.stage == MAIN else {'stage': self.stage}
-        labels = {'algorithm': self.algorithm, 'pattern': self.pattern, 'seed': int(self.seed)}
+        labels = {
+            'algorithm': self.algorithm,
+            'pattern': self.pattern,
+            'seed': int(self.seed),
+        }
         return {**stage, **labels, **self.point}
 
     @property
@@ -78,14 +82,23 @@ class Lane(NamedTuple):
     @property
     def description(self) -> str:
         """For a person: ``fedavg, links, seed 3, learning_rate 0.1``."""
-        values = {name: value for name, value in self.point.items() if value is not None}
-        parts = [self.algorithm, self.pattern, f'seed {self.seed}', dataset.describe_point(values)]
+        values = {
+            name: value for name, value in self.point.items() if value is not None
+        }
+        parts = [
+            self.algorithm,
+            self.pattern,
+            f'seed {self.seed}',
+            dataset.describe_point(values),
+        ]
         return ', '.join(part for part in [*parts, WORDS[self.stage]] if part)
 
 
 def of_kept(kept: runs.KeptLane) -> Lane:
     """The lane of which a folder has something, as far as it went."""
-    own = {name: kept.labels[name] for name in ('stage', 'algorithm', 'pattern', 'seed')}
+    own = {
+        name: kept.labels[name] for name in ('stage', 'algorithm', 'pattern', 'seed')
+    }
     return Lane(**own, point=kept.point, num_rounds=kept.round, place=kept.place)
 
 
@@ -138,8 +151,15 @@ def parse(text: str) -> tuple[int, int]:
       ValueError: if the text is something else.
     """
     index, _, count = text.partition('/')
-    if not (index.isdecimal() and count.isdecimal() and int(count) and int(index) <= int(count)):
-        requirement = f'read I/N, I from 0 to N - 1 or from 1 to N, or {AUTO} in a job array'
+    if not (
+        index.isdecimal()
+        and count.isdecimal()
+        and int(count)
+        and int(index) <= int(count)
+    ):
+        requirement = (
+            f'read I/N, I from 0 to N - 1 or from 1 to N, or {AUTO} in a job array'
+        )
         raise errors.invalid('shard', requirement, text)
     return int(index), int(count)
 
@@ -161,14 +181,20 @@ def share_out(
       The process of each lane, by name.
     """
     if by == SEED:
-        new = [seed for seed in dict.fromkeys(x.seed for x in lanes) if seed not in of_seeds]
+        new = [
+            seed
+            for seed in dict.fromkeys(x.seed for x in lanes)
+            if seed not in of_seeds
+        ]
         of_seeds |= {seed: index * count // len(new) for index, seed in enumerate(new)}
         return {lane.name: of_seeds[lane.seed] for lane in lanes}
     order: dict[Any, int] = {}
 
     def program(lane: Lane) -> int:
         built_in = [(k, v) for k, v in lane.point.items() if makers.is_built_in(v)]
-        return order.setdefault((lane.algorithm, lane.pattern, repr(built_in)), len(order))
+        return order.setdefault(
+            (lane.algorithm, lane.pattern, repr(built_in)), len(order)
+        )
 
     total, behind, found = sum(lane.num_rounds for lane in lanes), 0, {}
     for lane in sorted(lanes, key=program):

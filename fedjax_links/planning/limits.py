@@ -14,14 +14,22 @@ if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
 MOST_BYTES = 100  # of a label: file names of 255 hold two, and a seed and a round
-_KNOWN = {'direction': ('max', 'min'), 'matmul_precision': ('default', 'high', 'highest')}
+_KNOWN = {
+    'direction': ('max', 'min'),
+    'matmul_precision': ('default', 'high', 'highest'),
+}
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
 _FILE_NAME = re.compile(r'[^/\\. ]([^/\\]*[^/\\ ])?')
 
 
 def check_work(
-    num_lanes: int, num_rounds: int, eval_every: int, *, lanes: str, rounds: str = 'num_rounds'
+    num_lanes: int,
+    num_rounds: int,
+    eval_every: int,
+    *,
+    lanes: str,
+    rounds: str = 'num_rounds',
 ) -> None:
     """Raises for more work than anybody can wait for, before anything is listed.
 
@@ -58,13 +66,19 @@ def check(experiment: 'Experiment') -> None:
     """
     plan, tuning, seeds = experiment.plan, experiment.tuning, experiment.seeds
     grid, period = num_points(plan.columns, experiment.grid_mode), experiment.eval_every
-    parts = len(experiment.patterns) * len(experiment.algorithms)  # each pattern has one problem
+    parts = len(experiment.patterns) * len(
+        experiment.algorithms
+    )  # each pattern has one problem
     where = 'grid' if grid > len(seeds) else 'num_seeds'
     check_work(grid * parts * len(seeds), experiment.num_rounds, period, lanes=where)
     if tuning is not None:
         tried = num_points(plan.tried, 'cross')
         lanes = grid * tried * (len(experiment.algorithms) if tuning.pattern else parts)
-        sizes = lanes * len(tuning.seeds), tuning.num_rounds or experiment.num_rounds, period
+        sizes = (
+            lanes * len(tuning.seeds),
+            tuning.num_rounds or experiment.num_rounds,
+            period,
+        )
         check_work(*sizes, lanes='tuning', rounds='tuning.num_rounds')
     prng.seed_column(seeds)
     check_labels('patterns', list(experiment.patterns))
@@ -76,7 +90,9 @@ def check(experiment: 'Experiment') -> None:
             checks.choice(field, given, known)
     for pair in experiment.names:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise errors.invalid('names', 'be pairs (label, name)', errors.text_of(pair))
+            raise errors.invalid(
+                'names', 'be pairs (label, name)', errors.text_of(pair)
+            )
         checks.choice('names', pair[0], (*experiment.patterns, *experiment.algorithms))
         if not isinstance(pair[1], str) or not pair[1].strip():
             raise errors.invalid('names', 'show texts', errors.text_of(pair[1]))
@@ -102,10 +118,14 @@ def check(experiment: 'Experiment') -> None:
             raise errors.invalid('tuning.grid', 'leave out the columns of `grid`', name)
     is_open = isinstance(seeds, deciding.UntilDecided)
     if is_open and len(experiment.algorithms) < 2:
-        requirement = 'be a number of seeds, as nothing is to be decided of one algorithm'
+        requirement = (
+            'be a number of seeds, as nothing is to be decided of one algorithm'
+        )
         raise errors.invalid('seeds', requirement, list(experiment.algorithms))
     if (is_open or tuning is not None) and plan.directions[plan.metric] is None:
-        requirement = f"be 'max' or 'min', as nothing says which way {plan.metric} is better"
+        requirement = (
+            f"be 'max' or 'min', as nothing says which way {plan.metric} is better"
+        )
         raise errors.invalid('direction', requirement, None)
     if tuning is not None:
         _check_tuning(experiment, tuning)
@@ -117,7 +137,11 @@ def _check_draws(experiment: 'Experiment') -> None:
     Seeds must not all be alike; a stream by seed must not stand in the grid, and one that was named
     is drawn by something.
     """
-    plan, ways, count = experiment.plan, experiment.plan.draws.ways(), len(experiment.seeds)
+    plan, ways, count = (
+        experiment.plan,
+        experiment.plan.draws.ways(),
+        len(experiment.seeds),
+    )
     if count > 1 and redraws.BY_SEED not in ways.values():
         requirement = f'have a stream by seed for {count} seeds'
         raise errors.invalid('redraw', requirement, repr(redraws.FIXED))
@@ -128,7 +152,9 @@ def _check_draws(experiment: 'Experiment') -> None:
         requirement = ''
         if column in plan.columns:
             requirement = f'be fixed beside grid.{column}'
-        elif not isinstance(experiment.redraw, str) and column not in plan.drawn_columns:
+        elif (
+            not isinstance(experiment.redraw, str) and column not in plan.drawn_columns
+        ):
             whose = 'pattern' if stream == 'links_quality' else 'problem'
             requirement = f'be fixed, as no {whose} draws it'
         if requirement and ways[stream] == redraws.BY_SEED:
@@ -161,8 +187,12 @@ def _check_tuning_seeds(experiment: 'Experiment', tuning: choosing.Tuning) -> No
     if both:
         field = 'seeds' if experiment.config is None else 'first_seed'
         first, last = tuning.seeds[0], tuning.seeds[-1]
-        requirement = f'leave the seeds {first} to {last} to tuning, as those from 0 on do'
-        raise errors.invalid(field, requirement, f'{both[0]} to {both[-1]} among the seeds')
+        requirement = (
+            f'leave the seeds {first} to {last} to tuning, as those from 0 on do'
+        )
+        raise errors.invalid(
+            field, requirement, f'{both[0]} to {both[-1]} among the seeds'
+        )
 
 
 def check_multiple(field: str, value: int, period: int) -> None:
@@ -198,9 +228,13 @@ def check_labels(field: str, labels: Sequence[Any], pages: Sequence[str] = ()) -
             requirement = f'have labels of at most {MOST_BYTES} bytes in UTF-8'
             raise errors.invalid(field, requirement, errors.text_of(label))
         if label.casefold() in pages:
-            requirement = f'leave the names {" and ".join(pages)} to the pages of the links'
+            requirement = (
+                f'leave the names {" and ".join(pages)} to the pages of the links'
+            )
             raise errors.invalid(field, requirement, label)
         other = seen.setdefault(label.casefold(), label)
         if other != label:
-            requirement = 'have labels that differ by more than capitals, as they name files'
+            requirement = (
+                'have labels that differ by more than capitals, as they name files'
+            )
             raise errors.invalid(field, requirement, f'{other!r} and {label!r}')

@@ -89,7 +89,10 @@ def as_maker(argument: str, part: Given[Part]) -> Maker[Part]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             requirement = 'name the columns that it takes'
             raise errors.invalid(argument, requirement, f'a function of {parameter}')
-    columns = {k: REQUIRED if p.default is p.empty else p.default for k, p in parameters.items()}
+    columns = {
+        k: REQUIRED if p.default is p.empty else p.default
+        for k, p in parameters.items()
+    }
     return Maker(part, columns)
 
 
@@ -109,7 +112,9 @@ def as_problems(argument: str, part: Given[Problem]) -> Maker[Problem]:
     return maker._replace(make=Problems(maker.make))
 
 
-def bound(bind: Callable[..., Bound], columns: grids.Point, *, holes: bool = False) -> Maker[Any]:
+def bound(
+    bind: Callable[..., Bound], columns: grids.Point, *, holes: bool = False
+) -> Maker[Any]:
     """The maker of a part of a config, whose sections are resolved once for the same values.
 
     Args:
@@ -121,7 +126,9 @@ def bound(bind: Callable[..., Bound], columns: grids.Point, *, holes: bool = Fal
     once = remember(bind)
 
     def resolve(**values: Any) -> Bound:
-        late = {k: Hole(k, v) for k, v in values.items() if holes and not is_built_in(v)}
+        late = {
+            k: Hole(k, v) for k, v in values.items() if holes and not is_built_in(v)
+        }
         return once(**values | late)
 
     return Maker(lambda **values: resolve(**values).build(values), columns, resolve)
@@ -236,7 +243,9 @@ def reads_sizes(bound: Bound | None) -> bool:
     takes_batches = 'batch_size' in inspect.signature(factory).parameters
     if takes_batches and bound.options.get('batch_size') is None:
         return True
-    parts = jax.tree.leaves((bound.options, bound.args), is_leaf=lambda x: isinstance(x, Bound))
+    parts = jax.tree.leaves(
+        (bound.options, bound.args), is_leaf=lambda x: isinstance(x, Bound)
+    )
     for part in parts:
         if isinstance(part, Bound) and reads_sizes(part):
             return True
@@ -293,7 +302,9 @@ def own_bytes(problems: Iterable[Problem]) -> int:
 
 def distinct_bytes(problems: Iterable[Problem]) -> int:
     """Bytes of the arrays of several problems, each array once."""
-    return sum({id(leaf): leaf.nbytes for leaf in jax.tree.leaves(list(problems))}.values())
+    return sum(
+        {id(leaf): leaf.nbytes for leaf in jax.tree.leaves(list(problems))}.values()
+    )
 
 
 def together(problems: Sequence[Part]) -> Part:

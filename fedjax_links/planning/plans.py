@@ -21,7 +21,14 @@ from fedjax_links.planning.schedule import Schedule
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
-_AS_THEY_ARE = ('title', 'caption', 'num_rounds', 'eval_every', 'evaluate_start', 'grid_mode')
+_AS_THEY_ARE = (
+    'title',
+    'caption',
+    'num_rounds',
+    'eval_every',
+    'evaluate_start',
+    'grid_mode',
+)
 """Fields that stand among the facts."""
 
 
@@ -41,13 +48,17 @@ class Plan:
         self._experiment = experiment
         self.columns = grids.flatten(experiment.grid)
         algorithms, problem = experiment.algorithms.items(), experiment.problem
-        self.algorithms = {k: makers.as_maker(f'algorithms.{k}', part) for k, part in algorithms}
+        self.algorithms = {
+            k: makers.as_maker(f'algorithms.{k}', part) for k, part in algorithms
+        }
         self.patterns: dict[str, Maker[Participation]] = {}
         for label, part in experiment.patterns.items():
             maker = makers.as_maker(f'patterns.{label}', part)
             self.patterns[label] = maker._replace(make=makers.remember(maker.make))
         if not isinstance(problem, Mapping):
-            problem = dict.fromkeys(self.patterns, makers.as_problems('problem', problem))
+            problem = dict.fromkeys(
+                self.patterns, makers.as_problems('problem', problem)
+            )
         shared: dict[int, Maker[Problem]] = {}  # by part
         self.problems: dict[str, Maker[Problem]] = {}
         for label in self.patterns:
@@ -110,9 +121,13 @@ class Plan:
         seeds = [*self._experiment.seeds, *(tuning.seeds if tuning else ())]
         return redraws.Draws(self._experiment.redraw, seeds, alone)
 
-    def problem_at(self, pattern: str, point: Point, seed: int | None = None) -> Problem:
+    def problem_at(
+        self, pattern: str, point: Point, seed: int | None = None
+    ) -> Problem:
         """The problem of a pattern as a seed draws it, made when it is asked for."""
-        return self.problems[pattern].make_at({**point, **self.draws.columns(seed, point)})
+        return self.problems[pattern].make_at(
+            {**point, **self.draws.columns(seed, point)}
+        )
 
     def problem_of(self, lane: Lane) -> Problem:
         """The problem of a lane, as the program takes it that lanes of several seeds share.
@@ -126,7 +141,9 @@ class Plan:
             return problem
         if not self._reads_sizes(lane):
             lengths = map(len, jax.tree.leaves(problem.data))
-            return makers.with_sizes(problem, 1, max(lengths, default=problem.max_examples))
+            return makers.with_sizes(
+                problem, 1, max(lengths, default=problem.max_examples)
+            )
         maker = self.problems[lane.pattern]
         assert isinstance(maker.make, makers.Problems)
         rows = [maker.at({**lane.point, **row}) for row in self.draws.every()]
@@ -186,8 +203,12 @@ class Plan:
           ValueError: for seeds until decided by seed.
         """
         if by == SEED and isinstance(self._experiment.seeds, deciding.UntilDecided):
-            requirement = 'be left out where seeds go on until decided, on machines of one kind'
-            raise errors.invalid('allow_mixed', requirement, True)  # whose shares help each other
+            requirement = (
+                'be left out where seeds go on until decided, on machines of one kind'
+            )
+            raise errors.invalid(
+                'allow_mixed', requirement, True
+            )  # whose shares help each other
         schedule, shards = self.schedule, dict[str, int]()
         more: list[Lane] = []
         of_seeds: dict[int, int] = {}
@@ -206,7 +227,9 @@ class Plan:
         main = list(filter(self.owns, self.schedule.main(label)))
         tuning = list(filter(self.owns, self.schedule.possible_tuning(label)))
         most = sum(lane.num_rounds for lane in tuning)
-        most += (1 + self.schedule.num_ties(label)) * sum(lane.num_rounds for lane in main)
+        most += (1 + self.schedule.num_ties(label)) * sum(
+            lane.num_rounds for lane in main
+        )
         return most - self.count_rounds(label)
 
     def concerning(self, label: str, pattern: str) -> list[tuple[str, Any]]:
@@ -221,12 +244,16 @@ class Plan:
         """The algorithm that others are compared with."""
         labels = self._experiment.algorithms
         default = 'fedavg' if 'fedavg' in labels else next(iter(labels))
-        return default if self._experiment.baseline is None else self._experiment.baseline
+        return (
+            default if self._experiment.baseline is None else self._experiment.baseline
+        )
 
     @functools.cached_property
     def metric(self) -> str:
         """What tables show and tuning goes by."""
-        larger = [name for name, direction in self.directions.items() if direction == 'max']
+        larger = [
+            name for name, direction in self.directions.items() if direction == 'max'
+        ]
         given = self._experiment.metric
         return [*larger, *self.directions][0] if given is None else given
 
@@ -237,7 +264,10 @@ class Plan:
         problem = self.problem_at(pattern, self.points[0])
         stated = _metrics(problem, _own_eval_fn(problem))
         measured = _metrics(problem, self.eval_fn(problem))
-        found = {k: evaluation.direction(problem, k) if k in stated else None for k in measured}
+        found = {
+            k: evaluation.direction(problem, k) if k in stated else None
+            for k in measured
+        }
         if given.direction is not None and given.metric in found:
             found[given.metric] = given.direction
         return found
@@ -270,7 +300,11 @@ class Plan:
     def precision(self) -> contextlib.AbstractContextManager[Any]:
         """Within it, programs are traced with the experiment's precision of matrix products."""
         wanted = self._experiment.matmul_precision
-        return contextlib.nullcontext() if wanted is None else jax.default_matmul_precision(wanted)
+        return (
+            contextlib.nullcontext()
+            if wanted is None
+            else jax.default_matmul_precision(wanted)
+        )
 
     @functools.cached_property
     def description(self) -> dict[str, Any]:
@@ -278,13 +312,24 @@ class Plan:
         of, ways, tuning = self._experiment, self.draws.ways(), None
         if self.tuning is not None:
             given = {name: list(ends) for name, (_, ends) in self.candidates.items()}
-            tuning = {**dataclasses.asdict(self.tuning), 'grid': self.tried, 'given': given}
-        problems = (of.problem_at(k, point) for k in self.patterns for point in self.points)
+            tuning = {
+                **dataclasses.asdict(self.tuning),
+                'grid': self.tried,
+                'given': given,
+            }
+        problems = (
+            of.problem_at(k, point) for k in self.patterns for point in self.points
+        )
         known = {evaluation.attainable_text(problem) for problem in problems}
-        attainable = known.pop() if len(known) == 1 else ''  # of all, or nothing is said
+        attainable = (
+            known.pop() if len(known) == 1 else ''
+        )  # of all, or nothing is said
         return {
             **{name: getattr(of, name) for name in _AS_THEY_ARE},
-            **{name: list(getattr(of, name)) for name in ('patterns', 'algorithms', 'log')},
+            **{
+                name: list(getattr(of, name))
+                for name in ('patterns', 'algorithms', 'log')
+            },
             'names': [list(pair) for pair in of.names],
             **{name: getattr(self, name) for name in ('baseline', 'metric')},
             'directions': dict(self.directions),
@@ -294,7 +339,11 @@ class Plan:
             'tuning': tuning,
             'reports': dict(of.reports),
             'draws': prng.DRAWS,
-            **({'until': of.seeds.facts()} if isinstance(of.seeds, deciding.UntilDecided) else {}),
+            **(
+                {'until': of.seeds.facts()}
+                if isinstance(of.seeds, deciding.UntilDecided)
+                else {}
+            ),
             **({} if ways == redraws.DEFAULTS else {'redraw': dict(ways)}),
             **({'attainable': attainable} if attainable else {}),
         }
@@ -308,6 +357,8 @@ def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
     key = jax.random.key(0)
     params = jax.eval_shape(problem.init_params, key)
     found = jax.eval_shape(eval_fn, params, key, problem)
-    if not isinstance(found, Mapping) or any(leaf.shape for leaf in jax.tree.leaves(found)):
+    if not isinstance(found, Mapping) or any(
+        leaf.shape for leaf in jax.tree.leaves(found)
+    ):
         raise errors.invalid('eval_fn', 'return numbers by name', found)
     return list(found)

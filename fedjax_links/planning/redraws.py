@@ -35,7 +35,9 @@ STREAMS = ('data', 'partition', 'links_quality', 'init', 'links', 'batches')
 COLUMNS: Mapping[str, str] = {stream: f'{stream}_seed' for stream in STREAMS[:3]}
 """Of the makers, by stream."""
 
-DEFAULTS: Mapping[str, str] = {name: FIXED if name in COLUMNS else BY_SEED for name in STREAMS}
+DEFAULTS: Mapping[str, str] = {
+    name: FIXED if name in COLUMNS else BY_SEED for name in STREAMS
+}
 
 GRID = 'redraw'
 """The column of a grid whose values are streams: each is at its point the only one by seed."""
@@ -48,7 +50,9 @@ class Draws:
       seeds: all that lanes may have, the experiment's first one first.
     """
 
-    def __init__(self, redraw: Ways, seeds: Sequence[int], alone: Sequence[str] = ()) -> None:
+    def __init__(
+        self, redraw: Ways, seeds: Sequence[int], alone: Sequence[str] = ()
+    ) -> None:
         """Resolves what an experiment says.
 
         Args:
@@ -72,7 +76,12 @@ class Draws:
         self._ways = {**DEFAULTS, **given}
         self.seeds = [int(seed) for seed in seeds]
         self._points = [None, *({GRID: value} for value in alone)]
-        by_seed = {s for at in self._points for s, way in self.ways(at).items() if way == BY_SEED}
+        by_seed = {
+            s
+            for at in self._points
+            for s, way in self.ways(at).items()
+            if way == BY_SEED
+        }
         self._columns = {s: column for s, column in COLUMNS.items() if s in by_seed}
 
     def ways(self, point: Point | None = None) -> Mapping[str, str]:
@@ -80,7 +89,9 @@ class Draws:
         value = (point or {}).get(GRID)
         if value is None:
             return self._ways
-        return {name: BY_SEED if value in (name, BY_SEED) else FIXED for name in STREAMS}
+        return {
+            name: BY_SEED if value in (name, BY_SEED) else FIXED for name in STREAMS
+        }
 
     def seed_of(self, stream: str, seed: int, point: Point | None = None) -> int:
         """The seed that a stream has in a lane."""
@@ -92,14 +103,22 @@ class Draws:
 
     def decisive(self, seed: int, point: Point | None = None) -> dict[str, int | None]:
         """The seed of each stream of a lane; None where no seed is given to what draws it."""
-        free = {s for s, way in self.ways(point).items() if way == FIXED and s in COLUMNS}
+        free = {
+            s for s, way in self.ways(point).items() if way == FIXED and s in COLUMNS
+        }
         return {s: None if s in free else self.seed_of(s, seed, point) for s in STREAMS}
 
-    def columns(self, seed: int | None = None, point: Point | None = None) -> dict[str, int]:
+    def columns(
+        self, seed: int | None = None, point: Point | None = None
+    ) -> dict[str, int]:
         """What columns of makers are in a lane; of the first seed by default."""
         seed = self.seeds[0] if seed is None else seed
-        return {column: self.seed_of(s, seed, point) for s, column in self._columns.items()}
+        return {
+            column: self.seed_of(s, seed, point) for s, column in self._columns.items()
+        }
 
     def every(self) -> list[dict[str, int]]:
         """The columns of all lanes that there may be."""
-        return [self.columns(seed, point) for point in self._points for seed in self.seeds]
+        return [
+            self.columns(seed, point) for point in self._points for seed in self.seeds
+        ]

@@ -55,7 +55,11 @@ class Schedule:
         Returns:
           In the order in which one process runs them.
         """
-        lanes = [lane for label in self._experiment.algorithms for lane in self._of(label, columns)]
+        lanes = [
+            lane
+            for label in self._experiment.algorithms
+            for lane in self._of(label, columns)
+        ]
         if not self._is_open:
             return lanes
         until = self._plan.description['until']
@@ -64,7 +68,9 @@ class Schedule:
         def is_wanted(lane: Lane) -> bool:
             if lane.stage == TUNING:
                 return True
-            at = {k: value for k, value in lane.point.items() if k in self._plan.columns}
+            at = {
+                k: value for k, value in lane.point.items() if k in self._plan.columns
+            }
             place = recorded.place_of(lane.pattern, at)
             return lane.place[1] < counts[lane.algorithm].get(place, until['least'])
 
@@ -152,7 +158,11 @@ class Schedule:
             lanes = self._tuning(label, tries)
             is_tuned = choosing.is_done(tries, len(self._tuned_at(label)))
             if is_tuned and choosing.mistake(label, tries) is None:
-                lanes = [*lanes, *self.main(label, tries), *self._near_ties(label, tries)]
+                lanes = [
+                    *lanes,
+                    *self.main(label, tries),
+                    *self._near_ties(label, tries),
+                ]
             self._known[label] = count, tries, lanes
         return lanes
 
@@ -200,7 +210,9 @@ class Schedule:
                 lanes += self._lanes(TIE, label, pattern, {**point, **values}, number)
         return lanes
 
-    def _lanes(self, stage: str, label: str, pattern: str, point: Point, series: int) -> list[Lane]:
+    def _lanes(
+        self, stage: str, label: str, pattern: str, point: Point, series: int
+    ) -> list[Lane]:
         """A lane for every seed of a stage, with the fixed values of columns that a point lacks."""
         seeds, num_rounds = self._experiment.seeds, self._experiment.num_rounds
         if stage == TUNING:
@@ -221,12 +233,18 @@ class Schedule:
 
     def _values(self, label: str) -> list[dict[str, Any]]:
         """All that tuning may try of an algorithm."""
-        return grids.points({name: v for name, (v, _) in self._columns(label).items()}, 'cross')
+        return grids.points(
+            {name: v for name, (v, _) in self._columns(label).items()}, 'cross'
+        )
 
     def _columns(self, label: str) -> dict[str, tuple[list[Any], choosing.Ends]]:
         """By column that an algorithm takes, what may be tried, and where the first tries lie."""
         taken = self._plan.algorithms[label].columns
-        return {name: tried for name, tried in self._plan.candidates.items() if name in taken}
+        return {
+            name: tried
+            for name, tried in self._plan.candidates.items()
+            if name in taken
+        }
 
     def _series(self, label: str) -> list[tuple[str, Point]]:
         """The patterns and points of the grid that an algorithm runs at."""
@@ -244,10 +262,14 @@ class Schedule:
         patterns = self._plan.patterns if tuning.pattern is None else [tuning.pattern]
         return self._places(label, patterns)
 
-    def _places(self, label: str, patterns: Iterable[str], *more: str) -> list[tuple[str, Point]]:
+    def _places(
+        self, label: str, patterns: Iterable[str], *more: str
+    ) -> list[tuple[str, Point]]:
         """Patterns, and points of the grid as far as they concern lanes, and in more columns."""
         found: list[tuple[str, Point]] = []
         for pattern in patterns:
             names = [*dict(self._plan.concerning(label, pattern)), *more]
-            found += [(pattern, point) for point in grids.project(self._plan.points, names)]
+            found += [
+                (pattern, point) for point in grids.project(self._plan.points, names)
+            ]
         return found

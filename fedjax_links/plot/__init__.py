@@ -25,4 +25,6 @@ from fedjax_links.plot.links import (
 )
 from fedjax_links.plot.panels import COLOURS, EXACT, Look, looks
 
-__all__ = [name for name, value in globals().items() if callable(value) or name.isupper()]
+__all__ = [
+    name for name, value in globals().items() if callable(value) or name.isupper()
+]

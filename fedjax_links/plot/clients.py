@@ -49,8 +49,15 @@ def participation_loss(
         values = checks.numbers('losses', losses[label]).astype(np.float64)
         if values.shape != rounds.shape:
             found = f'shape {list(values.shape)}'
-            raise errors.invalid('losses', f'have one entry for each of {rounds.size}', found)
-        points = {'linestyle': 'none', 'markersize': 4, 'alpha': 0.75, 'color': look.colour}
+            raise errors.invalid(
+                'losses', f'have one entry for each of {rounds.size}', found
+            )
+        points = {
+            'linestyle': 'none',
+            'markersize': 4,
+            'alpha': 0.75,
+            'color': look.colour,
+        }
         axes.plot(
             rounds,
             values,
@@ -63,13 +70,17 @@ def participation_loss(
     x_name = 'rounds in which the client took part'
     panels.finish(axes, x_name, value_name, whole='x', grid=True)
     if rounds.max(initial=0) > _CROWDED * max(1.0, float(np.median(rounds))):
-        axes.set_xscale('symlog', linthresh=1)  # most clients would stand on top of each other
+        axes.set_xscale(
+            'symlog', linthresh=1
+        )  # most clients would stand on top of each other
         axes.set_xlim(left=-0.5)
         axes.xaxis.set_major_formatter('{x:g}')
     return axes
 
 
-def partition(data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = None) -> Any:
+def partition(
+    data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = None
+) -> Any:
     """Class x client map of label shares, on a square-root scale so that small ones show.
 
     ::
@@ -115,12 +126,19 @@ def label_shares(data: Any) -> np.ndarray:
         labels = getattr(data.data, 'labels', np.zeros(0))
         stored = not isinstance(data.owned, Source)
         if not (stored and np.issubdtype(labels.dtype, np.integer)):
-            raise errors.invalid('data', 'have integer labels', type(data.data).__name__)
+            raise errors.invalid(
+                'data', 'have integer labels', type(data.data).__name__
+            )
         labels = np.asarray(labels)
         first, counts = np.asarray(data.offsets), np.asarray(data.counts)
-        own = [labels[start : start + count] for start, count in zip(first, counts, strict=True)]
+        own = [
+            labels[start : start + count]
+            for start, count in zip(first, counts, strict=True)
+        ]
         length = max(int(held.max()) for held in own) + 1
-        shares: np.ndarray = np.array([np.bincount(held, minlength=length) for held in own])
+        shares: np.ndarray = np.array(
+            [np.bincount(held, minlength=length) for held in own]
+        )
         return shares / np.asarray(counts, np.float64)[:, None]
     mix = checks.numbers('data', getattr(data, 'class_mix', data)).astype(np.float64)
     if mix.ndim != 2 or not mix.size:
@@ -166,9 +184,17 @@ def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
     axes = panels.own(ax)
     width = 0.9 if order.size < 100 else 1.0
     axes.bar(np.arange(order.size), counts[order], width=width, color=panels.REALISED)
-    axes.axhline(counts.mean(), linestyle='--', color=panels.COLOURS[4], linewidth=1, label='mean')
+    axes.axhline(
+        counts.mean(),
+        linestyle='--',
+        color=panels.COLOURS[4],
+        linewidth=1,
+        label='mean',
+    )
     axes.set_ylim(0, 1.25 * counts.max())
-    return panels.finish(axes, _name_of(axes, order, name), 'examples', legend='upper right')
+    return panels.finish(
+        axes, _name_of(axes, order, name), 'examples', legend='upper right'
+    )
 
 
 def label_distances(distances: Any, *, ax: Any = None) -> Any:
@@ -185,7 +211,9 @@ def label_distances(distances: Any, *, ax: Any = None) -> Any:
     most = distances.max()
     limit = 1.0 if most > 0.5 else max(1.1 * most, 0.01)
     axes = panels.own(ax)
-    axes.hist(distances, bins=np.linspace(0, limit, _DISTANCE_BINS + 1), color=panels.REALISED)
+    axes.hist(
+        distances, bins=np.linspace(0, limit, _DISTANCE_BINS + 1), color=panels.REALISED
+    )
     name = f'mean {distances.mean():.3f}'
     axes.axvline(distances.mean(), linestyle='--', color=panels.COLOURS[4], label=name)
     axes.set_xlim(0, limit)

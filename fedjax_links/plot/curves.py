@@ -85,20 +85,29 @@ def learning_curves(
     every = dataset.curves(results, model)
     most = max(sum(map(len, found.values())) for found in every.values())
     if legend and most > _MOST_NAMED:
-        requirement = f'be False for more than {_MOST_NAMED} curves (`run.select` takes a part)'
+        requirement = (
+            f'be False for more than {_MOST_NAMED} curves (`run.select` takes a part)'
+        )
         raise errors.invalid('legend', requirement, f'{legend} for {most:,}')
-    look_of = panels.looks(dict.fromkeys(label for found in every.values() for label in found))
+    look_of = panels.looks(
+        dict.fromkeys(label for found in every.values() for label in found)
+    )
     limits = (0, 1) if of_metric.is_share and not above else (-np.inf, np.inf)
     minus = f' minus {above:g}' if above else ''
     drawn_on = panels.several(ax, len(every))
     for axes, (pattern, found) in zip(drawn_on, every.items(), strict=True):
         drawn, count = 0, sum(map(len, found.values()))
         for label, models in found.items():
-            look, along = look_of[label], np.asarray((against or {}).get(label, results['round']))
+            look, along = (
+                look_of[label],
+                np.asarray((against or {}).get(label, results['round'])),
+            )
             kept = along > 0 if log_rounds else slice(None)
             places, colour = along[kept], {'color': look.colour}
             for kind, values in models.items():
-                mean, half = (part[kept] for part in _band(values - above, window, band))
+                mean, half = (
+                    part[kept] for part in _band(values - above, window, band)
+                )
                 name = panels.name_of(shown[label], kind, always=len(models) > 1)
                 line: Any = {**colour, 'linestyle': look.line(kind), 'linewidth': 1.3}
                 line |= {'marker': look.marker if count > 1 else '', 'markersize': 4}
@@ -106,11 +115,18 @@ def learning_curves(
                 axes.plot(places, mean, label=name, **line)
                 if np.isfinite(half).any():
                     low, high = np.clip([mean - half, mean + half], *limits)
-                    low = np.maximum(low, mean / 10) if log else low  # such an axis has no zero
-                    axes.fill_between(places, low, high, alpha=0.15, linewidth=0, **colour)
+                    low = (
+                        np.maximum(low, mean / 10) if log else low
+                    )  # such an axis has no zero
+                    axes.fill_between(
+                        places, low, high, alpha=0.15, linewidth=0, **colour
+                    )
                 drawn += 1
             if levels is not None and label in levels:
-                line = {'linestyle': _dots([*levels].index(label), len(levels)), 'linewidth': 1.2}
+                line = {
+                    'linestyle': _dots([*levels].index(label), len(levels)),
+                    'linewidth': 1.2,
+                }
                 line['label'] = panels.literal(f'{shown[label]}, predicted')
                 axes.axhline(levels[label] - above, **colour, **line)
         _name_panel(axes, results, pattern)
@@ -160,14 +176,20 @@ def _marked(places: np.ndarray, log: bool, line: int, count: int) -> list[int]:
 def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns mean and half width of float[S, E] over seeds and the last evaluations."""
     padded = np.pad(values, ((0, 0), (window - 1, 0)))
-    spans = np.lib.stride_tricks.sliding_window_view(padded, window, axis=1)  # [S, E, window]
+    spans = np.lib.stride_tricks.sliding_window_view(
+        padded, window, axis=1
+    )  # [S, E, window]
     sizes = np.minimum(np.arange(1, values.shape[1] + 1), window)
     levels = spans.sum(axis=2) / sizes
     mean, half, _ = evaluation.seed_interval(levels)
     if band == 'interval' and len(values) == 2:
         return mean, np.ptp(levels, axis=0) / 2
-    if band == 'interval':  # where all seeds agree, as at the start, a band has no width
-        return mean, np.where(np.ptp(levels, axis=0) == 0, 0.0, half) if len(values) > 1 else half
+    if (
+        band == 'interval'
+    ):  # where all seeds agree, as at the start, a band has no width
+        return mean, np.where(np.ptp(levels, axis=0) == 0, 0.0, half) if len(
+            values
+        ) > 1 else half
     is_there, count = np.arange(window) >= window - sizes[:, None], len(values) * sizes
     apart = np.where(is_there, spans - mean[:, None], 0.0)
     variance = (apart**2).sum(axis=(0, 2)) / np.maximum(count - 1, 1)
@@ -216,22 +238,35 @@ def paired_differences(
       ValueError: for an unknown baseline, metric or model, or seeds that are not paired.
     """
     checks.within('tail', tail, 0, 1)
-    if isinstance(data, Mapping) and not hasattr(data, 'data_vars'):  # [S] is one evaluation
-        data = {k: np.asarray(v)[:, None] if _is_vector(v) else v for k, v in data.items()}
+    if isinstance(data, Mapping) and not hasattr(
+        data, 'data_vars'
+    ):  # [S] is one evaluation
+        data = {
+            k: np.asarray(v)[:, None] if _is_vector(v) else v for k, v in data.items()
+        }
     results = recorded.of(data, metric, names=names)
     shown, of_metric = dataset.names(results), Metric(results.attrs['metric'])
-    members, baseline = dataset.points(results), baseline or results.attrs.get('baseline')
+    members, baseline = (
+        dataset.points(results),
+        baseline or results.attrs.get('baseline'),
+    )
     algorithms = list(dict.fromkeys(algorithm for algorithm, _ in members.values()))
     if baseline is None:
         baseline = algorithms[0] if len(algorithms) > 1 else next(iter(members))
     checks.choice('baseline', baseline, [*algorithms, *members])
-    against = {label: dataset.counterpart(members, label, baseline) for label in members}
+    against = {
+        label: dataset.counterpart(members, label, baseline) for label in members
+    }
     if baseline in members:
         against = dict.fromkeys(members, baseline)
     rows = {label: base for label, base in against.items() if base not in (None, label)}
     every = dataset.curves(results, model)
-    kinds = {label: next(iter(m)) for found in every.values() for label, m in found.items()}
-    titles = {label: panels.name_of(shown[label], kind) for label, kind in kinds.items()}
+    kinds = {
+        label: next(iter(m)) for found in every.values() for label, m in found.items()
+    }
+    titles = {
+        label: panels.name_of(shown[label], kind) for label, kind in kinds.items()
+    }
     look_of = panels.looks(titles)
     longest = max((len(titles[label]) for label in rows), default=0)
     drawn_on = panels.several(ax, len(every), len(rows), longest)
@@ -241,7 +276,9 @@ def paired_differences(
             if label not in ends or base not in ends:
                 continue  # an empty row
             pair = [ends[label], ends[base]]
-            if dataset.attribute(results, 'until'):  # the first seeds, as many as both have
+            if dataset.attribute(
+                results, 'until'
+            ):  # the first seeds, as many as both have
                 pair = [own[: min(map(len, pair))] for own in pair]
             ours, theirs = pair
             difference = _difference(ours, theirs, results.attrs.get('until') or {})
@@ -255,8 +292,12 @@ def paired_differences(
         _name_panel(axes, results, pattern)
     kind = next((kinds[base] for base in rows.values()), 'server')
     whose = panels.name_of(shown[baseline], kind)
-    label = of_metric.difference_title(f'{of_metric.words or "value"} minus that of {whose}')
-    if alone := ax is None and len(drawn_on) > 1:  # one label, and names at the left alone
+    label = of_metric.difference_title(
+        f'{of_metric.words or "value"} minus that of {whose}'
+    )
+    if (
+        alone := ax is None and len(drawn_on) > 1
+    ):  # one label, and names at the left alone
         drawn_on[0].figure.supxlabel(label, fontsize=10)
     for axes in drawn_on:
         axes.set_xlabel('' if alone else label)
@@ -276,7 +317,12 @@ def _difference(
 
 
 def _draw_difference(
-    axes: Any, place: int, found: evaluation.Interval, beyond: float, scale: float, colour: str
+    axes: Any,
+    place: int,
+    found: evaluation.Interval,
+    beyond: float,
+    scale: float,
+    colour: str,
 ) -> None:
     """Draws a point with its bar, and a thin one for a wider interval of half width ``beyond``."""
     mean, half = scale * float(found.mean), scale * float(found.half_width)
@@ -286,7 +332,9 @@ def _draw_difference(
     if math.isinf(half):
         axes.axhline(place, color=colour, linestyle='--', linewidth=0.7)
     elif math.isfinite(beyond) and scale * beyond > half:
-        axes.errorbar(mean, place, xerr=scale * beyond, fmt='none', elinewidth=0.7, color=colour)
+        axes.errorbar(
+            mean, place, xerr=scale * beyond, fmt='none', elinewidth=0.7, color=colour
+        )
     axes.errorbar(mean, place, xerr=half if math.isfinite(half) else None, **look)
 
 
@@ -323,7 +371,9 @@ def level_bars(
     """
     width = 0.84 / max(1, len(levels))
     axes = panels.own(ax)
-    inches = 1.25 * axes.bbox.width / axes.figure.dpi  # the layout has yet to widen them
+    inches = (
+        1.25 * axes.bbox.width / axes.figure.dpi
+    )  # the layout has yet to widen them
     places = np.arange(len(groups))
     for place, (label, look) in enumerate(panels.looks(levels).items()):
         values = np.asarray(levels[label], np.float64)
@@ -331,18 +381,31 @@ def level_bars(
             shape = f'shape {list(values.shape)} for {label!r}'
             raise errors.invalid('levels', f'be of shape [{len(groups)}, S]', shape)
         mean, half, _ = evaluation.seed_interval(values, axis=1)
-        style = {'color': look.colour, 'edgecolor': 'white', 'linewidth': 0, 'hatch': look.hatch}
+        style = {
+            'color': look.colour,
+            'edgecolor': 'white',
+            'linewidth': 0,
+            'hatch': look.hatch,
+        }
         middle = places + (place - (len(levels) - 1) / 2) * width
         if values.shape[1] > 2:
             style['yerr'] = np.nan_to_num(half)
             style['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
         axes.bar(
-            middle, mean, width, label=panels.literal((names or {}).get(label, label)), **style
+            middle,
+            mean,
+            width,
+            label=panels.literal((names or {}).get(label, label)),
+            **style,
         )
         if values.shape[1] == 2:
-            axes.plot(np.repeat(middle, 2), values.ravel(), '.', color='black', markersize=3)
+            axes.plot(
+                np.repeat(middle, 2), values.ravel(), '.', color='black', markersize=3
+            )
     letters = max(8, int(LETTERS_PER_INCH * inches / max(1, len(groups))))
-    axes.set_xticks(places, [panels.literal(textwrap.fill(each, letters)) for each in groups])
+    axes.set_xticks(
+        places, [panels.literal(textwrap.fill(each, letters)) for each in groups]
+    )
     axes.set_ylabel(Metric(metric).words)
     if Metric(metric).is_share:
         axes.set_ylim(0, min(axes.get_ylim()[1], 1))

@@ -9,7 +9,11 @@ from fedjax_links import analysis
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
 
-_AROUND_ZERO, _REVERSED, _LEVELS = 'RdBu', 'RdBu_r', 'cividis'  # told apart by the colour-blind
+_AROUND_ZERO, _REVERSED, _LEVELS = (
+    'RdBu',
+    'RdBu_r',
+    'cividis',
+)  # told apart by the colour-blind
 _MISSING = '#dddddd'
 _LETTER = 0.062  # inches at the size of the text in cells
 _TEXT = 7
@@ -113,15 +117,21 @@ def heat_map(
     return axes
 
 
-def _hatch(axes: Any, argument: str, chosen: Any, values: np.ndarray, hatch: str) -> None:
+def _hatch(
+    axes: Any, argument: str, chosen: Any, values: np.ndarray, hatch: str
+) -> None:
     """Hatches the chosen cells that have a value."""
     from matplotlib import patches
 
     if chosen.shape != values.shape:
-        raise errors.invalid(argument, f'be of shape {list(values.shape)}', list(chosen.shape))
+        raise errors.invalid(
+            argument, f'be of shape {list(values.shape)}', list(chosen.shape)
+        )
     look: dict[str, Any] = {'fill': False, 'edgecolor': '#00000030', 'linewidth': 0}
     for row, column in np.argwhere(chosen & ~np.isnan(values)):
-        axes.add_patch(patches.Rectangle((column - 0.5, row - 0.5), 1, 1, hatch=hatch, **look))
+        axes.add_patch(
+            patches.Rectangle((column - 0.5, row - 0.5), 1, 1, hatch=hatch, **look)
+        )
 
 
 def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
@@ -145,7 +155,9 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
     """
     given = np.asarray(matrix)
     is_mask = given.dtype == bool and given.ndim == 1 and given.size
-    found = analysis.mixing_matrix(given) if is_mask else checks.numbers('matrix', matrix)
+    found = (
+        analysis.mixing_matrix(given) if is_mask else checks.numbers('matrix', matrix)
+    )
     if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
         shape = f'shape {list(found.shape)}'
         raise errors.invalid('matrix', 'be float[N, N], or a mask bool[N]', shape)
@@ -167,7 +179,11 @@ def texts_of(values: np.ndarray, form: str, width: float = np.inf) -> Texts | No
 
     def text(value: float) -> str:
         shown = '' if np.isnan(value) else format(value, form)
-        return shown if any(digit in shown for digit in '123456789') else shown.lstrip('+-')
+        return (
+            shown
+            if any(digit in shown for digit in '123456789')
+            else shown.lstrip('+-')
+        )
 
     texts = [[text(value) for value in row] for row in values]
     longest = max(len(shown) for row in texts for shown in row)

@@ -22,7 +22,11 @@ _STATES = (
 
 
 def link_map(
-    links: Any, *, order: Sequence[int] | None = None, num_rounds: int = MAP_ROUNDS, ax: Any = None
+    links: Any,
+    *,
+    order: Sequence[int] | None = None,
+    num_rounds: int = MAP_ROUNDS,
+    ax: Any = None,
 ) -> Any:
     """Client x round map: dark where the uplink delivers.
 
@@ -53,16 +57,25 @@ def link_map(
     if duplex:
         from matplotlib import colors, patches
 
-        parts = [mask, *(np.asarray(part(links)) for part in (base.delivers, base.receives))]
+        parts = [
+            mask,
+            *(np.asarray(part(links)) for part in (base.delivers, base.receives)),
+        ]
         state = np.select(parts, [1, 2, 3], 0)
         colours = colors.ListedColormap(['white', *(colour for _, colour in _STATES)])
         options = {'cmap': colours, 'vmin': -0.5, 'vmax': 3.5}
-        handles = [patches.Patch(color=colour, label=label) for label, colour in _STATES]
+        handles = [
+            patches.Patch(color=colour, label=label) for label, colour in _STATES
+        ]
         below = {'loc': 'upper center', 'bbox_to_anchor': (0.5, -0.12), 'ncols': 3}
         axes.legend(handles=handles, fontsize=8, frameon=False, **below)
-    axes.imshow(state[:num_rounds, shown].T, aspect='auto', interpolation='nearest', **options)
+    axes.imshow(
+        state[:num_rounds, shown].T, aspect='auto', interpolation='nearest', **options
+    )
     by_id = order is not None and np.array_equal(order, np.arange(mask.shape[1]))
-    clients = _RANK if order is None else 'client' if by_id else 'client, in the order given'
+    clients = (
+        _RANK if order is None else 'client' if by_id else 'client, in the order given'
+    )
     panels.finish(axes, 'round', clients, whole='xy')
     axes.set_xlabel('round', loc='right' if duplex else 'center')
     return axes
@@ -87,9 +100,13 @@ def participation_rates(
     """
     mask = _mask(mask)
     rates = mask.mean(axis=0)
-    probs = np.full(rates.size, np.nan) if probs is None else np.asarray(probs, np.float64)
+    probs = (
+        np.full(rates.size, np.nan) if probs is None else np.asarray(probs, np.float64)
+    )
     if probs.shape != rates.shape:
-        raise errors.invalid('probs', f'have {rates.size} entries', f'shape {list(probs.shape)}')
+        raise errors.invalid(
+            'probs', f'have {rates.size} entries', f'shape {list(probs.shape)}'
+        )
     order = np.argsort(-rates, kind='stable')
     clients = np.arange(rates.size)
     axes = panels.own(ax)
@@ -97,7 +114,9 @@ def participation_rates(
     if not np.isnan(probs).all():
         axes.plot(probs[order], clients, '.', color=THEORY, markersize=4, label=name)
     most = np.nanmax(np.append(rates, probs))
-    axes.set(xlim=(0, 1 if most > 0.5 else 1.1 * most or 1), ylim=(len(clients) - 0.5, -0.5))
+    axes.set(
+        xlim=(0, 1 if most > 0.5 else 1.1 * most or 1), ylim=(len(clients) - 0.5, -0.5)
+    )
     axes.legend(framealpha=0.85, edgecolor='none', fontsize=8, loc='lower right')
     return panels.finish(axes, 'share of rounds', _RANK, whole='y')
 
@@ -143,14 +162,20 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
     if chain is not None:
         expected = density(analysis.expected_gap_counts(*chain, len(mask), longest))
         centres = (edges[:-1] + edges[1:]) / 2
-        axes.plot(centres, expected, '.-', color=THEORY, markersize=4, label='exact mean')
+        axes.plot(
+            centres, expected, '.-', color=THEORY, markersize=4, label='exact mean'
+        )
     seen = realised[realised > 0]
     panels.logarithmic(axes.yaxis)
     axes.set_ylim(seen.min() / 3, seen.max() * 3)
-    return panels.finish(axes, 'gap in rounds', 'share of gaps per round of length', legend='best')
+    return panels.finish(
+        axes, 'gap in rounds', 'share of gaps per round of length', legend='best'
+    )
 
 
-def link_memory(mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any = None) -> Any:
+def link_memory(
+    mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any = None
+) -> Any:
     """Autocorrelation of participation over all clients, and the exact one.
 
     Args:
@@ -177,7 +202,9 @@ def link_memory(mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any 
     exact = analysis.expected_autocorrelation(*chain, lags[-1]) if chain else None
     if exact is not None:
         axes.plot(lags, exact, '--', color=THEORY, label='exact')
-    return panels.finish(axes, 'lag in rounds', 'autocorrelation', whole='x', legend='best')
+    return panels.finish(
+        axes, 'lag in rounds', 'autocorrelation', whole='x', legend='best'
+    )
 
 
 def participants(
@@ -208,14 +235,22 @@ def participants(
     axes = panels.own(ax)
     if period is None:
         shown = sizes[:MAP_ROUNDS]
-        axes.step(np.arange(len(shown)), shown, where='mid', color=REALISED, label='realised')
+        axes.step(
+            np.arange(len(shown)), shown, where='mid', color=REALISED, label='realised'
+        )
         x_name = 'round'
     else:
         checks.static_int('period', period, maximum=len(sizes))
         whole = sizes[: len(sizes) // period * period].reshape(-1, period)
         low, high = np.quantile(whole, [0.05, 0.95], axis=0)
         phase = np.arange(period)
-        axes.plot(phase, whole.mean(axis=0), color=REALISED, linewidth=2.5, label='realised mean')
+        axes.plot(
+            phase,
+            whole.mean(axis=0),
+            color=REALISED,
+            linewidth=2.5,
+            label='realised mean',
+        )
         look = {'color': REALISED, 'alpha': 0.3, 'linewidth': 0}
         axes.fill_between(phase, low, high, label='5 to 95 %', **look)
         x_name = f'round modulo {period}'
@@ -227,7 +262,9 @@ def participants(
     return panels.finish(axes, x_name, 'clients', whole='xy', legend='best')
 
 
-def peer_graph(neighbours: Any, edge_rates: Any, *, rates: Any = None, ax: Any = None) -> Any:
+def peer_graph(
+    neighbours: Any, edge_rates: Any, *, rates: Any = None, ax: Any = None
+) -> Any:
     """Clients around a circle and the edges between them, the darker the more often they are up.
 
     ::
@@ -251,7 +288,9 @@ def peer_graph(neighbours: Any, edge_rates: Any, *, rates: Any = None, ax: Any =
 
     table, shares = np.asarray(neighbours), np.asarray(edge_rates, np.float64)
     if table.ndim != 2 or table.shape != shares.shape:
-        raise errors.invalid('edge_rates', f'have shape {list(table.shape)}', list(shares.shape))
+        raise errors.invalid(
+            'edge_rates', f'have shape {list(table.shape)}', list(shares.shape)
+        )
     angles = 2 * np.pi * np.arange(len(table)) / len(table)
     places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     client, slot = np.nonzero(table > np.arange(len(table))[:, None])  # each edge once
@@ -286,5 +325,7 @@ def _chain(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray] | None
         if np.shape(rate) not in ((), mask.shape[1:]):
             shape = f'shape {list(np.shape(rate))}'
             raise errors.invalid('rates', f'have {mask.shape[1]} entries each', shape)
-    up, down = (np.broadcast_to(rate, mask.shape[1:]).astype(np.float64) for rate in rates)
+    up, down = (
+        np.broadcast_to(rate, mask.shape[1:]).astype(np.float64) for rate in rates
+    )
     return up, down

@@ -17,10 +17,25 @@ from fedjax_links.core import errors
 
 _MOST_INSIDE, _LONGEST_INSIDE = 6, 28
 _MOST_BELOW_EACH_OTHER = 22
-_SINGLE, _PANEL, _ROW, _LETTER, _UNDER_A_LABEL = (6.4, 4.2), (3.6, 2.6), 0.2, 0.08, 4.5  # inches
+_SINGLE, _PANEL, _ROW, _LETTER, _UNDER_A_LABEL = (
+    (6.4, 4.2),
+    (3.6, 2.6),
+    0.2,
+    0.08,
+    4.5,
+)  # inches
 _MOST_COLUMNS = 3
 
-COLOURS = ('#0072B2', '#E69F00', '#009E73', '#CC79A7', '#D55E00', '#56B4E9', '#595959', '#661100')
+COLOURS = (
+    '#0072B2',
+    '#E69F00',
+    '#009E73',
+    '#CC79A7',
+    '#D55E00',
+    '#56B4E9',
+    '#595959',
+    '#661100',
+)
 """Blue, orange, green, pink, vermilion, sky, grey, brown."""
 EXACT = '#1a1a1a'
 REALISED = '#9a9a9a'
@@ -34,7 +49,12 @@ _LINES: Mapping[str, Sequence[Any]] = {
 """By candidate model and rank."""
 _RANKS, _MARKER_STEP = 4, 3
 _HATCHES = (None, '///', '...', '\\\\\\')
-_BLENDS = (1.0, 0.3), (1.0, 0.65), (0.0, 0.3), (0.0, 0.6)  # towards white or black, how far
+_BLENDS = (
+    (1.0, 0.3),
+    (1.0, 0.65),
+    (0.0, 0.3),
+    (0.0, 0.6),
+)  # towards white or black, how far
 _MARKERS = ('o', 's', '^', 'D', 'v', 'P', 'X', '*', '<', '>')
 
 _FAMILIES = (
@@ -100,10 +120,14 @@ def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Any]:
     columns = min(_MOST_COLUMNS, count)
     height = max(_PANEL[1], height) * -(-count // columns) + 0.6
     width = _PANEL[0] * columns + 0.6 + _LETTER * letters
-    return grid(pyplot.figure(figsize=(width, height), layout='constrained'), count, columns)
+    return grid(
+        pyplot.figure(figsize=(width, height), layout='constrained'), count, columns
+    )
 
 
-def grid(figure: Any, count: int, columns: int = _MOST_COLUMNS, **options: Any) -> list[Any]:
+def grid(
+    figure: Any, count: int, columns: int = _MOST_COLUMNS, **options: Any
+) -> list[Any]:
     """Axes of ``count`` panels in rows of ``columns``; the rest of the last row is hidden.
 
     Args:
@@ -113,7 +137,9 @@ def grid(figure: Any, count: int, columns: int = _MOST_COLUMNS, **options: Any) 
       **options: of ``figure.subplots``.
     """
     columns = min(columns, count)
-    every: Any = figure.subplots(-(-count // columns), columns, squeeze=False, **options)
+    every: Any = figure.subplots(
+        -(-count // columns), columns, squeeze=False, **options
+    )
     for axes in every.flat[count:]:
         axes.set_visible(False)
     return list(every.flat[:count])
@@ -165,7 +191,13 @@ def name_of(name: str, model: str, *, always: bool = False) -> str:
 
 
 def finish(
-    axes: Any, x_name: str, y_name: str, *, whole: str = '', legend: str = '', grid: bool = False
+    axes: Any,
+    x_name: str,
+    y_name: str,
+    *,
+    whole: str = '',
+    legend: str = '',
+    grid: bool = False,
 ) -> Any:
     """Names the axes, and returns what they belong to.
 
@@ -190,7 +222,9 @@ def finish(
     return axes
 
 
-def draw_shares(axes: Any, values: Any, label: str, colorbar: bool, **options: Any) -> None:
+def draw_shares(
+    axes: Any, values: Any, label: str, colorbar: bool, **options: Any
+) -> None:
     """An image of shares, on a square-root scale so that small ones show.
 
     Args:
@@ -203,7 +237,9 @@ def draw_shares(axes: Any, values: Any, label: str, colorbar: bool, **options: A
     from matplotlib import colors
 
     norm = colors.PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
-    image = axes.imshow(values, cmap='Blues', interpolation='nearest', norm=norm, **options)
+    image = axes.imshow(
+        values, cmap='Blues', interpolation='nearest', norm=norm, **options
+    )
     if colorbar:
         axes.figure.colorbar(image, ax=axes, label=label)
 
@@ -240,7 +276,9 @@ def legend(axes: Any, *, outside: bool = False) -> None:
     names = axes.get_legend_handles_labels()[1]
     if not names:
         return
-    outside = outside or len(names) > _MOST_INSIDE or max(map(len, names)) > _LONGEST_INSIDE
+    outside = (
+        outside or len(names) > _MOST_INSIDE or max(map(len, names)) > _LONGEST_INSIDE
+    )
     where: Any = {}
     if outside and axes.figure.get_layout_engine() is not None:
         columns = -(-len(names) // _MOST_BELOW_EACH_OTHER)
@@ -262,7 +300,9 @@ def legend_below(figure: Any, names: Sequence[str], width: float) -> None:
       names: of those to show.
       width: of the figure in inches.
     """
-    drawn = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes]
+    drawn = [
+        zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes
+    ]
     handles = {label: handle for handle, label in reversed([*itertools.chain(*drawn)])}
     where = {'loc': 'outside lower center', 'ncols': legend_columns(names, width)}
     figure.legend([handles[name] for name in names], names, frameon=False, **where)
@@ -309,7 +349,9 @@ class Look(NamedTuple):
 
         end, share = _BLENDS[self.rank]
         grey = min(0.25 * self.variant, 0.75)
-        parts = ((1 - share) * part + share * end for part in colors.to_rgb(self.colour))
+        parts = (
+            (1 - share) * part + share * end for part in colors.to_rgb(self.colour)
+        )
         return tuple((1 - grey) * part + grey * 0.8 for part in parts)
 
 
@@ -326,7 +368,9 @@ def looks(labels: Iterable[str]) -> dict[str, Look]:
       By label.
     """
     homes = {label: _home(label) for label in labels}
-    everywhere = [(colour, rank) for rank in range(_RANKS) for colour in range(len(COLOURS))]
+    everywhere = [
+        (colour, rank) for rank in range(_RANKS) for colour in range(len(COLOURS))
+    ]
     taken = {_PLACES[home] for home in homes.values() if home in _PLACES}
     free = [place for place in everywhere if place not in taken] or everywhere
     others = [home for home in dict.fromkeys(homes.values()) if home not in _PLACES]

@@ -36,7 +36,9 @@ class Examples(NamedTuple):
     names: tuple[Any, ...]
 
 
-def from_columns(features: Any, labels: Any, owners: Any, *, names: Sequence[Any] = ()) -> Examples:
+def from_columns(
+    features: Any, labels: Any, owners: Any, *, names: Sequence[Any] = ()
+) -> Examples:
     """Makes examples of columns, and numbers their owners.
 
     Args:
@@ -59,7 +61,9 @@ def from_columns(features: Any, labels: Any, owners: Any, *, names: Sequence[Any
     clients, known = columns.number_owners('clients', owners, names)
     for argument, column in (('features', features), ('labels', labels)):
         if len(column) != len(clients):
-            raise errors.invalid(argument, f'have {len(clients)} rows, as clients do', len(column))
+            raise errors.invalid(
+                argument, f'have {len(clients)} rows, as clients do', len(column)
+            )
     inputs, targets = columns.stack_features(features), columns.stack_labels(labels)
     return Examples(inputs, targets, clients, known)
 
@@ -99,13 +103,17 @@ def from_hugging_face(
       names: as in `from_columns`.
     """
     _check_named(dataset.column_names, features=features, label=label, client=client)
-    is_image = type(dataset.features[features]).__name__ == 'Image'  # which NumPy would not decode
+    is_image = (
+        type(dataset.features[features]).__name__ == 'Image'
+    )  # which NumPy would not decode
     plain, arrays = dataset.with_format(None), dataset.with_format('numpy')
     inputs = (plain if is_image else arrays)[features]
     return from_columns(inputs, arrays[label], plain[client], names=names)
 
 
-def from_torch(dataset: Any, clients: Any = None, *, names: Sequence[Any] = ()) -> Examples:
+def from_torch(
+    dataset: Any, clients: Any = None, *, names: Sequence[Any] = ()
+) -> Examples:
     """Makes examples of the pairs (features, label) of map-style data sets, as `from_columns` does.
 
     Args:
@@ -119,14 +127,18 @@ def from_torch(dataset: Any, clients: Any = None, *, names: Sequence[Any] = ()) 
     if clients is None:
         dataset, clients = _join(dataset)
     if not (hasattr(dataset, '__len__') and hasattr(dataset, '__getitem__')):
-        requirement = 'have a length and items by number, as no loader and no stream has'
+        requirement = (
+            'have a length and items by number, as no loader and no stream has'
+        )
         raise errors.invalid('dataset', requirement, type(dataset).__name__)
     inputs, labels = [], []
     for index in range(len(dataset)):
         item = dataset[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
             requirement = 'have items that are pairs (features, label)'
-            raise errors.invalid('dataset', requirement, f'item {index}, {type(item).__name__}')
+            raise errors.invalid(
+                'dataset', requirement, f'item {index}, {type(item).__name__}'
+            )
         inputs.append(item[0])
         labels.append(item[1])
     return from_columns(inputs, labels, clients, names=names)
@@ -141,7 +153,9 @@ def _join(datasets: Any) -> tuple[list[Any], list[Any]]:
     items, owners = [], []
     for name, part in by_name.items():
         if not len(part):
-            raise errors.invalid('dataset', 'give every client an example', f'none for {name}')
+            raise errors.invalid(
+                'dataset', 'give every client an example', f'none for {name}'
+            )
         items += [part[index] for index in range(len(part))]
         owners += [name] * len(part)
     return items, owners
@@ -164,7 +178,9 @@ def from_leaf(
       names: as in `from_columns`.
     """
     inputs = functools.partial(_encode, 'features', features)
-    held = prepared.Encoding(inputs, functools.partial(_encode, 'labels', label)).read(path)
+    held = prepared.Encoding(inputs, functools.partial(_encode, 'labels', label)).read(
+        path
+    )
     return from_columns(*held.values(), names=names)
 
 

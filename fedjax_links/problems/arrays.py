@@ -129,16 +129,23 @@ def from_arrays(
         if held_out:
             held_out[1] = losses.fit_labels(name, 'eval_data', held_out[1], outputs)
         if larger_is_better is None:
-            larger_is_better = [name for name, metric in measure.metrics if metric.larger]
+            larger_is_better = [
+                name for name, metric in measure.metrics if metric.larger
+            ]
     else:
         measure = _by_function(loss_fn, metrics)
         if held_out and held_out[1].shape[1:] != targets.shape[1:]:
             requirement = f'have labels of shape {list(targets.shape[1:])}'
             raise errors.invalid('eval_data', requirement, list(held_out[1].shape[1:]))
     data, owned = _by_owner(rows, targets, owners)
-    evaluated, eval_owned = Batch(*map(jnp.asarray, held_out[:2])) if held_out else data, None
+    evaluated, eval_owned = (
+        Batch(*map(jnp.asarray, held_out[:2])) if held_out else data,
+        None,
+    )
     if len(held_out) == 3:
-        evaluated, eval_owned = _by_owner(held_out[0], held_out[1], held_out[2], counts.size)
+        evaluated, eval_owned = _by_owner(
+            held_out[0], held_out[1], held_out[2], counts.size
+        )
     return Problem(
         data=data,
         owned=owned,
@@ -153,7 +160,9 @@ def from_arrays(
         larger_is_better=directions(larger_is_better, measure, params, data),
         objective=objective,
         held_out=bool(held_out),
-        named=ClientNames((client_names or ())[: counts.size], (client_names or ())[counts.size :]),
+        named=ClientNames(
+            (client_names or ())[: counts.size], (client_names or ())[counts.size :]
+        ),
     )
 
 
@@ -162,7 +171,9 @@ def _counts(owners: np.ndarray, client_names: Sequence[Any] | None) -> np.ndarra
     counts = np.bincount(owners)
     if not counts.all():
         idle = int(np.argmin(counts))
-        raise errors.invalid('clients', 'give every client an example', f'none for client {idle}')
+        raise errors.invalid(
+            'clients', 'give every client an example', f'none for client {idle}'
+        )
     if client_names is not None and len(client_names) < counts.size:
         requirement = f'name each of the {counts.size} clients'
         raise errors.invalid('client_names', requirement, f'{len(client_names)} names')
@@ -182,7 +193,9 @@ def _by_name(
     if callable(metrics):
         raise errors.invalid('metrics', 'be names for a loss by name', metrics)
     of_outputs, measured = losses.look_up(loss, metrics)
-    outputs, _, by_batch = models.eval_outputs('predict', predict, params, {'features': rows})
+    outputs, _, by_batch = models.eval_outputs(
+        'predict', predict, params, {'features': rows}
+    )
     measure = losses.ByName(tuple(measured.items()), predict, by_batch)
     return Partial(loss_of_outputs, of_outputs, predict), measure, outputs.shape[1:]
 
@@ -262,7 +275,9 @@ def generated(
     )
 
 
-def _make(examples: Callable[[Key, Array], PyTree], data_key: Key, client: Array) -> PyTree:
+def _make(
+    examples: Callable[[Key, Array], PyTree], data_key: Key, client: Array
+) -> PyTree:
     return examples(jax.random.fold_in(data_key, client), client)
 
 
@@ -273,13 +288,18 @@ def loss_of_outputs(
     return loss(predict(params, batch.features), batch.labels)
 
 
-def loss_alone(loss_fn: Callable[..., Array], params: Params, batch: Any) -> dict[str, Array]:
+def loss_alone(
+    loss_fn: Callable[..., Array], params: Params, batch: Any
+) -> dict[str, Array]:
     """``metrics`` where there are none beside the loss."""
     return {'loss': loss_fn(params, batch)}
 
 
 def directions(
-    names: Collection[str] | None, measure: Callable[..., Any], params: Params, data: Any
+    names: Collection[str] | None,
+    measure: Callable[..., Any],
+    params: Params,
+    data: Any,
 ) -> tuple[str, ...] | None:
     """``larger_is_better`` as a tuple, all of which is measured; None if it is not stated."""
     if names is None:
@@ -292,7 +312,9 @@ def directions(
 
 
 def examples_held_out(
-    eval_data: tuple[ArrayLike, ...] | None, features: np.ndarray, num_clients: int | None = None
+    eval_data: tuple[ArrayLike, ...] | None,
+    features: np.ndarray,
+    num_clients: int | None = None,
 ) -> list[np.ndarray]:
     """Checks what to evaluate on beside the features that clients train on.
 
@@ -323,10 +345,16 @@ def examples_held_out(
     if num_clients is None:
         return [rows, labels, *owners]
     limit = num_clients + len(labels)
-    return [rows, labels, *(checks.ids('eval_data', whose, limit=limit) for whose in owners)]
+    return [
+        rows,
+        labels,
+        *(checks.ids('eval_data', whose, limit=limit) for whose in owners),
+    ]
 
 
-def check_alike(argument: str, rows: np.ndarray, other: str, others: np.ndarray) -> None:
+def check_alike(
+    argument: str, rows: np.ndarray, other: str, others: np.ndarray
+) -> None:
     """Raises unless rows have the shape and the kind of the rows of another argument."""
     if rows.shape[1:] != others.shape[1:]:
         requirement = f'have examples of shape {list(others.shape[1:])}'
@@ -347,6 +375,9 @@ def _by_owner(
     features: np.ndarray, labels: np.ndarray, owners: np.ndarray, num_owners: int = 0
 ) -> tuple[Batch, Rows]:
     """Examples on the device, sorted by owner, and whose they are."""
-    order, counts = np.argsort(owners, kind='stable'), np.bincount(owners, minlength=num_owners)
+    order, counts = (
+        np.argsort(owners, kind='stable'),
+        np.bincount(owners, minlength=num_owners),
+    )
     rows = Rows(jnp.int32(np.cumsum(counts) - counts), jnp.int32(counts))
     return Batch(jnp.asarray(features[order]), jnp.asarray(labels[order])), rows

@@ -18,7 +18,9 @@ from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.problems.arrays import Partial
 
-_LABEL_NOISE = 0x4C4E  # the stream of its draws, apart from others that use the same seed
+_LABEL_NOISE = (
+    0x4C4E  # the stream of its draws, apart from others that use the same seed
+)
 
 
 class ChannelStatistics(NamedTuple):
@@ -59,7 +61,9 @@ def statistics(given: Statistics) -> ChannelStatistics:
         checks.options('normalise', ChannelStatistics, given)
         given = ChannelStatistics(**given)
     if not isinstance(given, ChannelStatistics):
-        raise errors.invalid('normalise', 'be a name, or have mean and deviation', given)
+        raise errors.invalid(
+            'normalise', 'be a name, or have mean and deviation', given
+        )
     mean, deviation = (checks.numbers('normalise', list(part)) for part in given)
     checks.positive('normalise.deviation', deviation)
     if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all():
@@ -83,7 +87,9 @@ def normalise(images: Array | np.ndarray, data: Statistics) -> Array | np.ndarra
     """
     mean, deviation = np.asarray(statistics(data), images.dtype)
     if images.shape[-1:] != mean.shape:
-        raise errors.invalid('images', f'have {mean.size} channels', f'shape {images.shape}')
+        raise errors.invalid(
+            'images', f'have {mean.size} channels', f'shape {images.shape}'
+        )
     shape = (1,) * (images.ndim - 1) + mean.shape
     return (images - mean.reshape(shape)) / deviation.reshape(shape)
 
@@ -150,7 +156,10 @@ def chain(augment: Sequence[str | Augmentation]) -> Augmentation:
     """
     if isinstance(augment, str) or not isinstance(augment, Sequence):
         raise errors.invalid('augment', 'be a sequence of names', repr(augment))
-    named = (it if callable(it) else checks.entry('augment', it, AUGMENTATIONS) for it in augment)
+    named = (
+        it if callable(it) else checks.entry('augment', it, AUGMENTATIONS)
+        for it in augment
+    )
     return Partial(_apply, [*named])
 
 
@@ -160,7 +169,9 @@ def _apply(functions: Sequence[Augmentation], key: Key, images: Array) -> Array:
     return images
 
 
-def label_noise(key: Key, labels: ArrayLike, *, num_classes: int, rate: float) -> NDArray[np.int32]:
+def label_noise(
+    key: Key, labels: ArrayLike, *, num_classes: int, rate: float
+) -> NDArray[np.int32]:
     """Replaces labels at random, each example on its own.
 
     With one key a higher rate changes all the labels that a lower one does, and to the same ones.
@@ -180,7 +191,9 @@ def label_noise(key: Key, labels: ArrayLike, *, num_classes: int, rate: float) -
     checks.static_int('num_classes', num_classes, minimum=2)
     true = checks.ids('labels', labels)
     if true.max() >= num_classes:
-        raise errors.invalid('num_classes', f'exceed the largest label {true.max()}', num_classes)
+        raise errors.invalid(
+            'num_classes', f'exceed the largest label {true.max()}', num_classes
+        )
     checks.within('rate', rate, 0, 1)
     changed, which = np.asarray(prng.uniform(key, (2, true.size)), np.float64)
     wrong = (which * (num_classes - 1)).astype(np.int64)
@@ -189,7 +202,10 @@ def label_noise(key: Key, labels: ArrayLike, *, num_classes: int, rate: float) -
 
 
 def with_label_noise(
-    section: Mapping[str, Any] | None, seed: int, labels: NDArray[np.int32], num_classes: int
+    section: Mapping[str, Any] | None,
+    seed: int,
+    labels: NDArray[np.int32],
+    num_classes: int,
 ) -> NDArray[np.int32]:
     """Training labels under the noise of a problem's section.
 

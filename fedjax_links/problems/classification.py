@@ -21,7 +21,9 @@ Model = str | Mapping[str, Any] | nn.Module | Callable[[int], nn.Module]
 """A name in ``MODELS``, a section with name and options, a module, or ``num_classes -> module``."""
 
 _MODELS = models.Softmax, models.MLP, models.CNN, models.GRU, models.Transformer
-MODELS: Mapping[str, type[nn.Module]] = {kind.__name__.lower(): kind for kind in _MODELS}
+MODELS: Mapping[str, type[nn.Module]] = {
+    kind.__name__.lower(): kind for kind in _MODELS
+}
 
 
 def digits(
@@ -51,8 +53,14 @@ def digits(
       ValueError: for an unknown model, partition or option.
     """
     data_seed = seed if data_seed is None else data_seed
-    seeds: Any = {'seed': seed, 'data_seed': data_seed, 'partition_seed': partition_seed}
-    return images(dataset='digits', num_clients=num_clients, model=model, **seeds, **options)
+    seeds: Any = {
+        'seed': seed,
+        'data_seed': data_seed,
+        'partition_seed': partition_seed,
+    }
+    return images(
+        dataset='digits', num_clients=num_clients, model=model, **seeds, **options
+    )
 
 
 def text(
@@ -93,7 +101,11 @@ def text(
       >>> print(problem.num_clients, problem.data.features.dtype, problem.data.features.shape)
       2 uint8 (2, 8)
     """
-    seeds: Any = {'seed': seed, 'data_seed': data_seed, 'partition_seed': partition_seed}
+    seeds: Any = {
+        'seed': seed,
+        'data_seed': data_seed,
+        'partition_seed': partition_seed,
+    }
     return images(model=model, partition=partition, tokens=True, **seeds, **options)
 
 
@@ -171,7 +183,9 @@ def images(
     held = _load(dataset, data, data_seed)
     features, natural = held.train_features, partition == 'natural'
     if augment and features.ndim != 4:
-        requirement = 'be empty for features other than images [height, width, channels]'
+        requirement = (
+            'be empty for features other than images [height, width, channels]'
+        )
         got = f'{tuple(augment)} for {list(features.shape[1:])}'
         raise errors.invalid('augment', requirement, got)
     division = partitions.divide(
@@ -198,13 +212,19 @@ def images(
         )
     except errors.InvalidError as error:  # a module is a model here
         raise error.at(re.sub('^module', 'model', error.path)) from error
-    return dataclasses.replace(problem, named=_named(held, division)) if natural else problem
+    return (
+        dataclasses.replace(problem, named=_named(held, division))
+        if natural
+        else problem
+    )
 
 
 def _natural(held: datasets.Dataset) -> np.ndarray:
     """The data's own owners."""
     if held.train_clients is None:
-        raise errors.invalid('partition', 'be another for data without owners', "'natural'")
+        raise errors.invalid(
+            'partition', 'be another for data without owners', "'natural'"
+        )
     return held.train_clients
 
 
@@ -216,13 +236,18 @@ def _dealt(
 ) -> np.ndarray:
     """Owners that a partition makes up."""
     if num_clients is None and held.train_clients is not None:
-        requirement = "be given, or `partition` 'natural' for the owners that the data name"
+        requirement = (
+            "be given, or `partition` 'natural' for the owners that the data name"
+        )
         raise errors.invalid('num_clients', requirement, None)
     return deal(held.train_labels, num_clients, seed)
 
 
 def _preprocess(
-    features: np.ndarray, channels: augmentation.ChannelStatistics | None, *, tokens: bool
+    features: np.ndarray,
+    channels: augmentation.ChannelStatistics | None,
+    *,
+    tokens: bool,
 ) -> Callable[[Array], Array] | None:
     """What is done to features inside the program; None for nothing, where pixels are warned of."""
     if channels is not None or (features.dtype == np.uint8 and not tokens):
@@ -241,21 +266,35 @@ def _named(held: datasets.Dataset, division: partitions.Division) -> ClientNames
     return ClientNames([names[i] for i in owners], [names[i] for i in others])
 
 
-def _held_out(held: datasets.Dataset, division: partitions.Division, *, natural: bool) -> Any:
+def _held_out(
+    held: datasets.Dataset, division: partitions.Division, *, natural: bool
+) -> Any:
     """What to evaluate on: features, labels and, where they have any, owners; None for nothing."""
     rows, whose = division.held_rows, division.held_clients
     features, labels, owners = held.test_features, held.test_labels, held.test_clients
-    found = [(held.train_features[rows], held.train_labels[rows], whose)] if len(rows) else []
+    found = (
+        [(held.train_features[rows], held.train_labels[rows], whose)]
+        if len(rows)
+        else []
+    )
     if features is None or labels is None:
         return found[0] if found else None
     if natural and owners is not None and held.train_clients is not None:
         counts = np.bincount(held.train_clients, minlength=len(held.client_names))
-        others = np.cumsum(counts == 0) + division.numbers.max()  # with test examples alone
-        numbers = np.where(counts == 0, others, np.resize(division.numbers, counts.size))
+        others = (
+            np.cumsum(counts == 0) + division.numbers.max()
+        )  # with test examples alone
+        numbers = np.where(
+            counts == 0, others, np.resize(division.numbers, counts.size)
+        )
         theirs = numbers[owners]
         known = theirs >= 0
         found.append((features[known], labels[known], theirs[known]))
-    return tuple(map(np.concatenate, zip(*found, strict=True))) if found else (features, labels)
+    return (
+        tuple(map(np.concatenate, zip(*found, strict=True)))
+        if found
+        else (features, labels)
+    )
 
 
 def _load(
@@ -270,7 +309,9 @@ def _load(
         raise datasets.unknown('dataset', dataset, datasets.DATASETS)
     load = datasets.DATASETS[dataset]
     if not isinstance(data, Mapping | None):
-        raise errors.invalid('data', f'be a section of options of {dataset!r}', repr(data))
+        raise errors.invalid(
+            'data', f'be a section of options of {dataset!r}', repr(data)
+        )
     options = dict(data or {})
     checks.options('data', load, options)
     if seed is not None and 'seed' in inspect.signature(load).parameters:
@@ -287,7 +328,11 @@ def owners(problem: Problem) -> np.ndarray:
 def partition_of(problem: Problem) -> partitions.PartitionReport:
     """What clients hold: volumes, and classes where every example has an integer label."""
     labels = getattr(problem.data, 'labels', None)
-    if labels is None or labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+    if (
+        labels is None
+        or labels.ndim != 1
+        or not np.issubdtype(labels.dtype, np.integer)
+    ):
         return partitions.volumes(problem.counts)
     return partitions.report(owners(problem), np.asarray(labels))
 
@@ -317,4 +362,8 @@ def _build_model(model: Model, num_classes: int) -> nn.Module:
 def _prepare(channels: augmentation.ChannelStatistics | None, stored: Array) -> Array:
     """What a model sees: pixels in [0, 1], normalised."""
     features = stored.astype(jnp.float32) / 255 if stored.dtype == jnp.uint8 else stored
-    return features if channels is None else jnp.asarray(augmentation.normalise(features, channels))
+    return (
+        features
+        if channels is None
+        else jnp.asarray(augmentation.normalise(features, channels))
+    )

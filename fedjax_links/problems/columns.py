@@ -37,7 +37,9 @@ def as_classes(array: np.ndarray) -> np.ndarray:
         return array.astype(np.int32)
     if array.dtype.kind != 'f' or not array.size:
         return array
-    are_whole = bool(np.all((np.abs(array) < 2**31) & (array == np.rint(array))))  # false for NaN
+    are_whole = bool(
+        np.all((np.abs(array) < 2**31) & (array == np.rint(array)))
+    )  # false for NaN
     return array.astype(np.int32) if are_whole else array
 
 
@@ -50,7 +52,9 @@ def check_numbers(argument: str, array: np.ndarray) -> None:
         raise errors.invalid(argument, _NUMBERS, array.dtype)
     finite = np.isfinite(array)
     if not finite.all():
-        raise errors.invalid(argument, 'be finite', f'not so in row {np.argwhere(~finite)[0][0]}')
+        raise errors.invalid(
+            argument, 'be finite', f'not so in row {np.argwhere(~finite)[0][0]}'
+        )
     _check_fits(argument, array, jax.dtypes.canonicalize_dtype(array.dtype))
 
 
@@ -65,7 +69,11 @@ def check_rows(argument: str, array: np.ndarray, whose: str, count: int) -> None
 def _check_fits(argument: str, array: np.ndarray, kind: Any) -> None:
     """Raises for a number that a smaller type would turn into another one."""
     kind = np.dtype(kind)
-    if not array.size or array.dtype.kind not in 'iuf' or kind.itemsize >= array.dtype.itemsize:
+    if (
+        not array.size
+        or array.dtype.kind not in 'iuf'
+        or kind.itemsize >= array.dtype.itemsize
+    ):
         return
     limits: Any = np.finfo(kind) if kind.kind == 'f' else np.iinfo(kind)
     low, high = limits.min, limits.max
@@ -73,7 +81,9 @@ def _check_fits(argument: str, array: np.ndarray, kind: Any) -> None:
         return
     index = tuple(np.argwhere((array < low) | (array > high))[0])
     where = f' in row {index[0]}' if index else ''
-    raise errors.invalid(argument, f'fit into {8 * kind.itemsize} bits', f'{array[index]}{where}')
+    raise errors.invalid(
+        argument, f'fit into {8 * kind.itemsize} bits', f'{array[index]}{where}'
+    )
 
 
 def stack_rows(argument: str, rows: Any) -> np.ndarray:
@@ -123,7 +133,9 @@ def _stack(argument: str, rows: Iterable[Any]) -> np.ndarray:
         raise errors.invalid(argument, error.requirement, said) from None
     except _DECODING as error:
         said = f'{errors.describe(error)} in row {len(arrays)}'
-        raise errors.invalid(argument, 'hold images, or numbers of one shape', said) from None
+        raise errors.invalid(
+            argument, 'hold images, or numbers of one shape', said
+        ) from None
     shapes = sorted({str(array.shape) for array in arrays})
     if len(shapes) > 1:
         raise errors.invalid(argument, 'have one shape', ' and '.join(shapes[:2]))
@@ -151,7 +163,9 @@ def _decode(argument: str, row: Mapping[str, Any]) -> Any:
     try:
         return Image.open(io.BytesIO(row['bytes']))
     except UnidentifiedImageError:
-        raise errors.invalid(argument, 'hold images that Pillow reads', 'other bytes') from None
+        raise errors.invalid(
+            argument, 'hold images that Pillow reads', 'other bytes'
+        ) from None
 
 
 def _pixels(argument: str, image: Any) -> np.ndarray:
@@ -184,7 +198,9 @@ def _stack_frame(argument: str, frame: Any) -> np.ndarray:
             raise errors.invalid(argument, requirement, f'{column.dtype} in {where}')
         if column.dtype.kind == 'f' and not np.isfinite(column).all():
             row = int(np.argmax(~np.isfinite(column)))
-            raise errors.invalid(argument, 'be finite', f'not so in row {row} of {where}')
+            raise errors.invalid(
+                argument, 'be finite', f'not so in row {row} of {where}'
+            )
         columns.append(column)
     if not columns:
         raise errors.invalid(argument, 'have a column', 'none')
@@ -215,7 +231,9 @@ def number_owners(
             rows.setdefault(value, row)
     except TypeError:
         said = f'{errors.text_of(values[len(rows)])}'
-        raise errors.invalid(argument, 'name an owner by a text or a number', said) from None
+        raise errors.invalid(
+            argument, 'name an owner by a text or a number', said
+        ) from None
     for value, row in rows.items():
         if value is None or repr(value) in ('<NA>', 'NaT') or value != value:
             raise errors.invalid(argument, 'name an owner', f'none for example {row}')
@@ -239,7 +257,9 @@ def _as_list(argument: str, owners: Any) -> list[Any]:
         raise errors.invalid(argument, requirement, errors.text_of(owners)) from None
     if not values:
         raise errors.invalid(argument, requirement, 'shape (0,)')
-    return [value.item() if isinstance(value, np.generic) else value for value in values]
+    return [
+        value.item() if isinstance(value, np.generic) else value for value in values
+    ]
 
 
 def _check_kinds(argument: str, rows: Mapping[Any, int], names: Sequence[Any]) -> None:
@@ -248,7 +268,9 @@ def _check_kinds(argument: str, rows: Mapping[Any, int], names: Sequence[Any]) -
     for value, row in rows.items():
         if _kind(value) != _kind(first):
             got = f'{errors.text_of(first)} and, for example {row}, {errors.text_of(value)}'
-            raise errors.invalid(argument, 'name owners by texts alone or numbers alone', got)
+            raise errors.invalid(
+                argument, 'name owners by texts alone or numbers alone', got
+            )
     for name in names:
         if _kind(name) != _kind(first):
             requirement = f'name owners as `names` does ({errors.text_of(name)}, ...)'

@@ -14,10 +14,14 @@ def generator(seed: int, stream: str, *parts: int) -> np.random.Generator:
       *parts: of the stream, which are streams of their own.
     """
     checks.seed('seed', seed)
-    return np.random.default_rng([int(seed), int.from_bytes(stream.encode(), 'big'), *parts])
+    return np.random.default_rng(
+        [int(seed), int.from_bytes(stream.encode(), 'big'), *parts]
+    )
 
 
-def seeds(seed: int, data_seed: int | None, partition_seed: int | None) -> tuple[int, int]:
+def seeds(
+    seed: int, data_seed: int | None, partition_seed: int | None
+) -> tuple[int, int]:
     """The seeds of data and of the partition, in ``[0, 2**32)``; ``seed`` for each that is None."""
     checks.seed('seed', seed)
     data_seed = seed if data_seed is None else data_seed

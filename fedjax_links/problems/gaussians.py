@@ -20,7 +20,12 @@ from fedjax_links.problems.arrays import Batch
 from fedjax_links.problems.classification import Model, images
 from fedjax_links.problems.datasets import Dataset
 from fedjax_links.problems.networks import from_flax
-from fedjax_links.problems.partition import Partitioner, bind, dirichlet_shares, keywords
+from fedjax_links.problems.partition import (
+    Partitioner,
+    bind,
+    dirichlet_shares,
+    keywords,
+)
 from fedjax_links.problems.vectors import vector_regression
 
 _FEATURES, _CLASSES = 60, 10  # of `synthetic`
@@ -84,7 +89,9 @@ def gaussians(
     distance = analysis.equidistant_distance(bayes_accuracy, num_classes)
     if partition is not None and alpha is not None:
         partition_options['alpha'] = alpha
-    partitioner: str | Partitioner = partition or (lambda _labels, *, num_clients: owners)
+    partitioner: str | Partitioner = partition or (
+        lambda _labels, *, num_clients: owners
+    )
     bind(partitioner, partition_options, keywords(gaussians))
     total = num_clients * examples_per_client
     checks.fits('examples_per_client', examples_per_client, 16 * total * num_classes)
@@ -92,7 +99,9 @@ def gaussians(
     rng = draws.generator(data_seed, 'GC')
     if partition is None:
         alpha = 0.1 if alpha is None else alpha
-        shares = dirichlet_shares(num_clients, num_classes, alpha=alpha, seed=partition_seed)
+        shares = dirichlet_shares(
+            num_clients, num_classes, alpha=alpha, seed=partition_seed
+        )
         owners = np.repeat(np.arange(num_clients), examples_per_client)
         ends = np.cumsum(shares, axis=1)[owners]
         places = rng.random(total) * ends[:, -1]
@@ -188,7 +197,9 @@ def synthetic(
     counts = rng.lognormal(4, 2, num_clients).astype(np.int64) + 50
     model_means = alpha * rng.standard_normal(num_clients)
     centre_means = beta * rng.standard_normal(num_clients)
-    weights = model_means[:, None, None] + rng.standard_normal((num_clients, _FEATURES, _CLASSES))
+    weights = model_means[:, None, None] + rng.standard_normal(
+        (num_clients, _FEATURES, _CLASSES)
+    )
     biases = model_means[:, None] + rng.standard_normal((num_clients, _CLASSES))
     centres = centre_means[:, None] + rng.standard_normal((num_clients, _FEATURES))
     if max_examples is not None:
@@ -201,7 +212,9 @@ def synthetic(
     ends = np.cumsum(counts)
     for i, (start, end) in enumerate(zip(ends - counts, ends, strict=True)):
         features[start:end] += centres[i]
-        labels[start:end] = np.argmax(features[start:end] @ weights[i] + biases[i], axis=1)
+        labels[start:end] = np.argmax(
+            features[start:end] @ weights[i] + biases[i], axis=1
+        )
         train[start : start + 9 * counts[i] // 10] = True
     features = features.astype(np.float32)
     return from_flax(
@@ -270,13 +283,18 @@ def gaussian_regression(
     spread = rng.standard_normal((2, num_clients, dimension)) / np.sqrt(dimension)
     vectors, shifts = common + heterogeneity * spread[0], shift * spread[1]
     rng = draws.generator(data_seed, 'RD')
-    features = rng.standard_normal((num_clients, examples_per_client, dimension)) + shifts[:, None]
+    features = (
+        rng.standard_normal((num_clients, examples_per_client, dimension))
+        + shifts[:, None]
+    )
     labels = np.einsum('ijk,ik->ij', features, vectors)
     labels += sigma * rng.standard_normal(labels.shape)
     fit = analysis.best_linear_fit(vectors, shifts, sigma=sigma)
     return dataclasses.replace(
         vector_regression(features, labels, _squared_error),
-        eval_data=jax.tree.map(lambda part: jnp.asarray(part, jnp.result_type(float)), fit),
+        eval_data=jax.tree.map(
+            lambda part: jnp.asarray(part, jnp.result_type(float)), fit
+        ),
         metrics=_population_metrics,
         attainable={'loss': np.asarray(fit.error, np.float64)},
     )
@@ -289,4 +307,7 @@ def _squared_error(params: Params, batch: Batch) -> Array:
 def _population_metrics(params: Params, fit: Any) -> dict[str, Array]:
     """The error of a model on the population, of which ``fit`` is an `analysis.LinearFit`."""
     off = params - fit.vector
-    return {'loss': fit.error + off @ fit.moment @ off, 'distance': jnp.linalg.norm(off)}
+    return {
+        'loss': fit.error + off @ fit.moment @ off,
+        'distance': jnp.linalg.norm(off),
+    }

@@ -82,8 +82,14 @@ def like_outputs(
     given: tuple[int, ...] = tuple(labels.shape)
     if given in (shape, (*shape, 1)) or (*given, 1) == shape:
         return labels.reshape(shape)
-    what = f'one class for scores {show_shape(outputs)}' if classes else 'that of the outputs'
-    raise errors.invalid(argument, f'have shape {show_shape(shape)}, {what}', show_shape(given))
+    what = (
+        f'one class for scores {show_shape(outputs)}'
+        if classes
+        else 'that of the outputs'
+    )
+    raise errors.invalid(
+        argument, f'have shape {show_shape(shape)}, {what}', show_shape(given)
+    )
 
 
 def show_shape(shape: Sequence[int]) -> str:
@@ -130,20 +136,26 @@ def _tokens(outputs: Array, labels: Array) -> tuple[Array, Array]:
     """float[B, L] each: the loss of every token, 0 where it does not count, and whether it does."""
     labels = like_outputs(labels, outputs.shape, classes=True)
     counts = labels >= 0
-    losses = optax.softmax_cross_entropy_with_integer_labels(outputs, jnp.where(counts, labels, 0))
+    losses = optax.softmax_cross_entropy_with_integer_labels(
+        outputs, jnp.where(counts, labels, 0)
+    )
     return jnp.where(counts, losses, 0), counts.astype(losses.dtype)
 
 
 def _accuracy(outputs: Array, labels: Array) -> Array:
     """Share of the labels that have the highest score."""
-    return jnp.mean(jnp.argmax(outputs, -1) == like_outputs(labels, outputs.shape, classes=True))
+    return jnp.mean(
+        jnp.argmax(outputs, -1) == like_outputs(labels, outputs.shape, classes=True)
+    )
 
 
 def _token_sums(outputs: Array, labels: Array) -> Array:
     """float[3] by sequence: loss, correct tokens, tokens."""
     losses, counts = _tokens(outputs, labels)
     correct = (jnp.argmax(outputs, -1) == labels.reshape(counts.shape)) * counts
-    return jnp.stack([jnp.sum(part) for part in (losses, correct, counts)]) / len(labels)
+    return jnp.stack([jnp.sum(part) for part in (losses, correct, counts)]) / len(
+        labels
+    )
 
 
 def _ratio(total: Array, number: Array) -> Array:
@@ -168,8 +180,12 @@ _REGRESSION = {
 }
 _CLASSES = {'accuracy': Metric(_accuracy, larger=True)}
 _TOKENS = {
-    'accuracy': Metric(_token_sums, lambda sums, labels: _ratio(sums[1], sums[2]), larger=True),
-    'perplexity': Metric(_token_sums, lambda sums, labels: jnp.exp(_ratio(sums[0], sums[2]))),
+    'accuracy': Metric(
+        _token_sums, lambda sums, labels: _ratio(sums[1], sums[2]), larger=True
+    ),
+    'perplexity': Metric(
+        _token_sums, lambda sums, labels: jnp.exp(_ratio(sums[0], sums[2]))
+    ),
 }
 LOSSES: Mapping[str, Loss] = {
     'absolute_error': Loss(absolute_error, _REGRESSION),
@@ -181,7 +197,9 @@ LOSSES: Mapping[str, Loss] = {
 """``loss`` of `from_arrays` and `from_flax`."""
 
 
-def fit_labels(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]) -> np.ndarray:
+def fit_labels(
+    loss: str, argument: str, labels: np.ndarray, outputs: Sequence[int]
+) -> np.ndarray:
     """Labels as a loss by name reads them beside outputs.
 
     Args:
@@ -207,7 +225,9 @@ def fit_labels(loss: str, argument: str, labels: np.ndarray, outputs: Sequence[i
     if len(outside):
         requirement = f"lie in [{least:g}, {outputs[-1]}), the module's outputs"
         place = tuple(outside[0])
-        raise errors.invalid(argument, requirement, f'{labels[place]} at example {place[0]}')
+        raise errors.invalid(
+            argument, requirement, f'{labels[place]} at example {place[0]}'
+        )
     return labels
 
 
@@ -261,7 +281,9 @@ class ByName:
     def means(self, params: Params, chunk: Any) -> dict[str, Array]:
         """Averages what metrics are found from over a chunk."""
         outputs = self.predict(params, chunk.features)
-        return {name: metric.means(outputs, chunk.labels) for name, metric in self.metrics}
+        return {
+            name: metric.means(outputs, chunk.labels) for name, metric in self.metrics
+        }
 
     def each(self, params: Params, examples: Any) -> dict[str, Array]:
         """Finds what metrics are found from for each example, [E, ...], in batches of many.
@@ -270,7 +292,9 @@ class ByName:
         """
 
         def of_one(outputs: Array, label: Array) -> dict[str, Array]:
-            return {name: it.means(outputs[None], label[None]) for name, it in self.metrics}
+            return {
+                name: it.means(outputs[None], label[None]) for name, it in self.metrics
+            }
 
         def of_batch(batch: Any) -> dict[str, Array]:
             return jax.vmap(of_one)(self.predict(params, batch.features), batch.labels)
@@ -284,7 +308,9 @@ class ByName:
             last = jax.tree.map(lambda v, w: jnp.concatenate([v, w]), flat, last)
         return jax.tree.map(lambda v: jnp.zeros_like(v).at[order].set(v), last)
 
-    def finish(self, means: Mapping[str, Array], labels: Any = None) -> Mapping[str, Array]:
+    def finish(
+        self, means: Mapping[str, Array], labels: Any = None
+    ) -> Mapping[str, Array]:
         """Finds metrics from means over examples.
 
         Those that read labels are left out without any.

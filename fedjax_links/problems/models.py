@@ -12,7 +12,11 @@ from jax.typing import DTypeLike
 
 from fedjax_links.base import Array, Key, Params
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.kernels.convolution import conv_as_matmul, dense_product, max_pool
+from fedjax_links.problems.kernels.convolution import (
+    conv_as_matmul,
+    dense_product,
+    max_pool,
+)
 
 
 class Softmax(nn.Module):
@@ -103,7 +107,10 @@ class CNN(nn.Module):
         check_widths('hidden', self.hidden)
         checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
         checks.within('dropout_rate', self.dropout_rate, 0, 1)
-        given: Any = {'dtype': check_dtype(self.dtype), 'conv_general_dilated': self.convolution}
+        given: Any = {
+            'dtype': check_dtype(self.dtype),
+            'conv_general_dilated': self.convolution,
+        }
         activations, window = features, (self.kernel_size, self.kernel_size)
         for width in self.channels:
             drawn = self._initializers(self.kernel_size**2 * activations.shape[-1])
@@ -112,10 +119,14 @@ class CNN(nn.Module):
         activations = flatten(activations)
         given = {'dtype': self.dtype, 'dot_general': self.product}
         for width in self.hidden:
-            activations = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
+            activations = nn.Dropout(self.dropout_rate, deterministic=not train)(
+                activations
+            )
             drawn = self._initializers(activations.shape[-1])
             activations = nn.relu(nn.Dense(width, **drawn, **given)(activations))
-        activations = nn.Dropout(self.dropout_rate, deterministic=not train)(activations)
+        activations = nn.Dropout(self.dropout_rate, deterministic=not train)(
+            activations
+        )
         logits = torch_dense(self.num_classes, activations, self.product, self.dtype)
         return as_logits(logits, self.dtype)
 
@@ -123,7 +134,10 @@ class CNN(nn.Module):
         """Those of the weights and of the biases."""
         if self.kaiming:
             return {'kernel_init': kaiming_normal, 'bias_init': nn.initializers.zeros}
-        return {'kernel_init': fan_in_uniform(fan_in), 'bias_init': fan_in_uniform(fan_in)}
+        return {
+            'kernel_init': fan_in_uniform(fan_in),
+            'bias_init': fan_in_uniform(fan_in),
+        }
 
 
 class GRU(nn.Module):
@@ -198,7 +212,9 @@ class Transformer(nn.Module):
         checks.static_int('layers', self.layers, maximum=2**10)
         checks.static_int('heads', self.heads, maximum=2**10)
         if self.hidden % self.heads:
-            raise errors.invalid('hidden', f'be a multiple of heads ({self.heads})', self.hidden)
+            raise errors.invalid(
+                'hidden', f'be a multiple of heads ({self.heads})', self.hidden
+            )
         given: Any = {'dtype': check_dtype(self.dtype)}
         plain: Any = {'attention_fn': _attend, 'use_bias': False}
         embedded = _embed(self, tokens, self.hidden)
@@ -207,7 +223,9 @@ class Transformer(nn.Module):
         for _ in range(self.layers):
             attention = nn.MultiHeadDotProductAttention(self.heads, **given, **plain)
             activations += attention(nn.LayerNorm(**given)(activations), mask=causal)
-            wide = nn.gelu(nn.Dense(4 * self.hidden, **given)(nn.LayerNorm(**given)(activations)))
+            wide = nn.gelu(
+                nn.Dense(4 * self.hidden, **given)(nn.LayerNorm(**given)(activations))
+            )
             activations += nn.Dense(self.hidden, **given)(wide)
         return _scores(self, nn.LayerNorm(**given)(activations))
 
@@ -256,7 +274,10 @@ class ReadOff(NamedTuple):
 
 
 def eval_outputs(
-    argument: str, predict: Callable[..., Any], params: Params, features: Mapping[str, np.ndarray]
+    argument: str,
+    predict: Callable[..., Any],
+    params: Params,
+    features: Mapping[str, np.ndarray],
 ) -> ReadOff:
     """Evaluates a model abstractly on two of the first features.
 
@@ -278,7 +299,9 @@ def eval_outputs(
     two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
 
     def evaluate(params: Params, read: Array) -> Any:
-        def check(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
+        def check(
+            call: Callable[..., Any], args: Any, kwargs: Any, context: Any
+        ) -> Any:
             nonlocal looks_up, by_batch
             by_batch = by_batch or getattr(context.module, 'normalises_by_batch', False)
             if isinstance(context.module, nn.Embed) and args and args[0] is read:
@@ -286,7 +309,9 @@ def eval_outputs(
                 count = context.module.num_embeddings
                 for name, ids in features.items():
                     if ids.max() >= count:
-                        requirement = f'lie below {count}, the ids that the module embeds'
+                        requirement = (
+                            f'lie below {count}, the ids that the module embeds'
+                        )
                         raise errors.invalid(name, requirement, ids.max())
                     if ids.min() < 0:
                         requirement = 'be at least 0, as the ids that the module embeds'
@@ -298,7 +323,9 @@ def eval_outputs(
 
     found: jax.ShapeDtypeStruct = jax.eval_shape(evaluate, params, two)
     if getattr(found, 'shape', ())[:1] != (2,):
-        raise errors.invalid(argument, 'give a row of outputs for each example', f'{found} for 2')
+        raise errors.invalid(
+            argument, 'give a row of outputs for each example', f'{found} for 2'
+        )
     return ReadOff(found, looks_up, by_batch)
 
 
@@ -308,7 +335,9 @@ def check_widths(argument: str, widths: Sequence[int]) -> None:
         checks.static_int(argument, width, maximum=2**20)
 
 
-def kaiming_normal(key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32) -> Array:
+def kaiming_normal(
+    key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32
+) -> Array:
     """Normal weights of variance ``2 / fan_in``: Kaiming initialisation with the gain of ReLU.
 
     Args:
@@ -337,8 +366,12 @@ def fan_in_uniform(fan_in: int) -> nn.initializers.Initializer:
     """
     bound = 1 / math.sqrt(fan_in)
 
-    def initializer(key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32) -> Array:
-        return jax.random.uniform(key, (math.prod(shape),), dtype, -bound, bound).reshape(shape)
+    def initializer(
+        key: Key, shape: Sequence[int], dtype: DTypeLike = jnp.float32
+    ) -> Array:
+        return jax.random.uniform(
+            key, (math.prod(shape),), dtype, -bound, bound
+        ).reshape(shape)
 
     return initializer
 
@@ -365,7 +398,11 @@ def check_dtype(dtype: str | None) -> str | None:
 
 def as_logits(outputs: Array, dtype: str | None) -> Array:
     """Outputs of a layer that computed in a dtype, as the loss takes them: float32 at least."""
-    return outputs if dtype is None else outputs.astype(jnp.promote_types(outputs.dtype, 'float32'))
+    return (
+        outputs
+        if dtype is None
+        else outputs.astype(jnp.promote_types(outputs.dtype, 'float32'))
+    )
 
 
 def flatten(features: Array) -> Array:

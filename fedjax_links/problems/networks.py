@@ -81,7 +81,10 @@ def from_flax(
     held_out = arrays.examples_held_out(eval_data, rows)
     given = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
     network = _Network(module, prepare, jax.eval_shape(prepare, given))
-    init_params, predict = Partial(_Network.init, network), Partial(_Network.predict, network)
+    init_params, predict = (
+        Partial(_Network.init, network),
+        Partial(_Network.predict, network),
+    )
     params = _params_shape(network)
     read = dict(zip(('features', 'eval_data'), (rows, *held_out[:1]), strict=False))
     outputs, looks_up, by_batch = _read_off(predict, params, read)
@@ -92,20 +95,26 @@ def from_flax(
     if callable(loss) and larger_is_better is None:
         larger_is_better = ()
     # Metrics of a loss of one's own, which by itself does not know how batches must be made up.
-    by_loss = losses.ByName(tuple(measured.items()), predict, by_batch) if by_batch else None
+    by_loss = (
+        losses.ByName(tuple(measured.items()), predict, by_batch) if by_batch else None
+    )
     random_loss = Partial(_Network.random_loss, network, outputs_loss, augment)
     return arrays.from_arrays(
         rows,
         labels,
         clients,
         init_params=init_params,
-        loss_fn=Partial(arrays.loss_of_outputs, loss, predict) if callable(loss) else loss,
+        loss_fn=Partial(arrays.loss_of_outputs, loss, predict)
+        if callable(loss)
+        else loss,
         metrics=by_loss if callable(loss) else metrics,
         predict=predict,
         eval_data=tuple(held_out) or None,
         random_loss_fn=random_loss if network.options or augment is not None else None,
         larger_is_better=larger_is_better,
-        objective=None if augment is not None else _linear_objective(network, loss, params),
+        objective=None
+        if augment is not None
+        else _linear_objective(network, loss, params),
         client_names=client_names,
     )
 
@@ -130,8 +139,12 @@ def _read_off(
     try:
         return models.eval_outputs('module', predict, params, features)
     except flax_errors.InvalidRngError:
-        requirement = 'draw only if its flag `train` is set, as Dropout(deterministic=not train)'
-        raise errors.invalid('module', requirement, 'one that draws in evaluation') from None
+        requirement = (
+            'draw only if its flag `train` is set, as Dropout(deterministic=not train)'
+        )
+        raise errors.invalid(
+            'module', requirement, 'one that draws in evaluation'
+        ) from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +158,9 @@ class _Network:
     @property
     def options(self) -> dict[str, Any]:
         """Those of the module in evaluation."""
-        takes_train = 'train' in inspect.signature(type(self.module).__call__).parameters
+        takes_train = (
+            'train' in inspect.signature(type(self.module).__call__).parameters
+        )
         return {'train': False} if takes_train else {}
 
     def init(self, key: Key) -> Params:
@@ -158,13 +173,20 @@ class _Network:
         return variables.get('params', {})
 
     def predict(self, params: Params, features: Array) -> Any:
-        return self.module.apply({'params': params}, self.prepare(features), **self.options)
+        return self.module.apply(
+            {'params': params}, self.prepare(features), **self.options
+        )
 
     def inputs(self, data: Batch) -> tuple[Array, Array]:
         return self.prepare(data.features), data.labels
 
     def random_loss(
-        self, loss: losses.Outputs, augment: _Augment | None, params: Params, batch: Batch, key: Key
+        self,
+        loss: losses.Outputs,
+        augment: _Augment | None,
+        params: Params,
+        batch: Batch,
+        key: Key,
     ) -> Array:
         features, options = self.prepare(batch.features), self.options
         if augment is not None:
@@ -216,7 +238,10 @@ def _linear_objective(
     kind = _OBJECTIVES.get(loss) if isinstance(loss, str) else None
     if kind is None or not (plain or softmax):
         return None
-    inputs, layer = Partial(_Network.inputs, network), Partial(_layer, jax.tree.structure(params))
+    inputs, layer = (
+        Partial(_Network.inputs, network),
+        Partial(_layer, jax.tree.structure(params)),
+    )
     return LinearObjective(kind, inputs, _coefficients, layer)
 
 
@@ -229,7 +254,9 @@ def _layer(treedef: Any, kernel: Array, bias: Array) -> Params:
     return jax.tree.unflatten(treedef, [bias, kernel])
 
 
-def _check_pairs(loss: losses.Outputs, outputs: jax.ShapeDtypeStruct, labels: np.ndarray) -> None:
+def _check_pairs(
+    loss: losses.Outputs, outputs: jax.ShapeDtypeStruct, labels: np.ndarray
+) -> None:
     """Raises for a loss of one's own that pairs every output of a column with every label.
 
     Of two examples whose outputs are their labels it is then not the mean, but would be if labels

@@ -30,7 +30,10 @@ class _Given:
     def __call__(self, key: Key) -> Params:
         del key
         leaves = tree.by_name(self.params)
-        cast = [jnp.asarray(leaves[k], t) for k, t in zip(self.names, self.dtypes, strict=True)]
+        cast = [
+            jnp.asarray(leaves[k], t)
+            for k, t in zip(self.names, self.dtypes, strict=True)
+        ]
         return jax.tree.unflatten(self.structure, cast)
 
     def __eq__(self, other: object) -> bool:

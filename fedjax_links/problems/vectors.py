@@ -69,7 +69,9 @@ def quadratic(
     """
     points = checks.numbers('targets', targets).astype(float)
     if points.ndim != 2 or 0 in points.shape:
-        raise errors.invalid('targets', 'have shape [num_clients, d]', list(points.shape))
+        raise errors.invalid(
+            'targets', 'have shape [num_clients, d]', list(points.shape)
+        )
     checks.within('targets', points.T, -1e150, 1e150)
     given = np.zeros(points.shape[1]) if initial_point is None else initial_point
     start = checks.numbers('initial_point', given)
@@ -88,7 +90,9 @@ def quadratic(
         data = Bowls(data, jnp.asarray(by_client, data.dtype))
     return Problem(
         data=data,
-        owned=Rows(jnp.arange(len(points), dtype=jnp.int32), jnp.ones(len(points), jnp.int32)),
+        owned=Rows(
+            jnp.arange(len(points), dtype=jnp.int32), jnp.ones(len(points), jnp.int32)
+        ),
         eval_data=data,
         init_params=Partial(_start, tuple(start.tolist())),
         loss_fn=_loss,
@@ -100,7 +104,9 @@ def quadratic(
     )
 
 
-def counterexample(*, num_clients: int = 100, dimension: int = 100, seed: int = 0) -> Problem:
+def counterexample(
+    *, num_clients: int = 100, dimension: int = 100, seed: int = 0
+) -> Problem:
     """The quadratics on which FedAvg fails: targets drift with the client's number.
 
     ``u_i ~ N((i / 1000) 1, 0.01 I)`` for i = 1..N (standard deviation 0.1), x^0 = 0. With links
@@ -142,7 +148,9 @@ def _loss(params: Params, batch: Array | Bowls) -> Array:
     if isinstance(batch, Bowls):
         apart = jnp.square(batch.target - centre[None]) * batch.curvature
         bend = jnp.mean(batch.curvature, axis=0)
-        return 0.5 * (jnp.sum(jnp.square(params - centre) * bend) + jnp.mean(jnp.sum(apart, -1)))
+        return 0.5 * (
+            jnp.sum(jnp.square(params - centre) * bend) + jnp.mean(jnp.sum(apart, -1))
+        )
     spread = jnp.mean(jnp.sum(jnp.square(batch - centre[None]), axis=-1))
     return 0.5 * (jnp.sum(jnp.square(params - centre)) + spread)
 
@@ -159,7 +167,10 @@ def _noisy_loss(noise: float, params: Params, batch: Array | Bowls, key: Key) ->
 
 
 def _metrics(params: Params, data: Array | Bowls) -> dict[str, Array]:
-    return {'loss': _loss(params, data), 'distance': jnp.linalg.norm(params - _centre(data))}
+    return {
+        'loss': _loss(params, data),
+        'distance': jnp.linalg.norm(params - _centre(data)),
+    }
 
 
 class RobustEvaluation(NamedTuple):
@@ -175,7 +186,11 @@ class RobustEvaluation(NamedTuple):
 
 
 def robust_regression(
-    *, num_clients: int = 100, dimension: int = 20, examples_per_client: int = 100, seed: int = 0
+    *,
+    num_clients: int = 100,
+    dimension: int = 20,
+    examples_per_client: int = 100,
+    seed: int = 0,
 ) -> Problem:
     """Regression under a loss that outliers hardly move, with exact local gradients.
 
@@ -206,23 +221,33 @@ def robust_regression(
     """
     checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
     checks.counts(dimension=dimension)
-    checks.fits('num_clients', num_clients, 16 * num_clients * examples_per_client * dimension)
+    checks.fits(
+        'num_clients', num_clients, 16 * num_clients * examples_per_client * dimension
+    )
     rng = draws.generator(seed, 'RS')
     reference_means = 10 * rng.standard_normal() + rng.standard_normal(num_clients)
-    references = reference_means[:, None] + rng.standard_normal((num_clients, dimension))
+    references = reference_means[:, None] + rng.standard_normal(
+        (num_clients, dimension)
+    )
     deviations = 2 / np.arange(1, num_clients + 1)
     shape = (num_clients, examples_per_client, dimension)
     features = deviations[:, None, None] * rng.standard_normal(shape)
     noise = 0.5 * rng.standard_normal(shape[:2])
     labels = np.einsum('ijk,ik->ij', features, references) + noise
     starts = -np.concatenate([references[:3], references.mean(axis=0)[None]])
-    optimum = robust_optimum(features.reshape(-1, dimension), labels.ravel(), starts=starts)
+    optimum = robust_optimum(
+        features.reshape(-1, dimension), labels.ravel(), starts=starts
+    )
     problem = vector_regression(features, labels, _robust_loss)
-    evaluation = RobustEvaluation(problem.data, jnp.asarray(optimum, jnp.result_type(float)))
+    evaluation = RobustEvaluation(
+        problem.data, jnp.asarray(optimum, jnp.result_type(float))
+    )
     return dataclasses.replace(problem, eval_data=evaluation, metrics=_robust_metrics)
 
 
-def robust_optimum(features: _Doubles, labels: _Doubles, *, starts: _Doubles) -> _Doubles:
+def robust_optimum(
+    features: _Doubles, labels: _Doubles, *, starts: _Doubles
+) -> _Doubles:
     """The lowest minimum of ``mean_j log(1 + (<a_j, x> + b_j)^2 / 2)`` that is reached.
 
     A trust-region Newton method with the exact Hessian goes down from every start, and Newton steps
@@ -256,11 +281,18 @@ def robust_optimum(features: _Doubles, labels: _Doubles, *, starts: _Doubles) ->
     def hessian(x: _Doubles) -> _Doubles:
         squares = np.square(residuals_at(x)) / 2
         curvatures = (1 - squares) / (1 + squares) ** 2
-        return np.einsum('ji,jk->ik', features, features * curvatures[:, None]) / len(labels)
+        return np.einsum('ji,jk->ik', features, features * curvatures[:, None]) / len(
+            labels
+        )
 
     newton: Any = {'jac': gradient, 'hess': hessian, 'method': 'trust-exact'}
-    for precision in (1e-4, 1e-9):  # of many clients, most move the mean too little for the first
-        reached = [minimize(value, start, tol=precision, **newton).x for start in starts]
+    for precision in (
+        1e-4,
+        1e-9,
+    ):  # of many clients, most move the mean too little for the first
+        reached = [
+            minimize(value, start, tol=precision, **newton).x for start in starts
+        ]
         best: _Doubles = min(reached, key=value)
         for _ in range(10):
             if np.max(np.abs(gradient(best))) < 1e-11:

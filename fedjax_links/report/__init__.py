@@ -105,16 +105,26 @@ def table(
     checks.choice('form', form, ('data', 'csv', 'latex'))
     checks.choice('page', page, [*run.facts['reports'], *layouts.LAYOUTS])
     kept = run.facts['reports'].get(page, page)
-    factories.check_recorded(f'config.reports.{page}', kept, allow_imports=allow_imports)
+    factories.check_recorded(
+        f'config.reports.{page}', kept, allow_imports=allow_imports
+    )
     section = {**sections.as_mapping(f'config.reports.{page}', kept), **options}
     named = f'config.reports.{page}', section, layouts.LAYOUTS
-    found = sections.build_named(*named, source.of_run(run, allow_imports=allow_imports)).tables
+    found = sections.build_named(
+        *named, source.of_run(run, allow_imports=allow_imports)
+    ).tables
     if not 0 <= number < len(found):
         has = f'{len(found)} of {page!r}' if found else f'{page!r}, which has none'
-        raise errors.invalid('number', 'be that of a table, from 0', f'{number}, with {has}')
+        raise errors.invalid(
+            'number', 'be that of a table, from 0', f'{number}, with {has}'
+        )
     if form == 'latex':
         return found[number].latex()
-    return found[number].data() if form == 'data' else found[number].data().to_csv(index=False)
+    return (
+        found[number].data()
+        if form == 'data'
+        else found[number].data().to_csv(index=False)
+    )
 
 
 def check(experiment: Experiment) -> None:

@@ -55,7 +55,9 @@ class Cells(NamedTuple):
         found = [
             one - base for one, base in zip(levels[::2], levels[1::2], strict=True)
         ]  # [1 + draws, S]
-        found = [differences for differences in found if not np.isnan(differences[0]).any()]
+        found = [
+            differences for differences in found if not np.isnan(differences[0]).any()
+        ]
         if not found:
             return None
         return Choice(np.mean(found, axis=0), np.arange(bool(draws), 1 + draws))
@@ -95,7 +97,10 @@ def of_source(
     Raises:
       ValueError: for an unknown column, or a grid of more than one column beside all these.
     """
-    kind, points = source.metric(metric), [point for _, point in source.members.values()]
+    kind, points = (
+        source.metric(metric),
+        [point for _, point in source.members.values()],
+    )
     axes: dict[str, list[Any]] = {
         name: list(dict.fromkeys(point[name] for point in points if name in point))
         for name in dict.fromkeys(itertools.chain(*points))
@@ -117,10 +122,18 @@ def of_source(
     halves = itertools.takewhile(
         rounds.__contains__, (rounds[-1] / 2**k for k in itertools.count())
     )
-    along: dict[Any, list[Any]] = {None: [None], ROUND: [*map(int, halves)][::-1], **axes}
-    rivals = collections.defaultdict[Any, list[str]](list)  # series by algorithm and cell
+    along: dict[Any, list[Any]] = {
+        None: [None],
+        ROUND: [*map(int, halves)][::-1],
+        **axes,
+    }
+    rivals = collections.defaultdict[Any, list[str]](
+        list
+    )  # series by algorithm and cell
     for label, (algorithm, point) in source.members.items():
-        values = ([point[name]] if name in point else along[name] for name in (third, y, x))
+        values = (
+            [point[name]] if name in point else along[name] for name in (third, y, x)
+        )
         for cell in itertools.product(*values):
             rivals[algorithm, cell].append(label)
     ends = None if ROUND in (x, y) else source.ends(kind.name, tail)
@@ -137,7 +150,9 @@ def of_source(
             there = [ends.choices[key] for key in keys]
         else:
             at = rounds.index(up if y == ROUND else across)
-            there = [choices.of_series(source.curve(kind.name, key)[:, at]) for key in keys]
+            there = [
+                choices.of_series(source.curve(kind.name, key)[:, at]) for key in keys
+            ]
         if len(there) > 1:  # by the mean over seeds; the first where all diverged
             means = kind.sign * np.array([choice.mean for choice in there])
             place = int(np.where(np.isnan(means), -np.inf, means).argmax())

@@ -83,7 +83,9 @@ def read(folder: Path) -> dict[str, Clients]:
     """
 
     def failed(said: str) -> errors.InvalidError:
-        return errors.invalid('folder', f'hold a readable {CLIENTS}', f'{folder}: {said}')
+        return errors.invalid(
+            'folder', f'hold a readable {CLIENTS}', f'{folder}: {said}'
+        )
 
     with errors.decoding(failed):
         return {k: _checked(Clients(**own)) for k, own in read_clients(folder).items()}
@@ -96,11 +98,16 @@ def _checked(found: Clients) -> Clients:
       TypeError: if it is not.
     """
     vectors = [found.weights, *found.losses.values()]
-    measured = [a for own in found.measured.values() for k, a in own.items() if k != 'seed']
+    measured = [
+        a for own in found.measured.values() for k, a in own.items() if k != 'seed'
+    ]
     numbers = [value for own in found.expected.values() for value in own.values()]
     texts = [found.source, *found.missing.values()]
     if (
-        not all(isinstance(a, np.ndarray) and a.dtype.kind in 'fiu' for a in vectors + measured)
+        not all(
+            isinstance(a, np.ndarray) and a.dtype.kind in 'fiu'
+            for a in vectors + measured
+        )
         or not all(a.ndim == 1 for a in vectors)
         or not all(a.ndim == 2 for a in measured)
         or not all(isinstance(value, float | int) for value in numbers)
@@ -110,7 +117,9 @@ def _checked(found: Clients) -> Clients:
     return found
 
 
-def compute(experiment: Experiment, run: runs.Results, folder: Path) -> dict[str, Clients]:
+def compute(
+    experiment: Experiment, run: runs.Results, folder: Path
+) -> dict[str, Clients]:
     """Everything, by pattern.
 
     Args:
@@ -139,7 +148,9 @@ class _MissingError(Exception):
     """Why something of the clients is not known."""
 
 
-def _lanes(experiment: Experiment, run: runs.Results, label: str) -> dict[str, list[Lane]]:
+def _lanes(
+    experiment: Experiment, run: runs.Results, label: str
+) -> dict[str, list[Lane]]:
     """By pattern, an algorithm's lanes at the first point of the grid, the first seed first."""
     tries = choosing.read_tries(run.columns, experiment.plan.facts(), label)
     found: dict[str, list[Lane]] = {}
@@ -166,7 +177,10 @@ def _weights(experiment: Experiment, pattern: str) -> tuple[np.ndarray, str]:
     bound = configured.links_at(experiment, pattern, experiment.seeds[0])
     if bound is None:
         why = 'made in Python, no config names the links'
-    elif experiment.plan.patterns[pattern].columns.keys() & experiment.plan.columns.keys():
+    elif (
+        experiment.plan.patterns[pattern].columns.keys()
+        & experiment.plan.columns.keys()
+    ):
         why = 'the grid changes links or data'
     else:
         law = configured.link_law(bound)
@@ -194,7 +208,9 @@ def _end(
     return algorithm.models(state.algorithm)[main], algorithm, state
 
 
-def _measured(experiment: Experiment, folder: Path, lanes: list[Lane]) -> dict[str, np.ndarray]:
+def _measured(
+    experiment: Experiment, folder: Path, lanes: list[Lane]
+) -> dict[str, np.ndarray]:
     """Metrics of clients on their own evaluation data, by seed."""
     rows: list[dict[str, np.ndarray]] = []
     for lane in lanes:
@@ -203,15 +219,24 @@ def _measured(experiment: Experiment, folder: Path, lanes: list[Lane]) -> dict[s
             raise _MissingError('its evaluation data have no owners')
         model, algorithm, state = _end(experiment, folder, lane)
         found = dict(_by_client(model, problem))
-        if algorithm.client_models is not None and not client_metrics.is_by_batch(problem):
-            own = evaluation.of_own_models(algorithm.client_models(state.algorithm), problem)
+        if algorithm.client_models is not None and not client_metrics.is_by_batch(
+            problem
+        ):
+            own = evaluation.of_own_models(
+                algorithm.client_models(state.algorithm), problem
+            )
             found |= {f'personal_{name}': values for name, values in own.items()}
         found['participations'] = state.counters.participation_count
-        row = {name: np.full(problem.eval_owned.counts.size, np.nan, np.float32) for name in found}
+        row = {
+            name: np.full(problem.eval_owned.counts.size, np.nan, np.float32)
+            for name in found
+        }
         for name, values in found.items():
             row[name][: len(values)] = values
         rows.append(row)
-    stacked: dict[str, np.ndarray] = jax.tree.map(lambda *of_seeds: np.stack(of_seeds), *rows)
+    stacked: dict[str, np.ndarray] = jax.tree.map(
+        lambda *of_seeds: np.stack(of_seeds), *rows
+    )
     return {**stacked, 'seed': np.array([lane.seed for lane in lanes])}
 
 

@@ -71,14 +71,21 @@ class Comparison(NamedTuple):
 
     def text(self) -> str:
         """For a terminal; values of the first run stand before the bar."""
-        found = sorted((d for d in (self.metric, self.leaf) if d), key=lambda d: d.round)
+        found = sorted(
+            (d for d in (self.metric, self.leaf) if d), key=lambda d: d.round
+        )
         sections = {**self.around, 'first difference': [each.text() for each in found]}
         lines: list[str] = []
         for title, listed in sections.items():
             if title in ALONE and len(listed) > _MOST_LANES:
-                listed = [*listed[:_MOST_LANES], f'and {len(listed) - _MOST_LANES} more']
+                listed = [
+                    *listed[:_MOST_LANES],
+                    f'and {len(listed) - _MOST_LANES} more',
+                ]
             lines += [title, *(f'  {each}' for each in listed)] if listed else []
-        return '\n'.join([*lines, f'{"equal" if self.equal else "different"} ({self.compared})'])
+        return '\n'.join(
+            [*lines, f'{"equal" if self.equal else "different"} ({self.compared})']
+        )
 
 
 def compare(first: str | Path, second: str | Path) -> Comparison:
@@ -100,7 +107,9 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     sides = Path(first), Path(second)
     facts, configs = zip(*map(runs.read_description, sides), strict=True)
     environments = [runs.read_json(side, runs.ENVIRONMENT) or {} for side in sides]
-    described = {runs.CONFIG: configs} if None not in configs else {runs.EXPERIMENT: facts}
+    described = (
+        {runs.CONFIG: configs} if None not in configs else {runs.EXPERIMENT: facts}
+    )
     described['environment'] = tuple({**each, 'flags': None} for each in environments)
     around = {title: field_differences(*both) for title, both in described.items()}
     a, b = (
@@ -113,9 +122,13 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     lines, states = [], []
     for place, (one, other) in enumerate(pairs):  # tuning decides the rest
         stage = one.labels['stage'] == 'main'
-        lines += [(stage, round, place) for round in one.records.keys() | other.records.keys()]
+        lines += [
+            (stage, round, place) for round in one.records.keys() | other.records.keys()
+        ]
         states += [(round, place) for round in one.states.keys() & other.states.keys()]
-    metrics = (_line_difference(round, *pairs[place]) for _, round, place in sorted(lines))
+    metrics = (
+        _line_difference(round, *pairs[place]) for _, round, place in sorted(lines)
+    )
     leaves = []
     for round, place in sorted(states):  # every file is read and proven
         kept = (checkpoints.arrays(lane.states[round]) for lane in pairs[place])
@@ -143,8 +156,15 @@ def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> li
         one, other = (side.get(field, ABSENT) for side in (ours, theirs))
         whole = field.partition('[')[0]
         if one != other and whole not in found:
-            shown = (t if len(t) <= _LONGEST else f'{t[: _LONGEST - 3]}...' for t in (one, other))
-            note = '  (changes no result)' if whole.partition('.')[0] in runs.MAY_DIFFER else ''
+            shown = (
+                t if len(t) <= _LONGEST else f'{t[: _LONGEST - 3]}...'
+                for t in (one, other)
+            )
+            note = (
+                '  (changes no result)'
+                if whole.partition('.')[0] in runs.MAY_DIFFER
+                else ''
+            )
             found[whole] = f'{field}: {" | ".join(shown)}{note}'
     return [found[whole] for whole in sorted(found)]
 
@@ -175,7 +195,10 @@ def _line_difference(round: int, one: KeptLane, other: KeptLane) -> Difference |
 
 
 def _leaf_difference(
-    round: int, lane: str, one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]
+    round: int,
+    lane: str,
+    one: Mapping[str, np.ndarray],
+    other: Mapping[str, np.ndarray],
 ) -> Difference | None:
     for path in dict.fromkeys((*one, *other)):
         first, second = (_kind(side.get(path)) for side in (one, other))
@@ -186,7 +209,9 @@ def _leaf_difference(
         places = np.argwhere(a.view(bits) != b.view(bits))
         if len(places):
             place = tuple(places[0].tolist())
-            return Difference(round, lane, path, str(a[place]), str(b[place]), place, len(places))
+            return Difference(
+                round, lane, path, str(a[place]), str(b[place]), place, len(places)
+            )
     return None
 
 

@@ -63,9 +63,13 @@ def archive(
     facts = dict(run.facts)
     if metrics is not None:
         known = facts['directions']
-        facts['directions'] = {name: way for name, way in known.items() if name in metrics}
+        facts['directions'] = {
+            name: way for name, way in known.items() if name in metrics
+        }
         if facts['metric'] not in metrics:
-            raise errors.invalid('metrics', f"hold {facts['metric']!r}, the run's own", metrics)
+            raise errors.invalid(
+                'metrics', f"hold {facts['metric']!r}, the run's own", metrics
+            )
     files = {packing.METRICS: packing.pack_metrics(run.columns, metrics)}
     files[runs.EXPERIMENT] = runs.as_json(facts)
     for name in (runs.CONFIG, runs.ENVIRONMENT, door.IDENTITY, CLIENTS):
@@ -95,8 +99,12 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 def _name(lane: runs.KeptLane) -> str:
     """The file of a lane; ``%2F`` and the like stand for what no file name should have."""
-    shown = [f'{name}={quote(str(value), safe=" +:")}' for name, value in lane.point.items()]
-    algorithm, pattern, seed = (lane.labels[k] for k in ('algorithm', 'pattern', 'seed'))
+    shown = [
+        f'{name}={quote(str(value), safe=" +:")}' for name, value in lane.point.items()
+    ]
+    algorithm, pattern, seed = (
+        lane.labels[k] for k in ('algorithm', 'pattern', 'seed')
+    )
     return f'states/{algorithm}/{pattern}/{",".join(shown) or "all"}/{seed}.npz'
 
 
@@ -106,6 +114,8 @@ def _by_dotted_path(leaves: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     for path, array in leaves.items():
         name = re.sub(r"\['([^']*)'\]|\[([^\]]*)\]", r'.\1\2', path).removeprefix('.')
         if name in found:
-            raise errors.invalid('state', 'have leaves whose dotted paths differ', f'{name} twice')
+            raise errors.invalid(
+                'state', 'have leaves whose dotted paths differ', f'{name} twice'
+            )
         found[name] = array if array.dtype.kind in 'biufc' else array.astype(np.float32)
     return found

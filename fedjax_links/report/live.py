@@ -38,7 +38,10 @@ def read(folder: str | Path) -> Source:
     run = runs.read(folder, prove=False)
     found = source.of_run(run, so_far=True)
     has_begun = found.data['begun'].any(('model', 'pattern', 'seed')).values
-    data, metric = found.data.isel(series=np.flatnonzero(has_begun)), run.facts['metric']
+    data, metric = (
+        found.data.isel(series=np.flatnonzero(has_begun)),
+        run.facts['metric'],
+    )
     if not has_begun.any():
         return dataclasses.replace(found, data=data, links={})
     shown = data[metric].sel(model=data['main_model'])  # [L, P, S, E]
@@ -51,7 +54,11 @@ def read(folder: str | Path) -> Source:
     data = data.where(form.copy(data=place <= reached)).assign_coords(begun=begun)
     first = int(ends[..., 0].max())
     rounds = int(found.rounds[first - 1]) - run.facts.get('at_round', 0) if first else 0
-    links = {k: own._replace(mask=own.mask[:rounds]) for k, own in found.links.items() if rounds}
+    links = {
+        k: own._replace(mask=own.mask[:rounds])
+        for k, own in found.links.items()
+        if rounds
+    }
     return dataclasses.replace(found, data=data, links=links)
 
 
@@ -89,7 +96,9 @@ def write(
       seconds: after which a browser loads it anew; None where nothing more is to come.
     """
     pages = layouts.build(found, {'curves': 'curves'}).values() if found.members else ()
-    again = '' if seconds is None else f'<meta http-equiv="refresh" content="{seconds:g}">'
+    again = (
+        '' if seconds is None else f'<meta http-equiv="refresh" content="{seconds:g}">'
+    )
     parts = [f'<!doctype html><html lang="en"><meta charset="utf-8">{again}']
     title = html.escape(found.title)
     parts.append(f'<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>')

@@ -31,7 +31,9 @@ from fedjax_links.core.registry import Traffic as Traffic
 
 _LARGEST = 1e300
 
-TRAFFIC: Mapping[str, Traffic] = {name: entry.traffic for name, entry in ALGORITHMS.items()}
+TRAFFIC: Mapping[str, Traffic] = {
+    name: entry.traffic for name, entry in ALGORITHMS.items()
+}
 """By name in ALGORITHMS: what is sent, and who is asked."""
 
 
@@ -86,11 +88,15 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
     columns = {'step': step, 'uplink': uplink, 'downlink': downlink}
     for name, given in columns.items():
         if isinstance(given, str | Mapping):
-            columns[name] = sections.build_named(name, given, DEVICE_SPEEDS, num_clients)
+            columns[name] = sections.build_named(
+                name, given, DEVICE_SPEEDS, num_clients
+            )
     checks.within('step', columns['step'], 0, _LARGEST)
     checks.positive('uplink', columns['uplink'])
     checks.positive('downlink', columns['downlink'])
-    return Devices(*(_each(name, column, num_clients) for name, column in columns.items()))
+    return Devices(
+        *(_each(name, column, num_clients) for name, column in columns.items())
+    )
 
 
 def price(
@@ -145,10 +151,14 @@ def price(
     compute = np.full(len(mask), training.sum()) if everyone else asked @ training
     slowest = np.where(asked, awaited, 0.0).max(axis=1)
     lasted = slowest if durations is None else np.asarray(durations, float)
-    said = np.zeros(len(mask)) if edges is None else edges.sum(axis=(1, 2)) * model_bytes
+    said = (
+        np.zeros(len(mask)) if edges is None else edges.sum(axis=(1, 2)) * model_bytes
+    )
     sent_up, sent_down = traffic.up * count, traffic.down * count
     every = lasted + overhead, sent_up, sent_down, compute, traffic.peers * said
-    return Price(*(np.append(0.0, np.cumsum(column, dtype=np.float64)) for column in every))
+    return Price(
+        *(np.append(0.0, np.cumsum(column, dtype=np.float64)) for column in every)
+    )
 
 
 def _each(argument: str, value: Any, num_clients: int) -> np.ndarray:

@@ -23,13 +23,17 @@ def lines(run: runs.Results) -> list[str]:
         found += _versions(run.folder)
         found += _data(run.folder)
     if changed := run.facts.get(door.CHANGED):
-        found.append(f'Changed while it ran, and gone on with all the same: {"; ".join(changed)}.')
+        found.append(
+            f'Changed while it ran, and gone on with all the same: {"; ".join(changed)}.'
+        )
     return found
 
 
 def _versions(folder: Path) -> list[str]:
     environment: Mapping[str, Any] = {}
-    with contextlib.suppress(errors.InvalidError):  # the file is derived, and proves nothing
+    with contextlib.suppress(
+        errors.InvalidError
+    ):  # the file is derived, and proves nothing
         environment = documents.read_json(folder, door.ENVIRONMENT) or {}
     versions = environment.get('versions', {})
     named = [f'{name} {version}' for name, version in versions.items()]

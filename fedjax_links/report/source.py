@@ -57,7 +57,9 @@ class Source:
     title: str
     caption: str
     data: Any
-    tuning: Mapping[str, Sequence[choosing.Tried]] = dataclasses.field(default_factory=dict)
+    tuning: Mapping[str, Sequence[choosing.Tried]] = dataclasses.field(
+        default_factory=dict
+    )
     missing: Sequence[str] = ()
     links: Mapping[str, Links] = dataclasses.field(default_factory=dict)
     clients: Mapping[str, Clients] = dataclasses.field(default_factory=dict)
@@ -85,13 +87,21 @@ class Source:
     @functools.cached_property
     def models(self) -> dict[str, list[str]]:
         """Candidate models by series, the server's first."""
-        there, names = self.data['begun'].any(('pattern', 'seed')).values, self.data['model'].values
-        return {label: names[own].tolist() for label, own in zip(self.members, there, strict=True)}
+        there, names = (
+            self.data['begun'].any(('pattern', 'seed')).values,
+            self.data['model'].values,
+        )
+        return {
+            label: names[own].tolist()
+            for label, own in zip(self.members, there, strict=True)
+        }
 
     @functools.cached_property
     def main_models(self) -> dict[str, str]:
         """By series, the model that the papers evaluate."""
-        return dict(zip(self.members, self.data['main_model'].values.tolist(), strict=True))
+        return dict(
+            zip(self.members, self.data['main_model'].values.tolist(), strict=True)
+        )
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:
@@ -105,7 +115,9 @@ class Source:
     @property
     def metrics(self) -> list[str]:
         """What was recorded of every candidate model."""
-        return [name for name, values in self.data.items() if values.dims == dataset.DIMS]
+        return [
+            name for name, values in self.data.items() if values.dims == dataset.DIMS
+        ]
 
     @property
     def rounds(self) -> np.ndarray:
@@ -133,7 +145,9 @@ class Source:
             (pattern, label, model)
             for pattern in self.patterns
             for label in self.members
-            for model in (self.models[label] if every_model else [self.main_models[label]])
+            for model in (
+                self.models[label] if every_model else [self.main_models[label]]
+            )
         ]
 
     def metric(self, name: str | None = None, argument: str = 'metric') -> Metric:
@@ -150,7 +164,9 @@ class Source:
         """float[S, E], of the seeds that the lane has: the first ones where others have more."""
         pattern, series, model = key
         labels = {'series': series, 'model': model, 'pattern': pattern}
-        at = tuple(self.data.indexes[dim].get_loc(label) for dim, label in labels.items())
+        at = tuple(
+            self.data.indexes[dim].get_loc(label) for dim, label in labels.items()
+        )
         return np.asarray(self.data[metric].values[at][self.data['begun'].values[at]])
 
     def tail(self, given: float | None = None) -> float:
@@ -182,8 +198,12 @@ class Source:
             every[key] = choices.of_series(values)
             if any(tried.ties.size for tried in self.tuning.get(label, ())):
                 algorithm, point = self.members[label]
-                ties = self._near_ties(algorithm, metric=found.name, model=model, tail=share)
-                levels = dict(zip(self.data['seed'].values.tolist(), values, strict=False))
+                ties = self._near_ties(
+                    algorithm, metric=found.name, model=model, tail=share
+                )
+                levels = dict(
+                    zip(self.data['seed'].values.tolist(), values, strict=False)
+                )
                 every[key] = ties.choice(levels, pattern, point)
         return Ends(found, every, self.span(share))
 
@@ -219,7 +239,9 @@ class Source:
         """
         if base is None or key == (other := (key[0], base, self.main_models[base])):
             return None
-        return self.difference(ends.metric, ends.choices[key], ends.choices[other], margin)
+        return self.difference(
+            ends.metric, ends.choices[key], ends.choices[other], margin
+        )
 
     def difference(
         self, metric: Metric, one: Choice, other: Choice, margin: float | None = None
@@ -228,13 +250,19 @@ class Source:
         return self.judged(metric, *one.minus(other), margin)
 
     def judged(
-        self, metric: Metric, rows: np.ndarray, shares: np.ndarray, margin: float | None = None
+        self,
+        metric: Metric,
+        rows: np.ndarray,
+        shares: np.ndarray,
+        margin: float | None = None,
     ) -> Difference:
         """Judges differences by seed, see `verdicts.judge`."""
         margin = self.margin if margin is None else margin
         return judge(metric, rows, shares, margin=margin, until=self.until)
 
-    def verdicts(self, found: Sequence[Difference | None], margin: float | None = None) -> Verdicts:
+    def verdicts(
+        self, found: Sequence[Difference | None], margin: float | None = None
+    ) -> Verdicts:
         """All differences of a page; see `paired`."""
         return Verdicts(found, self.margin if margin is None else margin, self.until)
 
@@ -248,7 +276,9 @@ class Source:
         """Up to which differences make none, in the unit of the metric."""
         return float(self.until.get('margin', 0.0))
 
-    def best_series(self, ends: Ends, patterns: Sequence[str] | None = None) -> dict[str, str]:
+    def best_series(
+        self, ends: Ends, patterns: Sequence[str] | None = None
+    ) -> dict[str, str]:
         """By algorithm, the series that ends best; the first where all diverged.
 
         Args:
@@ -260,9 +290,15 @@ class Source:
         """
 
         def score(label: str) -> float:
-            keys = [(p, label, self.main_models[label]) for p in patterns or self.patterns]
+            keys = [
+                (p, label, self.main_models[label]) for p in patterns or self.patterns
+            ]
             known = ends.metric.direction is not None
-            return float(np.mean([ends.score(key) for key in keys])) if known else -math.inf
+            return (
+                float(np.mean([ends.score(key) for key in keys]))
+                if known
+                else -math.inf
+            )
 
         best: dict[str, str] = {}
         for label, (algorithm, _) in self.members.items():
@@ -288,14 +324,23 @@ def of_run(
     Raises:
       ValueError: if no algorithm is done.
     """
-    facts, every, names, folder = run.facts, run.dataset, dict(run.facts['names']), run.folder
+    facts, every, names, folder = (
+        run.facts,
+        run.dataset,
+        dict(run.facts['names']),
+        run.folder,
+    )
     members = dataset.points(every)
     done = set(every['series'].values[every['complete'].values].tolist())
     series: list[str] = []
     tuning: dict[str, list[choosing.Tried]] = {}
     missing: list[str] = []
     for algorithm in _in_order(sorted(facts['algorithms']), names):
-        own = {label: point for label, (owner, point) in members.items() if owner == algorithm}
+        own = {
+            label: point
+            for label, (owner, point) in members.items()
+            if owner == algorithm
+        }
         is_done = bool(own) and own.keys() <= done
         if not is_done:
             progress = choosing.progress(run.columns, facts, algorithm)
@@ -304,7 +349,9 @@ def of_run(
             series += own
             for entry in choosing.read_tries(run.columns, facts, algorithm):
                 at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
-                for label in (k for k, point in own.items() if at.items() <= point.items()):
+                for label in (
+                    k for k, point in own.items() if at.items() <= point.items()
+                ):
                     tuning.setdefault(label, []).append(entry)
     if not series and not so_far:
         value = f'{folder}; not finished: {", ".join(missing)}'
@@ -332,9 +379,15 @@ def blank(experiment: Experiment) -> Source:
     """
     lines: list[str] = []
     real = experiment.plan.facts()
-    facts = {**real, 'eval_every': real['num_rounds'], 'evaluate_start': False}  # one for all
+    facts = {
+        **real,
+        'eval_every': real['num_rounds'],
+        'evaluate_start': False,
+    }  # one for all
     for label in experiment.algorithms:
-        names = map('/'.join, itertools.product(facts['models'][label], facts['directions']))
+        names = map(
+            '/'.join, itertools.product(facts['models'][label], facts['directions'])
+        )
         record = dict.fromkeys(names, 0.0)
         schedule = experiment.plan.schedule
         lanes = schedule.first_tries(label) + schedule.first_main(label)
@@ -343,14 +396,19 @@ def blank(experiment: Experiment) -> Source:
     rounds = recorded.rounds_of(real)
     data = found.data.isel(round=[0] * len(rounds)).assign_coords(round=rounds)
     made_up = Links(np.zeros((1, 1), bool), np.zeros(1))
-    return dataclasses.replace(found, data=data, links=dict.fromkeys(found.patterns, made_up))
+    return dataclasses.replace(
+        found, data=data, links=dict.fromkeys(found.patterns, made_up)
+    )
 
 
 def _caption(facts: Mapping[str, Any]) -> str:
     """The caption, behind the origin of a forked run, and what is known beforehand."""
     found = [str(facts['caption'])]
     if 'forked_from' in facts:
-        found = [f'Goes on from round {facts["at_round"]} of {facts["forked_from"]}.', *found]
+        found = [
+            f'Goes on from round {facts["at_round"]} of {facts["forked_from"]}.',
+            *found,
+        ]
     if 'attainable' in facts:
         found.append(f"The population's best model, exactly: {facts['attainable']}.")
     return '\n\n'.join(part for part in found if part)
@@ -372,10 +430,14 @@ def _diverged(run: runs.Results, data: Any) -> list[str]:
     _, owner = recorded.members_of(rows, run.facts, dataset.MAIN)
     names, every = dataset.names(data), run.dataset['series'].values[owner]
     bad = ~rows['finite'].astype(bool) & np.isin(every, data['series'].values)
-    lanes = pandas.DataFrame({k: rows[k] for k in ('pattern', 'first_bad_round', 'seed')})
+    lanes = pandas.DataFrame(
+        {k: rows[k] for k in ('pattern', 'first_bad_round', 'seed')}
+    )
     lanes = lanes.assign(series=every)[bad].drop_duplicates()
     found = []
-    for at, own in lanes.groupby(['series', 'pattern', 'first_bad_round'], sort=False)['seed']:
+    for at, own in lanes.groupby(['series', 'pattern', 'first_bad_round'], sort=False)[
+        'seed'
+    ]:
         series, pattern, round = at
         seeds = f'seed{"s" if len(own) > 1 else ""} {", ".join(map(str, own))}'
         found.append(f'{names[series]}, {names[pattern]}, {seeds} in round {round:.0f}')

@@ -8,11 +8,17 @@ from typing import Any, NamedTuple
 from fedjax_links.config import sections
 
 _NUMBER = r'[+-]?(?:inf|\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)'
-_PARTS = re.compile(rf'^({_NUMBER})(?: ± ({_NUMBER}))?(?: \[({_NUMBER})\])?(?: (\*+))?$')
+_PARTS = re.compile(
+    rf'^({_NUMBER})(?: ± ({_NUMBER}))?(?: \[({_NUMBER})\])?(?: (\*+))?$'
+)
 _SUFFIXES = '', ' ±', ' [±]', ' *'
 _NOTHING = '', '-', 'diverged'
 _SIGNS = {'±': r'$\pm$', '↑': r'$\uparrow$', '↓': r'$\downarrow$', '≈': r'$\approx$'}
-_SIGNS |= {'\\': r'\textbackslash{}', '~': r'\textasciitilde{}', '^': r'\textasciicircum{}'}
+_SIGNS |= {
+    '\\': r'\textbackslash{}',
+    '~': r'\textasciitilde{}',
+    '^': r'\textasciicircum{}',
+}
 _LATEX = str.maketrans({**_SIGNS, **{mark: f'\\{mark}' for mark in '&%$#_{}'}})
 
 
@@ -31,7 +37,10 @@ class Table(NamedTuple):
 
     def text(self) -> str:
         """For a terminal: aligned columns under a rule, the caption below."""
-        widths = [max(map(len, column)) for column in zip(self.header, *self.rows, strict=True)]
+        widths = [
+            max(map(len, column))
+            for column in zip(self.header, *self.rows, strict=True)
+        ]
 
         def line(cells: Sequence[str]) -> str:
             padded = [
@@ -42,7 +51,9 @@ class Table(NamedTuple):
 
         rule = '-' * (sum(widths) + 2 * (len(widths) - 1))
         caption = textwrap.fill(self.caption, max(80, len(rule)))
-        return '\n'.join([line(self.header), rule, *map(line, self.rows), rule, caption])
+        return '\n'.join(
+            [line(self.header), rule, *map(line, self.rows), rule, caption]
+        )
 
     def markdown(self) -> str:
         """For a document."""
@@ -73,7 +84,9 @@ class Table(NamedTuple):
             for part, suffix in enumerate(_SUFFIXES):
                 if (texts := parts[part]).notna().any():
                     is_mark = suffix == _SUFFIXES[-1]
-                    numbers = None if is_mark else texts.str.replace(',', '').astype(float)
+                    numbers = (
+                        None if is_mark else texts.str.replace(',', '').astype(float)
+                    )
                     found[f'{title}{suffix}'] = texts.fillna('') if is_mark else numbers
         frame = pandas.DataFrame(found)
         frame.attrs['caption'] = self.caption
@@ -81,10 +94,15 @@ class Table(NamedTuple):
 
     def latex(self) -> str:
         """A ``tabular`` with the rules of the package booktabs, under the caption as a comment."""
-        lines = [' & '.join(map(_as_latex, row)) + r' \\' for row in (self.header, *self.rows)]
+        lines = [
+            ' & '.join(map(_as_latex, row)) + r' \\'
+            for row in (self.header, *self.rows)
+        ]
         columns = ('l' * 2 + 'r' * len(self.header))[: len(self.header)]
         begin, end = rf'\begin{{tabular}}{{{columns}}}', r'\end{tabular}'
-        caption = textwrap.fill(self.caption, 100, initial_indent='% ', subsequent_indent='% ')
+        caption = textwrap.fill(
+            self.caption, 100, initial_indent='% ', subsequent_indent='% '
+        )
         ruled = [r'\toprule', lines[0], r'\midrule', *lines[1:], r'\bottomrule']
         return '\n'.join([caption, begin, *ruled, end, ''])
 
@@ -109,7 +127,9 @@ def of_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:
       caption: what the numbers are.
     """
     titles = list(dict.fromkeys(title for row in rows for title in row))
-    return Table(titles, [[row.get(title, '') for title in titles] for row in rows], caption)
+    return Table(
+        titles, [[row.get(title, '') for title in titles] for row in rows], caption
+    )
 
 
 def wrap(text: str, width: int) -> str:

@@ -120,7 +120,10 @@ class Verdicts:
     """Comparisons that stand on one page."""
 
     def __init__(
-        self, found: Sequence[Difference | None], margin: float, until: Mapping[str, Any]
+        self,
+        found: Sequence[Difference | None],
+        margin: float,
+        until: Mapping[str, Any],
     ) -> None:
         """Marks those that survive.
 
@@ -129,9 +132,13 @@ class Verdicts:
           margin: up to which they are alike.
           until: how seeds went on until decided; empty where their number was fixed.
         """
-        self._known = [each for each in found if each is not None and each.mean == each.mean]
+        self._known = [
+            each for each in found if each is not None and each.mean == each.mean
+        ]
         self._margin, self._until = margin, until
-        survive = evaluation.benjamini_hochberg([each.p_value for each in self._known], _LEVEL)
+        survive = evaluation.benjamini_hochberg(
+            [each.p_value for each in self._known], _LEVEL
+        )
         pairs = zip(self._known, survive.tolist(), strict=True)
         left = {id(each) for each, is_left in pairs if is_left and each.excludes_zero}
         self._survivors = left if len(self._known) > 1 else set()
@@ -187,7 +194,9 @@ class Verdicts:
             )
         if self._margin:
             unit = ' points' if metric.is_share else ''
-            parts.append(f'alike: certainly within {metric.scale * self._margin:g}{unit}')
+            parts.append(
+                f'alike: certainly within {metric.scale * self._margin:g}{unit}'
+            )
         if self._until:
             parts.append(
                 f'every pair has as many seeds as its verdict needs, {self._until["least"]} at '

@@ -37,7 +37,9 @@ def label(algorithm: str, point: grids.Point) -> str:
 
 def describe_point(point: grids.Point) -> str:
     """Values with the last part of their names: ``learning_rate 0.1, cutoff 50``."""
-    return ', '.join(f'{name.rsplit(".", 1)[-1]} {numbers_of(v)}' for name, v in point.items())
+    return ', '.join(
+        f'{name.rsplit(".", 1)[-1]} {numbers_of(v)}' for name, v in point.items()
+    )
 
 
 def as_tuple(value: Any) -> Any:
@@ -79,7 +81,9 @@ def _as_text(value: Any) -> str:
 
 def as_json(value: Any) -> str:
     """Writes what an attribute holds as JSON; objects as they call themselves."""
-    return json.dumps(value, default=lambda a: a.tolist() if hasattr(a, 'tolist') else str(a))
+    return json.dumps(
+        value, default=lambda a: a.tolist() if hasattr(a, 'tolist') else str(a)
+    )
 
 
 def attribute(found: Any, name: str) -> Any:
@@ -97,7 +101,9 @@ def is_given(column: np.ndarray) -> np.ndarray:
     """bool[rows], where a column has a value: neither None nor NaN."""
     if column.dtype != object:
         return np.asarray(column == column)
-    return np.fromiter((v is not None and v == v for v in column.tolist()), bool, len(column))
+    return np.fromiter(
+        (v is not None and v == v for v in column.tolist()), bool, len(column)
+    )
 
 
 def main_model(models: Iterable[str]) -> str:
@@ -144,7 +150,9 @@ def check_name(argument: str, names: Iterable[str]) -> None:
             raise errors.invalid(argument, requirement, name)
 
 
-def curves(found: Any, model: str | None = None) -> dict[str, dict[str, dict[str, np.ndarray]]]:
+def curves(
+    found: Any, model: str | None = None
+) -> dict[str, dict[str, dict[str, np.ndarray]]]:
     """Evaluations float[S, E] of the metric, by pattern, label and candidate model.
 
     Args:
@@ -160,7 +168,11 @@ def curves(found: Any, model: str | None = None) -> dict[str, dict[str, dict[str
     for place, pattern in enumerate(found['pattern'].values.tolist()):
         for k, label in enumerate(found['series'].values.tolist()):
             lanes = [(m, name, begun[k, m, place]) for m, name in enumerate(models)]
-            own = {name: values[k, m, place, seeds] for m, name, seeds in lanes if seeds.any()}
+            own = {
+                name: values[k, m, place, seeds]
+                for m, name, seeds in lanes
+                if seeds.any()
+            }
             if own and model != ALL:
                 wanted = mains[k] if model is None else model
                 checks.choice('model', wanted, [*own, ALL])
@@ -175,7 +187,10 @@ def points(found: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     members, given = attribute(found, 'members'), {}
     for name in found['series'].values.tolist():
         algorithm, point = members[name]
-        given[name] = algorithm, {column: as_tuple(value) for column, value in point.items()}
+        given[name] = (
+            algorithm,
+            {column: as_tuple(value) for column, value in point.items()},
+        )
     return given
 
 
@@ -193,7 +208,9 @@ def counterpart(
       Its label, that of the first where the other one lacks a column; None for none.
     """
     (_, point), every = members[name], members.items()
-    there = (k for k, (owner, at) in every if owner == algorithm and grids.agree(point, at))
+    there = (
+        k for k, (owner, at) in every if owner == algorithm and grids.agree(point, at)
+    )
     return next(there, None)
 
 

@@ -37,7 +37,9 @@ class Metric(NamedTuple):
           ValueError: if nothing says so.
         """
         if self.direction is None:
-            requirement = f"be 'max' or 'min', as nothing says which way {self.name} is better"
+            requirement = (
+                f"be 'max' or 'min', as nothing says which way {self.name} is better"
+            )
             raise errors.invalid('config.direction', requirement, None)
         return 1 if self.direction == 'max' else -1
 
@@ -77,14 +79,23 @@ class Metric(NamedTuple):
         """
         mean, half = float(found.mean), float(found.half_width)
         widths = [half] if wide is None else [half, float(wide.half_width)]
-        shown, *said = self.number(mean), *(self.number(width, digits=1) for width in widths)
+        shown, *said = (
+            self.number(mean),
+            *(self.number(width, digits=1) for width in widths),
+        )
         if 1e-6 < self.scale * half < 1e6:
             needed = -math.floor(math.log10(self.scale * half / 2))
             decimals = max(needed, 1 if self.is_share else 0)
-            shown, *said = (f'{self.scale * value:.{decimals}f}' for value in (mean, *widths))
+            shown, *said = (
+                f'{self.scale * value:.{decimals}f}' for value in (mean, *widths)
+            )
         shown = f'+{shown}' if signed and mean >= 0 else shown
         width, *beyond = said
-        return shown if half != half else f'{shown} ± {width}' + ''.join(f' [{k}]' for k in beyond)
+        return (
+            shown
+            if half != half
+            else f'{shown} ± {width}' + ''.join(f' [{k}]' for k in beyond)
+        )
 
     def difference(self, found: Any, *, survives: bool = False) -> str:
         """``+1.2 ± 0.4 *``; nothing where a run diverged.
@@ -96,7 +107,9 @@ class Metric(NamedTuple):
         if found.mean != found.mean:
             return ''
         stars = ' **' if survives else ' *' if found.excludes_zero else ''
-        return self.interval(found, signed=True, wide=getattr(found, 'wide', None)) + stars
+        return (
+            self.interval(found, signed=True, wide=getattr(found, 'wide', None)) + stars
+        )
 
     def reached(self, values: np.ndarray, level: float) -> np.ndarray:
         """bool[...], where values are at a level or better.

@@ -28,13 +28,19 @@ def _text(run: Any) -> str:
     for algorithm in facts['algorithms']:
         rows[algorithm] = 'not finished'
         if run.columns:
-            last = (run.columns['stage'] == 'main') & (run.columns['algorithm'] == algorithm)
+            last = (run.columns['stage'] == 'main') & (
+                run.columns['algorithm'] == algorithm
+            )
             last &= run.columns['round'] == facts['num_rounds']
             ends = {
                 model: run.columns[f'{model}/{metric}'][last].astype(np.float64)
                 for model in facts['models'][algorithm]
             }
-            said = [f'{model} {describing.numbers(v)}' for model, v in ends.items() if v.size]
+            said = [
+                f'{model} {describing.numbers(v)}'
+                for model, v in ends.items()
+                if v.size
+            ]
             rows[algorithm] = f'{metric}: {", ".join(said)}' if said else 'not finished'
     return describing.block(f'Results of {facts["title"]!r}', rows)
 
@@ -99,8 +105,14 @@ class Results:
         dims, parts = ('algorithm', 'pattern', 'seed', 'client'), []
         for pattern, kept in (read_clients(self.folder) if self.folder else {}).items():
             for algorithm, own in kept.get('measured', {}).items():
-                coords = {'algorithm': [algorithm], 'pattern': [pattern], 'seed': own.pop('seed')}
-                data = {name: (dims, values[None, None]) for name, values in own.items()}
+                coords = {
+                    'algorithm': [algorithm],
+                    'pattern': [pattern],
+                    'seed': own.pop('seed'),
+                }
+                data = {
+                    name: (dims, values[None, None]) for name, values in own.items()
+                }
                 parts.append(xarray.Dataset(data, coords))
         if not parts:
             requirement = 'hold metrics of clients, whose evaluation data have owners'
@@ -158,7 +170,11 @@ class Results:
         if not every:
             raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
         kept = {name: [point[name] for point in every] for name in grid}
-        kept = {name: column for name, column in kept.items() if len(set(map(repr, column))) > 1}
+        kept = {
+            name: column
+            for name, column in kept.items()
+            if len(set(map(repr, column))) > 1
+        }
         if facts['grid_mode'] == 'cross':
             kept = {name: [v for v in grid[name] if v in kept[name]] for name in kept}
         part = {name: column[chosen] for name, column in columns.items()}
@@ -168,7 +184,9 @@ class Results:
         """The columns as a `pandas.DataFrame`; lists become tuples."""
         import pandas
 
-        columns = {name: dataset.as_tuples(column) for name, column in self.columns.items()}
+        columns = {
+            name: dataset.as_tuples(column) for name, column in self.columns.items()
+        }
         return pandas.DataFrame(columns)
 
 
@@ -181,7 +199,9 @@ def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
 
     def failed(said: str) -> errors.InvalidError:
-        return errors.invalid('folder', f'hold a readable {CLIENTS}', f'{folder}: {said}')
+        return errors.invalid(
+            'folder', f'hold a readable {CLIENTS}', f'{folder}: {said}'
+        )
 
     if (folder / CLIENTS).exists():
         with (
@@ -202,7 +222,9 @@ def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
 def _among(argument: str, some: Any, valid: Sequence[Any]) -> list[Any]:
     """One of the valid values, or some, as a list in the order of the valid ones."""
     some = some.tolist() if hasattr(some, 'tolist') else some
-    wanted = list(some) if isinstance(some, list | tuple) and some not in valid else [some]
+    wanted = (
+        list(some) if isinstance(some, list | tuple) and some not in valid else [some]
+    )
     for value in wanted:
         if value not in valid:
             if isinstance(value, str):

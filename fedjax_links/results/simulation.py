@@ -27,7 +27,9 @@ def rounds_of(result: Any) -> tuple[np.ndarray, np.ndarray]:
 def leaves(measured: Any) -> dict[str, np.ndarray]:
     """The leaves of nested results by path: ``server/loss``; ``value`` for a bare one."""
     return {
-        jax.tree_util.keystr(path, simple=True, separator='/') or 'value': np.asarray(leaf)
+        jax.tree_util.keystr(path, simple=True, separator='/') or 'value': np.asarray(
+            leaf
+        )
         for path, leaf in jax.tree_util.tree_leaves_with_path(measured)
     }
 
@@ -96,7 +98,9 @@ class SimulationResult(NamedTuple):
         import pandas
 
         if not self.evals and not per_round:
-            requirement = 'have evaluations (`eval_every`); `per_round=True` shows the rounds'
+            requirement = (
+                'have evaluations (`eval_every`); `per_round=True` shows the rounds'
+            )
             raise errors.invalid('result', requirement, 'none')
         shape, (ends, every) = np.shape(self.state.round), rounds_of(self)
         rounds = every if per_round else ends
@@ -108,11 +112,15 @@ class SimulationResult(NamedTuple):
         values = {'finite': np.asarray((bad < 0) | (rounds <= bad))}
         values |= leaves({'rounds': self.rounds} if per_round else self.evals)
         full = *shape, len(rounds)
-        same = {name: leaf.ravel() for name, leaf in values.items() if leaf.shape == full}
+        same = {
+            name: leaf.ravel() for name, leaf in values.items() if leaf.shape == full
+        }
         table = pandas.DataFrame({**labels, 'round': rounds[place.ravel()], **same})
         return table.drop(columns=['point', 'seed'][: 2 - len(shape)])
 
-    def to_dataset(self, *, seeds: Iterable[int] | None = None, grid: Grid | None = None) -> Any:
+    def to_dataset(
+        self, *, seeds: Iterable[int] | None = None, grid: Grid | None = None
+    ) -> Any:
         """The evaluations as an ``xarray.Dataset``, in the form that runs have.
 
         Every metric is a variable with the axes ``series`` (the points of a sweep), ``model``,
@@ -129,7 +137,8 @@ class SimulationResult(NamedTuple):
         """
         given, columns = _lanes(np.shape(self.state.round), seeds, grid)
         points = {
-            name: ('series', dataset.as_coordinate(column)) for name, column in columns.items()
+            name: ('series', dataset.as_coordinate(column))
+            for name, column in columns.items()
         }
         return recorded.of(self).assign_coords({'seed': given, **points})
 
@@ -145,7 +154,10 @@ def _lanes(
     if len(shape) > 2:
         requirement = 'have no leading axes beside points and seeds'
         raise errors.invalid('result', requirement, f'shape {list(shape)}')
-    num_seeds, num_points = shape[-1] if shape else 1, shape[0] if len(shape) == 2 else 0
+    num_seeds, num_points = (
+        shape[-1] if shape else 1,
+        shape[0] if len(shape) == 2 else 0,
+    )
     given = list(range(num_seeds)) if seeds is None else list(seeds)
     if len(given) != num_seeds:
         raise errors.invalid('seeds', f'have {num_seeds} entries', len(given))

@@ -16,7 +16,13 @@ from fedjax_links.machines.devices import Place
 from fedjax_links.planning import makers
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner.programs import Programs
-from fedjax_links.runner.traced import LinkProgram, Measured, initial_params, most_periods, split
+from fedjax_links.runner.traced import (
+    LinkProgram,
+    Measured,
+    initial_params,
+    most_periods,
+    split,
+)
 
 
 class Group:
@@ -75,8 +81,12 @@ class Group:
             constants = [patterns[i].constants for i in part]
             varying = makers.varying(constants)
             self._links.append(programs.link_program(patterns[part[0]], varying))
-            self._constants.append(makers.together(constants) if any(varying) else constants[0])
-        self._link_keys = [self._stack([keys[2][i] for i in part]) for part in self._parts]
+            self._constants.append(
+                makers.together(constants) if any(varying) else constants[0]
+            )
+        self._link_keys = [
+            self._stack([keys[2][i] for i in part]) for part in self._parts
+        ]
         self._sample = patterns[0].sample
         self.most = most_periods(self._sample, self._period, self.width)
         self._states: FederationState | None = None
@@ -104,14 +114,18 @@ class Group:
         self.settle()
         self._states = self._programs.start(self)
         parts = zip(self._links, self._constants, self._link_keys, strict=True)
-        self._carries = [links.start(constants, keys) for links, constants, keys in parts]
+        self._carries = [
+            links.start(constants, keys) for links, constants, keys in parts
+        ]
 
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
         self.settle()
         (self.round,) = (self.done,) = {int(state.round) for state in states}
         every = self._filled(states)
-        carries = [self._stack([every[i].participation for i in part]) for part in self._parts]
+        carries = [
+            self._stack([every[i].participation for i in part]) for part in self._parts
+        ]
         self._carries = jax.device_put(carries, self.place.home)
         alone = [state._replace(participation=()) for state in every]
         if self.layout is None:
@@ -124,8 +138,12 @@ class Group:
         """The shapes of what the program of these lanes takes."""
         states = jax.eval_shape(self.program.start, *self.beginning())
         if self.layout is not None:
-            lying = jax.tree.unflatten(jax.tree.structure(states), self.layout.shardings)
-            states = jax.tree.map(lambda a, sharding: a.update(sharding=sharding), states, lying)
+            lying = jax.tree.unflatten(
+                jax.tree.structure(states), self.layout.shardings
+            )
+            states = jax.tree.map(
+                lambda a, sharding: a.update(sharding=sharding), states, lying
+            )
         lead = (*((self.width,) if self._together else ()), self.most, self._period)
         shape = functools.partial(jax.ShapeDtypeStruct, sharding=self.place.sharding)
         count = shape((), np.int32)
@@ -167,8 +185,12 @@ class Group:
 
     def dispatch(self, periods: int = 1) -> None:
         """Starts periods on the device, `most` at the most, and does not wait."""
-        first, count = jax.device_put((np.int32(self.round), np.int32(periods)), self.place.home)
-        parts = zip(self._links, self._constants, self._carries, self._link_keys, strict=True)
+        first, count = jax.device_put(
+            (np.int32(self.round), np.int32(periods)), self.place.home
+        )
+        parts = zip(
+            self._links, self._constants, self._carries, self._link_keys, strict=True
+        )
         drawn = [
             links.draw(constants, carry, keys, first, count, most=self.most)
             for links, constants, carry, keys in parts
@@ -176,7 +198,9 @@ class Group:
         self._carries = [carry for carry, _ in drawn]
         links = drawn[0][1]
         if len(drawn) > 1:
-            links = _joined([links for _, links in drawn], tuple(itertools.chain(*self._parts)))
+            links = _joined(
+                [links for _, links in drawn], tuple(itertools.chain(*self._parts))
+            )
         if self.place.is_mesh:
             links, count = self.place.put((links, count))
         if self._advance is None:
@@ -196,7 +220,10 @@ class Group:
         periods, measured = self._started.popleft()
         self.done += periods * self._period
         columns = self._columns_of(measured)
-        return [[_record(columns, (i, k)) for i in range(len(self.lanes))] for k in range(periods)]
+        return [
+            [_record(columns, (i, k)) for i in range(len(self.lanes))]
+            for k in range(periods)
+        ]
 
     def evaluate(self) -> list[dict[str, Any]]:
         """The lanes' models as they are: records without sums over rounds."""
@@ -213,7 +240,11 @@ class Group:
         return {
             'finite': host.finite,
             **{f'rounds/{name}': a for name, a in sums.items() if name != 'extra'},
-            **{f'{model}/{name}': a for model, of in host.evals.items() for name, a in of.items()},
+            **{
+                f'{model}/{name}': a
+                for model, of in host.evals.items()
+                for name, a in of.items()
+            },
             'first_bad_round': host.first_bad_round,
         }
 
@@ -235,7 +266,9 @@ def _joined(parts: Sequence[PyTree], places: tuple[int, ...]) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[order], *parts)
 
 
-def _record(columns: Mapping[str, np.ndarray], place: tuple[int, ...]) -> dict[str, Any]:
+def _record(
+    columns: Mapping[str, np.ndarray], place: tuple[int, ...]
+) -> dict[str, Any]:
     record = {name: column[place] for name, column in columns.items()}
     if record['finite']:
         del record['first_bad_round']

@@ -150,6 +150,8 @@ def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
     for name in (name for name in log if name != LINKS):
         made = sections.build_named('log', name, {}, path)
         if not isinstance(made, Callback):
-            raise errors.invalid('log', f'name what returns a Callback ({name})', repr(made))
+            raise errors.invalid(
+                'log', f'name what returns a Callback ({name})', repr(made)
+            )
         found.append(made)
     return found

@@ -80,7 +80,9 @@ class Identities:
                 found = self.of_lane(lane)
                 tuned = self._plan.tried
                 columns = {k: v for k, v in found.columns.items() if k not in tuned}
-                lanes[f'{label} on {pattern}'] = dataclasses.replace(found, columns=columns)
+                lanes[f'{label} on {pattern}'] = dataclasses.replace(
+                    found, columns=columns
+                )
                 if pattern not in sizes:
                     sizes[pattern] = self._describe_data(lane, found)
                     rows[pattern] = by_problem[values]
@@ -90,7 +92,9 @@ class Identities:
         first_tried = {name: values[0] for name, values in self._plan.tried.items()}
         point = {**self._plan.points[0], **first_tried}
         seed = int(self._experiment.seeds[0])
-        return Lane(MAIN, label, pattern, point, seed, self._experiment.num_rounds, (0, 0))
+        return Lane(
+            MAIN, label, pattern, point, seed, self._experiment.num_rounds, (0, 0)
+        )
 
     def _describe_data(self, lane: Lane, identity: LaneIdentity) -> dict[str, Any]:
         """Returns name, sizes and digest of a lane's data."""
@@ -99,7 +103,9 @@ class Identities:
             'name': self._data_name(lane.pattern),
             'clients': problem.num_clients,
             'examples': problem.num_examples,
-            'digest': digests.combine([f'{k} {v}' for k, v in sorted(identity.data.items())]),
+            'digest': digests.combine(
+                [f'{k} {v}' for k, v in sorted(identity.data.items())]
+            ),
         }
 
     def _data_name(self, pattern: str) -> str:
@@ -153,7 +159,8 @@ class Identities:
             sample = simulation.sample_shapes(self._plan.pattern_of(lane))
             kind = 'algorithm', *values, makers.kind_of(problem), makers.kind_of(sample)
             return self._once(
-                kind, lambda: _algorithm_programs_of(self._experiment, lane, problem, sample)
+                kind,
+                lambda: _algorithm_programs_of(self._experiment, lane, problem, sample),
             )
 
         parts = self._problem_values(lane), self._pattern_values(lane)
@@ -245,7 +252,9 @@ def _algorithm_programs_of(
     def start(key: Key, columns: Mapping[str, Any], problem: Problem) -> Any:
         return simulation.init(key, make(columns), sample, problem)
 
-    def advance(state: Any, key: Key, links: Any, columns: Any, problem: Problem) -> Any:
+    def advance(
+        state: Any, key: Key, links: Any, columns: Any, problem: Problem
+    ) -> Any:
         return simulation.advance(state, key, links, make(columns), problem)
 
     def evaluate(state: Any, key: Key, columns: Any, problem: Problem) -> Any:
@@ -256,8 +265,12 @@ def _algorithm_programs_of(
     label = lane.algorithm
     return {
         f'initial state of {label}': digests.of_program(start, key, columns, problem),
-        f'rounds of {label}': digests.of_program(advance, state, key, links, columns, problem),
-        f'evaluation of {label}': digests.of_program(evaluate, state, key, columns, problem),
+        f'rounds of {label}': digests.of_program(
+            advance, state, key, links, columns, problem
+        ),
+        f'evaluation of {label}': digests.of_program(
+            evaluate, state, key, columns, problem
+        ),
     }
 
 
@@ -271,7 +284,9 @@ def _modules_of(config: Any) -> dict[str, str]:
       Digests by the name of the file, of named modules and of what they import from their folder.
     """
     waiting = [
-        factories.FILES[name] for name in _modules_named_in(config) if name in factories.FILES
+        factories.FILES[name]
+        for name in _modules_named_in(config)
+        if name in factories.FILES
     ]
     found: dict[Path, str] = {}
     while waiting:

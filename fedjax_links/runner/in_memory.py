@@ -49,13 +49,17 @@ class Memory:
 
     def columns(self) -> dict[str, np.ndarray]:
         """The metrics so far, lane by lane, in the order of lanes."""
-        return self._table.columns({lane: self._lanes[lane]['labels'] for lane in self._in_order()})
+        return self._table.columns(
+            {lane: self._lanes[lane]['labels'] for lane in self._in_order()}
+        )
 
     def _in_order(self) -> list[str]:
         """The lanes that are known, as one process runs them one by one."""
 
         def key(lane: str) -> Any:
-            return runs.order(self._lanes[lane]['labels'], self._lanes[lane]['place'], self.facts)
+            return runs.order(
+                self._lanes[lane]['labels'], self._lanes[lane]['place'], self.facts
+            )
 
         return sorted(self._lanes, key=key)
 
@@ -100,7 +104,9 @@ class Memory:
         """
         self._table.append(lane, rows)
 
-    def save(self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()) -> None:
+    def save(
+        self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()
+    ) -> None:
         """Keeps the state of a lane after a round, with its lines so far.
 
         Args:

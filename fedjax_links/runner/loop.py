@@ -86,7 +86,9 @@ def run(
     log = experiment.log if processes.is_leader() else ()
     named = processes.do_in_all(lambda: hooks.callbacks(log, folder))
     listeners = hooks.Listeners([*named, *callbacks])
-    programs = programs or Programs(experiment, side_by_side=side_by_side, places=places)
+    programs = programs or Programs(
+        experiment, side_by_side=side_by_side, places=places
+    )
     facts = {**plan.facts(), **origin.facts}
     if programs.places[0].is_mesh:
         facts[runs.ON_A_MESH] = True
@@ -111,12 +113,20 @@ def run(
             )
 
     several, own_rows = processes.are_several(), programs.places[0].own_rows
-    described = [experiment.config, facts, identities.of_run().as_plain() if several else None]
-    store: Any = shared.InStep(opened, described, path, own_rows) if several else opened()
+    described = [
+        experiment.config,
+        facts,
+        identities.of_run().as_plain() if several else None,
+    ]
+    store: Any = (
+        shared.InStep(opened, described, path, own_rows) if several else opened()
+    )
     try:
         listeners.tell('on_start', experiment)
         if share is None:
-            lanes = itertools.chain.from_iterable(map(plan.lanes_at_first, experiment.algorithms))
+            lanes = itertools.chain.from_iterable(
+                map(plan.lanes_at_first, experiment.algorithms)
+            )
             store.announce({lane.name: lane.num_rounds for lane in lanes})
         is_first = share is None or share.index == 0
         if path is not None and is_first:
@@ -160,10 +170,14 @@ class _Turns:
         self._is_shared = isinstance(self.store, shared.SharedFolder)
         self._is_open = isinstance(self.experiment.seeds, UntilDecided)
         self._given_up: set[str] = set()  # algorithms that cannot run
-        self._follow: set[str] = set()  # those of which lanes of this share follow their tuning
+        self._follow: set[str] = (
+            set()
+        )  # those of which lanes of this share follow their tuning
         if self._is_shared and not self._schedule.is_fixed:
             possible = (
-                x for label in self._plan.algorithms for x in self._schedule.possible(label)
+                x
+                for label in self._plan.algorithms
+                for x in self._schedule.possible(label)
             )
             own = filter(self._plan.owns, possible)
             self._follow = {lane.algorithm for lane in own if lane.stage != TUNING}
@@ -191,7 +205,9 @@ class _Turns:
 
     def _missing(self) -> list[list[Lane]]:
         """The lanes to run, by algorithm and stage, in order."""
-        columns: Mapping[str, Any] = {} if self._schedule.is_fixed else self.store.columns()
+        columns: Mapping[str, Any] = (
+            {} if self._schedule.is_fixed else self.store.columns()
+        )
         for label, mistake in self._schedule.mistakes(columns).items():
             self._give_up(label, mistake)
         wanted = {lane.name: lane for lane in self._schedule.wanted(columns)}
@@ -199,7 +215,9 @@ class _Turns:
         left = [lane for name, lane in wanted.items() if name not in self.begun]
         lanes = list(filter(self._is_needed, left))
         if self._is_shared:  # others wait for this share's lanes of tuning
-            lanes.sort(key=lambda lane: not (lane.stage == TUNING and self._plan.owns(lane)))
+            lanes.sort(
+                key=lambda lane: not (lane.stage == TUNING and self._plan.owns(lane))
+            )
         groups = itertools.groupby(lanes, key=lambda lane: (lane.algorithm, lane.stage))
         return [list(group) for _, group in groups]
 
@@ -224,7 +242,10 @@ class _Turns:
             tuning = self._schedule.possible_tuning(label) if self.failed else []
             if count := sum(lane.name in self.failed for lane in tuning):
                 said = f'{count} of its lanes that failed'
-                self._give_up(label, errors.invalid('tuning', f'be done before {label} runs', said))
+                self._give_up(
+                    label,
+                    errors.invalid('tuning', f'be done before {label} runs', said),
+                )
 
     def _finish(self, lanes: Sequence[Lane], coming: Sequence[Any] = ()) -> None:
         """Runs lanes of a stage of an algorithm, the share's first."""
@@ -236,7 +257,9 @@ class _Turns:
         self.begun |= {lane.name for lane in lanes}
 
     def _advance(self, lanes: Sequence[Lane], coming: Sequence[Any] = ()) -> None:
-        Stages(self.programs, self.store, self.listeners, self.origin).run(lanes, coming)
+        Stages(self.programs, self.store, self.listeners, self.origin).run(
+            lanes, coming
+        )
 
     # Beside other processes.
 
@@ -250,7 +273,9 @@ class _Turns:
                 return
             self._attempt(left)
             left = self._left(left)
-            holders = {holder for lane in left if (holder := self.store.holder(lane.name))}
+            holders = {
+                holder for lane in left if (holder := self.store.holder(lane.name))
+            }
             if holders:
                 text, first = '', left[0]
                 if holders - said:
@@ -264,7 +289,9 @@ class _Turns:
     def _left(self, lanes: Iterable[Lane]) -> list[Lane]:
         """Those that are neither done nor failed."""
         there = (lane for lane in lanes if lane.name not in self.failed)
-        return [lane for lane in there if self.store.rounds(lane.name) < lane.num_rounds]
+        return [
+            lane for lane in there if self.store.rounds(lane.name) < lane.num_rounds
+        ]
 
     def _attempt(self, lanes: Sequence[Lane]) -> None:
         """Runs lanes; if one fails, the others go on from what was saved."""

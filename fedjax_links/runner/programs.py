@@ -57,9 +57,13 @@ class Programs:
         self._links: dict[Hashable, traced.LinkProgram] = {}
         self._training: dict[Any, traced.Program] = {}
         self._begun: dict[Any, Future[Any]] = {}
-        self._fitting: set[Future[Any]] = set()  # those of `_begun` that are known to fit
+        self._fitting: set[Future[Any]] = (
+            set()
+        )  # those of `_begun` that are known to fit
         self._placed: collections.OrderedDict[Any, tuple[Problem, Problem]]
-        self._placed = collections.OrderedDict()  # what was put, so that its arrays live, and where
+        self._placed = (
+            collections.OrderedDict()
+        )  # what was put, so that its arrays live, and where
         self._threads = ThreadPoolExecutor(max(8, 2 * len(self.places)))
 
     def key(self, lane: Lane) -> Any:
@@ -101,7 +105,9 @@ class Programs:
             found.setdefault(own, lane)
         return found
 
-    def training(self, lane: Lane, place: devices.Place, varying: Sequence[bool]) -> traced.Program:
+    def training(
+        self, lane: Lane, place: devices.Place, varying: Sequence[bool]
+    ) -> traced.Program:
         """The program of a lane; one device is like another, a mesh is not.
 
         Args:
@@ -112,7 +118,9 @@ class Programs:
         key = self.key(lane), place if place.is_mesh else None, varying
         if key not in self._training:
             kind = jax.tree.structure(self.experiment.plan.problem_of(lane))
-            axes = jax.tree.unflatten(kind, [0 if varies else None for varies in varying])
+            axes = jax.tree.unflatten(
+                kind, [0 if varies else None for varies in varying]
+            )
             together = axes if self.side_by_side else None
             self._training[key] = traced.program(self.experiment, lane, place, together)
         return self._training[key]
@@ -143,13 +151,17 @@ class Programs:
         if key not in self._links:
             leaves, kind = jax.tree.flatten(pattern.constants)
             has_lane = varying or (False,) * len(leaves)
-            axes = jax.tree.unflatten(kind, [0 if varies else None for varies in has_lane])
+            axes = jax.tree.unflatten(
+                kind, [0 if varies else None for varies in has_lane]
+            )
             together = axes if self.side_by_side else None
             period = self.experiment.eval_every
             self._links[key] = traced.link_program(pattern, period, together)
         return self._links[key]
 
-    def begin(self, group: 'Group', function: Any, inputs: Callable[[], Any]) -> Future[Any]:
+    def begin(
+        self, group: 'Group', function: Any, inputs: Callable[[], Any]
+    ) -> Future[Any]:
         """Begins to compile, in a thread, what is not compiled yet.
 
         All else is done here and now, under the settings of JAX that hold here.
@@ -171,15 +183,21 @@ class Programs:
         Raises:
           ValueError: if one is known not to fit.
         """
-        begun = [self.begin(group, group.program.advance, group.inputs) for group in groups]
+        begun = [
+            self.begin(group, group.program.advance, group.inputs) for group in groups
+        ]
         done = [future.result() for future in begun]
         new = dict(zip(begun, groups, strict=True))
 
         def check() -> None:
             free = memory.available_bytes()
             for future in new.keys() - self._fitting:
-                needed = memory.peak_bytes(future.result(), new[future].place.num_copies)
-                memory.refuse_if_above(free, needed or 0, new[future].lanes[0].algorithm)
+                needed = memory.peak_bytes(
+                    future.result(), new[future].place.num_copies
+                )
+                memory.refuse_if_above(
+                    free, needed or 0, new[future].lanes[0].algorithm
+                )
 
         processes.do_in_all(check)
         self._fitting |= new.keys()
@@ -212,7 +230,9 @@ class Programs:
         needed = traced.lane_bytes(self.experiment, lanes[0])
         needed += tree.num_bytes(self.experiment.plan.problem_of(lanes[0]))
         wanted = min(len(lanes), len(self.places))
-        return self.places[: memory.lanes_that_fit(self.places[0].num_copies * needed, wanted)]
+        return self.places[
+            : memory.lanes_that_fit(self.places[0].num_copies * needed, wanted)
+        ]
 
     def forget(self, label: str) -> None:
         """Lets go of the programs of an algorithm that is done."""
@@ -272,12 +292,20 @@ def has_realised(programs: Programs, origin: Origin, folder: Path) -> bool:
     return processes.ask_leader(is_there) == b'yes'
 
 
-def _are_realised(programs: Programs, origin: Origin, kept: Mapping[str, np.ndarray]) -> bool:
+def _are_realised(
+    programs: Programs, origin: Origin, kept: Mapping[str, np.ndarray]
+) -> bool:
     """Whether these are the links of all rounds, patterns and seeds that are wanted."""
     names, experiment = _realised_names(programs), programs.experiment
-    kinds = ('mask', 'mean_prob', 'prob') if LINKS in experiment.log else ('mask', 'mean_prob')
+    kinds = (
+        ('mask', 'mean_prob', 'prob')
+        if LINKS in experiment.log
+        else ('mask', 'mean_prob')
+    )
     wanted = {f'{kind}/{name}' for kind in kinds for name in names}
-    there = {name for name in kept if name.split('/')[0] in ('mask', 'mean_prob', 'prob')}
+    there = {
+        name for name in kept if name.split('/')[0] in ('mask', 'mean_prob', 'prob')
+    }
     if there != wanted or int(kept.get('first_round', 0)) != origin.round:
         return False
     num_rounds = experiment.num_rounds - origin.round
@@ -301,14 +329,18 @@ def _realised_names(programs: Programs) -> dict[str, tuple[str, int]]:
     return found
 
 
-def _of_seed(programs: Programs, label: str, seed: int, origin: Origin) -> dict[str, np.ndarray]:
+def _of_seed(
+    programs: Programs, label: str, seed: int, origin: Origin
+) -> dict[str, np.ndarray]:
     """Who takes part, bool[T, N], the reported probabilities float[T, N], and what else there is.
 
     Durations float[T] of rounds that tell them, neighbours int32[T, N, K] and edges bool[T, N * K]
     of links between clients; all from the first round of the run on.
     """
     pieces = [*_pieces(programs, label, seed, origin)]
-    return {kind: np.concatenate([piece[kind] for piece in pieces]) for kind in pieces[0]}
+    return {
+        kind: np.concatenate([piece[kind] for piece in pieces]) for kind in pieces[0]
+    }
 
 
 def first_active(programs: Programs, label: str) -> int | None:
@@ -342,7 +374,10 @@ def _pieces(
     point, period = experiment.plan.points[0], experiment.eval_every
     pattern = programs.links(experiment.pattern_at(label, point, seed))
     program, home = programs.link_program(pattern), programs.places[0].home
-    keys, carry = experiment.plan.draws.key_of('links', seed, point), origin.carry(label, seed)
+    keys, carry = (
+        experiment.plan.draws.key_of('links', seed, point),
+        origin.carry(label, seed),
+    )
     # On a device, as those of lanes: one program for both.
     keys, constants = jax.device_put((keys, pattern.constants), home)
     if programs.side_by_side:
@@ -355,10 +390,15 @@ def _pieces(
         given = jax.device_put((np.int32(first), np.int32(rounds // period)), home)
         carry, drawn = program.draw(constants, carry, keys, *given, most=most)
         host = jax.device_get(drawn)
-        links = jax.tree.map(lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host)
+        links = jax.tree.map(
+            lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host
+        )
         piece = {'mask': base.participants(links), 'prob': links.prob}
         if base.has_peers(links):
-            piece |= {'neighbours': links.neighbours, 'edges': links.edges.reshape(rounds, -1)}
+            piece |= {
+                'neighbours': links.neighbours,
+                'edges': links.edges.reshape(rounds, -1),
+            }
         if getattr(links, 'duration', None) is not None:
             piece['duration'] = links.duration
         yield {kind: np.asarray(values) for kind, values in piece.items()}

@@ -45,12 +45,18 @@ class Progress(Callback):
     def on_start(self, experiment: 'Experiment') -> None:
         """Starts the line."""
         self._labels = list(experiment.algorithms)
-        own = [lane for label in self._labels for lane in experiment.plan.lanes_at_first(label)]
+        own = [
+            lane
+            for label in self._labels
+            for lane in experiment.plan.lanes_at_first(label)
+        ]
         self._done = dict.fromkeys((lane.name for lane in own), 0)  # rounds, by lane
         self._several = len(experiment.patterns) > 1
         self._diverged: set[str] = set()
         self._is_fresh = False
-        kind, form, seconds = (tqdm, _LIVE, 0.5) if self._is_live else (_Lines, _PLAIN, 60)
+        kind, form, seconds = (
+            (tqdm, _LIVE, 0.5) if self._is_live else (_Lines, _PLAIN, 60)
+        )
         self._bar: Any = kind(
             total=sum(lane.num_rounds for lane in own),
             unit='round',
@@ -77,8 +83,12 @@ class Progress(Callback):
         if not earlier and not self._is_fresh:
             self._is_fresh = True
             if before := sum(self._done.values()):
-                tqdm.write(f'Goes on after {before:,} rounds done before.', file=self._file)
-        if lane.name not in self._done:  # of another shard, which this one helps to tune
+                tqdm.write(
+                    f'Goes on after {before:,} rounds done before.', file=self._file
+                )
+        if (
+            lane.name not in self._done
+        ):  # of another shard, which this one helps to tune
             self._bar.total += lane.num_rounds
         new = record['round'] - self._done.get(lane.name, 0)
         self._done[lane.name] = record['round']
@@ -119,7 +129,9 @@ def beside(callbacks: Sequence[Callback], progress: bool | None) -> list[Callbac
       progress: whether to show it; None for notebooks alone.
     """
     if progress is not None and not isinstance(progress, bool):
-        raise errors.invalid('progress', 'be True, False or None', errors.text_of(progress))
+        raise errors.invalid(
+            'progress', 'be True, False or None', errors.text_of(progress)
+        )
     is_wanted = in_ipython() if progress is None else progress
     is_there = any(isinstance(callback, Progress) for callback in callbacks)
     return [*([Progress()] if is_wanted and not is_there else []), *callbacks]

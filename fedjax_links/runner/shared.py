@@ -36,7 +36,12 @@ class SharedFolder(stores.RunFolder):
     """
 
     def __init__(
-        self, folder: Path, *, division: runs.Division, shard: int | None = None, **options: Any
+        self,
+        folder: Path,
+        *,
+        division: runs.Division,
+        shard: int | None = None,
+        **options: Any,
     ) -> None:
         """Opens or creates the folder.
 
@@ -102,7 +107,9 @@ class SharedFolder(stores.RunFolder):
         shard_of = self._division.lanes
         mine = [lane for lane, shard in shard_of.items() if shard == self._shard]
         for lane in mine:
-            if self.rounds(lane) and self._seize(lane):  # so that what is damaged is not done
+            if self.rounds(lane) and self._seize(
+                lane
+            ):  # so that what is damaged is not done
                 self.release(lane)
         self._check_lanes()
         self._lock.say(rounds=sum(map(self.rounds, mine)))
@@ -121,7 +128,9 @@ class SharedFolder(stores.RunFolder):
     def refresh(self) -> None:
         """Looks at what others have done meanwhile."""
         own = {lane: self.saves[lane] for lane in self._claims if lane in self.saves}
-        self._elsewhere = {path.stem for path in (self.path / runs.CLAIMS).glob('*.lock')}
+        self._elsewhere = {
+            path.stem for path in (self.path / runs.CLAIMS).glob('*.lock')
+        }
         self.saves = {**runs.saves(self.path), **own}
 
     def take(self, lane: str) -> bool:
@@ -141,9 +150,15 @@ class SharedFolder(stores.RunFolder):
         self._claims[lane] = claim
         door.sweep(self.path, lane)
         files = self.saves.pop(lane, {})
-        end = runs.checkpoint_file(self.path, lane, runs.rounds_wanted(lane, self.facts))
-        is_as_seen = lane not in self._elsewhere and all(path.exists() for path in files.values())
-        if not is_as_seen or (end.exists() and end not in files.values()):  # done meanwhile
+        end = runs.checkpoint_file(
+            self.path, lane, runs.rounds_wanted(lane, self.facts)
+        )
+        is_as_seen = lane not in self._elsewhere and all(
+            path.exists() for path in files.values()
+        )
+        if not is_as_seen or (
+            end.exists() and end not in files.values()
+        ):  # done meanwhile
             files = runs.saves(self.path, lane).get(lane, {})
         self._forget(lane)  # what was not saved runs again
         if files:
@@ -174,7 +189,9 @@ class SharedFolder(stores.RunFolder):
                 self._remember(lane)
         return super().columns()
 
-    def save(self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()) -> None:
+    def save(
+        self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()
+    ) -> None:
         """As `Memory.save`."""
         super().save(lane, state, round, parts)
         self._read[lane] = round
@@ -243,7 +260,9 @@ class InStep:
                     raise errors.invalid(field, 'be the same in all processes', said)
 
         processes.do_in_all(check)
-        self.own = processes.do_in_all(lambda: make() if processes.is_leader() else None)
+        self.own = processes.do_in_all(
+            lambda: make() if processes.is_leader() else None
+        )
         self.facts: Mapping[str, Any] = _of_leader(lambda: self.own.facts)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -252,14 +271,18 @@ class InStep:
 
     def columns(self) -> dict[str, np.ndarray]:
         """As `Memory.columns`."""
-        found = _of_leader(lambda: {k: v.tolist() for k, v in self.own.columns().items()})
+        found = _of_leader(
+            lambda: {k: v.tolist() for k, v in self.own.columns().items()}
+        )
         return {name: runs.as_column(values) for name, values in found.items()}
 
     def restore(self, lane: str, like: PyTree) -> PyTree:
         """As `Memory.restore`; of what was divided every process reads its own rows."""
         path = self._file(lane, self.rounds(lane))
         content = processes.ask_leader(lambda: checkpoints.proven(path))
-        load = functools.partial(checkpoints.load, content=content, own_rows=self._own_rows)
+        load = functools.partial(
+            checkpoints.load, content=content, own_rows=self._own_rows
+        )
         return processes.do_in_all(lambda: load(path, like))
 
     def save(self, lane: str, state: PyTree, round: int) -> None:
@@ -289,12 +312,16 @@ def _write_part(path: Path, state: PyTree) -> bytes:
     """What a save says of this process's part, which is on the disk then."""
     _check_there(path.parent)
     with errors.on_disk(path):
-        return json.dumps(checkpoints.write_part(path, jax.process_index(), state)).encode()
+        return json.dumps(
+            checkpoints.write_part(path, jax.process_index(), state)
+        ).encode()
 
 
 def _check_there(path: Path) -> None:
     if not path.exists():
-        requirement = 'be on a disk that all processes share, as they divide what clients keep'
+        requirement = (
+            'be on a disk that all processes share, as they divide what clients keep'
+        )
         raise errors.invalid('workdir', requirement, f'one without {path}')
 
 

@@ -82,7 +82,9 @@ class Stages:
     store: Any
     listeners: Listeners
     origin: Origin
-    _flights: deque[_Flight] = dataclasses.field(default_factory=deque)  # in order of dispatch
+    _flights: deque[_Flight] = dataclasses.field(
+        default_factory=deque
+    )  # in order of dispatch
     _free: deque[devices.Place] = dataclasses.field(default_factory=deque)
 
     def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
@@ -115,7 +117,9 @@ class Stages:
                 coming = ()
                 flight = self._flights[0]
                 if flight.pace and not self.store.is_due(flight.clock):
-                    self._dispatch(flight)  # so that the device never waits for what follows
+                    self._dispatch(
+                        flight
+                    )  # so that the device never waits for what follows
                 self._land(flight)
                 self._flights.rotate(-1)
                 if flight.is_done:
@@ -126,7 +130,9 @@ class Stages:
                 elif flight.group.done == flight.group.round:
                     self._dispatch(flight)
         except Stop:
-            for flight in self._flights:  # what was started is waited for, and all is saved
+            for (
+                flight
+            ) in self._flights:  # what was started is waited for, and all is saved
                 while flight.group.done < flight.group.round:
                     with contextlib.suppress(Stop):
                         self._land(flight)
@@ -152,7 +158,9 @@ class Stages:
         experiment, stage = self.programs.experiment, lanes[0].stage
         past = self.store.rounds(lanes[0].name)
         done = past
-        if not past and stage != TUNING:  # near ties too begin where the lanes beside them do
+        if (
+            not past and stage != TUNING
+        ):  # near ties too begin where the lanes beside them do
             done = self.origin.round
         if done:
             self._tell([(done, lane, {}) for lane in lanes])
@@ -167,7 +175,9 @@ class Stages:
         else:
             group.start()
             if stage == MAIN and experiment.evaluate_start:
-                measured = [(0, *of) for of in zip(lanes, group.evaluate(), strict=True)]
+                measured = [
+                    (0, *of) for of in zip(lanes, group.evaluate(), strict=True)
+                ]
                 self._append(measured)
                 self._tell(measured)
         return [_Flight(group, stores.SaveClock(_SAVE_SECONDS, self._sharers), done)]
@@ -178,7 +188,9 @@ class Stages:
         if store.rounds(first.name) >= first.num_rounds:
             return lanes
         taken = [lane for lane in lanes if store.take(lane.name)]
-        alike = [x for x in taken if store.rounds(x.name) == store.rounds(taken[0].name)]
+        alike = [
+            x for x in taken if store.rounds(x.name) == store.rounds(taken[0].name)
+        ]
         for lane in taken:
             if lane not in alike or store.rounds(lane.name) >= lane.num_rounds:
                 store.release(lane.name)
@@ -189,16 +201,24 @@ class Stages:
         group = flight.group
         if group.done == group.round:
             flight.began = time.monotonic()
-        left = (group.lanes[0].num_rounds - group.round) // self.programs.experiment.eval_every
+        left = (
+            group.lanes[0].num_rounds - group.round
+        ) // self.programs.experiment.eval_every
         if left:
             group.dispatch(min(left, max(1, flight.pace)))
 
     def _land(self, flight: _Flight) -> None:
         """Waits for periods that were started; keeps and tells what they gave."""
-        group, before, every = flight.group, flight.group.done, self.programs.experiment.eval_every
+        group, before, every = (
+            flight.group,
+            flight.group.done,
+            self.programs.experiment.eval_every,
+        )
         periods = group.collect()
         began, flight.began = flight.began, time.monotonic()
-        pace = len(periods) * min(_DISPATCH_SECONDS / (flight.began - began + 1e-9), _MOST_GROWTH)
+        pace = len(periods) * min(
+            _DISPATCH_SECONDS / (flight.began - began + 1e-9), _MOST_GROWTH
+        )
         flight.pace = int(processes.ask_leader(lambda: b'%d' % min(pace, group.most)))
         measured = [
             (before + k * every, *of)
@@ -263,7 +283,9 @@ class Stages:
         share = size = math.ceil(len(members) / count)
         is_done = self.store.rounds(first.name) >= first.num_rounds
         data = makers.own_bytes(shared.experiment.plan.problem_of(x) for x in members)
-        most = memory.lanes_that_fit(traced.lane_bytes(shared.experiment, first) + data, share)
+        most = memory.lanes_that_fit(
+            traced.lane_bytes(shared.experiment, first) + data, share
+        )
 
         def cut() -> list[list[Lane]]:
             return [members[i : i + size] for i in range(0, len(members), size)]

@@ -61,7 +61,9 @@ class RunFolder(Memory):
         super().__init__(facts)
         self._lines: dict[str, list[str]] = {}
         self._unread: dict[str, None] = {}  # lanes whose lines are not in the table
-        self._kinds: dict[int, Any] = {}  # by seed, of the machine of a lane that was there
+        self._kinds: dict[
+            int, Any
+        ] = {}  # by seed, of the machine of a lane that was there
         self._checked: set[int] = set()  # seeds that this machine may go on with
         self.path, self._allow_mixed = Path(folder).absolute(), allow_mixed
         self._allow_changed = allow_changed
@@ -69,14 +71,18 @@ class RunFolder(Memory):
         self._found: dict[str, LaneIdentity | None] = {}  # of lanes that were there
         self._fingerprint = environment.fingerprint()
         self._metrics: IO[bytes] | None = None
-        self._growing: deque[str] = deque()  # lanes that are not whole in metrics as they grow
+        self._growing: deque[str] = (
+            deque()
+        )  # lanes that are not whole in metrics as they grow
         self._shown = 0  # lines of the first of them
         with errors.on_disk(self.path), contextlib.ExitStack() as held:
             door.refuse_foreign('workdir', self.path)
             runs.refuse_older(self.path, 'workdir')
             self.path.mkdir(parents=True, exist_ok=True)
             self._claim(held)
-            door.refuse_foreign('workdir', self.path)  # also what came before it was locked
+            door.refuse_foreign(
+                'workdir', self.path
+            )  # also what came before it was locked
             self._open(config)
             self._held = held.pop_all()
 
@@ -112,7 +118,9 @@ class RunFolder(Memory):
         self._unread.pop(lane)
         labels = self._lanes[lane]['labels']
         rows = map(json.loads, self._lines[lane])
-        self._table.append(lane, [{k: row[k] for k in row if k not in labels} for row in rows])
+        self._table.append(
+            lane, [{k: row[k] for k in row if k not in labels} for row in rows]
+        )
 
     def _forget(self, lane: str) -> None:
         """Takes back the metrics of a lane."""
@@ -202,7 +210,9 @@ class RunFolder(Memory):
         with errors.on_disk(self.path):
             self._show()
 
-    def save(self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()) -> None:
+    def save(
+        self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()
+    ) -> None:
         """As `Memory.save`; of every lane the last two are kept."""
         about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
         about |= {runs.FINGERPRINT: self._fingerprint}
@@ -333,4 +343,6 @@ class RunFolder(Memory):
 
     def _identity_of(self, lane: str) -> LaneIdentity:
         about = self._lanes[lane]
-        return self._identities.of_lane(lanes.of_labels(about['labels'], about['place']))
+        return self._identities.of_lane(
+            lanes.of_labels(about['labels'], about['place'])
+        )

@@ -61,14 +61,19 @@ def run(
     if not callable(getattr(executor, 'submit', None)):
         raise errors.invalid('executor', 'have a method submit', executor)
     if folder is None:
-        raise errors.invalid('folder', 'be given with an executor, whose jobs meet there', None)
+        raise errors.invalid(
+            'folder', 'be given with an executor, whose jobs meet there', None
+        )
     path, plan = Path(folder).absolute(), experiment.plan
     config = _as_text(experiment)
     for name, number in (('jobs', jobs), ('devices', devices)):
         if number is not None:
             checks.static_int(name, number)
     every = sum(len(plan.lanes_at_first(label)) for label in experiment.algorithms)
-    shares = min(jobs or _MOST_JOBS, every), lanes.SEED if allow_mixed else lanes.PROGRAM
+    shares = (
+        min(jobs or _MOST_JOBS, every),
+        lanes.SEED if allow_mixed else lanes.PROGRAM,
+    )
     about: dict[str, Any] = {'facts': plan.facts(), 'config': experiment.config}
     division = plan.divide(*shares)
     allowed = {'allow_mixed': allow_mixed, 'allow_changed': allow_changed}
@@ -88,7 +93,9 @@ def run(
         listeners.tell('on_start', experiment)
         with getattr(executor, 'batch', contextlib.nullcontext)():
             places = range(shares[0])
-            futures = [executor.submit(run_job, job, (place, *shares)) for place in places]
+            futures = [
+                executor.submit(run_job, job, (place, *shares)) for place in places
+            ]
         news = _News(store, listeners)
         try:
             while not all(future.done() for future in futures):
@@ -102,7 +109,9 @@ def run(
         for place, future in enumerate(futures):
             error = future.exception()
             name = f'job {place} of {shares[0]}'
-            failed |= future.result() if error is None else {name: errors.describe(error)}
+            failed |= (
+                future.result() if error is None else {name: errors.describe(error)}
+            )
     finally:
         store.close()
     if failed:
@@ -124,7 +133,9 @@ def run_job(job: dict[str, Any], share: tuple[int, int, str]) -> dict[str, str]:
     Returns:
       Why lanes failed, by their names.
     """
-    from fedjax_links.experiment.config import build  # which makes experiments that run jobs
+    from fedjax_links.experiment.config import (
+        build,
+    )  # which makes experiments that run jobs
 
     with sections.importable(job['beside']):
         given = job['token'], job['devices']  # of another run modules are imported anew
@@ -157,12 +168,16 @@ class _News:
             return
         self.store.refresh()
         saves = self.store.saves
-        for name in sorted(saves, key=lambda name: name.startswith('main-')):  # tuning first
+        for name in sorted(
+            saves, key=lambda name: name.startswith('main-')
+        ):  # tuning first
             before = self.told.get(name, -1)
             if max(saves[name]) <= before:
                 continue
             try:
-                kept = runs.lane_of(saves[name], prove=False)  # its lines; the state may be large
+                kept = runs.lane_of(
+                    saves[name], prove=False
+                )  # its lines; the state may be large
             except errors.InvalidError:  # replaced by a later one meanwhile
                 continue
             self.told[name] = kept.round
@@ -180,12 +195,20 @@ def _as_text(experiment: 'Experiment') -> str:
     """The config of an experiment that other processes can build, as JSON."""
     if experiment.config is None:
         plan = experiment.plan
-        parts: dict[str, Any] = {f'algorithms.{k}': v for k, v in plan.algorithms.items()}
+        parts: dict[str, Any] = {
+            f'algorithms.{k}': v for k, v in plan.algorithms.items()
+        }
         parts |= {f'patterns.{k}': v for k, v in plan.patterns.items()}
-        part = next((name for name, maker in parts.items() if maker.bind is None), 'problem')
+        part = next(
+            (name for name, maker in parts.items() if maker.bind is None), 'problem'
+        )
         requirement = 'be what a config says (experiment.build) to run by an executor'
-        raise errors.invalid(part, requirement, 'an object of this process, which cannot travel')
+        raise errors.invalid(
+            part, requirement, 'an object of this process, which cannot travel'
+        )
     try:
         return json.dumps(experiment.config)
     except TypeError as error:
-        raise errors.invalid('config', 'hold plain values to travel', str(error)) from None
+        raise errors.invalid(
+            'config', 'hold plain values to travel', str(error)
+        ) from None

@@ -43,7 +43,9 @@ class _Cells:
             return np.where(kinds <= _NONE, np.nan, numbers)
         types = {_BOOL: bool, _INT: int, _FLOAT: float}
         cells = zip(numbers.tolist(), kinds.tolist(), strict=True)
-        values = [types[kind](number) if kind in types else None for number, kind in cells]
+        values = [
+            types[kind](number) if kind in types else None for number, kind in cells
+        ]
         return np.fromiter(values, object, len(values))
 
 
@@ -57,7 +59,9 @@ class Table:
         self._owners = np.zeros(_LEAST, np.int32)  # the number of each row's lane
         self._columns: dict[str, _Cells] = {}
         self._layouts: dict[tuple[str, ...], tuple[str, ...]] = {}  # each kept once
-        self._layouts_of: dict[str, list[tuple[str, ...]]] = {}  # the columns of rows, by lane
+        self._layouts_of: dict[
+            str, list[tuple[str, ...]]
+        ] = {}  # the columns of rows, by lane
 
     def append(self, lane: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Adds rows of a lane.
@@ -93,7 +97,9 @@ class Table:
         Args:
           lanes: what stands in every row of a lane, by name, in the order of lanes.
         """
-        known = {lane: labels for lane, labels in lanes.items() if lane in self._layouts_of}
+        known = {
+            lane: labels for lane, labels in lanes.items() if lane in self._layouts_of
+        }
         places = np.full(len(self._numbers) + 1, _NOBODY)  # in that order, by number
         places[[self._numbers[lane] for lane in known]] = np.arange(len(known))
         owners = places[self._owners[: self._num_rows]]

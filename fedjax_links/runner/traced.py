@@ -17,7 +17,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base, simulation
-from fedjax_links.base import Array, FederationState, Key, Links, Params, Problem, PyTree
+from fedjax_links.base import (
+    Array,
+    FederationState,
+    Key,
+    Links,
+    Params,
+    Problem,
+    PyTree,
+)
 from fedjax_links.core import jaxprs, meshes, prng, tree
 from fedjax_links.machines.devices import Place
 from fedjax_links.machines.lanes import row_of, scan_first
@@ -107,24 +115,35 @@ def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
     return jax.vmap(make)(key) if key.ndim else make(key)
 
 
-def split(experiment: 'Experiment', lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
+def split(
+    experiment: 'Experiment', lane: Lane
+) -> tuple[dict[str, np.float32], dict[str, Any]]:
     """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
     values = experiment.plan.algorithms[lane.algorithm].at(lane.point)
     traced = {k: np.float32(v) for k, v in values.items() if not makers.is_built_in(v)}
     return traced, {name: v for name, v in values.items() if name not in traced}
 
 
-def algorithm_of(experiment: 'Experiment', lane: Lane) -> Callable[[Mapping[str, Any]], Any]:
+def algorithm_of(
+    experiment: 'Experiment', lane: Lane
+) -> Callable[[Mapping[str, Any]], Any]:
     """What makes the algorithm of a lane at values of the columns that are arguments."""
     _, built_in = split(experiment, lane)
-    return lambda columns: experiment.algorithm_at(lane.algorithm, {**built_in, **columns})
+    return lambda columns: experiment.algorithm_at(
+        lane.algorithm, {**built_in, **columns}
+    )
 
 
 def state_shape(experiment: 'Experiment', lane: Lane) -> FederationState:
     """The shapes of a lane's state, with the pattern's carry."""
-    algorithm, pattern = algorithm_of(experiment, lane), experiment.plan.pattern_of(lane)
+    algorithm, pattern = (
+        algorithm_of(experiment, lane),
+        experiment.plan.pattern_of(lane),
+    )
 
-    def start(key: Key, columns: Mapping[str, Any], problem: Problem) -> FederationState:
+    def start(
+        key: Key, columns: Mapping[str, Any], problem: Problem
+    ) -> FederationState:
         return simulation.init(key, algorithm(columns), pattern, problem)
 
     columns, problem = split(experiment, lane)[0], experiment.plan.problem_of(lane)
@@ -160,7 +179,9 @@ def trace_pattern(pattern: base.Participation) -> TracedPattern:
         return pattern._replace(init=init.bind(of_init), sample=sample.bind(of_sample))
 
     structure = init.structure, sample.structure, pattern.num_clients
-    return TracedPattern(structure, (init.constants, sample.constants), sample.shapes[1], bind)
+    return TracedPattern(
+        structure, (init.constants, sample.constants), sample.shapes[1], bind
+    )
 
 
 def link_program(pattern: TracedPattern, period: int, axes: Any) -> LinkProgram:
@@ -177,7 +198,13 @@ def link_program(pattern: TracedPattern, period: int, axes: Any) -> LinkProgram:
         return pattern.bind(constants).init(prng.pattern_key(key))
 
     def draw_links(
-        constants: PyTree, carry: PyTree, key: Key, first: Array, count: Array, *, most: int
+        constants: PyTree,
+        carry: PyTree,
+        key: Key,
+        first: Array,
+        count: Array,
+        *,
+        most: int,
     ) -> tuple[PyTree, Links]:
         def of_lane(constants: PyTree, carry: PyTree, key: Key) -> tuple[PyTree, Links]:
             bound = pattern.bind(constants)
@@ -210,30 +237,47 @@ def program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Pr
     sample = simulation.sample_shapes(experiment.plan.pattern_of(lane))
 
     def start(
-        on: Any, params: Params | None, key: Key, columns: Mapping[str, Any], problem: Problem
+        on: Any,
+        params: Params | None,
+        key: Key,
+        columns: Mapping[str, Any],
+        problem: Problem,
     ) -> FederationState:
         if params is not None:
             problem = dataclasses.replace(problem, init_params=lambda _: params)
         return simulation.init(key, algorithm(columns), sample, problem, mesh=on)
 
-    def measure(state: FederationState, sums: Any, key: Key, own: Any, problem: Problem) -> Any:
+    def measure(
+        state: FederationState, sums: Any, key: Key, own: Any, problem: Problem
+    ) -> Any:
         evals = simulation.evaluate(state, key, own, problem, eval_fn(problem))
         return Measured(state.finite, state.first_bad_round, sums, evals)
 
     def train(
-        state: FederationState, key: Key, links: Links, count: Array, columns: Any, problem: Problem
+        state: FederationState,
+        key: Key,
+        links: Links,
+        count: Array,
+        columns: Any,
+        problem: Problem,
     ) -> tuple[FederationState, Any]:
         own = algorithm(columns)
 
-        def turn(state: FederationState, place: Array) -> tuple[FederationState, Measured]:
-            state, rounds = simulation.advance(state, key, row_of(links, place), own, problem)
+        def turn(
+            state: FederationState, place: Array
+        ) -> tuple[FederationState, Measured]:
+            state, rounds = simulation.advance(
+                state, key, row_of(links, place), own, problem
+            )
             sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), rounds)
             return state, measure(state, sums, key, own, problem)
 
         with experiment.plan.precision():
             return scan_first(turn, state, count, len(jax.tree.leaves(links)[0]))
 
-    def evaluate(key: Key, own: Key, columns: Mapping[str, Any], problem: Problem) -> Any:
+    def evaluate(
+        key: Key, own: Key, columns: Mapping[str, Any], problem: Problem
+    ) -> Any:
         state = start(None, None, key, columns, problem)
         with experiment.plan.precision():
             return measure(state, None, own, algorithm(columns), problem)
@@ -242,7 +286,9 @@ def program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Pr
     advance: Any = train
     layout = None
     if place.mesh is not None:
-        layout = functools.partial(meshes.Layout, functools.partial(start, None), place.mesh)
+        layout = functools.partial(
+            meshes.Layout, functools.partial(start, None), place.mesh
+        )
         lies, share = layout, lambda *given: (*train(*given), ())
 
         def advance(state: FederationState, key: Key, *given: Any) -> Any:
@@ -252,4 +298,6 @@ def program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Pr
         begin = jax.vmap(begin, in_axes=(0, 0, 0, axes))
         advance = jax.vmap(advance, in_axes=(0, 0, 0, None, 0, axes))
         evaluate = jax.vmap(evaluate, in_axes=(0, 0, 0, axes))
-    return Program(jax.jit(begin), jax.jit(advance, donate_argnums=0), jax.jit(evaluate), layout)
+    return Program(
+        jax.jit(begin), jax.jit(advance, donate_argnums=0), jax.jit(evaluate), layout
+    )

@@ -63,7 +63,15 @@ from fedjax_links.storage.door import CLAIMS as CLAIMS
 from fedjax_links.storage.door import FAILURES as FAILURES
 from fedjax_links.storage.door import LANES as LANES
 
-__all__ = ['Links', 'Status', 'links', 'merge', 'model', 'read', 'status']  # what users call
+__all__ = [
+    'Links',
+    'Status',
+    'links',
+    'merge',
+    'model',
+    'read',
+    'status',
+]  # what users call
 
 
 # What goes on.
@@ -143,9 +151,13 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
         held, said = claims.held(file), claims.said(file)
         known = max(known, said.get('lanes', 0))
         behind = sum(min(rounds.get(name, 0), wanted[name]) for name in names)
-        left[shard] = max(sum(wanted[name] for name in names), said.get('ahead', 0)) - behind
+        left[shard] = (
+            max(sum(wanted[name] for name in names), said.get('ahead', 0)) - behind
+        )
         if held is not None and behind > held.get('rounds', behind):
-            seconds = _seconds_between(file, [kept[name] for name in names if name in kept])
+            seconds = _seconds_between(
+                file, [kept[name] for name in names if name in kept]
+            )
             if seconds > 0:
                 rates[shard] = (behind - held['rounds']) / seconds
         hours = left[shard] / rates[shard] / 3600 if shard in rates else None
@@ -155,7 +167,9 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
     holders = [shard.holder for shard in shards if shard.holder is not None]
     running = begun if holders else set[str]()
     if found is not None:
-        claimed = {file.stem for file in (path / CLAIMS).glob('*.lock')} & lanes.keys() - done
+        claimed = {
+            file.stem for file in (path / CLAIMS).glob('*.lock')
+        } & lanes.keys() - done
         running = {name for name in claimed if claims.held(lane_file(path, name))}
         begun |= claimed
     hours_left = None
@@ -174,6 +188,8 @@ def _seconds_between(lock: Path, lanes: Sequence[Mapping[int, Path]]) -> float:
     """
     last = 0.0
     for files in lanes:
-        with contextlib.suppress(FileNotFoundError):  # replaced by a later save meanwhile
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # replaced by a later save meanwhile
             last = max(last, files[max(files)].stat().st_mtime)
     return last - lock.stat().st_mtime

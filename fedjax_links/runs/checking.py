@@ -28,7 +28,11 @@ def is_label(value: Any) -> bool:
     """Tells whether a value is a label, which can be a part of a file's name."""
     if not isinstance(value, str) or not value.isprintable():
         return False
-    return 0 < len(value) <= _MOST_LETTERS and not {'/', '\\'} & {*value} and '..' not in value
+    return (
+        0 < len(value) <= _MOST_LETTERS
+        and not {'/', '\\'} & {*value}
+        and '..' not in value
+    )
 
 
 def is_count(value: Any, least: int = 0, most: int = 2**31 - 1) -> bool:
@@ -57,7 +61,9 @@ def _are(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
 def _are_columns(values: Any) -> bool:
     if not isinstance(values, Mapping) or not all(map(is_text, values)):
         return False
-    return all(isinstance(own, list) and own and _is_plain(own) for own in values.values())
+    return all(
+        isinstance(own, list) and own and _is_plain(own) for own in values.values()
+    )
 
 
 def _are_names(values: Any) -> bool:
@@ -138,7 +144,9 @@ def check_facts(where: Any, facts: Any) -> None:
       InvalidError: naming the file and the first fact that is none.
     """
     if not isinstance(facts, Mapping):
-        raise errors.invalid(str(where), 'describe an experiment', errors.text_of(facts))
+        raise errors.invalid(
+            str(where), 'describe an experiment', errors.text_of(facts)
+        )
     for name, (holds, requirement) in (*_NEEDED.items(), *_POSSIBLE.items()):
         if (name in facts or name in _NEEDED) and not holds(facts.get(name)):
             got = errors.text_of(facts.get(name))
@@ -150,17 +158,30 @@ def check_facts(where: Any, facts: Any) -> None:
     for name, choices in known.items():
         if facts[name] not in choices:
             raise errors.unknown_name(f'{where}: {name}', facts[name], choices)
-    if missing := [label for label in facts['algorithms'] if label not in facts['models']]:
-        raise errors.invalid(f'{where}: models', 'name those of each algorithm', missing[0])
+    if missing := [
+        label for label in facts['algorithms'] if label not in facts['models']
+    ]:
+        raise errors.invalid(
+            f'{where}: models', 'name those of each algorithm', missing[0]
+        )
     if facts['num_rounds'] % facts['eval_every']:
         requirement = f'be a multiple of eval_every = {facts["eval_every"]}'
         raise errors.invalid(f'{where}: num_rounds', requirement, facts['num_rounds'])
     lengths = [len(values) for values in facts['grid'].values()]
-    points = math.prod(lengths) if facts['grid_mode'] == 'cross' else max(lengths, default=1)
+    points = (
+        math.prod(lengths) if facts['grid_mode'] == 'cross' else max(lengths, default=1)
+    )
     labels = len(facts['algorithms']) * len(facts['patterns'])
-    lines = points * labels * len(facts['seeds']) * (facts['num_rounds'] // facts['eval_every'])
+    lines = (
+        points
+        * labels
+        * len(facts['seeds'])
+        * (facts['num_rounds'] // facts['eval_every'])
+    )
     if lines > _MOST_LINES:
-        raise errors.invalid(f'{where}: grid', f'give at most {_MOST_LINES:,} lines', f'{lines:,}')
+        raise errors.invalid(
+            f'{where}: grid', f'give at most {_MOST_LINES:,} lines', f'{lines:,}'
+        )
 
 
 def check_division(where: Any, found: Any) -> None:
@@ -179,13 +200,17 @@ def check_division(where: Any, found: Any) -> None:
         'fingerprint': lambda v: isinstance(v, dict | None),
     }
     if not isinstance(found, dict) or not {'count', 'by', 'lanes'} <= found.keys():
-        raise errors.invalid('folder', 'say how lanes are divided', f'{where} that does not')
+        raise errors.invalid(
+            'folder', 'say how lanes are divided', f'{where} that does not'
+        )
     for name, value in found.items():
         if name not in checks or not checks[name](value):
             raise errors.invalid(
                 'folder', f'hold another {name}', f'{where}: {errors.text_of(value)}'
             )
-    if not all(is_count(shard, 0, found['count'] - 1) for shard in found['lanes'].values()):
+    if not all(
+        is_count(shard, 0, found['count'] - 1) for shard in found['lanes'].values()
+    ):
         raise errors.invalid('folder', 'hold shards that there are', where)
 
 
@@ -203,14 +228,18 @@ def check_about(where: Any, about: Any) -> None:
     )
     fits = fits and labels['stage'] in _STAGES and all(map(is_label, labels))
     if not fits or not all(map(_is_plain, labels.values())):
-        raise errors.invalid('checkpoint', 'say whose it is', f'{where}: {errors.text_of(labels)}')
+        raise errors.invalid(
+            'checkpoint', 'say whose it is', f'{where}: {errors.text_of(labels)}'
+        )
     is_old = type(place) is int
     is_pair = isinstance(place, list) and len(place) == 2 and all(map(is_count, place))
     if not (is_old or is_pair):
         raise errors.invalid('checkpoint', 'say where it stands', f'{where}: {place!r}')
 
 
-def check_labels(where: Any, labels: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+def check_labels(
+    where: Any, labels: Mapping[str, Any], facts: Mapping[str, Any]
+) -> None:
     """Refuses a lane of an algorithm or a pattern that a description does not have.
 
     Raises:
@@ -233,11 +262,15 @@ def parse_row(line: bytes | str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         row = None
     if not isinstance(row, dict) or not is_count(row.get('round')):
-        raise errors.invalid('folder', 'hold readable lines of metrics', errors.text_of(line))
+        raise errors.invalid(
+            'folder', 'hold readable lines of metrics', errors.text_of(line)
+        )
     return row
 
 
-def check_columns(where: Any, columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> None:
+def check_columns(
+    where: Any, columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+) -> None:
     """Refuses metrics that no run of this description writes.
 
     Raises:
@@ -246,21 +279,41 @@ def check_columns(where: Any, columns: Mapping[str, np.ndarray], facts: Mapping[
     if not columns:
         return
     lengths = {len(column) for column in columns.values()}
-    kinds = {'stage': 'OU', 'algorithm': 'OU', 'pattern': 'OU', 'seed': 'iu', 'round': 'iu'}
+    kinds = {
+        'stage': 'OU',
+        'algorithm': 'OU',
+        'pattern': 'OU',
+        'seed': 'iu',
+        'round': 'iu',
+    }
     for name, known in kinds.items():
-        if name not in columns or columns[name].dtype.kind not in known or len(lengths) > 1:
+        if (
+            name not in columns
+            or columns[name].dtype.kind not in known
+            or len(lengths) > 1
+        ):
             raise errors.invalid('folder', f'hold lines with a {name} each', where)
-    every = {'stage': _STAGES, 'algorithm': facts['algorithms'], 'pattern': facts['patterns']}
+    every = {
+        'stage': _STAGES,
+        'algorithm': facts['algorithms'],
+        'pattern': facts['patterns'],
+    }
     for name, values in every.items():
         found = {*columns[name].tolist()} - {*values}
         if found:
             shown = errors.text_of(sorted(map(str, found))[0])
-            raise errors.invalid('folder', f'hold lines of a known {name}', f'{where} with {shown}')
+            raise errors.invalid(
+                'folder', f'hold lines of a known {name}', f'{where} with {shown}'
+            )
     main = columns['stage'] == 'main'
     if {*columns['seed'][main].tolist()} - {*facts['seeds']}:
         raise errors.invalid('folder', 'hold lines of known seeds', where)
     if not ((columns['round'] >= 0) & (columns['round'] <= facts['num_rounds'])).all():
-        raise errors.invalid('folder', f'hold rounds up to {facts["num_rounds"]}', where)
+        raise errors.invalid(
+            'folder', f'hold rounds up to {facts["num_rounds"]}', where
+        )
     for name, column in columns.items():
         if not is_text(name) or ('/' in name and column.dtype.kind not in 'fiub'):
-            raise errors.invalid('folder', f'hold numbers as {errors.text_of(name)}', where)
+            raise errors.invalid(
+                'folder', f'hold numbers as {errors.text_of(name)}', where
+            )

@@ -37,7 +37,9 @@ class Division:
     def expected(self, begun: Collection[str]) -> dict[str, int]:
         """The shard of every lane, but of those that were neither asked for nor begun."""
         left_out = {*self.optional} - {*self.asked, *begun}
-        return {lane: shard for lane, shard in self.lanes.items() if lane not in left_out}
+        return {
+            lane: shard for lane, shard in self.lanes.items() if lane not in left_out
+        }
 
 
 def read_division(folder: Path) -> Division | None:
@@ -58,7 +60,9 @@ def check_division(folder: Path, division: Division) -> None:
     there = read_division(folder)
     if there is not None and (there.count, there.by) != (division.count, division.by):
         said = f'{folder}, which is divided into {there.count} shards by {there.by}'
-        requirement = f'be divided as this run, into {division.count} shards by {division.by}'
+        requirement = (
+            f'be divided as this run, into {division.count} shards by {division.by}'
+        )
         raise errors.invalid('workdir', requirement, said)
 
 

@@ -91,12 +91,16 @@ class KeptLane:
         """What was measured, by round; None for NaN and infinities."""
         known = {*self.labels, 'round'}
         rows = map(checking.parse_row, self.lines)
-        return {row['round']: {k: row[k] for k in row if k not in known} for row in rows}
+        return {
+            row['round']: {k: row[k] for k in row if k not in known} for row in rows
+        }
 
     @property
     def point(self) -> dict[str, Any]:
         """The value of every column that its algorithm, pattern or problem takes."""
-        return {name: value for name, value in self.labels.items() if name not in _LABELS}
+        return {
+            name: value for name, value in self.labels.items() if name not in _LABELS
+        }
 
     def text(self) -> str:
         """Its labels in a line."""
@@ -123,7 +127,9 @@ def read(folder: str | Path, *, prove: bool = True) -> Results:
     if archive.exists():
         columns = packing.read_metrics(archive)
     else:
-        columns = as_columns(line for lane in lanes(path, prove=prove) for line in lane.lines)
+        columns = as_columns(
+            line for lane in lanes(path, prove=prove) for line in lane.lines
+        )
     checking.check_columns(path, columns, facts)
     return Results(columns, facts, path)
 
@@ -148,7 +154,9 @@ def lanes(folder: str | Path, *, prove: bool = True) -> list[KeptLane]:
         return in_order(every, facts)
 
 
-def _lane_now(folder: Path, name: str, files: Mapping[int, Path], *, prove: bool) -> KeptLane:
+def _lane_now(
+    folder: Path, name: str, files: Mapping[int, Path], *, prove: bool
+) -> KeptLane:
     """A lane as its last file has it, also if that was taken away for a later one meanwhile."""
     try:
         return lane_of(files, prove=prove)
@@ -183,7 +191,9 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
     last = max(files)
     about, lines = checkpoints.read(files[last], prove=prove)
     checking.check_about(files[last], about)
-    states = {round: path for round, path in files.items() if round < last or about['leaves']}
+    states = {
+        round: path for round, path in files.items() if round < last or about['leaves']
+    }
     name = files[last].stem.rpartition('@')[0]
     identity = None
     if IDENTITY in about:
@@ -191,7 +201,9 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
             identity = lane_from_plain(about[IDENTITY])
         except UnreadableError as error:
             requirement = 'say of which programs and data it is'
-            raise errors.invalid('checkpoint', requirement, f'{files[last]}: {error}') from None
+            raise errors.invalid(
+                'checkpoint', requirement, f'{files[last]}: {error}'
+            ) from None
     return KeptLane(
         name=name,
         labels=about['labels'],
@@ -205,7 +217,9 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
     )
 
 
-def order(labels: Mapping[str, Any], place: Sequence[int], facts: Mapping[str, Any]) -> Any:
+def order(
+    labels: Mapping[str, Any], place: Sequence[int], facts: Mapping[str, Any]
+) -> Any:
     """By what lanes are sorted as one process runs them one by one, from labels and place."""
     stage = _STAGES.index(labels['stage'])
     return facts['algorithms'].index(labels['algorithm']), stage, tuple(place)
@@ -264,14 +278,25 @@ def line_of(labels: Mapping[str, Any], round: int, record: Mapping[str, Any]) ->
 
 def row_of(round: int, record: Mapping[str, Any]) -> dict[str, Any]:
     """What is measured in one evaluation of one lane, as plain values; None for NaN, infinities."""
-    return {'round': round, **{name: _jsonable(value) for name, value in record.items()}}
+    return {
+        'round': round,
+        **{name: _jsonable(value) for name, value in record.items()},
+    }
 
 
-def refuse_older(folder: str | Path, argument: str, lanes: Iterable[KeptLane] = ()) -> None:
+def refuse_older(
+    folder: str | Path, argument: str, lanes: Iterable[KeptLane] = ()
+) -> None:
     """Refuses a run, or lanes of it, that an older version of this package kept in another form."""
-    if (Path(folder) / _OLDER).exists() or any(isinstance(lane.place, int) for lane in lanes):
-        requirement = 'be kept by this version, not by an older one, which reads it and goes on'
-        raise errors.invalid(argument, f'{requirement} (--start_over sets it aside)', folder)
+    if (Path(folder) / _OLDER).exists() or any(
+        isinstance(lane.place, int) for lane in lanes
+    ):
+        requirement = (
+            'be kept by this version, not by an older one, which reads it and goes on'
+        )
+        raise errors.invalid(
+            argument, f'{requirement} (--start_over sets it aside)', folder
+        )
 
 
 def as_column(values: Sequence[Any]) -> np.ndarray:

@@ -84,7 +84,9 @@ def links(folder: str | Path) -> Links:
 def _decoding_links(path: Any) -> contextlib.AbstractContextManager[None]:
     """Makes links that no run writes a mistake."""
     return errors.decoding(
-        lambda said: errors.invalid('folder', f'hold readable links ({LINKS})', f'{path}: {said}')
+        lambda said: errors.invalid(
+            'folder', f'hold readable links ({LINKS})', f'{path}: {said}'
+        )
     )
 
 

@@ -107,7 +107,9 @@ def _check_mergeable(
         changed = door.check_same(
             'workdir', other, there, first, may_grow=False, allow_changed=allow_changed
         )
-        facts[door.CHANGED] = list(dict.fromkeys([*facts.get(door.CHANGED, ()), *changed]))
+        facts[door.CHANGED] = list(
+            dict.fromkeys([*facts.get(door.CHANGED, ()), *changed])
+        )
     if not facts.get(door.CHANGED):
         facts.pop(door.CHANGED, None)
     return facts
@@ -150,7 +152,9 @@ def _best_of_each_lane(folders: Iterable[Path]) -> dict[str, KeptLane]:
     for folder in dict.fromkeys(folders):
         for name, files in saves(folder).items():
             if name not in best or best[name].round < max(files):
-                with contextlib.suppress(checkpoints.DamagedError):  # as good as missing
+                with contextlib.suppress(
+                    checkpoints.DamagedError
+                ):  # as good as missing
                     best[name] = lane_of(files)
     return best
 
@@ -163,16 +167,26 @@ def _check_complete(
     target: Path,
 ) -> None:
     """Refuses to join a run of which lanes are missing."""
-    done = {name for name, lane in best.items() if lane.round >= rounds_wanted(name, facts)}
+    done = {
+        name for name, lane in best.items() if lane.round >= rounds_wanted(name, facts)
+    }
     missing = [name for name in expected if name not in done]
     if missing:
-        shown = ', '.join(missing[:_MOST_NAMED]) + (', ...' if missing[_MOST_NAMED:] else '')
+        shown = ', '.join(missing[:_MOST_NAMED]) + (
+            ', ...' if missing[_MOST_NAMED:] else ''
+        )
         numbers = ', '.join(map(str, sorted({expected[name] for name in missing})))
         said = f'{target} without {len(missing)} of {len(expected)}: {shown}'
         where = f' (of shards {numbers} of {divisions[0].count})' if divisions else ''
         raise errors.invalid('workdir', 'hold all lanes', f'{said}{where}')
-    if 'until' in facts and divisions and not any(division.ended for division in divisions):
-        requirement = 'have run until all pairs are decided (a shard that is started goes on)'
+    if (
+        'until' in facts
+        and divisions
+        and not any(division.ended for division in divisions)
+    ):
+        requirement = (
+            'have run until all pairs are decided (a shard that is started goes on)'
+        )
         raise errors.invalid('workdir', requirement, target)
 
 
@@ -197,7 +211,9 @@ def _check_alike(lanes: Iterable[KeptLane]) -> None:
 
 
 def check_kinds(
-    fingerprints: Iterable[tuple[int, Mapping[str, Any] | None]], *, allow_mixed: bool = False
+    fingerprints: Iterable[tuple[int, Mapping[str, Any] | None]],
+    *,
+    allow_mixed: bool = False,
 ) -> None:
     """Refuses lanes of one run whose bits may differ because their machines do.
 

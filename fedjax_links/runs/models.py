@@ -50,7 +50,11 @@ def model(
     else:
         leaves = checkpoints.arrays(_save_of(_lane_of(path, lane), at_round))
     prefix = _STATE_FIELDS[name]
-    own = {key.removeprefix(prefix): a for key, a in leaves.items() if _lies_in(prefix, key)}
+    own = {
+        key.removeprefix(prefix): a
+        for key, a in leaves.items()
+        if _lies_in(prefix, key)
+    }
     if not own and not any(key.startswith('.algorithm.') for key in leaves):
         own = {key: array for key, array in leaves.items() if name == 'server'}
     if not own:
@@ -73,7 +77,9 @@ def _of_file(path: Path) -> dict[str, np.ndarray]:
             return {f'.{name}': stored[name] for name in stored}
     except (OSError, ValueError) as error:
         said = f'{path}: {error}'
-        raise errors.invalid('folder', 'be a folder of a run or a readable npz', said) from None
+        raise errors.invalid(
+            'folder', 'be a folder of a run or a readable npz', said
+        ) from None
 
 
 def _lane_of(folder: Path, wanted: str | Mapping[str, Any] | None) -> KeptLane:
@@ -87,11 +93,17 @@ def _lane_of(folder: Path, wanted: str | Mapping[str, Any] | None) -> KeptLane:
     for label in labels:
         checks.choice('lane', label, known)
     found = [
-        lane for lane in lanes if all(lane.labels.get(k) == value for k, value in labels.items())
+        lane
+        for lane in lanes
+        if all(lane.labels.get(k) == value for k, value in labels.items())
     ]
     if len(found) != 1:
         shown = '; '.join(lane.text() for lane in (found or lanes)[:3])
-        requirement = f'name one lane of {folder}, such as {shown}' if lanes else 'be in the folder'
+        requirement = (
+            f'name one lane of {folder}, such as {shown}'
+            if lanes
+            else 'be in the folder'
+        )
         raise errors.invalid('lane', requirement, f'{labels}, which {len(found)} have')
     return found[0]
 

@@ -39,7 +39,9 @@ class DamagedError(errors.InvalidError):
     """A checkpoint that is missing or was changed."""
 
 
-def pack(state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[str] = ()) -> bytes:
+def pack(
+    state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[str] = ()
+) -> bytes:
     """What a file holds.
 
     Args:
@@ -49,14 +51,21 @@ def pack(state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[
       lines: of metrics, each with its line break.
     """
     described, arrays = [], {}
-    for place, (key_path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(state)):
+    for place, (key_path, leaf) in enumerate(
+        jax.tree_util.tree_leaves_with_path(state)
+    ):
         is_divided = isinstance(leaf, meshes.Rows)
         array, kind = _as_plain(leaf.own if is_divided else leaf)
         described.append({'path': jax.tree_util.keystr(key_path), 'kind': kind})
         if not is_divided:
             arrays[f'{place:05d}'] = array
-    texts = {_ABOUT: json.dumps({**(about or {}), _LEAVES: described}), _LINES: ''.join(lines)}
-    encoded = {name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()}
+    texts = {
+        _ABOUT: json.dumps({**(about or {}), _LEAVES: described}),
+        _LINES: ''.join(lines),
+    }
+    encoded = {
+        name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()
+    }
     return packing.npz({**encoded, **arrays}, compress=False)
 
 
@@ -75,8 +84,12 @@ def write_part(path: Path, place: int, state: PyTree) -> dict[str, Any]:
     own = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, meshes.Rows)}
     if not own:
         return {}
-    arrays = {name: np.ascontiguousarray(_as_plain(leaf.own)[0]) for name, leaf in own.items()}
-    bounds = {name: (leaf.first, leaf.first + len(leaf.own)) for name, leaf in own.items()}
+    arrays = {
+        name: np.ascontiguousarray(_as_plain(leaf.own)[0]) for name, leaf in own.items()
+    }
+    bounds = {
+        name: (leaf.first, leaf.first + len(leaf.own)) for name, leaf in own.items()
+    }
     about = np.frombuffer(json.dumps({'rows': bounds}).encode(), np.uint8)
     content = packing.npz({_ABOUT: about, **arrays}, compress=False)
     write_whole(part_file(path, place), content)
@@ -162,7 +175,11 @@ def read(path: Path, *, prove: bool = True) -> tuple[dict[str, Any], list[str]]:
 
 
 def load(
-    path: Path, like: PyTree, *, content: bytes | None = None, own_rows: _Take | None = None
+    path: Path,
+    like: PyTree,
+    *,
+    content: bytes | None = None,
+    own_rows: _Take | None = None,
 ) -> PyTree:
     """The state of a file.
 
@@ -180,16 +197,22 @@ def load(
       DamagedError: if the file is missing or was changed.
       ValueError: if it holds another kind of tree.
     """
-    found = {name: _as_leaf(a, kind) for name, a, kind in _entries(path, content, own_rows)}
+    found = {
+        name: _as_leaf(a, kind) for name, a, kind in _entries(path, content, own_rows)
+    }
     wanted = leaves_of(like)
     if list(found) != list(wanted):
         differ = sorted(found.keys() ^ wanted.keys())
-        raise errors.invalid('checkpoint', "have the state's leaves", f'{path}, not {differ}')
+        raise errors.invalid(
+            'checkpoint', "have the state's leaves", f'{path}, not {differ}'
+        )
     for name, expected in wanted.items():
         leaf = found[name]
         if (expected.shape, expected.dtype) != (leaf.shape, leaf.dtype):
             requirement = f'hold {expected.dtype}{list(expected.shape)} at {name}'
-            raise errors.invalid('checkpoint', requirement, f'{leaf.dtype}{list(leaf.shape)}')
+            raise errors.invalid(
+                'checkpoint', requirement, f'{leaf.dtype}{list(leaf.shape)}'
+            )
     return jax.tree.unflatten(jax.tree.structure(like), list(found.values()))
 
 
@@ -212,7 +235,9 @@ def leaves(path: Path) -> dict[str, Any]:
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """As `leaves`, as they are stored, whatever the precision here; of typed keys the data."""
     return {
-        name: array.view(jnp.dtype(kind)) if kind and not kind.startswith('key:') else array
+        name: array.view(jnp.dtype(kind))
+        if kind and not kind.startswith('key:')
+        else array
         for name, array, kind in _entries(path)
     }
 
@@ -250,7 +275,9 @@ def write_whole(path: Path, content: bytes) -> None:
 def _decoding(path: Path) -> contextlib.AbstractContextManager[None]:
     """Makes what no run writes a damaged checkpoint."""
     return errors.decoding(
-        lambda said: DamagedError('checkpoint', 'be as a run writes it', f'{path}: {said}')
+        lambda said: DamagedError(
+            'checkpoint', 'be as a run writes it', f'{path}: {said}'
+        )
     )
 
 
@@ -284,23 +311,37 @@ def _entries(
     source = path if content is None else io.BytesIO(content)
     with _decoding(path), np.load(source, allow_pickle=False) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
-        divided = _divided(path, about.get(PARTS, ()), own_rows or (lambda count: (0, count)))
+        divided = _divided(
+            path, about.get(PARTS, ()), own_rows or (lambda count: (0, count))
+        )
         for place, leaf in enumerate(about[_LEAVES]):
             rows = divided.get(f'{place:05d}')
-            array = stored[f'{place:05d}'] if rows is None else rows if own_rows else rows.own
+            array = (
+                stored[f'{place:05d}']
+                if rows is None
+                else rows
+                if own_rows
+                else rows.own
+            )
             _check_kind(leaf['path'], leaf['kind'], array)
             found.append((leaf['path'], array, leaf['kind']))
     return found
 
 
-def _divided(path: Path, parts: Sequence[Any], own_rows: _Take) -> dict[str, meshes.Rows]:
+def _divided(
+    path: Path, parts: Sequence[Any], own_rows: _Take
+) -> dict[str, meshes.Rows]:
     """Rows of divided leaves by entry, from those parts that have any."""
-    counts = {name: bounds[1] for part in parts for name, bounds in part['rows'].items()}
+    counts = {
+        name: bounds[1] for part in parts for name, bounds in part['rows'].items()
+    }
     wanted = {name: own_rows(count) for name, count in counts.items()}
     found: dict[str, list[np.ndarray]] = {name: [] for name in counts}
     for place, part in enumerate(parts):
         file, bounds = part_file(path, place), part['rows']
-        within = {name: np.clip(wanted[name], *own) - own[0] for name, own in bounds.items()}
+        within = {
+            name: np.clip(wanted[name], *own) - own[0] for name, own in bounds.items()
+        }
         needed = [name for name, (first, stop) in within.items() if first < stop]
         if needed:
             _prove(file, part[_DIGEST])
@@ -319,12 +360,18 @@ def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
     array = np.asarray(leaf)
     if array.dtype.kind in 'biuf':
         return array, ''
-    return array.view(f'u{array.dtype.itemsize}'), array.dtype.name  # bfloat16 and its like
+    return array.view(
+        f'u{array.dtype.itemsize}'
+    ), array.dtype.name  # bfloat16 and its like
 
 
 def _as_leaf(array: Any, kind: str) -> Any:
     if isinstance(array, meshes.Rows):
-        return dataclasses.replace(array, own=array.own.view(jnp.dtype(kind or array.dtype)))
+        return dataclasses.replace(
+            array, own=array.own.view(jnp.dtype(kind or array.dtype))
+        )
     if kind.startswith('key:'):
-        return jax.random.wrap_key_data(jnp.asarray(array), impl=kind.removeprefix('key:'))
+        return jax.random.wrap_key_data(
+            jnp.asarray(array), impl=kind.removeprefix('key:')
+        )
     return jnp.asarray(array.view(jnp.dtype(kind)) if kind else array)

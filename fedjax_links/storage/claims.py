@@ -47,7 +47,9 @@ class Claim:
         """
         self._file.seek(0)
         self._file.truncate(0)
-        self._file.write(json.dumps({'holder': own_name(), 'since': time.time(), **facts}))
+        self._file.write(
+            json.dumps({'holder': own_name(), 'since': time.time(), **facts})
+        )
         self._file.flush()
 
 
@@ -125,7 +127,11 @@ def said(path: Path) -> dict[str, Any]:
     with contextlib.suppress(FileNotFoundError, ValueError):
         found = json.loads(path.read_text())
         known = found.items() if isinstance(found, dict) else ()
-        return {name: value for name, value in known if isinstance(value, _KINDS.get(name, object))}
+        return {
+            name: value
+            for name, value in known
+            if isinstance(value, _KINDS.get(name, object))
+        }
     return {}
 
 

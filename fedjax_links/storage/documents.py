@@ -65,4 +65,6 @@ def _digest_of(values: Mapping[str, Any]) -> str:
 
 def _changed(path: Path, requirement: str) -> errors.InvalidError:
     aside = '--start_over sets them aside and begins again'
-    return errors.invalid('workdir', f'{requirement} ({aside})', f'{path}, which has changed')
+    return errors.invalid(
+        'workdir', f'{requirement} ({aside})', f'{path}, which has changed'
+    )

@@ -31,14 +31,32 @@ LOCK, OPENING = '.lock', '.opening'
 CHANGED = 'changed'
 """The fact that says what differed where somebody went on all the same."""
 
-MAY_DIFFER = ('baseline', 'caption', CHANGED, 'forked_from', 'log', 'names', 'reports', 'title')
+MAY_DIFFER = (
+    'baseline',
+    'caption',
+    CHANGED,
+    'forked_from',
+    'log',
+    'names',
+    'reports',
+    'title',
+)
 """Facts and fields that change how results are shown or kept, but no result."""
 
 MAY_GROW = {'num_rounds': 'rounds', 'num_seeds': 'seeds'}
 """Fields that a start may make larger: what there is of them already stays as it is."""
 
 _MOST_CLAUSES = 3
-_WRITTEN_BY_RUNS = (CONFIG, EXPERIMENT, ENVIRONMENT, IDENTITY, EXAMPLES, LINKS, METRICS, LANES)
+_WRITTEN_BY_RUNS = (
+    CONFIG,
+    EXPERIMENT,
+    ENVIRONMENT,
+    IDENTITY,
+    EXAMPLES,
+    LINKS,
+    METRICS,
+    LANES,
+)
 
 
 class Kind(enum.Enum):
@@ -90,7 +108,8 @@ def _is_of_a_start(entry: Path) -> bool:
         return True
     if entry.name in (CHECKPOINTS, CLAIMS):
         return entry.is_dir() and all(
-            checkpoints.is_temporary(inner) or (entry.name == CLAIMS and claims.is_lock(inner))
+            checkpoints.is_temporary(inner)
+            or (entry.name == CLAIMS and claims.is_lock(inner))
             for inner in entry.iterdir()
         )
     if entry.name in (LOCK, OPENING):
@@ -118,7 +137,11 @@ def refuse_foreign(argument: str, path: Path) -> Kind:
         requirement = 'be the folder of a run, not of an archive, which has no states'
         raise errors.invalid(argument, requirement, path)
     if kind is Kind.FOREIGN:
-        first = sorted(entry.name for entry in path.iterdir())[0] if path.is_dir() else 'a file'
+        first = (
+            sorted(entry.name for entry in path.iterdir())[0]
+            if path.is_dir()
+            else 'a file'
+        )
         requirement = 'name a new folder, an empty one, or that of a run'
         raise errors.invalid(argument, requirement, f'{path}, which holds {first}')
     return kind
@@ -254,7 +277,9 @@ def check_same(
     spared = (*MAY_DIFFER, *grown, *shown_only)
     fields = [
         f'{field} is {errors.text_of(old)} and not {errors.text_of(new)}'
-        for field, old, new in _differences(there.config or {}, here.config or {}, 'config', spared)
+        for field, old, new in _differences(
+            there.config or {}, here.config or {}, 'config', spared
+        )
     ]
     in_facts = first_difference(there.facts, facts, 'config', but=spared)
     if in_facts:
@@ -267,7 +292,8 @@ def check_same(
     new_clauses = [
         clause
         for clause in clauses
-        if clause not in known and not any(field.startswith(f'config.{clause}') for field in fields)
+        if clause not in known
+        and not any(field.startswith(f'config.{clause}') for field in fields)
     ]
     is_changed = any(clause not in known for clause in clauses)
     if is_changed and not allow_changed:
@@ -307,7 +333,9 @@ def check_begun(argument: str, path: Path, here: Description) -> None:
         _check_kind(argument, path, Description({}, config, None), here)
 
 
-def _check_kind(argument: str, path: Path, there: Description, here: Description) -> None:
+def _check_kind(
+    argument: str, path: Path, there: Description, here: Description
+) -> None:
     """Refuses a run of a config where one of Python is to run, and the other way round."""
     if (there.config is None) == (here.config is None):
         return

@@ -108,7 +108,9 @@ def lane_from_plain(values: Any) -> LaneIdentity:
     return LaneIdentity(**values)
 
 
-def run_from_plain(values: Any, arrays: Mapping[str, np.ndarray] | None = None) -> RunIdentity:
+def run_from_plain(
+    values: Any, arrays: Mapping[str, np.ndarray] | None = None
+) -> RunIdentity:
     """Returns an identity of a run from what `RunIdentity.as_plain` made of it.
 
     Args:
@@ -148,7 +150,12 @@ def _check_texts_by_name(texts: Any) -> None:
 
 
 def _check_size(size: Any) -> None:
-    if not isinstance(size, Mapping) or set(size) != {'name', 'clients', 'examples', 'digest'}:
+    if not isinstance(size, Mapping) or set(size) != {
+        'name',
+        'clients',
+        'examples',
+        'digest',
+    }:
         raise UnreadableError('no sizes')
     _check_texts(size['name'], size['digest'])
     if not all(type(size[name]) is int for name in ('clients', 'examples')):
@@ -160,7 +167,9 @@ def _check_size(size: Any) -> None:
 DATA, EVALUATION_DATA, PARTITION = 'data', 'evaluation data', 'partition'
 
 
-def lane_differences(there: LaneIdentity, here: LaneIdentity) -> Iterator[tuple[str, str]]:
+def lane_differences(
+    there: LaneIdentity, here: LaneIdentity
+) -> Iterator[tuple[str, str]]:
     """Names what differs between a lane that was kept and the same lane as it would run now.
 
     Args:
@@ -214,7 +223,11 @@ def run_differences(there: RunIdentity, here: RunIdentity) -> list[str]:
             found.append(clause)
     if is_program:
         modules = sorted({*there.modules, *here.modules})
-        changed = [name for name in modules if there.modules.get(name) != here.modules.get(name)]
+        changed = [
+            name
+            for name in modules
+            if there.modules.get(name) != here.modules.get(name)
+        ]
         found = [*(f'module {name}' for name in changed), *found]
     return list(dict.fromkeys(found))
 
@@ -241,5 +254,7 @@ def _row_differences(there: RunIdentity, here: RunIdentity) -> dict[str, str]:
                     f'{PARTITION}: the same {len(old):,} examples lie with other clients'
                 )
             else:
-                clauses[part] = f'{part}: the same {len(old):,} examples in another order'
+                clauses[part] = (
+                    f'{part}: the same {len(old):,} examples in another order'
+                )
     return clauses

@@ -27,7 +27,9 @@ def check(argument: str, folder: Path, names: Iterable[str]) -> None:
     """
     there = next(path for path in (folder, *folder.parents) if path.exists())
     if not there.is_dir():
-        raise errors.invalid(argument, 'name a folder', f'{folder}, where {there} is a file')
+        raise errors.invalid(
+            argument, 'name a folder', f'{folder}, where {there} is a file'
+        )
     if door.kind_of(folder) is door.Kind.RUN:
         return
     known = _read(folder)
@@ -62,7 +64,9 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
             path.parent.mkdir(parents=True, exist_ok=True)
             if door.kind_of(folder) is not door.Kind.RUN:
                 known = {**_read(folder), name: digests.of_bytes(content)}
-                checkpoints.write_whole(folder / LIST, documents.as_json({'files': known}))
+                checkpoints.write_whole(
+                    folder / LIST, documents.as_json({'files': known})
+                )
             checkpoints.write_whole(path, content)
             written.append(name)
     return written

@@ -102,7 +102,9 @@ def is_proven(path: Path, digest: str | None = None) -> bool:
 # Of an archive.
 
 
-def pack_metrics(columns: Mapping[str, np.ndarray], metrics: Sequence[str] | None = None) -> bytes:
+def pack_metrics(
+    columns: Mapping[str, np.ndarray], metrics: Sequence[str] | None = None
+) -> bytes:
     """The file of metrics.
 
     Args:
@@ -116,7 +118,9 @@ def pack_metrics(columns: Mapping[str, np.ndarray], metrics: Sequence[str] | Non
     Raises:
       ValueError: for a metric that no model has.
     """
-    known = list(dict.fromkeys(name.split('/', 1)[1] for name in columns if '/' in name))
+    known = list(
+        dict.fromkeys(name.split('/', 1)[1] for name in columns if '/' in name)
+    )
     for metric in metrics or ():
         if metric not in known:
             raise errors.unknown_name('metrics', metric, known)
@@ -142,15 +146,23 @@ def read_metrics(path: Path) -> dict[str, np.ndarray]:
     """
 
     def failed(said: str) -> errors.InvalidError:
-        return errors.invalid('folder', f'hold a readable {METRICS}', f'{path.parent}: {said}')
+        return errors.invalid(
+            'folder', f'hold a readable {METRICS}', f'{path.parent}: {said}'
+        )
 
-    with errors.decoding(failed), errors.on_disk(path), np.load(path, allow_pickle=False) as stored:
+    with (
+        errors.decoding(failed),
+        errors.on_disk(path),
+        np.load(path, allow_pickle=False) as stored,
+    ):
         return dict(_column(name, stored[name]) for name in stored.files)
 
 
 def _stored(name: str, column: np.ndarray) -> tuple[str, NDArray[np.generic]]:
     if column.dtype == object:
-        return _AS_TEXT + name, np.array([json.dumps(value) for value in column.tolist()])
+        return _AS_TEXT + name, np.array(
+            [json.dumps(value) for value in column.tolist()]
+        )
     if column.dtype.kind == 'f':
         single = column.astype(np.float32)
         exact = np.array_equal(single.astype(np.float64), column, equal_nan=True)

@@ -10,7 +10,11 @@ reason: a skip, not a pass.
 from fedjax_links.testing.algorithms import ALGORITHM_CHECKS, check_algorithm
 from fedjax_links.testing.facts import AlgorithmFacts, algorithm_facts
 from fedjax_links.testing.federation import Runs
-from fedjax_links.testing.participation import PARTICIPATION_CHECKS, Promises, check_participation
+from fedjax_links.testing.participation import (
+    PARTICIPATION_CHECKS,
+    Promises,
+    check_participation,
+)
 from fedjax_links.testing.suites import DoesNotApply
 
 __all__ = [

@@ -17,9 +17,13 @@ from fedjax_links.testing import facts, federation
 from fedjax_links.testing.federation import Runs, simulate
 from fedjax_links.testing.suites import Suite, alike, close, identical, needs, require
 
-_NARROW = 0.02  # of the largest entry of the server's path, for rows that are off by a 512th
+_NARROW = (
+    0.02  # of the largest entry of the server's path, for rows that are off by a 512th
+)
 _MESHES = (1, 2, 4)  # devices
-_PIECE = 4  # rounds; the second piece ends and the third begins between rounds with clients
+_PIECE = (
+    4  # rounds; the second piece ends and the third begins between rounds with clients
+)
 
 ALGORITHM_CHECKS = Suite()
 
@@ -53,7 +57,9 @@ def full_participation_is_fedavg(runs: Runs) -> None:
     """With everybody active, the server's trajectory is FedAvg's."""
     promised = runs.traits.full_participation_is_fedavg
     needs(promised, 'with full participation the algorithm is not FedAvg')
-    ours, fedavgs = (of.full_participation.evals['server'] for of in (runs, runs.of_fedavg))
+    ours, fedavgs = (
+        of.full_participation.evals['server'] for of in (runs, runs.of_fedavg)
+    )
     said = (
         'with full participation the server must follow FedAvg; pass '
         'full_participation_is_fedavg=False if the rule is another one'
@@ -68,7 +74,9 @@ def empty_round_is_defined(runs: Runs) -> None:
     require(result.state.finite, 'empty rounds must not produce NaN or infinity')
     first_empty = int(np.flatnonzero(~federation.masks().any(axis=1))[0])
     path = result.evals['server']
-    before, after = (jax.tree.map(lambda a, t=t: a[first_empty - t], path) for t in (1, 0))
+    before, after = (
+        jax.tree.map(lambda a, t=t: a[first_empty - t], path) for t in (1, 0)
+    )
     if runs.traits.empty_round_keeps_server:
         identical(after, before, 'an empty round must keep the server model')
 
@@ -78,8 +86,12 @@ def unavailable_clients_never_influence(runs: Runs) -> None:
     """NaN data of a client that never delivers leaves the server bit for bit as it is."""
     needs(runs.traits.uses_links, 'the algorithm does not look at the links')
     clean = runs.standard
-    spoiled = runs.run(runs.key, federation.problem(spoil=federation.SILENT), runs.links)
-    require(spoiled.state.finite, 'data of a client that never delivers reached the server')
+    spoiled = runs.run(
+        runs.key, federation.problem(spoil=federation.SILENT), runs.links
+    )
+    require(
+        spoiled.state.finite, 'data of a client that never delivers reached the server'
+    )
     said = 'data of a client that never delivers changed the'
     identical(spoiled.evals['server'], clean.evals['server'], f'{said} evals')
     identical(spoiled.rounds, clean.rounds, f'{said} rounds')
@@ -89,9 +101,14 @@ def unavailable_clients_never_influence(runs: Runs) -> None:
 def relabelling_changes_nothing_global(runs: Runs) -> None:
     """Renaming the clients leaves the server's trajectory as it is (full batches)."""
     order = (2, 0, 5, 1, 4, 3)
-    renamed, links = federation.problem(order), federation.realised_links(order, peers=runs.peers)
+    renamed, links = (
+        federation.problem(order),
+        federation.realised_links(order, peers=runs.peers),
+    )
     ours = runs.run_full_batches(runs.key, renamed, links).evals['server']
-    close(ours, runs.full_batches.evals['server'], 'the order of clients must not matter')
+    close(
+        ours, runs.full_batches.evals['server'], 'the order of clients must not matter'
+    )
 
 
 @ALGORITHM_CHECKS.listed
@@ -122,7 +139,11 @@ def named_cohort_is_its_mask(runs: Runs) -> None:
 def chunks_change_rounding_alone(runs: Runs) -> None:
     """Clients that train two by two give what they give side by side."""
     pairs = runs.rounds_with(chunk_size=2).servers()
-    close(pairs, runs.rounds.servers(), 'clients in chunks of two must give what all at once give')
+    close(
+        pairs,
+        runs.rounds.servers(),
+        'clients in chunks of two must give what all at once give',
+    )
 
 
 @ALGORITHM_CHECKS.listed
@@ -132,21 +153,30 @@ def narrow_tables_agree(runs: Runs) -> None:
     needs('table_dtype' in options, 'the algorithm has no option `table_dtype`')
     rounds = runs.rounds_with(table_dtype=jnp.bfloat16)
     tables = {leaf.dtype for leaf in jax.tree.leaves(rounds.start) if leaf.ndim > 1}
-    require(tables == {jnp.dtype(jnp.bfloat16)}, f'tables must be bfloat16, got {tables}')
+    require(
+        tables == {jnp.dtype(jnp.bfloat16)}, f'tables must be bfloat16, got {tables}'
+    )
     full, narrow = runs.rounds.servers(), rounds.servers()
     error = np.abs(narrow - full).max() / np.abs(full).max()
-    require(error < _NARROW, f'with tables of bfloat16 the server must be near, is off by {error}')
+    require(
+        error < _NARROW,
+        f'with tables of bfloat16 the server must be near, is off by {error}',
+    )
 
 
 @ALGORITHM_CHECKS.listed
 def examples_weigh_wherever_they_lie(runs: Runs) -> None:
     """Where clients weigh by examples, a client with its data twice is that client twice."""
     choices = inspect.signature(runs.traits.factory).parameters.get('weights')
-    needs(choices and choices.default == 'equal', 'clients do not weigh by their examples')
+    needs(
+        choices and choices.default == 'equal', 'clients do not weigh by their examples'
+    )
     one, two = runs.weighted_by_examples
     said = 'a client that owns its examples twice must weigh as two that own them once'
     close(one.evals['server'], two.evals['server'], said)
-    differs = jax.tree.map(lambda a, b: jnp.any(a != b), one.evals, runs.full_batches.evals)
+    differs = jax.tree.map(
+        lambda a, b: jnp.any(a != b), one.evals, runs.full_batches.evals
+    )
     require(any(jax.tree.leaves(differs)), 'weights by examples must not be equal ones')
 
 
@@ -155,17 +185,24 @@ def meshes_agree(runs: Runs) -> None:
     """Meshes of any size give the same bits, and those of none up to rounding."""
     sizes = [size for size in _MESHES if size <= jax.device_count()]
     needs(len(sizes) > 1, 'there is one device')
-    programs = [jax.jit(simulate(runs.algorithm, mesh=devices.mesh(size))) for size in sizes]
+    programs = [
+        jax.jit(simulate(runs.algorithm, mesh=devices.mesh(size))) for size in sizes
+    ]
     results = [program(runs.key, runs.problem, runs.links) for program in programs]
     close(results[0].evals, runs.standard.evals, 'a mesh must give what no mesh gives')
     for size, result in zip(sizes, results, strict=True):
-        identical(result, results[0], f'meshes of 1 and of {size} must give the same bits')
+        identical(
+            result, results[0], f'meshes of 1 and of {size} must give the same bits'
+        )
 
 
 @ALGORITHM_CHECKS.listed
 def resume_is_exact(runs: Runs) -> None:
     """A run in pieces is the run in one, bit for bit."""
-    piece, pattern = jax.jit(simulate(runs.algorithm, _PIECE)), federation.pattern(*runs.links)
+    piece, pattern = (
+        jax.jit(simulate(runs.algorithm, _PIECE)),
+        federation.pattern(*runs.links),
+    )
     state = simulation.init(runs.key, runs.algorithm, pattern, runs.problem)
     for _ in range(federation.NUM_ROUNDS // _PIECE):
         state = piece(runs.key, runs.problem, runs.links, state).state
@@ -181,7 +218,11 @@ def vmap_equals_loop(runs: Runs) -> None:
 
     keys = jax.random.split(jax.random.key(11), 3)
     together, alone = jax.vmap(path)(keys), [path(key) for key in keys]
-    close(together, jax.tree.map(lambda *a: jnp.stack(a), *alone), 'vmap must equal a loop')
+    close(
+        together,
+        jax.tree.map(lambda *a: jnp.stack(a), *alone),
+        'vmap must equal a loop',
+    )
 
 
 @ALGORITHM_CHECKS.listed
@@ -220,12 +261,16 @@ def state_type_is_stable(runs: Runs) -> None:
         state = runs.algorithm.init(start, runs.problem)
         for _ in range(2):  # a type that outlives one round outlives all
             new_state, metrics = jax.eval_shape(compiled, state, ctx)
-            said = f'a round must leave shapes and dtypes of the state as they are{words}'
+            said = (
+                f'a round must leave shapes and dtypes of the state as they are{words}'
+            )
             alike(new_state, state, said)
             state = new_state
     require(traces == 2, f'one compilation must serve all rounds, got {traces / 2}')
     counts = {metrics.num_active.dtype, metrics.num_computing.dtype}
-    require(counts == {jnp.dtype('int32')}, '`num_active` and `num_computing` must be int32')
+    require(
+        counts == {jnp.dtype('int32')}, '`num_active` and `num_computing` must be int32'
+    )
 
 
 @ALGORITHM_CHECKS.listed
@@ -235,12 +280,20 @@ def candidate_models_are_parameters(runs: Runs) -> None:
     models = runs.algorithm.models(runs.algorithm.init(params, runs.problem))
     require('server' in models, '`models` must name the server model')
     for name, model in models.items():
-        alike(model, params, f'{name} must have shapes, dtypes and structure of the parameters')
+        alike(
+            model,
+            params,
+            f'{name} must have shapes, dtypes and structure of the parameters',
+        )
         close(model, params, f'{name} must start at the initial parameters')
     if runs.algorithm.client_models is not None and 'client_mean' in models:
         end = runs.standard.state.algorithm
         mean = tree.client_mean(runs.algorithm.client_models(end))
-        close(mean, runs.algorithm.models(end)['client_mean'], 'client_mean must be their mean')
+        close(
+            mean,
+            runs.algorithm.models(end)['client_mean'],
+            'client_mean must be their mean',
+        )
 
 
 @ALGORITHM_CHECKS.listed
@@ -248,11 +301,19 @@ def metrics_are_counts(runs: Runs) -> None:
     """Nobody is counted who did not train, and losses are sums over those who delivered."""
     rounds = jax.tree.map(np.asarray, runs.standard.rounds)
     active, losses = rounds.num_active, rounds.loss_sum
-    require((active <= rounds.num_computing).all(), 'who entered the update must have trained')
+    require(
+        (active <= rounds.num_computing).all(),
+        'who entered the update must have trained',
+    )
     if runs.traits.uses_links and not runs.traits.traffic.peers:
-        require((active <= federation.masks().sum(axis=1)).all(), 'more active than delivered')
+        require(
+            (active <= federation.masks().sum(axis=1)).all(),
+            'more active than delivered',
+        )
     require((losses[active == 0] == 0).all(), 'the loss of an empty round must be zero')
-    require((losses[active > 0] > 0).all(), 'the loss of active clients must be counted')
+    require(
+        (losses[active > 0] > 0).all(), 'the loss of active clients must be counted'
+    )
 
 
 @ALGORITHM_CHECKS.listed
@@ -263,4 +324,8 @@ def double_precision_agrees(runs: Runs) -> None:
         double = Runs(runs.traits).full_batches.evals['server']
     dtypes = {leaf.dtype for leaf in jax.tree.leaves(double)}
     require(dtypes == {np.dtype('float64')}, 'under x64 models must be float64')
-    close(jax.tree.map(lambda a: np.asarray(a, np.float32), double), single, 'float32 and float64')
+    close(
+        jax.tree.map(lambda a: np.asarray(a, np.float32), double),
+        single,
+        'float32 and float64',
+    )

@@ -15,10 +15,15 @@ from fedjax_links.problems.vectors import quadratic
 
 _NUM_CLIENTS, _DIMENSION = 24, 2
 _NUM_ACTIVE = 12  # in a row, from another client on in every round
-_NUM_WITH_PEERS = 23  # likewise of rules with links between clients, some of which need nearly all
+_NUM_WITH_PEERS = (
+    23  # likewise of rules with links between clients, some of which need nearly all
+)
 _NUM_ROUNDS = 8  # more than twice the periods of the registered examples
 _ODD_ROUND = 4  # is varied; by then everybody has delivered, each in rounds of its own
-_ACTIVE_THEN, _ABSENT_THEN = 0, 19  # clients, in the odd round; both are active in the next one
+_ACTIVE_THEN, _ABSENT_THEN = (
+    0,
+    19,
+)  # clients, in the odd round; both are active in the next one
 
 
 class AlgorithmFacts(NamedTuple):
@@ -64,14 +69,18 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
     return AlgorithmFacts(
         needs_prob=_differ(as_usual, run.servers(prob=np.nan)),
         **_memory(algorithm),
-        computing={_NUM_CLIENTS: 'all', run.num_active: 'active'}.get(max(computing), 'asked'),
+        computing={_NUM_CLIENTS: 'all', run.num_active: 'active'}.get(
+            max(computing), 'asked'
+        ),
         hearing=hearing(run),
         others_hear=_differ(as_usual, run.servers(deaf=_ABSENT_THEN)),
         moves_when_empty=_differ(empty[_ODD_ROUND - 1], empty[-1]),
     )
 
 
-def client_program(entry: AlgorithmEntry, learning_rate: float, **options: Any) -> ClientProgram:
+def client_program(
+    entry: AlgorithmEntry, learning_rate: float, **options: Any
+) -> ClientProgram:
     """The client program that an algorithm is defined with, plain SGD unless it says otherwise."""
     factory = entry.client_program or local_sgd
     return factory(learning_rate, **{**options, **entry.client_example})
@@ -106,7 +115,11 @@ def _memory(algorithm: Algorithm) -> dict[str, int]:
 
     more_d, more_n = size(1, 2) - size(1, 1), size(2, 1) - size(1, 1)
     both = size(2, 2) - size(1, 1) - more_d - more_n  # per client and coordinate
-    return {'models': more_d - both, 'client_models': both, 'client_numbers': more_n - both}
+    return {
+        'models': more_d - both,
+        'client_models': both,
+        'client_numbers': more_n - both,
+    }
 
 
 class Rounds:
@@ -123,8 +136,12 @@ class Rounds:
         self.models = algorithm.models
 
         @jax.jit
-        def step(state: Any, t: Array, links: base.Links) -> tuple[Any, base.RoundMetrics]:
-            return algorithm.round_step(state, simulation.round_context(key, t, links), problem)
+        def step(
+            state: Any, t: Array, links: base.Links
+        ) -> tuple[Any, base.RoundMetrics]:
+            return algorithm.round_step(
+                state, simulation.round_context(key, t, links), problem
+            )
 
         self.step = step
 
@@ -152,11 +169,18 @@ class Rounds:
         state, servers, num_computing = self.start, [], []
         for t in range(_NUM_ROUNDS):
             active = (clients + 7 * t) % _NUM_CLIENTS < self.num_active
-            able, hears = ((clients != client) | (t != _ODD_ROUND) for client in (unable, deaf))
-            mask, chances = active & able & (t < _ODD_ROUND or not empty), jnp.full(len(able), prob)
+            able, hears = (
+                (clients != client) | (t != _ODD_ROUND) for client in (unable, deaf)
+            )
+            mask, chances = (
+                active & able & (t < _ODD_ROUND or not empty),
+                jnp.full(len(able), prob),
+            )
             links: base.Links = base.DuplexLinkSample(mask, chances, hears, able)
             if self.peers:
-                beside = jnp.stack([jnp.roll(clients, 1), jnp.roll(clients, -1)], axis=1)
+                beside = jnp.stack(
+                    [jnp.roll(clients, 1), jnp.roll(clients, -1)], axis=1
+                )
                 ring = jnp.sort(beside, axis=1).astype(jnp.int32)
                 between = ring, ring >= 0, jnp.full(ring.shape, prob)
                 links = base.PeerLinkSample(mask, chances, *between, hears, able)

@@ -49,9 +49,13 @@ def realised_links(
       everyone: whether all that there is is up in every round.
     """
     chosen = list(range(NUM_CLIENTS) if order is None else order)
-    prob = np.broadcast_to(np.linspace(0.3, 0.8, NUM_CLIENTS), (NUM_ROUNDS, NUM_CLIENTS))
+    prob = np.broadcast_to(
+        np.linspace(0.3, 0.8, NUM_CLIENTS), (NUM_ROUNDS, NUM_CLIENTS)
+    )
     mask = masks()
-    up = np.triu(np.random.default_rng(8).random((NUM_ROUNDS, NUM_CLIENTS, NUM_CLIENTS)) < 0.5, 1)
+    up = np.triu(
+        np.random.default_rng(8).random((NUM_ROUNDS, NUM_CLIENTS, NUM_CLIENTS)) < 0.5, 1
+    )
     up[:, SILENT] = up[:, :, SILENT] = False
     up |= up.transpose(0, 2, 1)
     if everyone:
@@ -73,7 +77,9 @@ def pattern(mask: ArrayLike, prob: ArrayLike, *between: ArrayLike) -> Participat
 
 
 def problem(
-    order: Sequence[int] | None = None, spoil: int | None = None, again: int | None = None
+    order: Sequence[int] | None = None,
+    spoil: int | None = None,
+    again: int | None = None,
 ) -> Problem:
     """Softmax regression on uneven clients.
 
@@ -97,10 +103,14 @@ def problem(
         labels = np.concatenate([labels, labels[rows]])
         owners = np.concatenate([owners, np.full(rows.sum(), again)])
     features = features.astype(jnp.result_type(float))
-    made = from_arrays(features, labels, owners, init_params=_init_params, loss_fn=_loss_fn)
+    made = from_arrays(
+        features, labels, owners, init_params=_init_params, loss_fn=_loss_fn
+    )
     if spoil is None:
         return made
-    spoiled = jnp.where((np.sort(owners) == spoil)[:, None], jnp.nan, made.data.features)
+    spoiled = jnp.where(
+        (np.sort(owners) == spoil)[:, None], jnp.nan, made.data.features
+    )
     data = made.data._replace(features=spoiled)
     return dataclasses.replace(made, data=data, eval_data=data)
 
@@ -110,7 +120,9 @@ def _init_params(key):
 
 
 def _loss_fn(params, batch):
-    log_probs = jax.nn.log_softmax(batch.features @ params['weights'] + params['bias'][None])
+    log_probs = jax.nn.log_softmax(
+        batch.features @ params['weights'] + params['bias'][None]
+    )
     return -jnp.mean(jnp.take_along_axis(log_probs, batch.labels[:, None], axis=1))
 
 
@@ -151,7 +163,9 @@ class Runs:
         self.key, self.problem = jax.random.key(0), problem()
         self.links = realised_links(peers=self.peers)
         self.algorithm, full_batches = (
-            self._make(facts.client_program(traits, 0.2, local_steps=3, batch_size=size))
+            self._make(
+                facts.client_program(traits, 0.2, local_steps=3, batch_size=size)
+            )
             for size in (2, None)
         )
         self.run = jax.jit(simulate(self.algorithm))
@@ -160,7 +174,9 @@ class Runs:
     def _make(self, program: ClientProgram, **options: Any) -> Algorithm:
         return self.traits(program, **self.traits.example, **options)
 
-    def rounds_with(self, *, chunk_size: int | None = None, **options: Any) -> facts.Rounds:
+    def rounds_with(
+        self, *, chunk_size: int | None = None, **options: Any
+    ) -> facts.Rounds:
         """As `rounds`, with so many clients side by side, or options of the algorithm."""
         program = facts.client_program(self.traits, 0.1, local_steps=2)
         algorithm = self._make(program._replace(chunk_size=chunk_size), **options)

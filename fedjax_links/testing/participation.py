@@ -33,7 +33,10 @@ class Promises(NamedTuple):
 
 
 def check_participation(
-    participation: Participation, *, cohort_size: int | None = None, prob_is_marginal: bool = True
+    participation: Participation,
+    *,
+    cohort_size: int | None = None,
+    prob_is_marginal: bool = True,
 ) -> None:
     """Checks that a pattern keeps the promises the engine makes for it.
 
@@ -50,9 +53,13 @@ def check_participation(
 
 
 @functools.lru_cache(maxsize=2)  # kept while the checks of a pattern go by
-def _program(pattern: Participation, num_rounds: int = _NUM_ROUNDS) -> Callable[[Any], Any]:
+def _program(
+    pattern: Participation, num_rounds: int = _NUM_ROUNDS
+) -> Callable[[Any], Any]:
     """The links of one seed, ``key -> links``."""
-    return jax.jit(lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds))
+    return jax.jit(
+        lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds)
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -76,11 +83,15 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
         new_carry, links = pattern.sample(carry, key, round)
         return new_carry, base.LinkSample(mask=links.mask, prob=links.prob)
 
-    new_carry, links = jax.eval_shape(sample, carry, jax.random.fold_in(key, 9), jnp.int32(0))
+    new_carry, links = jax.eval_shape(
+        sample, carry, jax.random.fold_in(key, 9), jnp.int32(0)
+    )
     said = 'a round must leave shapes, dtypes and structure of the carry as they are'
     alike(new_carry, jax.tree.map(jnp.asarray, carry), said)
     clients = jnp.zeros(pattern.num_clients)
-    said = '`mask` must be bool[N], and `prob` have this shape and the default float dtype'
+    said = (
+        '`mask` must be bool[N], and `prob` have this shape and the default float dtype'
+    )
     alike(links, base.LinkSample(mask=clients > 0, prob=clients), said)
 
 
@@ -104,7 +115,9 @@ def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
     links = _program(pattern)(jax.random.key(3))
     sizes = np.asarray(base.participants(links)).sum(axis=1)
     expected = promises.cohort_size
-    require((sizes == expected).all(), f'cohorts must have {expected} clients, got {sizes}')
+    require(
+        (sizes == expected).all(), f'cohorts must have {expected} clients, got {sizes}'
+    )
 
 
 @PARTICIPATION_CHECKS.listed
@@ -141,4 +154,7 @@ def marginals_match(pattern: Participation, promises: Promises) -> None:
     known = ~np.isnan(prob).any(axis=0) & (variance > 0)
     needs(known.any(), 'no client has a known probability between 0 and 1')
     z = np.abs(excess[known]) / np.sqrt(variance[known])
-    require(z.max() < _Z_BOUND, f'activity departs from `prob` by {z.max():.1f} standard errors')
+    require(
+        z.max() < _Z_BOUND,
+        f'activity departs from `prob` by {z.max():.1f} standard errors',
+    )

@@ -60,7 +60,9 @@ def main(words: list[str]) -> int:
     try:
         if not words or len(words) % 2:
             known = ', '.join(COMPARISONS)
-            raise errors.invalid('arguments', f'be pairs of NAME ({known}) and PATH', words)
+            raise errors.invalid(
+                'arguments', f'be pairs of NAME ({known}) and PATH', words
+            )
         pairs = list(zip(words[::2], words[1::2], strict=True))
         chosen = [checks.entry('NAME', name, COMPARISONS) for name, _ in pairs]
         folders = [

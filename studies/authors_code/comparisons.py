@@ -61,10 +61,18 @@ def fedpbc(folder: Path) -> Iterator[Row]:
             path = standing.run(folder, {**settings, **own}, prepare).path()
             masks, probs = standing.as_masks(seen[0])
             where = f'{unreliable}, {"varying" if varying else "static"}'
-            yield row(name, shown, where, path, federation.ours(rule, masks, probs, model))
+            yield row(
+                name, shown, where, path, federation.ours(rule, masks, probs, model)
+            )
             if name == 'fedknown':
                 path_of_last = federation.ours(last, masks, probs, model)
-                yield row(name, 'known p, `fedavg_known_last_client`', where, path, path_of_last)
+                yield row(
+                    name,
+                    'known p, `fedavg_known_last_client`',
+                    where,
+                    path,
+                    path_of_last,
+                )
 
 
 def fedau(folder: Path) -> Iterator[Row]:
@@ -102,7 +110,9 @@ def fedau(folder: Path) -> Iterator[Row]:
         'mifa': ('MIFA', fl.ALGORITHMS['mifa'](client, **eta)),
     }
     for name, (shown, rule) in rules.items():
-        for links in ('bernoulli', 'markov-0.05', 'cyclic-20')[: 3 if name == 'adaptive' else 1]:
+        for links in ('bernoulli', 'markov-0.05', 'cyclic-20')[
+            : 3 if name == 'adaptive' else 1
+        ]:
             seen: list[Any] = []
 
             def prepare(module: Any, seen: list[Any] = seen) -> None:
@@ -111,7 +121,13 @@ def fedau(folder: Path) -> Iterator[Row]:
 
             own = {'weighting_method': name, 'participation_method': links}
             path = standing.run(folder, {**settings, **own}, prepare).path()
-            yield row(name, shown, links, path, federation.ours(rule, *standing.as_masks(seen[0])))
+            yield row(
+                name,
+                shown,
+                links,
+                path,
+                federation.ours(rule, *standing.as_masks(seen[0])),
+            )
 
 
 def fedawe(folder: Path) -> Iterator[Row]:
@@ -146,7 +162,9 @@ def fedawe(folder: Path) -> Iterator[Row]:
             module.data_participation_each_node_per_round = lambda *_: PROBS
             seen.append(standing.watch_masks(module.ClientSampler))
 
-        found = standing.run(folder, {**settings, 'algorithm': name}, prepare, data={'clip': clip})
+        found = standing.run(
+            folder, {**settings, 'algorithm': name}, prepare, data={'clip': clip}
+        )
         masks, probs = standing.as_masks(seen[0])
         path = found.path(1 if name == 'fedawe' else 0)
         yield row(name, shown, 'Bernoulli', path, federation.ours(rule, masks, probs))
@@ -199,7 +217,11 @@ def amplified(folder: Path) -> Iterator[Row]:
 
             module.NodeSampler.sample = noted
 
-        own = {'p_value': period, 'step_size_global': factor, 'iters_warmup': 5 * warmup}
+        own = {
+            'p_value': period,
+            'step_size_global': factor,
+            'iters_warmup': 5 * warmup,
+        }
         own['use_global_update'] = True
         path = standing.run(folder, {**settings, **own}, prepare).path()
         rate = program(0.2, 5)
@@ -212,7 +234,9 @@ def amplified(folder: Path) -> Iterator[Row]:
         shown = f'amplified FedAvg, P = {period}, eta = {factor:g}'
         shown += f', warm-up {warmup}' if warmup else ''
         masks = np.array(seen)
-        yield row('main.py, -permute 0', shown, '3 of 8', path, federation.ours(rule, masks))
+        yield row(
+            'main.py, -permute 0', shown, '3 of 8', path, federation.ours(rule, masks)
+        )
 
 
 COMPARISONS: Mapping[str, tuple[Callable[[Path], Iterator[Row]], tuple[str, ...]]] = {

@@ -29,32 +29,44 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def start() -> tuple[np.ndarray, np.ndarray]:
     """The initial weight [C, d] and bias [C]."""
     rng = np.random.default_rng(6)
-    return 0.3 * rng.normal(size=(NUM_CLASSES, NUM_FEATURES)), 0.1 * rng.normal(size=NUM_CLASSES)
+    return 0.3 * rng.normal(size=(NUM_CLASSES, NUM_FEATURES)), 0.1 * rng.normal(
+        size=NUM_CLASSES
+    )
 
 
 def problem() -> Problem:
     """The same for our side."""
 
     def loss_fn(params: Any, batch: Any) -> Any:
-        scores = jax.nn.log_softmax(batch.features @ params['weight'].T + params['bias'][None])
+        scores = jax.nn.log_softmax(
+            batch.features @ params['weight'].T + params['bias'][None]
+        )
         return -jnp.mean(jnp.take_along_axis(scores, batch.labels[:, None], axis=1))
 
     weight, bias = start()
     return problems.from_arrays(
         *data(),
-        init_params=lambda key: {'bias': jnp.asarray(bias), 'weight': jnp.asarray(weight)},
+        init_params=lambda key: {
+            'bias': jnp.asarray(bias),
+            'weight': jnp.asarray(weight),
+        },
         loss_fn=loss_fn,
     )
 
 
-def program(learning_rate: float, steps: int, decay: str = 'constant', **options: Any) -> Any:
+def program(
+    learning_rate: float, steps: int, decay: str = 'constant', **options: Any
+) -> Any:
     """The client program: full-batch steps at a rate that decays."""
     rate = rates.LEARNING_RATES[decay](learning_rate)
     return local_training.local_sgd(rate, local_steps=steps, **options)
 
 
 def ours(
-    algorithm: Algorithm, masks: np.ndarray, probs: np.ndarray | None = None, model: str = 'server'
+    algorithm: Algorithm,
+    masks: np.ndarray,
+    probs: np.ndarray | None = None,
+    model: str = 'server',
 ) -> np.ndarray:
     """The model after every round under given links, flat as theirs: float64[T, C d + C]."""
 

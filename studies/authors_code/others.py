@@ -27,7 +27,13 @@ def mifa(folder: Path) -> Iterator[Row]:
     model = standing.network()(0, 0.3).model
     stand_ins = {'src.models.model': {'choose_model': lambda options: model}}
     options = {
-        **{'lr': 0.5, 'wd': 0.0, 'gpu': False, 'batch_size': len(pairs), 'num_round': ROUNDS},
+        **{
+            'lr': 0.5,
+            'wd': 0.0,
+            'gpu': False,
+            'batch_size': len(pairs),
+            'num_round': ROUNDS,
+        },
         **{'clients_per_round': 1, 'noprint': True, 'local_step': 3, 'seed': 2},
     }
     users = [*range(NUM_CLIENTS)]
@@ -53,7 +59,13 @@ def mifa(folder: Path) -> Iterator[Row]:
     del lib
     rule = fl.ALGORITHMS['mifa'](program(0.5, 3, 'inverse'), memory='gradient')
     own = federation.ours(rule, np.array(masks))
-    yield row('FDU_nowait_Trainer', "MIFA, memory='gradient'", 'Bernoulli', np.stack(path), own)
+    yield row(
+        'FDU_nowait_Trainer',
+        "MIFA, memory='gradient'",
+        'Bernoulli',
+        np.stack(path),
+        own,
+    )
 
 
 def debias(folder: Path) -> Iterator[Row]:
@@ -61,29 +73,43 @@ def debias(folder: Path) -> Iterator[Row]:
     lib = standing.torch()
     (file,) = folder.glob('*.ipynb')
     cells = [''.join(cell['source']) for cell in json.loads(file.read_text())['cells']]
-    classes = [text for text in cells if text.startswith(('class Client', 'class Server'))]
+    classes = [
+        text for text in cells if text.startswith(('class Client', 'class Server'))
+    ]
     pairs, rows = standing.examples()
     groups = np.arange(NUM_CLIENTS) // 2
     for name, option in (('FedAvg', False), ('Debiasing', True)):
         network = standing.network()
         made = {'MNISTModel': lambda _, kind=network: kind(0, 0.1).model, 'copy': copy}
         random = importlib.import_module('random')
-        made |= {'nn': lib.nn, 'optim': lib.optim, 'torch': lib, 'np': np, 'random': random}
+        made |= {
+            'nn': lib.nn,
+            'optim': lib.optim,
+            'torch': lib,
+            'np': np,
+            'random': random,
+        }
         made |= {'test_dataloader': None, 'print': lambda *_: None}
         for text in classes:
             exec(compile(text, str(file), 'exec'), made)
         loaders = [
-            lib.utils.data.DataLoader([pairs[k] for k in rows[i]], batch_size=len(pairs))
+            lib.utils.data.DataLoader(
+                [pairs[k] for k in rows[i]], batch_size=len(pairs)
+            )
             for i in range(NUM_CLIENTS)
         ]
         clients = [made['Client']((each, each), i) for i, each in enumerate(loaders)]
-        server = made['Server'](clients, R=1, M=4, num_epochs=3, is_option1=True, is_option2=option)
+        server = made['Server'](
+            clients, R=1, M=4, num_epochs=3, is_option1=True, is_option2=option
+        )
         path: list[np.ndarray] = []
         masks: list[np.ndarray] = []
 
         def evaluate(server: Any = server, path: Any = path) -> tuple[int, ...]:
             leaves = [server.server_params[k] for k in ('weight', 'bias')]
-            path.append(np.concatenate([leaf.numpy().ravel().copy() for leaf in leaves]))
+            path.append(
+                np.concatenate([leaf.numpy().ravel().copy() for leaf in leaves])
+            )
             return 0, 0, 0, 0
 
         average = server.aggregated_parameters
@@ -100,7 +126,9 @@ def debias(folder: Path) -> Iterator[Row]:
         server.federated_learning(num_rounds=ROUNDS, lr=rate)
         client = program(rate, 3)
         if option:
-            rule = released.debiased_fedavg_horizon(client, num_rounds=ROUNDS, groups=groups)
+            rule = released.debiased_fedavg_horizon(
+                client, num_rounds=ROUNDS, groups=groups
+            )
             shown = 'Debiasing FedAvg, `debiased_fedavg_horizon`'
         else:
             rule, shown = fl.ALGORITHMS['fedavg'](client), 'FedAvg'
@@ -132,11 +160,26 @@ def flgo(folder: Path) -> Iterator[Row]:
                 return self.layer(features)
 
         cases = [
-            ('scaffold', '', 'SCAFFOLD', fl.ALGORITHMS['scaffold'](program(0.1, 4), server_lr=1.3)),
-            ('feddyn', '', 'FedDyn', fl.ALGORITHMS['feddyn'](program(0.1, 4), alpha=0.3)),
+            (
+                'scaffold',
+                '',
+                'SCAFFOLD',
+                fl.ALGORITHMS['scaffold'](program(0.1, 4), server_lr=1.3),
+            ),
+            (
+                'feddyn',
+                '',
+                'FedDyn',
+                fl.ALGORITHMS['feddyn'](program(0.1, 4), alpha=0.3),
+            ),
             *_weighted('fednova', client_steps=_steps()),
             *_weighted('fedavg'),
-            ('fedavg', 'weighted_com', "FedAvg-all, weights='examples'", _all_by_examples()),
+            (
+                'fedavg',
+                'weighted_com',
+                "FedAvg-all, weights='examples'",
+                _all_by_examples(),
+            ),
         ]
         for name, option, shown, rule in cases:
             module = importlib.import_module(
@@ -144,12 +187,20 @@ def flgo(folder: Path) -> Iterator[Row]:
             )
             path = _flgo_path(lib, module, name, option, Net, masks)
             text = f'{name}, {option}' if option else name
-            yield row(text, shown, 'Bernoulli, 3 empty', path, federation.ours(rule, masks))
+            yield row(
+                text, shown, 'Bernoulli, 3 empty', path, federation.ours(rule, masks)
+            )
 
 
 def _packages(root: Path) -> None:
     """Makes FLGo's packages of its folders, without what their ``__init__`` imports."""
-    for name in ('flgo', 'flgo.utils', 'flgo.algorithm', 'flgo.benchmark', 'flgo.simulator'):
+    for name in (
+        'flgo',
+        'flgo.utils',
+        'flgo.algorithm',
+        'flgo.benchmark',
+        'flgo.simulator',
+    ):
         package = sys.modules.setdefault(name, types.ModuleType(name))
         package.__path__ = [str(root / name.partition('.')[2])]
     for name, module in list(sys.modules.items()):
@@ -168,7 +219,12 @@ def _weighted(name: str, **options: Any) -> list[tuple[str, str, str, Any]]:
     client = program(0.1, 4, **options)
     return [
         (name, 'uniform', shown, make(client)),
-        (name, 'other', f"{shown}, weights='examples'", make(client, weights='examples')),
+        (
+            name,
+            'other',
+            f"{shown}, weights='examples'",
+            make(client, weights='examples'),
+        ),
     ]
 
 
@@ -199,7 +255,11 @@ def _flgo_path(
         features = lib.stack([pairs[k][0] for k in rows[i]])
         labels = lib.tensor([pairs[k][1] for k in rows[i]])
         client.get_batch_data = lambda batch=(features, labels): batch
-        client.device, client.calculator, client.datavol = 'cpu', Calculator(), len(rows[i])
+        client.device, client.calculator, client.datavol = (
+            'cpu',
+            Calculator(),
+            len(rows[i]),
+        )
         client.learning_rate, client.weight_decay, client.momentum = 0.1, 0, 0
         client.num_steps = int(_steps()[i]) if name == 'fednova' else 4
         client.clip_grad, client.c, client.gradL, client.alpha = 0, None, None, 0.3
@@ -218,7 +278,9 @@ def _flgo_round(server: Any, name: str) -> None:
     """A round as FLGo's own `iterate` has it, without what sends messages."""
     chosen = [server.clients[i] for i in server.received_clients]
     if name == 'scaffold':
-        sent = [client.train(copy.deepcopy(server.model), server.cg) for client in chosen]
+        sent = [
+            client.train(copy.deepcopy(server.model), server.cg) for client in chosen
+        ]
         server.model, server.cg = server.aggregate(*map(list, zip(*sent, strict=True)))
         return
     models = [copy.deepcopy(server.model) for _ in chosen]
@@ -228,6 +290,8 @@ def _flgo_round(server: Any, name: str) -> None:
         server.model = server.aggregate(models)
         return
     taus = [client.num_steps for client in chosen]
-    steps = [(model - server.model) / tau for model, tau in zip(models, taus, strict=True)]
+    steps = [
+        (model - server.model) / tau for model, tau in zip(models, taus, strict=True)
+    ]
     total = sum(client.datavol for client in server.clients)
     server.model = server.aggregate(steps, taus, p=[c.datavol / total for c in chosen])

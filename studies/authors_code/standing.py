@@ -48,7 +48,9 @@ def torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise errors.missing_package("The authors' code needs PyTorch", 'torch') from None
+        raise errors.missing_package(
+            "The authors' code needs PyTorch", 'torch'
+        ) from None
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     return torch
@@ -69,7 +71,9 @@ class Recorder:
         """In place of a class of statistics: itself."""
         return self
 
-    def collect_stat_eval(self, seed: int, rounds: int, model: Any, *others: Any) -> None:
+    def collect_stat_eval(
+        self, seed: int, rounds: int, model: Any, *others: Any
+    ) -> None:
         """Keeps what comes after the two loaders."""
         del seed, rounds, model
         self.models.append([np.array(tensor.tolist()) for tensor in others[2:]])
@@ -89,12 +93,16 @@ def network() -> Any:
         def __init__(self, seed: int, learning_rate: float, **_: Any) -> None:
             weight, bias = federation.start()
             self.model = lib.nn.Linear(federation.NUM_FEATURES, federation.NUM_CLASSES)
-            self.assign_weight(lib.tensor(np.concatenate([weight.ravel(), bias]).tolist()))
+            self.assign_weight(
+                lib.tensor(np.concatenate([weight.ravel(), bias]).tolist())
+            )
             self.loss_fn = lib.nn.CrossEntropyLoss()
             self.update_learning_rate(learning_rate)
 
         def update_learning_rate(self, learning_rate: float) -> None:
-            self.optimizer = lib.optim.SGD(self.model.parameters(), lr=float(learning_rate))
+            self.optimizer = lib.optim.SGD(
+                self.model.parameters(), lr=float(learning_rate)
+            )
 
         def get_weight(self) -> Any:
             with lib.no_grad():
@@ -115,7 +123,8 @@ def examples() -> tuple[Any, dict[int, np.ndarray]]:
     lib = torch()
     features, labels, owners = federation.data()
     pairs = [
-        (lib.tensor(x.tolist()), int(y)) for x, y in zip(features, labels.tolist(), strict=True)
+        (lib.tensor(x.tolist()), int(y))
+        for x, y in zip(features, labels.tolist(), strict=True)
     ]
     rows = {i: np.flatnonzero(owners == i) for i in range(federation.NUM_CLIENTS)}
     return pairs, rows
@@ -124,7 +133,9 @@ def examples() -> tuple[Any, dict[int, np.ndarray]]:
 def function_of(file: Path, name: str) -> Any:
     """A function of a file of theirs, without the rest of the file."""
     tree = ast.parse(file.read_text())
-    tree.body = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name]
+    tree.body = [
+        n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name
+    ]
     found: dict[str, Any] = {}
     exec(compile(tree, str(file), 'exec'), found)
     return found[name]
@@ -152,8 +163,17 @@ def run(
     """
     pairs, _ = examples()
     recorder, batch = Recorder(), len(pairs)
-    own = {'transform_train': None, 'transform_train_eval': None, 'dataset_file_path': ''}
-    own |= {'dataset': '', 'model_name': '', 'batch_size_train': batch, 'batch_size_eval': batch}
+    own = {
+        'transform_train': None,
+        'transform_train_eval': None,
+        'dataset_file_path': '',
+    }
+    own |= {
+        'dataset': '',
+        'model_name': '',
+        'batch_size_train': batch,
+        'batch_size_eval': batch,
+    }
     loaded = {'load_data': lambda *_: (pairs, pairs), **(data or {})}
     names = ('stats_collector', 'stats_collector_bar', 'CollectStatistics')
     stand_ins = {
@@ -190,7 +210,9 @@ def standing(
         sys.modules[name] = types.ModuleType(name)
         vars(sys.modules[name]).update(content)
     sys.path.insert(0, str(folder))
-    lib.Tensor.to = lambda a, where, *more: a if isinstance(where, str) else to(a, where, *more)
+    lib.Tensor.to = lambda a, where, *more: (
+        a if isinstance(where, str) else to(a, where, *more)
+    )
     loader.next = loader.__next__  # as older versions had it
     try:
         with (

@@ -27,7 +27,9 @@ WITH_OPTIMIZERS = {
 def histories(server_lr=0.7):
     """Ten settings that start at zero."""
     return [
-        quadratic_loops.hard_setting(seed)._replace(server_lr=server_lr, start=np.zeros(3))
+        quadratic_loops.hard_setting(seed)._replace(
+            server_lr=server_lr, start=np.zeros(3)
+        )
         for seed in SEEDS
     ]
 
@@ -38,7 +40,9 @@ def test_ages_follow_the_listing(x64, name, max_age):
     settings = histories()
     program = harness.client_program(settings[0])
     algorithm = algorithms.ALGORITHMS[name](program, server_lr=0.7, max_age=max_age)
-    harness.follow_many(settings, algorithm, [AGED[name](each, max_age) for each in settings])
+    harness.follow_many(
+        settings, algorithm, [AGED[name](each, max_age) for each in settings]
+    )
 
 
 def test_an_age_in_gradients_follows_the_listing(x64):
@@ -46,7 +50,9 @@ def test_an_age_in_gradients_follows_the_listing(x64):
     algorithm = algorithms.mifa(
         harness.client_program(setting), server_lr=0.7, memory='gradient', max_age=4
     )
-    harness.follow_many([setting], algorithm, [peer_loops.aged_mifa(setting, 4, 'gradient')])
+    harness.follow_many(
+        [setting], algorithm, [peer_loops.aged_mifa(setting, 4, 'gradient')]
+    )
 
 
 @pytest.mark.parametrize('name', AGED)
@@ -56,7 +62,8 @@ def test_age_zero_is_fedavg_to_the_bit(x64, seed, name):
     program = harness.client_program(setting)
     aged = algorithms.ALGORITHMS[name](program, server_lr=1.3, max_age=0)
     (path, _), (expected, _) = (
-        harness.run(setting, rule) for rule in (aged, algorithms.fedavg(program, server_lr=1.3))
+        harness.run(setting, rule)
+        for rule in (aged, algorithms.fedavg(program, server_lr=1.3))
     )
     np.testing.assert_array_equal(path, expected)
 
@@ -71,7 +78,9 @@ def test_an_age_may_be_traced(name):
         rule = algorithms.ALGORITHMS[name](program, max_age=max_age)
         problem = problems.quadratic(setting.targets, initial_point=setting.start)
         links = participation.replay(setting.mask)
-        state = simulation.simulate(jax.random.key(0), rule, links, problem, num_rounds=80).state
+        state = simulation.simulate(
+            jax.random.key(0), rule, links, problem, num_rounds=80
+        ).state
         return state.algorithm.server
 
     together = jax.vmap(end)(jnp.array([0, 5]))
@@ -98,7 +107,12 @@ def test_one_rate_of_the_server_is_refused_beside_an_optimizer(name):
     assert 'server_lr' in inspect.signature(make.factory).parameters
     for rate in (0.5, jnp.float32(0.5)):
         with refusals.names('server_lr', 'server_optimizer'):
-            make(limits.program(), **options, server_lr=rate, server_optimizer=optax.adam(0.1))
+            make(
+                limits.program(),
+                **options,
+                server_lr=rate,
+                server_optimizer=optax.adam(0.1),
+            )
 
 
 def test_every_rule_with_an_optimizer_is_looked_at():
@@ -106,7 +120,9 @@ def test_every_rule_with_an_optimizer_is_looked_at():
         return inspect.signature(entry.factory).parameters
 
     both = {'server_lr', 'server_optimizer'}
-    found = {k for k, entry in algorithms.ALGORITHMS.items() if both <= options(entry).keys()}
+    found = {
+        k for k, entry in algorithms.ALGORITHMS.items() if both <= options(entry).keys()
+    }
     assert found == {*WITH_OPTIMIZERS}
 
 
@@ -123,7 +139,9 @@ def test_a_tuned_rate_of_the_server_passes_a_rule_with_an_optimizer_by():
         'eval_every': 1,
     }
     plan = experiment.build(config).plan
-    taken = {label: 'server_lr' in maker.columns for label, maker in plan.algorithms.items()}
+    taken = {
+        label: 'server_lr' in maker.columns for label, maker in plan.algorithms.items()
+    }
     assert taken == {'mifa': False, 'fedvarp': True}
 
 
@@ -157,7 +175,9 @@ def test_area_follows_the_listing(x64):
     settings = histories()
     algorithm = algorithms.area(harness.client_program(settings[0]))
     paths, sent = zip(*map(peer_loops.area, settings), strict=True)
-    for state, own in zip(harness.follow_many(settings, algorithm, paths), sent, strict=True):
+    for state, own in zip(
+        harness.follow_many(settings, algorithm, paths), sent, strict=True
+    ):
         np.testing.assert_allclose(state.clients, own, **TIGHT)
         np.testing.assert_allclose(state.server, state.clients.mean(axis=0), **TIGHT)
 
@@ -171,14 +191,20 @@ def test_in_single_precision_area_ends_where_mifa_does():
     def end(name):
         rule = algorithms.ALGORITHMS[name](limits.program())
         run = jax.jit(
-            lambda key: simulation.simulate(key, rule, links, problem, num_rounds=8_000).state
+            lambda key: (
+                simulation.simulate(key, rule, links, problem, num_rounds=8_000).state
+            )
         )
         return jax.tree.map(np.float64, run(jax.random.key(0)).algorithm)
 
     area, mifa = end('area'), end('mifa')
-    np.testing.assert_allclose(area.server, area.clients.mean(axis=0), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        area.server, area.clients.mean(axis=0), rtol=0, atol=1e-6
+    )
     for state in area, mifa:
-        np.testing.assert_allclose(state.server, targets.mean(axis=0), rtol=0, atol=5e-5)
+        np.testing.assert_allclose(
+            state.server, targets.mean(axis=0), rtol=0, atol=5e-5
+        )
 
 
 @pytest.mark.slow
@@ -188,7 +214,9 @@ def test_the_printed_limits_come_out(x64, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('age, distance', [(0, 0.69), (5, 0.21), (20, 0.033), (50, 0.005)])
+@pytest.mark.parametrize(
+    'age, distance', [(0, 0.69), (5, 0.21), (20, 0.033), (50, 0.005)]
+)
 def test_the_printed_distances_by_age_come_out(x64, age, distance):
     found, _ = limits.mixed(algorithms.mifa(limits.program(), max_age=age))
     assert abs(found - distance) < 0.05 * distance + 0.004

@@ -7,7 +7,9 @@ from fedjax_links import algorithms
 from tests.reference import block_loops, harness, quadratic_loops
 
 
-@pytest.mark.parametrize('period, start_round', [(1, 0), (6, 0), (6, 9), (80, 0), (100, 0)])
+@pytest.mark.parametrize(
+    'period, start_round', [(1, 0), (6, 0), (6, 9), (80, 0), (100, 0)]
+)
 def test_it_follows_the_listing(x64, period, start_round):
     setting = quadratic_loops.hard_setting()
     algorithm = algorithms.amplified_fedavg(
@@ -43,4 +45,6 @@ def test_a_block_that_ends_in_an_empty_round_is_amplified_there(x64):
         harness.client_program(setting), period=12, amplification=2.0
     )
     path, _ = harness.run(setting, algorithm)
-    np.testing.assert_allclose(path[11] - setting.start, 2 * (path[10] - setting.start), rtol=1e-9)
+    np.testing.assert_allclose(
+        path[11] - setting.start, 2 * (path[10] - setting.start), rtol=1e-9
+    )

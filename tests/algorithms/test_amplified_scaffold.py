@@ -7,7 +7,9 @@ from fedjax_links import algorithms
 from tests.reference import harness, limits, newer_loops, quadratic_loops
 
 
-@pytest.mark.parametrize('period, chunk_size', [(1, None), (6, None), (6, 2), (200, None)])
+@pytest.mark.parametrize(
+    'period, chunk_size', [(1, None), (6, None), (6, 2), (200, None)]
+)
 def test_it_follows_the_listing(x64, period, chunk_size):
     """Windows of one round and of several, the last one open, and one that never ends."""
     setting = quadratic_loops.hard_setting()
@@ -23,5 +25,7 @@ def test_it_follows_the_listing(x64, period, chunk_size):
 
 
 def test_it_ends_at_the_optimum_whatever_the_links(x64):
-    algorithm = algorithms.amplified_scaffold(limits.program(), period=20, amplification=1.5)
+    algorithm = algorithms.amplified_scaffold(
+        limits.program(), period=20, amplification=1.5
+    )
     assert limits.distance(algorithm) < limits.ROUNDING

@@ -94,7 +94,9 @@ def test_what_must_be_a_count(name, argument, minimum):
 
 @pytest.mark.parametrize('beta', [0.0, -0.1, 1.5, float('nan')])
 def test_the_rate_of_forgetting_lies_in_0_1(beta):
-    with pytest.raises(ValueError, match=rf'^`beta` must lie in \(0, 1\], got {beta}\.$'):
+    with pytest.raises(
+        ValueError, match=rf'^`beta` must lie in \(0, 1\], got {beta}\.$'
+    ):
         algorithms.f3ast(PROGRAM, beta=beta)
 
 
@@ -106,7 +108,15 @@ def test_an_unknown_memory_is_refused():
 @pytest.mark.parametrize(
     'name',
     [
-        *('amplified_scaffold', 'fedbuff', 'feddyn', 'fedstale', 'fedvarp', 'focus', 'mifa'),
+        *(
+            'amplified_scaffold',
+            'fedbuff',
+            'feddyn',
+            'fedstale',
+            'fedvarp',
+            'focus',
+            'mifa',
+        ),
         'scaffold',
     ],
 )

@@ -37,7 +37,9 @@ def test_a_client_with_k_steps_equals_a_program_of_k_steps(batch_size, optimizer
 def test_nothing_that_happens_after_the_last_step_can_leak():
     """Steps past a client's own may overflow; they are selected away, not multiplied by zero."""
     problem = problems.quadratic(np.full((2, 1), 1e30))
-    program = local_training.local_sgd(1e9, local_steps=5, client_steps=np.array([1, 5]))
+    program = local_training.local_sgd(
+        1e9, local_steps=5, client_steps=np.array([1, 5])
+    )
     key = jax.random.key(0)
     calm = program.run(jnp.full(1, 1e30), 0, jnp.int32(0), key, problem)
     np.testing.assert_array_equal(calm.delta, [0.0])
@@ -77,7 +79,11 @@ def test_impossible_steps_are_refused(steps, message):
 
 
 def test_steps_for_other_clients_are_refused():
-    program = local_training.local_sgd(0.1, local_steps=4, client_steps=np.array([1, 2, 3]))
+    program = local_training.local_sgd(
+        0.1, local_steps=4, client_steps=np.array([1, 2, 3])
+    )
     problem = problems.quadratic(np.ones((2, 1)))
-    with pytest.raises(ValueError, match=r"`client_steps` .*problem's 2 clients, got 3"):
+    with pytest.raises(
+        ValueError, match=r"`client_steps` .*problem's 2 clients, got 3"
+    ):
         program.run(jnp.zeros(1), 0, jnp.int32(0), jax.random.key(0), problem)

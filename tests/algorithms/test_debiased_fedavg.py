@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, analysis, local_training, problems
-from tests.reference import harness, interval_loops, quadratic_loops, separated_links, statistics
+from tests.reference import (
+    harness,
+    interval_loops,
+    quadratic_loops,
+    separated_links,
+    statistics,
+)
 
 
 def test_it_follows_the_listing(x64):
@@ -47,21 +53,31 @@ def test_minimum_separation_is_debiased_where_fedavg_is_not(x64):
     weights, separation, eta = np.array([0.4, 0.3, 0.15, 0.1, 0.05]), 2, 0.005
     targets = np.vstack([statistics.TARGETS, [[2.0, 6.0]]])
     optimum = targets.mean(axis=0)
-    masks = separated_links.sample_masks(weights, separation, num_rounds=3000, num_seeds=400)
+    masks = separated_links.sample_masks(
+        weights, separation, num_rounds=3000, num_seeds=400
+    )
     program = local_training.local_sgd(eta, local_steps=1)
 
     def finals(algorithm):
         return statistics.final_models(
-            algorithm, problems.quadratic(targets), num_rounds=3000, num_seeds=400, masks=masks
+            algorithm,
+            problems.quadratic(targets),
+            num_rounds=3000,
+            num_seeds=400,
+            masks=masks,
         )
 
     debiased = finals(algorithms.debiased_fedavg(program))
     share = analysis.minimum_separation_stationary(weights, separation)
-    exact = separated_links.stationary_mean(weights, separation, targets, eta / (5 * share))
+    exact = separated_links.stationary_mean(
+        weights, separation, targets, eta / (5 * share)
+    )
     resolution = debiased.std(0, ddof=1) / np.sqrt(len(debiased))
     assert (np.abs(exact - optimum) < 0.3 * resolution).all()
     assert np.abs(statistics.z_scores(debiased, optimum)).max() < statistics.BOUND
 
     vanilla = finals(algorithms.fedavg(program))
-    assert np.abs(statistics.z_scores(vanilla, share @ targets)).max() < statistics.BOUND
+    assert (
+        np.abs(statistics.z_scores(vanilla, share @ targets)).max() < statistics.BOUND
+    )
     assert np.abs(statistics.z_scores(vanilla, optimum)).max() > 50

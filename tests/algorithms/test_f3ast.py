@@ -13,13 +13,16 @@ from tests.reference import harness, interval_loops, quadratic_loops
 
 
 @pytest.mark.parametrize(
-    'budget, beta, first', [(2, 0.05, 1.0), (1, 0.3, 0.2), (10, 0.01, np.linspace(0.2, 0.8, 7))]
+    'budget, beta, first',
+    [(2, 0.05, 1.0), (1, 0.3, 0.2), (10, 0.01, np.linspace(0.2, 0.8, 7))],
 )
 def test_it_follows_the_listing(x64, budget, beta, first):
     setting = quadratic_loops.hard_setting()
     program = harness.client_program(setting)
     options = {} if np.all(first == 1.0) else {'initial_rate': first}
-    algorithm = algorithms.f3ast(program, budget=budget, beta=beta, server_lr=1.3, **options)
+    algorithm = algorithms.f3ast(
+        program, budget=budget, beta=beta, server_lr=1.3, **options
+    )
     expected, rates = interval_loops.f3ast(setting, budget, beta, first)
     np.testing.assert_array_equal(
         budgeted(setting.mask, {'budget': budget, 'beta': beta, **options}).sum(axis=1),
@@ -42,14 +45,18 @@ def test_weights_start_small_from_ones_and_right_from_the_budget():
             rate = 0.99 * rate + 0.01 * selected
             sums[first].append((selected / rate).sum() / 100)
     rounds = [0, 100, 300, 1000]
-    np.testing.assert_allclose(np.array(sums[1.0])[rounds], [0.10, 0.23, 0.67, 0.96], atol=0.03)
+    np.testing.assert_allclose(
+        np.array(sums[1.0])[rounds], [0.10, 0.23, 0.67, 0.96], atol=0.03
+    )
     assert all(0.85 < total < 1.1 for total in sums[0.1])
 
 
 @pytest.mark.parametrize('value', [0.0, -0.1, 1.5, [0.5, 0.0]])
 def test_no_first_rate(value):
     with refusals.names('initial_rate'):
-        algorithms.f3ast(local_training.local_sgd(0.1, local_steps=1), initial_rate=value)
+        algorithms.f3ast(
+            local_training.local_sgd(0.1, local_steps=1), initial_rate=value
+        )
 
 
 def test_first_rates_are_one_or_one_for_each_client():
@@ -61,7 +68,9 @@ def test_first_rates_are_one_or_one_for_each_client():
 
 def test_equal_rates_go_to_the_lowest_ids_and_the_longest_unheard_come_next():
     problem = problems.quadratic(np.ones((6, 2)))
-    algorithm = algorithms.f3ast(local_training.local_sgd(0.1, local_steps=1), budget=2, beta=0.5)
+    algorithm = algorithms.f3ast(
+        local_training.local_sgd(0.1, local_steps=1), budget=2, beta=0.5
+    )
     state = algorithm.init(jnp.zeros(2), problem)
     links = LinkSample(mask=jnp.arange(6) > 0, prob=jnp.full(6, 0.5))
     chosen = []

@@ -4,7 +4,14 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, analysis, local_training, participation, problems, simulation
+from fedjax_links import (
+    algorithms,
+    analysis,
+    local_training,
+    participation,
+    problems,
+    simulation,
+)
 from tests.reference import harness, interval_loops, quadratic_loops, statistics
 from tests.tiers import cases
 
@@ -12,7 +19,9 @@ from tests.tiers import cases
 @pytest.mark.parametrize('cutoff', [1, 5, 50])
 def test_it_follows_the_listing(x64, cutoff):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedau(harness.client_program(setting), cutoff=cutoff, server_lr=1.3)
+    algorithm = algorithms.fedau(
+        harness.client_program(setting), cutoff=cutoff, server_lr=1.3
+    )
     result = harness.follow(setting, algorithm, interval_loops.fedau(setting, cutoff))
     state = result.state.algorithm
     np.testing.assert_array_equal(state.interval_sum + state.waited, len(setting.mask))
@@ -26,7 +35,9 @@ def test_a_traced_cutoff_is_swept(x64):
     def end(cutoff):
         algorithm = algorithms.fedau(program, cutoff=cutoff, server_lr=1.3)
         key, num_rounds = jax.random.key(0), len(setting.mask)
-        result = simulation.simulate(key, algorithm, links, problem, num_rounds=num_rounds)
+        result = simulation.simulate(
+            key, algorithm, links, problem, num_rounds=num_rounds
+        )
         return result.state.algorithm.server
 
     swept = jax.jit(jax.vmap(end))(np.array([5, 50]))
@@ -59,6 +70,9 @@ def test_the_mean_reaches_the_limit_of_the_truncated_intervals(x64, cutoff):
     assert np.abs(statistics.z_scores(finals, limit)).max() < statistics.BOUND
     if cutoff == 50:
         assert np.abs(limit - statistics.OPTIMUM).max() < 1e-4
-        assert np.abs(statistics.z_scores(finals, statistics.OPTIMUM)).max() < statistics.BOUND
+        assert (
+            np.abs(statistics.z_scores(finals, statistics.OPTIMUM)).max()
+            < statistics.BOUND
+        )
     else:
         assert np.abs(statistics.z_scores(finals, statistics.OPTIMUM)).min() > 20

@@ -15,11 +15,17 @@ def test_active_form_follows_the_listing(x64):
 
 def test_all_compute_form_follows_the_listing_with_its_client_models(x64):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedavg(harness.client_program(setting), server_lr=1.3, compute='all')
+    algorithm = algorithms.fedavg(
+        harness.client_program(setting), server_lr=1.3, compute='all'
+    )
     expected_path, expected_models = quadratic_loops.fedavg_all_compute(setting)
     result = harness.follow(setting, algorithm, expected_path)
-    np.testing.assert_allclose(result.state.algorithm.clients, expected_models, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(expected_path, quadratic_loops.fedavg(setting), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        result.state.algorithm.clients, expected_models, rtol=0, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        expected_path, quadratic_loops.fedavg(setting), rtol=0, atol=1e-9
+    )
     np.testing.assert_allclose(
         result.evals['client_mean'][-1], expected_models.mean(axis=0), rtol=0, atol=1e-9
     )
@@ -33,7 +39,9 @@ def test_fedavg_all_follows_the_listing(x64):
 
 def test_the_reference_tells_the_divisors_apart():
     setting = quadratic_loops.hard_setting()
-    gap = np.abs(quadratic_loops.fedavg(setting) - quadratic_loops.fedavg_all(setting)).max()
+    gap = np.abs(
+        quadratic_loops.fedavg(setting) - quadratic_loops.fedavg_all(setting)
+    ).max()
     assert gap > 1e-3
 
 
@@ -51,7 +59,9 @@ def test_metrics_count_who_was_heard_and_who_trained(x64, compute, num_computing
 
 def test_an_unknown_compute_mode_is_refused_with_the_nearest():
     program = local_training.local_sgd(0.1, local_steps=1)
-    with pytest.raises(ValueError, match="`compute` has no 'activ'; did you mean 'active'"):
+    with pytest.raises(
+        ValueError, match="`compute` has no 'activ'; did you mean 'active'"
+    ):
         algorithms.fedavg(program, compute='activ')
 
 

@@ -17,11 +17,15 @@ def test_it_follows_the_listing(x64):
 def test_it_follows_the_listing_where_clients_must_also_hear_and_train(x64):
     setting, links = harness.split_links(quadratic_loops.gentle_setting())
     algorithm = algorithms.fedavg_known(harness.client_program(setting), server_lr=1.3)
-    harness.follow(setting, algorithm, interval_loops.fedavg_known(setting), links=links)
+    harness.follow(
+        setting, algorithm, interval_loops.fedavg_known(setting), links=links
+    )
 
 
 def test_an_unknown_probability_turns_finite_false_when_its_client_is_heard():
-    mask = np.array([[True, False], [False, False], [True, False], [True, True], [True, True]])
+    mask = np.array(
+        [[True, False], [False, False], [True, False], [True, True], [True, True]]
+    )
     prob = np.broadcast_to([0.5, np.nan], mask.shape)
     result = simulation.simulate(
         jax.random.key(0),
@@ -41,7 +45,9 @@ UNEQUAL_DOWNLINKS = participation.duplex(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize('links', [None, UNEQUAL_DOWNLINKS], ids=['uplinks', 'both directions'])
+@pytest.mark.parametrize(
+    'links', [None, UNEQUAL_DOWNLINKS], ids=['uplinks', 'both directions']
+)
 def test_the_mean_reaches_the_optimum(x64, links):
     """Claim: unbiased for known independent links, which holds exactly on quadratics.
 
@@ -54,4 +60,6 @@ def test_the_mean_reaches_the_optimum(x64, links):
         num_seeds=2000,
         links=links,
     )
-    assert np.abs(statistics.z_scores(finals, statistics.OPTIMUM)).max() < statistics.BOUND
+    assert (
+        np.abs(statistics.z_scores(finals, statistics.OPTIMUM)).max() < statistics.BOUND
+    )

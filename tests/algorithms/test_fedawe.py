@@ -31,7 +31,9 @@ def test_a_client_that_hears_nothing_back_keeps_its_model_and_starts_a_new_echo(
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     algorithm = algorithms.fedawe(local_training.local_sgd(0.1, local_steps=1))
     state = algorithm.init(jnp.zeros(2), problem)
-    state, metrics = algorithm.round_step(state, harness.one_hears_nothing_back(), problem)
+    state, metrics = algorithm.round_step(
+        state, harness.one_hears_nothing_back(), problem
+    )
     assert metrics.num_active == 2
     np.testing.assert_allclose(state.server, [0.1, 0.2], rtol=1e-6)
     np.testing.assert_array_equal(state.clients[0], state.server)

@@ -9,7 +9,9 @@ from fedjax_links import algorithms, base, local_training, problems, simulation
 from tests.reference import harness, limits, newer_loops, quadratic_loops
 
 
-@pytest.mark.parametrize('size, chunk_size', [(1, None), (5, None), (5, 2), (1000, None)])
+@pytest.mark.parametrize(
+    'size, chunk_size', [(1, None), (5, None), (5, 2), (1000, None)]
+)
 def test_it_follows_the_listing(x64, size, chunk_size):
     setting = quadratic_loops.hard_setting()
     program = harness.client_program(setting, chunk_size=chunk_size)
@@ -27,15 +29,21 @@ def test_staleness_counts_the_moves_that_a_client_missed(x64):
     num_clients = 4
     mask = np.tile(np.eye(num_clients, dtype=bool), (3, 1))
     setting = quadratic_loops.hard_setting()
-    setting = setting._replace(mask=mask, prob=None, targets=setting.targets[:num_clients])
+    setting = setting._replace(
+        mask=mask, prob=None, targets=setting.targets[:num_clients]
+    )
     program = harness.client_program(setting)
     _, result = harness.run(setting, algorithms.fedbuff(program, buffer_size=1))
-    np.testing.assert_array_equal(result.rounds.extra['staleness_sum'], [0, 1, 2, 3] + [3] * 8)
+    np.testing.assert_array_equal(
+        result.rounds.extra['staleness_sum'], [0, 1, 2, 3] + [3] * 8
+    )
 
 
 def test_long_waits_of_many_add_up():
     problem = problems.quadratic(np.ones((3, 2)))
-    rule = algorithms.fedbuff(local_training.local_sgd(0.1, local_steps=1), buffer_size=9)
+    rule = algorithms.fedbuff(
+        local_training.local_sgd(0.1, local_steps=1), buffer_size=9
+    )
     state = rule.init(jnp.zeros(2), problem)._replace(version=jnp.int32(10**9))
     links = base.LinkSample(jnp.ones(3, bool), jnp.ones(3))
     ctx = simulation.round_context(jax.random.key(0), 0, links)
@@ -46,10 +54,14 @@ def test_long_waits_of_many_add_up():
 def test_a_client_that_hears_nothing_back_keeps_its_model_and_version():
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     algorithm = algorithms.fedbuff(
-        local_training.local_sgd(0.1, local_steps=1), buffer_size=2, table_dtype=jnp.bfloat16
+        local_training.local_sgd(0.1, local_steps=1),
+        buffer_size=2,
+        table_dtype=jnp.bfloat16,
     )
     ctx = harness.one_hears_nothing_back()
-    state, metrics = algorithm.round_step(algorithm.init(jnp.zeros(2), problem), ctx, problem)
+    state, metrics = algorithm.round_step(
+        algorithm.init(jnp.zeros(2), problem), ctx, problem
+    )
     assert metrics.num_active == 2
     np.testing.assert_allclose(state.server, [0.1, 0.2], rtol=1e-6)
     assert state.clients.dtype == jnp.bfloat16

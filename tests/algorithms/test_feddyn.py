@@ -11,7 +11,9 @@ def test_it_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
     program = harness.client_program(setting)
     expected, h, gradients = newer_loops.feddyn(setting, 0.3)
-    state = harness.follow(setting, algorithms.feddyn(program, alpha=0.3), expected).state
+    state = harness.follow(
+        setting, algorithms.feddyn(program, alpha=0.3), expected
+    ).state
     np.testing.assert_allclose(state.algorithm.memory, gradients, rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.algorithm.memory_sum / 7, h, rtol=0, atol=1e-9)
 
@@ -20,5 +22,9 @@ def test_it_follows_the_listing(x64):
 def test_it_ends_at_the_optimum_whatever_the_links(x64, exactly):
     """With exact local minimisation, one step of length 1 / (1 + alpha), and with few steps."""
     alpha = 0.05
-    program = limits.program(1 / (1 + alpha), local_steps=1) if exactly else limits.program(0.2)
+    program = (
+        limits.program(1 / (1 + alpha), local_steps=1)
+        if exactly
+        else limits.program(0.2)
+    )
     assert limits.distance(algorithms.feddyn(program, alpha=alpha)) < limits.ROUNDING

@@ -15,7 +15,9 @@ def test_it_follows_the_listing(x64):
     program = harness.client_program(setting, client_steps=STEPS)
     algorithm = algorithms.fednova(program, server_lr=1.3)
     result = harness.follow(setting, algorithm, block_loops.fednova(setting, STEPS))
-    np.testing.assert_array_equal(result.rounds.extra['num_local_steps'], setting.mask @ STEPS)
+    np.testing.assert_array_equal(
+        result.rounds.extra['num_local_steps'], setting.mask @ STEPS
+    )
 
 
 def test_more_steps_than_an_integer_holds_are_no_step_backwards():
@@ -39,7 +41,9 @@ def test_equal_steps_give_fedavg(x64):
     for steps in (None, np.full(7, 4)):
         program = harness.client_program(setting, client_steps=steps)
         harness.follow(
-            setting, algorithms.fednova(program, server_lr=1.3), quadratic_loops.fedavg(setting)
+            setting,
+            algorithms.fednova(program, server_lr=1.3),
+            quadratic_loops.fedavg(setting),
         )
 
 
@@ -59,9 +63,14 @@ def test_it_removes_the_inconsistency_of_unequal_steps_under_full_participation(
     nova_limit = (gain / STEPS) @ setting.targets / (gain / STEPS).sum()
     avg_limit = gain @ setting.targets / gain.sum()
     program = harness.client_program(setting, client_steps=STEPS)
-    for factory, limit in ((algorithms.fednova, nova_limit), (algorithms.fedavg, avg_limit)):
+    for factory, limit in (
+        (algorithms.fednova, nova_limit),
+        (algorithms.fedavg, avg_limit),
+    ):
         harness.follow(
-            setting._replace(start=limit), factory(program), np.broadcast_to(limit, (80, 3))
+            setting._replace(start=limit),
+            factory(program),
+            np.broadcast_to(limit, (80, 3)),
         )
     assert np.abs(nova_limit - optimum).max() < 3 * eta * np.abs(setting.targets).max()
     assert np.abs(avg_limit - optimum).max() > 0.1

@@ -20,7 +20,9 @@ def test_server_momentum_follows_the_listing(x64):
 
 def test_server_adam_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedopt(harness.client_program(setting), server_optimizer=optax.adam(0.1))
+    algorithm = algorithms.fedopt(
+        harness.client_program(setting), server_optimizer=optax.adam(0.1)
+    )
     result = harness.follow(setting, algorithm, block_loops.fedadam(setting, 0.1))
     steps = optax.tree.get(result.state.algorithm.optimizer, 'count')
     assert steps == setting.mask.any(axis=1).sum()
@@ -33,7 +35,9 @@ def test_algorithm_2_as_printed_follows_the_listing(x64, kind, initial):
     decays = {'b1': 0.8} if kind == 'adagrad' else {'b1': 0.8, 'b2': 0.9}
     make = getattr(algorithms, f'fed{kind}')
     optimizer = make(0.2, **decays, tau=0.01, initial_second_moment=initial)
-    algorithm = algorithms.fedopt(harness.client_program(setting), server_optimizer=optimizer)
+    algorithm = algorithms.fedopt(
+        harness.client_program(setting), server_optimizer=optimizer
+    )
     expected = block_loops.adaptive(setting, kind, 0.2, 0.8, 0.9, 0.01, initial)
     harness.follow(setting, algorithm, expected)
     corrected = block_loops.fedadam(setting, 0.2)
@@ -47,7 +51,9 @@ def test_algorithm_2_by_name_in_a_config():
         'problem': {'name': 'quadratic', 'targets': [[1.0]]},
         'links': 'always',
         'client': {'learning_rate': 0.5, 'local_steps': 1},
-        'algorithms': {'fedopt': {'server_optimizer': {'name': 'fedadam', 'learning_rate': 0.1}}},
+        'algorithms': {
+            'fedopt': {'server_optimizer': {'name': 'fedadam', 'learning_rate': 0.1}}
+        },
         'num_rounds': 1,
         'eval_every': 1,
     }
@@ -73,7 +79,9 @@ def test_what_algorithm_2_cannot_be(field, value):
 
 def test_plain_sgd_at_the_server_is_fedavg(x64):
     setting = quadratic_loops.hard_setting()
-    algorithm = algorithms.fedopt(harness.client_program(setting), server_optimizer=optax.sgd(1.3))
+    algorithm = algorithms.fedopt(
+        harness.client_program(setting), server_optimizer=optax.sgd(1.3)
+    )
     harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))
 
 
@@ -90,6 +98,8 @@ def test_a_server_optimizer_with_a_traced_rate_is_swept():
 
 def test_anything_but_an_optax_transformation_is_refused():
     program = local_training.local_sgd(0.1, local_steps=1)
-    message = r'^`server_optimizer` must be an optax gradient transformation, got 0\.1\.$'
+    message = (
+        r'^`server_optimizer` must be an optax gradient transformation, got 0\.1\.$'
+    )
     with pytest.raises(ValueError, match=message):
         algorithms.fedopt(program, server_optimizer=0.1)

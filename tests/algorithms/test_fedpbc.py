@@ -4,7 +4,14 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, analysis, local_training, participation, problems, simulation
+from fedjax_links import (
+    algorithms,
+    analysis,
+    local_training,
+    participation,
+    problems,
+    simulation,
+)
 from tests.reference import harness, quadratic_loops
 
 
@@ -18,7 +25,9 @@ def test_fedpbc_follows_the_listing(x64, compute, chunk_size):
         setting, pause_inactive=compute == 'active'
     )
     result = harness.follow(setting, algorithm, expected_path)
-    np.testing.assert_allclose(result.state.algorithm.clients, expected_models, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        result.state.algorithm.clients, expected_models, rtol=0, atol=1e-9
+    )
 
 
 def test_the_reference_tells_the_ablation_apart():
@@ -47,7 +56,9 @@ def test_client_mean_contracts_by_the_same_factor_for_any_masks(x64, rng, densit
     )(jax.random.key(1))
     factor = (1 - eta) ** (steps * np.arange(1, num_rounds + 1))
     expected = targets.mean(0) + factor[:, None] * (start - targets.mean(0))
-    np.testing.assert_allclose(result.evals['client_mean'], expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        result.evals['client_mean'], expected, rtol=0, atol=1e-12
+    )
 
 
 def test_an_empty_round_keeps_the_server_while_clients_train(x64):
@@ -56,9 +67,13 @@ def test_an_empty_round_keeps_the_server_while_clients_train(x64):
     server, mean = result.evals['server'], result.evals['client_mean']
     assert not setting.mask[10:14].any()
     np.testing.assert_array_equal(server[10:14], np.broadcast_to(server[9], (4, 3)))
-    factor = np.array([(1 - setting.rate(t)) ** setting.local_steps for t in range(10, 14)])
+    factor = np.array(
+        [(1 - setting.rate(t)) ** setting.local_steps for t in range(10, 14)]
+    )
     errors = np.asarray(mean[9:14]) - setting.targets.mean(axis=0)
-    np.testing.assert_allclose(errors[1:] / errors[:-1], np.outer(factor, np.ones(3)), rtol=1e-6)
+    np.testing.assert_allclose(
+        errors[1:] / errors[:-1], np.outer(factor, np.ones(3)), rtol=1e-6
+    )
 
 
 @pytest.mark.statistical
@@ -78,7 +93,9 @@ def test_server_model_fluctuates_around_the_exact_fixed_point(x64):
         )
         return algorithm.models(result.state.algorithm)['server']
 
-    finals = np.asarray(jax.jit(jax.vmap(final_models))(jax.random.split(jax.random.key(5), 2000)))
+    finals = np.asarray(
+        jax.jit(jax.vmap(final_models))(jax.random.split(jax.random.key(5), 2000))
+    )
     expected = analysis.fedpbc_fixed_point(probs, targets, eta, steps).server
     z = (finals.mean(0) - expected) / (finals.std(0, ddof=1) / np.sqrt(len(finals)))
     assert np.abs(z).max() < 4.5

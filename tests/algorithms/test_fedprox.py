@@ -11,7 +11,9 @@ def proximal(setting, **kwargs):
     rates = np.array([setting.rate(t) for t in range(len(setting.mask))])
     schedule = harness.client_program(setting).learning_rate
     assert rates[0] == setting.rate(0)
-    return local_training.proximal_sgd(schedule, local_steps=setting.local_steps, **kwargs)
+    return local_training.proximal_sgd(
+        schedule, local_steps=setting.local_steps, **kwargs
+    )
 
 
 @pytest.mark.parametrize('mu', [0.0, 0.7])
@@ -33,7 +35,9 @@ def test_the_reported_loss_is_that_of_the_start(x64, local_steps):
 
 def test_the_registered_entry_names_its_client_program():
     entry = algorithms.ALGORITHMS['fedprox']
-    program = entry.client_program(0.1, local_steps=2, batch_size=None, **entry.client_example)
+    program = entry.client_program(
+        0.1, local_steps=2, batch_size=None, **entry.client_example
+    )
     assert program.local_steps == 2
     assert entry(program, server_lr=1.0).init is not None
     others = [e for name, e in algorithms.ALGORITHMS.items() if name != 'fedprox']
@@ -42,5 +46,7 @@ def test_the_registered_entry_names_its_client_program():
 
 @pytest.mark.parametrize('mu', [-1.0, np.inf, np.nan])
 def test_a_negative_or_infinite_strength_is_refused(mu):
-    with pytest.raises(ValueError, match=f'^`mu` must be finite and at least 0, got {mu}.$'):
+    with pytest.raises(
+        ValueError, match=f'^`mu` must be finite and at least 0, got {mu}.$'
+    ):
         local_training.proximal_sgd(0.1, mu=mu, local_steps=1)

@@ -23,13 +23,17 @@ def test_it_follows_the_listing_where_clients_must_also_hear_and_train(x64):
     algorithm = algorithms.fedstale(
         harness.client_program(setting), stale_weight=0.4, server_lr=1.3
     )
-    harness.follow(setting, algorithm, newer_loops.fedstale(setting, 0.4)[0], links=links)
+    harness.follow(
+        setting, algorithm, newer_loops.fedstale(setting, 0.4)[0], links=links
+    )
 
 
 def test_without_stale_updates_it_is_known_p_fedavg(x64):
     setting = quadratic_loops.gentle_setting()
     program = harness.client_program(setting)
-    ours, _ = harness.run(setting, algorithms.fedstale(program, stale_weight=0, server_lr=1.3))
+    ours, _ = harness.run(
+        setting, algorithms.fedstale(program, stale_weight=0, server_lr=1.3)
+    )
     theirs, _ = harness.run(setting, algorithms.fedavg_known(program, server_lr=1.3))
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-13)
 
@@ -39,13 +43,17 @@ def test_an_unknown_probability_is_not_passed_over_in_silence(x64):
     algorithm = algorithms.fedstale(harness.client_program(setting), stale_weight=0.5)
     _, result = harness.run(setting, algorithm)
     assert not bool(result.state.finite)
-    assert int(result.state.first_bad_round) == np.flatnonzero(setting.mask.any(axis=1))[0]
+    assert (
+        int(result.state.first_bad_round) == np.flatnonzero(setting.mask.any(axis=1))[0]
+    )
 
 
 @pytest.mark.parametrize('weight', [-0.1, 1.5, float('nan')])
 def test_a_weight_that_is_no_share_is_refused(weight):
     with pytest.raises(ValueError, match=r'`stale_weight` must lie in \[0, 1\], got'):
-        algorithms.fedstale(local_training.local_sgd(0.1, local_steps=1), stale_weight=weight)
+        algorithms.fedstale(
+            local_training.local_sgd(0.1, local_steps=1), stale_weight=weight
+        )
 
 
 @pytest.mark.slow
@@ -55,20 +63,25 @@ def test_the_mean_reaches_the_optimum_under_unequal_links(x64, beta):
     """Two coordinates at 4.5 standard errors: false alarm 1.4e-5."""
     noisy = statistics.final_models(
         algorithms.fedstale(
-            local_training.local_sgd(0.02, local_steps=4, batch_size=1), stale_weight=beta
+            local_training.local_sgd(0.02, local_steps=4, batch_size=1),
+            stale_weight=beta,
         ),
         statistics.noisy_quadratic(statistics.TARGETS),
         num_rounds=300,
         num_seeds=2000,
     )
-    assert np.abs(statistics.z_scores(noisy, statistics.OPTIMUM)).max() < statistics.BOUND
+    assert (
+        np.abs(statistics.z_scores(noisy, statistics.OPTIMUM)).max() < statistics.BOUND
+    )
 
 
 @pytest.mark.slow
 def test_the_scatter_shrinks_with_stale_updates_down_to_none(x64):
     """To first order in the step x scatters by 1 - beta times what it does at beta = 0."""
     spread = {
-        beta: limits.late_models(algorithms.fedstale(limits.program(), stale_weight=beta))
+        beta: limits.late_models(
+            algorithms.fedstale(limits.program(), stale_weight=beta)
+        )
         for beta in (0.0, 0.5, 1.0)
     }
     deviation = {beta: models.std(axis=0).max() for beta, models in spread.items()}

@@ -7,15 +7,21 @@ from fedjax_links import algorithms
 from tests.reference import harness, limits, newer_loops, quadratic_loops
 
 
-@pytest.mark.parametrize('server_lr, chunk_size', [(None, None), (None, 2), (0.05, None)])
+@pytest.mark.parametrize(
+    'server_lr, chunk_size', [(None, None), (None, 2), (0.05, None)]
+)
 def test_it_follows_the_listing(x64, server_lr, chunk_size):
     setting = quadratic_loops.gentle_setting()
     program = harness.client_program(setting, chunk_size=chunk_size)
     expected, gradients = newer_loops.focus(setting, server_lr)
-    result = harness.follow(setting, algorithms.focus(program, server_lr=server_lr), expected)
+    result = harness.follow(
+        setting, algorithms.focus(program, server_lr=server_lr), expected
+    )
     state = result.state.algorithm
     np.testing.assert_allclose(state.memory, gradients, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(state.memory_sum, gradients.sum(axis=0), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        state.memory_sum, gradients.sum(axis=0), rtol=0, atol=1e-12
+    )
 
 
 def test_it_ends_at_the_optimum_whatever_the_links(x64):

@@ -26,7 +26,9 @@ def test_the_two_memories_differ_exactly_when_the_rate_varies(x64):
     constant = setting._replace(rate=lambda t: 0.1)
     expected = memory_loops.mifa(constant, 'delta')[0]
     program = harness.client_program(constant)
-    harness.follow(constant, algorithms.mifa(program, server_lr=1.3, memory='gradient'), expected)
+    harness.follow(
+        constant, algorithms.mifa(program, server_lr=1.3, memory='gradient'), expected
+    )
 
 
 def test_an_empty_round_moves_the_server(x64):

@@ -27,7 +27,9 @@ def histories(make=quadratic_loops.hard_setting, *, prob=0.5, uplinks=None):
         if uplinks is not None:
             mask = np.random.default_rng(seed).random(setting.mask.shape) < uplinks
             setting = setting._replace(mask=mask)
-        neighbours, edges, matrices = peer_links.history(num_clients, num_rounds, seed, prob)
+        neighbours, edges, matrices = peer_links.history(
+            num_clients, num_rounds, seed, prob
+        )
         settings.append(setting)
         dense.append(matrices)
         between.append({'neighbours': neighbours, 'edges': edges})
@@ -63,7 +65,9 @@ def test_colrel_follows_the_listing_with_weights(x64):
     settings, dense, between = histories(quadratic_loops.gentle_setting)
     weights = np.random.default_rng(0).random((7, 7))
     algorithm = algorithms.colrel(harness.client_program(settings[0]), weights=weights)
-    paths = [peer_loops.colrel(*each, weights) for each in zip(settings, dense, strict=True)]
+    paths = [
+        peer_loops.colrel(*each, weights) for each in zip(settings, dense, strict=True)
+    ]
     harness.follow_many(settings, algorithm, paths, between)
 
 
@@ -73,8 +77,12 @@ def test_colrel_follows_the_listing_by_the_reported_probabilities(x64, seed):
     probs, graph = np.linspace(0.2, 0.9, 7), graphs.erdos_renyi(7, 0.6, seed)
     by_edge = np.linspace(0.2, 0.9, graph.num_edges)
     links = participation.peers(participation.bernoulli(probs), graph, prob=by_edge)
-    drawn = simulation.realised_links(jax.random.key(0), links, num_rounds=len(setting.mask))
-    setting = setting._replace(mask=np.asarray(drawn.mask), prob=np.tile(probs, (80, 1)))
+    drawn = simulation.realised_links(
+        jax.random.key(0), links, num_rounds=len(setting.mask)
+    )
+    setting = setting._replace(
+        mask=np.asarray(drawn.mask), prob=np.tile(probs, (80, 1))
+    )
     dense, edge_prob = np.zeros((80, 7, 7), bool), np.zeros((7, 7))
     for i in range(7):
         for k, j in enumerate(graph.neighbours[i]):
@@ -90,8 +98,12 @@ def test_colrel_follows_the_listing_by_the_reported_probabilities(x64, seed):
 @pytest.mark.parametrize('tolerance', [0, 1, 2])
 def test_cogc_follows_the_listing(x64, tolerance):
     settings, dense, between = histories(prob=0.95, uplinks=0.9)
-    algorithm = algorithms.cogc(harness.client_program(settings[0]), tolerance=tolerance)
-    paths = [peer_loops.cogc(*each, tolerance) for each in zip(settings, dense, strict=True)]
+    algorithm = algorithms.cogc(
+        harness.client_program(settings[0]), tolerance=tolerance
+    )
+    paths = [
+        peer_loops.cogc(*each, tolerance) for each in zip(settings, dense, strict=True)
+    ]
     for path in paths:
         moved = (np.diff(path, axis=0) != 0).any(axis=1)
         assert moved.any()
@@ -103,13 +115,17 @@ def test_cogc_follows_the_listing(x64, tolerance):
 
 
 def same_path(setting, one, other, links=None):
-    (path, _), (expected, _) = (harness.run(setting, rule, links=links) for rule in (one, other))
+    (path, _), (expected, _) = (
+        harness.run(setting, rule, links=links) for rule in (one, other)
+    )
     np.testing.assert_array_equal(path, expected)
 
 
 def no_edges(setting):
     """Neighbours, none of whose edges is ever up."""
-    neighbours, edges, _ = peer_links.history(setting.mask.shape[1], len(setting.mask), 0)
+    neighbours, edges, _ = peer_links.history(
+        setting.mask.shape[1], len(setting.mask), 0
+    )
     return peer_links.replayed(setting, neighbours, np.zeros_like(edges))
 
 
@@ -117,13 +133,18 @@ def no_edges(setting):
 @pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_s2s_without_edges_is_fedpbc(x64, seed, with_neighbours):
     setting = quadratic_loops.hard_setting(seed)
-    links, program = no_edges(setting) if with_neighbours else None, harness.client_program(setting)
+    links, program = (
+        no_edges(setting) if with_neighbours else None,
+        harness.client_program(setting),
+    )
     (path, ours), (expected, theirs) = (
         harness.run(setting, rule, links=links)
         for rule in (algorithms.s2s(program), algorithms.fedpbc(program))
     )
     np.testing.assert_array_equal(path, expected)
-    np.testing.assert_array_equal(ours.state.algorithm.clients, theirs.state.algorithm.clients)
+    np.testing.assert_array_equal(
+        ours.state.algorithm.clients, theirs.state.algorithm.clients
+    )
 
 
 def test_s2a_without_edges_is_fedavg_where_all_compute(x64):
@@ -131,7 +152,9 @@ def test_s2a_without_edges_is_fedavg_where_all_compute(x64):
     mask = setting.mask.copy()
     mask[~mask.any(axis=1), 3] = True  # no round is empty
     setting, program = setting._replace(mask=mask), harness.client_program(setting)
-    same_path(setting, algorithms.s2a(program), algorithms.fedavg(program, compute='all'))
+    same_path(
+        setting, algorithms.s2a(program), algorithms.fedavg(program, compute='all')
+    )
 
 
 def test_colrel_without_edges_is_fedavg_with_known_probabilities(x64):
@@ -145,13 +168,18 @@ def test_colrel_without_edges_is_fedavg_with_known_probabilities(x64):
 
 def test_an_isolated_client_and_an_empty_round_are_left_alone(x64):
     graph = graphs.from_edges(4, [(0, 1)])
-    pattern = participation.peers(participation.replay(np.zeros((1, 4), bool)), graph, prob=1.0)
+    pattern = participation.peers(
+        participation.replay(np.zeros((1, 4), bool)), graph, prob=1.0
+    )
     links = jax.tree.map(
-        lambda a: a[0], simulation.realised_links(jax.random.key(0), pattern, num_rounds=1)
+        lambda a: a[0],
+        simulation.realised_links(jax.random.key(0), pattern, num_rounds=1),
     )
     mixed = peers.mix(links, jnp.array([[0.0], [4.0], [np.nan], [7.0]]))
     np.testing.assert_array_equal(mixed, [[2.0], [2.0], [np.nan], [7.0]])
-    assert not base.has_peers(participation.always(3).sample((), jax.random.key(0), 0)[1])
+    assert not base.has_peers(
+        participation.always(3).sample((), jax.random.key(0), 0)[1]
+    )
 
 
 RING, COMPLETE = graphs.ring(limits.NUM_CLIENTS), graphs.complete(limits.NUM_CLIENTS)
@@ -204,7 +232,9 @@ def test_relays_halve_the_spread(x64):
     assert relayed[:, 0].mean() < 0.01
     assert alone[:, 0].mean() < 0.02
     for spreads, expected in ((relayed[:, 1], 0.027), (alone[:, 1], 0.050)):
-        error = spreads.std(ddof=1) / np.sqrt(6)  # one run has but some hundred free values
+        error = spreads.std(ddof=1) / np.sqrt(
+            6
+        )  # one run has but some hundred free values
         assert abs(spreads.mean() - expected) < 4 * error + 0.0005
 
 
@@ -212,7 +242,8 @@ def test_relays_halve_the_spread(x64):
 def test_colrel_without_weights_is_unbiased_where_directions_differ():
     """From 0, coordinate j of a step is client j's coefficient over N: its mean is 1 / N."""
     links = participation.duplex(
-        uplink=participation.bernoulli([0.5, 0.5]), downlink=participation.bernoulli([1.0, 0.2])
+        uplink=participation.bernoulli([0.5, 0.5]),
+        downlink=participation.bernoulli([1.0, 0.2]),
     )
     pattern = participation.peers(links, graphs.from_edges(2, [(0, 1)]), prob=1.0)
     problem, rounds = problems.quadratic(np.eye(2)), 20_000

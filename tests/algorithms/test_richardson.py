@@ -19,7 +19,9 @@ def extrapolated(rule):
 
     def make(program):
         return algorithms.richardson(
-            lambda learning_rate: algorithms.ALGORITHMS[rule](at_rate(program, learning_rate))
+            lambda learning_rate: algorithms.ALGORITHMS[rule](
+                at_rate(program, learning_rate)
+            )
         )(1.0)
 
     return make
@@ -31,13 +33,16 @@ def test_it_is_two_runs_on_the_same_links(x64, rule):
     loop = getattr(quadratic_loops, rule)
     twice = setting._replace(rate=lambda t: 2 * setting.rate(t))
     once, double = (
-        np.asarray(loop(s)[0] if rule == 'fedpbc' else loop(s)) for s in (setting, twice)
+        np.asarray(loop(s)[0] if rule == 'fedpbc' else loop(s))
+        for s in (setting, twice)
     )
     algorithm = extrapolated(rule)(harness.client_program(setting))
     path, result = harness.run(setting, algorithm)
     np.testing.assert_allclose(path, 2 * once - double, rtol=0, atol=1e-12)
     computing = setting.mask.sum(axis=1) if rule == 'fedavg' else len(setting.targets)
-    np.testing.assert_array_equal(result.rounds.num_computing, computing * np.ones(80, int))
+    np.testing.assert_array_equal(
+        result.rounds.num_computing, computing * np.ones(80, int)
+    )
 
 
 def test_it_keeps_the_promises_of_an_algorithm():

@@ -12,7 +12,9 @@ def test_it_follows_the_listing(x64, chunk_size):
     setting = quadratic_loops.hard_setting()
     program = harness.client_program(setting, chunk_size=chunk_size)
     expected, controls = memory_loops.scaffold(setting)
-    result = harness.follow(setting, algorithms.scaffold(program, server_lr=1.3), expected)
+    result = harness.follow(
+        setting, algorithms.scaffold(program, server_lr=1.3), expected
+    )
     state = result.state.algorithm
     np.testing.assert_allclose(state.client_controls, controls, rtol=0, atol=1e-9)
     np.testing.assert_allclose(state.control, controls.mean(axis=0), rtol=0, atol=1e-12)

@@ -36,9 +36,14 @@ def build(name, **kwargs):
 
 def rounds(algorithm, num_rounds, num_active=10):
     """A run of the algorithm, as a function of the federation."""
-    links, key = participation.uniform_cohort(NUM_CLIENTS, num_active), jax.random.key(3)
+    links, key = (
+        participation.uniform_cohort(NUM_CLIENTS, num_active),
+        jax.random.key(3),
+    )
     return lambda problem: (
-        simulation.simulate(key, algorithm, links, problem, num_rounds=num_rounds).state.algorithm
+        simulation.simulate(
+            key, algorithm, links, problem, num_rounds=num_rounds
+        ).state.algorithm
     )
 
 
@@ -51,7 +56,9 @@ def end(name, num_rounds, **kwargs):
 def scratch_bytes(algorithm, links, problem):
     """What five compiled rounds take beside their state, which they overwrite as a scan does."""
     key = jax.random.key(0)
-    state = jax.eval_shape(lambda k, p: simulation.init(k, algorithm, links, p), key, problem)
+    state = jax.eval_shape(
+        lambda k, p: simulation.init(k, algorithm, links, p), key, problem
+    )
 
     def go_on(key, problem, state):
         options = {'num_rounds': 5, 'initial_state': state}
@@ -117,7 +124,9 @@ def test_rounded_client_models_stay_within_their_precision():
     largest = float(jnp.abs(plain.clients).max())
     contraction = 1 - 0.95**3  # of the distance to the client's own target in a round
     bound = 2.0**-9 * largest / contraction
-    np.testing.assert_allclose(rounded.clients.astype(float), plain.clients, atol=2 * bound)
+    np.testing.assert_allclose(
+        rounded.clients.astype(float), plain.clients, atol=2 * bound
+    )
     np.testing.assert_allclose(ours, theirs, atol=bound)
     assert float(jnp.abs(rounded.clients.astype(float) - plain.clients).max()) > 0
 
@@ -173,7 +182,8 @@ def test_a_bfloat16_table_ends_near_the_full_one(name):
 
 @pytest.mark.optimised
 @pytest.mark.parametrize(
-    'name', cases([*WITH_TABLE, 'fedawe', 'fedbuff', 'amplified_scaffold'], ['scaffold'])
+    'name',
+    cases([*WITH_TABLE, 'fedawe', 'fedbuff', 'amplified_scaffold'], ['scaffold']),
 )
 def test_a_round_neither_copies_nor_sums_the_table(name):
     """Scratch memory of compiled rounds stays far below the table: cost follows the active."""
@@ -185,7 +195,8 @@ def test_a_round_neither_copies_nor_sums_the_table(name):
 
 @pytest.mark.optimised
 @pytest.mark.parametrize(
-    'name', cases([*WITH_TABLE, 'amplified_scaffold', 'fedpbc', 'fedavg_all'], ['fedpbc'])
+    'name',
+    cases([*WITH_TABLE, 'amplified_scaffold', 'fedpbc', 'fedavg_all'], ['fedpbc']),
 )
 def test_large_models_are_trained_one_by_one_in_a_table_replaced_in_place(name):
     """Of models that clients train one by one: a few in scratch memory, and no second table."""

@@ -8,13 +8,28 @@ import numpy as np
 import optax
 import pytest
 
-from fedjax_links import algorithms, experiment, local_training, participation, problems, simulation
+from fedjax_links import (
+    algorithms,
+    experiment,
+    local_training,
+    participation,
+    problems,
+    simulation,
+)
 from fedjax_links.algorithms import ALGORITHMS
 from tests import refusals
 from tests.reference import harness, quadratic_loops, weighted_loops
 
 VOLUMES = [1, 4, 2, 9, 3, 1, 6]
-WEIGHTED = {'fedau', 'fedavg', 'fedavg_all', 'fedavg_known', 'fednova', 'fedopt', 'fedprox'}
+WEIGHTED = {
+    'fedau',
+    'fedavg',
+    'fedavg_all',
+    'fedavg_known',
+    'fednova',
+    'fedopt',
+    'fedprox',
+}
 SETTING = quadratic_loops.hard_setting()
 
 
@@ -62,13 +77,17 @@ def follows(setting, algorithm, expected, **options):
 @pytest.mark.parametrize('compute', ['active', 'all'])
 def test_fedavg_weighs_by_the_examples_of_the_active(x64, compute):
     program = harness.client_program(SETTING)
-    rule = algorithms.fedavg(program, server_lr=1.3, compute=compute, weights='examples')
+    rule = algorithms.fedavg(
+        program, server_lr=1.3, compute=compute, weights='examples'
+    )
     expected = weighted_loops.fedavg(SETTING, VOLUMES)
     follows(SETTING, rule, expected)
     harness.assert_caught(expected, quadratic_loops.fedavg(SETTING))
 
 
-@pytest.mark.parametrize('name, options', [('fedavg_all', {}), ('fedavg_known', {}), ('fedau', {})])
+@pytest.mark.parametrize(
+    'name, options', [('fedavg_all', {}), ('fedavg_known', {}), ('fedau', {})]
+)
 def test_rules_that_divide_by_n_weigh_by_shares_of_all_examples(x64, name, options):
     program = harness.client_program(SETTING)
     own = {'cutoff': 9} if name == 'fedau' else {}
@@ -115,13 +134,21 @@ def test_the_option_is_where_the_rule_is_an_average_of_updates():
 def test_other_weights_are_refused_with_the_nearest(name):
     entry = ALGORITHMS[name]
     with refusals.names('weights', "did you mean 'examples'?"):
-        entry(local_training.local_sgd(0.1, local_steps=1), **entry.example, weights='example')
+        entry(
+            local_training.local_sgd(0.1, local_steps=1),
+            **entry.example,
+            weights='example',
+        )
 
 
 def test_one_step_of_everyone_in_a_config_is_gradient_descent_on_all_examples():
     config = {
         'title': 'all examples',
-        'problem': {'name': 'digits', 'num_clients': 5, 'partition': 'dirichlet_unequal'},
+        'problem': {
+            'name': 'digits',
+            'num_clients': 5,
+            'partition': 'dirichlet_unequal',
+        },
         'links': 'always',
         'client': {'learning_rate': 0.5, 'local_epochs': 1, 'batch_size': 0},
         'algorithms': {'fedavg': {'weights': 'examples'}, 'equal': {'name': 'fedavg'}},
@@ -143,7 +170,9 @@ def test_one_step_of_everyone_in_a_config_is_gradient_descent_on_all_examples():
 # Epochs.
 
 
-@pytest.mark.parametrize('epochs, batch_size', [(1, 4), (3, 2), (2, 5), (3, None), (1, 100)])
+@pytest.mark.parametrize(
+    'epochs, batch_size', [(1, 4), (3, 2), (2, 5), (3, None), (1, 100)]
+)
 def test_a_client_takes_as_many_steps_as_its_epochs_need(epochs, batch_size):
     program = local_training.local_sgd(0.1, local_epochs=epochs, batch_size=batch_size)
     assert program.local_steps is None
@@ -151,7 +180,9 @@ def test_a_client_takes_as_many_steps_as_its_epochs_need(epochs, batch_size):
     run = jax.jit(program.run)
     start = jnp.zeros(3)
     for client, volume in enumerate(VOLUMES):
-        steps = epochs if batch_size is None else int(np.ceil(epochs * volume / batch_size))
+        steps = (
+            epochs if batch_size is None else int(np.ceil(epochs * volume / batch_size))
+        )
         update = run(start, client, jnp.int32(0), key, problem)
         assert int(update.num_steps) == steps
         same = local_training.local_sgd(0.1, local_steps=steps, batch_size=batch_size)
@@ -204,7 +235,13 @@ def test_what_epochs_cannot_be(options, field):
 def test_more_steps_than_a_million_are_refused_once_the_clients_are_known():
     program = local_training.local_sgd(0.1, local_epochs=200_000, batch_size=1)
     with refusals.names('local_epochs', 'at most 111111', 'got 200000'):
-        program.run(jnp.zeros(3), 3, jnp.int32(0), jax.random.key(0), problem_of(SETTING, VOLUMES))
+        program.run(
+            jnp.zeros(3),
+            3,
+            jnp.int32(0),
+            jax.random.key(0),
+            problem_of(SETTING, VOLUMES),
+        )
 
 
 def test_a_config_without_a_length_of_local_work_names_both():

@@ -20,7 +20,9 @@ def test_law_equals_its_definition(rng, design, size):
     law = analysis.cohort_law(weights, size, design)
     expected = enumeration.one_round(weights, size, design)
     assert [tuple(cohort) for cohort in law.cohorts] == sorted(expected)
-    np.testing.assert_allclose(law.probs, [expected[tuple(c)] for c in law.cohorts], rtol=1e-12)
+    np.testing.assert_allclose(
+        law.probs, [expected[tuple(c)] for c in law.cohorts], rtol=1e-12
+    )
 
 
 def test_sum_design_is_proportional_to_the_sum_of_weights():
@@ -45,7 +47,9 @@ def test_extreme_weights_stay_finite(design):
 
 
 def test_errors_of_a_design():
-    with refuses("`design` must be one of 'product', 'successive', 'sum', got 'gumbel'."):
+    with refuses(
+        "`design` must be one of 'product', 'successive', 'sum', got 'gumbel'."
+    ):
         analysis.cohort_law([1.0, 2.0], 1, 'gumbel')
     with refuses('`cohort_size` must allow 1 to 200000 cohorts of 2 clients, got 3.'):
         analysis.cohort_law([1.0, 2.0], 3)
@@ -78,7 +82,9 @@ def test_product_design_has_the_closed_form(rng, clients, separation, cohort):
 @pytest.mark.parametrize(
     'clients, separation, cohort', [(5, 2, 1), (6, 1, 2), (7, 1, 3), (7, 2, 2)]
 )
-def test_every_design_equals_the_chain_over_windows(rng, design, clients, separation, cohort):
+def test_every_design_equals_the_chain_over_windows(
+    rng, design, clients, separation, cohort
+):
     weights = rng.uniform(0.1, 1.0, size=clients)
     chain = analysis.minimum_separation_chain(weights, separation, cohort, design)
     expected = enumeration.separation_marginal(weights, separation, cohort, design)
@@ -87,7 +93,9 @@ def test_every_design_equals_the_chain_over_windows(rng, design, clients, separa
 
 def test_designs_differ_beyond_one_client():
     weights = np.arange(1.0, 7.0)
-    laws = [analysis.minimum_separation_chain(weights, 1, 2, d).marginal for d in DESIGNS]
+    laws = [
+        analysis.minimum_separation_chain(weights, 1, 2, d).marginal for d in DESIGNS
+    ]
     assert min(np.abs(laws[0] - laws[1]).sum(), np.abs(laws[0] - laws[2]).sum()) > 1e-3
 
 
@@ -111,7 +119,9 @@ def test_fields_are_consistent(rng, design):
         assert not before[selected].any()
     # The law of the next round is that of the transitions, where a selection shows in the state.
     shown = np.einsum('st,sti->si', dense, (chain.states == waits)[None] * (waits > 0))
-    np.testing.assert_allclose(2 * chain.selection[:, waits > 0], shown[:, waits > 0], atol=1e-14)
+    np.testing.assert_allclose(
+        2 * chain.selection[:, waits > 0], shown[:, waits > 0], atol=1e-14
+    )
 
 
 def test_one_separation_per_client_equals_the_common_one(rng):
@@ -124,7 +134,9 @@ def test_one_separation_per_client_equals_the_common_one(rng):
 @pytest.mark.parametrize('clients, cohort', [(4, 1), (6, 2)])
 def test_cyclic_participation_is_uniform(clients, cohort):
     separation = clients // cohort - 1
-    chain = analysis.minimum_separation_chain(np.arange(1.0, clients + 1), separation, cohort)
+    chain = analysis.minimum_separation_chain(
+        np.arange(1.0, clients + 1), separation, cohort
+    )
     np.testing.assert_allclose(chain.marginal, 1.0 / clients, rtol=1e-12)
     np.testing.assert_allclose(chain.stationary.sum(), 1.0, rtol=1e-12)
 
@@ -140,11 +152,16 @@ def test_cyclic_order_has_the_law_of_the_first_pass():
             prob *= weights[client] / left
             left -= weights[client]
         after_first_pass[order] = prob
-    clockwise = sum(after_first_pass[order] for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)))
-    found = {tuple(state): mass for state, mass in zip(chain.states, chain.stationary, strict=True)}
-    assert sum(found[state] for state in ((0, 1, 2), (2, 0, 1), (1, 2, 0))) == pytest.approx(
-        clockwise, rel=1e-12
+    clockwise = sum(
+        after_first_pass[order] for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1))
     )
+    found = {
+        tuple(state): mass
+        for state, mass in zip(chain.states, chain.stationary, strict=True)
+    }
+    assert sum(
+        found[state] for state in ((0, 1, 2), (2, 0, 1), (1, 2, 0))
+    ) == pytest.approx(clockwise, rel=1e-12)
 
 
 def test_chain_without_memory_has_one_state():

@@ -17,12 +17,16 @@ def test_pmf_equals_enumeration(probs):
     expected = np.zeros(len(probs) + 1)
     for mask, prob in enumeration.active_sets(probs):
         expected[mask.sum()] += prob
-    np.testing.assert_allclose(analysis.poisson_binomial_pmf(probs), expected, atol=1e-15)
+    np.testing.assert_allclose(
+        analysis.poisson_binomial_pmf(probs), expected, atol=1e-15
+    )
 
 
 def test_pmf_of_equal_probs_is_binomial_with_relative_precision_in_the_tails():
     pmf = analysis.poisson_binomial_pmf(np.full(60, 0.01))
-    np.testing.assert_allclose(pmf, stats.binom.pmf(np.arange(61), 60, 0.01), rtol=1e-11)
+    np.testing.assert_allclose(
+        pmf, stats.binom.pmf(np.arange(61), 60, 0.01), rtol=1e-11
+    )
 
 
 def test_pmf_of_ten_thousand_clients(rng):
@@ -34,7 +38,9 @@ def test_pmf_of_ten_thousand_clients(rng):
     mean = pmf @ sizes
     np.testing.assert_allclose(pmf.sum(), 1.0, rtol=1e-12)
     np.testing.assert_allclose(mean, probs.sum(), rtol=1e-12)
-    np.testing.assert_allclose(pmf @ (sizes - mean) ** 2, np.sum(probs * (1 - probs)), rtol=1e-10)
+    np.testing.assert_allclose(
+        pmf @ (sizes - mean) ** 2, np.sum(probs * (1 - probs)), rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize('size', [1, 2, 3, 6, 31, 600, 100_000])
@@ -54,7 +60,9 @@ def test_rule_gives_the_means_of_random_sizes(rng, scale, num_clients):
     probs = scale * rng.uniform(size=num_clients)
     pmf = analysis.poisson_binomial_pmf(probs)
     sizes = np.arange(1.0, pmf.size + 1.0)
-    times, weights = cohort_sizes.rule(np.append(probs, scale))  # serves `f` without a factor
+    times, weights = cohort_sizes.rule(
+        np.append(probs, scale)
+    )  # serves `f` without a factor
     without = weights * np.exp(cohort_sizes.log_factors(probs, times).sum(axis=1))
     np.testing.assert_allclose(without.sum(), math.fsum(pmf / sizes), rtol=2e-14)
     np.testing.assert_allclose(without @ times, math.fsum(pmf / sizes**2), rtol=2e-14)
@@ -64,12 +72,19 @@ def test_factors_of_certain_and_of_absent_clients_are_exact():
     times = np.array([1e-18, 1e-3, 0.5, 49.0])
     factors = cohort_sizes.log_factors(np.array([0.0, 0.25, 1.0]), times)
     np.testing.assert_array_equal(factors[:, 0], 0.0)
-    np.testing.assert_allclose(factors[:, 1], np.log1p(0.25 * np.expm1(-times)), rtol=1e-15)
+    np.testing.assert_allclose(
+        factors[:, 1], np.log1p(0.25 * np.expm1(-times)), rtol=1e-15
+    )
     np.testing.assert_allclose(factors[:, 2], -times, rtol=1e-15)
 
 
 def test_few_nodes_do_for_any_federation():
-    for probs in (np.zeros(5), np.ones(40), np.full(10_000, 0.5), np.full(1_000_000, 1e-5)):
+    for probs in (
+        np.zeros(5),
+        np.ones(40),
+        np.full(10_000, 0.5),
+        np.full(1_000_000, 1e-5),
+    ):
         times, weights = cohort_sizes.rule(probs)
         assert times.size < 90
         assert np.all(weights > 0)

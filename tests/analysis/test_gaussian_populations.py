@@ -27,7 +27,9 @@ def test_accuracy_agrees_with_adaptive_quadrature(num_classes):
         def integrand(z, ahead=ahead):
             return stats.norm.pdf(z) * stats.norm.cdf(z + ahead) ** (num_classes - 1)
 
-        wanted, _ = integrate.quad(integrand, -12, 12, epsabs=1e-13, epsrel=1e-13, limit=200)
+        wanted, _ = integrate.quad(
+            integrand, -12, 12, epsabs=1e-13, epsrel=1e-13, limit=200
+        )
         found = analysis.equidistant_accuracy(distance, num_classes)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
@@ -60,10 +62,15 @@ def test_linear_fit_agrees_with_least_squares_on_draws():
     shares = np.array([0.1, 0.2, 0.3, 0.4])
     fit = analysis.best_linear_fit(vectors, shifts, sigma=sigma, weights=shares * 7)
     x = shifts[:, None] + rng.standard_normal((clients, draws, dimension))
-    y = np.einsum('ijk,ik->ij', x, vectors) + sigma * rng.standard_normal((clients, draws))
+    y = np.einsum('ijk,ik->ij', x, vectors) + sigma * rng.standard_normal(
+        (clients, draws)
+    )
     off = np.einsum('ijk,k->ij', x, fit.vector) - y
     # At w* the weighted gradient vanishes and the weighted error is the least.
-    for values, exact in ((off**2, fit.error), *((off * x[..., j], 0.0) for j in range(dimension))):
+    for values, exact in (
+        (off**2, fit.error),
+        *((off * x[..., j], 0.0) for j in range(dimension)),
+    ):
         mean = shares @ values.mean(axis=1)
         error = np.sqrt(np.sum(shares**2 * values.var(axis=1) / draws))
         assert abs(mean - exact) < LIMIT * error
@@ -84,7 +91,9 @@ def test_skewed_accuracy_agrees_with_the_accuracy_of_the_minimiser(num_classes):
         wanted = gaussian_accuracy(model, means)
         found = analysis.equidistant_skewed_accuracy(distance, shares)
         assert abs(found - wanted.accuracy) < LIMIT * wanted.error + 1e-12
-        equal = analysis.equidistant_skewed_accuracy(distance, np.full(num_classes, 7.0))
+        equal = analysis.equidistant_skewed_accuracy(
+            distance, np.full(num_classes, 7.0)
+        )
         best = analysis.equidistant_accuracy(distance, num_classes)
         np.testing.assert_allclose(equal, best, rtol=0, atol=1e-13)
 
@@ -134,7 +143,9 @@ def test_two_classes_lose_what_a_shifted_threshold_loses():
     shares = [0.9, 0.1]
     both = analysis.gaussian_boundaries([[0.0, 0.0], [3.0, 4.0]])
     shift = np.log(9) / 5
-    wanted = special.ndtr(2.5) - (special.ndtr(2.5 + shift) + special.ndtr(2.5 - shift)) / 2
+    wanted = (
+        special.ndtr(2.5) - (special.ndtr(2.5 + shift) + special.ndtr(2.5 - shift)) / 2
+    )
     assert analysis.skewed_loss(both, shares) == pytest.approx(wanted, rel=1e-11)
     assert both.mass[0, 1] == pytest.approx(stats.norm.pdf(2.5) / 10, rel=1e-14)
 
@@ -144,13 +155,17 @@ def test_mass_at_equal_distances_is_one_integral():
     ahead, off = np.sqrt(2.0), ~np.eye(5, dtype=bool)
 
     def density(z):
-        return stats.norm.pdf(z) * stats.norm.pdf(z + ahead) * special.ndtr(z + ahead) ** 3
+        return (
+            stats.norm.pdf(z) * stats.norm.pdf(z + ahead) * special.ndtr(z + ahead) ** 3
+        )
 
     wanted = integrate.quad(density, -12, 12, epsabs=1e-13)[0] / (5 * ahead)
     assert abs(found.mass.sum() / 2 - 10 * wanted) < 5 * found.error
     assert found.error < 1e-3 * found.mass.sum()
     share = wanted * 5 * 2 / stats.norm.pdf(1)
-    of_draws = np.sqrt((1 - share) / share / (8 * 512))  # relative; the sequences scatter less
+    of_draws = np.sqrt(
+        (1 - share) / share / (8 * 512)
+    )  # relative; the sequences scatter less
     np.testing.assert_allclose(found.mass[off], wanted, rtol=5 * of_draws)
 
 
@@ -158,7 +173,10 @@ def test_mass_is_the_curvature_of_the_accuracy(rng):
     """By differences of the exact accuracy at equal distances, in a direction of log shares."""
     found = analysis.gaussian_boundaries(EQUAL)
     h, step = rng.normal(size=5), 1e-3
-    levels = [analysis.equidistant_skewed_accuracy(2.0, np.exp(s * h)) for s in (-step, 0, step)]
+    levels = [
+        analysis.equidistant_skewed_accuracy(2.0, np.exp(s * h))
+        for s in (-step, 0, step)
+    ]
     wanted = -(levels[0] - 2 * levels[1] + levels[2]) / step**2
     ratios = np.subtract.outer(h, h)
     assert np.sum(found.mass * ratios**2) / 2 == pytest.approx(wanted, rel=2e-3)
@@ -172,7 +190,9 @@ def test_loss_is_that_of_the_skewed_rule_where_classes_are_unequally_far(rng):
     shares = np.exp(rng.normal(size=6))
 
     def accuracy(law):
-        return gaussian_accuracy(analysis.gaussian_minimiser(means, law[None], [1.0]), means)
+        return gaussian_accuracy(
+            analysis.gaussian_minimiser(means, law[None], [1.0]), means
+        )
 
     best, skewed = accuracy(np.ones(6)), accuracy(shares)
     wanted = best.accuracy - skewed.accuracy
@@ -183,7 +203,9 @@ def test_loss_is_that_of_the_skewed_rule_where_classes_are_unequally_far(rng):
 
 def test_a_confusion_matrix_of_two_classes_tells_all():
     wrong = special.ndtr(-1.0)
-    found = analysis.confusion_boundaries(1000 * np.array([[1 - wrong, wrong], [wrong, 1 - wrong]]))
+    found = analysis.confusion_boundaries(
+        1000 * np.array([[1 - wrong, wrong], [wrong, 1 - wrong]])
+    )
     wanted = analysis.gaussian_boundaries([[0.0], [2.0]])
     np.testing.assert_allclose(found.mass, wanted.mass, rtol=1e-12)
     np.testing.assert_allclose(found.distances, wanted.distances, rtol=1e-12)
@@ -195,7 +217,9 @@ def test_pairs_that_are_never_confused_have_no_boundary():
     assert not found.mass[2].any()
     assert np.isinf(found.distances[2, :2]).all()
     pair = analysis.skewed_loss(analysis.confusion_boundaries([[8, 2], [1, 9]]), [3, 1])
-    assert analysis.skewed_loss(found, [3, 1, 1e-6]) == pytest.approx(2 / 3 * pair, rel=1e-12)
+    assert analysis.skewed_loss(found, [3, 1, 1e-6]) == pytest.approx(
+        2 / 3 * pair, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,9 +230,14 @@ def test_pairs_that_are_never_confused_have_no_boundary():
         (lambda: analysis.confusion_boundaries([[1, 0]]), 'confusion'),
         (lambda: analysis.confusion_boundaries([[1, 0], [1, 0]]), 'confusion'),
         (lambda: analysis.confusion_boundaries([[1, 1], [1, 1]]), 'confusion'),
-        (lambda: analysis.skewed_loss(analysis.gaussian_boundaries(EQUAL), [1, 1]), 'shares'),
         (
-            lambda: analysis.skewed_loss(analysis.gaussian_boundaries(EQUAL), [1, 1, 1, 1, 0]),
+            lambda: analysis.skewed_loss(analysis.gaussian_boundaries(EQUAL), [1, 1]),
+            'shares',
+        ),
+        (
+            lambda: analysis.skewed_loss(
+                analysis.gaussian_boundaries(EQUAL), [1, 1, 1, 1, 0]
+            ),
             'shares',
         ),
     ],

@@ -36,7 +36,8 @@ def test_weights_equal_the_alternating_sum_over_subsets(rng):
     for i in range(6):
         others = np.delete(probs, i)
         series = sum(
-            (-1) ** (j + 1) / j * enumeration.elementary(others, j - 1) for j in range(1, 7)
+            (-1) ** (j + 1) / j * enumeration.elementary(others, j - 1)
+            for j in range(1, 7)
         )
         expected.append(probs[i] * series / (1.0 - np.prod(1.0 - probs)))
     np.testing.assert_allclose(analysis.fedavg_weights(probs), expected, rtol=1e-12)
@@ -44,12 +45,16 @@ def test_weights_equal_the_alternating_sum_over_subsets(rng):
 
 def test_weights_of_rare_links_are_proportional_to_the_probs(rng):
     probs = 1e-14 * rng.uniform(1.0, 2.0, size=50)
-    np.testing.assert_allclose(analysis.fedavg_weights(probs), probs / probs.sum(), rtol=1e-11)
+    np.testing.assert_allclose(
+        analysis.fedavg_weights(probs), probs / probs.sum(), rtol=1e-11
+    )
 
 
 @pytest.mark.parametrize('prob', [0.001, 0.5, 1.0])
 def test_equal_probs_give_uniform_weights(prob):
-    np.testing.assert_allclose(analysis.fedavg_weights(np.full(301, prob)), 1 / 301, rtol=1e-13)
+    np.testing.assert_allclose(
+        analysis.fedavg_weights(np.full(301, prob)), 1 / 301, rtol=1e-13
+    )
 
 
 def test_weights_of_ten_thousand_clients(rng):
@@ -82,7 +87,9 @@ def test_fixed_point_curve_of_two_clients(second):
 def test_fixed_point_of_vectors(rng):
     probs, targets = rng.uniform(size=5), rng.normal(size=(5, 3))
     value = analysis.fedavg_fixed_point(probs, targets)
-    np.testing.assert_allclose(value, enumeration.fedavg_weights(probs) @ targets, rtol=1e-12)
+    np.testing.assert_allclose(
+        value, enumeration.fedavg_weights(probs) @ targets, rtol=1e-12
+    )
 
 
 def test_mixing_matrix_equals_its_definition():
@@ -97,7 +104,9 @@ def test_mixing_matrix_maps_over_leading_axes(rng):
     stacked = analysis.mixing_matrix(masks)
     assert stacked.shape == (3, 2, 5, 5)
     for index in np.ndindex(3, 2):
-        np.testing.assert_array_equal(stacked[index], analysis.mixing_matrix(masks[index]))
+        np.testing.assert_array_equal(
+            stacked[index], analysis.mixing_matrix(masks[index])
+        )
 
 
 @pytest.mark.parametrize('probs', [*CASES, [0.0, 0.0]])
@@ -116,7 +125,9 @@ def test_expected_mixing_matrix_is_doubly_stochastic_at_scale(rng):
 
 @pytest.mark.parametrize('probs', [case for case in CASES if len(case) > 1])
 def test_mixing_rate_is_the_second_eigenvalue_and_below_the_bound(probs):
-    expected = np.sort(np.linalg.eigvalsh(enumeration.expected(probs, enumeration.mixing)))[-2]
+    expected = np.sort(
+        np.linalg.eigvalsh(enumeration.expected(probs, enumeration.mixing))
+    )[-2]
     rate = analysis.mixing_rate(probs)
     np.testing.assert_allclose(rate, max(expected, 0.0), atol=1e-14)
     least, size = min(probs), len(probs)
@@ -149,14 +160,26 @@ def test_mixing_rate_limits():
 
 
 ERRORS = [
-    (lambda: analysis.fedavg_weights([0.1, 0.2, 1.5]), 'lie in [0, 1], got 1.5 at client 2.'),
-    (lambda: analysis.fedavg_weights([0.1, -0.2]), 'lie in [0, 1], got -0.2 at client 1.'),
+    (
+        lambda: analysis.fedavg_weights([0.1, 0.2, 1.5]),
+        'lie in [0, 1], got 1.5 at client 2.',
+    ),
+    (
+        lambda: analysis.fedavg_weights([0.1, -0.2]),
+        'lie in [0, 1], got -0.2 at client 1.',
+    ),
     (lambda: analysis.fedavg_weights([0.1, np.nan]), 'be finite, got nan at client 1.'),
-    (lambda: analysis.fedavg_weights([0.0, 0.0]), 'hold a positive probability, got 2 zeros.'),
+    (
+        lambda: analysis.fedavg_weights([0.0, 0.0]),
+        'hold a positive probability, got 2 zeros.',
+    ),
     (lambda: analysis.fedavg_weights([]), 'be a non-empty vector, got shape (0,).'),
     (lambda: analysis.mixing_rate([[0.5]]), 'be a non-empty vector, got shape (1, 1).'),
     (lambda: analysis.mixing_rate_bound([2.0]), 'lie in [0, 1], got 2.0 at client 0.'),
-    (lambda: analysis.poisson_binomial_pmf([1.1]), 'lie in [0, 1], got 1.1 at client 0.'),
+    (
+        lambda: analysis.poisson_binomial_pmf([1.1]),
+        'lie in [0, 1], got 1.1 at client 0.',
+    ),
 ]
 
 
@@ -178,7 +201,9 @@ def test_errors_name_the_targets_and_the_mask():
 def test_independent_links_are_exact(rng):
     probs = rng.uniform(size=6)
     result = analysis.effective_weights(probs)
-    np.testing.assert_allclose(result.weights, enumeration.fedavg_weights(probs), rtol=1e-12)
+    np.testing.assert_allclose(
+        result.weights, enumeration.fedavg_weights(probs), rtol=1e-12
+    )
     assert result.exact
     assert not result.standard_errors.any()
 
@@ -227,7 +252,9 @@ def test_standard_errors_cover_links_with_memory(rng):
     """
     beyond = naive = 0
     for _ in range(40):
-        masks = enumeration.simulate_markov(rng, np.full(4, 0.05), np.full(4, 0.05), 6400)
+        masks = enumeration.simulate_markov(
+            rng, np.full(4, 0.05), np.full(4, 0.05), 6400
+        )
         result = analysis.effective_weights(masks=masks)
         scores = np.abs(result.weights - 0.25) / result.standard_errors
         beyond += np.sum(scores > stats.t.isf(0.025, result.degrees_of_freedom))
@@ -242,14 +269,20 @@ def test_estimate_of_independent_links_agrees_with_the_formula(rng):
     """Six t-tests at a two-sided 1e-6: false alarms below 1e-5."""
     probs = np.array([0.02, 0.1, 0.3, 0.5, 0.9, 0.05])
     result = analysis.effective_weights(masks=rng.uniform(size=(40_000, 6)) < probs)
-    scores = np.abs(result.weights - analysis.fedavg_weights(probs)) / result.standard_errors
+    scores = (
+        np.abs(result.weights - analysis.fedavg_weights(probs)) / result.standard_errors
+    )
     assert np.all(scores < stats.t.isf(5e-7, result.degrees_of_freedom))
 
 
 def test_errors_of_effective_weights():
-    with refuses('`probs` must be given, or `selection_law` or `masks`, one of them, got 0.'):
+    with refuses(
+        '`probs` must be given, or `selection_law` or `masks`, one of them, got 0.'
+    ):
         analysis.effective_weights()
-    with refuses('`probs` must be given, or `selection_law` or `masks`, one of them, got 2.'):
+    with refuses(
+        '`probs` must be given, or `selection_law` or `masks`, one of them, got 2.'
+    ):
         analysis.effective_weights([0.5], masks=[[True]])
     with refuses('`num_batches` must be at most 3, got 32.'):
         analysis.effective_weights(masks=np.ones((3, 2)))

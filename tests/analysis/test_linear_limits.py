@@ -17,7 +17,9 @@ CLIENTS, EACH, CLASSES, DIM = 6, 30, 4, 3
 def data(rng):
     """Overlapping classes: features, labels, owners and weights."""
     labels = rng.integers(CLASSES, size=CLIENTS * EACH)
-    features = rng.normal(size=(CLASSES, DIM))[labels] + rng.normal(size=(len(labels), DIM))
+    features = rng.normal(size=(CLASSES, DIM))[labels] + rng.normal(
+        size=(len(labels), DIM)
+    )
     owners = rng.permutation(np.repeat(np.arange(CLIENTS), EACH))
     return features, labels, owners, rng.dirichlet(np.ones(CLIENTS))
 
@@ -34,7 +36,9 @@ def softmax_losses(features, labels, coefficients, intercept):
 
 def numerical_gradient(function, point, step=1e-5):
     steps = step * np.eye(point.size)
-    return np.array([(function(point + h) - function(point - h)) / (2 * step) for h in steps])
+    return np.array(
+        [(function(point + h) - function(point - h)) / (2 * step) for h in steps]
+    )
 
 
 @pytest.mark.parametrize('l2', [0.0, 0.03])
@@ -47,7 +51,9 @@ def test_softmax_is_stationary_by_differences(data, l2):
         losses = softmax_losses(features, labels, table[:-1], table[-1])
         return by_client(weights, owners, losses) + l2 / 2 * np.sum(table[:-1] ** 2)
 
-    flat = np.concatenate([found.model.coefficients, found.model.intercept[None]]).ravel()
+    flat = np.concatenate(
+        [found.model.coefficients, found.model.intercept[None]]
+    ).ravel()
     assert np.abs(numerical_gradient(objective, flat)).max() < 1e-9
     assert found.gradient_norm < 1e-8
     assert found.loss == pytest.approx(objective(flat), rel=1e-12)
@@ -57,7 +63,9 @@ def test_softmax_is_stationary_by_differences(data, l2):
 def test_logistic_is_softmax_of_two_classes(data):
     features, labels, owners, weights = data
     labels = labels % 2
-    one = analysis.weighted_minimiser(features, labels, owners, weights, loss='logistic').model
+    one = analysis.weighted_minimiser(
+        features, labels, owners, weights, loss='logistic'
+    ).model
     two = analysis.weighted_minimiser(features, labels, owners, weights).model
     scores = two.scores(features)
     np.testing.assert_allclose(
@@ -68,7 +76,9 @@ def test_logistic_is_softmax_of_two_classes(data):
 def test_least_squares_are_the_normal_equations(data, rng):
     features, _, owners, weights = data
     targets = rng.normal(size=(len(owners), 2))
-    found = analysis.weighted_minimiser(features, targets, owners, weights, loss='least_squares')
+    found = analysis.weighted_minimiser(
+        features, targets, owners, weights, loss='least_squares'
+    )
     scale = np.sqrt(weights[owners] / EACH)[:, None]
     design = np.c_[features, np.ones(len(features))]
     wanted = np.linalg.lstsq(scale * design, scale * targets, rcond=None)[0]
@@ -78,10 +88,14 @@ def test_least_squares_are_the_normal_equations(data, rng):
 
 def test_features_that_repeat_or_stand_still_are_no_obstacle(data):
     features, labels, owners, weights = data
-    more = np.c_[features, np.full(len(features), 3.0), np.zeros(len(features)), features[:, :1]]
+    more = np.c_[
+        features, np.full(len(features), 3.0), np.zeros(len(features)), features[:, :1]
+    ]
     one = analysis.weighted_minimiser(features, labels, owners, weights)
     two = analysis.weighted_minimiser(more, labels, owners, weights)
-    np.testing.assert_allclose(two.model.scores(more), one.model.scores(features), atol=1e-6)
+    np.testing.assert_allclose(
+        two.model.scores(more), one.model.scores(features), atol=1e-6
+    )
     assert two.loss == pytest.approx(one.loss, rel=1e-12)
 
 
@@ -90,7 +104,9 @@ def test_clients_without_weight_do_not_count(data):
     weights[2] = 0
     kept = owners != 2
     one = analysis.weighted_minimiser(features, labels, owners, weights)
-    two = analysis.weighted_minimiser(features[kept], labels[kept], owners[kept], weights)
+    two = analysis.weighted_minimiser(
+        features[kept], labels[kept], owners[kept], weights
+    )
     np.testing.assert_array_equal(one.model.coefficients, two.model.coefficients)
 
 
@@ -111,11 +127,16 @@ MESSAGE = (
 )
 def test_separable_labels_have_no_minimiser(labels, which):
     labels = np.array(labels)
-    with pytest.raises(ValueError, match=r'^`labels` must overlap .* linear model\.$') as said:
+    with pytest.raises(
+        ValueError, match=r'^`labels` must overlap .* linear model\.$'
+    ) as said:
         analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0])
     if which.startswith('all'):
         assert str(said.value) == MESSAGE.format(which)
-    assert analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0], l2=0.1).gradient_norm < 1e-8
+    assert (
+        analysis.weighted_minimiser(LINE, labels, WHOSE, [1.0], l2=0.1).gradient_norm
+        < 1e-8
+    )
 
 
 @pytest.mark.parametrize('l2', [0.0, 0.1])
@@ -140,7 +161,10 @@ def test_labels_that_overlap_in_one_example_have_a_minimiser():
 @pytest.mark.parametrize(
     'changes, message',
     [
-        ({'loss': 'hinge'}, '`loss` must be one of softmax, logistic, least_squares, got hinge'),
+        (
+            {'loss': 'hinge'},
+            '`loss` must be one of softmax, logistic, least_squares, got hinge',
+        ),
         ({'l2': -1.0}, '`l2` must be finite and at least 0, got -1.0.'),
         ({'weights': [-1.0]}, '`weights` must be at least 0, got -1.0 at client 0.'),
         ({'weights': [0.0]}, '`weights` must hold a positive weight, got 1 zeros.'),
@@ -153,7 +177,13 @@ def test_labels_that_overlap_in_one_example_have_a_minimiser():
     ],
 )
 def test_refusals(changes, message):
-    given = {'features': LINE, 'labels': WHOSE, 'clients': WHOSE, 'weights': [1.0], **changes}
+    given = {
+        'features': LINE,
+        'labels': WHOSE,
+        'clients': WHOSE,
+        'weights': [1.0],
+        **changes,
+    }
     if 'hinge' in message:
         message = message.replace('got hinge', "got 'hinge'.")
     with refuses(message):
@@ -192,7 +222,13 @@ def test_a_least_squares_flow_is_an_exponential(data, rng):
     features, _, owners, weights = data
     targets = rng.normal(size=len(owners))
     found = analysis.weighted_gradient_flow(
-        features, targets, owners, weights, time=0.7, loss='least_squares', num_steps=400
+        features,
+        targets,
+        owners,
+        weights,
+        time=0.7,
+        loss='least_squares',
+        num_steps=400,
     )
     design = np.c_[features, np.ones(len(features))]
     shares = 2 * weights[owners] / EACH
@@ -229,7 +265,9 @@ def test_a_flow_takes_no_more_gradients_than_it_may(data, monkeypatch):
     needed = len(computed)
     np.testing.assert_array_equal(follow(needed).coefficients, free.coefficients)
     computed.clear()
-    with refuses(f'`time` must take at most {needed - 1} gradients, got 50, which takes {needed}.'):
+    with refuses(
+        f'`time` must take at most {needed - 1} gradients, got 50, which takes {needed}.'
+    ):
         follow(needed - 1)
     assert not computed
 
@@ -247,7 +285,10 @@ def test_gaussian_classes_need_no_minimisation(rng):
     def objective(flat):
         table = flat.reshape(3, 3)
         return sum(
-            weights[i] * q[c] * mass @ softmax_losses(grid + means[c], here(c), table[:2], table[2])
+            weights[i]
+            * q[c]
+            * mass
+            @ softmax_losses(grid + means[c], here(c), table[:2], table[2])
             for i, q in enumerate(proportions)
             for c in range(3)
         )
@@ -261,14 +302,20 @@ def test_gaussian_classes_need_no_minimisation(rng):
 
 def test_a_class_without_share_has_no_minimiser():
     with refuses('`proportions` must give every class a share, got 0 for class 1.'):
-        analysis.gaussian_minimiser([[0.0], [1.0]], [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])
+        analysis.gaussian_minimiser(
+            [[0.0], [1.0]], [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0]
+        )
 
 
 def test_fits_refuse_weights_of_nobody():
     with refuses('`weights` must hold a positive weight, got 2 zeros.'):
-        analysis.best_linear_fit([[0.0], [1.0]], [[1.0], [0.0]], sigma=1.0, weights=[0.0, 0.0])
+        analysis.best_linear_fit(
+            [[0.0], [1.0]], [[1.0], [0.0]], sigma=1.0, weights=[0.0, 0.0]
+        )
     with refuses('`weights` must have one entry per client (2), got 3.'):
-        analysis.best_linear_fit([[0.0], [1.0]], [[1.0], [0.0]], sigma=1.0, weights=[1.0] * 3)
+        analysis.best_linear_fit(
+            [[0.0], [1.0]], [[1.0], [0.0]], sigma=1.0, weights=[1.0] * 3
+        )
     with refuses('`weights` must be at least 0, got -1.0 at client 1.'):
         analysis.gaussian_minimiser([[0.0], [1.0]], np.full((2, 2), 0.5), [1.0, -1.0])
 

@@ -4,7 +4,14 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, analysis, local_training, participation, problems, simulation
+from fedjax_links import (
+    algorithms,
+    analysis,
+    local_training,
+    participation,
+    problems,
+    simulation,
+)
 from fedjax_links.links import graphs
 from tests import refusals
 from tests.tiers import cases
@@ -54,12 +61,16 @@ def test_fedavg_and_fedpbc_are_as_in_their_closed_forms():
     given = PROBS, TARGETS, RATE, STEPS
     moments = analysis.fedavg_mean_and_covariance(*given, num_rounds=0)
     found = limit('fedavg')
-    np.testing.assert_allclose(found.means['server'], moments.limit_mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        found.means['server'], moments.limit_mean, rtol=0, atol=1e-12
+    )
     expected = np.diagonal(moments.limit_covariance)
     np.testing.assert_allclose(found.variances['server'], expected, rtol=0, atol=1e-12)
     found, fixed = limit('fedpbc'), analysis.fedpbc_fixed_point(*given)
     np.testing.assert_allclose(found.means['server'], fixed.server, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.means['client_mean'], fixed.client_mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        found.means['client_mean'], fixed.client_mean, rtol=0, atol=1e-12
+    )
     moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=0)
     square = found.variances['server'].sum()
     square += ((found.means['server'] - found.optimum) ** 2).sum()
@@ -68,7 +79,17 @@ def test_fedavg_and_fedpbc_are_as_in_their_closed_forms():
 
 @pytest.mark.parametrize(
     'name',
-    ['area', 'feddyn', 'fedavg_known', 'fedstale', 'fedvarp', 'focus', 'mifa', 'mimic', 'scaffold'],
+    [
+        'area',
+        'feddyn',
+        'fedavg_known',
+        'fedstale',
+        'fedvarp',
+        'focus',
+        'mifa',
+        'mimic',
+        'scaffold',
+    ],
 )
 def test_exact_rules_end_at_the_optimum(name):
     """With equal curvature, without noise; all but the two that are unbiased only, to the bit."""
@@ -102,12 +123,17 @@ def test_s2a_ends_where_fedavg_does_on_mixed_targets():
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     'is_plain',
-    [pytest.param(True, marks=pytest.mark.release('test_the_engine_ends_there')), False],
+    [
+        pytest.param(True, marks=pytest.mark.release('test_the_engine_ends_there')),
+        False,
+    ],
 )
 @pytest.mark.parametrize(
     'name',
     [
-        pytest.param(name, marks=[pytest.mark.optimised] * (name in RUN_LONGER_THAN_THEY_COMPILE))
+        pytest.param(
+            name, marks=[pytest.mark.optimised] * (name in RUN_LONGER_THAN_THEY_COMPILE)
+        )
         for name in analysis.linear_rules.RULES
     ],
 )
@@ -142,11 +168,15 @@ def test_the_engine_ends_there(x64, name, is_plain):
         # of a variance, by the fourth moment of the runs
         squares = (runs - runs.mean(axis=0)) ** 2
         of_square = squares.std(axis=0) / np.sqrt(NUM_SEEDS)
-        assert (np.abs(squares.mean(axis=0) - variance) < Z_BOUND * of_square + 1e-9).all()
+        assert (
+            np.abs(squares.mean(axis=0) - variance) < Z_BOUND * of_square + 1e-9
+        ).all()
 
 
 @pytest.mark.parametrize('name', cases(['fedavg', 'fedpbc'], ['fedavg']))
-def test_local_steps_bias_under_unequal_curvature_and_richardson_takes_it_away(x64, name):
+def test_local_steps_bias_under_unequal_curvature_and_richardson_takes_it_away(
+    x64, name
+):
     """Everybody always there: what is left is the drift of local steps, of first order in eta."""
     everyone = np.ones(SIZE)
     found = [
@@ -172,7 +202,9 @@ def test_local_steps_bias_under_unequal_curvature_and_richardson_takes_it_away(x
             ).state
         )
     )(jax.random.key(0), problem)
-    np.testing.assert_allclose(rule.models(run.algorithm)['server'], extrapolated, atol=1e-9)
+    np.testing.assert_allclose(
+        rule.models(run.algorithm)['server'], extrapolated, atol=1e-9
+    )
 
 
 def test_refusals():
@@ -184,7 +216,9 @@ def test_refusals():
         analysis.linear_rule('focus', PROBS, TARGETS, RATE, STEPS, noise=1.0)
     with refusals.names('probs'):
         analysis.linear_rule('fedavg', np.full(30, 0.5), np.zeros((30, 1)), RATE, STEPS)
-    with refusals.names('rule', 'cogc'):  # whose clients have no neighbours, so never a sum
+    with refusals.names(
+        'rule', 'cogc'
+    ):  # whose clients have no neighbours, so never a sum
         analysis.linear_rule('cogc', PROBS, TARGETS, RATE, STEPS, tolerance=2)
     with refusals.names('curvature'):
         problems.quadratic(TARGETS, curvature=[1.0, 2.0])

@@ -14,7 +14,9 @@ RATES = [(0.05, 0.05), (0.05, 0.45), (1.0, 1.0), (0.3, 0.7), (0.2, 0.0), (0.0, 0
 @pytest.mark.parametrize('up, down', RATES)
 def test_stationary_law_is_a_fixed_point(up, down):
     prob = analysis.markov_stationary(up, down)
-    np.testing.assert_allclose(prob * (1.0 - down) + (1.0 - prob) * up, prob, rtol=1e-14)
+    np.testing.assert_allclose(
+        prob * (1.0 - down) + (1.0 - prob) * up, prob, rtol=1e-14
+    )
 
 
 @pytest.mark.parametrize('up, down', [pair for pair in RATES if min(pair) > 0.0])
@@ -53,14 +55,18 @@ def test_gaps_equal_first_return_times(up, down):
 def test_independent_rounds_have_geometric_gaps_with_mean_one_over_p(prob):
     law = analysis.gap_distribution(prob, 1.0 - prob, 400)
     gaps = np.arange(1, 401)
-    np.testing.assert_allclose(law, (1.0 - prob) ** (gaps - 1) * prob, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(
+        law, (1.0 - prob) ** (gaps - 1) * prob, rtol=1e-12, atol=1e-300
+    )
     np.testing.assert_allclose(law @ gaps, 1.0 / prob, rtol=1e-10)
 
 
 def test_mean_gap_is_the_inverse_of_the_stationary_law():
     law = analysis.gap_distribution(0.3, 0.2, 400)
     mean = law @ np.arange(1, 401)
-    np.testing.assert_allclose(mean, 1.0 / analysis.markov_stationary(0.3, 0.2), rtol=1e-10)
+    np.testing.assert_allclose(
+        mean, 1.0 / analysis.markov_stationary(0.3, 0.2), rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize('cutoff', [1, 2, 50])
@@ -72,7 +78,9 @@ def test_truncated_interval_equals_the_sum_over_lengths(cutoff):
         law = (1.0 - prob) ** (lengths - 1) * prob
         law[-1] = (1.0 - prob) ** (cutoff - 1)
         expected.append(law @ lengths)
-    np.testing.assert_allclose(analysis.truncated_interval_mean(probs, cutoff), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        analysis.truncated_interval_mean(probs, cutoff), expected, rtol=1e-9
+    )
 
 
 def test_no_cutoff_gives_the_mean_gap():
@@ -92,7 +100,9 @@ def test_simulated_links_agree(rng):
     for client in range(3):
         gaps = np.diff(np.flatnonzero(masks[:, client]))
         law = analysis.gap_distribution(up[client], down[client], 30)
-        counts = np.array([np.sum(gaps == k) for k in range(1, 31)] + [np.sum(gaps > 30)])
+        counts = np.array(
+            [np.sum(gaps == k) for k in range(1, 31)] + [np.sum(gaps > 30)]
+        )
         expected = np.append(law, 1.0 - law.sum()) * gaps.size
         keep = expected > 5
         distance = np.sum((counts - expected)[keep] ** 2 / expected[keep])
@@ -100,8 +110,14 @@ def test_simulated_links_agree(rng):
 
 
 ERRORS = [
-    (lambda: analysis.markov_stationary(1.2, 0.1), '`up_rate` must lie in [0, 1], got 1.2.'),
-    (lambda: analysis.markov_stationary(0.2, -0.1), '`down_rate` must lie in [0, 1], got -0.1.'),
+    (
+        lambda: analysis.markov_stationary(1.2, 0.1),
+        '`up_rate` must lie in [0, 1], got 1.2.',
+    ),
+    (
+        lambda: analysis.markov_stationary(0.2, -0.1),
+        '`down_rate` must lie in [0, 1], got -0.1.',
+    ),
     (
         lambda: analysis.markov_stationary([0.1, 0.0], [0.1, 0.0]),
         '`down_rate` must be positive where `up_rate` is zero, got 0.0.',

@@ -12,8 +12,24 @@ from tests.analysis.enumeration import elementary_of_many
 from tests.analysis.refusals import refuses
 
 GROUP_WEIGHTS = np.arange(1.0, 21.0) ** -1.5
-DISTANCES = {0: 1.1396, 5: 0.6434, 8: 0.4581, 10: 0.3545, 15: 0.1405, 18: 0.0331, 19: 0.0}
-FIRST_GROUP = {0: 0.4607, 5: 0.1521, 8: 0.1066, 10: 0.0886, 15: 0.0621, 18: 0.0526, 19: 0.05}
+DISTANCES = {
+    0: 1.1396,
+    5: 0.6434,
+    8: 0.4581,
+    10: 0.3545,
+    15: 0.1405,
+    18: 0.0331,
+    19: 0.0,
+}
+FIRST_GROUP = {
+    0: 0.4607,
+    5: 0.1521,
+    8: 0.1066,
+    10: 0.0886,
+    15: 0.0621,
+    18: 0.0526,
+    19: 0.05,
+}
 
 
 def exact_inclusion(weights, size):
@@ -21,7 +37,9 @@ def exact_inclusion(weights, size):
     exact = [Fraction(float(weight)) for weight in weights]
     whole = elementary_of_many(exact, size)
     return [
-        float(exact[i] * elementary_of_many(exact[:i] + exact[i + 1 :], size - 1) / whole)
+        float(
+            exact[i] * elementary_of_many(exact[:i] + exact[i + 1 :], size - 1) / whole
+        )
         for i in range(len(exact))
     ]
 
@@ -38,20 +56,26 @@ def test_groups_of_the_reference(separation):
     assert law[0] == pytest.approx(FIRST_GROUP[separation], abs=5.1e-5)
 
 
-@pytest.mark.parametrize('cohort, separation', [(1, 0), (1, 3), (2, 0), (2, 2), (3, 1), (3, 2)])
+@pytest.mark.parametrize(
+    'cohort, separation', [(1, 0), (1, 3), (2, 0), (2, 2), (3, 1), (3, 2)]
+)
 def test_law_is_the_ratio_of_elementary_polynomials(rng, cohort, separation):
     weights = rng.uniform(size=9)
     size = (separation + 1) * cohort
     whole = enumeration.elementary(weights, size)
     expected = [
-        weights[i] * enumeration.elementary(np.delete(weights, i), size - 1) / (size * whole)
+        weights[i]
+        * enumeration.elementary(np.delete(weights, i), size - 1)
+        / (size * whole)
         for i in range(9)
     ]
     law = analysis.minimum_separation_stationary(weights, separation, cohort)
     np.testing.assert_allclose(law, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize('clients, separation, cohort', [(5, 2, 1), (6, 1, 2), (7, 1, 3)])
+@pytest.mark.parametrize(
+    'clients, separation, cohort', [(5, 2, 1), (6, 1, 2), (7, 1, 3)]
+)
 def test_law_is_that_of_the_chain_over_windows(rng, clients, separation, cohort):
     weights = rng.uniform(0.1, 1.0, size=clients)
     law = analysis.minimum_separation_stationary(weights, separation, cohort)
@@ -64,14 +88,18 @@ def test_inclusion_keeps_relative_precision_over_any_range(rng, spread):
     weights = np.exp(spread * rng.normal(size=12))
     for size in range(1, 13):
         inclusion = analysis.inclusion_probabilities(weights, size)
-        np.testing.assert_allclose(inclusion, exact_inclusion(weights, size), rtol=1e-12)
+        np.testing.assert_allclose(
+            inclusion, exact_inclusion(weights, size), rtol=1e-12
+        )
 
 
 def test_inclusion_survives_a_gap_of_hundreds_of_orders():
     weights = np.array([1.0, 1.0, 1e-300, 1e-150])
     for size in (1, 2, 3, 4):
         inclusion = analysis.inclusion_probabilities(weights, size)
-        np.testing.assert_allclose(inclusion, exact_inclusion(weights, size), rtol=1e-11)
+        np.testing.assert_allclose(
+            inclusion, exact_inclusion(weights, size), rtol=1e-11
+        )
 
 
 def test_scale_of_the_weights_is_free(rng):

@@ -42,7 +42,9 @@ def test_only_numpy_scipy_and_the_one_error_are_imported():
             assert (
                 top in ('numpy', 'scipy')
                 or top in sys.stdlib_module_names
-                or module.startswith(('fedjax_links.analysis', 'fedjax_links.core.errors'))
+                or module.startswith(
+                    ('fedjax_links.analysis', 'fedjax_links.core.errors')
+                )
             ), (path.name, module)
 
 

@@ -16,7 +16,9 @@ GRAPHS = {
     'ring': graphs.ring(6),
     'ring of four': graphs.ring(5, 4),
     'complete': graphs.complete(4),
-    'cube': graphs.from_edges(8, [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if i & bit]),
+    'cube': graphs.from_edges(
+        8, [(i, i ^ bit) for i in range(8) for bit in (1, 2, 4) if i & bit]
+    ),
     'tree': graphs.from_edges(7, [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)]),
     'no edges': graphs.from_edges(3, []),
 }
@@ -35,7 +37,9 @@ def case(name):
         up = np.zeros((graph.num_clients,) * 2, bool)
         for (i, j), bit in zip(pairs, bits, strict=True):
             up[i, j] = up[j, i] = bit
-        states.append((peer_loops.metropolis(up), np.prod(np.where(bits, by_edge, 1 - by_edge))))
+        states.append(
+            (peer_loops.metropolis(up), np.prod(np.where(bits, by_edge, 1 - by_edge)))
+        )
     return graph.neighbours, probs, states
 
 
@@ -65,7 +69,9 @@ def test_rounds_of_s2s_against_all_links(name):
         return enumeration.mixing(mask) @ between @ enumeration.mixing(mask)
 
     found = analysis.semi_decentralised_map(probs, neighbours, edge_probs)(moment)
-    np.testing.assert_allclose(found, enumeration.expected(probs, heard), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        found, enumeration.expected(probs, heard), rtol=0, atol=1e-12
+    )
     mixing = enumeration.expected(probs, enumeration.mixing)
     twice = sum(chance * matrix @ mixing @ matrix for matrix, chance in states)
     values = np.linalg.eigvalsh(twice)
@@ -84,7 +90,9 @@ def test_the_metropolis_matrix_is_doubly_stochastic(seed):
     up = np.triu(np.random.default_rng(seed).random((5, 7, 7)) < 0.4, 1)
     up |= up.transpose(0, 2, 1)
     matrix = analysis.metropolis_matrix(up)
-    np.testing.assert_allclose(matrix, [peer_loops.metropolis(each) for each in up], atol=1e-15)
+    np.testing.assert_allclose(
+        matrix, [peer_loops.metropolis(each) for each in up], atol=1e-15
+    )
     np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=0, atol=1e-15)
     assert (matrix >= 0).all()
 
@@ -114,11 +122,16 @@ def test_the_printed_variances_come_out():
 def test_weights_are_unbiased_and_no_others_have_less_variance(seed):
     rng = np.random.default_rng(seed)
     size = 5
-    probs, edges = rng.uniform(0.2, 0.9, size), np.triu(rng.uniform(0, 1, (size, size)), 1)
+    probs, edges = (
+        rng.uniform(0.2, 0.9, size),
+        np.triu(rng.uniform(0, 1, (size, size)), 1),
+    )
     edges = (edges + edges.T) * (rng.random((size, size)) < 2)
     weights = analysis.colrel_weights(probs, edges)
     carries = edges + np.eye(size)
-    np.testing.assert_allclose((probs[:, None] * carries.T * weights).sum(axis=0), 1, atol=1e-10)
+    np.testing.assert_allclose(
+        (probs[:, None] * carries.T * weights).sum(axis=0), 1, atol=1e-10
+    )
     assert (weights >= 0).all()
 
     def variance(alpha):
@@ -126,7 +139,9 @@ def test_weights_are_unbiased_and_no_others_have_less_variance(seed):
 
     unbiased = {
         'type': 'eq',
-        'fun': lambda a: (probs[:, None] * carries.T * a.reshape(size, size)).sum(axis=0) - 1,
+        'fun': lambda a: (
+            (probs[:, None] * carries.T * a.reshape(size, size)).sum(axis=0) - 1
+        ),
     }
     other = optimize.minimize(
         variance,
@@ -152,9 +167,14 @@ def test_the_variance_is_that_of_what_the_server_adds_up():
             up[0, 1] = up[1, 0] = one
             up[1, 2] = up[2, 1] = two
             weight = chance * (0.4 if one else 0.6) * (0.7 if two else 0.3)
-            total = sum(weights[i, j] * up[i, j] for i in np.flatnonzero(mask) for j in range(3))
+            total = sum(
+                weights[i, j] * up[i, j] for i in np.flatnonzero(mask) for j in range(3)
+            )
             first, second = first + weight * total, second + weight * total**2
-    assert abs(analysis.colrel_variance(probs, edges, weights) - (second - first**2)) < 1e-12
+    assert (
+        abs(analysis.colrel_variance(probs, edges, weights) - (second - first**2))
+        < 1e-12
+    )
 
 
 # Codes.

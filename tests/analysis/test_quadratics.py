@@ -29,7 +29,9 @@ def propagate(probs, targets, factor, start, num_rounds, step):
     `step` gives (linear map, targets' map) of the stacked vector [N + 1] for a mask.
     """
     size = len(probs) + 1
-    maps = [(prob, *step(mask, factor)) for mask, prob in enumeration.active_sets(probs)]
+    maps = [
+        (prob, *step(mask, factor)) for mask, prob in enumeration.active_sets(probs)
+    ]
     mean = np.tile(start, (size, 1))
     second = np.einsum('ia,jb->iajb', mean, mean)
     means, seconds = [mean], [second]
@@ -76,7 +78,9 @@ def fedavg_step(mask, factor):
 
 
 @pytest.mark.parametrize('probs', CASES)
-@pytest.mark.parametrize('rate, steps', cases([(0.1, 3), (1.0, 1), (1.6, 1)], [(0.1, 3), (1.6, 1)]))
+@pytest.mark.parametrize(
+    'rate, steps', cases([(0.1, 3), (1.0, 1), (1.6, 1)], [(0.1, 3), (1.6, 1)])
+)
 def test_fedpbc_fixed_point_is_where_the_recursion_goes(rng, probs, rate, steps):
     targets, start = problem(rng, probs)
     factor = (1.0 - rate) ** steps
@@ -153,7 +157,10 @@ def test_second_moment_maps_equal_enumeration(rng, probs):
 
     expected = enumeration.expected(probs, pairs)
     np.testing.assert_allclose(
-        cohort_sizes.pair_means(np.array(probs), power=2), expected, rtol=1e-10, atol=1e-18
+        cohort_sizes.pair_means(np.array(probs), power=2),
+        expected,
+        rtol=1e-10,
+        atol=1e-18,
     )
     np.testing.assert_allclose(
         cohort_sizes.mean_covariance(np.array(probs), values),
@@ -178,7 +185,12 @@ def test_gossip_map_at_scale_keeps_consensus_and_the_expected_matrix(rng):
     np.testing.assert_allclose(rows, expected, atol=1e-10)
 
 
-REFERENCE_FLOORS = [(0.1, 0.5, 0.016), (0.1, 0.9, 0.015), (0.5, 0.9, 0.0019), (0.9, 0.9, 0.00034)]
+REFERENCE_FLOORS = [
+    (0.1, 0.5, 0.016),
+    (0.1, 0.9, 0.015),
+    (0.5, 0.9, 0.0019),
+    (0.9, 0.9, 0.00034),
+]
 
 
 @pytest.mark.parametrize('low, high, floor', REFERENCE_FLOORS)
@@ -188,7 +200,9 @@ def test_noise_floor_of_the_published_setting(rng, low, high, floor):
     ramp = np.arange(1, num_clients + 1)[:, None] / 1000.0
     targets = ramp + 0.1 * rng.normal(size=(num_clients, dimension))
     probs = np.repeat([low, high], num_clients // 2)
-    moments = analysis.fedpbc_mean_and_covariance(probs, targets, 1e-4, 100, num_rounds=3)
+    moments = analysis.fedpbc_mean_and_covariance(
+        probs, targets, 1e-4, 100, num_rounds=3
+    )
     root = np.sqrt(moments.limit_server_mean_square)
     assert 0.6 * floor < root < 1.7 * floor
     assert np.all(np.diff(moments.server_mean_square) < 0)
@@ -241,7 +255,12 @@ ERRORS = [
 
 @pytest.mark.parametrize('change, message', ERRORS)
 def test_errors(change, message):
-    settings = {'probs': [0.1, 0.2], 'targets': [0.0, 1.0], 'learning_rate': 0.1, 'local_steps': 1}
+    settings = {
+        'probs': [0.1, 0.2],
+        'targets': [0.0, 1.0],
+        'learning_rate': 0.1,
+        'local_steps': 1,
+    }
     settings |= change
     for call in (
         analysis.fedpbc_fixed_point,

@@ -51,7 +51,9 @@ def test_report_equals_loops(rng, density, num_rounds):
     if shares:
         weights = np.mean(shares, axis=0)
         np.testing.assert_allclose(report.weights, weights)
-        assert report.distance_to_uniform == pytest.approx(np.abs(weights - 1 / 9).sum())
+        assert report.distance_to_uniform == pytest.approx(
+            np.abs(weights - 1 / 9).sum()
+        )
         assert report.effective_sample_size == pytest.approx(1.0 / np.sum(weights**2))
     else:
         assert np.all(np.isnan(report.weights))
@@ -78,7 +80,8 @@ def test_mean_staleness_is_one_over_p(rng):
         masks = rng.uniform(size=(3000, 4)) < probs
         head = analysis.participation_report(masks[:500]).mean_staleness
         means.append(
-            (3000 * analysis.participation_report(masks).mean_staleness - 500 * head) / 2500
+            (3000 * analysis.participation_report(masks).mean_staleness - 500 * head)
+            / 2500
         )
     error = np.std(means, axis=0, ddof=1) / np.sqrt(30)
     limit = stats.t.isf(5e-7, 29) * error + 1e-12
@@ -95,7 +98,9 @@ def test_clients_are_taken_some_at_a_time(rng, monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * masks.size
-    for one, other in zip(analysis.participation_report(masks), at_once[0], strict=True):
+    for one, other in zip(
+        analysis.participation_report(masks), at_once[0], strict=True
+    ):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(gaps, at_once[1])
 
@@ -117,16 +122,22 @@ def test_printed_it_is_its_text_with_the_errors_of_its_weights(rng):
     np.testing.assert_array_equal(report.weight_errors, expected.standard_errors)
     (line,) = (line for line in str(report).splitlines() if 'standard error' in line)
     quantiles = np.quantile(30 * expected.standard_errors, [0, 0.25, 0.5, 0.75, 1])
-    np.testing.assert_allclose([float(word) for word in line.split()[2:]], quantiles, rtol=1e-3)
+    np.testing.assert_allclose(
+        [float(word) for word in line.split()[2:]], quantiles, rtol=1e-3
+    )
     assert np.isnan(analysis.participation_report(masks[:31]).weight_errors).all()
 
 
 def test_text_of_a_known_run():
-    report = analysis.participation_report([[True, False], [True, True], [False, False]])
+    report = analysis.participation_report(
+        [[True, False], [True, True], [False, False]]
+    )
     lines = report.text().splitlines()
     assert lines[0] == 'clients 2, rounds 3, empty rounds 1, clients never active 0'
     assert lines[2].split() == ['participations', '1', '1.25', '1.5', '1.75', '2']
-    assert lines[-1] == 'weights: L1 distance to uniform 0.5, effective clients 1.6 of 2'
+    assert (
+        lines[-1] == 'weights: L1 distance to uniform 0.5, effective clients 1.6 of 2'
+    )
 
 
 def test_errors():

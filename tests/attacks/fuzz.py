@@ -88,7 +88,9 @@ def _drive(config: dict[str, Any]) -> int:
 
 def _as_line(message: str) -> Verdict:
     """A line has to begin with the field, the flag or the file that is to be mended."""
-    names = re.match(r'(error: )?(`(config\b|--?\w|[\w./-]*/)|[^`]+: `pip install )', message)
+    names = re.match(
+        r'(error: )?(`(config\b|--?\w|[\w./-]*/)|[^`]+: `pip install )', message
+    )
     is_line = '\n' not in message and len(message) <= _LONGEST_LINE
     return Verdict(LINE if names and is_line else NAMELESS, message)
 
@@ -114,9 +116,18 @@ def command(config: dict[str, Any], limit: float = 300.0) -> Verdict:
         path.write_text(
             f'from math import inf, nan\n\n\ndef get_config():\n    return {config!r}\n'
         )
-        line = [sys.executable, '-m', 'fedjax_links', 'simulate', f'--config={path}', '--dry_run']
+        line = [
+            sys.executable,
+            '-m',
+            'fedjax_links',
+            'simulate',
+            f'--config={path}',
+            '--dry_run',
+        ]
         try:
-            done = subprocess.run(line, capture_output=True, text=True, timeout=limit, check=False)
+            done = subprocess.run(
+                line, capture_output=True, text=True, timeout=limit, check=False
+            )
         except subprocess.TimeoutExpired:
             return Verdict(SLOW, f'more than {limit:g} s')
     said = done.stderr.strip().splitlines()
@@ -132,7 +143,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--count', type=int, default=200, help='configs')
     parser.add_argument('--seed', type=int, default=0, help='of the first config')
-    parser.add_argument('--commands', type=int, default=0, help='of these, given to the command')
+    parser.add_argument(
+        '--commands', type=int, default=0, help='of these, given to the command'
+    )
     parser.add_argument('--lines', action='store_true', help='show every refusal, too')
     options = parser.parse_args()
     began, counts = time.perf_counter(), collections.Counter[str]()
@@ -146,7 +159,10 @@ def main() -> None:
         for who, verdict in verdicts:
             counts[who + verdict.kind] += 1
             if verdict.kind in BAD or (options.lines and verdict.kind == LINE):
-                print(f'--- {seed} {who}{verdict.kind}: {done}\n{verdict.text}', flush=True)
+                print(
+                    f'--- {seed} {who}{verdict.kind}: {done}\n{verdict.text}',
+                    flush=True,
+                )
     print(dict(counts))
     print(f'{options.count} configs in {time.perf_counter() - began:.0f} s')
     sys.exit(any(kind.removeprefix('command ') in BAD for kind in counts))

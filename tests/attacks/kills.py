@@ -61,7 +61,9 @@ def command(folder: Path) -> list[str]:
 
 def start(folder: Path, errors: IO[bytes] | int) -> subprocess.Popen[bytes]:
     """Starts the command in a process of its own, whose errors go to that file."""
-    return subprocess.Popen(command(folder), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
+    return subprocess.Popen(
+        command(folder), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors
+    )
 
 
 def moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
@@ -81,7 +83,9 @@ def moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
         if stage == 'main':
             return sum(b'"stage"' not in line for line in lines()) >= 3 * wanted
         if stage == 'checkpoint':
-            partial = any(checkpoints.glob('*.partial')) if checkpoints.exists() else False
+            partial = (
+                any(checkpoints.glob('*.partial')) if checkpoints.exists() else False
+            )
             return partial and len(lines()) >= wanted
         return any(folder.glob('*.png*')) or any(folder.glob('report.md*'))
 
@@ -90,13 +94,24 @@ def moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """What must not depend on interruptions."""
-    names = ['metrics.jsonl', 'config.json', 'experiment.json', 'links.npz', 'report.md']
+    names = [
+        'metrics.jsonl',
+        'config.json',
+        'experiment.json',
+        'links.npz',
+        'report.md',
+    ]
     paths = [folder / name for name in names]
-    paths += [*sorted(folder.glob('*.png')), *sorted(folder.glob('checkpoints/*@1200.npz'))]
+    paths += [
+        *sorted(folder.glob('*.png')),
+        *sorted(folder.glob('checkpoints/*@1200.npz')),
+    ]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def survives(stage: str, whole: dict[str, bytes], rng: random.Random) -> tuple[str, int]:
+def survives(
+    stage: str, whole: dict[str, bytes], rng: random.Random
+) -> tuple[str, int]:
     """Kills one run once or more; what is wrong with how it ended, and how often it was killed."""
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as errors:
         folder, kills = Path(scratch) / 'run', 0
@@ -111,9 +126,14 @@ def survives(stage: str, whole: dict[str, bytes], rng: random.Random) -> tuple[s
             kills += 1
         errors.seek(0)
         if process.returncode != 0:
-            return f'status {process.returncode}: {errors.read().decode()[-2000:]}', kills
+            return (
+                f'status {process.returncode}: {errors.read().decode()[-2000:]}',
+                kills,
+            )
         here = contents(folder)
-        names = [name for name in {**whole, **here} if whole.get(name) != here.get(name)]
+        names = [
+            name for name in {**whole, **here} if whole.get(name) != here.get(name)
+        ]
         return ', '.join(names), kills
 
 

@@ -18,19 +18,126 @@ Path_ = tuple[Any, ...]
 JUNK: tuple[Any, ...] = (
     *(float('inf'), float('-inf'), float('nan'), -1, -1.0, 0, 0.0, 1, 2, 0.5, 1.5, 3.7),
     *(2**31, 2**32, 2**40, 2**63, 10**30, 1e30, 1e308, -1e308, 1e-320, 7),
-    *('', 'x', '0.1', '5', 'links', '../x', 'a/b', 'nan', 'a:b', 'math:sqrt', None, True, False),
-    *([], {}, [1], [0.1, 0.2], ['x'], [None], [[]], [float('nan')], (), {'name': 'x'}, {'x': 1}),
-    *({'name': None}, {'name': 'constant'}, {'': 1}, b'x', 1j, {1: 2}, [[0.0, 1.0], [2.0]]),
+    *(
+        '',
+        'x',
+        '0.1',
+        '5',
+        'links',
+        '../x',
+        'a/b',
+        'nan',
+        'a:b',
+        'math:sqrt',
+        None,
+        True,
+        False,
+    ),
+    *(
+        [],
+        {},
+        [1],
+        [0.1, 0.2],
+        ['x'],
+        [None],
+        [[]],
+        [float('nan')],
+        (),
+        {'name': 'x'},
+        {'x': 1},
+    ),
+    *(
+        {'name': None},
+        {'name': 'constant'},
+        {'': 1},
+        b'x',
+        1j,
+        {1: 2},
+        [[0.0, 1.0], [2.0]],
+    ),
 )
 KEYS = (
-    *('name', 'probs', 'schedule', 'client', 'server_lr', 'seed', 'num_clients', 'cohort_size'),
-    *('learning_rate', 'local_steps', 'batch_size', 'optimizer', 'decay', 'chunk_size', 'mu'),
-    *('client_steps', 'up_rate', 'cycle_length', 'reset', 'gamma', 'period', 'cutoff', 'x', ''),
-    *('budget', 'memory', 'compute', 'amplification', 'start_round', 'grid', 'grid_mode', 'log'),
-    *('tuning', 'names', 'reports', 'metric', 'direction', 'baseline', 'first_seed', 'eval_fn'),
-    *('problems', 'patterns', 'links', 'caption', 'model', 'partition', 'alpha', 'data', 'quick'),
-    *('server_lrs', 'learning_rates', 'pattern', 'tail', 'targets', 'shares', 'every', 'weights'),
-    *('groups', 'min_examples', 'table_dtype', 'innovation_clip', 'Links', 'FedAvg', 'a/b', '..'),
+    *(
+        'name',
+        'probs',
+        'schedule',
+        'client',
+        'server_lr',
+        'seed',
+        'num_clients',
+        'cohort_size',
+    ),
+    *(
+        'learning_rate',
+        'local_steps',
+        'batch_size',
+        'optimizer',
+        'decay',
+        'chunk_size',
+        'mu',
+    ),
+    *(
+        'client_steps',
+        'up_rate',
+        'cycle_length',
+        'reset',
+        'gamma',
+        'period',
+        'cutoff',
+        'x',
+        '',
+    ),
+    *(
+        'budget',
+        'memory',
+        'compute',
+        'amplification',
+        'start_round',
+        'grid',
+        'grid_mode',
+        'log',
+    ),
+    *(
+        'tuning',
+        'names',
+        'reports',
+        'metric',
+        'direction',
+        'baseline',
+        'first_seed',
+        'eval_fn',
+    ),
+    *(
+        'problems',
+        'patterns',
+        'links',
+        'caption',
+        'model',
+        'partition',
+        'alpha',
+        'data',
+        'quick',
+    ),
+    *(
+        'server_lrs',
+        'learning_rates',
+        'pattern',
+        'tail',
+        'targets',
+        'shares',
+        'every',
+        'weights',
+    ),
+    *(
+        'groups',
+        'min_examples',
+        'table_dtype',
+        'innovation_clip',
+        'Links',
+        'FedAvg',
+        'a/b',
+        '..',
+    ),
 )
 _PROBS = {'name': 'halves', 'first': 0.3, 'second': 0.9}
 _PATTERNS: dict[str, Any] = {
@@ -47,11 +154,20 @@ _PATTERNS: dict[str, Any] = {
         'probs': _PROBS,
         'schedule': {'name': 'sine', 'gamma': 0.3, 'period': 8},
     },
-    'jitter': {'name': 'bernoulli', 'probs': _PROBS, 'schedule': {'name': 'jitter', 'width': 0.1}},
+    'jitter': {
+        'name': 'bernoulli',
+        'probs': _PROBS,
+        'schedule': {'name': 'jitter', 'width': 0.1},
+    },
     'diurnal': {
         'name': 'bernoulli',
         'probs': _PROBS,
-        'schedule': {'name': 'diurnal', 'trough': 0.1, 'rounds_per_day': 6, 'up_hours': 8.0},
+        'schedule': {
+            'name': 'diurnal',
+            'trough': 0.1,
+            'rounds_per_day': 6,
+            'up_hours': 8.0,
+        },
     },
     'markov': {'name': 'markov', 'probs': _PROBS, 'up_rate': 0.1},
     'cyclic': {'name': 'cyclic', 'probs': _PROBS, 'cycle_length': 5, 'reset': True},
@@ -69,7 +185,13 @@ _PATTERNS: dict[str, Any] = {
         'groups': {'name': 'contiguous', 'num_groups': 3},
         'separation': 1,
     },
-    'outage': {'name': 'outage', 'pattern': 'always', 'start': 2, 'stop': 5, 'clients': [0, 1]},
+    'outage': {
+        'name': 'outage',
+        'pattern': 'always',
+        'start': 2,
+        'stop': 5,
+        'clients': [0, 1],
+    },
     'switch': {
         'name': 'switch',
         'patterns': [{'name': 'always'}, {'name': 'markov', 'probs': _PROBS}],
@@ -85,7 +207,12 @@ _PATTERNS: dict[str, Any] = {
         'first': {'name': 'bernoulli', 'probs': _PROBS},
         'second': {'name': 'markov', 'probs': _PROBS},
     },
-    'cap': {'name': 'cap', 'pattern': {'name': 'always'}, 'size': 3, 'rule': 'permutation'},
+    'cap': {
+        'name': 'cap',
+        'pattern': {'name': 'always'},
+        'size': 3,
+        'rule': 'permutation',
+    },
     'duplex': {'name': 'duplex', 'uplink': {'name': 'bernoulli', 'probs': _PROBS}},
     'replay': {'name': 'replay', 'mask': [[True] * 6, [False] * 6]},
     'trace': {'name': 'trace', 'intervals': [[i, i, 9] for i in range(6)], 'tick': 1.0},
@@ -99,11 +226,17 @@ _ALGORITHMS: dict[str, Any] = {
     'amplified_fedavg': {'period': 4, 'amplification': 2.0},
     'wait_for_all': {'period': 4},
     'fedprox': {'client': {'mu': 0.1}},
-    'adam': {'name': 'fedopt', 'server_optimizer': {'name': 'adam', 'learning_rate': 0.01}},
+    'adam': {
+        'name': 'fedopt',
+        'server_optimizer': {'name': 'adam', 'learning_rate': 0.01},
+    },
     'fedawe': {'innovation_clip': 5.0},
     'momentum': {
         'name': 'fedavg_all',
-        'client': {'optimizer': {'name': 'sgd', 'momentum': 0.9}, 'learning_rate': 0.05},
+        'client': {
+            'optimizer': {'name': 'sgd', 'momentum': 0.9},
+            'learning_rate': 0.05,
+        },
     },
     'scaffold': {'server_lr': 0.5},
     'warm': {
@@ -134,14 +267,21 @@ def _some(table: dict[str, Any], rng: random.Random, count: int) -> dict[str, An
 def _quickstart(rng: random.Random) -> Config:
     del rng
     problem = {'num_clients': 10}
-    return shipped('quickstart', problem=problem, num_rounds=8, eval_every=4, num_seeds=2)
+    return shipped(
+        'quickstart', problem=problem, num_rounds=8, eval_every=4, num_seeds=2
+    )
 
 
 def _comparison(rng: random.Random) -> Config:
     tuned_on = 'bernoulli_sine'
     tuning = {'learning_rates': (1.0, 0.1), 'num_rounds': 8, 'num_seeds': 1}
     tuning |= {'pattern': tuned_on, 'grow': 0}
-    sizes_ = {'problem': {'num_clients': 10}, 'num_rounds': 8, 'eval_every': 4, 'num_seeds': 2}
+    sizes_ = {
+        'problem': {'num_clients': 10},
+        'num_rounds': 8,
+        'eval_every': 4,
+        'num_seeds': 2,
+    }
     values = shipped('comparison', tuning=tuning, **sizes_)
     for label in ('amplified_fedavg', 'wait_for_all'):
         values['algorithms'][label]['period'] = 4
@@ -156,7 +296,10 @@ def _quadratic(rng: random.Random) -> Config:
     first, other = list(algorithms)
     values: Config = {
         'title': 'Quadratics',
-        'problem': {'name': 'quadratic', 'targets': [[float(i), 1.0] for i in range(6)]},
+        'problem': {
+            'name': 'quadratic',
+            'targets': [[float(i), 1.0] for i in range(6)],
+        },
         'patterns': patterns,
         'client': {'learning_rate': 0.1, 'local_steps': 2},
         'algorithms': algorithms,
@@ -190,7 +333,12 @@ def _images(rng: random.Random) -> Config:
         'problem': {
             'name': 'images',
             'dataset': 'synthetic_images',
-            'data': {'num_train': 60, 'num_test': 10, 'shape': (8, 8, 3), 'difficulty': 0.4},
+            'data': {
+                'num_train': 60,
+                'num_test': 10,
+                'shape': (8, 8, 3),
+                'difficulty': 0.4,
+            },
             'num_clients': 6,
             'model': model,
             'partition': rng.choice(['iid', 'label_shards', 'dirichlet', 'similarity']),
@@ -199,7 +347,12 @@ def _images(rng: random.Random) -> Config:
             'seed': 1,
         },
         'links': {'name': 'markov', 'probs': {'name': 'label_dependent', 'seed': 0}},
-        'client': {'learning_rate': 0.05, 'local_steps': 2, 'batch_size': 4, 'decay': 'inverse'},
+        'client': {
+            'learning_rate': 0.05,
+            'local_steps': 2,
+            'batch_size': 4,
+            'decay': 'inverse',
+        },
         'algorithms': _some(_ALGORITHMS, rng, 2),
         'num_rounds': 8,
         'eval_every': 4,
@@ -305,7 +458,9 @@ def _add(config: Config, rng: random.Random) -> tuple[Config, str]:
     place, key = rng.choice(places), rng.choice(KEYS)
     found = [value for path, value in nodes(config) if path[-1] == key]
     value = copy.deepcopy(rng.choice([*JUNK, *(found or [1, 0.1]) * 20]))
-    return put(config, (*place, key), value), f'added {_text((*place, key))} = {value!r}'
+    return put(
+        config, (*place, key), value
+    ), f'added {_text((*place, key))} = {value!r}'
 
 
 def _distort(config: Config, rng: random.Random) -> tuple[Config, str]:
@@ -315,8 +470,24 @@ def _distort(config: Config, rng: random.Random) -> tuple[Config, str]:
     path, value = rng.choice(numbers)
     changed = rng.choice(
         (
-            *(-value, 0, value * 10**6, value * 10**12, value + 0.5, float(value), str(value)),
-            *([value], value * 10, value + 1, {'value': value}, True, None, 1 / (value or 1)),
+            *(
+                -value,
+                0,
+                value * 10**6,
+                value * 10**12,
+                value + 0.5,
+                float(value),
+                str(value),
+            ),
+            *(
+                [value],
+                value * 10,
+                value + 1,
+                {'value': value},
+                True,
+                None,
+                1 / (value or 1),
+            ),
             *(value * 3, value / 3, [value, -value], value * 1000),
         )
     )
@@ -327,7 +498,9 @@ def _swap(config: Config, rng: random.Random) -> tuple[Config, str]:
     (one, first), (two, second) = rng.choices(list(nodes(config)), k=2)
     if one[: len(two)] == two or two[: len(one)] == one:
         return _replace(config, rng)
-    return put(put(config, one, second), two, first), f'{_text(one)} and {_text(two)} swapped'
+    return put(
+        put(config, one, second), two, first
+    ), f'{_text(one)} and {_text(two)} swapped'
 
 
 def _rename(config: Config, rng: random.Random) -> tuple[Config, str]:
@@ -335,7 +508,14 @@ def _rename(config: Config, rng: random.Random) -> tuple[Config, str]:
     if not named:
         return _replace(config, rng)
     path, value = rng.choice(named)
-    tables = (ALGORITHMS, PARTICIPATION, PROBLEMS, LAYOUTS, choices.OPTIMIZERS, choices.PROBS)
+    tables = (
+        ALGORITHMS,
+        PARTICIPATION,
+        PROBLEMS,
+        LAYOUTS,
+        choices.OPTIMIZERS,
+        choices.PROBS,
+    )
     name = rng.choice(sorted(rng.choice(tables)))
     name = rng.choice([name, _misspelt(value, rng), value.upper(), f'{value} '])
     return put(config, path, name), f'{_text(path)} = {name!r}'
@@ -352,7 +532,11 @@ def _misspell(config: Config, rng: random.Random) -> tuple[Config, str]:
 def _misspelt(name: str, rng: random.Random) -> str:
     place = rng.randrange(len(name) + 1)
     return rng.choice(
-        [name[:place] + name[place + 1 :], name[:place] + 'z' + name[place:], name.upper()]
+        [
+            name[:place] + name[place + 1 :],
+            name[:place] + 'z' + name[place:],
+            name.upper(),
+        ]
     )
 
 
@@ -376,6 +560,17 @@ def _text(path: Path_) -> str:
 
 
 MISTAKES = (
-    *(_replace, _replace, _replace, _distort, _distort, _distort, _delete, _add, _add, _swap),
+    *(
+        _replace,
+        _replace,
+        _replace,
+        _distort,
+        _distort,
+        _distort,
+        _delete,
+        _add,
+        _add,
+        _swap,
+    ),
     *(_rename, _rename, _misspell, _nest, _copy),
 )

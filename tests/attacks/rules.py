@@ -5,33 +5,138 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _TOP = {
-    *('title', 'problem', 'problems', 'patterns', 'links', 'algorithms', 'client', 'grid'),
-    *('grid_mode', 'num_rounds', 'eval_every', 'num_seeds', 'first_seed', 'tuning', 'eval_fn'),
+    *(
+        'title',
+        'problem',
+        'problems',
+        'patterns',
+        'links',
+        'algorithms',
+        'client',
+        'grid',
+    ),
+    *(
+        'grid_mode',
+        'num_rounds',
+        'eval_every',
+        'num_seeds',
+        'first_seed',
+        'tuning',
+        'eval_fn',
+    ),
     *('metric', 'direction', 'baseline', 'names', 'reports', 'caption', 'log', 'quick'),
     *('redraw', 'evaluate_start'),
 }
 _COUNTS = {  # at least one
-    *('num_rounds', 'eval_every', 'num_seeds', 'num_clients', 'cohort_size', 'local_steps'),
-    *('period', 'cutoff', 'budget', 'active_rounds', 'num_groups', 'size', 'columns', 'count'),
-    *('dimension', 'examples_per_client', 'max_examples', 'num_train', 'num_test', 'num_classes'),
+    *(
+        'num_rounds',
+        'eval_every',
+        'num_seeds',
+        'num_clients',
+        'cohort_size',
+        'local_steps',
+    ),
+    *(
+        'period',
+        'cutoff',
+        'budget',
+        'active_rounds',
+        'num_groups',
+        'size',
+        'columns',
+        'count',
+    ),
+    *(
+        'dimension',
+        'examples_per_client',
+        'max_examples',
+        'num_train',
+        'num_test',
+        'num_classes',
+    ),
     *('shards_per_client', 'chunk_size', 'kernel_size', 'every', 'buffer_size'),
 }
-_FROM_ZERO = {'first_seed', 'batch_size', 'separation', 'start_round', 'seed', 'from_round'} | {
+_FROM_ZERO = {
+    'first_seed',
+    'batch_size',
+    'separation',
+    'start_round',
+    'seed',
+    'from_round',
+} | {
     *('rounds', 'start', 'stop', 'times', 'cycle_length'),
 }
-_POSITIVE = {'learning_rate', 'server_lr', 'amplification', 'initial', 'innovation_clip', 'tick'}
-_SHARES = {'up_rate', 'beta', 'tail', 'smoothing', 'minimum', 'trough', 'similarity', 'share'} | {
+_POSITIVE = {
+    'learning_rate',
+    'server_lr',
+    'amplification',
+    'initial',
+    'innovation_clip',
+    'tick',
+}
+_SHARES = {
+    'up_rate',
+    'beta',
+    'tail',
+    'smoothing',
+    'minimum',
+    'trough',
+    'similarity',
+    'share',
+} | {
     *('first', 'second', 'difficulty', 'momentum', 'stale_weight'),
 }
-_TEXT = {'title', 'caption', 'metric', 'direction', 'baseline', 'grid_mode', 'rule', 'design'} | {
+_TEXT = {
+    'title',
+    'caption',
+    'metric',
+    'direction',
+    'baseline',
+    'grid_mode',
+    'rule',
+    'design',
+} | {
     *('compute', 'memory', 'dataset', 'normalise', 'lines', 'band', 'order', 'match'),
 }
 _FLAGS = {'reset', 'nesterov', 'log', 'log_rounds', 'all_models', 'kaiming'}
 _MAY_BE_NONE = {  # fields whose default is None, which says "as usual"
-    *('batch_size', 'chunk_size', 'client_steps', 'optimizer', 'normalise', 'innovation_clip'),
-    *('max_examples', 'metric', 'count', 'every', 'groups', 'weights', 'clients', 'wrap', 'data'),
-    *('initial_point', 'table_dtype', 'downlink', 'compute', 'published', 'momentum', 'prob'),
-    *('mu_dtype', 'mask', 'pattern', 'accumulator_dtype', 'cache_dir', 'data_dir', 'levels'),
+    *(
+        'batch_size',
+        'chunk_size',
+        'client_steps',
+        'optimizer',
+        'normalise',
+        'innovation_clip',
+    ),
+    *(
+        'max_examples',
+        'metric',
+        'count',
+        'every',
+        'groups',
+        'weights',
+        'clients',
+        'wrap',
+        'data',
+    ),
+    *(
+        'initial_point',
+        'table_dtype',
+        'downlink',
+        'compute',
+        'published',
+        'momentum',
+        'prob',
+    ),
+    *(
+        'mu_dtype',
+        'mask',
+        'pattern',
+        'accumulator_dtype',
+        'cache_dir',
+        'data_dir',
+        'levels',
+    ),
     'server_lr',  # of FOCUS: its local rate
 }
 _OPTIONS = (
@@ -43,11 +148,54 @@ _OPTIONS = (
     | _FLAGS
     | _MAY_BE_NONE
     | {
-        *('name', 'probs', 'schedule', 'client', 'decay', 'optimizer', 'server_optimizer', 'mu'),
-        *('gamma', 'width', 'alpha', 'beta', 'sigma', 'mean', 'model', 'partition', 'targets'),
-        *('value', 'values', 'exponent', 'separation', 'uplink', 'patterns', 'at_rounds'),
-        *('intervals', 'local_epochs', 'initial_rate', 'initial_params', 'origin', 'utc_offset'),
-        *('hidden', 'channels', 'shape', 'augment', 'metrics', 'shares', 'learning_rates', 'wrap'),
+        *(
+            'name',
+            'probs',
+            'schedule',
+            'client',
+            'decay',
+            'optimizer',
+            'server_optimizer',
+            'mu',
+        ),
+        *(
+            'gamma',
+            'width',
+            'alpha',
+            'beta',
+            'sigma',
+            'mean',
+            'model',
+            'partition',
+            'targets',
+        ),
+        *(
+            'value',
+            'values',
+            'exponent',
+            'separation',
+            'uplink',
+            'patterns',
+            'at_rounds',
+        ),
+        *(
+            'intervals',
+            'local_epochs',
+            'initial_rate',
+            'initial_params',
+            'origin',
+            'utc_offset',
+        ),
+        *(
+            'hidden',
+            'channels',
+            'shape',
+            'augment',
+            'metrics',
+            'shares',
+            'learning_rates',
+            'wrap',
+        ),
         *(
             'server_lrs',
             'grid',
@@ -93,16 +241,21 @@ def nonsense(config: Mapping[str, Any], num_clients: int) -> list[str]:
     found = [f'{key!r} is no field' for key in config if key not in _TOP]
     for path, value in _leaves(config):
         found += [
-            f'{".".join(map(str, path))} = {value!r} {fault}' for fault in _fault(path, value)
+            f'{".".join(map(str, path))} = {value!r} {fault}'
+            for fault in _fault(path, value)
         ]
     for field, section in config.items():
-        found += [f'{field}: {key!r} is no option' for key in _strangers(field, section)]
+        found += [
+            f'{field}: {key!r} is no option' for key in _strangers(field, section)
+        ]
     return [*found, *_labels(config), *_relations(config, num_clients)]
 
 
 def _strangers(field: str, section: Any, depth: int = 0) -> Iterator[Any]:
     """Keys that are neither options nor labels."""
-    labelled = {'patterns': 1, 'algorithms': 1, 'problems': 1, 'reports': 1}.get(field, 0)
+    labelled = {'patterns': 1, 'algorithms': 1, 'problems': 1, 'reports': 1}.get(
+        field, 0
+    )
     if isinstance(section, Mapping) and field not in ('grid', 'quick'):
         for key, value in section.items():
             by_pattern = depth > 0 and field == 'learning_rate'
@@ -114,7 +267,9 @@ def _strangers(field: str, section: Any, depth: int = 0) -> Iterator[Any]:
             yield from _strangers(field, part, depth)
 
 
-def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def _leaves(
+    value: Any, path: tuple[Any, ...] = ()
+) -> Iterator[tuple[tuple[Any, ...], Any]]:
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from _leaves(part, (*path, key))
@@ -174,13 +329,23 @@ def _labels(config: Mapping[str, Any]) -> Iterator[str]:
     for field in ('patterns', 'algorithms', 'reports'):
         labels = list(config.get(field) or ())
         for label in labels:
-            if not isinstance(label, str) or not label.strip() or label != label.strip():
+            if (
+                not isinstance(label, str)
+                or not label.strip()
+                or label != label.strip()
+            ):
                 yield f'{field}: {label!r} is no label'
-            elif any(c in label for c in '/\\\0\n') or '..' in label or label.startswith('.'):
+            elif (
+                any(c in label for c in '/\\\0\n')
+                or '..' in label
+                or label.startswith('.')
+            ):
                 yield f'{field}: {label!r} is no file name'
         if len({str(label).casefold() for label in labels}) < len(labels):
             yield f'{field}: labels overwrite each other'
-    if not (config.get('patterns') or config.get('links')) or not config.get('algorithms'):
+    if not (config.get('patterns') or config.get('links')) or not config.get(
+        'algorithms'
+    ):
         yield 'nothing to run'
     if any(str(label).casefold() == 'links' for label in config.get('reports') or ()):
         yield 'a report overwrites the links'
@@ -200,15 +365,24 @@ def _relations(config: Mapping[str, Any], num_clients: int) -> Iterator[str]:
     for label, section in config['algorithms'].items():
         if isinstance(section, Mapping) and section.get('period', 0) > rounds:
             yield f'{label} has a period longer than the run'
-    for path, value in _leaves({key: config.get(key, {}) for key in ('patterns', 'links')}):
-        if path[-1] in ('cohort_size', 'size') and isinstance(value, int) and value > num_clients:
+    for path, value in _leaves(
+        {key: config.get(key, {}) for key in ('patterns', 'links')}
+    ):
+        if (
+            path[-1] in ('cohort_size', 'size')
+            and isinstance(value, int)
+            and value > num_clients
+        ):
             yield f'{path} is a cohort larger than the federation'
         if path[-1] == 'start' and value >= rounds:
             yield f'{path} is an outage after the run'
     tuning = config.get('tuning') or {}
     if tuning and tuning.get('num_rounds', 0) > rounds:
         yield 'tuning is longer than the run'
-    if tuning and tuning.get('pattern') not in (*(config.get('patterns') or ('links',)), None):
+    if tuning and tuning.get('pattern') not in (
+        *(config.get('patterns') or ('links',)),
+        None,
+    ):
         yield 'tuning on a pattern that is not there'
     if config.get('baseline') not in (*config['algorithms'], None):
         yield 'a baseline that does not run'

@@ -244,9 +244,17 @@ PAGES = {
         reports={'levels': {'name': 'levels', 'published': COMMAND}}
     ),
     'printed numbers are a text': facts_with(
-        reports={'first': {'name': 'first_rounds', 'targets': [0.5], 'published': OWN['name']}}
+        reports={
+            'first': {
+                'name': 'first_rounds',
+                'targets': [0.5],
+                'published': OWN['name'],
+            }
+        }
     ),
-    'printed rates are a module': facts_with(reports={'r': {'name': 'rates', 'published': OWN}}),
+    'printed rates are a module': facts_with(
+        reports={'r': {'name': 'rates', 'published': OWN}}
+    ),
     'the package imports for a stranger': facts_with(
         reports={
             'levels': {
@@ -283,7 +291,9 @@ TEXTS = {
     'a title with scripts': facts_with(title=HTML),
     'a title for terminals': facts_with(title='\x1b]0;owned\x07\x1b[2J'),
     'names with scripts': facts_with(names=[['fedavg', HTML], ['links', '| a | b']]),
-    'names that are half a formula': facts_with(names=[['fedavg', '$x_$'], ['fedpbc', '$']]),
+    'names that are half a formula': facts_with(
+        names=[['fedavg', '$x_$'], ['fedpbc', '$']]
+    ),
     'a caption with scripts': facts_with(caption=HTML),
     'a caption that is a list': facts_with(caption=[1]),
     'a title that is a number': facts_with(title=3),
@@ -318,14 +328,20 @@ FACTS = {
 }
 CONFIGS = {
     'an algorithm is a command': config_with('algorithms.fedavg', COMMAND),
-    'an algorithm is labelled as a module': config_with(f'algorithms.{OWN["name"]}', {}),
+    'an algorithm is labelled as a module': config_with(
+        f'algorithms.{OWN["name"]}', {}
+    ),
     'a client is a module': config_with('client.name', OWN['name']),
     'a decay is a module': config_with('client.decay', OWN),
     'an optimizer is a module': config_with('client.optimizer', OWN),
-    "a server's optimizer is a module": config_with('algorithms.fedavg.server_optimizer', OWN),
+    "a server's optimizer is a module": config_with(
+        'algorithms.fedavg.server_optimizer', OWN
+    ),
     'a problem is a module': config_with('problem.name', OWN['name']),
     'a model is a module': config_with('problem.model', OWN),
-    'a list of augmentations has a module': config_with('problem.augment', ['flip', OWN]),
+    'a list of augmentations has a module': config_with(
+        'problem.augment', ['flip', OWN]
+    ),
     'links are a module': config_with('links', OWN['name']),
     'probabilities are a module': config_with('links.probs', OWN),
     'a schedule is a module': config_with('links.schedule', OWN),
@@ -336,15 +352,21 @@ CONFIGS = {
         'links', {'name': 'all_of', 'patterns': ['always', OWN]}
     ),
     'a measure is a module': config_with('eval_fn', OWN['name']),
-    'a grid has a module': config_with('grid', {'links': {'name': ['bernoulli', OWN['name']]}}),
-    'tuning has a module': config_with('tuning', {'grid': {'client': {'decay': [OWN]}}}),
+    'a grid has a module': config_with(
+        'grid', {'links': {'name': ['bernoulli', OWN['name']]}}
+    ),
+    'tuning has a module': config_with(
+        'tuning', {'grid': {'client': {'decay': [OWN]}}}
+    ),
     'a callback of the config is a module': config_with('log', [OWN['name']]),
     'the config is a list': json_of(runs.CONFIG, [1]),
     'the config is empty': json_of(runs.CONFIG, {}),
 }
 FILES = {
     'states are pickled': lanes_with(pickled),
-    'saves say nothing': lanes_with(lambda arrays: {'about': text('{}'), 'lines': text('')}),
+    'saves say nothing': lanes_with(
+        lambda arrays: {'about': text('{}'), 'lines': text('')}
+    ),
     'saves are lists': lanes_with(lambda arrays: {**arrays, 'about': text('[1]')}),
     'saves lack their text': lanes_with(lambda arrays: {'x': np.zeros(1)}),
     'labels lie outside': about_with(
@@ -363,12 +385,18 @@ FILES = {
     'algorithms of lines are strangers': rows_with(algorithm='x'),
     'seeds of lines are lists': rows_with(seed=[1]),
     'lines have columns with paths': rows_with(**{'../../x': 1.0, 'a/b/c': 2.0}),
-    'links have names with paths': links_with(lambda arrays: {'mask/../x': np.zeros((2, 1), 'u1')}),
+    'links have names with paths': links_with(
+        lambda arrays: {'mask/../x': np.zeros((2, 1), 'u1')}
+    ),
     'links have other shapes': links_with(
-        lambda arrays: {name: array[..., :1] for name, array in arrays.items() if array.ndim}
+        lambda arrays: {
+            name: array[..., :1] for name, array in arrays.items() if array.ndim
+        }
     ),
     'links are pickled': links_with(pickled),
-    'clients are pickled': clients_with({'losses/links/fedavg': np.array([Pickled()], object)}),
+    'clients are pickled': clients_with(
+        {'losses/links/fedavg': np.array([Pickled()], object)}
+    ),
     'clients clash': clients_with(
         {'losses/links': np.zeros(2), 'losses/links/fedavg': np.zeros(2)}
     ),
@@ -384,12 +412,21 @@ FILES = {
     'the lines are a link': symlink(runs.METRICS),
     'a picture is a link': symlink('overview.png'),
     'the identity is a list': json_of('identity.json', [1]),
-    'the identity has no lanes': json_of('identity.json', {'lanes': 1, 'sizes': {}, 'modules': {}}),
+    'the identity has no lanes': json_of(
+        'identity.json', {'lanes': 1, 'sizes': {}, 'modules': {}}
+    ),
     'the identity names texts for sizes': json_of(
         'identity.json',
         {
             'lanes': {},
-            'sizes': {'links': {'name': '<script>', 'clients': 'x', 'examples': [], 'digest': 1}},
+            'sizes': {
+                'links': {
+                    'name': '<script>',
+                    'clients': 'x',
+                    'examples': [],
+                    'digest': 1,
+                }
+            },
             'modules': {},
         },
     ),
@@ -398,7 +435,12 @@ FILES = {
         {
             'lanes': {},
             'sizes': {
-                'links': {'name': '![](x)<b>', 'clients': 1, 'examples': 1, 'digest': '|`x`'}
+                'links': {
+                    'name': '![](x)<b>',
+                    'clients': 1,
+                    'examples': 1,
+                    'digest': '|`x`',
+                }
             },
             'modules': {'os:system': 'x'},
         },
@@ -412,9 +454,12 @@ FILES = {
     'the environment is a list': json_of(runs.ENVIRONMENT, [1]),
     'shards are a list': json_of('lanes.json', [1]),
     'shards lie outside': json_of(
-        'lanes.json', {'count': 2, 'by': 'program', 'lanes': {'../../x': 0, '/tmp/y': 7}}
+        'lanes.json',
+        {'count': 2, 'by': 'program', 'lanes': {'../../x': 0, '/tmp/y': 7}},
     ),
-    'shards are endless': json_of('lanes.json', {'count': 10**9, 'by': 'program', 'lanes': {}}),
+    'shards are endless': json_of(
+        'lanes.json', {'count': 10**9, 'by': 'program', 'lanes': {}}
+    ),
     'a holder is a list': json_of('.lock', [1]),
     'an archive is pickled': archive_with(x=np.array([Pickled()], object)),
     'an archive holds no JSON': archive_with(**{'json:x': np.array(['{', '['])}),

@@ -43,7 +43,10 @@ def whole(tmp_path):
 def contents(folder):
     """What must not depend on damage that was overcome."""
     names = (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS)
-    paths = [*(folder / name for name in names), *sorted(folder.glob('checkpoints/*@16.npz'))]
+    paths = [
+        *(folder / name for name in names),
+        *sorted(folder.glob('checkpoints/*@16.npz')),
+    ]
     return {path.name: path.read_bytes() for path in paths}
 
 
@@ -52,7 +55,9 @@ def damaged(folder, seed):
     rng, copy = random.Random(seed), folder.with_name('case')
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
-    paths = [p for p in sorted(copy.rglob('*')) if p.is_file() and p.name not in DERIVED]
+    paths = [
+        p for p in sorted(copy.rglob('*')) if p.is_file() and p.name not in DERIVED
+    ]
     path = rng.choice([p for p in paths if p.stat().st_size])
     content = bytearray(path.read_bytes())
     place, bit = rng.randrange(len(content)), rng.randrange(8)
@@ -98,7 +103,9 @@ def test_a_run_that_goes_on_ends_like_an_unbroken_one_or_is_refused(whole, monke
         overcome += not changed
         if changed:
             assert all('@' in name for name in changed), where
-            export = functools.partial(exporting.export, folder, folder.with_name(f'to{seed}'))
+            export = functools.partial(
+                exporting.export, folder, folder.with_name(f'to{seed}')
+            )
             assert unless_refused(export) is None, where
     assert 0 < overcome < NUM_FLIPS
 

@@ -57,8 +57,14 @@ def test_the_unspoilt_configs_run(base):
         ({'client': {'learning_rate': '0.1'}}, 'is no positive number'),
         ({'client': {'lr': 0.1}}, "client: 'lr' is no option"),
         ({'epochs': 3}, "'epochs' is no field"),
-        ({'links': {'name': 'uniform_cohort', 'cohort_size': 11}}, 'larger than the federation'),
-        ({'algorithms': {'wait_for_all': {'period': 30}}}, 'period longer than the run'),
+        (
+            {'links': {'name': 'uniform_cohort', 'cohort_size': 11}},
+            'larger than the federation',
+        ),
+        (
+            {'algorithms': {'wait_for_all': {'period': 30}}},
+            'period longer than the run',
+        ),
         ({'algorithms': {'a': {}, 'A': {}}}, 'labels overwrite each other'),
         ({'algorithms': {}}, 'nothing to run'),
         ({'grid': {}}, 'grid is empty'),

@@ -113,7 +113,9 @@ def test_certificates_and_forks_of_a_folder_import_nothing(way, stranger, tmp_pa
     for path in (folder / runs.CHECKPOINTS).glob('*@2.npz'):
         path.unlink()  # so that lanes are advanced anew
     config = {**CONFIG, 'num_rounds': 6}
-    with pytest.raises(errors.InvalidError, match='must name nothing outside fedjax_links'):
+    with pytest.raises(
+        errors.InvalidError, match='must name nothing outside fedjax_links'
+    ):
         experiment.build(config).fork(folder, 2)
     assert not (tmp_path / strangers.CANARY).exists()
 
@@ -156,7 +158,9 @@ def test_a_report_lacks_what_the_user_does_not_allow(owned, tmp_path):
     done = run('report', '--workdir=run', cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for place in ('`config.reports.own`', '`config.reports.levels.published.name`'):
-        assert f'Left out of the report: {place} must name nothing outside' in done.stdout
+        assert (
+            f'Left out of the report: {place} must name nothing outside' in done.stdout
+        )
     assert '--allow_imports' in done.stdout
     text = (owned / 'report.md').read_text()
     assert 'My own page' not in text

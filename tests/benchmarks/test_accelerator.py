@@ -8,7 +8,16 @@ import pytest
 
 from benchmarks import accelerator, summary
 
-ABSENT = ('torch', 'scipy', 'matplotlib', 'tqdm', 'tensorflow', 'PIL', 'pandas', 'sklearn')
+ABSENT = (
+    'torch',
+    'scipy',
+    'matplotlib',
+    'tqdm',
+    'tensorflow',
+    'PIL',
+    'pandas',
+    'sklearn',
+)
 
 
 def test_it_is_imported_without_any_optional_package():
@@ -41,7 +50,9 @@ def test_rows_have_their_spread():
 
 @pytest.mark.slow
 def test_parts_are_measured_in_a_small_form_on_a_cpu(monkeypatch):
-    parts = {name: accelerator.PARTS[name] for name in ('roofline', 'bits', 'micro', 'seeds')}
+    parts = {
+        name: accelerator.PARTS[name] for name in ('roofline', 'bits', 'micro', 'seeds')
+    }
     monkeypatch.setattr(accelerator, 'PARTS', parts)
     record = accelerator.measure(quick=False)
     json.dumps(record)

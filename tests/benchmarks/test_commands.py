@@ -31,7 +31,9 @@ def test_a_command_that_fails_ends_with_what_it_said():
 def test_busy_cores_are_those_that_others_use(monkeypatch):
     """A second of sleep, in which one core worked for 50 and one for 25 of 100 ticks."""
     times = iter([0.0, 1.0])
-    lines = iter(['cpu  100 0 10 900 5 1 1 3 0 0\ncpu0', 'cpu  150 10 20 999 9 1 1 8 7 7\ncpu0'])
+    lines = iter(
+        ['cpu  100 0 10 900 5 1 1 3 0 0\ncpu0', 'cpu  150 10 20 999 9 1 1 8 7 7\ncpu0']
+    )
     monkeypatch.setattr(common.pathlib.Path, 'exists', lambda path: True)
     monkeypatch.setattr(common.pathlib.Path, 'read_text', lambda path: next(lines))
     monkeypatch.setattr(common.time, 'perf_counter', lambda: next(times))
@@ -41,7 +43,9 @@ def test_busy_cores_are_those_that_others_use(monkeypatch):
 
 
 @pytest.mark.parametrize('module', [memory, start])
-def test_rows_say_what_is_less_than_before_and_which_targets_are_met(module, monkeypatch):
+def test_rows_say_what_is_less_than_before_and_which_targets_are_met(
+    module, monkeypatch
+):
     ran = []
 
     def run(arguments, environment=None, *, status=0):
@@ -56,7 +60,11 @@ def test_rows_say_what_is_less_than_before_and_which_targets_are_met(module, mon
     assert all(row.met for row in rows if row.target is not None)
     assert all(row.measured in (0.25, 0.5) for row in rows)
     if module is start:
-        caches = [arguments for arguments in ran if '--config=configs/quickstart.py' in arguments]
+        caches = [
+            arguments
+            for arguments in ran
+            if '--config=configs/quickstart.py' in arguments
+        ]
         assert len(caches) == 5 + 2 * 3
         assert [arguments[-1] for arguments in ran[:10]] == [1] * 5 + [2] * 5
 
@@ -64,7 +72,11 @@ def test_rows_say_what_is_less_than_before_and_which_targets_are_met(module, mon
 @pytest.mark.slow
 def test_a_wrong_config_and_help_end_as_start_says(tmp_path):
     start.simulate('--help', cache=tmp_path, status=1)
-    mistake = [start.QUICKSTART, '--config.num_rounds=-1', f'--workdir={tmp_path / "none"}']
+    mistake = [
+        start.QUICKSTART,
+        '--config.num_rounds=-1',
+        f'--workdir={tmp_path / "none"}',
+    ]
     start.simulate(*mistake, cache=tmp_path, status=2)
 
 

@@ -12,7 +12,9 @@ from benchmarks import common
 
 def test_programs_are_timed_in_turns_and_their_results_kept():
     timings, results = common.alternate(
-        {'double': lambda x: 2 * x, 'square': lambda x: x**2}, (jnp.arange(4.0),), repeats=3
+        {'double': lambda x: 2 * x, 'square': lambda x: x**2},
+        (jnp.arange(4.0),),
+        repeats=3,
     )
     np.testing.assert_array_equal(results['double'], [0, 2, 4, 6])
     np.testing.assert_array_equal(results['square'], [0, 1, 4, 9])
@@ -39,7 +41,9 @@ def test_a_proof_measures_the_largest_difference():
 
 @pytest.mark.parametrize('wrong', [1.01, np.nan, np.inf])
 def test_a_proof_can_fail(wrong):
-    with pytest.raises(ValueError, match=r'^pair: results differ by .*, more than 0\.001\.$'):
+    with pytest.raises(
+        ValueError, match=r'^pair: results differ by .*, more than 0\.001\.$'
+    ):
         common.require_close(
             {'a': np.array([1, wrong])}, {'a': np.ones(2)}, tolerance=1e-3, what='pair'
         )

@@ -8,7 +8,12 @@ import pytest
 from benchmarks import convolution
 
 TINY = convolution.Settings(
-    num_clients=2, local_steps=2, batch_size=3, image_size=8, channels=(2, 3), hidden=(4,)
+    num_clients=2,
+    local_steps=2,
+    batch_size=3,
+    image_size=8,
+    channels=(2, 3),
+    hidden=(4,),
 )
 
 
@@ -18,7 +23,12 @@ def test_all_programs_agree():
     assert record['largest_difference'] <= record['tolerance'] == 1e-4
     assert len(record['rows']) == 2
     assert all(row['measured'] > 0 for row in record['rows'])
-    assert set(record['programs']) == {'xla_vmap', 'xla_scan', 'matmul_vmap', 'matmul_scan'}
+    assert set(record['programs']) == {
+        'xla_vmap',
+        'xla_scan',
+        'matmul_vmap',
+        'matmul_scan',
+    }
 
 
 def test_another_convolution_is_noticed(monkeypatch):

@@ -58,7 +58,9 @@ def prove(rule, other=None, twin=None, workload=TINY):
     reference = by_hand(other or rule, xla)
     twin = twin or by_hand(other or rule)
     key = jax.random.key(3)
-    return proofs.prove(key, NETWORK, workload, rule, pattern(rule), reference, twin)['proof']
+    return proofs.prove(key, NETWORK, workload, rule, pattern(rule), reference, twin)[
+        'proof'
+    ]
 
 
 @pytest.mark.slow
@@ -83,7 +85,9 @@ def test_a_proof_notices_one_example_of_one_step():
     def swapped(params, data, plan, workload):
         rows = plan.rows.copy()
         client = np.flatnonzero(plan.masks[0])[0]
-        others = np.setdiff1d(np.arange(client * 4, client * 4 + 4), rows[0, client, 0, 0])
+        others = np.setdiff1d(
+            np.arange(client * 4, client * 4 + 4), rows[0, client, 0, 0]
+        )
         rows[0, client, 0, 0] = others[0]
         return by_hand(RULES[0])(params, data, plan._replace(rows=rows), workload)
 
@@ -99,7 +103,9 @@ def test_a_reference_that_parts_from_its_twin_proves_nothing():
     def twin(params, data, plan, _):
         return by_hand(RULES[0])(params, data, plan, other_rate)
 
-    with pytest.raises(ValueError, match='fedavg: two orders of the same sums differ by'):
+    with pytest.raises(
+        ValueError, match='fedavg: two orders of the same sums differ by'
+    ):
         prove(RULES[0], twin=twin)
 
 
@@ -112,8 +118,14 @@ def test_rounding_grows_with_the_steps():
 
 def test_differences_are_relative_to_the_distance_moved():
     start = {'a': np.zeros(2), 'b': np.ones(2)}
-    expected = {'a': np.array([3.0, 4.0]), 'b': np.array([1.0, 3.0])}, np.array([2.0, 4.0])
-    actual = {'a': np.array([3.0, 4.5]), 'b': np.array([1.0, 3.1])}, np.array([2.0, 4.0])
+    expected = (
+        {'a': np.array([3.0, 4.0]), 'b': np.array([1.0, 3.0])},
+        np.array([2.0, 4.0]),
+    )
+    actual = (
+        {'a': np.array([3.0, 4.5]), 'b': np.array([1.0, 3.1])},
+        np.array([2.0, 4.0]),
+    )
     np.testing.assert_allclose(proofs.difference(actual, expected, start), 0.1)
     actual = expected[0], np.array([3.0, 4.0])
     np.testing.assert_allclose(proofs.difference(actual, expected, start), 0.25)
@@ -123,10 +135,18 @@ def thresholds(image):
     """A network that shows the image itself: distances to thresholds can be read off."""
     module = models.CNN(1, channels=(1,), kernel_size=1, hidden=())
     params = {
-        'Conv_0': {'kernel': np.ones((1, 1, 1, 1), np.float32), 'bias': np.zeros(1, np.float32)},
-        'Dense_0': {'kernel': np.ones((1, 1), np.float32), 'bias': np.zeros(1, np.float32)},
+        'Conv_0': {
+            'kernel': np.ones((1, 1, 1, 1), np.float32),
+            'bias': np.zeros(1, np.float32),
+        },
+        'Dense_0': {
+            'kernel': np.ones((1, 1), np.float32),
+            'bias': np.zeros(1, np.float32),
+        },
     }
-    return bool(proofs.is_clear(module, params, jnp.array(image, jnp.float32).reshape(2, 2, 1)))
+    return bool(
+        proofs.is_clear(module, params, jnp.array(image, jnp.float32).reshape(2, 2, 1))
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,14 +242,22 @@ def test_the_engine_is_the_pytorch_loop(rule, torch_session):
     for part in record['proof'].values():
         assert part['difference'] <= part['tolerance']
     assert set(record['programs']) == {'engine', 'torch', 'torch_channels_last'}
-    assert all(record['programs'][name]['rounds_per_second'] > 0 for name in record['programs'])
+    assert all(
+        record['programs'][name]['rounds_per_second'] > 0 for name in record['programs']
+    )
 
 
 @pytest.mark.slow
 def test_the_engine_is_the_pytorch_loop_compiled(torch_session):
     rule = RULES[0]
     record = against_torch.compare(
-        NETWORK, TINY, rule, pattern(rule), repeats=1, targets=[None], loops=peers.COMPILED
+        NETWORK,
+        TINY,
+        rule,
+        pattern(rule),
+        repeats=1,
+        targets=[None],
+        loops=peers.COMPILED,
     )
     for part in record['proof'].values():
         assert part['difference'] <= part['tolerance']
@@ -252,5 +280,7 @@ def test_a_job_of_no_step_gives_back_the_model_and_the_losses_of_flax(torch_sess
 
 
 def test_layers_are_in_the_order_of_their_numbers():
-    params = {f'{kind}_{i}/kernel': None for kind in ('Dense', 'Conv') for i in range(11)}
+    params = {
+        f'{kind}_{i}/kernel': None for kind in ('Dense', 'Conv') for i in range(11)
+    }
     assert torch_loop.layers(params, 'Conv')[9:] == ['Conv_9', 'Conv_10']

@@ -10,7 +10,12 @@ import pytest
 from benchmarks import common, interpreters, micro, peer_loops, peers, run
 
 SETTINGS = micro.Settings(
-    num_clients=7, num_samples=4, num_features=3, num_classes=2, cohort_size=3, local_steps=2
+    num_clients=7,
+    num_samples=4,
+    num_features=3,
+    num_classes=2,
+    cohort_size=3,
+    local_steps=2,
 )
 
 
@@ -30,7 +35,9 @@ def test_the_engine_computes_what_flower_s_clients_do_in_numpy():
     common.require_close(ours, by_hand(given), tolerance=1e-6, what='numpy')
     others = {**given, 'cohorts': (given['cohorts'] + 1) % 7}
     with pytest.raises(ValueError, match='numpy: results differ'):
-        common.require_close(ours, by_hand(others), tolerance=peers.TOLERANCE, what='numpy')
+        common.require_close(
+            ours, by_hand(others), tolerance=peers.TOLERANCE, what='numpy'
+        )
 
 
 def test_the_work_is_micro_s_on_full_data():
@@ -43,7 +50,11 @@ def test_the_work_is_micro_s_on_full_data():
 
 def test_what_does_not_import_is_said_in_one_line(monkeypatch, capsys):
     made = {'other': dict}
-    known = {**peer_loops.PEERS, 'other': (None, 'no_such_package'), 'numpy': (None, 'numpy')}
+    known = {
+        **peer_loops.PEERS,
+        'other': (None, 'no_such_package'),
+        'numpy': (None, 'numpy'),
+    }
     monkeypatch.setattr(peer_loops, 'PEERS', known)
     monkeypatch.setattr(peers, 'parts', lambda quick: made)
     with pytest.raises(SystemExit, match=r'^peers: none of them is installed$'):

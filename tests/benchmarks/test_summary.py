@@ -5,11 +5,22 @@ from matplotlib.figure import Figure
 
 from benchmarks import common, run, summary
 
-DEVICE = {'platform': 'cpu', 'kind': 'A chip', 'cores': 2, 'jax': '0.10.2', 'python': '3.11.7'}
+DEVICE = {
+    'platform': 'cpu',
+    'kind': 'A chip',
+    'cores': 2,
+    'jax': '0.10.2',
+    'python': '3.11.7',
+}
 
 
 def record(name, *rows):
-    return {'benchmark': name, 'date': '2026-11-21T10:00:00', 'device': DEVICE, 'rows': rows}
+    return {
+        'benchmark': name,
+        'date': '2026-11-21T10:00:00',
+        'device': DEVICE,
+        'rows': rows,
+    }
 
 
 def test_a_ratio_is_the_median_over_the_turns():
@@ -22,9 +33,18 @@ def test_the_table_says_what_was_missed():
     records = [
         record('fast', {'what': 'a', 'measured': 1.234, 'unit': 'x', 'target': 1.2}),
         record(
-            'slow', {'what': 'b', 'measured': 13.04, 'unit': 's', 'target': 12, 'at_most': True}
+            'slow',
+            {
+                'what': 'b',
+                'measured': 13.04,
+                'unit': 's',
+                'target': 12,
+                'at_most': True,
+            },
         ),
-        record('free', {'what': 'c', 'measured': 8512.3, 'unit': 'x', 'spread': [8e3, 9e3]}),
+        record(
+            'free', {'what': 'c', 'measured': 8512.3, 'unit': 'x', 'spread': [8e3, 9e3]}
+        ),
         record('big', {'what': 'd', 'measured': 0.5, 'unit': 'GiB', 'previous': 0.75}),
     ]
     records[0] |= {'device': {**DEVICE, 'busy_cores': 0.01}, 'took_seconds': 60.0}
@@ -47,7 +67,13 @@ def test_a_value_is_the_median_and_less_of_it_is_better():
 
 
 def test_the_picture_is_written(tmp_path):
-    row = {'what': 'a', 'measured': 1.5, 'unit': 'x', 'target': 1.2, 'spread': [1.4, 1.6]}
+    row = {
+        'what': 'a',
+        'measured': 1.5,
+        'unit': 'x',
+        'target': 1.2,
+        'spread': [1.4, 1.6],
+    }
     summary.picture([record('fast', row)], tmp_path / 'ratios.png')
     assert (tmp_path / 'ratios.png').read_bytes().startswith(b'\x89PNG')
 
@@ -59,18 +85,32 @@ def test_in_the_picture_more_is_always_better():
         {'what': 'at most', **bound, 'at_most': True},
         {'what': 'seconds', 'measured': 0.5, 'unit': 's', 'target': 1, 'at_most': True},
         {'what': 'no target', 'measured': 3.0, 'unit': 'x'},
-        {'what': 'memory', 'measured': 2, 'unit': 'GiB', 'previous': 3, 'at_most': True},
+        {
+            'what': 'memory',
+            'measured': 2,
+            'unit': 'GiB',
+            'previous': 3,
+            'at_most': True,
+        },
     ]
     axes = Figure().add_subplot()
     summary.draw(axes, summary.rows(record('fast', *given)))
     assert not axes.patches  # the length of a bar means nothing on a logarithmic axis
     points = [line for line in axes.lines if line.get_marker() == 'o']
-    assert [point.get_xdata()[0] for point in points] == pytest.approx([1.25, 0.8, 2, 3, 1.5])
+    assert [point.get_xdata()[0] for point in points] == pytest.approx(
+        [1.25, 0.8, 2, 3, 1.5]
+    )
     spreads = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2]
     assert sorted(spreads[0]) == pytest.approx([1 / 1.2, 2 / 1.2])
     assert sorted(spreads[1]) == pytest.approx([0.6, 1.2])
     colours = [point.get_color() for point in points]
-    assert [colour == colours[0] for colour in colours] == [True, False, True, True, True]
+    assert [colour == colours[0] for colour in colours] == [
+        True,
+        False,
+        True,
+        True,
+        True,
+    ]
     hollow = [point.get_markerfacecolor() == 'white' for point in points]
     assert hollow == [False, False, False, True, True]
     said = [text.get_text() for text in axes.texts]
@@ -79,14 +119,18 @@ def test_in_the_picture_more_is_always_better():
 
 
 def test_a_rate_without_a_reference_is_not_in_the_picture():
-    (row,) = summary.rows(record('gpu', {'what': 'a', 'measured': 9.0, 'unit': 'rounds/s'}))
+    (row,) = summary.rows(
+        record('gpu', {'what': 'a', 'measured': 9.0, 'unit': 'rounds/s'})
+    )
     assert row.reference is None
 
 
 def test_suites_and_names_are_benchmarks():
     assert run.named(['scale', 'micro', 'engine'])[:2] == ['million', 'micro']
     assert len(run.named([])) == len(set(run.named([])))
-    with pytest.raises(ValueError, match=r"`names` must be suites or benchmarks .* got 'mikro'"):
+    with pytest.raises(
+        ValueError, match=r"`names` must be suites or benchmarks .* got 'mikro'"
+    ):
         run.named(['mikro'])
     assert 'accelerator' not in run.named([])  # whose record is not that of a CPU
     for name in run.named([*run.SUITES]):
@@ -96,9 +140,14 @@ def test_suites_and_names_are_benchmarks():
 def test_a_busy_machine_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(common, 'busy_cores', lambda seconds: 1.75)
     monkeypatch.setattr(common, 'num_cores', lambda: 4)
-    monkeypatch.setattr(run.subprocess, 'run', lambda *_, **__: pytest.fail('it was started'))
+    monkeypatch.setattr(
+        run.subprocess, 'run', lambda *_, **__: pytest.fail('it was started')
+    )
     assert run.main(['micro']) == 2
-    assert capsys.readouterr().err == 'error: other work keeps 1.8 cores busy; wait, or --busy\n'
+    assert (
+        capsys.readouterr().err
+        == 'error: other work keeps 1.8 cores busy; wait, or --busy\n'
+    )
 
 
 def test_the_page_keeps_all_but_the_table():

@@ -23,7 +23,12 @@ TINY = micro.Settings(
 )
 FEW = TINY._replace(num_clients=80, cohort_size=2, num_rounds=4)
 TINY_QUADRATIC = quadratic.Settings(
-    num_clients=4, dimension=3, local_steps=5, learning_rate=0.1, num_rounds=8, num_seeds=2
+    num_clients=4,
+    dimension=3,
+    local_steps=5,
+    learning_rate=0.1,
+    num_rounds=8,
+    num_seeds=2,
 )
 
 
@@ -45,7 +50,9 @@ def test_micro_notices_another_program(monkeypatch):
     monkeypatch.setattr(
         micro,
         'by_hand',
-        lambda key, data, settings: by_hand(key, data, settings._replace(learning_rate=0.11)),
+        lambda key, data, settings: by_hand(
+            key, data, settings._replace(learning_rate=0.11)
+        ),
     )
     with pytest.raises(ValueError, match='micro: results differ'):
         micro.compare(TINY, repeats=1)

@@ -56,7 +56,12 @@ def refused(*arguments, cwd=ROOT):
 def in_a_process(*arguments, cwd=ROOT):
     """Runs the same in a process of its own."""
     return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+        [*COMMAND, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 
@@ -83,8 +88,14 @@ def _untouched():
 
 def probe(module, *libraries):
     """Which of these libraries are loaded by importing a module in a new process."""
-    program = f'import sys, {module}; print(*sorted({set(libraries)} & sys.modules.keys()))'
+    program = (
+        f'import sys, {module}; print(*sorted({set(libraries)} & sys.modules.keys()))'
+    )
     done = subprocess.run(
-        [sys.executable, '-c', program], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, '-c', program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.split()

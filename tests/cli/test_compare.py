@@ -51,7 +51,10 @@ def test_a_run_is_exported(folder, tmp_path):
     'arguments, message',
     [
         (['compare', 'one'], '`compare` must be given two run folders, such as'),
-        (['compare', 'one', 'two'], '`folder` must hold a run (experiment.json), got two.'),
+        (
+            ['compare', 'one', 'two'],
+            '`folder` must hold a run (experiment.json), got two.',
+        ),
         (['compare', 'one', 'odd', 'again'], 'such as runs/first runs/second, got 3.'),
         (['export', 'one'], '`to` must name a folder for the files'),
         (['export', '--to=there'], '`export` must be given one run folder, got 0.'),

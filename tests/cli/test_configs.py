@@ -31,7 +31,12 @@ def path(tmp_path):
     [
         ('num_rounds', '7', 7, 20),
         ('num_rounds', '7.0', 7.0, 20),
-        ('baseline', 'mifa', 'mifa', 'not given'),  # a field that the file does not have
+        (
+            'baseline',
+            'mifa',
+            'mifa',
+            'not given',
+        ),  # a field that the file does not have
         ('first_seed', '2', 2, 'not given'),
         ('evaluate_start', 'True', True, 'not given'),
         ('title', '2024', '2024', 'mine'),  # a text stays one
@@ -53,7 +58,10 @@ def test_a_flag_gives_a_field_its_value(path, field, text, new, old):
         assert 'caption' not in values
     else:
         old = old if isinstance(old, str) else repr(old)
-        assert values.pop('caption') == f'Changed from the config: {field} = {new} ({old}).'
+        assert (
+            values.pop('caption')
+            == f'Changed from the config: {field} = {new} ({old}).'
+        )
     file.pop(first, None)
     assert values == file
 
@@ -98,8 +106,14 @@ def test_a_file_runs_once_and_sections_that_it_shares_are_replaced_alone(tmp_pat
         '    probs = {"value": 0.5}\n'
         '    return {"patterns": {"a": {"probs": probs}, "b": {"probs": probs}}}\n'
     )
-    values = configs.load(str(path), {'patterns.a.probs.value': '0.1', 'patterns.c': 'always'})
-    patterns = {'a': {'probs': {'value': 0.1}}, 'b': {'probs': {'value': 0.5}}, 'c': 'always'}
+    values = configs.load(
+        str(path), {'patterns.a.probs.value': '0.1', 'patterns.c': 'always'}
+    )
+    patterns = {
+        'a': {'probs': {'value': 0.1}},
+        'b': {'probs': {'value': 0.5}},
+        'c': 'always',
+    }
     assert values['patterns'] == patterns
     assert (tmp_path / 'shared.txt').read_text() == 'x'
 
@@ -121,9 +135,17 @@ def test_what_has_a_to_dict_is_a_config(tmp_path):
             ['--config.baseline=fedpcb'],
             "`config.baseline` has no 'fedpcb'; did you mean",
         ),
-        ('simulate', ['--config.client.learning_rat=1'], "did you mean 'learning_rate'?"),
+        (
+            'simulate',
+            ['--config.client.learning_rat=1'],
+            "did you mean 'learning_rate'?",
+        ),
         ('simulate', ['--config.links.schedul=sine'], "did you mean 'schedule'?"),
-        ('simulate', ['--config.links.probs=[0.1, 0.2'], '`config.links.probs` has no '),
+        (
+            'simulate',
+            ['--config.links.probs=[0.1, 0.2'],
+            '`config.links.probs` has no ',
+        ),
         ('simulate', ['--config.num_rounds=abc'], "must be a whole number, got 'abc'."),
         (
             'simulate',
@@ -165,7 +187,11 @@ def test_the_config_of_a_figure_names_its_command(command):
         ('quickstart', False, 'runs/quickstart'),
         ('configs/quickstart.py', False, 'runs/quickstart'),
         ('quickstart', True, 'runs/quickstart-quick'),
-        ('xiang2024_table1:svhn,as_released', False, 'runs/xiang2024_table1-svhn-as_released'),
+        (
+            'xiang2024_table1:svhn,as_released',
+            False,
+            'runs/xiang2024_table1-svhn-as_released',
+        ),
     ],
 )
 def test_a_command_without_a_folder_has_one_of_its_configs_name(given, quick, folder):

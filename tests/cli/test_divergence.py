@@ -24,7 +24,9 @@ def test_a_lane_that_diverges_is_named_once_and_looked_into(plain, tmp_path):
     assert found.returncode == 0, found.stderr
     lines = found.stdout.splitlines()
     assert len(lines) == 2 * 2
-    assert lines[0].startswith('fedavg, links, seed 0, learning_rate 1e+38, round 0: client ')
+    assert lines[0].startswith(
+        'fedavg, links, seed 0, learning_rate 1e+38, round 0: client '
+    )
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob('*')} == before
     wrong = run(*small, f'--workdir={tmp_path}', '--debug_round=20')
     assert (wrong.returncode, wrong.stderr) == (

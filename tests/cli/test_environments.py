@@ -21,7 +21,9 @@ def ended(*arguments, cwd=ROOT, before='', **variables):
     """A command in a process of its own, with variables of the environment."""
     command = [*COMMAND, *arguments]
     if before:
-        program = f'{before}; import fedjax_links.__main__ as front; sys.exit(front.main())'
+        program = (
+            f'{before}; import fedjax_links.__main__ as front; sys.exit(front.main())'
+        )
         command = [sys.executable, '-c', program, *arguments]
     known = {name: value for name, value in os.environ.items() if name not in variables}
     known |= {name: value for name, value in variables.items() if value is not None}
@@ -40,7 +42,11 @@ def ended(*arguments, cwd=ROOT, before='', **variables):
 
 def is_one_line(done):
     """Whether a command ended as at a mistake."""
-    return done.returncode == 2 and done.stderr.count('\n') == 1 and 'bug' not in done.stderr
+    return (
+        done.returncode == 2
+        and done.stderr.count('\n') == 1
+        and 'bug' not in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,9 @@ def is_one_line(done):
 def test_a_platform_that_is_not_there_costs_one_line(arguments, tmp_path):
     done = ended(*arguments, cwd=tmp_path, JAX_PLATFORMS='cuda')
     assert is_one_line(done), done.stderr
-    assert done.stderr.startswith('error: `JAX_PLATFORMS` must name a platform whose devices JAX ')
+    assert done.stderr.startswith(
+        'error: `JAX_PLATFORMS` must name a platform whose devices JAX '
+    )
     assert done.stderr.endswith('got cuda.\n')
 
 
@@ -90,17 +98,24 @@ def test_a_config_may_have_the_name_of_a_module(cwd, tmp_path):
     (tmp_path / 'own' / 'helper.py').write_text('')
     where = tmp_path / 'own' if cwd == 'inside' else tmp_path
     config = 'html.py' if cwd == 'inside' else 'own/html.py'
-    done = ended('simulate', f'--config={config}', '--workdir=x', '--dry_run', cwd=where)
+    done = ended(
+        'simulate', f'--config={config}', '--workdir=x', '--dry_run', cwd=where
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_a_module_with_the_name_of_another_one_says_so(tmp_path):
     text = (ROOT / 'configs' / 'quickstart.py').read_text()
-    (tmp_path / 'mine.py').write_text(text.replace("'fedavg': {},", "'a': {'name': 'html:rule'},"))
+    (tmp_path / 'mine.py').write_text(
+        text.replace("'fedavg': {},", "'a': {'name': 'html:rule'},")
+    )
     (tmp_path / 'html.py').write_text('def rule(local_train):\n    pass\n')
     done = ended('theory', '--config=mine.py', cwd=tmp_path)
     assert is_one_line(done), done.stderr
-    assert '`config.algorithms.a.name` must name a module whose name no other one' in done.stderr
+    assert (
+        '`config.algorithms.a.name` must name a module whose name no other one'
+        in done.stderr
+    )
 
 
 def test_the_package_is_imported_from_an_archive(tmp_path):
@@ -113,7 +128,11 @@ def test_the_package_is_imported_from_an_archive(tmp_path):
         'print(fl.__file__, fl.Experiment.__name__, fl.simulate.__name__)'
     )
     done = subprocess.run(
-        [sys.executable, '-c', program], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, '-c', program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert 'package.zip' in done.stdout
@@ -138,11 +157,19 @@ class XlaRuntimeError(RuntimeError):
     [
         (MemoryError(), 'error: memory ran out: MemoryError\n'),
         (
-            XlaRuntimeError('RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8 bytes.'),
+            XlaRuntimeError(
+                'RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8 bytes.'
+            ),
             'error: memory ran out: XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while',
         ),
-        (errors.missing_package('x needs y', 'y'), 'error: x needs y: `pip install y`.\n'),
-        (OSError(28, 'No space left on device', 'x'), 'error: `x` cannot be used: No space left'),
+        (
+            errors.missing_package('x needs y', 'y'),
+            'error: x needs y: `pip install y`.\n',
+        ),
+        (
+            OSError(28, 'No space left on device', 'x'),
+            'error: `x` cannot be used: No space left',
+        ),
     ],
 )
 def test_what_is_no_bug_costs_one_line(error, line):
@@ -163,7 +190,11 @@ def ends(error):
     """How a command ends that meets an error."""
     run('compare', '--version')  # defines absl's flags
     text = io.StringIO()
-    with contextlib.redirect_stderr(text), pytest.raises(SystemExit) as caught, app.explained():
+    with (
+        contextlib.redirect_stderr(text),
+        pytest.raises(SystemExit) as caught,
+        app.explained(),
+    ):
         raise_in_the_package(error)
     return caught.value.code, text.getvalue()
 

@@ -82,7 +82,9 @@ def stop(process, folder, number, status):
 def test_one_of_two_processes_works_and_the_other_is_told_who(config, tmp_path):
     first = started(config, tmp_path)
     try:
-        second = command.in_a_process('simulate', f'--config={config}', f'--workdir={tmp_path}')
+        second = command.in_a_process(
+            'simulate', f'--config={config}', f'--workdir={tmp_path}'
+        )
         told = one_line(second)
         assert f'by process {first.pid} on ' in told
         assert first.poll() is None
@@ -99,7 +101,9 @@ def test_ctrl_c_before_the_run_says_nothing(tmp_path):
     done = subprocess.run(
         [*COMMAND, f'--config={path}', f'--workdir={tmp_path / "run"}'],
         cwd=ROOT,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # may be ignored here
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # may be ignored here
         capture_output=True,
         text=True,
         timeout=60,
@@ -145,7 +149,9 @@ def test_a_disk_that_is_full_costs_one_line_and_no_earlier_data(config, tmp_path
 def test_a_folder_that_is_a_file_costs_one_line(config, tmp_path):
     path = tmp_path / 'file'
     path.touch()
-    assert f'{path}' in command.refused('simulate', f'--config={config}', f'--workdir={path}')
+    assert f'{path}' in command.refused(
+        'simulate', f'--config={config}', f'--workdir={path}'
+    )
 
 
 @pytest.mark.usefixtures('unrendered')
@@ -155,7 +161,9 @@ def test_start_over_sets_the_folder_aside(plain, tmp_path):
     first = command.run(*here, '--config.client.learning_rate=0.001')
     assert first.returncode == 0, first.stderr
     before = (folder / 'metrics.jsonl').read_bytes()
-    assert 'must be new or hold a run with the same config' in one_line(command.run(*here))
+    assert 'must be new or hold a run with the same config' in one_line(
+        command.run(*here)
+    )
     done = command.run(*here, '--start_over')
     assert done.returncode == 0, done.stderr
     assert (folder / 'metrics.jsonl').read_bytes() != before
@@ -198,7 +206,10 @@ def raises(num_clients):
     'changes, message',
     [
         ({'links': "'own:raises'"}, '`own.py` must run, got AttributeError: '),
-        ({'links': "'own:links'", 'prob': 2.0}, '`config.links.p` must lie in [0, 1], '),
+        (
+            {'links': "'own:links'", 'prob': 2.0},
+            '`config.links.p` must lie in [0, 1], ',
+        ),
         (
             {'links': "'owm:links'"},
             '`config.links` must name a module that can be imported, '

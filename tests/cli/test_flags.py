@@ -16,7 +16,10 @@ from tests.cli.command import in_a_process, refused, run
 @pytest.mark.parametrize('command', ['simulate', 'status', 'compare'])
 def test_a_command_prints_its_version(command):
     done = run(command, '--version')
-    assert (done.returncode, done.stdout) == (0, f'fedjax_links {fedjax_links.__version__}\n')
+    assert (done.returncode, done.stdout) == (
+        0,
+        f'fedjax_links {fedjax_links.__version__}\n',
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,10 @@ def test_flags_of_jax_are_those_of_jax(tmp_path):
     done = in_a_process('theory', f'--config={path}', *given)
     assert done.stdout == 'True highest\n', done.stderr
     assert done.returncode == 2
-    assert 'jax_no_such' in in_a_process('theory', '--config=quickstart', '--jax_no_such=1').stderr
+    assert (
+        'jax_no_such'
+        in in_a_process('theory', '--config=quickstart', '--jax_no_such=1').stderr
+    )
 
 
 def test_a_debugger_starts_where_the_error_is(tmp_path):
@@ -69,7 +75,11 @@ def test_a_debugger_starts_where_the_error_is(tmp_path):
     ours, theirs = pty.openpty()
     command = [sys.executable, '-m', 'fedjax_links', 'theory', f'--config={path}']
     with subprocess.Popen(
-        [*command, '--pdb_post_mortem'], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs
+        [*command, '--pdb_post_mortem'],
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
     ) as process:
         os.close(theirs)
         os.write(ours, b'p "here is", here\nq\n')
@@ -97,8 +107,12 @@ def test_a_home_stands_in_paths_of_flags(tmp_path, monkeypatch):
     assert f'{tmp_path}/c' in refused('export', '~/c', '--to=~/d')
     assert f'{tmp_path}/e' in refused('merge', '--workdir=~/d', '~/e')
     assert f'{tmp_path}/g' in refused('links', '--log=~/g')
-    assert f'{tmp_path}/d:' in run('data', 'list', '--data_dir=~/d').stdout.replace('\n', ':')
-    figure = run('figure', '--config=xiang2024_figure2', '--quick', '--workdir=~/figure')
+    assert f'{tmp_path}/d:' in run('data', 'list', '--data_dir=~/d').stdout.replace(
+        '\n', ':'
+    )
+    figure = run(
+        'figure', '--config=xiang2024_figure2', '--quick', '--workdir=~/figure'
+    )
     assert figure.returncode == 0, figure.stderr
     assert (tmp_path / 'figure' / 'figure.csv').exists()
     assert not (tmp_path / '~').exists()
@@ -106,4 +120,6 @@ def test_a_home_stands_in_paths_of_flags(tmp_path, monkeypatch):
 
 def test_an_option_of_links_by_another_name_is_named():
     links = '--config.links={"name": "cyclic", "probs": 0.5, "period": 10}'
-    assert "did you mean 'cycle_length'?" in refused('theory', '--config=quickstart', links)
+    assert "did you mean 'cycle_length'?" in refused(
+        'theory', '--config=quickstart', links
+    )

@@ -36,8 +36,16 @@ def test_a_kept_config_is_the_experiment_that_ran(kept):
     [
         ('{', '', '`config` must name a readable file of JSON, got '),
         ('[1]', '', '`config` must name a file with a section, got '),
-        (json.dumps({'title': 'x'}), ':word', '`config` must have no word after a colon, as a'),
-        (json.dumps({'titel': 'x'}), '', "`config` has no 'titel'; did you mean 'title'?"),
+        (
+            json.dumps({'title': 'x'}),
+            ':word',
+            '`config` must have no word after a colon, as a',
+        ),
+        (
+            json.dumps({'titel': 'x'}),
+            '',
+            "`config` has no 'titel'; did you mean 'title'?",
+        ),
     ],
 )
 def test_a_file_that_is_no_kept_config_costs_one_line(text, word, message, tmp_path):

@@ -9,7 +9,9 @@ from tests.cli.command import refused, run
 
 def test_links_are_drawn_on_the_terminal_and_into_the_folder(tmp_path):
     folder = tmp_path / 'new' / 'links'
-    done = run('links', '--config=configs/quickstart.py', '--rounds=500', f'--workdir={folder}')
+    done = run(
+        'links', '--config=configs/quickstart.py', '--rounds=500', f'--workdir={folder}'
+    )
     assert done.returncode == 0, done.stderr
     assert {file.name for file in folder.iterdir()} == {'links.png', '.written.json'}
     lines = done.stdout.splitlines()
@@ -34,7 +36,9 @@ def test_a_figure_is_one_command(tmp_path):
     assert done.returncode == 0, done.stderr
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names == ['.written.json', 'figure.csv', 'figure.md', 'figure.png']
-    assert 'Deviations: its random p_i are not specified' in ' '.join(done.stdout.split())
+    assert 'Deviations: its random p_i are not specified' in ' '.join(
+        done.stdout.split()
+    )
     assert 'lognormal draws, sigma 1' in done.stdout
 
 
@@ -57,7 +61,9 @@ def test_a_log_is_looked_at_without_a_config(tmp_path):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == f'{path} (flash)'[:80]
-    assert lines[1].startswith("links: a log, 336 rounds of 1800 s (7 days); FedAvg's weights ")
+    assert lines[1].startswith(
+        "links: a log, 336 rounds of 1800 s (7 days); FedAvg's weights "
+    )
     assert 'clients 12, rounds 336, empty rounds ' in done.stdout
     assert max(map(len, lines[:-1])) <= 80
     assert lines[-1] == f'Wrote {folder}/links.png'
@@ -75,7 +81,9 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
         'seconds': [(3600 * start, 3600 * end) for start, end in nights],
         'hours': nights,
         'thousandths': [(3_600_000 * start, 3_600_000 * end) for start, end in nights],
-        'since 1970': [(1_767_225_600 + 3600 * a, 1_767_225_600 + 3600 * b) for a, b in nights],
+        'since 1970': [
+            (1_767_225_600 + 3600 * a, 1_767_225_600 + 3600 * b) for a, b in nights
+        ],
     }
     for name, rows in texts.items():
         lines = [f'a,{start},{end}' for start, end in rows]
@@ -89,16 +97,19 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
     seconds = shown('seconds')
     assert 'clients 1, rounds 48, empty rounds 37, clients never active 0' in seconds
     longest = next(line for line in seconds if line.startswith('longest gap'))
-    assert longest.split()[2:] == ['17'] * 5  # from the last hour of one night to the next
+    assert (
+        longest.split()[2:] == ['17'] * 5
+    )  # from the last hour of one night to the next
     for name, given in {
         'hours': ['--unit=h'],
         'since 1970': ['--origin=1767225600'],
     }.items():
         assert shown(name, *given)[1:] == seconds[1:]
-    said = (
-        'warning  the log lasts 54 s and is repeated to fill a day; if its times are no seconds, '
+    warning = (
+        'warning  the log lasts 54 s and is repeated to fill a day; '
+        'if its times are no seconds, give their unit'
     )
-    assert shown('hours')[0] == said + 'give their unit'
+    assert shown('hours')[0] == warning
     done = refused('links', f'--log={tmp_path}/since 1970.csv', '--tick=3600')
     assert "must begin within a year of time 0, as with the origin 'first'" in done
     assert 'warning' not in shown('since 1970', '--origin=first')[0]
@@ -108,7 +119,9 @@ def test_the_times_of_a_log_are_in_a_unit(tmp_path):
 
 def test_a_log_without_absences_and_look_alike_is_drawn(tmp_path):
     (tmp_path / 'log.csv').write_text('client,start,end\na,0,90000\n')
-    done = run('links', f'--log={tmp_path}/log.csv', '--tick=7000', f'--workdir={tmp_path}')
+    done = run(
+        'links', f'--log={tmp_path}/log.csv', '--tick=7000', f'--workdir={tmp_path}'
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / 'links.png').exists()
 
@@ -124,20 +137,41 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
     empty.write_text('client,start,end\n0,0,0\n')
     wide.write_text('client,start,end\n' + 'x' * 140_000 + ',0,1\n')
     for flags, message in (
-        ([f'--log={path}', '--format=flush'], "`format` has no 'flush'; did you mean 'flash'?"),
-        ([f'--log={path}', '--format=flash'], f'`log` must name a readable log, got {path}: '),
-        ([f'--log={path}'], '`log.intervals` must end after they start, got 5 to 1 s on line 2.'),
+        (
+            [f'--log={path}', '--format=flush'],
+            "`format` has no 'flush'; did you mean 'flash'?",
+        ),
+        (
+            [f'--log={path}', '--format=flash'],
+            f'`log` must name a readable log, got {path}: ',
+        ),
+        (
+            [f'--log={path}'],
+            '`log.intervals` must end after they start, got 5 to 1 s on line 2.',
+        ),
         (
             [f'--log={bad}'],
             f"`log` must name a readable log, got {bad}: must have a column 'end' on ",
         ),
         ([f'--log={two}', '--clients=3'], '`clients` must be at most 2, got 3.'),
-        ([f'--log={two}', '--unit=h', '--format=flash'], "`format` has no 'unit'; valid names: cl"),
-        ([f'--log={two}', '--unit=hour'], f'`log` must name a readable log, got {two}: `unit` has'),
+        (
+            [f'--log={two}', '--unit=h', '--format=flash'],
+            "`format` has no 'unit'; valid names: cl",
+        ),
+        (
+            [f'--log={two}', '--unit=hour'],
+            f'`log` must name a readable log, got {two}: `unit` has',
+        ),
         ([f'--log={empty}'], '`log.wrap` must be positive, got 0.0.'),
         ([f'--log={wide}'], f'`log` must name a readable log, got {wide}: '),
-        ([f'--log={tmp_path}/none'], f'`log` must name a readable log, got {tmp_path}/none: No '),
-        ([], '`config` must name a config or its file, such as --config=quickstart, got None.'),
+        (
+            [f'--log={tmp_path}/none'],
+            f'`log` must name a readable log, got {tmp_path}/none: No ',
+        ),
+        (
+            [],
+            '`config` must name a config or its file, such as --config=quickstart, got None.',
+        ),
     ):
         line = refused('links', *flags)
         assert line.startswith(f'error: {message}')

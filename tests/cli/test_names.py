@@ -20,7 +20,9 @@ def test_every_shipped_config_has_its_name():
     assert shipped.locate('map:space,rounds') == f'{FOLDER / "map.py"}:space,rounds'
 
 
-@pytest.mark.parametrize('given', ['', ':space', 'configs/quickstart.py', 'own.py', './map'])
+@pytest.mark.parametrize(
+    'given', ['', ':space', 'configs/quickstart.py', 'own.py', './map']
+)
 def test_what_cannot_be_a_name_stays_as_it_is(given):
     assert shipped.locate(given) == given
 
@@ -46,16 +48,30 @@ def test_an_installation_has_its_configs_inside_the_package(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     'command, config, printed',
     [
-        ('theory', ['--config=quickstart', '--rounds=100'], 'Digits over label-dependent uplinks'),
-        ('theory', ['--config', 'quickstart', '--rounds=100'], 'label-dependent uplinks'),
-        ('theory', ['--config=quickstart', '--config.title=Mine', '--rounds=100'], 'Mine'),
+        (
+            'theory',
+            ['--config=quickstart', '--rounds=100'],
+            'Digits over label-dependent uplinks',
+        ),
+        (
+            'theory',
+            ['--config', 'quickstart', '--rounds=100'],
+            'label-dependent uplinks',
+        ),
+        (
+            'theory',
+            ['--config=quickstart', '--config.title=Mine', '--rounds=100'],
+            'Mine',
+        ),
         pytest.param(
             'links',
             ['--config=quickstart', '--rounds=100'],
             'Digits over label-dependent uplinks',
             marks=pytest.mark.slow,
         ),
-        pytest.param('partition', ['--config=quickstart'], 'digits', marks=pytest.mark.slow),
+        pytest.param(
+            'partition', ['--config=quickstart'], 'digits', marks=pytest.mark.slow
+        ),
         ('figure', ['--config=xiang2024_networks', '--workdir=figure'], 'networks'),
         pytest.param(
             'simulate',
@@ -77,10 +93,19 @@ def test_commands_take_a_name_in_an_empty_folder(command, config, printed, tmp_p
         ('quikstart', "`configs` has no 'quikstart'; did you mean 'quickstart'?"),
         ('exactnes:cyclic', "`configs` has no 'exactnes'; did you mean 'exactness'?"),
         ('exactness:cyclik', "`config` has no 'cyclik'; did you mean 'cyclic'?"),
-        ('configs/quickstart.py', 'got configs/quickstart.py; did you mean quickstart?'),
+        (
+            'configs/quickstart.py',
+            'got configs/quickstart.py; did you mean quickstart?',
+        ),
         ('picture', '`config` must name a file of Python, got picture.'),
-        ('folder', '`config` must name a readable config file, got folder: Is a directory.'),
-        ('./folder', '`config` must name a readable config file, got ./folder: Is a directory.'),
+        (
+            'folder',
+            '`config` must name a readable config file, got folder: Is a directory.',
+        ),
+        (
+            './folder',
+            '`config` must name a readable config file, got ./folder: Is a directory.',
+        ),
         (
             'zzz',
             '`config` must name a file, or a config that `python -m fedjax_links` lists, got zzz',
@@ -90,4 +115,6 @@ def test_commands_take_a_name_in_an_empty_folder(command, config, printed, tmp_p
 def test_a_mistake_costs_one_line(config, message, tmp_path):
     (tmp_path / 'folder').mkdir()
     (tmp_path / 'picture').write_bytes(b'\x89PNG\x00')
-    assert message in refused('simulate', f'--config={config}', '--dry_run', cwd=tmp_path)
+    assert message in refused(
+        'simulate', f'--config={config}', '--dry_run', cwd=tmp_path
+    )

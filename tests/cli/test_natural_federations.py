@@ -30,7 +30,11 @@ def train(folder, problem, client, num_clients, rounds):
     write_log(folder / 'log.csv', num_clients)
     config = {
         'title': 'natural',
-        'problem': {**problem, 'holdout_clients': 0.1, 'data': {'data_dir': str(folder / 'data')}},
+        'problem': {
+            **problem,
+            'holdout_clients': 0.1,
+            'data': {'data_dir': str(folder / 'data')},
+        },
         'links': {
             'name': 'trace',
             'path': str(folder / 'log.csv'),
@@ -49,10 +53,14 @@ def train(folder, problem, client, num_clients, rounds):
     file.write_text(f'def get_config():\n    return {config!r}\n')
     done = run('simulate', f'--config={file}', f'--workdir={folder}/run')
     assert done.returncode == 0, done.stderr
-    (line,) = map(json.loads, (folder / 'run' / 'metrics.jsonl').read_text().splitlines())
+    (line,) = map(
+        json.loads, (folder / 'run' / 'metrics.jsonl').read_text().splitlines()
+    )
     clients = runs.read(folder / 'run').clients
     assert '| p10 |' in (folder / 'run' / 'report.md').read_text()
-    return {name.removeprefix('client_mean/'): value for name, value in line.items()}, clients
+    return {
+        name.removeprefix('client_mean/'): value for name, value in line.items()
+    }, clients
 
 
 def check_clients(line, clients, num_clients, examples):
@@ -61,9 +69,15 @@ def check_clients(line, clients, num_clients, examples):
     assert own.shape == (num_clients,)
     strangers = own[~np.isnan(own)]
     assert len(strangers) == round(num_clients / 10)
-    np.testing.assert_allclose(strangers * examples, np.rint(strangers * examples), atol=1e-4)
-    np.testing.assert_allclose(line['eval_accuracy_p10'], np.percentile(strangers, 10), rtol=1e-5)
-    np.testing.assert_allclose(line['eval_accuracy_clients'], strangers.mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        strangers * examples, np.rint(strangers * examples), atol=1e-4
+    )
+    np.testing.assert_allclose(
+        line['eval_accuracy_p10'], np.percentile(strangers, 10), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        line['eval_accuracy_clients'], strangers.mean(), rtol=1e-5
+    )
     np.testing.assert_allclose(line['eval_accuracy'], strangers.mean(), rtol=1e-5)
 
 
@@ -77,7 +91,12 @@ def test_femnist_with_writers_held_out(tmp_path):
     assert (done.returncode, done.stderr) == (0, '')
     line, clients = train(
         tmp_path,
-        {'name': 'images', 'dataset': 'femnist', 'partition': 'natural', 'model': 'softmax'},
+        {
+            'name': 'images',
+            'dataset': 'femnist',
+            'partition': 'natural',
+            'model': 'softmax',
+        },
         {'learning_rate': 0.1, 'local_steps': 5, 'batch_size': 5},
         num_clients=180,
         rounds=60,
@@ -89,14 +108,25 @@ def test_femnist_with_writers_held_out(tmp_path):
 @pytest.mark.slow
 def test_shakespeare_with_speakers_held_out(tmp_path):
     pytest.importorskip('pooch')
-    _, after, _ = owned.write_shakespeare(tmp_path / 'given', characters=20, examples=50)
+    _, after, _ = owned.write_shakespeare(
+        tmp_path / 'given', characters=20, examples=50
+    )
     place = f'--data_dir={tmp_path}/data'
     done = run('data', 'fetch', 'shakespeare', place, f'--mirror={tmp_path}/given')
     assert (done.returncode, done.stderr) == (0, '')
     line, clients = train(
         tmp_path,
-        {'name': 'text', 'dataset': 'shakespeare', 'model': {'name': 'gru', 'hidden': 32}},
-        {'learning_rate': 0.02, 'local_steps': 5, 'batch_size': 10, 'optimizer': {'name': 'adam'}},
+        {
+            'name': 'text',
+            'dataset': 'shakespeare',
+            'model': {'name': 'gru', 'hidden': 32},
+        },
+        {
+            'learning_rate': 0.02,
+            'local_steps': 5,
+            'batch_size': 10,
+            'optimizer': {'name': 'adam'},
+        },
         num_clients=18,
         rounds=100,
     )

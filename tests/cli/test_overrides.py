@@ -54,8 +54,14 @@ def theirs(*arguments):
     """The same by the flags of ml_collections."""
     known, names = flags.FlagValues(), {}
     exec(FILE, names)
-    options = {'lock_config': False, 'accept_new_attributes': True, 'sys_argv': [*arguments]}
-    config_flags.DEFINE_config_dict('config', names['get_config'](), flag_values=known, **options)
+    options = {
+        'lock_config': False,
+        'accept_new_attributes': True,
+        'sys_argv': [*arguments],
+    }
+    config_flags.DEFINE_config_dict(
+        'config', names['get_config'](), flag_values=known, **options
+    )
     known(['program', *arguments])
     return known.config.to_dict()
 
@@ -96,18 +102,29 @@ def test_a_file_of_flags_may_hold_overrides(path, tmp_path):
     file = f'--flagfile={tmp_path / "outer"}'
     found = ours(path, file, '--config.eval_every=4')
     assert found == theirs(file, '--config.eval_every=4')
-    assert (found['num_rounds'], found['eval_every'], found['evaluate_start']) == (80, 4, True)
+    assert (found['num_rounds'], found['eval_every'], found['evaluate_start']) == (
+        80,
+        4,
+        True,
+    )
 
 
 def test_a_file_of_flags_that_is_not_there_costs_one_line(tmp_path):
-    assert 'flagfile' in refused('theory', '--config=quickstart', f'--flagfile={tmp_path / "x"}')
+    assert 'flagfile' in refused(
+        'theory', '--config=quickstart', f'--flagfile={tmp_path / "x"}'
+    )
 
 
 def test_labels_with_dots_stand_in_brackets(tmp_path):
     file = tmp_path / 'dots.py'
-    file.write_text('def get_config():\n    return {"algorithms": {"rate 0.5": {"x": 1}}}\n')
+    file.write_text(
+        'def get_config():\n    return {"algorithms": {"rate 0.5": {"x": 1}}}\n'
+    )
     assert (
-        ours(str(file), '--config.algorithms["rate 0.5"].x=2')['algorithms']['rate 0.5']['x'] == 2
+        ours(str(file), '--config.algorithms["rate 0.5"].x=2')['algorithms'][
+            'rate 0.5'
+        ]['x']
+        == 2
     )
 
 
@@ -117,17 +134,34 @@ def test_a_placeholder_that_must_have_a_value_names_its_field(tmp_path):
     found = ours(str(path), RATE)['client']['learning_rate']
     assert (found, type(found)) == (1.0, float)
     line = refused('theory', f'--config={path}')
-    assert line.startswith('error: `config.client.learning_rate` must be given a value, got ')
+    assert line.startswith(
+        'error: `config.client.learning_rate` must be given a value, got '
+    )
 
 
 @pytest.mark.parametrize(
     'argument, message',
     [
-        ('--config.num_rounds=abc', '`config.eval_every` must be computable from what it refers'),
-        ('--config.links.probs[3]=1', '`config.links.probs` must be a list with an entry [3], got'),
-        ('--config.num_rounds[0]=1', '`config.num_rounds` must be a list with an entry [0], got 4'),
-        ('--config.links.probs[x]=1', 'must be reached by names and indices, such as a.b[0], got '),
-        ('--config.num_rounds', '`config.num_rounds` must be given a value, as --config.num_'),
+        (
+            '--config.num_rounds=abc',
+            '`config.eval_every` must be computable from what it refers',
+        ),
+        (
+            '--config.links.probs[3]=1',
+            '`config.links.probs` must be a list with an entry [3], got',
+        ),
+        (
+            '--config.num_rounds[0]=1',
+            '`config.num_rounds` must be a list with an entry [0], got 4',
+        ),
+        (
+            '--config.links.probs[x]=1',
+            'must be reached by names and indices, such as a.b[0], got ',
+        ),
+        (
+            '--config.num_rounds',
+            '`config.num_rounds` must be given a value, as --config.num_',
+        ),
     ],
 )
 def test_a_mistaken_override_costs_one_line(path, argument, message):
@@ -175,7 +209,13 @@ def get_config():
 def test_a_command_runs_what_references_say_in_the_order_of_the_file(tmp_path):
     path = tmp_path / 'order.py'
     path.write_text(REFERS)
-    done = run('simulate', f'--config={path}', '--workdir=x', '--dry_run', '--config.num_rounds=80')
+    done = run(
+        'simulate',
+        f'--config={path}',
+        '--workdir=x',
+        '--dry_run',
+        '--config.num_rounds=80',
+    )
     assert done.returncode == 0, done.stderr
     assert '80 rounds' in done.stdout
 
@@ -190,7 +230,10 @@ def test_python_builds_a_config_dict_as_a_command_does(tmp_path):
     for built in (experiment.build(config), experiment.build(FrozenConfigDict(config))):
         assert built == of_command
     built = experiment.build(config)
-    assert list(built.algorithms) == ['fedpbc', 'fedau']  # as written, and so the baseline
+    assert list(built.algorithms) == [
+        'fedpbc',
+        'fedau',
+    ]  # as written, and so the baseline
     assert list(built.patterns) == ['often', 'always']
     assert built.plan.facts()['baseline'] == 'fedpbc'
     config.num_rounds = 80
@@ -199,5 +242,7 @@ def test_python_builds_a_config_dict_as_a_command_does(tmp_path):
 
 @pytest.mark.parametrize('config', [None, 'quickstart', [('title', 'x')]])
 def test_what_is_no_config_is_refused(config):
-    with pytest.raises(errors.InvalidError, match='`config` must be a dictionary or a ConfigDict'):
+    with pytest.raises(
+        errors.InvalidError, match='`config` must be a dictionary or a ConfigDict'
+    ):
         experiment.build(config)

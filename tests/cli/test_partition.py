@@ -26,11 +26,14 @@ def get_config():
 
 def test_a_partition_is_described_and_drawn(tmp_path):
     folder = tmp_path / 'new'
-    done = run('partition', CONFIG, '--config.problem.num_clients=12', f'--workdir={folder}')
+    done = run(
+        'partition', CONFIG, '--config.problem.num_clients=12', f'--workdir={folder}'
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert (
-        lines[0] == 'digits, num_clients 12, partition dirichlet, order numbers, alpha 0.1, seed 0'
+        lines[0]
+        == 'digits, num_clients 12, partition dirichlet, order numbers, alpha 0.1, seed 0'
     )
     assert lines[1] == '12 clients (0 without examples), 1438 examples, 10 classes'
     assert lines[-1] == f'Wrote {folder}/partition.png'
@@ -48,7 +51,9 @@ def test_a_problem_without_classes_shows_its_volumes(tmp_path):
 
 
 def test_a_config_without_a_problem_costs_one_line(tmp_path):
-    (tmp_path / 'config.py').write_text("def get_config():\n    return {'title': 'test'}\n")
+    (tmp_path / 'config.py').write_text(
+        "def get_config():\n    return {'title': 'test'}\n"
+    )
     said = refused('partition', f'--config={tmp_path}/config.py')
     assert said.startswith("error: `config` must have 'problem', got only ['title']")
 
@@ -101,7 +106,9 @@ def test_a_missing_package_costs_one_line_and_a_bug_shows_where_it_is(tmp_path):
     prelude = 'sys.modules["tensorflow_datasets"] = None'
     done = run_with(prelude, f'--config={tmp_path}/config.py', tmp_path)
     assert done.returncode == 2
-    assert done.stderr.startswith('error: prepared data need TensorFlow Datasets: `pip install')
+    assert done.stderr.startswith(
+        'error: prepared data need TensorFlow Datasets: `pip install'
+    )
     assert done.stderr.count('\n') == 1
     prelude = 'sys.modules["fedjax_links.report.screens.partitions"] = None'
     bug = run_with(prelude, CONFIG, tmp_path)

@@ -31,17 +31,24 @@ def planned(rate=0.1, patterns=1):
     """A tuned algorithm and another: 2 x 4 rounds of tuning, and 8 per algorithm and pattern."""
 
     def fedavg(learning_rate=rate):
-        return fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(learning_rate, local_steps=2))
+        return fl.ALGORITHMS['fedavg'](
+            fl.local_training.local_sgd(learning_rate, local_steps=2)
+        )
 
     other = fl.local_training.local_sgd(rate, local_steps=2)
     return fl.Experiment(
         title='Progress',
         problem=problems.quadratic(np.ones((3, 2))),
-        patterns={f'links{i}': participation.bernoulli(np.full(3, 0.5)) for i in range(patterns)},
+        patterns={
+            f'links{i}': participation.bernoulli(np.full(3, 0.5))
+            for i in range(patterns)
+        },
         algorithms={'fedavg': fedavg, 'fedpbc': fl.ALGORITHMS['fedpbc'](other)},
         num_rounds=8,
         eval_every=4,
-        tuning=Tuning(grid={'learning_rate': [0.1, 0.2]}, num_rounds=4, grow=0, pattern='links0'),
+        tuning=Tuning(
+            grid={'learning_rate': [0.1, 0.2]}, num_rounds=4, grow=0, pattern='links0'
+        ),
     )
 
 
@@ -62,7 +69,9 @@ def test_a_terminal_has_one_line_for_all(tmp_path):
 
 def test_what_a_shard_helps_with_counts_too(tmp_path):
     screen = Terminal()
-    planned().shard(0, 2).run(tmp_path, [Progress(screen)])  # tunes for both, then runs its own
+    planned().shard(0, 2).run(
+        tmp_path, [Progress(screen)]
+    )  # tunes for both, then runs its own
     assert ' 4/12 rounds [' in screen.getvalue()
     assert ' 16/16 rounds [' in last_words(screen.getvalue())
 
@@ -125,10 +134,15 @@ def test_a_file_is_told_where_a_run_goes_on(tmp_path):
 
     with pytest.raises(Stop):
         planned().run(tmp_path, [Cut()])
-    for said in (['Goes on after 16 rounds done before.'], []):  # and then there is nothing to do
+    for said in (
+        ['Goes on after 16 rounds done before.'],
+        [],
+    ):  # and then there is nothing to do
         file = io.StringIO()
         planned().run(tmp_path, [Progress(file)])
-        assert [line for line in file.getvalue().splitlines() if 'before' in line] == said
+        assert [
+            line for line in file.getvalue().splitlines() if 'before' in line
+        ] == said
 
 
 def test_a_lane_that_diverges_is_told_of_once_beside_the_live_line(capsys):

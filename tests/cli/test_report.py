@@ -49,7 +49,10 @@ def compared(tmp_path_factory):
     folder = tmp_path_factory.mktemp('compared')
     (folder / 'few.py').write_text(COMPARISON)
     done = run(
-        'simulate', f'--config={folder / "few.py"}', '--quick', f'--workdir={folder / "run"}'
+        'simulate',
+        f'--config={folder / "few.py"}',
+        '--quick',
+        f'--workdir={folder / "run"}',
     )
     assert done.returncode == 0, done.stderr
     return folder / 'run', done.stdout
@@ -70,7 +73,9 @@ def test_a_finished_comparison_gets_the_report_that_it_wrote(compared, tmp_path)
     assert len(tables.splitlines()) > 10
     assert tables in printed
     text = (folder / 'report.md').read_text()
-    assert text.index('| Cyclic | FedPBC | client mean |') < text.index('| bernoulli | FedPBC |')
+    assert text.index('| Cyclic | FedPBC | client mean |') < text.index(
+        '| bernoulli | FedPBC |'
+    )
 
 
 @pytest.mark.slow
@@ -108,7 +113,10 @@ def test_a_simulated_run_has_a_report(plain, tmp_path):
             [],
             'error: `workdir` must name the folder of a run, such as runs/first, got None.\n',
         ),
-        (['--workdir=docs'], 'error: `workdir` must hold a run (experiment.json), got docs.\n'),
+        (
+            ['--workdir=docs'],
+            'error: `workdir` must hold a run (experiment.json), got docs.\n',
+        ),
     ],
 )
 def test_a_mistake_costs_one_line(arguments, message):

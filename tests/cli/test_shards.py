@@ -6,7 +6,11 @@ from fedjax_links import runs
 from tests.cli.command import run
 from tests.experiment.configs import values
 
-ARRAY = {'SLURM_ARRAY_TASK_ID': '1', 'SLURM_ARRAY_TASK_MIN': '0', 'SLURM_ARRAY_TASK_MAX': '1'}
+ARRAY = {
+    'SLURM_ARRAY_TASK_ID': '1',
+    'SLURM_ARRAY_TASK_MIN': '0',
+    'SLURM_ARRAY_TASK_MAX': '1',
+}
 
 
 @pytest.fixture
@@ -17,13 +21,17 @@ def config(tmp_path):
     return path
 
 
-def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(tmp_path, config, monkeypatch):
+def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(
+    tmp_path, config, monkeypatch
+):
     for name, value in {**ARRAY, 'SLURM_ARRAY_TASK_COUNT': '2'}.items():
         monkeypatch.setenv(name, value)
     folder = tmp_path / 'whole'
     done = run('simulate', f'--config={config}', f'--workdir={folder}')
     assert done.returncode == 0, done.stderr
-    said = 'note: SLURM_ARRAY_TASK_ID is set, and all lanes run; --shard=auto runs a share'
+    said = (
+        'note: SLURM_ARRAY_TASK_ID is set, and all lanes run; --shard=auto runs a share'
+    )
     assert said in done.stdout.splitlines()
     assert len(runs.lanes(folder)) == 2
 
@@ -31,7 +39,12 @@ def test_a_task_of_an_array_runs_all_lanes_and_names_the_flag(tmp_path, config, 
 def test_auto_is_the_share_of_the_task(tmp_path, config, monkeypatch):
     for name, value in {**ARRAY, 'SLURM_ARRAY_TASK_COUNT': '2'}.items():
         monkeypatch.setenv(name, value)
-    command = ['simulate', f'--config={config}', f'--workdir={tmp_path}/run', '--shard=auto']
+    command = [
+        'simulate',
+        f'--config={config}',
+        f'--workdir={tmp_path}/run',
+        '--shard=auto',
+    ]
     done = run(*command, '--dry_run')
     assert done.returncode == 0, done.stderr
     assert 'shard 1 of 2, as SLURM_ARRAY_TASK_ID says' in done.stdout.splitlines()

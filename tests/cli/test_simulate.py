@@ -28,7 +28,9 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
         *['--dry_run', f'--workdir={tmp_path / "run"}'],
     )
     assert done.returncode == 0, done.stderr
-    assert '3 algorithms x 1 pattern x 2 seeds x 200 rounds: 1,200 rounds' in done.stdout
+    assert (
+        '3 algorithms x 1 pattern x 2 seeds x 200 rounds: 1,200 rounds' in done.stdout
+    )
     assert "FedAvg's implicit weights are 1.19 from equal (L1, exact)" in done.stdout
     assert done.stdout.count('compiled in') == 3
     assert not (tmp_path / 'run').exists()
@@ -47,8 +49,14 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
         (['--devices=0'], '`devices` must be at least 1, got 0.'),
         (['--mesh=runs:2'], '`mesh` must read clients:N, N at least 1, got runs:2.'),
         (['--mesh=4'], '`mesh` must read clients:N, N at least 1, got 4.'),
-        (['--mesh=clients:0'], '`mesh` must read clients:N, N at least 1, got clients:0.'),
-        (['--mesh=clients:2', '--devices=1'], 'a number of devices that divides `devices` = 1'),
+        (
+            ['--mesh=clients:0'],
+            '`mesh` must read clients:N, N at least 1, got clients:0.',
+        ),
+        (
+            ['--mesh=clients:2', '--devices=1'],
+            'a number of devices that divides `devices` = 1',
+        ),
         ([*OF_TWO, '--process_id=2'], '`process_id` must be at most 1, got 2.'),
         (
             [*OF_TWO, '--process_id=0', '--mesh=clients:3'],
@@ -67,14 +75,22 @@ def test_dry_run_says_what_it_costs_and_writes_nothing(tmp_path, monkeypatch):
             ['--workdir=README.md/x'],
             '`workdir` must name a folder, got README.md/x, where README.md',
         ),
-        (['--workdir=x', '--fork_from=./x', '--at_round=20'], '`workdir` must be another folder'),
+        (
+            ['--workdir=x', '--fork_from=./x', '--at_round=20'],
+            '`workdir` must be another folder',
+        ),
         (['--workdir=x', '--fork_from=tests'], '`at_round` must be given too'),
-        (['--workdir=x', '--fork_from=tests', '--at_round=20'], '`fork_from` must hold a run'),
+        (
+            ['--workdir=x', '--fork_from=tests', '--at_round=20'],
+            '`fork_from` must hold a run',
+        ),
         (['--config=configs/quickstat.py'], 'did you mean configs/quickstart.py?'),
     ],
 )
 def test_a_mistake_costs_one_line(arguments, message):
-    assert message in refused(*QUICKSTART, *['--workdir=x'][: len(arguments)], *arguments)
+    assert message in refused(
+        *QUICKSTART, *['--workdir=x'][: len(arguments)], *arguments
+    )
 
 
 @pytest.mark.slow
@@ -125,12 +141,22 @@ def test_more_rounds_another_future_and_other_configs_of_a_run(plain, tmp_path):
     longer = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "run"}')
     whole = run(*plain, '--config.num_rounds=40', f'--workdir={tmp_path / "whole"}')
     assert longer.returncode == whole.returncode == 0, longer.stderr
-    lines = [(tmp_path / n / 'metrics.jsonl').read_text().splitlines() for n in ('run', 'whole')]
+    lines = [
+        (tmp_path / n / 'metrics.jsonl').read_text().splitlines()
+        for n in ('run', 'whole')
+    ]
     assert sorted(lines[0]) == sorted(lines[1])
-    reports = [(tmp_path / name / 'report.md').read_bytes() for name in ('run', 'whole')]
+    reports = [
+        (tmp_path / name / 'report.md').read_bytes() for name in ('run', 'whole')
+    ]
     assert reports[0] == reports[1]
 
-    fork = [*plain, '--config.num_rounds=40', f'--fork_from={tmp_path / "whole"}', '--at_round=20']
+    fork = [
+        *plain,
+        '--config.num_rounds=40',
+        f'--fork_from={tmp_path / "whole"}',
+        '--at_round=20',
+    ]
     same = run(*fork, f'--workdir={tmp_path / "fork"}')
     assert same.returncode == 0, same.stderr
     ours = (tmp_path / 'fork' / 'metrics.jsonl').read_text().splitlines()
@@ -138,9 +164,15 @@ def test_more_rounds_another_future_and_other_configs_of_a_run(plain, tmp_path):
     assert 'fedavg' in (tmp_path / 'fork' / 'report.md').read_text()
 
     for command, message in (
-        ([*plain, f'--fork_from={tmp_path}', '--at_round=20'], '`fork_from` must hold a run'),
+        (
+            [*plain, f'--fork_from={tmp_path}', '--at_round=20'],
+            '`fork_from` must hold a run',
+        ),
         ([*plain, '--at_round=20'], '`fork_from` must be given too, got None.'),
-        ([*fork, '--config.eval_every=8'], '`at_round` must be a multiple of `eval_every` = 8'),
+        (
+            [*fork, '--config.eval_every=8'],
+            '`at_round` must be a multiple of `eval_every` = 8',
+        ),
     ):
         assert message in refused(*command, f'--workdir={tmp_path / "wrong"}')
         assert not (tmp_path / 'wrong').exists()
@@ -179,7 +211,9 @@ def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
     shorter = run(*command, '--config.num_rounds=5')
     assert shorter.returncode == 2
     assert shorter.stderr.count('\n') == 1
-    assert shorter.stderr.startswith('error: `num_rounds` must be at least 10, the rounds of ')
+    assert shorter.stderr.startswith(
+        'error: `num_rounds` must be at least 10, the rounds of '
+    )
     assert (folder / 'report.md').read_text() == report
 
     shown = run(*command, '--config.title=Another title')
@@ -255,7 +289,9 @@ def get_config():
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_config(tmp_path):
+def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_config(
+    tmp_path,
+):
     """Defined in a file beside the config; tuned towards the larger values of their metric."""
     (tmp_path / 'mine.py').write_text(MINE)
     (tmp_path / 'own.py').write_text(OWN)
@@ -265,7 +301,11 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
     rows = [json.loads(line) for line in (tmp_path / 'run' / 'metrics.jsonl').open()]
     main = [row for row in rows if 'stage' not in row]
     assert {row['client.learning_rate'] for row in main} == {0.1}
-    ends = {row['algorithm']: row['server/train_closeness'] for row in main if row['round'] == 10}
+    ends = {
+        row['algorithm']: row['server/train_closeness']
+        for row in main
+        if row['round'] == 10
+    }
     assert ends['slow'] < ends['fedavg'] < 0
     assert {row['rounds/num_active'] for row in main} == {10}
     assert refused(*own, '--dry_run', '--config.links.name=mine:od_rounds') == (
@@ -280,7 +320,10 @@ def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_confi
         ('def get_config(:\n    pass\n', 'SyntaxError: invalid syntax on line 1 of '),
         ("def get_config():\n    return {}['k']\n", "KeyError: 'k' on line 2 of "),
         ('def get_config():\n    assert False\n', 'AssertionError on line 2 of '),
-        ('def get_config():\n    raise RuntimeError("x")\n', 'RuntimeError: x on line 2 of '),
+        (
+            'def get_config():\n    raise RuntimeError("x")\n',
+            'RuntimeError: x on line 2 of ',
+        ),
         ('def get_config():\n    return 1 .y\n', "no attribute 'y' on line 2 of "),
         ('import nowhere\n', "No module named 'nowhere' on line 1 of "),
         ('def get_config():\n    open("/no/data")\n', 'No such file or directory: '),
@@ -308,7 +351,10 @@ def test_a_config_may_be_a_plain_dictionary(tmp_path):
     config = f'--config={tmp_path / "plain.py"}'
     done = run('simulate', config, '--config.client.learning_rat=1.0', '--dry_run')
     where = '`config.algorithms.fedavg.client`'
-    assert done.stderr == f"error: {where} has no 'learning_rat'; did you mean 'learning_rate'?\n"
+    assert (
+        done.stderr
+        == f"error: {where} has no 'learning_rat'; did you mean 'learning_rate'?\n"
+    )
     where = '--config.client.learning_rate=1.0', '--config.num_rounds=3'
     done = run('simulate', config, *where, f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
@@ -327,7 +373,10 @@ def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
 @pytest.mark.parametrize(
     'word, message',
     [
-        (':other', '`words.py` must run, got ValueError: `words` must be known, got other on '),
+        (
+            ':other',
+            '`words.py` must run, got ValueError: `words` must be known, got other on ',
+        ),
         (':key', "`words.py` must run, got KeyError: 'key' on line 7 of "),
         (':number', '`words.py` must run, got ValueError: invalid literal'),
         (':dict', "`config` must have 'title', got only []."),
@@ -355,7 +404,10 @@ def test_a_config_without_words_or_function_says_so(tmp_path):
     two.write_text('def get_config(a, b):\n    return {}\n')
     empty.write_text('')
     for config, message in (
-        ('quickstart:word', '`config` must have no word after a colon, as its get_config '),
+        (
+            'quickstart:word',
+            '`config` must have no word after a colon, as its get_config ',
+        ),
         (f'{two}:word', '`config` must have a get_config of one word, got missing'),
         (str(empty), '`config` must name a file with a function get_config, got'),
     ):
@@ -364,7 +416,12 @@ def test_a_config_without_words_or_function_says_so(tmp_path):
 
 
 def test_who_was_started_with_others_is_asked_of_a_mesh_alone(monkeypatch, capsys):
-    step = {'JOB_ID': '5', 'PROCID': '1', 'STEP_NUM_TASKS': '4', 'STEP_NODELIST': 'node[3-6]'}
+    step = {
+        'JOB_ID': '5',
+        'PROCID': '1',
+        'STEP_NUM_TASKS': '4',
+        'STEP_NODELIST': 'node[3-6]',
+    }
     for name, value in step.items():
         monkeypatch.setenv(f'SLURM_{name}', value)
     names = 'mesh', 'coordinator', 'num_processes', 'process_id'
@@ -375,6 +432,10 @@ def test_who_was_started_with_others_is_asked_of_a_mesh_alone(monkeypatch, capsy
     assert capsys.readouterr().out == ''
     given = types.SimpleNamespace(**dict.fromkeys(names) | {'mesh': 'clients:4'})
     simulate._note_start(given)
-    assert (given.coordinator, given.num_processes, given.process_id) == ('node3:61445', 4, 1)
+    assert (given.coordinator, given.num_processes, given.process_id) == (
+        'node3:61445',
+        4,
+        1,
+    )
     said = 'process 1 of 4 as SLURM_PROCID says, coordinator node3:61445\n'
     assert capsys.readouterr().out == said

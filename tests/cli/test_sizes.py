@@ -9,9 +9,15 @@ TABLE = '--config=configs/xiang2024_table1.py'
 
 
 def test_quick_is_the_short_version_and_single_fields_still_hold(monkeypatch):
-    monkeypatch.setattr(preflight, 'check', lambda *given: None)  # 42 programs are traced and
-    monkeypatch.setattr(preflight, 'dry_run', lambda *given: [])  # compiled to be thrown away
-    done = run('simulate', f'{TABLE}:cifar10', '--quick', '--config.num_seeds=5', '--dry_run')
+    monkeypatch.setattr(
+        preflight, 'check', lambda *given: None
+    )  # 42 programs are traced and
+    monkeypatch.setattr(
+        preflight, 'dry_run', lambda *given: []
+    )  # compiled to be thrown away
+    done = run(
+        'simulate', f'{TABLE}:cifar10', '--quick', '--config.num_seeds=5', '--dry_run'
+    )
     assert done.returncode == 0, done.stderr
     assert 'CIFAR-10 over unreliable uplinks' in done.stdout
     assert '7 algorithms x 6 patterns x 5 seeds x 40 rounds' in done.stdout

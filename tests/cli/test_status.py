@@ -33,7 +33,9 @@ class Looking(experiment.Callback):
 
     def on_period(self, lane, record):
         """Looks."""
-        self.seen.append((runs.status(self.folder), lines_of(f'--workdir={self.folder}')))
+        self.seen.append(
+            (runs.status(self.folder), lines_of(f'--workdir={self.folder}'))
+        )
         if len(self.seen) == self.rounds:
             raise experiment.Stop
 
@@ -88,7 +90,9 @@ def test_the_time_left_is_that_of_the_rounds_behind(tmp_path, monkeypatch):
     config = values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
     experiment.build(config).run(tmp_path, [Timing()], devices=1)
     assert [behind for behind, _ in hours] == list(range(2, 50, 2))
-    assert [left * 60 for _, left in hours] == pytest.approx([48 - behind for behind, _ in hours])
+    assert [left * 60 for _, left in hours] == pytest.approx(
+        [48 - behind for behind, _ in hours]
+    )
 
 
 def test_shards_say_what_is_missing_and_that_they_are_to_be_joined(tmp_path):
@@ -100,10 +104,18 @@ def test_shards_say_what_is_missing_and_that_they_are_to_be_joined(tmp_path):
     assert lines[-2].endswith('in round 4, 2 of 4 seeds')
     assert lines[-1] == 'open     fedavg'
     planned.shard(1, 2).run(tmp_path)
-    assert lines_of(f'--workdir={tmp_path}')[0] == 'run      finished; merge joins its shards'
-    (expected,) = runs.merge(tmp_path).dataset['eval_accuracy'].values[0, 0, 0, :, -1:].mean(0)
+    assert (
+        lines_of(f'--workdir={tmp_path}')[0]
+        == 'run      finished; merge joins its shards'
+    )
+    (expected,) = (
+        runs.merge(tmp_path).dataset['eval_accuracy'].values[0, 0, 0, :, -1:].mean(0)
+    )
     merged = lines_of(f'--workdir={tmp_path}')
-    assert f'fedavg: eval accuracy {100 * expected:.1f} % in round 4, 4 of 4 seeds' in merged[-1]
+    assert (
+        f'fedavg: eval accuracy {100 * expected:.1f} % in round 4, 4 of 4 seeds'
+        in merged[-1]
+    )
 
 
 def test_a_watched_run_has_a_page_that_ends_when_the_run_does(tmp_path, monkeypatch):
@@ -119,7 +131,9 @@ def test_a_watched_run_has_a_page_that_ends_when_the_run_does(tmp_path, monkeypa
     monkeypatch.setattr(status.time, 'sleep', sleep)
     lines = lines_of(f'--workdir={tmp_path}', '--watch=30')
     assert len(pages) == 2
-    assert all('content="30"' in page and ', again every 30 s' in page for page in pages)
+    assert all(
+        'content="30"' in page and ', again every 30 s' in page for page in pages
+    )
     assert 'nobody is at work' in pages[0]
     last = (tmp_path / live.PAGE).read_text()
     assert 'run      finished; merge joins its shards' in last
@@ -155,7 +169,10 @@ def test_a_command_is_watched_by_another(plain, tmp_path):
     'arguments, message',
     [
         ([], '`workdir` must name the folder of a run, such as runs/map, got None.'),
-        (['--workdir=tests'], '`workdir` must hold a run (experiment.json), got tests.'),
+        (
+            ['--workdir=tests'],
+            '`workdir` must hold a run (experiment.json), got tests.',
+        ),
         (['--workdir=tests', '--watch=0'], '`watch` must be positive, got 0'),
     ],
 )

@@ -5,7 +5,9 @@ import pytest
 from tests.cli.command import probe, run
 
 
-@pytest.mark.parametrize('command', ['simulate', 'theory', 'links', 'figure', 'partition'])
+@pytest.mark.parametrize(
+    'command', ['simulate', 'theory', 'links', 'figure', 'partition']
+)
 def test_help_needs_no_jax(command):
     libraries = ('jax', 'numpy', 'matplotlib', 'tensorflow')
     assert probe(f'fedjax_links.cli.{command}', *libraries) == []
@@ -14,7 +16,11 @@ def test_help_needs_no_jax(command):
 @pytest.mark.parametrize(
     'command, arguments, message',
     [
-        ('theory', ['--config=configs/quickstat.py'], 'did you mean configs/quickstart.py?'),
+        (
+            'theory',
+            ['--config=configs/quickstat.py'],
+            'did you mean configs/quickstart.py?',
+        ),
         (
             'theory',
             ['--config=configs/quickstart.py', '--rounds=3'],
@@ -25,7 +31,11 @@ def test_help_needs_no_jax(command):
             ['--config=configs/quickstart.py', '--config.links.probs.minimum=1.5'],
             '`config.links.probs.minimum` must lie in [0, 1], got 1.5.',
         ),
-        ('links', ['--config=configs/quickstart.py', '--rouns=3'], 'Did you mean: rounds'),
+        (
+            'links',
+            ['--config=configs/quickstart.py', '--rouns=3'],
+            'Did you mean: rounds',
+        ),
         (
             'links',
             ['--config=configs/quickstart.py', '--workdir=README.md/x'],

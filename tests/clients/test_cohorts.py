@@ -21,7 +21,10 @@ MASKS = {
 
 
 def table(rng):
-    return {'a': rng.normal(size=(N, 3)).astype(np.float32), 'b': np.arange(N, dtype=np.int32)}
+    return {
+        'a': rng.normal(size=(N, 3)).astype(np.float32),
+        'b': np.arange(N, dtype=np.int32),
+    }
 
 
 @pytest.mark.parametrize('name', MASKS)
@@ -30,7 +33,9 @@ def test_members_come_first_in_order_and_empty_slots_point_past_the_end(name):
     cohort = cohorts.make_cohort(jnp.asarray(mask))
     members = np.flatnonzero(mask)
     assert cohort.ids.dtype == jnp.int32
-    np.testing.assert_array_equal(cohort.ids, np.append(members, np.full(N - len(members), N)))
+    np.testing.assert_array_equal(
+        cohort.ids, np.append(members, np.full(N - len(members), N))
+    )
     assert int(cohort.size) == cohorts.num_members(cohort) == len(members)
 
 
@@ -46,7 +51,9 @@ def test_who_computes_follows_the_links():
     plain = base.LinkSample(mask=jnp.asarray(MASKS['some']), prob=prob)
     assert cohorts.computing(plain).size == N
     able = jnp.asarray(MASKS['last'])
-    duplex = base.DuplexLinkSample(mask=plain.mask, prob=prob, downlink=plain.mask, compute=able)
+    duplex = base.DuplexLinkSample(
+        mask=plain.mask, prob=prob, downlink=plain.mask, compute=able
+    )
     assert list(cohorts.computing(duplex).ids[:2]) == [N - 1, N]
 
 
@@ -59,7 +66,9 @@ def test_gather_and_scatter_touch_the_members_rows_only(rng, name):
     new = {'a': -np.ones((N, 3), np.float32), 'b': np.full(N, 99, np.int32)}
     new['a'][mask.sum() :] = np.nan  # whatever the empty slots computed
     scattered = cohorts.scatter(cohort, jax.tree.map(jnp.asarray, rows), new)
-    np.testing.assert_array_equal(scattered['a'], np.where(mask[:, None], -1, rows['a']))
+    np.testing.assert_array_equal(
+        scattered['a'], np.where(mask[:, None], -1, rows['a'])
+    )
     np.testing.assert_array_equal(scattered['b'], np.where(mask, 99, rows['b']))
 
 
@@ -72,10 +81,14 @@ def test_weighted_sum_counts_members_and_never_reads_empty_slots(rng, name):
     cohort = cohorts.make_cohort(jnp.asarray(mask))
     expected = (weights[:size, None] * values[:size]).sum(axis=0)
     values[size:], weights[size:] = np.nan, 0
-    total = cohorts.weighted_sum(cohort, {'v': jnp.asarray(values)}, jnp.asarray(weights))
+    total = cohorts.weighted_sum(
+        cohort, {'v': jnp.asarray(values)}, jnp.asarray(weights)
+    )
     np.testing.assert_allclose(total['v'], expected, rtol=1e-6, atol=1e-7)
     plain = cohorts.weighted_sum(cohort, {'v': jnp.asarray(values)})
-    np.testing.assert_allclose(plain['v'], values[:size].sum(axis=0), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        plain['v'], values[:size].sum(axis=0), rtol=1e-6, atol=1e-7
+    )
 
 
 def body(i, row):
@@ -106,7 +119,9 @@ def test_every_chunk_size_gives_the_same_sums_and_the_same_table(rng, chunk_size
     for name, mask in MASKS.items():
         total, new = run(mask, rows)
         expected, count, expected_rows = expected_of(mask, rows)
-        np.testing.assert_allclose(total['sum'], expected, rtol=1e-5, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            total['sum'], expected, rtol=1e-5, atol=1e-5, err_msg=name
+        )
         assert int(total['count']) == count
         np.testing.assert_array_equal(new['a'], expected_rows['a'])
         np.testing.assert_array_equal(new['b'], expected_rows['b'])
@@ -116,7 +131,9 @@ def test_every_chunk_size_gives_the_same_sums_and_the_same_table(rng, chunk_size
 def test_everyone_in_chunks_of_any_size(rng, chunk_size):
     rows = table(rng)
     total, new = jax.jit(
-        lambda rows: cohorts.map_reduce(body, cohorts.everyone(N), rows, chunk_size=chunk_size)
+        lambda rows: cohorts.map_reduce(
+            body, cohorts.everyone(N), rows, chunk_size=chunk_size
+        )
     )(rows)
     expected, count, expected_rows = expected_of(np.ones(N, bool), rows)
     np.testing.assert_allclose(total['sum'], expected, rtol=1e-5, atol=1e-5)
@@ -131,7 +148,11 @@ def test_everyone_in_chunks_of_any_size(rng, chunk_size):
 def test_sums_over_clients_of_narrow_values_are_of_float32(dtype, chunk_size, everyone):
     """Added up in bfloat16, a thousand ones stay at 256; a sum of float16 may not fit into it."""
     ones, largest = jnp.ones((1000, 2), dtype), jnp.full((1000, 2), 100, dtype)
-    cohort = cohorts.everyone(1000) if everyone else cohorts.make_cohort(jnp.ones(1000, bool))
+    cohort = (
+        cohorts.everyone(1000)
+        if everyone
+        else cohorts.make_cohort(jnp.ones(1000, bool))
+    )
     total, rows = cohorts.map_reduce(
         lambda i, row: (row, row), cohort, (ones, largest), chunk_size=chunk_size
     )
@@ -178,10 +199,16 @@ def test_clients_that_keep_nothing(rng):
 @pytest.mark.slow
 def test_integer_and_low_precision_rows_keep_their_dtypes():
     rows = {'a': jnp.zeros((N, 2), jnp.bfloat16), 'b': jnp.zeros(N, jnp.int8)}
-    for cohort in (cohorts.make_cohort(jnp.asarray(MASKS['some'])), cohorts.everyone(N)):
+    for cohort in (
+        cohorts.make_cohort(jnp.asarray(MASKS['some'])),
+        cohorts.everyone(N),
+    ):
         for chunk_size in (3, N):
             _, new = cohorts.map_reduce(
-                lambda i, row: ((), {'a': row['a'] + jnp.float32(0.5), 'b': row['b'] + 1}),
+                lambda i, row: (
+                    (),
+                    {'a': row['a'] + jnp.float32(0.5), 'b': row['b'] + 1},
+                ),
                 cohort,
                 rows,
                 chunk_size=chunk_size,
@@ -243,7 +270,9 @@ def test_under_vmap_cost_follows_the_busiest_lane():
     counter = Counter()
     run = jax.jit(
         jax.vmap(
-            lambda mask: cohorts.map_reduce(counter, cohorts.make_cohort(mask), (), chunk_size=2)[0]
+            lambda mask: cohorts.map_reduce(
+                counter, cohorts.make_cohort(mask), (), chunk_size=2
+            )[0]
         )
     )
     masks = np.stack([np.arange(40) < active for active in (1, 6, 0)])
@@ -262,6 +291,8 @@ def test_vmapped_lanes_equal_single_runs(rng):
     totals, tables = jax.jit(jax.vmap(run))(masks)
     for lane, mask in enumerate(masks):
         total, new = run(jnp.asarray(mask))
-        np.testing.assert_allclose(totals['sum'][lane], total['sum'], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            totals['sum'][lane], total['sum'], rtol=1e-6, atol=1e-6
+        )
         np.testing.assert_array_equal(tables['a'][lane], new['a'])
         np.testing.assert_array_equal(tables['b'][lane], new['b'])

@@ -65,7 +65,9 @@ def test_devices_of_all_kinds_compute_the_same(name, monkeypatch):
     for most in (None, 1):  # all side by side, and one after the other
         monkeypatch.setattr(memory, 'device_bytes', lambda most=most: most)
         found = jax.jit(round_of(name, NAMED))()
-        for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        for ours, theirs in zip(
+            jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+        ):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
@@ -105,7 +107,9 @@ def test_the_device_is_the_one_that_settings_name():
 @pytest.mark.parametrize('size', [1, 2, 4, 6])
 @pytest.mark.parametrize('chunk_size', [1, 2, 4, 9])
 @pytest.mark.parametrize('platform', ['cpu', 'gpu'])
-def test_sums_and_rows_are_those_of_the_members(size, chunk_size, platform, monkeypatch):
+def test_sums_and_rows_are_those_of_the_members(
+    size, chunk_size, platform, monkeypatch
+):
     """Of a cohort of known size: integers, so that the order of sums does not matter."""
     monkeypatch.setattr(memory, 'platform', lambda: platform)
     ids = np.sort(np.random.default_rng(size).choice(6, size, replace=False))
@@ -116,7 +120,9 @@ def test_sums_and_rows_are_those_of_the_members(size, chunk_size, platform, monk
     )
     expected = np.array(table)
     expected[ids] += 10 * ids[:, None]
-    np.testing.assert_array_equal(total, (ids[:, None] * np.array(table)[ids]).sum(axis=0))
+    np.testing.assert_array_equal(
+        total, (ids[:, None] * np.array(table)[ids]).sum(axis=0)
+    )
     np.testing.assert_array_equal(rows, expected)
 
 
@@ -128,7 +134,9 @@ def test_lanes_side_by_side_copy_no_table():
 
     def lane(table, mask):
         cohort = cohorts.make_cohort(mask)
-        return cohorts.map_reduce(lambda i, row: (row.sum(), row + i), cohort, table, chunk_size=4)
+        return cohorts.map_reduce(
+            lambda i, row: (row.sum(), row + i), cohort, table, chunk_size=4
+        )
 
     program = jax.jit(jax.vmap(lane), donate_argnums=0).lower(table, masks).compile()
     whole = re.escape(f'f32[{num_lanes},{num_clients},{shape}]')
@@ -136,6 +144,8 @@ def test_lanes_side_by_side_copy_no_table():
     assert re.search(rf'{whole}\S* while|{whole}\S* fusion|{whole}\S* scatter', text)
     assert not re.findall(rf'{whole}\S* (?:copy|select)\(', text)
     total, rows = program(table, masks)
-    expected = np.where(masks[..., None, None], np.arange(num_clients)[:, None, None], 0)
+    expected = np.where(
+        masks[..., None, None], np.arange(num_clients)[:, None, None], 0
+    )
     np.testing.assert_array_equal(rows, np.broadcast_to(expected, rows.shape))
     np.testing.assert_array_equal(total, np.zeros(num_lanes))

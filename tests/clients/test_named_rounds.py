@@ -27,9 +27,9 @@ def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
     algorithm = entry(PROGRAM, **entry.example)
 
     def run(pattern):
-        return jax.jit(lambda p: simulation.simulate(key, algorithm, pattern, p, num_rounds=5))(
-            problem
-        )
+        return jax.jit(
+            lambda p: simulation.simulate(key, algorithm, pattern, p, num_rounds=5)
+        )(problem)
 
     monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)
     pattern = participation.uniform_cohort(federation.NUM_CLIENTS, 3)
@@ -55,11 +55,17 @@ def test_the_cohort_of_a_sample_that_names_it_is_the_sample():
         assert cohort.ids is ids
         assert cohort.num_clients == 6
         rows, new = jnp.arange(6.0), jnp.array([-1.0, -2.0, -3.0])
-        np.testing.assert_array_equal(cohorts.scatter(cohort, rows, new), [0, -1, 2, 3, -2, 5])
-        total, table = cohorts.map_reduce(lambda i, row: (row, row + i), cohort, rows, chunk_size=2)
+        np.testing.assert_array_equal(
+            cohorts.scatter(cohort, rows, new), [0, -1, 2, 3, -2, 5]
+        )
+        total, table = cohorts.map_reduce(
+            lambda i, row: (row, row + i), cohort, rows, chunk_size=2
+        )
         assert total == 5
         np.testing.assert_array_equal(table, [0, 2, 2, 3, 8, 5])
-    np.testing.assert_array_equal(cohorts.count(links, jnp.arange(6)), [0, 2, 2, 3, 5, 5])
+    np.testing.assert_array_equal(
+        cohorts.count(links, jnp.arange(6)), [0, 2, 2, 3, 5, 5]
+    )
     np.testing.assert_array_equal(cohorts.computing(links).ids, np.arange(6))
     state = simulation.init(
         jax.random.key(0),
@@ -83,14 +89,18 @@ def rounds_of(algorithm, pattern):
     """The compiled rounds as text."""
     problem = _federation()
     run = jax.jit(
-        lambda key, problem: simulation.simulate(key, algorithm, pattern, problem, num_rounds=3)
+        lambda key, problem: simulation.simulate(
+            key, algorithm, pattern, problem, num_rounds=3
+        )
     )
     return run.lower(jax.random.key(0), problem).compile().as_text()
 
 
 def long_results(text):
     """What makes an array of all clients outside the entry computation: opcodes, fusions' roots."""
-    computations = dict(re.findall(r'^%?([\w.\-]+) \(.*?\{\n(.*?)^\}', text, re.M | re.S))
+    computations = dict(
+        re.findall(r'^%?([\w.\-]+) \(.*?\{\n(.*?)^\}', text, re.M | re.S)
+    )
     shape = rf'\S*\[(?:\d+,)*{MANY}(?:,\d+)*\]\S*'
     made = re.compile(rf'^ +(?:ROOT )?%?[\w.\-]+ = {shape} ([\w\-]+)\((.*)$', re.M)
     called = set(re.findall(r'calls=%?([\w.\-]+)', text))
@@ -118,7 +128,10 @@ def test_no_operation_of_a_round_makes_an_array_of_all_clients(name):
     """But the tables of the pattern and the counters, which are written in place."""
     make = getattr(algorithms, name)
     pattern = participation.minimum_separation(
-        (1.0 + np.arange(MANY) % 7) ** -0.5, separation=2, cohort_size=5, design='successive'
+        (1.0 + np.arange(MANY) % 7) ** -0.5,
+        separation=2,
+        cohort_size=5,
+        design='successive',
     )
     if name == 'fedavg_known':
         pattern = participation.uniform_cohort(MANY, 5)
@@ -137,5 +150,7 @@ def test_a_mask_over_all_clients_would_be_noticed():
         carry, links = cohort.sample(carry, key, round)
         return carry, base.as_masks(links)
 
-    found = long_results(rounds_of(algorithms.fedavg(PROGRAM), cohort._replace(sample=sample)))
+    found = long_results(
+        rounds_of(algorithms.fedavg(PROGRAM), cohort._replace(sample=sample))
+    )
     assert not set(found) <= IN_PLACE | FREE

@@ -30,14 +30,17 @@ from tests.tiers import cases
 @pytest.mark.parametrize(
     'client, batch_size',
     cases(
-        itertools.product(range(len(COUNTS)), [None, 1, 4]), [(0, None), (1, 4), (2, None), (3, 1)]
+        itertools.product(range(len(COUNTS)), [None, 1, 4]),
+        [(0, None), (1, 4), (2, None), (3, 1)],
     ),
 )
 def test_sgd_follows_the_loop_on_the_batches_of_the_key_tree(client, batch_size):
     update = run(local_sgd(0.2, local_steps=7, batch_size=batch_size), client)
     expected, loss = Reference(client).descend(7, batch_size, lambda g: -0.2 * g)
     np.testing.assert_allclose(flat(update.params), expected, rtol=2e-5, atol=2e-6)
-    np.testing.assert_allclose(flat(update.delta), expected - FLAT_START, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(
+        flat(update.delta), expected - FLAT_START, rtol=2e-5, atol=2e-6
+    )
     np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
     assert int(update.num_steps) == 7
 
@@ -72,7 +75,9 @@ def adam(rate):
         nonlocal first, second, count
         count += 1
         first, second = 0.9 * first + 0.1 * grad, 0.999 * second + 0.001 * grad**2
-        scaled = (first / (1 - 0.9**count)) / (np.sqrt(second / (1 - 0.999**count)) + 1e-8)
+        scaled = (first / (1 - 0.9**count)) / (
+            np.sqrt(second / (1 - 0.999**count)) + 1e-8
+        )
         return -rate * scaled
 
     return move
@@ -81,7 +86,9 @@ def adam(rate):
 @pytest.mark.parametrize(
     'by_hand, optimizer',
     [
-        pytest.param(momentum, functools.partial(optax.sgd, momentum=0.9), marks=pytest.mark.slow),
+        pytest.param(
+            momentum, functools.partial(optax.sgd, momentum=0.9), marks=pytest.mark.slow
+        ),
         pytest.param(momentum, optax.sgd(1.0, momentum=0.9), marks=pytest.mark.slow),
         (adam, optax.adam),
         pytest.param(adam, optax.adam(1.0), marks=pytest.mark.slow),
@@ -99,9 +106,13 @@ def test_any_optax_optimizer(by_hand, optimizer):
 
 def test_the_rate_may_be_a_schedule_of_the_round():
     program = local_sgd(lambda t: 0.5 / (t + 1.0), local_steps=3)
-    np.testing.assert_allclose(program.learning_rate(jnp.int32(ROUND)), 0.5 / 6, rtol=1e-6)
+    np.testing.assert_allclose(
+        program.learning_rate(jnp.int32(ROUND)), 0.5 / 6, rtol=1e-6
+    )
     expected, _ = Reference(0).descend(3, None, lambda g: -0.5 / 6 * g)
-    np.testing.assert_allclose(flat(run(program, 0).params), expected, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(
+        flat(run(program, 0).params), expected, rtol=2e-5, atol=2e-6
+    )
 
 
 def test_the_rate_can_be_scaled_and_the_gradient_corrected():
@@ -109,7 +120,9 @@ def test_the_rate_can_be_scaled_and_the_gradient_corrected():
     program = local_sgd(0.2, local_steps=4, batch_size=2)
     update = run(program, 1, lr_scale=0.25, correction=correction)
     shift = flat(correction)
-    expected, loss = Reference(1).descend(4, 2, lambda g: -0.05 * g, extra=lambda x: shift)
+    expected, loss = Reference(1).descend(
+        4, 2, lambda g: -0.05 * g, extra=lambda x: shift
+    )
     np.testing.assert_allclose(flat(update.params), expected, rtol=2e-5, atol=2e-6)
     np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
 
@@ -123,7 +136,9 @@ def test_the_rate_can_be_scaled_and_the_gradient_corrected():
     ],
     ids=['asked for', 'own', 'both'],
 )
-def test_the_last_gradient_is_returned_where_asked_for_without_what_is_added_to_it(make, proximal):
+def test_the_last_gradient_is_returned_where_asked_for_without_what_is_added_to_it(
+    make, proximal
+):
     correction = {'w': jnp.array([0.3, -0.1]), 'b': jnp.array(0.6)}
     adjustments = {'correction': correction, **proximal}
     added = lambda x: flat(correction) + 0.7 * (x - FLAT_START)  # noqa: E731
@@ -135,7 +150,9 @@ def test_the_last_gradient_is_returned_where_asked_for_without_what_is_added_to_
         last, _ = reference.descend(steps - 1, 2, lambda g: -0.2 * g, extra=added)
         _, expected = reference.loss_and_grad(last, reference.batch(steps - 1, 2))
         np.testing.assert_allclose(flat(update.params), end, rtol=2e-5, atol=2e-6)
-        np.testing.assert_allclose(flat(update.gradient), expected, rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(
+            flat(update.gradient), expected, rtol=2e-5, atol=2e-6
+        )
         np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
         assert run(program, 1, **adjustments).gradient is None
 
@@ -171,13 +188,22 @@ def test_slow_clients_take_fewer_steps(client):
     'arguments, message',
     [
         ({'learning_rate': -0.1}, r'^`learning_rate` must be positive, got -0\.1\.$'),
-        ({'learning_rate': float('nan')}, r'^`learning_rate` must be positive, got nan\.$'),
+        (
+            {'learning_rate': float('nan')},
+            r'^`learning_rate` must be positive, got nan\.$',
+        ),
         ({'local_steps': 0}, r'^`local_steps` must be at least 1, got 0\.$'),
         ({'local_steps': 2.0}, r'^`local_steps` must be a Python integer, got 2\.0\.$'),
         ({'batch_size': 0}, r'^`batch_size` must be at least 1, got 0\.$'),
         ({'chunk_size': 0}, r'^`chunk_size` must be at least 1, got 0\.$'),
-        ({'optimizer': 'adam'}, r"^`optimizer` must be an optax transformation .*, got 'adam'\.$"),
-        ({'client_steps': 3}, r'^`client_steps` must be a vector with one entry per client'),
+        (
+            {'optimizer': 'adam'},
+            r"^`optimizer` must be an optax transformation .*, got 'adam'\.$",
+        ),
+        (
+            {'client_steps': 3},
+            r'^`client_steps` must be a vector with one entry per client',
+        ),
         ({'client_steps': np.array([1.0, 2.0])}, r'^`client_steps` must hold integers'),
         (
             {'client_steps': np.array([1, 4])},
@@ -192,12 +218,16 @@ def test_impossible_arguments_are_refused(arguments, message):
 
 
 def test_a_negative_penalty_is_refused():
-    with pytest.raises(ValueError, match=r'^`mu` must be finite and at least 0, got -1\.$'):
+    with pytest.raises(
+        ValueError, match=r'^`mu` must be finite and at least 0, got -1\.$'
+    ):
         proximal_sgd(0.1, mu=-1, local_steps=1)
 
 
 def test_client_steps_must_fit_the_problem():
-    with pytest.raises(ValueError, match='`client_steps` must have one entry for each of the p'):
+    with pytest.raises(
+        ValueError, match='`client_steps` must have one entry for each of the p'
+    ):
         run(local_sgd(0.1, local_steps=2, client_steps=np.array([1, 2])), 0)
 
 
@@ -206,7 +236,9 @@ def test_rates_may_be_traced():
 
     def end(rate):
         program = local_sgd(rate, local_steps=2)
-        return program.run(START, jnp.int32(0), jnp.int32(0), client_key(0), problem).params['b']
+        return program.run(
+            START, jnp.int32(0), jnp.int32(0), client_key(0), problem
+        ).params['b']
 
     eager = run(local_sgd(0.3, local_steps=2), 0).params['b']
     np.testing.assert_allclose(jax.jit(end)(0.3), eager, rtol=1e-6)
@@ -219,7 +251,8 @@ def random_loss(params, batch, key):
 
 
 @pytest.mark.parametrize(
-    'counts, batch_size', cases([((3, 6), 2), ((3, 6), None), ((4, 4), None)], [((3, 6), 2)])
+    'counts, batch_size',
+    cases([((3, 6), 2), ((3, 6), None), ((4, 4), None)], [((3, 6), 2)]),
 )
 def test_a_random_loss_draws_by_client_round_and_step(counts, batch_size):
     features, labels, owners = data(counts)
@@ -232,12 +265,16 @@ def test_a_random_loss_draws_by_client_round_and_step(counts, batch_size):
         random_loss_fn=random_loss,
     )
     program = local_sgd(1.0, local_steps=4, batch_size=batch_size)
-    ends = [float(run(program, client, problem, jnp.zeros(())).params) for client in (0, 1)]
+    ends = [
+        float(run(program, client, problem, jnp.zeros(())).params) for client in (0, 1)
+    ]
     for client, end in enumerate(ends):
         stream = jax.random.fold_in(client_key(client), np.uint32(2**32 - 1))
         keys = [jax.random.fold_in(stream, step) for step in range(4)]
         if batch_size is None and counts[0] != counts[1]:  # one draw per example
-            slots = [jax.random.split(key, max(counts))[: counts[client]] for key in keys]
+            slots = [
+                jax.random.split(key, max(counts))[: counts[client]] for key in keys
+            ]
             draws = [np.mean([jax.random.normal(key) for key in own]) for own in slots]
         else:
             draws = [jax.random.normal(key) for key in keys]
@@ -260,7 +297,9 @@ def test_a_batch_is_drawn_by_client_round_and_step(client):
     assert rows.shape == (6, 5)
     for step in range(6):
         step_key = jax.random.fold_in(client_key(client), step)
-        np.testing.assert_array_equal(rows[step], rows_drawn(step_key, 5, COUNTS[client]))
+        np.testing.assert_array_equal(
+            rows[step], rows_drawn(step_key, 5, COUNTS[client])
+        )
 
 
 def test_a_batch_does_not_depend_on_the_number_of_steps():

@@ -52,13 +52,18 @@ def test_rates_are_exact_in_double_precision(x64, name):
 def test_a_traced_rate_scales_the_schedule(name):
     @jax.jit
     def traced(eta):
-        return jax.vmap(LEARNING_RATES[name](eta, **OPTIONS.get(name, {})))(jnp.arange(60))
+        return jax.vmap(LEARNING_RATES[name](eta, **OPTIONS.get(name, {})))(
+            jnp.arange(60)
+        )
 
     for eta in (0.05, 0.7):
         expected = rates(LEARNING_RATES[name](eta, **OPTIONS.get(name, {})))
         np.testing.assert_allclose(traced(eta), expected, rtol=1e-6)
     assert traced._cache_size() == 1
-    assert LEARNING_RATES[name](0.05, **OPTIONS.get(name, {}))(jnp.int32(3)).dtype == jnp.float32
+    assert (
+        LEARNING_RATES[name](0.05, **OPTIONS.get(name, {}))(jnp.int32(3)).dtype
+        == jnp.float32
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from fedjax_links import ALGORITHMS, experiment, local_training, participation, problems, simulation
+from fedjax_links import (
+    ALGORITHMS,
+    experiment,
+    local_training,
+    participation,
+    problems,
+    simulation,
+)
 from fedjax_links.core import errors
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.problems import adapters, datasets
@@ -48,7 +55,12 @@ def config(folder, log, **changes):
     return {
         'title': 'By name',
         'problem': problem,
-        'links': {'name': 'trace', 'path': str(log), 'tick': 1, **changes.pop('links', {})},
+        'links': {
+            'name': 'trace',
+            'path': str(log),
+            'tick': 1,
+            **changes.pop('links', {}),
+        },
         'client': {'learning_rate': 0.1, 'local_steps': 1},
         'algorithms': {'fedavg': {}},
         'num_rounds': 10,
@@ -64,7 +76,11 @@ def rounds_up(planned, seed=None):
     pattern = planned.pattern_at('links', point, seed)
     links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=10)
     return dict(
-        zip(np.asarray(problem.counts).tolist(), links.mask.sum(axis=0).tolist(), strict=True)
+        zip(
+            np.asarray(problem.counts).tolist(),
+            links.mask.sum(axis=0).tolist(),
+            strict=True,
+        )
     )
 
 
@@ -90,13 +106,17 @@ def test_clients_held_out_keep_their_rows_out(tmp_path):
         assert own == {count: EXPECTED[count] for count in own}
         assert len(own) == 4
     names = [planned.problem_at('links', {}, seed).client_names for seed in range(4)]
-    assert [[EXAMPLES[name] for name in own] for own in names] == [list(own) for own in found]
+    assert [[EXAMPLES[name] for name in own] for own in names] == [
+        list(own) for own in found
+    ]
 
 
 def test_other_names_are_refused_with_the_first_that_miss(tmp_path):
     write_data(tmp_path)
     log = write_log(tmp_path, ('zoe', 'ann', 'kim', 'bob', 'eve', 'other'))
-    with pytest.raises(errors.InvalidError, match="none of 'dan', and 'other', whom the data"):
+    with pytest.raises(
+        errors.InvalidError, match="none of 'dan', and 'other', whom the data"
+    ):
         experiment.build(config(tmp_path, log))
     log = write_log(tmp_path, tuple(f'dev-{k}' for k in range(6)))
     with pytest.raises(
@@ -116,7 +136,10 @@ def test_data_without_names_meet_a_log_by_number_and_say_so(tmp_path):
     changes = {'problem': {'partition': 'iid', 'num_clients': 6}}
     planned = experiment.build(config(tmp_path, write_log(tmp_path), **changes))
     assert planned.problem_at('links', {}).client_names == ()
-    assert 'those recorded for links are the clients of the data by number' in planned.describe()
+    assert (
+        'those recorded for links are the clients of the data by number'
+        in planned.describe()
+    )
 
 
 def in_python(order=NAMES):
@@ -131,7 +154,9 @@ def in_python(order=NAMES):
 
 def test_python_meets_by_name_too():
     log, problem = in_python()
-    mask = participation.availability(log, tick=1, rounds=10, clients=problem.client_names)
+    mask = participation.availability(
+        log, tick=1, rounds=10, clients=problem.client_names
+    )
     assert dict(zip(problem.client_names, mask.sum(axis=0).tolist(), strict=True)) == UP
     pattern = participation.trace(log, tick=1, clients=problem.client_names)
     assert pattern.client_names == problem.client_names
@@ -149,7 +174,9 @@ def test_python_refuses_another_order_and_others():
     ):
         with pytest.raises(errors.InvalidError, match="'zoe' in the place of 'ann'"):
             simulation.simulate(jax.random.key(0), rule, pattern, problem, num_rounds=1)
-        with pytest.raises(errors.InvalidError, match=r'`patterns\.log` must have the data'):
+        with pytest.raises(
+            errors.InvalidError, match=r'`patterns\.log` must have the data'
+        ):
             experiment.Experiment(
                 title='Log',
                 problem=problem,
@@ -176,7 +203,9 @@ def test_names_change_no_program():
     _, problem = in_python()
     for names in (problem.client_names, NAMES[::-1], ()):
         found = adapters.from_columns(np.zeros((6, 1)), [0, 1] * 3, sorted(NAMES))
-        other = problems.from_flax(*found[:3], module=nn.Dense(2), client_names=names or None)
+        other = problems.from_flax(
+            *found[:3], module=nn.Dense(2), client_names=names or None
+        )
         assert other.client_names == tuple(names)
         measure(other)
     assert len(traced) == 1

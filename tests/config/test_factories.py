@@ -25,7 +25,9 @@ def test_another_folder_may_use_the_same_names(tmp_path):
         with sections.importable(folder):
             assert value_of('beside_a_config') == value_of('package_beside') == value
             assert value_of('package_beside.part') == value + 10
-    assert not {'beside_a_config', 'package_beside', 'package_beside.part'} & set(sys.modules)
+    assert not {'beside_a_config', 'package_beside', 'package_beside.part'} & set(
+        sys.modules
+    )
 
 
 def test_a_virtual_environment_in_the_folder_keeps_its_modules(tmp_path, monkeypatch):
@@ -35,8 +37,15 @@ def test_a_virtual_environment_in_the_folder_keeps_its_modules(tmp_path, monkeyp
     try:
         value_of('package_there.begun')
         with sections.importable(tmp_path):
-            assert (value_of('installed_there'), value_of('package_there.later')) == (1, 4)
-        assert {'installed_there', 'package_there.begun', 'package_there.later'} <= set(sys.modules)
+            assert (value_of('installed_there'), value_of('package_there.later')) == (
+                1,
+                4,
+            )
+        assert {'installed_there', 'package_there.begun', 'package_there.later'} <= set(
+            sys.modules
+        )
     finally:
-        for name in [n for n in sys.modules if n.endswith('_there') or n.startswith('package_th')]:
+        for name in [
+            n for n in sys.modules if n.endswith('_there') or n.startswith('package_th')
+        ]:
             del sys.modules[name]

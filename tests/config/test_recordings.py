@@ -40,7 +40,12 @@ def test_replayed_links_give_the_same_run_to_the_bit(tmp_path, past):
     """Masks and probabilities: the algorithm that divides by them sees no difference."""
     was = runs.read(past)
     for label, seed in (('markov', 1), ('cyclic', 0)):
-        section = {'name': 'recorded', 'folder': str(past), 'pattern': label, 'seed': seed}
+        section = {
+            'name': 'recorded',
+            'folder': str(past),
+            'pattern': label,
+            'seed': seed,
+        }
         replayed = build(links=section, algorithms=KNOWN, num_seeds=1, first_seed=seed)
         original = realised(build(**TWO), label, seed)
         ours = realised(replayed, 'links', seed)
@@ -57,9 +62,13 @@ def test_masks_are_kept_of_the_first_seed_and_probabilities_where_asked_for(tmp_
     pattern = recordings.recorded(tmp_path, num_clients=8)
     ours = simulation.realised_links(jax.random.key(7), pattern, num_rounds=8)
     mask = realised(build(links=MARKOV), 'links', 0).mask
-    np.testing.assert_array_equal(ours.mask, np.concatenate([mask, mask]))  # begins again
+    np.testing.assert_array_equal(
+        ours.mask, np.concatenate([mask, mask])
+    )  # begins again
     assert np.isnan(ours.prob).all()
-    with pytest.raises(ValueError, match=r'`seed` must have its links kept in .*, as 0, got 1\.$'):
+    with pytest.raises(
+        ValueError, match=r'`seed` must have its links kept in .*, as 0, got 1\.$'
+    ):
         recordings.recorded(tmp_path, num_clients=8, seed=1)
 
 
@@ -70,7 +79,9 @@ def test_links_of_a_fork_stand_at_their_rounds(tmp_path):
     planned.fork(tmp_path / 'run', 6, tmp_path / 'fork')
     links = [
         simulation.realised_links(
-            jax.random.key(0), recordings.recorded(tmp_path / name, num_clients=8), num_rounds=8
+            jax.random.key(0),
+            recordings.recorded(tmp_path / name, num_clients=8),
+            num_rounds=8,
         )
         for name in ('run', 'fork')
     ]
@@ -79,7 +90,13 @@ def test_links_of_a_fork_stand_at_their_rounds(tmp_path):
 
 def test_a_recorded_pattern_is_one_of_several_and_part_of_others(past):
     section = {'name': 'recorded', 'folder': str(past), 'pattern': 'cyclic'}
-    out = {'name': 'outage', 'pattern': section, 'start': 1, 'stop': 3, 'clients': [0, 1]}
+    out = {
+        'name': 'outage',
+        'pattern': section,
+        'start': 1,
+        'stop': 3,
+        'clients': [0, 1],
+    }
     planned = build(links=None, patterns={'same': section, 'out': out})
     mask = realised(build(**TWO), 'cyclic', 0).mask
     np.testing.assert_array_equal(realised(planned, 'same', 0).mask, mask)
@@ -101,10 +118,19 @@ def test_a_recorded_pattern_is_one_of_several_and_part_of_others(past):
             {'folder': 'PAST'},
             r'^`config\.links\.pattern` must be one of the patterns of .*: markov, cyclic, got',
         ),
-        ({'folder': 'PAST', 'pattern': 'markof'}, r"has no 'markof'; did you mean 'markov'\?$"),
+        (
+            {'folder': 'PAST', 'pattern': 'markof'},
+            r"has no 'markof'; did you mean 'markov'\?$",
+        ),
         ({'folder': 'PAST', 'pattern': 'markov', 'seed': 5}, r'as 0, 1, got 5\.$'),
-        ({'folder': 'PAST', 'patern': 'markov'}, r"has no 'patern'; did you mean 'pattern'\?$"),
-        ({'folder': 'FEWER', 'pattern': 'markov'}, r'hold links of 9 clients, got .* with 8\.$'),
+        (
+            {'folder': 'PAST', 'patern': 'markov'},
+            r"has no 'patern'; did you mean 'pattern'\?$",
+        ),
+        (
+            {'folder': 'FEWER', 'pattern': 'markov'},
+            r'hold links of 9 clients, got .* with 8\.$',
+        ),
         (
             {'folder': 'CUT'},
             r'must hold readable links \(links\.npz\), got .*CUT/links\.npz, which',
@@ -112,12 +138,19 @@ def test_a_recorded_pattern_is_one_of_several_and_part_of_others(past):
         ({'folder': 'NONE'}, r'must hold realised links \(links\.npz\), got .*NONE\.$'),
     ],
 )
-def test_a_recording_that_cannot_be_played_costs_one_line(tmp_path, past, section, message):
+def test_a_recording_that_cannot_be_played_costs_one_line(
+    tmp_path, past, section, message
+):
     for name in ('CUT', 'NONE'):
         (tmp_path / name).mkdir()
         shutil.copy(past / runs.EXPERIMENT, tmp_path / name)
     (tmp_path / 'CUT' / runs.LINKS).write_bytes((past / runs.LINKS).read_bytes()[:-30])
-    named = {'PAST': past, 'FEWER': past, 'CUT': tmp_path / 'CUT', 'NONE': tmp_path / 'NONE'}
+    named = {
+        'PAST': past,
+        'FEWER': past,
+        'CUT': tmp_path / 'CUT',
+        'NONE': tmp_path / 'NONE',
+    }
     folder = section.get('folder')
     changed = {**section, 'folder': str(named[folder])} if folder in named else section
     clients = 9 if folder == 'FEWER' else 8
@@ -159,7 +192,8 @@ def test_a_look_alike_has_the_problems_clients_whatever_the_logs(tmp_path):
     pattern = build(links={'name': 'look_alike', **section}).pattern_at('links', {})
     assert (pattern.num_clients, pattern.cycle) == (8, 24)
     with pytest.raises(
-        ValueError, match=r"the problem's clients, `num_clients` = 8 .*, got .* with 3\.$"
+        ValueError,
+        match=r"the problem's clients, `num_clients` = 8 .*, got .* with 3\.$",
     ):
         build(links={'name': 'trace', **section})
     section['format'] = {'name': 'flash', 'clients': 9}
@@ -167,7 +201,9 @@ def test_a_look_alike_has_the_problems_clients_whatever_the_logs(tmp_path):
         build(links={'name': 'look_alike', **section})
 
 
-def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(tmp_path, monkeypatch):
+def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(
+    tmp_path, monkeypatch
+):
     beside, here = tmp_path / 'beside', tmp_path / 'here'
     for folder in (beside, here):
         folder.mkdir()
@@ -187,7 +223,11 @@ def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(tmp_p
 @pytest.mark.parametrize(
     'text, options, message',
     [
-        (None, {}, r'links\.path` must name a readable log, got .*log\.csv: No such file or dir'),
+        (
+            None,
+            {},
+            r'links\.path` must name a readable log, got .*log\.csv: No such file or dir',
+        ),
         (b'\xff\xfe\x00', {}, r'must name a readable log, got .*log\.csv: .*codec'),
         (b'client,start\n', {}, r"log\.csv: must have a column 'end' on line 1"),
         (
@@ -195,9 +235,21 @@ def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(tmp_p
             {},
             r"the problem's clients, `num_clients` = 8 \(.* who never came; .*, got .* with 1\.$",
         ),
-        (CSV.encode(), {'format': 'csw'}, r"links\.format` has no 'csw'; did you mean 'csv'\?$"),
-        (CSV.encode(), {'format': {'name': 'csv', 'unitt': 's'}}, r"did you mean 'unit'\?$"),
-        (CSV.encode(), {'tik': 3}, r"`config\.links` has no 'tik'; did you mean 'tick'\?$"),
+        (
+            CSV.encode(),
+            {'format': 'csw'},
+            r"links\.format` has no 'csw'; did you mean 'csv'\?$",
+        ),
+        (
+            CSV.encode(),
+            {'format': {'name': 'csv', 'unitt': 's'}},
+            r"did you mean 'unit'\?$",
+        ),
+        (
+            CSV.encode(),
+            {'tik': 3},
+            r"`config\.links` has no 'tik'; did you mean 'tick'\?$",
+        ),
     ],
 )
 def test_a_log_that_cannot_be_read_costs_one_line(tmp_path, text, options, message):

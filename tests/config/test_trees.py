@@ -73,7 +73,9 @@ def test_changes_are_fields_by_path_with_both_values():
 
 def test_a_quick_config_says_what_it_replaced():
     config = {'caption': 'N = 500.', 'figure': {'num_clients': 500}, 'width': 40}
-    quick = trees.quick({**config, 'quick': {'figure': {'num_clients': 100}, 'width': 50}})
+    quick = trees.quick(
+        {**config, 'quick': {'figure': {'num_clients': 100}, 'width': 50}}
+    )
     found = trees.captioned(config, quick, 'Quick version of the config')
     assert found['caption'] == (
         'Quick version of the config: figure.num_clients = 100 (500). What follows is said of the '

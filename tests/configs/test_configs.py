@@ -29,7 +29,11 @@ def quick_ones():
         by_path.setdefault(variant[0], []).append(variant)
     quick = [variant for found in by_path.values() for variant in found[-1:]]
     return [
-        pytest.param(variant, id=name(variant), marks=() if variant in quick else pytest.mark.slow)
+        pytest.param(
+            variant,
+            id=name(variant),
+            marks=() if variant in quick else pytest.mark.slow,
+        )
         for variant in VARIANTS
     ]
 
@@ -59,7 +63,9 @@ def test_no_run_is_too_short_for_its_rules_or_verdicts():
             seen += bool(window)
         seeds = values.get('seeds')
         if isinstance(seeds, dict) and 'until' in seeds:
-            assert math.isfinite(student.largest_t(seeds['most'], seeds.get('level', 0.95)))
+            assert math.isfinite(
+                student.largest_t(seeds['most'], seeds.get('level', 0.95))
+            )
             seen += 1
     assert seen > 10
 
@@ -71,28 +77,40 @@ def without(section, fields):
     return {k: without(v, fields) for k, v in section.items() if k not in fields}
 
 
-@pytest.mark.parametrize('name, like', cases(shipped.SMALL.items(), [*shipped.SMALL.items()][::4]))
+@pytest.mark.parametrize(
+    'name, like', cases(shipped.SMALL.items(), [*shipped.SMALL.items()][::4])
+)
 def test_small_versions_keep_all_but_data_and_see_all_of_a_cycle(name, like):
     path = shipped.FOLDER / f'{name}.py'
     small = shipped.values(path, 'gaussians', 'full')
     large = shipped.values(path, like, 'full')
-    tuned = name.startswith('xiang')  # by itself, with care: rates of images are not those of blobs
+    tuned = name.startswith(
+        'xiang'
+    )  # by itself, with care: rates of images are not those of blobs
     rates = {'learning_rate', 'server_lr'} if tuned else {'learning_rate'}
     for field in ('patterns', 'algorithms', 'client'):
         assert without(small[field], rates) == without(large[field], rates)
     if tuned:
         fields = {'learning_rates', 'num_seeds', 'ties', 'model'}
         assert small['tuning'].keys() - fields <= {'num_rounds'}
-        assert small['tuning'].get('num_rounds', 450) == 450  # of Table 2, whose levels come early
+        assert (
+            small['tuning'].get('num_rounds', 450) == 450
+        )  # of Table 2, whose levels come early
         assert small['tuning']['num_seeds'] >= 3
         assert 'tuned on every pattern' in small['caption']
     else:
         for field in ('learning_rates', 'server_lrs', 'pattern', 'num_seeds'):
-            assert small.get('tuning', {}).get(field) == large.get('tuning', {}).get(field)
+            assert small.get('tuning', {}).get(field) == large.get('tuning', {}).get(
+                field
+            )
     for field in ('num_clients', 'partition', 'similarity'):
-        assert small['problem'].get(field, 'dirichlet') == large['problem'].get(field, 'dirichlet')
+        assert small['problem'].get(field, 'dirichlet') == large['problem'].get(
+            field, 'dirichlet'
+        )
     if small['num_rounds'] != pytest.approx(large['num_rounds'], rel=0.011):
-        assert name == 'xiang2024_figure9'  # tuned at every value, for which it is shorter
+        assert (
+            name == 'xiang2024_figure9'
+        )  # tuned at every value, for which it is shorter
         assert f'in place of {large["num_rounds"]:,}' in small['caption']
     assert small['num_seeds'] >= large['num_seeds']
     assert small['redraw'] == 'by_seed'
@@ -120,19 +138,30 @@ def test_the_header_says_how_to_run_it_and_how_long_it_takes(path):
 def test_the_list_of_figures_and_tables_names_every_config():
     listed = (shipped.FOLDER.parent / 'docs' / 'papers.md').read_text()
     named = set(re.findall(r'\| (\w+) (?:\(.*?\) )?\| (?:figure|simulate) \|', listed))
-    of_papers = {p.stem for p in shipped.PATHS if p.stem.startswith(('sun', 'wang', 'xiang'))}
+    of_papers = {
+        p.stem for p in shipped.PATHS if p.stem.startswith(('sun', 'wang', 'xiang'))
+    }
     assert named == of_papers
     for path in shipped.PATHS:
         rows = [line for line in listed.splitlines() if f'| {path.stem} ' in line]
-        command = '| figure |' if 'figure' in shipped.values(path, None, None) else '| simulate |'
+        command = (
+            '| figure |'
+            if 'figure' in shipped.values(path, None, None)
+            else '| simulate |'
+        )
         assert all(command in row for row in rows)
-        words = [word for group in shipped.ARGUMENTS.get(path.stem, ()) for word in group]
+        words = [
+            word for group in shipped.ARGUMENTS.get(path.stem, ()) for word in group
+        ]
         assert all(f'`{word}`' in row for word in words for row in rows)
 
 
 def test_the_guide_names_every_config_and_its_words():
     guide = (shipped.FOLDER / 'README.md').read_text()
-    rows = {row[1]: row[0] for row in re.finditer(r'^\| (\w+) \|.*$', guide, flags=re.MULTILINE)}
+    rows = {
+        row[1]: row[0]
+        for row in re.finditer(r'^\| (\w+) \|.*$', guide, flags=re.MULTILINE)
+    }
     assert rows.keys() - {'file'} == {path.stem for path in shipped.PATHS}
     for name, groups in shipped.ARGUMENTS.items():
         assert all(f'`{word}`' in rows[name] for group in groups for word in group)
@@ -154,7 +183,10 @@ def released_parts(section):
 def test_released_code_is_asked_for_by_a_word_and_named_in_the_caption(name):
     *subjects, codes = shipped.ARGUMENTS[name]
     path = shipped.FOLDER / f'{name}.py'
-    assert f':{",".join([*subjects[0][:1], "as_released"])}' in shipped.module(path).__doc__
+    assert (
+        f':{",".join([*subjects[0][:1], "as_released"])}'
+        in shipped.module(path).__doc__
+    )
     paper = shipped.values(path, None, None)
     assert not released_parts(paper)
     assert 'As in the released code, and not' not in paper['caption']
@@ -163,10 +195,14 @@ def test_released_code_is_asked_for_by_a_word_and_named_in_the_caption(name):
         found = released_parts(released)
         assert found
         assert released['caption'] != paper['caption']
-        assert re.search(r'[Aa]s in the released code(, and| and|, Deb)', released['caption'])
+        assert re.search(
+            r'[Aa]s in the released code(, and| and|, Deb)', released['caption']
+        )
         assert ('fedpbc_doubled_steps' in found) == (code == 'first_commit')
         assert ('FedPBC with twice' in released['caption']) == (code == 'first_commit')
-        assert ('memoryless_markov' in found) == ('links without memory' in released['caption'])
+        assert ('memoryless_markov' in found) == (
+            'links without memory' in released['caption']
+        )
         assert ('f3ast_positions_as_ids' in found) == (
             'F3AST with positions' in released['caption']
         )
@@ -185,7 +221,10 @@ def test_the_released_links_differ_where_the_released_code_does():
     'argument, message',
     [
         ('svnh', "`config` has no 'svnh'; did you mean 'svhn'?"),
-        ('cifar10,as_relased', "`config` has no 'as_relased'; did you mean 'as_released'?"),
+        (
+            'cifar10,as_relased',
+            "`config` has no 'as_relased'; did you mean 'as_released'?",
+        ),
         ('svhn,', None),
         ('as_released, svhn', None),
         ('paper,cinic10', None),
@@ -200,7 +239,9 @@ def test_the_released_links_differ_where_the_released_code_does():
         ),
     ],
 )
-def test_words_after_the_colon_come_in_any_order_and_a_wrong_one_costs_one_line(argument, message):
+def test_words_after_the_colon_come_in_any_order_and_a_wrong_one_costs_one_line(
+    argument, message
+):
     groups = (presets.PRINTED_DATASETS, presets.CODES)
     if message is None:
         words = argument.replace(' ', '').split(',')

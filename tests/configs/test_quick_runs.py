@@ -18,7 +18,9 @@ from tests.tiers import cases
 
 def values(name, argument=None, **changes):
     (path,) = (path for path in shipped.PATHS if path.stem == name)
-    return trees.quick({**shipped.values(path, argument, 'quick'), trees.QUICK: changes})
+    return trees.quick(
+        {**shipped.values(path, argument, 'quick'), trees.QUICK: changes}
+    )
 
 
 def run(config):
@@ -36,7 +38,9 @@ def run_and_report(config, folder):
 def finals(found, label, metric=None):
     """Seed means at the end, by pattern."""
     ends, model = found.ends(metric), found.main_models[label]
-    return {pattern: ends.choices[pattern, label, model].mean for pattern in found.patterns}
+    return {
+        pattern: ends.choices[pattern, label, model].mean for pattern in found.patterns
+    }
 
 
 @pytest.mark.slow
@@ -44,7 +48,11 @@ def finals(found, label, metric=None):
 @pytest.mark.statistical
 def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did():
     """What the paper reports of Figure 3, without numbers."""
-    tuned = {'client': {'learning_rate': 0.01}, 'tuning': None, 'reports': {'rates': None}}
+    tuned = {
+        'client': {'learning_rate': 0.01},
+        'tuning': None,
+        'reports': {'rates': None},
+    }
     found = run(values('xiang2023_figure3', **tuned, num_rounds=120, num_seeds=2))
     fedavg, fedpbc = finals(found, 'fedavg'), finals(found, 'fedpbc')
     ahead = {pattern: fedavg[pattern] - fedpbc[pattern] for pattern in fedavg}
@@ -57,7 +65,9 @@ def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did():
 @pytest.mark.optimised
 @pytest.mark.statistical
 def test_waiting_longer_biases_fedavg_less_and_debiasing_reaches_uniform():
-    config = values('sun2025_figure2', num_rounds=1_200, num_seeds=2, patterns={'R19': None})
+    config = values(
+        'sun2025_figure2', num_rounds=1_200, num_seeds=2, patterns={'R19': None}
+    )
     config['names'] = tuple(pair for pair in config['names'] if pair[0] != 'R19')
     found = run(config)
     fedavg, debiased = finals(found, 'fedavg'), finals(found, 'debiased_fedavg')
@@ -74,8 +84,12 @@ def test_waiting_longer_biases_fedavg_less_and_debiasing_reaches_uniform():
 @pytest.mark.slow
 @pytest.mark.optimised
 @pytest.mark.statistical
-@pytest.mark.parametrize('separation, rate, num_rounds', [(0, 0.05, 8_000), (5, 0.1, 8_000)])
-def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(separation, rate, num_rounds):
+@pytest.mark.parametrize(
+    'separation, rate, num_rounds', [(0, 0.05, 8_000), (5, 0.1, 8_000)]
+)
+def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(
+    separation, rate, num_rounds
+):
     """With small steps FedAvg minimises ``sum_i pi_R(i) f_i``, found here by another solver."""
     weights = np.arange(1.0, sun2025.NUM_GROUPS + 1) ** -1.5
     by_group = analysis.minimum_separation_stationary(weights, separation)
@@ -106,7 +120,13 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(separation, rate, 
 
     def lane(key, problem):
         return simulation.simulate(
-            key, algorithm, links, problem, num_rounds=num_rounds, eval_every=50, eval_fn=models
+            key,
+            algorithm,
+            links,
+            problem,
+            num_rounds=num_rounds,
+            eval_every=50,
+            eval_fn=models,
         ).evals['server']
 
     keys = jax.vmap(jax.random.key)(np.arange(4, dtype=np.uint32))
@@ -153,7 +173,12 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
         'num_test': 20,
         'shape': (8, 8, problem['data']['shape'][2]),
     }
-    smaller = {'problem': {'data': data}, 'num_rounds': 4, 'eval_every': 2, 'num_seeds': 1}
+    smaller = {
+        'problem': {'data': data},
+        'num_rounds': 4,
+        'eval_every': 2,
+        'num_seeds': 1,
+    }
     if (name, argument) not in WITH_THEIR_NETWORK:
         smaller['problem']['model'] = {'name': 'softmax'}
     if 'tuning' in config:
@@ -161,13 +186,16 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
     smaller['algorithms'] = {
         label: None
         for label, section in config['algorithms'].items()
-        if label != config['baseline'] and '.released:' not in section.get('name', label)
+        if label != config['baseline']
+        and '.released:' not in section.get('name', label)
     }
     for label, section in config['algorithms'].items():
         if label not in smaller['algorithms']:
             shorter = {name: 2 for name in ('period', 'start_round') if name in section}
             smaller['algorithms'][label] = shorter
-    removed = [label for label, changes in smaller['algorithms'].items() if changes is None]
+    removed = [
+        label for label, changes in smaller['algorithms'].items() if changes is None
+    ]
     smaller['names'] = tuple(pair for pair in config['names'] if pair[0] not in removed)
     found = run_and_report(trees.quick({**config, trees.QUICK: smaller}), tmp_path)
     text = (tmp_path / layouts.REPORT).read_text()
@@ -180,6 +208,8 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
     pictures = {path.name for path in tmp_path.glob('*.png')}
     compared = len(config['algorithms']) - len(removed) > 1
     kinds = ('bars', 'curves', 'levels') if compared else ('bars', 'curves')
-    drawn = {f'{file}.png' for file, r in config['reports'].items() if r['name'] in kinds}
+    drawn = {
+        f'{file}.png' for file, r in config['reports'].items() if r['name'] in kinds
+    }
     drawn.add('links.png')
     assert pictures == drawn

@@ -38,7 +38,9 @@ def facts(name):
 
 def stated_memory(docstring):
     """Models, models per client and numbers per client in a ``Memory:`` paragraph."""
-    text = ' '.join(re.search(r'Memory: (.*?)(?:\n\n|$)', docstring, re.DOTALL)[1].split())
+    text = ' '.join(
+        re.search(r'Memory: (.*?)(?:\n\n|$)', docstring, re.DOTALL)[1].split()
+    )
     once, per_client = re.match(r'(\w+)(?: \+ (\d* ?)N)? model', text).groups()
     numbers = re.search(r'(\w+) (?:integers?|numbers?|flags?) per client', text)
     return (
@@ -59,7 +61,9 @@ def test_memory_is_what_the_docstring_says(name):
 def test_who_needs_computes_and_hears_what(name):
     found = facts(name)
     assert found.needs_prob == (name in NEED_PROBABILITIES)
-    computing = 'all' if name in EVERYBODY_TRAINS else 'asked' if name == 'f3ast' else 'active'
+    computing = (
+        'all' if name in EVERYBODY_TRAINS else 'asked' if name == 'f3ast' else 'active'
+    )
     assert found.computing == computing
     late, never = name in BROADCAST_LATE, name in LOOK_AT_NO_UPLINK
     assert found.hearing == ('never' if never else 'end' if late else 'start')
@@ -77,10 +81,14 @@ def test_an_algorithm_that_tells_everybody_is_found_out():
             total = sum_updates(local_train, everyone, ctx, problem, state.server)
             server = tree.add_scaled(state.server, 0.1, total.value)
             num = cohorts.num_members(everyone)
-            return state._replace(server=server), base.RoundMetrics(num, num, total.loss, {})
+            return state._replace(server=server), base.RoundMetrics(
+                num, num, total.loss, {}
+            )
 
         return base.Algorithm(
-            lambda params, problem: common.ServerState(params), round_step, common.server_model
+            lambda params, problem: common.ServerState(params),
+            round_step,
+            common.server_model,
         )
 
     found = testing.algorithm_facts(AlgorithmEntry(broadcast))

@@ -27,19 +27,27 @@ HIDDEN = shutil.ignore_patterns('.*', '*.egg-info')
 
 def not_copied(folder, names):
     """What is no source; folders of runs lie in the root, and a package has their name."""
-    return HIDDEN(folder, names) | ({'build', 'runs'} if pathlib.Path(folder) == ROOT else set())
+    return HIDDEN(folder, names) | (
+        {'build', 'runs'} if pathlib.Path(folder) == ROOT else set()
+    )
 
 
 def starts(python, minor):
     """Whether this is the Python that its name says, and no mere stand-in for it."""
-    command = [python, '-c', 'import sys, venv, ensurepip; print(sys.version_info.minor)']
+    command = [
+        python,
+        '-c',
+        'import sys, venv, ensurepip; print(sys.version_info.minor)',
+    ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return result.returncode == 0 and result.stdout.strip() == str(minor)
 
 
 def newer_python():
     """The newest Python on the path or of pyenv that is newer than this one, or None."""
-    versions = pathlib.Path(os.environ.get('PYENV_ROOT', '~/.pyenv')).expanduser() / 'versions'
+    versions = (
+        pathlib.Path(os.environ.get('PYENV_ROOT', '~/.pyenv')).expanduser() / 'versions'
+    )
     for minor in MINORS:
         name = f'python3.{minor}'
         for python in (shutil.which(name), *versions.glob(f'3.{minor}*/bin/{name}')):
@@ -50,33 +58,43 @@ def newer_python():
 
 def give_up(reason):
     """Where the machine lacks something: a failure in `.ci/run`, which asks for this test."""
-    (pytest.fail if os.environ.get('NEWER_PYTHON') == 'required' else pytest.skip)(reason)
+    (pytest.fail if os.environ.get('NEWER_PYTHON') == 'required' else pytest.skip)(
+        reason
+    )
 
 
 def pip(python, *words, **options):
     """A call of pip and what it did."""
     command = [python, '-m', 'pip', *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, **options
+    )
 
 
 def install(python, *words, place, **options):
     """Installs, or fails the test; it gives up where pip itself cannot be fetched either."""
     done = pip(python, 'install', '-q', *words, **options)
     if done.returncode:
-        fetched = pip(python, 'download', '-q', '--no-cache-dir', '--no-deps', '-d', place, 'pip')
+        fetched = pip(
+            python, 'download', '-q', '--no-cache-dir', '--no-deps', '-d', place, 'pip'
+        )
         reason = f'cannot install: {done.stderr[-2000:]}'
         (give_up if fetched.returncode else pytest.fail)(reason)
 
 
 @pytest.mark.slow
-def test_what_cannot_be_resolved_fails_and_a_lack_of_network_does_not(tmp_path, monkeypatch):
+def test_what_cannot_be_resolved_fails_and_a_lack_of_network_does_not(
+    tmp_path, monkeypatch
+):
     def end_of(*words):
         with pytest.raises((pytest.fail.Exception, pytest.skip.Exception)) as raised:
             install(sys.executable, '--dry-run', *words, place=tmp_path)
         return raised.type
 
     monkeypatch.setenv('PIP_NO_INDEX', '1')
-    monkeypatch.setenv('PIP_FIND_LINKS', f'{pathlib.Path(ensurepip.__file__).parent / "_bundled"}')
+    monkeypatch.setenv(
+        'PIP_FIND_LINKS', f'{pathlib.Path(ensurepip.__file__).parent / "_bundled"}'
+    )
     monkeypatch.delenv('NEWER_PYTHON', raising=False)
     assert end_of('pip>=9999') is pytest.fail.Exception
     monkeypatch.setenv('PIP_FIND_LINKS', str(tmp_path / 'nowhere'))
@@ -97,13 +115,30 @@ def test_a_newer_python_with_its_newest_jax(tmp_path):
     shutil.copytree(ROOT, source, ignore=not_copied)
     subprocess.run([python, '-m', 'venv', tmp_path / 'venv'], check=True)
     install(own, '.[test]', place=tmp_path, cwd=source)
-    command = [own, '-m', 'pytest', '-q', '-o', f'cache_dir={tmp_path / "cache"}', *SUITES]
-    own_flags = {'cwd': source, 'env': environment(), 'capture_output': True, 'text': True}
+    command = [
+        own,
+        '-m',
+        'pytest',
+        '-q',
+        '-o',
+        f'cache_dir={tmp_path / "cache"}',
+        *SUITES,
+    ]
+    own_flags = {
+        'cwd': source,
+        'env': environment(),
+        'capture_output': True,
+        'text': True,
+    }
     result = subprocess.run(command, **own_flags, check=False)  # not this jax's flags
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
     cache = {'XDG_CACHE_HOME': str(tmp_path / 'home')}
     found = subprocess.run(
-        [own, '-c', CERTIFY], cwd=source, env=environment(cache), capture_output=True, text=True
+        [own, '-c', CERTIFY],
+        cwd=source,
+        env=environment(cache),
+        capture_output=True,
+        text=True,
     )
     assert found.returncode == 0, found.stdout[-4000:] + found.stderr[-2000:]
     *verdicts, fine = found.stdout.splitlines()

@@ -79,7 +79,9 @@ def test_algorithm(name, check):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('check', WITH_PROGRAMS_OF_THEIR_OWN)
-@pytest.mark.parametrize('name', [name for name in ALGORITHMS if name not in ONE_OF_EACH_KIND])
+@pytest.mark.parametrize(
+    'name', [name for name in ALGORITHMS if name not in ONE_OF_EACH_KIND]
+)
 def test_algorithm_with_programs_of_its_own(name, check):
     skip_where_nothing_is_promised(ALGORITHM_CHECKS[check], runs(name))
 
@@ -100,7 +102,9 @@ def test_participation(name, check):
     skip_where_nothing_is_promised(PARTICIPATION_CHECKS[check], pattern(name), promises)
 
 
-@pytest.mark.parametrize('name', cases(PARTICIPATION, ['bernoulli', 'markov', 'uniform_cohort']))
+@pytest.mark.parametrize(
+    'name', cases(PARTICIPATION, ['bernoulli', 'markov', 'uniform_cohort'])
+)
 def test_participation_meets_the_same_links_in_double_precision(name):
     """What is drawn must not depend on the precision that is computed with."""
 

@@ -12,7 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, base, local_training, participation, simulation, testing
+from fedjax_links import (
+    algorithms,
+    base,
+    local_training,
+    participation,
+    simulation,
+    testing,
+)
 from fedjax_links.base import LinkSample, RoundMetrics
 from fedjax_links.clients import cohorts
 from fedjax_links.core import tree
@@ -41,7 +48,9 @@ def broken_fedavg(mistake):
                     weight = weight / local_train.chunk_size
                 if mistake == 'order':
                     weight = weight * (1 + i)
-                return Contribution(tree.scale(weight, update.delta), weight * update.loss), row
+                return Contribution(
+                    tree.scale(weight, update.delta), weight * update.loss
+                ), row
 
             total, _ = train_cohort(local_train, cohort, ctx, problem, client)
             num_active = jnp.sum(taking_part, dtype=jnp.int32)
@@ -54,7 +63,9 @@ def broken_fedavg(mistake):
             server = tree.add_scaled(state.server, 1.0, mean)
             if mistake == 'dtype':
                 server = jax.tree.map(lambda a: a.astype(jnp.bfloat16), server)
-            num_computing = jnp.int32(problem.num_clients) if mistake == 'computes' else num_active
+            num_computing = (
+                jnp.int32(problem.num_clients) if mistake == 'computes' else num_active
+            )
             metrics = RoundMetrics(num_active, num_computing, total.loss, {})
             return algorithms.common.ServerState(server=server), metrics
 
@@ -75,7 +86,9 @@ def broken_fedavg(mistake):
     ],
 )
 def test_a_broken_algorithm_is_caught(mistake, message):
-    with pytest.raises((AssertionError, TypeError, ValueError), match=message) as caught:
+    with pytest.raises(
+        (AssertionError, TypeError, ValueError), match=message
+    ) as caught:
         testing.check_algorithm(broken_fedavg(mistake))
     first, *rest = str(caught.value).splitlines()
     assert re.search(message, first), 'the reason must come first'
@@ -85,7 +98,11 @@ def test_a_broken_algorithm_is_caught(mistake, message):
 @pytest.mark.parametrize(
     'check, make, message',
     [
-        ('directions_are_told_apart', broken_fedavg('computes'), 'cannot train must not'),
+        (
+            'directions_are_told_apart',
+            broken_fedavg('computes'),
+            'cannot train must not',
+        ),
         ('named_cohort_is_its_mask', broken_fedavg('cohorts'), 'name a cohort'),
         ('chunks_change_rounding_alone', broken_fedavg('chunks'), 'chunks of two'),
         (
@@ -96,13 +113,17 @@ def test_a_broken_algorithm_is_caught(mistake, message):
         (
             'narrow_tables_agree',
             lambda local_train, table_dtype=None: algorithms.mifa(
-                local_train, table_dtype=table_dtype, server_lr=1.1 if table_dtype else 1.0
+                local_train,
+                table_dtype=table_dtype,
+                server_lr=1.1 if table_dtype else 1.0,
             ),
             'the server must be near',
         ),
     ],
 )
-def test_a_kind_of_links_or_of_execution_that_was_forgotten_is_noticed(check, make, message):
+def test_a_kind_of_links_or_of_execution_that_was_forgotten_is_noticed(
+    check, make, message
+):
     with pytest.raises(AssertionError, match=message):
         testing.ALGORITHM_CHECKS[check](testing.Runs(AlgorithmEntry(make)))
 
@@ -110,7 +131,9 @@ def test_a_kind_of_links_or_of_execution_that_was_forgotten_is_noticed(check, ma
 def test_a_server_that_stands_still_need_not_be_heard():
     make = functools.partial(algorithms.fedbuff, buffer_size=1000)
     with pytest.raises(testing.DoesNotApply, match='does not move'):
-        testing.ALGORITHM_CHECKS['directions_are_told_apart'](testing.Runs(AlgorithmEntry(make)))
+        testing.ALGORITHM_CHECKS['directions_are_told_apart'](
+            testing.Runs(AlgorithmEntry(make))
+        )
 
 
 def test_a_promise_is_checked_where_python_drops_assertions_too():
@@ -121,7 +144,9 @@ def test_a_promise_is_checked_where_python_drops_assertions_too():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('prob, message', [(0.5, 'standard errors'), (1.5, 'lie in [0, 1]')])
+@pytest.mark.parametrize(
+    'prob, message', [(0.5, 'standard errors'), (1.5, 'lie in [0, 1]')]
+)
 def test_python_without_assertions_notices_a_broken_promise(prob, message):
     program = """
 import sys
@@ -191,7 +216,9 @@ def test_a_pattern_with_hidden_state_is_caught():
         return carry, LinkSample(mask=drawn < 0.5, prob=jnp.full(4, 0.5))
 
     pattern = base.Participation(init=lambda key: (), sample=sample, num_clients=4)
-    with pytest.raises(AssertionError, match=r'^the same key and rounds must give the same links'):
+    with pytest.raises(
+        AssertionError, match=r'^the same key and rounds must give the same links'
+    ):
         testing.check_participation(pattern)
 
 

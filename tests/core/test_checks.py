@@ -17,13 +17,21 @@ NAN, INF = float('nan'), float('inf')
         (checks.numbers, True, 'be a number, got True'),
         (checks.numbers, [1, 'a'], "hold numbers, got [1, 'a']"),
         (checks.numbers, [[1], [1, 2]], 'hold numbers, got [[1], [1, 2]]'),
-        (checks.positive, 2**31, 'be at most 2147483647 or have a decimal point, got 2147483648'),
+        (
+            checks.positive,
+            2**31,
+            'be at most 2147483647 or have a decimal point, got 2147483648',
+        ),
         (checks.positive, 0.0, 'be positive, got 0.0'),
         (checks.positive, -1.0, 'be positive, got -1.0'),
         (checks.positive, NAN, 'be positive, got nan'),
         (checks.positive, INF, 'be positive, got inf'),
         (checks.positive, '1', "be a number, got '1'"),
-        (checks.probabilities, 0.5, 'be a vector with one entry per client, got shape ()'),
+        (
+            checks.probabilities,
+            0.5,
+            'be a vector with one entry per client, got shape ()',
+        ),
         (checks.probabilities, [0.5, 1.5], 'lie in [0, 1], got 1.5 at client 1'),
         (checks.probabilities, [NAN, 1.0], 'lie in [0, 1], got nan at client 0'),
         (checks.static_int, 2.5, 'be a Python integer, got 2.5'),
@@ -91,5 +99,6 @@ def test_what_does_not_fit_into_memory_says_so(monkeypatch):
     with pytest.raises(errors.InvalidError) as caught:
         checks.fits('field', 3, 4096)
     assert (
-        str(caught.value) == '`field` must fit into memory, got 3: 4.0 KiB, where 2.0 KiB are free.'
+        str(caught.value)
+        == '`field` must fit into memory, got 3: 4.0 KiB, where 2.0 KiB are free.'
     )

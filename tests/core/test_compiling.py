@@ -48,11 +48,15 @@ def test_a_loop_over_keys_compiles_once():
     run = functools.partial(fl.simulate, num_rounds=20, eval_every=5)
     first = run(jax.random.key(0), algorithm, links, PROBLEM)
     keys = [jax.random.key(seed) for seed in range(1, 4)]
-    assert [compilations(lambda k=k: run(k, algorithm, links, PROBLEM)) for k in keys] == [0, 0, 0]
+    assert [
+        compilations(lambda k=k: run(k, algorithm, links, PROBLEM)) for k in keys
+    ] == [0, 0, 0]
     assert len(jax.tree.leaves(first))
     onward = functools.partial(run, initial_state=first.state)
     onward(jax.random.key(0), algorithm, links, PROBLEM)
-    assert compilations(lambda: onward(jax.random.key(0), algorithm, links, PROBLEM)) == 0
+    assert (
+        compilations(lambda: onward(jax.random.key(0), algorithm, links, PROBLEM)) == 0
+    )
 
 
 def test_other_objects_and_numbers_are_other_programs():
@@ -68,7 +72,9 @@ def test_other_objects_and_numbers_are_other_programs():
     assert end(links=participation.always(3)) != usual
     assert end(num_rounds=19) != usual
     assert end(problem=problems.quadratic([[0.0], [1.0], [4.0]])) != usual
-    assert end(algorithm._replace(models=lambda state: {'server': -state.server})) == usual
+    assert (
+        end(algorithm._replace(models=lambda state: {'server': -state.server})) == usual
+    )
     assert end() == usual
 
     def measure(sign, params, key, problem):
@@ -90,10 +96,15 @@ def test_other_objects_and_numbers_are_other_programs():
 def test_the_bits_are_those_without_a_program_around(name):
     """`run_round` for round, evaluated by hand: eager but for the loops that a round has."""
     client = local_training.local_sgd(0.2, local_steps=3, batch_size=2)
-    algorithm, links = rule(name, client), federation.pattern(*federation.realised_links())
+    algorithm, links = (
+        rule(name, client),
+        federation.pattern(*federation.realised_links()),
+    )
     problem, key = federation.problem(), jax.random.key(3)
     whole = fl.simulate(key, algorithm, links, problem, num_rounds=12, eval_every=4)
-    plain = simulation._simulated(algorithm, links, None, 12, 4, None, None, problem, key)
+    plain = simulation._simulated(
+        algorithm, links, None, 12, 4, None, None, problem, key
+    )
     jax.tree.map(np.testing.assert_array_equal, whole, plain)
 
 
@@ -118,7 +129,9 @@ def test_inside_a_trace_nothing_is_kept():
     def end(rate):
         algorithm = rule(client=local_training.local_sgd(rate, local_steps=1))
         key = jax.random.key(0)  # concrete, as the problem is
-        return fl.simulate(key, algorithm, links, PROBLEM, num_rounds=4).state.algorithm.server[0]
+        return fl.simulate(
+            key, algorithm, links, PROBLEM, num_rounds=4
+        ).state.algorithm.server[0]
 
     rates = jnp.array([0.1, 0.2])
     alone = [end(float(rate)) for rate in rates]

@@ -45,7 +45,9 @@ def halves_its_carry(carry, key, round):
 def peers(**fields):
     """As `drawing`, with links between the two."""
     neighbours, edges = jnp.array([[1], [0]]), jnp.ones((2, 1), bool)
-    links = PeerLinkSample(jnp.ones(2, bool), jnp.ones(2), neighbours, edges)._replace(**fields)
+    links = PeerLinkSample(jnp.ones(2, bool), jnp.ones(2), neighbours, edges)._replace(
+        **fields
+    )
     return Participation(lambda key: (), lambda carry, key, round: (carry, links), 2)
 
 
@@ -63,13 +65,21 @@ def halves_its_state(state, ctx, problem):
 
 
 MISTAKES = {
-    'a mask': ('participation', ['replay(mask)', 'bool[2, 2]'], lambda: run(links=MASK)),
+    'a mask': (
+        'participation',
+        ['replay(mask)', 'bool[2, 2]'],
+        lambda: run(links=MASK),
+    ),
     'a mask to advance under': (
         'links',
         ['realised_links', 'bool[2, 2]'],
         lambda: simulation.advance(begin(), KEY, MASK, FEDAVG, PROBLEM),
     ),
-    'a mask to begin with': ('participation', ['bool[2, 2]'], lambda: begin(links=MASK)),
+    'a mask to begin with': (
+        'participation',
+        ['bool[2, 2]'],
+        lambda: begin(links=MASK),
+    ),
     'a mask to look at': (
         'participation',
         ['bool[2, 2]'],
@@ -136,7 +146,11 @@ MISTAKES = {
         ['`prob`', 'float[2]', 'float32[]'],
         lambda: run(links=drawing(prob=0.5)),
     ),
-    'no probability': ('participation', ['`prob`', 'None'], lambda: run(links=drawing(prob=None))),
+    'no probability': (
+        'participation',
+        ['`prob`', 'None'],
+        lambda: run(links=drawing(prob=None)),
+    ),
     'durations of clients': (
         'participation',
         ['`duration`', 'float[]'],
@@ -145,19 +159,29 @@ MISTAKES = {
     'no sample': (
         'participation',
         ['LinkSample', 'bool[2]'],
-        lambda: run(links=sampling(lambda carry, key, round: (carry, jnp.ones(2, bool)))),
+        lambda: run(
+            links=sampling(lambda carry, key, round: (carry, jnp.ones(2, bool)))
+        ),
     ),
     'no carry': (
         'participation',
         ['carry and links', 'LinkSample'],
-        lambda: run(links=sampling(lambda carry, key, round: LinkSample(jnp.ones(2), jnp.ones(2)))),
+        lambda: run(
+            links=sampling(
+                lambda carry, key, round: LinkSample(jnp.ones(2), jnp.ones(2))
+            )
+        ),
     ),
     'another carry': (
         'participation',
         ['carry', 'int32[2]', 'float32[2]'],
         lambda: run(links=sampling(halves_its_carry, jnp.arange(2))),
     ),
-    'edges of others': ('participation', ['`edges`'], lambda: run(links=peers(edges=MASK))),
+    'edges of others': (
+        'participation',
+        ['`edges`'],
+        lambda: run(links=peers(edges=MASK)),
+    ),
     'edges that are no flags': (
         'participation',
         ['`edges`', 'bool[2, 1]'],
@@ -191,12 +215,16 @@ MISTAKES = {
     'a schedule to extrapolate': (
         'learning_rate',
         ['schedule'],
-        lambda: fl.algorithms.richardson(lambda rate: FEDAVG)(fl.learning_rates.inverse_sqrt(0.1)),
+        lambda: fl.algorithms.richardson(lambda rate: FEDAVG)(
+            fl.learning_rates.inverse_sqrt(0.1)
+        ),
     ),
     'more rounds to wait than there are clients': (
         'separation',
         ['at most 2, got 7'],
-        lambda: participation.minimum_separation(np.ones(6), separation=7, cohort_size=2),
+        lambda: participation.minimum_separation(
+            np.ones(6), separation=7, cohort_size=2
+        ),
     ),
 }
 
@@ -217,9 +245,9 @@ def test_a_state_goes_on_under_links_of_another_kind():
 
 def test_nothing_of_the_checks_is_left_in_a_program(monkeypatch):
     def program():
-        text = jax.jit(lambda key: fl.simulate(key, FEDAVG, COINS, PROBLEM, num_rounds=3)).lower(
-            KEY
-        )
+        text = jax.jit(
+            lambda key: fl.simulate(key, FEDAVG, COINS, PROBLEM, num_rounds=3)
+        ).lower(KEY)
         return text.as_text()
 
     checked = program()

@@ -36,7 +36,10 @@ def test_a_recorded_pattern_says_how_long_it_is():
     assert repr(participation.replay(mask)) == text
     log = participation.trace([(0, 0, 60), (1, 30, 90)], tick=30)
     assert repr(log).startswith('<Participation trace: 2 clients, repeats after ')
-    assert repr(participation.bernoulli([0.5] * 4)) == '<Participation bernoulli: 4 clients>'
+    assert (
+        repr(participation.bernoulli([0.5] * 4))
+        == '<Participation bernoulli: 4 clients>'
+    )
 
 
 def test_registries_print_their_names_and_entries_how_they_are_called():
@@ -47,13 +50,17 @@ def test_registries_print_their_names_and_entries_how_they_are_called():
     assert repr(ALGORITHMS['fedbuff']) == (
         '<AlgorithmEntry fedbuff(local_train, *, buffer_size, server_lr=1.0, table_dtype=None)>'
     )
-    assert repr(PARTICIPATION['cyclic']).startswith('<ParticipationEntry cyclic(probs, *, ')
+    assert repr(PARTICIPATION['cyclic']).startswith(
+        '<ParticipationEntry cyclic(probs, *, '
+    )
     assert repr(problems.PROBLEMS).startswith(f'{len(problems.PROBLEMS)} names\n')
 
 
 def test_client_programs_and_schedules_name_their_factories():
     assert repr(CLIENT) == '<ClientProgram local_sgd>'
-    assert repr(local_training.proximal_sgd(0.5, mu=0.1, local_steps=2)).startswith('<ClientProg')
+    assert repr(local_training.proximal_sgd(0.5, mu=0.1, local_steps=2)).startswith(
+        '<ClientProg'
+    )
     assert repr(participation.sine([0.3], gamma=0.2, period=8)).startswith('<Schedule ')
 
 
@@ -93,7 +100,9 @@ def test_a_problem_counts_clients_examples_and_parameters():
 def swept():
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     return fl.sweep(
-        lambda rate: fl.algorithms.fedavg(local_training.local_sgd(rate, local_steps=1)),
+        lambda rate: fl.algorithms.fedavg(
+            local_training.local_sgd(rate, local_steps=1)
+        ),
         lambda: participation.bernoulli(np.full(4, 0.5)),
         problem,
         seeds=[5, 6, 7],

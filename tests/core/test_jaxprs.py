@@ -49,10 +49,14 @@ def test_functions_that_differ_otherwise_share_none(changed):
 
 
 def test_zeros_of_different_sign_are_different_numbers():
-    one, other = (jaxprs.trace(lambda x, z=z: jnp.copysign(x, z), X) for z in (0.0, -0.0))
+    one, other = (
+        jaxprs.trace(lambda x, z=z: jnp.copysign(x, z), X) for z in (0.0, -0.0)
+    )
     assert one.structure != other.structure
 
 
 def test_inputs_of_other_shapes_make_another_structure():
-    one, other = (jaxprs.trace(jnp.sin, jax.ShapeDtypeStruct((n,), jnp.float32)) for n in (1, 2))
+    one, other = (
+        jaxprs.trace(jnp.sin, jax.ShapeDtypeStruct((n,), jnp.float32)) for n in (1, 2)
+    )
     assert one.structure != other.structure

@@ -34,7 +34,11 @@ OLD = {
         (MACHINE, 3 * 2**20),
         (MACHINE | NEW, 2**20 - 500_000),
         (MACHINE | OLD, 2**20 - 500_000),
-        (MACHINE | {'proc/self/cgroup': '0::/\n', 'sys/fs/cgroup/memory.max': 'max\n'}, 3 * 2**20),
+        (
+            MACHINE
+            | {'proc/self/cgroup': '0::/\n', 'sys/fs/cgroup/memory.max': 'max\n'},
+            3 * 2**20,
+        ),
     ],
 )
 def test_free_memory_is_that_of_the_machine_or_of_its_narrowest_control_group(

@@ -34,15 +34,22 @@ def test_the_whole_path_from_seed_to_local_step():
 
 def test_model_and_pattern_start_from_different_keys():
     key = jax.random.key(5)
-    np.testing.assert_array_equal(bits(prng.model_key(key)), bits(fold(fold(key, 0), 0)))
-    np.testing.assert_array_equal(bits(prng.pattern_key(key)), bits(fold(fold(key, 0), 1)))
+    np.testing.assert_array_equal(
+        bits(prng.model_key(key)), bits(fold(fold(key, 0), 0))
+    )
+    np.testing.assert_array_equal(
+        bits(prng.pattern_key(key)), bits(fold(fold(key, 0), 1))
+    )
 
 
 def test_no_two_places_of_the_tree_share_a_key():
     key = jax.random.key(0)
     keys = [prng.model_key(key), prng.pattern_key(key)]
     for name in STREAMS:
-        keys += [prng.stream(key, name), *(prng.round_key(key, name, t) for t in range(4))]
+        keys += [
+            prng.stream(key, name),
+            *(prng.round_key(key, name, t) for t in range(4)),
+        ]
     for client in range(4):
         client_key = prng.client_key(prng.round_key(key, 'client', 2), client)
         keys += [client_key, *prng.step_keys(client_key, 4)]
@@ -54,14 +61,18 @@ def test_no_two_places_of_the_tree_share_a_key():
 
 def test_rounds_and_clients_may_be_traced():
     key = jax.random.key(3)
-    traced = jax.jit(lambda t, i: prng.client_key(prng.round_key(key, 'client', t), i))(6, 2)
+    traced = jax.jit(lambda t, i: prng.client_key(prng.round_key(key, 'client', t), i))(
+        6, 2
+    )
     np.testing.assert_array_equal(
         bits(traced), bits(prng.client_key(prng.round_key(key, 'client', 6), 2))
     )
 
 
 def test_an_unknown_stream_is_refused():
-    with pytest.raises(ValueError, match="`name` has no 'clients'; did you mean 'client'"):
+    with pytest.raises(
+        ValueError, match="`name` has no 'clients'; did you mean 'client'"
+    ):
         prng.stream(jax.random.key(0), 'clients')
 
 
@@ -75,15 +86,21 @@ def test_integers_are_exact_products_of_their_bits(rng, monkeypatch, count):
     steps_up = [k * 2**32 // count + d for k in range(4) for d in (-1, 0, 1)]
     chosen += [bits for bits in steps_up if 0 <= bits < 2**32]
     monkeypatch.setattr(
-        jax.random, 'bits', lambda key, shape, dtype: np.asarray(chosen, dtype).reshape(shape)
+        jax.random,
+        'bits',
+        lambda key, shape, dtype: np.asarray(chosen, dtype).reshape(shape),
     )
     drawn = prng.integers(None, (len(chosen),), count)
     assert drawn.dtype == np.int32
     assert drawn.tolist() == [b * count // 2**32 for b in chosen]
-    traced = jax.jit(lambda count: prng.integers(None, (len(chosen),), count))(np.int32(count))
+    traced = jax.jit(lambda count: prng.integers(None, (len(chosen),), count))(
+        np.int32(count)
+    )
     np.testing.assert_array_equal(traced, drawn)
     mesh = devices.mesh(1)
-    on_a_mesh = meshes.on_each(lambda count: prng.integers(None, (len(chosen),), count), mesh)
+    on_a_mesh = meshes.on_each(
+        lambda count: prng.integers(None, (len(chosen),), count), mesh
+    )
     np.testing.assert_array_equal(jax.jit(on_a_mesh)(np.int32(count)), drawn)
 
 
@@ -102,7 +119,9 @@ def test_every_client_draws_below_its_own_count():
     """Counts that are traced and vmapped, as clients' are."""
     keys = jax.random.split(jax.random.key(1), len(COUNTS))
     counts = np.asarray(COUNTS, np.int32)
-    drawn = jax.jit(jax.vmap(lambda key, n: prng.integers(key, (3, 50), n)))(keys, counts)
+    drawn = jax.jit(jax.vmap(lambda key, n: prng.integers(key, (3, 50), n)))(
+        keys, counts
+    )
     for key, count, ours in zip(keys, COUNTS, np.asarray(drawn), strict=True):
         words = np.asarray(jax.random.bits(key, (3, 50), 'uint32')).ravel()
         assert ours.ravel().tolist() == [int(word) * count // 2**32 for word in words]
@@ -156,7 +175,10 @@ def spy(algorithm):
 
     def round_step(state, ctx, problem):
         inner, metrics = algorithm.round_step(state[0], ctx, problem)
-        return (inner, *map(jax.random.key_data, (ctx.client_key, ctx.server_key))), metrics
+        return (
+            inner,
+            *map(jax.random.key_data, (ctx.client_key, ctx.server_key)),
+        ), metrics
 
     empty = np.zeros(2, np.uint32)
     return algorithm._replace(
@@ -168,7 +190,9 @@ def spy(algorithm):
 
 @pytest.mark.parametrize('name', ['fedavg', 'fedpbc', 'mifa'])
 def test_client_keys_depend_on_seed_and_round_alone(name):
-    algorithm = spy(algorithms.ALGORITHMS[name](local_training.local_sgd(0.1, local_steps=1)))
+    algorithm = spy(
+        algorithms.ALGORITHMS[name](local_training.local_sgd(0.1, local_steps=1))
+    )
     key, num_rounds = jax.random.key(23), 3
     result = jax.jit(
         lambda key: simulation.simulate(

@@ -27,7 +27,9 @@ def test_citations_agree_with_docstrings_and_are_bibtex(name):
     entry = CITED[name]
     for reference in entry.references:
         lines = reference.bibtex.splitlines()
-        assert re.fullmatch(r'@(article|inproceedings|misc)\{[a-z]+\d{4}[a-z]+,', lines[0])
+        assert re.fullmatch(
+            r'@(article|inproceedings|misc)\{[a-z]+\d{4}[a-z]+,', lines[0]
+        )
         assert all(re.fullmatch(r'  [a-z]+ = \{.+\},', line) for line in lines[1:-1])
         assert lines[-1] == '}'
         assert reference.bibtex.count('{') == reference.bibtex.count('}')

@@ -13,7 +13,10 @@ def sample(seed, *, clients=None, dtype=np.float32):
     rng = np.random.default_rng(seed)
     lead = () if clients is None else (clients,)
     shapes = {'scalar': (), 'vector': (3,), 'matrix': (2, 4)}
-    return {name: rng.normal(size=lead + shape).astype(dtype) for name, shape in shapes.items()}
+    return {
+        name: rng.normal(size=lead + shape).astype(dtype)
+        for name, shape in shapes.items()
+    }
 
 
 def assert_leaves(actual, expected, **kwargs):
@@ -74,7 +77,9 @@ def test_rows_are_selected_and_never_multiplied():
         leaf[~mask] = np.nan
     for leaf in y.values():
         leaf[mask] = np.inf
-    expected = {k: np.where(mask.reshape(-1, *[1] * (x[k].ndim - 1)), x[k], y[k]) for k in x}
+    expected = {
+        k: np.where(mask.reshape(-1, *[1] * (x[k].ndim - 1)), x[k], y[k]) for k in x
+    }
     assert all(np.isfinite(leaf).all() for leaf in expected.values())
     assert_leaves(tree.select_rows(jnp.asarray(mask), x, y), expected, rtol=0)
     spoiled = jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), x)
@@ -88,7 +93,9 @@ def test_filling_rows_leaves_the_others_alone():
     filled = tree.fill_rows(jnp.asarray(mask), value, table)
     for name, leaf in filled.items():
         for i in range(3):
-            np.testing.assert_array_equal(leaf[i], value[name] if mask[i] else table[name][i])
+            np.testing.assert_array_equal(
+                leaf[i], value[name] if mask[i] else table[name][i]
+            )
 
 
 def test_broadcast_and_client_mean_undo_each_other():
@@ -97,11 +104,16 @@ def test_broadcast_and_client_mean_undo_each_other():
     assert {leaf.shape[0] for leaf in jax.tree.leaves(copies)} == {4}
     assert_leaves(tree.client_mean(copies), x)
     rows = sample(1, clients=6)
-    assert_leaves(tree.client_mean(rows), {k: rows[k].mean(axis=0) for k in rows}, atol=1e-6)
+    assert_leaves(
+        tree.client_mean(rows), {k: rows[k].mean(axis=0) for k in rows}, atol=1e-6
+    )
 
 
 def test_means_of_many_narrow_rows_are_those_of_float32():
-    rows = {'ones': jnp.ones(1000, jnp.bfloat16), 'large': jnp.full(1000, 100, jnp.float16)}
+    rows = {
+        'ones': jnp.ones(1000, jnp.bfloat16),
+        'large': jnp.full(1000, 100, jnp.float16),
+    }
     assert_leaves(tree.client_mean(rows), {'ones': 1.0, 'large': 100.0}, rtol=0)
 
 
@@ -130,7 +142,9 @@ def test_rounding_to_a_coarser_dtype_survives_compilation():
     coarse = {'a': jnp.zeros(50, jnp.bfloat16), 'n': jnp.zeros(3, jnp.int8)}
     rounded = jax.jit(lambda x: tree.round_to(x, coarse))(x)
     assert rounded['a'].dtype == jnp.float32
-    np.testing.assert_array_equal(rounded['a'], x['a'].astype(jnp.bfloat16).astype(jnp.float32))
+    np.testing.assert_array_equal(
+        rounded['a'], x['a'].astype(jnp.bfloat16).astype(jnp.float32)
+    )
     assert np.abs(rounded['a'] - x['a']).max() > 1e-3
     np.testing.assert_array_equal(rounded['n'], x['n'])
     np.testing.assert_array_equal(tree.round_to(x, x)['a'], x['a'])

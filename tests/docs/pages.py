@@ -22,7 +22,9 @@ class Block(NamedTuple):
 def blocks(page):
     """The Python of a page, in order."""
     found = re.findall(
-        r'```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?', page.read_text(), flags=re.DOTALL
+        r'```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?',
+        page.read_text(),
+        flags=re.DOTALL,
     )
     return [Block(source, shown or None) for source, shown in found]
 
@@ -30,7 +32,9 @@ def blocks(page):
 def commands(page):
     """The lines of a page that run the package."""
     shown = ''.join(re.findall(r'```bash\n(.*?)```', page.read_text(), flags=re.DOTALL))
-    return [line for line in shown.splitlines() if line.startswith('python -m fedjax_links')]
+    return [
+        line for line in shown.splitlines() if line.startswith('python -m fedjax_links')
+    ]
 
 
 def name(page):

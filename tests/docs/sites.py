@@ -36,7 +36,13 @@ class Page(html.parser.HTMLParser):
 
 def newest_source():
     """When what a site is made of last changed."""
-    folders = [DOCS, ROOT / 'fedjax_links', ROOT / 'studies', ROOT / 'examples', ROOT / 'configs']
+    folders = [
+        DOCS,
+        ROOT / 'fedjax_links',
+        ROOT / 'studies',
+        ROOT / 'examples',
+        ROOT / 'configs',
+    ]
     files = (path for folder in folders for path in folder.rglob('*') if path.is_file())
     made = ('_build', 'generated', '__pycache__')
     return max(path.stat().st_mtime for path in files if not {*path.parts} & {*made})
@@ -49,8 +55,20 @@ def build():
         return BUILT
     if importlib.util.find_spec('furo') is None:
         pytest.skip("the site is not built, and needs `pip install -e '.[docs]'`")
-    words = ['-m', 'sphinx', '-W', '--keep-going', '-q', '-b', 'html', str(DOCS), str(BUILT)]
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    words = [
+        '-m',
+        'sphinx',
+        '-W',
+        '--keep-going',
+        '-q',
+        '-b',
+        'html',
+        str(DOCS),
+        str(BUILT),
+    ]
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return BUILT
 
@@ -58,7 +76,8 @@ def build():
 def pages(folder):
     """All pages, by path from the folder."""
     return {
-        path.relative_to(folder).as_posix(): Page(path) for path in sorted(folder.rglob('*.html'))
+        path.relative_to(folder).as_posix(): Page(path)
+        for path in sorted(folder.rglob('*.html'))
     }
 
 
@@ -67,7 +86,10 @@ def objects(folder):
     content = (folder / 'objects.inv').read_bytes()
     head = re.match(rb'(?:#.*\n){4}', content)
     lines = zlib.decompress(content[head.end() :]).decode().splitlines()
-    return {f'{kind}:{name}' for name, kind in (line.split()[:2] for line in lines if ' ' in line)}
+    return {
+        f'{kind}:{name}'
+        for name, kind in (line.split()[:2] for line in lines if ' ' in line)
+    }
 
 
 @functools.cache

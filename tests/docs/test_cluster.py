@@ -43,7 +43,9 @@ HAS_SLURM = bool(
     shutil.which('sbatch')
     and subprocess.run(['sinfo', '-h'], capture_output=True, check=False).stdout
 )
-needs_slurm = pytest.mark.skipif(not HAS_SLURM, reason='no SLURM: `sinfo` finds no partition')
+needs_slurm = pytest.mark.skipif(
+    not HAS_SLURM, reason='no SLURM: `sinfo` finds no partition'
+)
 
 
 def block(language, word):
@@ -92,7 +94,13 @@ def files_of_one_process(config):
         home = Path(scratch)
         (home / 'configs').mkdir()
         (home / 'configs' / 'comparison.py').write_text(config)
-        command = ['python', '-m', 'fedjax_links', 'simulate', '--config=configs/comparison.py']
+        command = [
+            'python',
+            '-m',
+            'fedjax_links',
+            'simulate',
+            '--config=configs/comparison.py',
+        ]
         run(home, *command, '--workdir=one')
         return last_files_of(home / 'one')
 
@@ -102,7 +110,11 @@ def check_is_that_of_one_process(home, folder='runs/map', report=True):
     left_out = ('.old',) if report else ('report.md', '.png', 'clients.npz')
     whole = files_of_one_process((home / 'configs' / 'comparison.py').read_text())
     whole, found = (
-        {name: content for name, content in files.items() if not name.endswith(left_out)}
+        {
+            name: content
+            for name, content in files.items()
+            if not name.endswith(left_out)
+        }
         for files in (whole, last_files_of(home / folder))
     )
     assert found == whole
@@ -154,7 +166,13 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
     tuning = {**CONFIG['tuning'], 'num_rounds': PERIOD}
     place(
         tmp_path,
-        {**CONFIG, 'num_rounds': LONG, 'eval_every': PERIOD, 'num_seeds': 6, 'tuning': tuning},
+        {
+            **CONFIG,
+            'num_rounds': LONG,
+            'eval_every': PERIOD,
+            'num_seeds': 6,
+            'tuning': tuning,
+        },
     )
     scripted(tmp_path, block('bash', '#SBATCH').replace('0-63%16', '0-5'), 'map.sh')
     script = scripted(tmp_path, f'{block("bash", "--wrap")}echo $array')
@@ -164,7 +182,11 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
     def begun():
         division = runs.read_division(tmp_path / 'runs' / 'map')
         saved = runs.saves(tmp_path / 'runs' / 'map') if division else {}
-        return [division.lanes[k] for k, files in saved.items() if PERIOD < max(files) < LONG]
+        return [
+            division.lanes[k]
+            for k, files in saved.items()
+            if PERIOD < max(files) < LONG
+        ]
 
     wait_until(begun, 200)
     task = f'{array}_{begun()[0]}'
@@ -182,7 +204,9 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
         False,
         pytest.param(
             True,
-            marks=pytest.mark.release('test_the_script_of_an_array_does_as_slurm_would_start_it'),
+            marks=pytest.mark.release(
+                'test_the_script_of_an_array_does_as_slurm_would_start_it'
+            ),
         ),
     ],
 )
@@ -190,7 +214,9 @@ def test_three_workstations(home, has_one_disk):
     """Of which this machine plays all, each in its home folder."""
     theirs = home if has_one_disk else home / 'homes'
     for name, text in PROGRAMS.items():
-        there = theirs if has_one_disk else f'{theirs}/$(echo $@ | grep -o node. | head -1)'
+        there = (
+            theirs if has_one_disk else f'{theirs}/$(echo $@ | grep -o node. | head -1)'
+        )
         scripted(home / 'bin', text.format(there=there), name).chmod(0o755)
     for number in () if has_one_disk else (1, 2, 3):
         place(theirs / f'node{number}', TEXT)
@@ -247,7 +273,9 @@ def test_jobs_of_an_executor(tmp_path, executor):
     home = tmp_path
     place(home, SHIPPED)
     if executor == 'submitit' and shutil.which('srun') and not HAS_SLURM:
-        pytest.skip('submitit takes SLURM where `srun` is, and `sinfo` finds no partition')
+        pytest.skip(
+            'submitit takes SLURM where `srun` is, and `sinfo` finds no partition'
+        )
     scripted(home, block('python', executor), 'jobs.py')
     if executor == 'distributed':
         text = block('bash', 'dask scheduler')

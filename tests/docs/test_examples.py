@@ -15,7 +15,9 @@ from tests import ROOT
 from tests.conftest import COMPILE_FAST, as_flags
 
 SCRIPTS = build.scripts()
-HAS_KERNELS = all(importlib.util.find_spec(n) for n in ('jupytext', 'nbclient', 'ipykernel'))
+HAS_KERNELS = all(
+    importlib.util.find_spec(n) for n in ('jupytext', 'nbclient', 'ipykernel')
+)
 
 
 def cells(script):
@@ -40,7 +42,11 @@ def test_what_examples_need_to_be_installed_comes_along_or_is_in_their_extra():
     project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
     lines = project['dependencies'] + project['optional-dependencies']['examples']
     there = {re.match(r'[\w-]+', line)[0] for line in lines}
-    asked = {name for s in SCRIPTS for name in re.findall(r'`pip install (\w+)`', s.read_text())}
+    asked = {
+        name
+        for s in SCRIPTS
+        for name in re.findall(r'`pip install (\w+)`', s.read_text())
+    }
     tables = {'pandas' for s in SCRIPTS if '.to_pandas(' in s.read_text()}
     assert {'pandas'} == tables <= there
     assert asked <= there
@@ -48,18 +54,24 @@ def test_what_examples_need_to_be_installed_comes_along_or_is_in_their_extra():
 
 def test_there_are_examples_and_each_notebook_has_its_script():
     assert SCRIPTS
-    assert [s.stem for s in SCRIPTS] == sorted(p.stem for p in build.FOLDER.glob('*.ipynb'))
+    assert [s.stem for s in SCRIPTS] == sorted(
+        p.stem for p in build.FOLDER.glob('*.ipynb')
+    )
 
 
 @pytest.mark.parametrize('script', SCRIPTS, ids=lambda script: script.stem)
 def test_a_stored_notebook_is_its_script_and_ran_without_errors(script):
     """``python -m examples.build`` makes it so."""
     found = stored(script)
-    assert [(c['cell_type'], ''.join(c['source'])) for c in found] == list(cells(script))
+    assert [(c['cell_type'], ''.join(c['source'])) for c in found] == list(
+        cells(script)
+    )
     code = [cell for cell in found if cell['cell_type'] == 'code']
     assert [cell['execution_count'] for cell in code] == list(range(1, len(code) + 1))
     outputs = [output for cell in code for output in cell['outputs']]
-    assert all(o['output_type'] != 'error' and o.get('name') != 'stderr' for o in outputs)
+    assert all(
+        o['output_type'] != 'error' and o.get('name') != 'stderr' for o in outputs
+    )
     assert any('image/png' in output.get('data', {}) for output in outputs)
     assert script.with_suffix('.ipynb').stat().st_size < build.MOST_BYTES
 
@@ -88,5 +100,7 @@ def test_an_example_runs_from_a_clean_start(script, monkeypatch):
         return
     command = [sys.executable, '-W', 'error::UserWarning', str(script)]
     settings = {**environment(), 'MPLBACKEND': 'Agg'}
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        command, env=settings, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr

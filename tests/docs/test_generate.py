@@ -58,14 +58,22 @@ def test_a_row_says_what_was_found():
 
 def test_public_modules_are_those_that_the_package_offers():
     found = api.public_modules()
-    assert {'algorithms', 'analysis', 'simulation', 'testing', 'core.references'} <= set(found)
+    assert {
+        'algorithms',
+        'analysis',
+        'simulation',
+        'testing',
+        'core.references',
+    } <= set(found)
     assert 'Experiment' not in found
 
 
 def test_readers_of_logs_have_a_page(tmp_path):
     assert 'participation.traces.trace_formats' in api.public_modules()
     api.write(tmp_path)
-    assert ':members:' in (tmp_path / 'participation.traces.trace_formats.rst').read_text()
+    assert (
+        ':members:' in (tmp_path / 'participation.traces.trace_formats.rst').read_text()
+    )
     index = (tmp_path / 'index.rst').read_text()
     name = 'participation.traces.trace_formats'
     assert f':doc:`fedjax_links.{name} <{name}>`' in index
@@ -87,7 +95,14 @@ def test_a_page_shows_what_a_clients_training_takes(tmp_path):
 
 
 def test_words_of_a_docstring_stay_words():
-    lines = ['Draws.', '', 'Args:', '  num_clients: N.', '  size: b. At most N.', 'Returns:']
+    lines = [
+        'Draws.',
+        '',
+        'Args:',
+        '  num_clients: N.',
+        '  size: b. At most N.',
+        'Returns:',
+    ]
     lines.append('  bool[N]: who is there.')
     generate.keep_words(None, 'function', '', None, None, lines)
     assert lines[3:5] == [r'  num_clients: \N.', r'  size: \b. At most N.']
@@ -100,9 +115,17 @@ def test_words_of_a_docstring_stay_words():
 @pytest.mark.parametrize(
     'target, modules, known_as',
     [
-        ('simulation.simulate', ['fedjax_links.sweeps'], 'fedjax_links.simulation.simulate'),
+        (
+            'simulation.simulate',
+            ['fedjax_links.sweeps'],
+            'fedjax_links.simulation.simulate',
+        ),
         ('simulate', ['fedjax_links.sweeps'], 'fedjax_links.simulation.simulate'),
-        ('losses.LOSSES', ['fedjax_links.problems'], 'fedjax_links.problems.losses.LOSSES'),
+        (
+            'losses.LOSSES',
+            ['fedjax_links.problems'],
+            'fedjax_links.problems.losses.LOSSES',
+        ),
         ('ALGORITHMS', [], 'fedjax_links.ALGORITHMS'),
         ('simulation.simulation', ['fedjax_links.sweeps'], None),
         ('probs', ['fedjax_links.analysis'], None),
@@ -140,7 +163,10 @@ def test_notebooks_and_scripts_become_pages(tmp_path):
         {
             'cell_type': 'code',
             'source': ['1 + 1'],
-            'outputs': [{'data': {'text/plain': ['2']}}, {'data': {'image/png': 'aGk='}}],
+            'outputs': [
+                {'data': {'text/plain': ['2']}},
+                {'data': {'image/png': 'aGk='}},
+            ],
         },
     ]
     source, made = tmp_path / 'examples', tmp_path / 'made'
@@ -167,7 +193,11 @@ def test_a_notebook_stands_for_its_script_and_links_to_pages(tmp_path):
     (source / 'README.md').write_text('# All\n\n[Links](links.ipynb)\n')
     made.parent.mkdir(parents=True)
     examples.write(source, made)
-    assert sorted(p.name for p in made.iterdir()) == ['index.md', 'links.md', 'rules.md']
+    assert sorted(p.name for p in made.iterdir()) == [
+        'index.md',
+        'links.md',
+        'rules.md',
+    ]
     page = (made / 'links.md').read_text()
     assert 'See [limits](../../theory.md) and [rules](rules.md).' in page
     assert '{download}`notebook <../../../examples/links.ipynb>`' in page
@@ -218,7 +248,11 @@ def test_every_page_has_its_line_in_the_contents():
     listed = {name for page in HAND_WRITTEN for name in contents(page)}
     own = {path for path in HAND_WRITTEN if path.is_relative_to(DOCS)}
     names = {str(path.relative_to(DOCS).with_suffix('')) for path in own}
-    assert names - listed == {'index', 'choosing', 'papers'}  # the last two among the studies
+    assert names - listed == {
+        'index',
+        'choosing',
+        'papers',
+    }  # the last two among the studies
 
 
 def test_the_start_page_lists_at_most_twelve_others():
@@ -230,7 +264,9 @@ def test_features_come_first():
 
 
 def test_every_command_has_its_row():
-    rows = re.findall(r'^\| \[`(\w+)`\]\(generated/commands/(\w+)\.rst\)', COMMANDS, flags=re.M)
+    rows = re.findall(
+        r'^\| \[`(\w+)`\]\(generated/commands/(\w+)\.rst\)', COMMANDS, flags=re.M
+    )
     assert sorted(rows) == sorted((name, name) for name in front.commands())
 
 

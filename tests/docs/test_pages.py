@@ -18,7 +18,9 @@ def arguments(line):
 
 COMMANDS = {arguments(line) for line in pages.commands(pages.DOCS / 'commands.md')}
 """These `tests/docs/test_readme.py` runs."""
-ARGUMENTS = sorted({arguments(line) for page in pages.PAGES for line in pages.commands(page)})
+ARGUMENTS = sorted(
+    {arguments(line) for page in pages.PAGES for line in pages.commands(page)}
+)
 
 
 @pytest.mark.parametrize('page', pages.PAGES, ids=pages.name)
@@ -32,9 +34,13 @@ def test_code_runs_and_prints_what_is_shown(page):
 @pytest.mark.parametrize(
     'words',
     [
-        pytest.param(words, id=' '.join(words), marks=[pytest.mark.slow] * ('simulate' in words))
+        pytest.param(
+            words, id=' '.join(words), marks=[pytest.mark.slow] * ('simulate' in words)
+        )
         for words in ARGUMENTS
-        if {words, tuple(word for word in words if word != '--quick')}.isdisjoint(COMMANDS)
+        if {words, tuple(word for word in words if word != '--quick')}.isdisjoint(
+            COMMANDS
+        )
     ],
 )
 def test_commands_run(words, tmp_path):

@@ -15,7 +15,8 @@ from tests import ROOT
 from tests.cli import command
 
 README, START, COMMANDS = (
-    (ROOT / path).read_text() for path in ('README.md', 'docs/start.md', 'docs/commands.md')
+    (ROOT / path).read_text()
+    for path in ('README.md', 'docs/start.md', 'docs/commands.md')
 )
 
 
@@ -28,10 +29,17 @@ OTHER_COMMANDS = blocks('bash', COMMANDS)[0].strip().splitlines()
 
 def run(arguments, **settings):
     """In a process of its own, by default compiled as users do."""
-    environment = {name: value for name, value in os.environ.items() if name != 'XLA_FLAGS'}
+    environment = {
+        name: value for name, value in os.environ.items() if name != 'XLA_FLAGS'
+    }
     environment |= settings
     return subprocess.run(
-        arguments, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+        arguments,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 
@@ -48,7 +56,9 @@ def test_the_example_recovers_the_exact_bias():
     fedavg = float(re.search(r"fedavg \{'server': ([\d.]+)\}", text)[1])
     client_mean = float(re.search(r"'client_mean': ([\d.]+)", text)[1])
     assert '34.615' in text
-    assert abs(fedavg - 34.615) < 4 * 0.3  # standard error over 1000 seeds, measured 0.3
+    assert (
+        abs(fedavg - 34.615) < 4 * 0.3
+    )  # standard error over 1000 seeds, measured 0.3
     assert client_mean == 50.0
     assert '34.4 with' in README
     assert f'{fedavg:.1f}' == '34.4'
@@ -72,10 +82,14 @@ def test_the_first_command_prints_the_table_that_the_start_shows(tmp_path):
     assert [row[:2] for row in found] == [row[:2] for row in shown]
     for ours, theirs in zip(found, shown, strict=True):
         assert float(ours[2]) == pytest.approx(float(theirs[2]), abs=0.02)
-    difference = re.search(r'client mean ends ([\d.]+) ± ([\d.]+) points above FedAvg', README)
+    difference = re.search(
+        r'client mean ends ([\d.]+) ± ([\d.]+) points above FedAvg', README
+    )
     ahead = f'+{difference[1]} ± {difference[2]} ** | ahead |'
     assert f'| fedpbc | client mean | 93.3 ± 0.4 | {ahead}' in report
-    assert f'client mean is {difference[1]} ± {difference[2]} points above FedAvg' in START
+    assert (
+        f'client mean is {difference[1]} ± {difference[2]} points above FedAvg' in START
+    )
     for name in re.findall(r'`(\w+\.(?:png|jsonl|json|npz|md))`', START):
         assert (tmp_path / 'run' / name).exists() or (ROOT / name).exists(), name
     (again,) = (shlex.split(c) for c in OTHER_COMMANDS if 'report' in c)
@@ -86,7 +100,9 @@ def test_the_first_command_prints_the_table_that_the_start_shows(tmp_path):
 
 
 def test_the_error_that_the_start_shows_is_the_error():
-    done = command.run('simulate', '--config=configs/quickstart.py', '--config.num_ronds=5')
+    done = command.run(
+        'simulate', '--config=configs/quickstart.py', '--config.num_ronds=5'
+    )
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == blocks('text', START)[0].strip()
 
@@ -115,7 +131,9 @@ def test_ci_leaves_the_environments_of_a_developer_alone(tmp_path):
     shutil.copy(ROOT / '.ci' / 'run', tmp_path / '.ci' / 'run')
     shutil.copy(ROOT / 'README.md', tmp_path)
     path = f'{tmp_path / "bin"}:{os.environ["PATH"]}'
-    subprocess.run([tmp_path / '.ci' / 'run'], env={'PATH': path}, check=True, timeout=60)
+    subprocess.run(
+        [tmp_path / '.ci' / 'run'], env={'PATH': path}, check=True, timeout=60
+    )
     assert [path.read_text() for path in own] == ['own', 'own']
 
 
@@ -129,7 +147,10 @@ def test_links_lead_somewhere():
     'line',
     [
         pytest.param(
-            c, marks=pytest.mark.slow if {'simulate', 'figure', 'links'} & set(c.split()) else ()
+            c,
+            marks=pytest.mark.slow
+            if {'simulate', 'figure', 'links'} & set(c.split())
+            else (),
         )
         for c in OTHER_COMMANDS
         if 'report' not in c

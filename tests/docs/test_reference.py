@@ -27,7 +27,9 @@ def with_field(name, value):
     config = {**fields.BASE, name: value}
     config.pop(STAND_FOR.get(name), None)
     if name == 'tuning':
-        config['client'] = {k: v for k, v in config['client'].items() if k != 'learning_rate'}
+        config['client'] = {
+            k: v for k, v in config['client'].items() if k != 'learning_rate'
+        }
     return config
 
 
@@ -35,7 +37,9 @@ def test_every_field_of_a_config_has_its_row():
     rows = fields.top()
     assert {row.name for row in rows} == set(known.FIELDS) == set(fields.EXAMPLES)
     assert all(row.meaning and row.kind for row in rows)
-    assert {row.name for row in rows if row.default == options.REQUIRED} == set(known.REQUIRED)
+    assert {row.name for row in rows if row.default == options.REQUIRED} == set(
+        known.REQUIRED
+    )
 
 
 @pytest.fixture
@@ -54,7 +58,16 @@ def test_the_example_of_a_field_is_built(name, request):
     built = experiment.build(config)
     report.check(built)
     assert built.config[name] == fields.EXAMPLES[name]
-    same = 'metric', 'baseline', 'direction', 'names', 'reports', 'log', 'grid_mode', 'title'
+    same = (
+        'metric',
+        'baseline',
+        'direction',
+        'names',
+        'reports',
+        'log',
+        'grid_mode',
+        'title',
+    )
     if name in same:
         assert getattr(built, name) == fields.EXAMPLES[name]
     with pytest.raises(errors.InvalidError, match=f'did you mean {name!r}'):
@@ -68,7 +81,11 @@ def test_the_example_of_a_caption_is_filled_in():
 
 def test_defaults_are_those_of_what_is_built():
     built = experiment.build(fields.BASE)
-    rows = {row.name: row.default for row in fields.top() if row.default not in ('', 'required')}
+    rows = {
+        row.name: row.default
+        for row in fields.top()
+        if row.default not in ('', 'required')
+    }
     seeds = {'num_seeds': len(built.seeds), 'first_seed': built.seeds[0]}
     assert seeds.keys() <= rows.keys()
     for name, shown in rows.items():
@@ -104,7 +121,9 @@ def test_options_of_tuning_and_seeds_are_those_that_a_config_takes():
         rows, _ = fields.nested()[section]
         with pytest.raises(errors.InvalidError) as refused:
             experiment.build(with_field(section, {'zzzzzz': 1}))
-        listed = set(re.findall(r'(\w+)', str(refused.value).partition('valid names:')[2]))
+        listed = set(
+            re.findall(r'(\w+)', str(refused.value).partition('valid names:')[2])
+        )
         assert listed == {o.name for o in rows}
 
 
@@ -116,7 +135,9 @@ def files(tmp_path, monkeypatch):
     (tmp_path / 'phones.csv').write_text('\n'.join(['client,start,end', *rows, '']))
 
 
-@pytest.mark.parametrize('title', [t for t, place in registries.PLACES.items() if place.example])
+@pytest.mark.parametrize(
+    'title', [t for t, place in registries.PLACES.items() if place.example]
+)
 def test_the_example_of_a_table_is_built(title, files):
     place = registries.PLACES[title]
     config = {**fields.BASE, **place.example}
@@ -138,7 +159,9 @@ def test_every_table_that_the_command_line_lists_has_its_page(tmp_path):
             page = (tmp_path / f'{registries.slug(title)}.rst').read_text()
             for name in names:
                 assert f'.. _{registries.anchor(title, name)}:' in page
-    assert set(registries.PLACES) | set(registries.ELSEWHERE) == set(registries.tables())
+    assert set(registries.PLACES) | set(registries.ELSEWHERE) == set(
+        registries.tables()
+    )
 
 
 @pytest.mark.parametrize('title', registries.PLACES)
@@ -155,15 +178,22 @@ def test_the_flags_of_a_command_are_those_that_its_help_lists(name):
     listed = command.run(name, '--help').stdout
     module = importlib.import_module(f'fedjax_links.cli.{name}')
     rows = {row.name: row for row in commands.defined(module)}
-    shown = set(re.findall(r'^  --(?:\[no\])?(\w+):', listed, flags=re.M)) - {'config_file'}
+    shown = set(re.findall(r'^  --(?:\[no\])?(\w+):', listed, flags=re.M)) - {
+        'config_file'
+    }
     assert {row.removeprefix('--') for row in rows} == shown
     assert all(row.meaning for row in rows.values())
 
 
 def test_words_of_a_command_keep_their_hyphens():
-    said = 'Reads.\n\npython -m fedjax_links report --workdir=runs/a\n\nWith --price more.'
+    said = (
+        'Reads.\n\npython -m fedjax_links report --workdir=runs/a\n\nWith --price more.'
+    )
     found = commands.in_paragraphs(said)
-    assert '.. code-block:: bash\n\n   python -m fedjax_links report --workdir=runs/a' in found
+    assert (
+        '.. code-block:: bash\n\n   python -m fedjax_links report --workdir=runs/a'
+        in found
+    )
     assert 'With ``--price`` more.' in found
 
 
@@ -189,7 +219,9 @@ def test_a_docstring_is_read_as_options():
     assert options.before_arguments(factory) == 'Makes.\n'
 
 
-@pytest.mark.parametrize('page', sorted(STUDIES.glob('*.md')), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    'page', sorted(STUDIES.glob('*.md')), ids=lambda page: page.stem
+)
 def test_a_study_says_when_it_was_measured_and_how_strong_it_is(page):
     found = studies.read(page)
     assert re.fullmatch(r'\d{1,2} (October|November|December) 20\d\d', found.date)
@@ -200,7 +232,9 @@ def test_a_study_without_date_or_strength_is_refused(tmp_path):
     page = tmp_path / 'wave.md'
     for line in ('Text.', '*25 November 2026. Evidence: sure, it was seen.*'):
         page.write_text(f'# Waves\n\n{line}\n')
-        with pytest.raises(ValueError, match=r'wave\.md needs a line of date and evidence'):
+        with pytest.raises(
+            ValueError, match=r'wave\.md needs a line of date and evidence'
+        ):
             studies.read(page)
 
 
@@ -208,7 +242,9 @@ def test_the_index_of_studies_has_a_row_for_each_and_folds_records(tmp_path):
     studies.write(STUDIES, tmp_path / 'made')
     index = (tmp_path / 'made' / 'index.md').read_text()
     for page in STUDIES.glob('*.md'):
-        assert re.search(rf'^\| \[.*\]\({page.stem}\.md\) \| \d+ \w+ 20\d\d \| \w+: ', index, re.M)
+        assert re.search(
+            rf'^\| \[.*\]\({page.stem}\.md\) \| \d+ \w+ 20\d\d \| \w+: ', index, re.M
+        )
         assert f'\n{page.stem}\n' in index
     assert index.count('\nrecords/') == 1
     records = (tmp_path / 'made' / 'records' / 'index.md').read_text()

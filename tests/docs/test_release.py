@@ -19,7 +19,9 @@ def workflow(name):
 
 
 def test_all_say_the_same_version():
-    heading = re.search(r'^## (\S+) \((\S+)\)$', (ROOT / 'CHANGELOG.md').read_text(), re.MULTILINE)
+    heading = re.search(
+        r'^## (\S+) \((\S+)\)$', (ROOT / 'CHANGELOG.md').read_text(), re.MULTILINE
+    )
     citation = (ROOT / 'CITATION.cff').read_text()
     version = re.search(r'^version: (\S+)$', citation, re.MULTILINE)[1]
     date = re.search(r'^date-released: (\S+)$', citation, re.MULTILINE)[1]
@@ -38,7 +40,9 @@ def test_the_workflow_tries_every_python_that_the_package_names():
     assert jobs['tests']['strategy']['matrix']['dependencies'] == ['oldest', 'newest']
 
 
-@pytest.mark.parametrize('path', sorted(WORKFLOWS.glob('*.yml')), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    'path', sorted(WORKFLOWS.glob('*.yml')), ids=lambda path: path.stem
+)
 def test_no_job_hides_a_failure_or_needs_a_secret(path):
     text = path.read_text()
     assert not re.search(r'continue-on-error|\|\| true|secrets\.', text)
@@ -56,7 +60,9 @@ def test_a_tag_is_published_by_trust_once_all_tests_have_passed():
 def test_what_waits_for_a_release_is_covered_by_a_test_that_does_not():
     sources = [path.read_text() for path in (ROOT / 'tests').rglob('test_*.py')]
     known = {
-        name for text in sources for name in re.findall(r'^def (test_\w+)', text, re.MULTILINE)
+        name
+        for text in sources
+        for name in re.findall(r'^def (test_\w+)', text, re.MULTILINE)
     }
     mark = r"(?:mark\.release|another)\(\s*'(\w+)'"
     covering = {name for text in sources for name in re.findall(mark, text)}

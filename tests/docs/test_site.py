@@ -43,7 +43,9 @@ def offered(module):
         for name, value in vars(module).items()
         if name[0] != '_' and getattr(value, '__module__', None) == module.__name__
     ]
-    return [name for name in names if not isinstance(getattr(module, name), typing.TypeVar)]
+    return [
+        name for name in names if not isinstance(getattr(module, name), typing.TypeVar)
+    ]
 
 
 def full_names(module, name):
@@ -56,7 +58,11 @@ def full_names(module, name):
 @pytest.mark.parametrize('name', api.public_modules())
 def test_every_public_name_has_a_place(name, objects):
     module = importlib.import_module(api._module(name).__name__)
-    known = {entry.partition(':')[2].split(':')[-1] for entry in objects if entry[:3] == 'py:'}
+    known = {
+        entry.partition(':')[2].split(':')[-1]
+        for entry in objects
+        if entry[:3] == 'py:'
+    }
     for offer in offered(module):
         if not inspect.ismodule(getattr(module, offer)):
             assert full_names(module, offer) & known, offer
@@ -94,7 +100,9 @@ def side_bar(folder):
 
 def test_the_side_bar_leads_to_every_page(folder, pages):
     listed = set(re.findall(r'href="([^"#]+)', side_bar(folder)))
-    own = {name for name in pages if not WITHOUT_CONTENTS.fullmatch(name[: -len('.html')])}
+    own = {
+        name for name in pages if not WITHOUT_CONTENTS.fullmatch(name[: -len('.html')])
+    }
     assert own - listed == {'index.html'}
 
 

@@ -59,6 +59,7 @@ def files_of(folder):
 def last_files_of(folder):
     """All that a run keeps but earlier saves of a lane, which are there as the clock has it."""
     last = {
-        files[max(files)].relative_to(folder).as_posix() for files in runs.saves(folder).values()
+        files[max(files)].relative_to(folder).as_posix()
+        for files in runs.saves(folder).values()
     }
     return {k: v for k, v in files_of(folder).items() if '@' not in k or k in last}

@@ -89,7 +89,11 @@ def start(folder, *flags, of_leader=None, of_other=None, flags_of_other=()):
     """
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
-        flags = [f'--coordinator=127.0.0.1:{probe.getsockname()[1]}', '--num_processes=2', *flags]
+        flags = [
+            f'--coordinator=127.0.0.1:{probe.getsockname()[1]}',
+            '--num_processes=2',
+            *flags,
+        ]
     given = [(of_leader, ()), (of_other, flags_of_other)]
     return [
         subprocess.Popen(
@@ -110,12 +114,18 @@ def start_as_a_step(folder):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(('', 61440 + job))
             break
-    step = {'SLURM_JOB_ID': str(job), 'SLURM_STEP_NODELIST': 'localhost', 'SLURM_NTASKS': '2'}
+    step = {
+        'SLURM_JOB_ID': str(job),
+        'SLURM_STEP_NODELIST': 'localhost',
+        'SLURM_NTASKS': '2',
+    }
     return [
         subprocess.Popen(
             command(folder),
             cwd=ROOT,
-            env=environment({**step, 'SLURM_STEP_NUM_TASKS': '2', 'SLURM_PROCID': str(place)}),
+            env=environment(
+                {**step, 'SLURM_STEP_NUM_TASKS': '2', 'SLURM_PROCID': str(place)}
+            ),
             stdout=(folder.parent / f'task-{place}').open('w'),
             stderr=subprocess.PIPE,
             text=True,
@@ -127,7 +137,9 @@ def start_as_a_step(folder):
 def run_alone(folder, *flags):
     """One process on a mesh of as many devices, or as more flags say."""
     given = command(folder, *flags)
-    subprocess.run(given, cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        given, cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def wait_for(folder, num_lines, processes):
@@ -159,10 +171,20 @@ def pause(process, seconds):
 
 def kept(folder):
     """All that a run keeps, of states the last; divided ones are put together."""
-    files = {name: content for name, content in files_of(folder).items() if '.part' not in name}
-    rounds = {name: int(name.split('@')[1].removesuffix('.npz')) for name in files if '@' in name}
+    files = {
+        name: content
+        for name, content in files_of(folder).items()
+        if '.part' not in name
+    }
+    rounds = {
+        name: int(name.split('@')[1].removesuffix('.npz'))
+        for name in files
+        if '@' in name
+    }
     last = max(rounds.values())
-    whole = {name: as_one(folder / name) for name, round in rounds.items() if round == last}
+    whole = {
+        name: as_one(folder / name) for name, round in rounds.items() if round == last
+    }
     return {**{name: files[name] for name in files if name not in rounds}, **whole}
 
 

@@ -17,13 +17,17 @@ def build(**changes):
 
 
 def test_links_follow_the_labels_that_clients_hold():
-    planned = build(links={'name': 'bernoulli', 'probs': {'name': 'label_dependent', 'seed': 4}})
+    planned = build(
+        links={'name': 'bernoulli', 'probs': {'name': 'label_dependent', 'seed': 4}}
+    )
     problem = planned.problem_at('links', {})
     mix = partition.class_mix(owners(problem), np.asarray(problem.data.labels))
     links = planned.config['links']
     probs = sections.bind_links(links, problem).options['schedule'].args[0]
     np.testing.assert_array_equal(probs, label_dependent_probs(mix, seed=4))
-    _, sample = planned.pattern_at('links', {}).sample((), jax.random.key(0), np.int32(0))
+    _, sample = planned.pattern_at('links', {}).sample(
+        (), jax.random.key(0), np.int32(0)
+    )
     np.testing.assert_array_equal(sample.prob, np.float32(probs))
 
 
@@ -39,12 +43,18 @@ def test_links_follow_the_labels_that_clients_hold():
 )
 def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
-    section = {'name': name, 'probs': given, **({'cycle_length': 20} if name == 'cyclic' else {})}
+    section = {
+        'name': name,
+        'probs': given,
+        **({'cycle_length': 20} if name == 'cyclic' else {}),
+    }
     bound = sections.bind_links(section, problem)
     pattern, options = bound.build(), bound.options
     probs = options['probs'] if 'probs' in options else options['schedule'].args[0]
     np.testing.assert_array_equal(probs, expected)
-    _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
+    _, sample = pattern.sample(
+        pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0)
+    )
     np.testing.assert_array_equal(sample.prob, np.float32(expected))
 
 
@@ -54,7 +64,9 @@ def test_a_pattern_of_ones_own_keeps_its_default(name, options, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
     section = {'name': f'tests.experiment.parts:{name}', **options}
     pattern = sections.bind_links(section, problem).build()
-    _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
+    _, sample = pattern.sample(
+        pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0)
+    )
     np.testing.assert_array_equal(sample.prob, np.full(3, expected, np.float32))
 
 
@@ -63,7 +75,9 @@ def test_a_pattern_of_ones_own_may_name_its_options_like_ours(up, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
     section = {'name': 'tests.experiment.parts:steered', 'up': up, 'step': 'slow'}
     pattern = sections.bind_links(section, problem).build()
-    _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0))
+    _, sample = pattern.sample(
+        pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0)
+    )
     np.testing.assert_array_equal(sample.prob, np.full(3, expected, np.float32))
 
 
@@ -71,7 +85,11 @@ def test_an_algorithm_can_appear_twice_with_its_own_client_program():
     planned = build(
         algorithms={
             'fedpbc': {},
-            'paused': {'name': 'fedpbc', 'compute': 'active', 'client': {'learning_rate': 0.2}},
+            'paused': {
+                'name': 'fedpbc',
+                'compute': 'active',
+                'client': {'learning_rate': 0.2},
+            },
         }
     )
     makers = planned.plan.algorithms
@@ -92,7 +110,8 @@ def test_sections_are_resolved_once_and_never_in_a_trace(monkeypatch):
     resolved.clear()
     results = planned.run()
     losses = [
-        results['server/eval_loss'][results['client.learning_rate'] == rate] for rate in (0.1, 0.2)
+        results['server/eval_loss'][results['client.learning_rate'] == rate]
+        for rate in (0.1, 0.2)
     ]
     assert not np.array_equal(*losses)
     assert resolved == []
@@ -114,7 +133,9 @@ def test_the_rate_of_a_config_may_be_any_schedule(monkeypatch):
     programs = []
     make = local_training.local_sgd
     monkeypatch.setattr(
-        local_training, 'local_sgd', lambda *a, **k: programs.append(make(*a, **k)) or programs[-1]
+        local_training,
+        'local_sgd',
+        lambda *a, **k: programs.append(make(*a, **k)) or programs[-1],
     )
     client = {'learning_rate': 0.05, 'local_steps': 2}
     warm = {'name': 'warmup', 'initial': 0.1, 'rounds': 2}
@@ -123,7 +144,9 @@ def test_the_rate_of_a_config_may_be_any_schedule(monkeypatch):
         algorithms={'fedavg': {}, 'fedpbc': {'client': {'decay': 'inverse'}}},
     )
     build(client=client)
-    rates = {tuple(float(p.learning_rate(np.int32(t))) for t in range(4)) for p in programs}
+    rates = {
+        tuple(float(p.learning_rate(np.int32(t))) for t in range(4)) for p in programs
+    }
     expected = [[0.1, 0.1, 0.05, 0.05], [0.05, 0.025, 0.05 / 3, 0.0125], [0.05] * 4]
     np.testing.assert_allclose(sorted(rates), sorted(expected), rtol=1e-6)
 
@@ -177,7 +200,12 @@ def test_a_named_data_set_with_nested_options_passes_through_a_config():
             '`config.links.probs` must lie in [0, 1], got 1.5 at client 0.',
         ),
         (
-            {'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': float('nan')}}},
+            {
+                'links': {
+                    'name': 'bernoulli',
+                    'probs': {'name': 'equal', 'value': float('nan')},
+                }
+            },
             '`config.links.probs.value` must be finite, got nan.',
         ),
         (
@@ -258,13 +286,25 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
             "`config.metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
         ),
         (
-            {'problem': {'name': 'quadratic', 'targets': ((0.0,), (1.0,))}, 'metric': 'accuracy'},
+            {
+                'problem': {'name': 'quadratic', 'targets': ((0.0,), (1.0,))},
+                'metric': 'accuracy',
+            },
             "`config.metric` has no 'accuracy'; valid names: distance, loss.",
         ),
-        ({'baseline': 'fedpcb'}, "`config.baseline` has no 'fedpcb'; did you mean 'fedpbc'?"),
+        (
+            {'baseline': 'fedpcb'},
+            "`config.baseline` has no 'fedpcb'; did you mean 'fedpbc'?",
+        ),
         ({'problems': {'markov': {}}}, "`config.problems` has no 'markov'; "),
-        ({'names': (('fedpcb', 'F'),)}, "`config.names` has no 'fedpcb'; did you mean 'fedpbc'?"),
-        ({'names': ('fedpbc',)}, "`config.names` must be pairs (label, name), got 'fedpbc'."),
+        (
+            {'names': (('fedpcb', 'F'),)},
+            "`config.names` has no 'fedpcb'; did you mean 'fedpbc'?",
+        ),
+        (
+            {'names': ('fedpbc',)},
+            "`config.names` must be pairs (label, name), got 'fedpbc'.",
+        ),
         ({'names': 'fedpbc'}, "`config.names` must be a list of values, got 'fedpbc'."),
         (
             {'tuning': {}},
@@ -304,22 +344,32 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
             "`config.algorithms.fedavg.client` has no 'lerning_rate'; did you mean 'learning_rate'",
         ),
         ({'grid': {'clients': {'mu': (0.1,)}}}, "`config.grid` has no 'clients.mu'; "),
-        ({'grid': {'client': {'mu': 0.1}}}, '`config.grid.client.mu` must be a list of values'),
+        (
+            {'grid': {'client': {'mu': 0.1}}},
+            '`config.grid.client.mu` must be a list of values',
+        ),
         (
             {'grid': {'client': {'learning_rate': (0.1, -0.2)}}, 'tuning': None},
             '`config.algorithms.fedavg.client.learning_rate` must be positive, got -0.2.',
         ),
         (
             {
-                'grid': {'client': {'learning_rate': (0.1, 0.2), 'local_steps': (1, 2, 3)}},
+                'grid': {
+                    'client': {'learning_rate': (0.1, 0.2), 'local_steps': (1, 2, 3)}
+                },
                 'grid_mode': 'together',
             },
             "`config.grid` must have columns of one length in mode 'together'",
         ),
-        ({'grid_mode': 'crossed'}, "`config.grid_mode` has no 'crossed'; did you mean 'cross'?"),
+        (
+            {'grid_mode': 'crossed'},
+            "`config.grid_mode` has no 'crossed'; did you mean 'cross'?",
+        ),
     ],
 )
-def test_a_mistake_in_a_comparison_costs_one_line_before_anything_runs(changes, message):
+def test_a_mistake_in_a_comparison_costs_one_line_before_anything_runs(
+    changes, message
+):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         experiment.build(tuned(**changes))
     assert str(caught.value).startswith(message)
@@ -329,8 +379,12 @@ def test_a_mistake_in_a_comparison_costs_one_line_before_anything_runs(changes, 
 def test_a_metric_of_unknown_direction_is_refused_where_it_decides():
     """Tuning by it needs a direction; showing it does not."""
     changes = {'eval_fn': 'tests.experiment.parts:size_of_model', 'metric': 'size'}
-    with pytest.raises(ValueError, match=r"`config\.direction` must be 'max' or 'min', as nothing"):
+    with pytest.raises(
+        ValueError, match=r"`config\.direction` must be 'max' or 'min', as nothing"
+    ):
         experiment.build(tuned(**changes))
-    assert experiment.build(tuned(**changes, direction='min')).plan.directions == {'size': 'min'}
+    assert experiment.build(tuned(**changes, direction='min')).plan.directions == {
+        'size': 'min'
+    }
     plain = build(**changes)
     assert plain.plan.directions == {'size': None}

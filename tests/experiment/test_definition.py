@@ -36,7 +36,9 @@ def test_objects_are_no_values_of_a_grid():
         num_rounds=4,
         seeds=(0,),
     )
-    assert [point['mask'] for point in planned.plan.points] == [mask.tolist() for mask in masks]
+    assert [point['mask'] for point in planned.plan.points] == [
+        mask.tolist() for mask in masks
+    ]
     results = planned.run()
     assert results['mask'].tolist() == [mask.tolist() for mask in masks] * 2
     assert results['rounds/num_active'].tolist() == [0, 12] * 2
@@ -44,7 +46,10 @@ def test_objects_are_no_values_of_a_grid():
 
 def test_experiments_are_compared_as_what_they_are():
     planned = in_python()
-    same, other = dataclasses.replace(planned), dataclasses.replace(planned, seeds=(4, 5))
+    same, other = (
+        dataclasses.replace(planned),
+        dataclasses.replace(planned, seeds=(4, 5)),
+    )
     assert planned == same
     assert planned != other
     assert planned != in_python()  # of other functions
@@ -62,7 +67,9 @@ def test_experiments_of_one_config_are_equal():
     assert first != dataclasses.replace(first, title='other')
     assert first != in_python()
     module = {'title': 'One', 'problem': object()}  # as a script puts into a config
-    assert dataclasses.replace(first, config=module) == dataclasses.replace(again, config=module)
+    assert dataclasses.replace(first, config=module) == dataclasses.replace(
+        again, config=module
+    )
 
 
 def test_what_the_command_does_before_a_run_an_experiment_does(tmp_path):
@@ -78,12 +85,16 @@ def test_what_the_command_does_before_a_run_an_experiment_does(tmp_path):
     name = 'server/eval_loss'
     np.testing.assert_array_equal(forked[name], whole[name][whole['round'] == 4])
     most = len(jax.local_devices())
-    with pytest.raises(ValueError, match=rf'^`mesh` must have at most {most} devices, all there'):
+    with pytest.raises(
+        ValueError, match=rf'^`mesh` must have at most {most} devices, all there'
+    ):
         planned.run(mesh=most + 1)
 
 
 def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
-    planned = experiment.build(tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1}))
+    planned = experiment.build(
+        tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1})
+    )
     assert dataclasses.replace(planned).config is planned.config
     longer = dataclasses.replace(planned, num_rounds=12, title='Longer')
     assert longer.config == {**planned.config, 'num_rounds': 12, 'title': 'Longer'}
@@ -94,7 +105,10 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
     assert other.config is None
     assert dataclasses.replace(other, num_rounds=8).config is None
     said = {'title': 'said'}
-    assert dataclasses.replace(planned, algorithms={'fedavg': rate}, config=said).config == said
+    assert (
+        dataclasses.replace(planned, algorithms={'fedavg': rate}, config=said).config
+        == said
+    )
     other.run(tmp_path)
     assert not (tmp_path / fl.runs.CONFIG).exists()
     assert fl.runs.read(tmp_path).facts['algorithms'] == ['fedavg']
@@ -106,7 +120,9 @@ def test_a_folder_has_the_config_of_what_ran_in_it_or_none(tmp_path):
 
 
 def test_a_copy_with_other_rounds_tunes_as_its_config_says():
-    changes = {name: value for name, value in tuned()['tuning'].items() if name != 'num_rounds'}
+    changes = {
+        name: value for name, value in tuned()['tuning'].items() if name != 'num_rounds'
+    }
     planned = experiment.build(tuned(tuning=changes))
     longer = dataclasses.replace(planned, num_rounds=1000)
     assert longer.plan.facts()['tuning']['num_rounds'] == 1000
@@ -117,26 +133,46 @@ def test_a_copy_with_other_rounds_tunes_as_its_config_says():
 
 def test_numbers_of_numpy_are_numbers(tmp_path):
     rates = np.array([0.1, 0.2], np.float32)
-    tuning = experiment.Tuning(grid={'learning_rate': rates}, num_rounds=np.int64(4), grow=0)
-    numbers = {'num_rounds': np.int64(8), 'eval_every': np.int32(4), 'seeds': np.arange(2)}
+    tuning = experiment.Tuning(
+        grid={'learning_rate': rates}, num_rounds=np.int64(4), grow=0
+    )
+    numbers = {
+        'num_rounds': np.int64(8),
+        'eval_every': np.int32(4),
+        'seeds': np.arange(2),
+    }
     run = in_python(**numbers, grid={}, tuning=tuning).run(tmp_path)
     facts = json.loads((tmp_path / fl.runs.EXPERIMENT).read_text())
-    assert [facts[name] for name in ('num_rounds', 'eval_every', 'seeds')] == [8, 4, [0, 1]]
+    assert [facts[name] for name in ('num_rounds', 'eval_every', 'seeds')] == [
+        8,
+        4,
+        [0, 1],
+    ]
     assert facts['tuning']['grid'] == {'learning_rate': rates.tolist()}
     assert set(run['learning_rate'][run['algorithm'] == 'fedpbc']) <= {*rates.tolist()}
-    until = experiment.UntilDecided(least=np.int64(2), most=np.int64(3), margin=np.float32(0.5))
+    until = experiment.UntilDecided(
+        least=np.int64(2), most=np.int64(3), margin=np.float32(0.5)
+    )
     assert json.loads(json.dumps(until.facts()))['margin'] == 0.5
 
 
 def test_a_start_that_ends_between_its_files_can_go_on(tmp_path):
-    planned = experiment.build(tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1}))
+    planned = experiment.build(
+        tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1})
+    )
     planned.run(tmp_path / 'whole')
-    config, facts = (tmp_path / 'whole' / name for name in (fl.runs.CONFIG, fl.runs.EXPERIMENT))
-    assert config.stat().st_mtime_ns < facts.stat().st_mtime_ns  # a kill leaves the first alone
+    config, facts = (
+        tmp_path / 'whole' / name for name in (fl.runs.CONFIG, fl.runs.EXPERIMENT)
+    )
+    assert (
+        config.stat().st_mtime_ns < facts.stat().st_mtime_ns
+    )  # a kill leaves the first alone
     killed = tmp_path / 'killed'
     killed.mkdir()
     shutil.copy(config, killed)
-    with pytest.raises(ValueError, match=r'must be new or hold a run of an experiment made in'):
+    with pytest.raises(
+        ValueError, match=r'must be new or hold a run of an experiment made in'
+    ):
         dataclasses.replace(planned, config=None).run(killed)
     planned.run(killed)
     for name in (fl.runs.CONFIG, fl.runs.EXPERIMENT, fl.runs.METRICS):
@@ -156,7 +192,11 @@ experiment.build(tuned(reports={'levels': {'name': 'levels'}}, **changes)).run()
 print(sorted({'xarray', 'matplotlib'} & sys.modules.keys()))
 """
     done = subprocess.run(
-        [sys.executable, '-c', code], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, '-c', code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
     )
     assert done.stdout == '[]\n'
 
@@ -165,7 +205,10 @@ def test_tuning_is_no_longer_than_the_run():
     with pytest.raises(
         ValueError, match=r'^`tuning\.num_rounds` must be at most `num_rounds` = 40'
     ):
-        in_python(tuning=experiment.Tuning(grid={'learning_rate': [0.1]}, num_rounds=44), grid={})
+        in_python(
+            tuning=experiment.Tuning(grid={'learning_rate': [0.1]}, num_rounds=44),
+            grid={},
+        )
 
 
 def test_an_experiment_says_what_it_is_in_a_few_lines():

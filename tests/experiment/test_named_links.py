@@ -23,7 +23,9 @@ PATTERNS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize('side_by_side', [False, True])
-def test_lanes_and_kept_links_are_those_of_plain_simulations(monkeypatch, tmp_path, side_by_side):
+def test_lanes_and_kept_links_are_those_of_plain_simulations(
+    monkeypatch, tmp_path, side_by_side
+):
     monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)
     monkeypatch.setattr(rejection, 'LARGEST_SHARE', 1.0)
     if side_by_side:
@@ -33,9 +35,13 @@ def test_lanes_and_kept_links_are_those_of_plain_simulations(monkeypatch, tmp_pa
     kept = runs.read_links(tmp_path / 'run')
     for pattern in PATTERNS:
         if not side_by_side:  # lanes of one program round differently
-            assert_lanes_are_plain_simulations(planned, results, 'fedavg', {pattern: {}})
+            assert_lanes_are_plain_simulations(
+                planned, results, 'fedavg', {pattern: {}}
+            )
         links = simulation.realised_links(
-            jax.random.key(planned.seeds[0]), planned.pattern_at(pattern, {}), num_rounds=4
+            jax.random.key(planned.seeds[0]),
+            planned.pattern_at(pattern, {}),
+            num_rounds=4,
         )
         assert isinstance(links, base.CohortLinkSample)
         mask = np.unpackbits(kept[f'mask/{pattern}'], axis=-1, count=8)

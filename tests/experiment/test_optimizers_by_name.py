@@ -43,11 +43,15 @@ def test_a_rate_of_the_server_may_be_a_schedule():
 
 def test_sign_steps_of_an_optimizer_by_module():
     optimizer = {'name': 'optax:lion', 'b1': 0.0, 'b2': 0.0, 'weight_decay': 0.0}
-    found = distances(client={'learning_rate': 0.1, 'local_steps': 1, 'optimizer': optimizer})
+    found = distances(
+        client={'learning_rate': 0.1, 'local_steps': 1, 'optimizer': optimizer}
+    )
     np.testing.assert_allclose(found, 2 - 0.1 * np.arange(1, 5), rtol=1e-5)
 
 
 def test_a_schedule_that_is_none_is_named():
     server = {'name': 'sgd', 'learning_rate': {'name': 'cosine'}}
-    with pytest.raises(ValueError, match=r'learning_rate\.name` must be module:factory'):
+    with pytest.raises(
+        ValueError, match=r'learning_rate\.name` must be module:factory'
+    ):
         distances(algorithms={'fedopt': {'server_optimizer': server}})

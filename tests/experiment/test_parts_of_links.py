@@ -8,14 +8,22 @@ from fedjax_links import experiment
 from fedjax_links.core import errors
 from tests.experiment.configs import values
 
-TIMES = {'name': 'devices', 'step': 0.1, 'uplink': 1e6, 'downlink': 1e6, 'local_steps': 2}
+TIMES = {
+    'name': 'devices',
+    'step': 0.1,
+    'uplink': 1e6,
+    'downlink': 1e6,
+    'local_steps': 2,
+}
 
 
 @pytest.mark.parametrize('field', ['step', 'uplink', 'downlink'])
 @pytest.mark.parametrize('given', [[0.1, 0.1], [], [[0.1] * 8]])
 def test_speeds_are_one_or_one_for_each_client(field, given):
     links = {'name': 'quorum', 'times': TIMES | {field: given}, 'quorum': 3}
-    message = f'`config.links.times.{field}` must be a number or have one for each of the 8'
+    message = (
+        f'`config.links.times.{field}` must be a number or have one for each of the 8'
+    )
     with pytest.raises(errors.InvalidError, match=re.escape(message)):
         experiment.build(values(links=links))
     each = {'name': 'quorum', 'times': TIMES | {field: [0.1] * 8}, 'quorum': 3}

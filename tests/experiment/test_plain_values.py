@@ -18,7 +18,11 @@ def test_a_config_may_hold_the_numbers_of_numpy(tmp_path):
         'num_rounds': np.int64(4),
         'num_seeds': np.int32(1),
         'links': {'name': 'bernoulli', 'probs': probs},
-        'client': {'learning_rate': np.float64(0.5), 'local_steps': jnp.int32(2), 'batch_size': 4},
+        'client': {
+            'learning_rate': np.float64(0.5),
+            'local_steps': jnp.int32(2),
+            'batch_size': 4,
+        },
         'grid': {'client': {'learning_rate': np.array([0.25, 0.5])}},
     }
     del given['client']['learning_rate']
@@ -49,7 +53,10 @@ def test_a_file_may_hold_an_array_that_a_flag_replaces_in_part(tmp_path):
 def test_an_experiment_in_python_may_hold_the_numbers_of_numpy(tmp_path):
     rates = np.array([0.25, 0.5], np.float32)
     tuning = experiment.Tuning(
-        grid={'learning_rate': rates}, num_rounds=np.int64(4), num_seeds=np.int8(1), grow=0
+        grid={'learning_rate': rates},
+        num_rounds=np.int64(4),
+        num_seeds=np.int8(1),
+        grow=0,
     )
     plain = in_python()
     given = dataclasses.replace(

@@ -33,55 +33,140 @@ REFUSED = [
     ({'num_rounds': '4'}, "`config.num_rounds` must be a whole number, got '4'."),
     ({'num_seeds': True}, '`config.num_seeds` must be a whole number, got True.'),
     ({'num_rounds': []}, '`config.num_rounds` must be a whole number, got [].'),
-    (client(local_steps=5.0), 'client.local_steps` must be a whole number or None, got 5.0.'),
-    (client(batch_size='4'), "client.batch_size` must be a whole number or None, got '4'."),
-    (client(batch_size=False), 'client.batch_size` must be a whole number or None, got False.'),
+    (
+        client(local_steps=5.0),
+        'client.local_steps` must be a whole number or None, got 5.0.',
+    ),
+    (
+        client(batch_size='4'),
+        "client.batch_size` must be a whole number or None, got '4'.",
+    ),
+    (
+        client(batch_size=False),
+        'client.batch_size` must be a whole number or None, got False.',
+    ),
     (client(learning_rate='0.1'), "client.learning_rate` must be a number, got '0.1'."),
     (client(learning_rate=None), 'client.learning_rate` must be a number, got None.'),
     (client(learning_rate=True), 'client.learning_rate` must be a number, got True.'),
     (client(learning_rate=[0.1]), 'client.learning_rate` must be a number, got [0.1].'),
-    ({'algorithms': {'fedavg': {'server_lr': '1'}}}, 'server_lr` must be a number, got'),
-    ({'algorithms': {'fedavg': {'server_lr': [1.0]}}}, 'server_lr` must be a number, got [1.0].'),
-    ({'algorithms': {'fedavg': {'server_lr': True}}}, 'server_lr` must be a number, got True.'),
-    ({'algorithms': {'fedavg': None}}, '`config.algorithms.fedavg` must be a section, got None.'),
-    ({'algorithms': {'fedavg': {'client': 3}}}, '.fedavg.client` must be a section, got 3.'),
-    (links('cyclic', probs=[0.5] * 8, reset=1), '`config.links.reset` must be True or False'),
-    (links('outage', pattern=3, start=1, stop=2), '`config.links.pattern` must be a Participation'),
+    (
+        {'algorithms': {'fedavg': {'server_lr': '1'}}},
+        'server_lr` must be a number, got',
+    ),
+    (
+        {'algorithms': {'fedavg': {'server_lr': [1.0]}}},
+        'server_lr` must be a number, got [1.0].',
+    ),
+    (
+        {'algorithms': {'fedavg': {'server_lr': True}}},
+        'server_lr` must be a number, got True.',
+    ),
+    (
+        {'algorithms': {'fedavg': None}},
+        '`config.algorithms.fedavg` must be a section, got None.',
+    ),
+    (
+        {'algorithms': {'fedavg': {'client': 3}}},
+        '.fedavg.client` must be a section, got 3.',
+    ),
+    (
+        links('cyclic', probs=[0.5] * 8, reset=1),
+        '`config.links.reset` must be True or False',
+    ),
+    (
+        links('outage', pattern=3, start=1, stop=2),
+        '`config.links.pattern` must be a Participation',
+    ),
     ({'log': 'links'}, "`config.log` must be a list of values, got 'links'."),
-    ({'problem': {'name': 'digits', 'num_clients': 8.0}}, 'config.problem.num_clients` must be a'),
-    ({'problem': {'name': 'digits', 'alpha': '1'}}, '`config.problem.alpha` must be a number'),
+    (
+        {'problem': {'name': 'digits', 'num_clients': 8.0}},
+        'config.problem.num_clients` must be a',
+    ),
+    (
+        {'problem': {'name': 'digits', 'alpha': '1'}},
+        '`config.problem.alpha` must be a number',
+    ),
     (
         {'problem': {**QUADRATIC, 'targets': ((0.0,), ('x',))}},
         '`config.problem.targets` must be a number or a list of numbers, or of lists of one length',
     ),
     # Numbers.
-    (client(learning_rate=float('inf')), '`config.client.learning_rate` must be finite, got inf.'),
-    (client(learning_rate=1e39), '`config.client.learning_rate` must be at most 3.4e+38'),
-    (client(learning_rate=10**30), '`config.client.learning_rate` must be within 64 bits'),
+    (
+        client(learning_rate=float('inf')),
+        '`config.client.learning_rate` must be finite, got inf.',
+    ),
+    (
+        client(learning_rate=1e39),
+        '`config.client.learning_rate` must be at most 3.4e+38',
+    ),
+    (
+        client(learning_rate=10**30),
+        '`config.client.learning_rate` must be within 64 bits',
+    ),
     (client(mu=NAN), '`config.client.mu` must be finite, got nan.'),
     ({'caption': b'x'}, "`config.caption` must be text, got b'x'."),
-    ({'first_seed': 2**32}, '`config.first_seed` must be at most 4294967294, got 4294967296.'),
-    ({'problem': {'name': 'digits', 'seed': 2**32}}, '`config.problem.seed` must be at most 429'),
+    (
+        {'first_seed': 2**32},
+        '`config.first_seed` must be at most 4294967294, got 4294967296.',
+    ),
+    (
+        {'problem': {'name': 'digits', 'seed': 2**32}},
+        '`config.problem.seed` must be at most 429',
+    ),
     (
         bernoulli(schedule={'name': 'sine', 'gamma': 0.7, 'period': 4}),
         'schedule.gamma` must lie in',
     ),
-    (bernoulli(schedule={'name': 'sine', 'gamma': 0.1, 'period': [4]}), 'be one number or 8'),
-    (bernoulli(schedule={'name': 'jitter', 'width': 0.6}), 'schedule.width` must lie in [0, 0.5]'),
     (
-        {'algorithms': {'fedopt': {'server_optimizer': {'name': 'sgd', 'learning_rate': -1.0}}}},
+        bernoulli(schedule={'name': 'sine', 'gamma': 0.1, 'period': [4]}),
+        'be one number or 8',
+    ),
+    (
+        bernoulli(schedule={'name': 'jitter', 'width': 0.6}),
+        'schedule.width` must lie in [0, 0.5]',
+    ),
+    (
+        {
+            'algorithms': {
+                'fedopt': {'server_optimizer': {'name': 'sgd', 'learning_rate': -1.0}}
+            }
+        },
         'server_optimizer.learning_rate` must lie in ',
     ),
-    (client(optimizer={'name': 'sgd', 'momentum': 2.0}), 'optimizer.momentum` must lie in [0, 1]'),
-    (client(optimizer={'name': 'sgd', 'momentum': []}), 'optimizer.momentum` must be a number'),
+    (
+        client(optimizer={'name': 'sgd', 'momentum': 2.0}),
+        'optimizer.momentum` must lie in [0, 1]',
+    ),
+    (
+        client(optimizer={'name': 'sgd', 'momentum': []}),
+        'optimizer.momentum` must be a number',
+    ),
     # Names and labels.
     ({'': 1}, "`config` has no ''; valid names: "),
-    ({'algorithms': {'fedavg': {'client': {1: 2}}}}, 'must have texts as names of its fields'),
-    ({'algorithms': {'fedavg': {}, 'FedAvg': {'name': 'fedpbc'}}}, "got 'fedavg' and 'FedAvg'."),
-    ({'algorithms': {'..': {'name': 'fedavg'}}}, "labels that are file names without '/' and '..'"),
-    ({'algorithms': {'a/b': {'name': 'fedavg'}}}, 'must have labels that are file names'),
-    ({'algorithms': {'x' * 101: {'name': 'fedavg'}}}, 'must have labels of at most 100 bytes'),
-    ({'algorithms': {'ж' * 51: {'name': 'fedavg'}}}, 'must have labels of at most 100 bytes'),
+    (
+        {'algorithms': {'fedavg': {'client': {1: 2}}}},
+        'must have texts as names of its fields',
+    ),
+    (
+        {'algorithms': {'fedavg': {}, 'FedAvg': {'name': 'fedpbc'}}},
+        "got 'fedavg' and 'FedAvg'.",
+    ),
+    (
+        {'algorithms': {'..': {'name': 'fedavg'}}},
+        "labels that are file names without '/' and '..'",
+    ),
+    (
+        {'algorithms': {'a/b': {'name': 'fedavg'}}},
+        'must have labels that are file names',
+    ),
+    (
+        {'algorithms': {'x' * 101: {'name': 'fedavg'}}},
+        'must have labels of at most 100 bytes',
+    ),
+    (
+        {'algorithms': {'ж' * 51: {'name': 'fedavg'}}},
+        'must have labels of at most 100 bytes',
+    ),
     *(
         (
             {'reports': {name: 'levels'}},
@@ -90,7 +175,10 @@ REFUSED = [
         )
         for name in ('Links', 'participation')
     ),
-    ({'reports': {'a/b': 'levels'}}, '`config.reports` must have labels that are file names'),
+    (
+        {'reports': {'a/b': 'levels'}},
+        '`config.reports` must have labels that are file names',
+    ),
     ({'names': (('fedavg', 3),)}, '`config.names` must show texts, got 3.'),
     ({'baseline': ''}, "`config.baseline` has no ''"),
     ({'metric': ''}, "`config.metric` has no ''"),
@@ -99,7 +187,10 @@ REFUSED = [
         links('always', num_clients=3),
         "`config.links.num_clients` must be left out, as it is the problem's, got 3.",
     ),
-    ({'links': {'probs': {'name': 'equal', 'value': 0.5}}}, '`config.links.name` must be given; '),
+    (
+        {'links': {'probs': {'name': 'equal', 'value': 0.5}}},
+        '`config.links.name` must be given; ',
+    ),
     (
         {'links': {'name': 'look_alike', 'num_clients': 5, 'tick': 60.0}},
         "`config.links.num_clients` must be left out, as it is the problem's, got 5.",
@@ -116,18 +207,39 @@ REFUSED = [
         "`config.links.probs` must be a section, to have 'value', got 0.5.",
     ),
     ({'links': {'start': 1}}, 'valid names: always, bernoulli, both, '),
-    ({'problem': {'num_clients': 8}}, '`config.problem.name` must be given; valid names: count'),
-    ({'algorithms': {'mine': {'name': None}}}, '`config.algorithms.mine.name` must be given; '),
-    (bernoulli(schedule={'gamma': 0.1}), '`config.links.schedule.name` must be given; '),
-    (links('cyclic', probs={'value': 0.5}), '`config.links.probs.name` must be given; '),
+    (
+        {'problem': {'num_clients': 8}},
+        '`config.problem.name` must be given; valid names: count',
+    ),
+    (
+        {'algorithms': {'mine': {'name': None}}},
+        '`config.algorithms.mine.name` must be given; ',
+    ),
+    (
+        bernoulli(schedule={'gamma': 0.1}),
+        '`config.links.schedule.name` must be given; ',
+    ),
+    (
+        links('cyclic', probs={'value': 0.5}),
+        '`config.links.probs.name` must be given; ',
+    ),
     (
         links('outage', pattern={'probs': [0.5] * 8}, start=1, stop=2),
         '`config.links.pattern.name` must be given; ',
     ),
-    (client(decay={'gamma': 0.5}), '.client.decay.name` must be given; valid names: constant'),
-    ({'eval_fn': {}}, '`config.eval_fn.name` must be given; valid names: problem_metrics, '),
+    (
+        client(decay={'gamma': 0.5}),
+        '.client.decay.name` must be given; valid names: constant',
+    ),
+    (
+        {'eval_fn': {}},
+        '`config.eval_fn.name` must be given; valid names: problem_metrics, ',
+    ),
     # A client's rate that nothing says.
-    ({'client': {'local_steps': 1}}, '`config.client.learning_rate` must be given, or several as'),
+    (
+        {'client': {'local_steps': 1}},
+        '`config.client.learning_rate` must be given, or several as',
+    ),
     (
         {
             'client': {'local_steps': 1},
@@ -138,8 +250,14 @@ REFUSED = [
     # Empty.
     ({'algorithms': {}}, '`config.algorithms` must have at least one entry, got {}.'),
     ({'grid': {}}, '`config.grid` must have at least one entry, got {}.'),
-    ({'grid': {'client': {}}}, '`config.grid.client` must have at least one column, got {}.'),
-    ({'grid': {'client': {'mu': ()}}}, '`config.grid.client.mu` must be a list of at least one'),
+    (
+        {'grid': {'client': {}}},
+        '`config.grid.client` must have at least one column, got {}.',
+    ),
+    (
+        {'grid': {'client': {'mu': ()}}},
+        '`config.grid.client.mu` must be a list of at least one',
+    ),
     ({'tuning': {}}, '`config.tuning` must have at least one entry, got {}.'),
     # Tuning that would have no effect, or overrule what is given.
     (
@@ -154,7 +272,10 @@ REFUSED = [
     (
         {
             'grid': {'client': {'learning_rate': (0.1, 0.2)}},
-            'tuning': {'grid': {'client': {'learning_rate': (0.1, 0.2)}}, 'num_rounds': 2},
+            'tuning': {
+                'grid': {'client': {'learning_rate': (0.1, 0.2)}},
+                'num_rounds': 2,
+            },
         },
         '`config.tuning.grid` must leave out the columns of `grid`, got client.learning_rate.',
     ),
@@ -162,7 +283,10 @@ REFUSED = [
         (
             {
                 'client': {'local_steps': 1},
-                'algorithms': {'fedavg': {'client': {'learning_rate': 0.1}}, 'fedpbc': {}},
+                'algorithms': {
+                    'fedavg': {'client': {'learning_rate': 0.1}},
+                    'fedpbc': {},
+                },
                 **rates,
             },
             '`config.algorithms.fedavg.client.learning_rate` must be left out, as `config.grid` or '
@@ -174,30 +298,65 @@ REFUSED = [
         )
     ),
     # Grids.
-    ({'grid': {'client': {'learning_rate': ('0.1',)}}}, 'learning_rate` must be a number'),
-    ({'grid': {'client': {'learning_rate': (0.1, 0.1)}}}, '`config.grid` must have no point twice'),
-    ({'grid': {'client': {'learning_rate': ({'x': 1},)}}}, 'must hold numbers, names or lists'),
+    (
+        {'grid': {'client': {'learning_rate': ('0.1',)}}},
+        'learning_rate` must be a number',
+    ),
+    (
+        {'grid': {'client': {'learning_rate': (0.1, 0.1)}}},
+        '`config.grid` must have no point twice',
+    ),
+    (
+        {'grid': {'client': {'learning_rate': ({'x': 1},)}}},
+        'must hold numbers, names or lists',
+    ),
     (
         {'grid': {'problem': {'model': (print,)}}},
         '`config.grid.problem.model` must hold numbers',
     ),
     # Relations.
-    (links('cyclic', probs=[0.5] * 7), '`config.links.probs.values` must have 8 entries, got 7.'),
+    (
+        links('cyclic', probs=[0.5] * 7),
+        '`config.links.probs.values` must have 8 entries, got 7.',
+    ),
     # Sizes.
-    ({'num_rounds': 2**31, 'eval_every': 2}, '`config.num_rounds` must be at most 2147483647'),
+    (
+        {'num_rounds': 2**31, 'eval_every': 2},
+        '`config.num_rounds` must be at most 2147483647',
+    ),
     ({'num_seeds': 2**31}, '`config.num_seeds` must be at most 2147483647'),
     ({'num_seeds': 2**30}, '`config.num_seeds` must give at most 100,000 lanes'),
-    ({'num_rounds': 2**30}, '`config.eval_every` must give at most 10,000,000 evaluations in all'),
-    (client(local_steps=10**7), 'client.local_steps` must be at most 1000000, got 10000000.'),
-    ({'problem': {'name': 'counterexample', 'num_clients': 2**31 - 1}}, '.num_clients` must fit'),
-    ({'problem': {'name': 'synthetic', 'num_clients': 2**30}}, '.num_clients` must fit into'),
-    ({'problem': {'name': 'robust_regression', 'dimension': 2**30}}, '` must fit into memory'),
+    (
+        {'num_rounds': 2**30},
+        '`config.eval_every` must give at most 10,000,000 evaluations in all',
+    ),
+    (
+        client(local_steps=10**7),
+        'client.local_steps` must be at most 1000000, got 10000000.',
+    ),
+    (
+        {'problem': {'name': 'counterexample', 'num_clients': 2**31 - 1}},
+        '.num_clients` must fit',
+    ),
+    (
+        {'problem': {'name': 'synthetic', 'num_clients': 2**30}},
+        '.num_clients` must fit into',
+    ),
+    (
+        {'problem': {'name': 'robust_regression', 'dimension': 2**30}},
+        '` must fit into memory',
+    ),
     (
         {'problem': {'name': 'digits', 'num_clients': 5_000}},
         '.num_clients` must be at most 1438, got 5000.',
     ),
     (
-        {'problem': {'name': 'digits', 'model': {'name': 'mlp', 'hidden': (2**20, 2**20)}}},
+        {
+            'problem': {
+                'name': 'digits',
+                'model': {'name': 'mlp', 'hidden': (2**20, 2**20)},
+            }
+        },
         '`config.problem.model` must fit into memory, got ',
     ),
     (
@@ -205,9 +364,18 @@ REFUSED = [
         '`config.problem.model.hidden` must be at least 1, got -1.',
     ),
     # What is imported.
-    ({'eval_fn': 'builtins:dict'}, '`config.eval_fn` must name what returns a function'),
-    ({'problem': {'name': 'builtins:dict'}}, '`config.problem` must name what returns a Problem'),
-    ({'links': 'builtins:dict'}, '`config.links` must name what returns a Participation'),
+    (
+        {'eval_fn': 'builtins:dict'},
+        '`config.eval_fn` must name what returns a function',
+    ),
+    (
+        {'problem': {'name': 'builtins:dict'}},
+        '`config.problem` must name what returns a Problem',
+    ),
+    (
+        {'links': 'builtins:dict'},
+        '`config.links` must name what returns a Participation',
+    ),
 ]
 
 
@@ -227,7 +395,10 @@ def test_it_costs_one_line(changes, message):
             {'num_rounds': 12},
             '`config.tuning.num_rounds` must be at most `num_rounds` = 8, got 12.',
         ),
-        ({'num_rounds': 8.0}, '`config.tuning.num_rounds` must be a Python integer, got 8.0.'),
+        (
+            {'num_rounds': 8.0},
+            '`config.tuning.num_rounds` must be a Python integer, got 8.0.',
+        ),
         ({'num_seeds': 0}, '`config.tuning.num_seeds` must be at least 1, got 0.'),
         ({'grow': -1}, '`config.tuning.grow` must be at least 0, got -1.'),
         ({'grow': 'far'}, "`config.tuning.grow` must be a Python integer, got 'far'."),
@@ -247,10 +418,22 @@ def test_it_costs_one_line(changes, message):
             {'grid': {'client': {'mu': (0.1,)}}},
             "`config.tuning` must have either 'grid' or 'learning_rates' and 'server_lrs', got",
         ),
-        ({'learning_rates': ()}, '`config.tuning.learning_rates` must be a list of at least one'),
-        ({'learning_rates': 0.1}, '`config.tuning.learning_rates` must be a list of at least one'),
-        ({'learning_rates': ('0.1',)}, '`config.tuning.learning_rates` must be a number'),
-        ({'learning_rates': (0.1, 0.1)}, '`config.tuning.learning_rates` must hold each number'),
+        (
+            {'learning_rates': ()},
+            '`config.tuning.learning_rates` must be a list of at least one',
+        ),
+        (
+            {'learning_rates': 0.1},
+            '`config.tuning.learning_rates` must be a list of at least one',
+        ),
+        (
+            {'learning_rates': ('0.1',)},
+            '`config.tuning.learning_rates` must be a number',
+        ),
+        (
+            {'learning_rates': (0.1, 0.1)},
+            '`config.tuning.learning_rates` must hold each number',
+        ),
     ],
 )
 def test_so_does_wrong_tuning(changes, message):
@@ -288,7 +471,10 @@ def test_an_error_inside_a_factory_of_ones_own_stays_what_it_is():
 @pytest.mark.parametrize(
     'changes, message',
     [
-        ({'links': {'name': 'statistics:mean', 'data': 3}}, '`config.links` must suit mean, got '),
+        (
+            {'links': {'name': 'statistics:mean', 'data': 3}},
+            '`config.links` must suit mean, got ',
+        ),
         (
             {'links': {'name': 'replay', 'mask': [[1, 0], [1]]}},
             '`config.links.mask` must be a number or a list of numbers, or of lists of one length',
@@ -340,13 +526,19 @@ def test_kinds(value, kind, suits):
 
 def test_lanes_and_rounds_are_counted_before_they_are_listed():
     limits.check_work(10, 10**6, 10**3, lanes='grid')
-    with pytest.raises(ValueError, match=r'^`grid` must give at most 100,000 lanes, got 1,000,000'):
+    with pytest.raises(
+        ValueError, match=r'^`grid` must give at most 100,000 lanes, got 1,000,000'
+    ):
         limits.check_work(10**6, 1, 1, lanes='grid')
-    with pytest.raises(ValueError, match=r'^`num_rounds` must give at most 1,000,000,000,000 rou'):
+    with pytest.raises(
+        ValueError, match=r'^`num_rounds` must give at most 1,000,000,000,000 rou'
+    ):
         limits.check_work(10**4, 10**9, 10**9, lanes='grid')
 
 
 def test_patterns_can_be_parts_of_patterns_by_name_alone():
-    planned = experiment.build({**values(), **links('outage', pattern='always', start=1, stop=2)})
+    planned = experiment.build(
+        {**values(), **links('outage', pattern='always', start=1, stop=2)}
+    )
     pattern = planned.pattern_at('links', {})
     assert pattern.num_clients == participation.always(8).num_clients

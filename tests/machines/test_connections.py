@@ -42,7 +42,16 @@ def run(end, started=(0, 1, 2), counts=(3, 3, 3), port=None, host='127.0.0.1'):
         port = port or probe.getsockname()[1]
     all_of_them = [
         subprocess.Popen(
-            [sys.executable, '-c', PROGRAM, str(port), str(own), str(counts[own]), end, host],
+            [
+                sys.executable,
+                '-c',
+                PROGRAM,
+                str(port),
+                str(own),
+                str(counts[own]),
+                end,
+                host,
+            ],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -66,12 +75,16 @@ def test_each_hears_what_all_say():
 
 
 @pytest.mark.parametrize('gone', [0, 1])
-@pytest.mark.parametrize('how, status, words', [('kill', -9, ''), ('fail', 1, 'failed\n')])
+@pytest.mark.parametrize(
+    'how, status, words', [('kill', -9, ''), ('fail', 1, 'failed\n')]
+)
 def test_all_name_the_one_that_is_gone(how, status, words, gone):
     statuses, said = run(f'{how} {gone}')
     assert statuses == [status if own == gone else 2 for own in range(3)]
     line = GONE.format(gone)
-    assert [text for _, text in said] == [words if own == gone else line for own in range(3)]
+    assert [text for _, text in said] == [
+        words if own == gone else line for own in range(3)
+    ]
 
 
 HELLO = struct.Struct('>12sqq')
@@ -120,7 +133,9 @@ def start_first():
         port = probe.getsockname()[1]
     arguments = [str(port), '0', '3', 'together', '127.0.0.1']
     pipes = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True}
-    return port, subprocess.Popen([sys.executable, '-c', PROGRAM, *arguments], cwd=ROOT, **pipes)
+    return port, subprocess.Popen(
+        [sys.executable, '-c', PROGRAM, *arguments], cwd=ROOT, **pipes
+    )
 
 
 @pytest.mark.parametrize('size', [2**40, 2**62, -(2**40)])
@@ -161,7 +176,9 @@ def test_processes_that_do_not_meet_say_why():
     _, ((_, said),) = run('absent', started=[2])
     assert said.startswith('`coordinator` must be heard within 0.5 s, got 127.0.0.1:')
     _, ((_, said),) = run('absent', started=[2], host='no-such-host.invalid')
-    assert said.startswith('`coordinator` must be heard within 0.5 s, got no-such-host.invalid:')
+    assert said.startswith(
+        '`coordinator` must be heard within 0.5 s, got no-such-host.invalid:'
+    )
     _, said = run('together', started=[0, 1], counts=(3, 4))
     assert said[0][1] == (
         '`num_processes` must be the same in all of them, got 3 in process 0 and 4 in process 1.\n'
@@ -171,4 +188,7 @@ def test_processes_that_do_not_meet_say_why():
         port = taken.getsockname()[1]
         _, ((_, said),) = run('absent', started=[0], port=port)
     requirement = 'have a port that is free on the machine of process 0'
-    assert said == f'`coordinator` must {requirement}, got {port}: Address already in use.\n'
+    assert (
+        said
+        == f'`coordinator` must {requirement}, got {port}: Address already in use.\n'
+    )

@@ -19,12 +19,18 @@ print(environment.fingerprint()['threads'], sum(name.startswith('tf_XLAEigen') f
 """
 
 
-@pytest.mark.skipif(sys.platform != 'linux', reason='the system does not name its threads')
+@pytest.mark.skipif(
+    sys.platform != 'linux', reason='the system does not name its threads'
+)
 @pytest.mark.parametrize('said, threads', [({}, 1), ({'NPROC': '2'}, 2)])
 def test_threads_are_those_that_xla_starts(said, threads):
-    free = {k: v for k, v in os.environ.items() if k not in ('NPROC', 'JAX_NUM_CPU_DEVICES')}
+    free = {
+        k: v for k, v in os.environ.items() if k not in ('NPROC', 'JAX_NUM_CPU_DEVICES')
+    }
     command = [sys.executable, '-c', ON_ONE_CORE]
-    done = subprocess.run(command, env=free | said, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env=free | said, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == [str(threads)] * 2
 
 

@@ -79,7 +79,10 @@ def test_the_number_of_devices_changes_no_bit_of_a_sweep():
         (0, r'^`devices` must be at least 1, got 0\.$'),
         (5000, r'^`devices` must be at most \d+, all there are, got 5000\.$'),
         ([], r'^`devices` must hold different devices among \[.*\], got \[\]\.$'),
-        (['cpu'], r"^`devices` must hold different devices among \[.*\], got \['cpu'\]\.$"),
+        (
+            ['cpu'],
+            r"^`devices` must hold different devices among \[.*\], got \['cpu'\]\.$",
+        ),
         ([jax.Device] * 2, '^`devices` must hold different devices among'),
         (True, '`devices` must be'),
     ],
@@ -92,8 +95,16 @@ def test_devices_that_are_none_are_refused(given, message):
 @pytest.mark.parametrize(
     'count, mesh_size, message',
     [
-        (None, 5000, r'^`mesh` must have at most \d+ devices, all there are, got 5000\.$'),
-        (1, 2, r'^`mesh` must have a number of devices that divides `devices` = 1, got 2\.$'),
+        (
+            None,
+            5000,
+            r'^`mesh` must have at most \d+ devices, all there are, got 5000\.$',
+        ),
+        (
+            1,
+            2,
+            r'^`mesh` must have a number of devices that divides `devices` = 1, got 2\.$',
+        ),
         (1, 0, r'^`mesh` must be at least 1, got 0\.$'),
     ],
 )
@@ -153,7 +164,10 @@ for name in sys.argv[1:]:
 @pytest.mark.parametrize(
     'names',
     [
-        ('fedpbc', 'amplified_scaffold'),  # models of clients; a clock, and tables of clients
+        (
+            'fedpbc',
+            'amplified_scaffold',
+        ),  # models of clients; a clock, and tables of clients
         pytest.param(
             ('fedavg', 'fedbuff'),
             marks=pytest.mark.release(
@@ -163,7 +177,9 @@ for name in sys.argv[1:]:
     ],
 )
 def test_meshes_of_any_size_give_the_same_bits_and_those_of_none_up_to_rounding(names):
-    assert in_a_process(MESHES, *names) == [f'{name} [True, True] True' for name in names]
+    assert in_a_process(MESHES, *names) == [
+        f'{name} [True, True] True' for name in names
+    ]
 
 
 REGISTERED = """
@@ -229,7 +245,11 @@ for n in (1, 2, 4):
 @pytest.mark.slow
 def test_the_compiled_work_of_a_device_is_its_share():
     """Operations of a turn as compiled, times the turns of each device: one n-th of all."""
-    assert in_a_process(WORK) == ['1 True 16.0 True', '2 True 8.0 True', '4 True 4.0 True']
+    assert in_a_process(WORK) == [
+        '1 True 16.0 True',
+        '2 True 8.0 True',
+        '4 True 4.0 True',
+    ]
 
 
 MEMORY = """
@@ -285,7 +305,9 @@ def test_a_mesh_with_other_axes_is_refused(axes):
     mesh = jax.sharding.Mesh(np.array(jax.local_devices()[:1]).reshape(shape), axes)
     problem = fl.problems.quadratic(np.zeros((2, 1)))
     algorithm = fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(0.1, local_steps=1))
-    with pytest.raises(ValueError, match="`mesh` must have the one axis 'clients', got"):
+    with pytest.raises(
+        ValueError, match="`mesh` must have the one axis 'clients', got"
+    ):
         fl.simulate(
             jax.random.key(0),
             algorithm,

@@ -18,14 +18,20 @@ def test_lanes_in_turn_are_those_asked_for():
 
     def fn(lane, shared):
         key, other = (jax.random.fold_in(lane['key'], place) for place in (1, 2))
-        return {'shifted': lane['shift'] + 1, 'key': key, 'drawn': jax.random.normal(other)}
+        return {
+            'shifted': lane['shift'] + 1,
+            'key': key,
+            'drawn': jax.random.normal(other),
+        }
 
     expected = jax.vmap(fn, in_axes=(0, None))(rows, None)
     for count in (0, 3, 4):
         run = functools.partial(lanes.in_one_program, fn, side_by_side=False)
         found = jax.jit(run)(rows, None, count)
         for name in ('shifted', 'drawn'):
-            np.testing.assert_allclose(found[name][:count], expected[name][:count], rtol=1e-6)
+            np.testing.assert_allclose(
+                found[name][:count], expected[name][:count], rtol=1e-6
+            )
             np.testing.assert_array_equal(found[name][count:], 0)
         data, same = (jax.random.key_data(r['key'])[:count] for r in (found, expected))
         np.testing.assert_array_equal(data, same)
@@ -49,9 +55,13 @@ def widths_of(monkeypatch, *, side_by_side):
 
     monkeypatch.setattr(lanes, 'in_one_program', noted)
     rows = {'scale': np.arange(1, 6, dtype=np.float32)}
-    run = lanes.spread(top, rows, TABLE, devices.places(1), (5,), side_by_side=side_by_side)
+    run = lanes.spread(
+        top, rows, TABLE, devices.places(1), (5,), side_by_side=side_by_side
+    )
     tops, scales = run()
-    np.testing.assert_array_equal(tops, -np.sort(-np.outer(rows['scale'], TABLE))[:, :3])
+    np.testing.assert_array_equal(
+        tops, -np.sort(-np.outer(rows['scale'], TABLE))[:, :3]
+    )
     np.testing.assert_array_equal(scales, rows['scale'])
     return widths
 
@@ -61,13 +71,19 @@ def bytes_of(width):
     rows = {'scale': np.ones(width, np.float32)}
     run = jax.jit(jax.vmap(top, in_axes=(0, None)))
     found = run.lower(rows, TABLE).compile().memory_analysis()
-    return sum(getattr(found, f'{part}_size_in_bytes') for part in ('argument', 'output', 'temp'))
+    return sum(
+        getattr(found, f'{part}_size_in_bytes')
+        for part in ('argument', 'output', 'temp')
+    )
 
 
 @pytest.mark.parametrize(
-    'fitting, widths', [(5, [5]), (4, [5, 3]), (2, [5, 3, 2]), (0, [5, 3, 2, 1]), (None, [5])]
+    'fitting, widths',
+    [(5, [5]), (4, [5, 3]), (2, [5, 3, 2]), (0, [5, 3, 2, 1]), (None, [5])],
 )
-def test_lanes_that_do_not_fit_together_run_in_groups_of_one_width(monkeypatch, fitting, widths):
+def test_lanes_that_do_not_fit_together_run_in_groups_of_one_width(
+    monkeypatch, fitting, widths
+):
     """A lane that does not fit alone is left to the device."""
     free = None
     if fitting is not None:
@@ -119,4 +135,6 @@ for count in (1, 2, 4):
 
 def test_one_compilation_serves_the_places_of_a_cpu():
     found = in_a_process(SPREAD)
-    assert found == [f'{count} True True (2, 3, 1000) (2, 3) 1 1 []' for count in (2, 4)]
+    assert found == [
+        f'{count} True True (2, 3, 1000) (2, 3) 1 1 []' for count in (2, 4)
+    ]

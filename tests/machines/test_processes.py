@@ -21,7 +21,10 @@ def test_a_task_of_a_slurm_step():
     older = {**STEP, 'SLURM_NTASKS': '5'}
     del older['SLURM_STEP_NUM_TASKS']
     assert processes.started_as(older) == ('node3:61445', 5, 2, 'SLURM_PROCID')
-    assert processes.started_as({**STEP, 'JAX_COORDINATOR_PORT': '80'}).coordinator == 'node3:80'
+    assert (
+        processes.started_as({**STEP, 'JAX_COORDINATOR_PORT': '80'}).coordinator
+        == 'node3:80'
+    )
     elsewhere = {**STEP, 'JAX_COORDINATOR_ADDRESS': '10.0.0.1:81'}
     assert processes.started_as(elsewhere).coordinator == '10.0.0.1:81'
 
@@ -72,7 +75,11 @@ def test_a_pod_of_an_indexed_job(monkeypatch):
 
 
 def test_what_jax_is_told_comes_first():
-    said = {'JAX_PROCESS_ID': '1', 'JAX_NUM_PROCESSES': '2', 'JAX_COORDINATOR_ADDRESS': 'here:7'}
+    said = {
+        'JAX_PROCESS_ID': '1',
+        'JAX_NUM_PROCESSES': '2',
+        'JAX_COORDINATOR_ADDRESS': 'here:7',
+    }
     assert processes.started_as({**STEP, **MPIRUN, **said}) == (
         'here:7',
         2,
@@ -88,8 +95,16 @@ def test_what_jax_is_told_comes_first():
         {**STEP, 'SLURM_STEP_NUM_TASKS': '1'},
         {**MPIRUN, 'OMPI_COMM_WORLD_SIZE': '1'},
         {**STEP, **MPIRUN, 'OMPI_COMM_WORLD_SIZE': '1'},
-        {'SLURM_JOB_ID': '7', 'SLURM_PROCID': '0', 'SLURM_NTASKS': '4'},  # a batch script itself
-        {'SLURM_ARRAY_TASK_ID': '3', 'SLURM_ARRAY_TASK_COUNT': '8', 'SLURM_JOB_ID': '7'},
+        {
+            'SLURM_JOB_ID': '7',
+            'SLURM_PROCID': '0',
+            'SLURM_NTASKS': '4',
+        },  # a batch script itself
+        {
+            'SLURM_ARRAY_TASK_ID': '3',
+            'SLURM_ARRAY_TASK_COUNT': '8',
+            'SLURM_JOB_ID': '7',
+        },
         {'JOB_COMPLETION_INDEX': '3'},  # pods that are not said to be joint
         {**STEP, 'SLURM_PROCID': ''},
     ],
@@ -102,8 +117,14 @@ def test_who_was_started_alone(said):
     'said, variable',
     [
         ({}, None),
-        ({'SLURM_ARRAY_TASK_ID': '3', 'SLURM_ARRAY_TASK_COUNT': '8'}, 'SLURM_ARRAY_TASK_ID'),
-        ({'SLURM_ARRAY_TASK_ID': '7', 'SLURM_ARRAY_TASK_COUNT': '2'}, 'SLURM_ARRAY_TASK_ID'),
+        (
+            {'SLURM_ARRAY_TASK_ID': '3', 'SLURM_ARRAY_TASK_COUNT': '8'},
+            'SLURM_ARRAY_TASK_ID',
+        ),
+        (
+            {'SLURM_ARRAY_TASK_ID': '7', 'SLURM_ARRAY_TASK_COUNT': '2'},
+            'SLURM_ARRAY_TASK_ID',
+        ),
         ({'SGE_TASK_ID': 'undefined', 'SGE_TASK_LAST': 'undefined'}, None),
         ({'LSB_JOBINDEX': '0', 'LSB_JOBINDEX_END': '0'}, None),
         ({'LSB_JOBINDEX': '2', 'LSB_JOBINDEX_END': '4'}, 'LSB_JOBINDEX'),

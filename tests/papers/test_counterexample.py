@@ -60,7 +60,9 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
     num_seeds = SHORT['num_seeds']
     columns = numbers(name, **SHORT)
     bound = stats.t.isf(stats.norm.sf(BOUND), num_seeds - 1)
-    for algorithm, pair in itertools.product(('fedavg', 'fedpbc'), ((0.1, 0.9), (0.5, 0.5))):
+    for algorithm, pair in itertools.product(
+        ('fedavg', 'fedpbc'), ((0.1, 0.9), (0.5, 0.5))
+    ):
         found = curve(columns, 'all', algorithm, pair)
         mean, deviation = found['mean'][-1], found['deviation'][-1]
         square = mean**2 + deviation**2 * (num_seeds - 1) / num_seeds
@@ -69,7 +71,10 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
         assert error < 0.1 * square
     # Where the bias dominates, the distance itself is the bias.
     found = curve(columns, 'all', 'fedavg', (0.1, 0.9))
-    bias, noise = found['exact_bias'][-1], found['exact_rms'][-1] - found['exact_bias'][-1]
+    bias, noise = (
+        found['exact_bias'][-1],
+        found['exact_rms'][-1] - found['exact_bias'][-1],
+    )
     assert noise < 0.01 * bias
     error = found['deviation'][-1] / np.sqrt(num_seeds)
     assert abs(found['mean'][-1] - bias) < bound * error + noise
@@ -104,7 +109,9 @@ def test_the_expected_paused_model_is_the_mean_over_all_links(rng):
                 server = trained.mean(axis=0)
                 clients[active] = server
         expected += chance * server
-    np.testing.assert_allclose(paused_mean(probs, targets, factor, 3), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        paused_mean(probs, targets, factor, 3), expected, rtol=1e-12
+    )
 
 
 def relative_spread_of_the_bias(pair):

@@ -29,7 +29,9 @@ def test_every_figure_is_shipped_in_two_sizes():
         for path in (CONFIGS / 'figures').glob('*.py'):
             module = importlib.import_module(f'figures.{path.stem}')
             functions = dict(inspect.getmembers(module, inspect.isfunction)).values()
-            written |= {f for f in functions if f.__annotations__.get('return') is FigureResult}
+            written |= {
+                f for f in functions if f.__annotations__.get('return') is FigureResult
+            }
         for path in CONFIGS.glob('*.py'):
             if 'figure' in (values := config(path.stem, size=dict)):
                 assert '--quick' in path.read_text()
@@ -51,7 +53,9 @@ def test_distance_to_uniform_falls_with_the_separation():
     # With R = 0 the law is the weights themselves.
     power = np.arange(1.0, 501) ** -1.5
     start = columns['distance'][columns['weights'] == 'power law, exponent -3/2'][0]
-    assert start == pytest.approx(np.abs(power / power.sum() - 1 / 500).sum(), rel=1e-10)
+    assert start == pytest.approx(
+        np.abs(power / power.sum() - 1 / 500).sum(), rel=1e-10
+    )
 
 
 @pytest.mark.statistical
@@ -90,7 +94,9 @@ def test_the_biased_estimate_and_its_floor_bracket_the_exact_law(monkeypatch):
     assert not guess['exact']
     assert (guess['low'] - BOUND * guess['error'] <= exact['low']).all()
     # The upper estimate is off by at most the noise of the law, N terms of it.
-    assert (guess['high'] + 5 * guess['floor'] >= exact['high'] - 1e-6).all()  # float32 masks
+    assert (
+        guess['high'] + 5 * guess['floor'] >= exact['high'] - 1e-6
+    ).all()  # float32 masks
     assert (np.abs(guess['high'] - exact['high']) <= 5 * guess['floor'] + 1e-6).all()
     np.testing.assert_array_equal(guess['running'], exact['running'])
 
@@ -112,7 +118,10 @@ def test_the_exact_law_starts_with_the_weights_and_ends_stationary():
 @pytest.mark.slow
 def test_the_law_mixes_later_and_the_shares_settle_earlier_for_larger_separations():
     columns = numbers('sun2025_figure5', separations=(0, 5, 20, 50), num_rounds=100)
-    by_round = {name: columns[name].reshape(4, 100) for name in ('low', 'high', 'error', 'running')}
+    by_round = {
+        name: columns[name].reshape(4, 100)
+        for name in ('low', 'high', 'error', 'running')
+    }
     far = by_round['low'] - BOUND * by_round['error'] > 0.01
     last = [np.flatnonzero(row)[-1] if row.any() else -1 for row in far]
     assert last[0] == -1
@@ -138,7 +147,9 @@ def test_traces_have_the_shape_of_their_patterns():
     for p, active in ((0.01, 1), (0.1, 10), (0.5, 50), (0.9, 90)):
         blocks = up['f', p].reshape(4, 100)
         assert (blocks.sum(axis=1) == active).all()
-        starts = np.flatnonzero(np.diff(np.concatenate([[0], up['e', p].astype(int)])) == 1)
+        starts = np.flatnonzero(
+            np.diff(np.concatenate([[0], up['e', p].astype(int)])) == 1
+        )
         assert (np.diff(starts) == 100).all()
         assert up['e', p][starts[0] : starts[0] + active].all()
     # Only the reset changes when a block begins within its cycle.
@@ -153,7 +164,9 @@ def test_most_label_dependent_probabilities_are_small():
     below = columns['clients'][columns['high'] < 0.1 + 1e-9].sum()
     error = np.sqrt(np.sum(columns['standard_error'][:2] ** 2))
     assert below > 50
-    assert below == pytest.approx(76, abs=BOUND * 2 * error)  # 400 other draws: 76 % +- 0.6
+    assert below == pytest.approx(
+        76, abs=BOUND * 2 * error
+    )  # 400 other draws: 76 % +- 0.6
 
 
 SUN, XIANG = 'figures.sun2025', 'figures.xiang2024'
@@ -185,7 +198,12 @@ COUNTEREXAMPLE = {
             '`config.figure.probs` must be given, got None.',
         ),
         (
-            {'figure': {'name': f'{SUN}:separation_distance', 'weights': {'a': {'name': 'pwer'}}}},
+            {
+                'figure': {
+                    'name': f'{SUN}:separation_distance',
+                    'weights': {'a': {'name': 'pwer'}},
+                }
+            },
             "`config.figure.weights.a.name` has no 'pwer'; did you mean 'power'?",
         ),
         (

@@ -41,7 +41,9 @@ def test_trajectories_are_those_of_a_loop(name, distances):
     starts = [*np.flatnonzero(columns['round'] == 0), len(columns['round'])]
     assert len(starts) == len(settings) + 1
     ends = []
-    for (rate, factor), start, stop in zip(settings, starts[:-1], starts[1:], strict=True):
+    for (rate, factor), start, stop in zip(
+        settings, starts[:-1], starts[1:], strict=True
+    ):
         points = path(rate, factor)
         found = {column: values[start:stop] for column, values in columns.items()}
         np.testing.assert_allclose(found['x'], points[:, 0], atol=1e-5)
@@ -56,11 +58,16 @@ def test_trajectories_are_those_of_a_loop(name, distances):
 
 def test_more_local_steps_do_not_give_the_published_picture():
     columns = numbers('wang2022_figure_b2', local_steps=5)
-    ends = columns['distance'][np.append(np.flatnonzero(columns['round'] == 0)[1:], 0) - 1]
+    ends = columns['distance'][
+        np.append(np.flatnonzero(columns['round'] == 0)[1:], 0) - 1
+    ]
     np.testing.assert_allclose(ends[2:], (21.1, 2497), rtol=3e-3)
     np.testing.assert_allclose(
         ends,
-        [np.linalg.norm(path(0.05, eta, 5)[-1] - CORNERS.mean(axis=0)) for eta in (1, 2, 5, 10)],
+        [
+            np.linalg.norm(path(0.05, eta, 5)[-1] - CORNERS.mean(axis=0))
+            for eta in (1, 2, 5, 10)
+        ],
         rtol=1e-3,
     )
 
@@ -83,7 +90,9 @@ LISTED = {  # kernels of the papers' lists, or of their code; of a normalisation
         'CIFAR-10': convolutions(3, 3, 32, 32) + dense(2048, 256, 64, 10),
         'CINIC-10': convolutions(3, 3, 32, 32) + dense(2048, 512, 256, 10),
     },
-    'sun2025_networks': {'MNIST': [(784, 1568), (1568,), (1568, 392), (392,), (392, 10)]},
+    'sun2025_networks': {
+        'MNIST': [(784, 1568), (1568,), (1568, 392), (392,), (392, 10)]
+    },
 }
 TOTALS = {
     'wang2022_table_d2': (228_586, 2_218_314),
@@ -96,10 +105,16 @@ TOTALS = {
 def test_networks_have_the_sizes_of_the_papers(name):
     columns = numbers(name)
     assert set(columns['network']) == set(LISTED[name])
-    for (network, kernels), total in zip(LISTED[name].items(), TOTALS[name], strict=True):
+    for (network, kernels), total in zip(
+        LISTED[name].items(), TOTALS[name], strict=True
+    ):
         rows = columns['network'] == network
-        assert columns['kernel'][rows].tolist() == [' x '.join(map(str, k)) for k in kernels]
-        listed = [math.prod(kernel) + kernel[-1] for kernel in kernels]  # a bias per output
+        assert columns['kernel'][rows].tolist() == [
+            ' x '.join(map(str, k)) for k in kernels
+        ]
+        listed = [
+            math.prod(kernel) + kernel[-1] for kernel in kernels
+        ]  # a bias per output
         np.testing.assert_array_equal(columns['parameters'][rows], listed)
         assert sum(listed) == total
 
@@ -113,7 +128,13 @@ def test_layers_are_in_the_order_in_which_they_act():
         'BatchNorm_1',
         'Dense_2',
     ]
-    assert columns['kernel'].tolist() == ['784 x 1568', '1568', '1568 x 392', '392', '392 x 10']
+    assert columns['kernel'].tolist() == [
+        '784 x 1568',
+        '1568',
+        '1568 x 392',
+        '392',
+        '392 x 10',
+    ]
     assert columns['output'].tolist() == ['1568', '1568', '392', '392', '10']
     columns = numbers('wang2022_table_d2')
     fashion = columns['network'] == 'FashionMNIST'

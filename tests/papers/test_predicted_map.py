@@ -11,7 +11,11 @@ from fedjax_links.problems import owners
 from fedjax_links.report import figure
 from studies.gaussian_accuracy import gaussian_accuracy
 
-AXES = {'bayes_accuracies': (0.5, 0.8), 'sigmas': (0.0, 2.0, 10.0), 'alphas': (0.1, 1.0)}
+AXES = {
+    'bayes_accuracies': (0.5, 0.8),
+    'sigmas': (0.0, 2.0, 10.0),
+    'alphas': (0.1, 1.0),
+}
 SIZES = {'num_clients': 9, 'examples_per_client': 30, 'num_classes': 4}
 
 
@@ -22,7 +26,12 @@ def config(**changes):
         'problem': {'name': 'gaussians', **SIZES},
         'links': {
             'name': 'bernoulli',
-            'probs': {'name': 'label_dependent', 'sigma': 1.0, 'minimum': 0.02, 'seed': 0},
+            'probs': {
+                'name': 'label_dependent',
+                'sigma': 1.0,
+                'minimum': 0.02,
+                'seed': 0,
+            },
         },
         'client': {'local_steps': 1, 'batch_size': 4},
         'algorithms': {'fedavg': {}, 'fedpbc': {}},
@@ -68,10 +77,16 @@ def test_a_point_is_the_minimiser_on_the_classes_that_a_run_of_that_seed_holds()
         lane = made.pattern_at('links', point, seed)
         _, links = lane.sample(lane.init(made_key()), made_key(), 0)
         weights = brute_force_weights(np.asarray(links.prob, np.float64))
-        for shares, ours in ((weights, found.fedavg), (np.full(9, 1 / 9), found.fedpbc)):
+        for shares, ours in (
+            (weights, found.fedavg),
+            (np.full(9, 1 / 9), found.fedpbc),
+        ):
             model = analysis.gaussian_minimiser(means, mix, shares)
             wanted = gaussian_accuracy(model, means)
-            assert abs(ours[row, 1, column, draw] - wanted.accuracy) < 4.5 * wanted.error + 1e-6
+            assert (
+                abs(ours[row, 1, column, draw] - wanted.accuracy)
+                < 4.5 * wanted.error + 1e-6
+            )
     assert np.ptp(found.fedpbc, axis=2).max() == 0
     np.testing.assert_allclose(found.fedavg[:, :, 0], found.fedpbc[:, :, 0], atol=1e-12)
 
@@ -99,7 +114,8 @@ def test_a_run_stands_beside_its_prediction(tmp_path):
     chosen = (rows['problem.alpha'] == 1.0) & (rows['problem.bayes_accuracy'] == 0.8)
     chosen &= (rows['links.probs.sigma'] == 10.0) & (rows['round'] == 2)
     ends = {
-        label: 100 * rows[f'{model}/eval_accuracy'][chosen & (rows['algorithm'] == label)]
+        label: 100
+        * rows[f'{model}/eval_accuracy'][chosen & (rows['algorithm'] == label)]
         for label, model in (('fedavg', 'server'), ('fedpbc', 'client_mean'))
     }
     simulated = np.mean(ends['fedpbc'].astype(float) - ends['fedavg'].astype(float))
@@ -117,13 +133,25 @@ def test_a_run_stands_beside_its_prediction(tmp_path):
 
 
 def test_a_run_without_such_a_grid_is_refused(tmp_path):
-    grid = {'problem': {'bayes_accuracy': [0.5, 0.8]}, 'links': {'probs': {'sigma': [0.0, 1.0]}}}
+    grid = {
+        'problem': {'bayes_accuracy': [0.5, 0.8]},
+        'links': {'probs': {'sigma': [0.0, 1.0]}},
+    }
     client = {'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 4}
-    changes = {'grid': grid, 'client': client, 'algorithms': {'fedavg': {}}, 'num_seeds': 1}
+    changes = {
+        'grid': grid,
+        'client': client,
+        'algorithms': {'fedavg': {}},
+        'num_seeds': 1,
+    }
     experiment.build(config(**changes)).run(tmp_path)
     with pytest.raises(ValueError, match=r'`algorithm` has no .fedpbc.') as caught:
         predicted_map.predicted_map(
-            bayes_accuracies=(), sigmas=(), alphas=(), folder=str(tmp_path), best_over=()
+            bayes_accuracies=(),
+            sigmas=(),
+            alphas=(),
+            folder=str(tmp_path),
+            best_over=(),
         )
     assert '\n' not in str(caught.value)
     with pytest.raises(ValueError, match='`sigmas` must hold at least one value'):

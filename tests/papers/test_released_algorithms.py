@@ -33,9 +33,13 @@ def test_known_probabilities_of_the_last_client_only_rescale_fedavg_all(x64):
     setting = quadratic_loops.hard_setting()
     program = harness.client_program(setting)
     expected = interval_loops.fedavg_known(setting, wrong='last client')
-    harness.follow(setting, xiang2024.fedavg_known_last_client(program, server_lr=1.3), expected)
+    harness.follow(
+        setting, xiang2024.fedavg_known_last_client(program, server_lr=1.3), expected
+    )
     harness.assert_caught(interval_loops.fedavg_known(setting), expected)
-    constant = setting._replace(prob=np.full_like(setting.prob, 0.25), server_lr=4 * 1.3)
+    constant = setting._replace(
+        prob=np.full_like(setting.prob, 0.25), server_lr=4 * 1.3
+    )
     harness.follow(
         constant,
         xiang2024.fedavg_known_last_client(program, server_lr=1.3),
@@ -47,7 +51,9 @@ def test_known_probabilities_of_the_last_client_only_rescale_fedavg_all(x64):
 def test_positions_are_taken_for_ids(x64, budget):
     setting = quadratic_loops.hard_setting()
     program = harness.client_program(setting)
-    algorithm = xiang2024.f3ast_positions_as_ids(program, budget=budget, beta=0.05, server_lr=1.3)
+    algorithm = xiang2024.f3ast_positions_as_ids(
+        program, budget=budget, beta=0.05, server_lr=1.3
+    )
     expected, intruders = released_loops.f3ast_positions_as_ids(setting, budget, 0.05)
     harness.follow(setting, algorithm, expected)
     clean, _ = interval_loops.f3ast(setting, budget, 0.05)
@@ -61,7 +67,9 @@ def test_positions_are_taken_for_ids(x64, budget):
 def test_the_first_fedpbc_commit_moves_everyone_twice(x64):
     setting = quadratic_loops.hard_setting()._replace(server_lr=1.0)
     expected = released_loops.fedpbc_doubled_steps(setting)
-    algorithm = xiang2024.fedpbc_doubled_steps(harness.client_program(setting), server_lr=1.0)
+    algorithm = xiang2024.fedpbc_doubled_steps(
+        harness.client_program(setting), server_lr=1.0
+    )
     harness.follow(setting, algorithm, expected)
     harness.assert_caught(quadratic_loops.fedpbc(setting)[0], expected)
 
@@ -85,7 +93,9 @@ def test_horizon_weights_are_the_papers_times_m_t_over_t_plus_1(x64):
         mask=np.eye(7, dtype=bool)[np.random.default_rng(1).integers(7, size=80)]
     )
     rescaled = clean._replace(rate=lambda t: clean.rate(t) * (t + 1) / (7 * 80))
-    algorithm = sun2025.debiased_fedavg_horizon(harness.client_program(rescaled), num_rounds=80)
+    algorithm = sun2025.debiased_fedavg_horizon(
+        harness.client_program(rescaled), num_rounds=80
+    )
     harness.follow(rescaled, algorithm, interval_loops.debiased_fedavg(clean))
 
 
@@ -110,7 +120,9 @@ def test_engine_promises_hold(name):
             '`num_rounds` must be at least 1, got 0',
         ),
         (
-            lambda p: sun2025.debiased_fedavg_horizon(p, num_rounds=5, groups=[0.5, 1.0]),
+            lambda p: sun2025.debiased_fedavg_horizon(
+                p, num_rounds=5, groups=[0.5, 1.0]
+            ),
             '`groups` must hold one group id per client, from 0, got',
         ),
         (
@@ -128,7 +140,9 @@ def test_bad_arguments_are_refused(make, message):
     'make, message',
     [
         (
-            lambda p: sun2025.debiased_fedavg_horizon(p, num_rounds=5, groups=[0, 1, 1]),
+            lambda p: sun2025.debiased_fedavg_horizon(
+                p, num_rounds=5, groups=[0, 1, 1]
+            ),
             "`groups` must have one entry per client of the problem's 2, got 3",
         ),
     ],

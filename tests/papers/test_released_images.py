@@ -13,7 +13,13 @@ from fedjax_links.papers import released_images
 from fedjax_links.papers.wang2022 import presets as wang2022
 from fedjax_links.papers.xiang2024 import presets as xiang2024
 from fedjax_links.problems import augmentation
-from tests.problems.test_augmentation import IMAGES, NUM_DRAWS, chi_squared, many, windows
+from tests.problems.test_augmentation import (
+    IMAGES,
+    NUM_DRAWS,
+    chi_squared,
+    many,
+    windows,
+)
 
 
 def test_a_batch_is_cropped_at_one_uniform_place():
@@ -41,7 +47,9 @@ def test_a_batch_is_mirrored_as_a_whole_half_of_the_time():
         (xiang2024.problem, 'svhn', None),
     ],
 )
-def test_the_paper_prepares_images_plainly_and_its_released_code_does_not(make, dataset, deviation):
+def test_the_paper_prepares_images_plainly_and_its_released_code_does_not(
+    make, dataset, deviation
+):
     key = jax.random.key(0)
     batch = jnp.asarray(np.repeat(np.arange(32.0).reshape(1, 4, 8, 1), 30, axis=0))
     for code, together in (('paper', False), ('as_released', True)):
@@ -55,5 +63,8 @@ def test_the_paper_prepares_images_plainly_and_its_released_code_does_not(make, 
             assert dataset == 'fashion_mnist'
             continue
         functions = sections.import_object('problem.augment', section['augment'])
-        seen = {np.asarray(image).tobytes() for image in augmentation.chain(functions)(key, batch)}
+        seen = {
+            np.asarray(image).tobytes()
+            for image in augmentation.chain(functions)(key, batch)
+        }
         assert (len(seen) == 1) == together

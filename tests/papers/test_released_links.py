@@ -7,7 +7,14 @@ import pytest
 from fedjax_links import simulation
 from fedjax_links.papers.wang2022 import released as wang2022
 from fedjax_links.papers.xiang2024 import released as xiang2024
-from fedjax_links.participation import bernoulli, cap, cyclic, periodic_groups, replay, sine
+from fedjax_links.participation import (
+    bernoulli,
+    cap,
+    cyclic,
+    periodic_groups,
+    replay,
+    sine,
+)
 from fedjax_links.testing import PARTICIPATION_CHECKS, DoesNotApply, Promises
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 from tests.tiers import cases
@@ -103,6 +110,10 @@ def test_errors():
         '`cohort_size` must be at most 3, got 4.',
     )
     refuses(
-        lambda: xiang2024.reduced_cyclic(P, gamma=0.7), '`gamma` must lie in [0, 0.5], got 0.7.'
+        lambda: xiang2024.reduced_cyclic(P, gamma=0.7),
+        '`gamma` must lie in [0, 0.5], got 0.7.',
     )
-    refuses(lambda: xiang2024.memoryless_markov(P, 0.0), '`up_rate` must be positive, got 0.0.')
+    refuses(
+        lambda: xiang2024.memoryless_markov(P, 0.0),
+        '`up_rate` must be positive, got 0.0.',
+    )

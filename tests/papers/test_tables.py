@@ -54,7 +54,8 @@ def test_every_cell_is_there_but_the_one_that_the_text_lost():
 
 def test_first_rounds_of_xiang_2024():
     tables = {
-        dataset: xiang2024.table2(dataset=dataset) for dataset in ('SVHN', 'CIFAR-10', 'CINIC-10')
+        dataset: xiang2024.table2(dataset=dataset)
+        for dataset in ('SVHN', 'CIFAR-10', 'CINIC-10')
     }
     assert [len(table) for table in tables.values()] == [28, 28, 28]
     pattern = 'Bernoulli time-varying'
@@ -67,7 +68,9 @@ def test_first_rounds_of_xiang_2024():
     assert lost == {('FedAvg all', 0.2), ('FedAU', 0.4), ('F3AST', 0.4), ('MIFA', 0.4)}
     for table in tables.values():
         assert {key[0] for key in table} == {pattern}
-        assert all(int(v) % 150 == 0 for v in table.values() if v not in ('lost', 'never'))
+        assert all(
+            int(v) % 150 == 0 for v in table.values() if v not in ('lost', 'never')
+        )
 
 
 def test_accuracies_of_sun_2025_and_rates_of_wang_2022():
@@ -109,7 +112,9 @@ def test_an_installation_has_the_tables():
             "`published.name` has no 'tabel1'; did you mean 'table1'?",
         ),
         (
-            lambda: load_levels({'name': f'{xiang2024.__name__}:table2', 'split': 'test'}),
+            lambda: load_levels(
+                {'name': f'{xiang2024.__name__}:table2', 'split': 'test'}
+            ),
             "`published` has no 'split'; valid names: dataset.",
         ),
         (

@@ -17,7 +17,9 @@ Z = 5.5
 
 def roll(pattern, num_rounds, seed=0):
     """The links of one run as NumPy arrays [T, N]."""
-    run = jax.jit(lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds))
+    run = jax.jit(
+        lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds)
+    )
     return jax.tree.map(np.asarray, run(jax.random.key(seed)))
 
 
@@ -26,7 +28,9 @@ def masks(pattern, num_rounds, num_seeds, start=0):
     seeds = jnp.arange(start, start + num_seeds, dtype=jnp.uint32)
 
     def run(seed):
-        return simulation.realised_links(jax.random.key(seed), pattern, num_rounds=num_rounds).mask
+        return simulation.realised_links(
+            jax.random.key(seed), pattern, num_rounds=num_rounds
+        ).mask
 
     return np.asarray(jax.jit(jax.vmap(run))(seeds))
 

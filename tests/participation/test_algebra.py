@@ -33,7 +33,13 @@ from fedjax_links.participation import (
     unavailable,
     uniform_cohort,
 )
-from tests.participation.sampling import advance, assert_frequencies, masks, refuses, roll
+from tests.participation.sampling import (
+    advance,
+    assert_frequencies,
+    masks,
+    refuses,
+    roll,
+)
 
 P, Q = np.array([0.1, 0.5, 0.9]), np.array([0.7, 0.2, 1.0])
 SEEDS = 20_000
@@ -64,7 +70,9 @@ AROUND = {
     'peers with memory': lambda inner: peers(inner, RING, prob=markov(P)),
     'quorum': lambda inner: quorum(TIMES, quorum=2, pattern=inner),
     'unavailable': unavailable,
-    'duplex': lambda inner: duplex(uplink=inner, downlink=bernoulli(P), compute=bernoulli(Q)),
+    'duplex': lambda inner: duplex(
+        uplink=inner, downlink=bernoulli(P), compute=bernoulli(Q)
+    ),
     'both': lambda inner: both(inner, bernoulli(P)),
     'either': lambda inner: either(inner, bernoulli(P)),
     'mixture': lambda inner: mixture([inner, DOWN], [0.7, 0.3]),
@@ -92,7 +100,9 @@ def test_the_same_seed_gives_the_same_links_apart_from_what_is_changed(around, i
         return
     assert (alone | ~mask).all()  # nobody is up who would not be
     if around.startswith(('cap', 'quorum')):
-        np.testing.assert_array_equal(mask.sum(axis=1), np.minimum(alone.sum(axis=1), 2))
+        np.testing.assert_array_equal(
+            mask.sum(axis=1), np.minimum(alone.sum(axis=1), 2)
+        )
         return
     allowed = roll(AROUND[around](always(3)), 12).mask
     np.testing.assert_array_equal(mask, alone & allowed)
@@ -101,7 +111,9 @@ def test_the_same_seed_gives_the_same_links_apart_from_what_is_changed(around, i
 def test_directions_are_those_of_the_parts():
     inner = duplex(uplink=markov(P, 0.3), downlink=bernoulli(Q), compute=bernoulli(P))
     links, within = roll(inner, 12), roll(outage(inner, **LATE), 12)
-    for before, after in zip(jax.tree.leaves(links), jax.tree.leaves(within), strict=True):
+    for before, after in zip(
+        jax.tree.leaves(links), jax.tree.leaves(within), strict=True
+    ):
         np.testing.assert_array_equal(before[:9], after[:9])
 
 
@@ -114,7 +126,9 @@ def test_edges_do_not_hang_on_what_is_around_them():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize('kind', ['packets', 'both', 'shared_shocks', 'mixture', 'mixed'])
+@pytest.mark.parametrize(
+    'kind', ['packets', 'both', 'shared_shocks', 'mixture', 'mixed']
+)
 def test_combinators_within_combinators_are_independent(kind):
     """Each halves the chance of being up, three times: an eighth."""
     shocks = {'groups': [0, 1, 2], 'up_rate': 0.5, 'down_rate': 0.5}
@@ -128,23 +142,33 @@ def test_combinators_within_combinators_are_independent(kind):
     pattern = always(3)
     for halved in makers:
         pattern = halved(pattern)
-    assert_frequencies(masks(pattern, 1, SEEDS)[:, 0].sum(axis=0), np.full(3, 1 / 8), SEEDS)
+    assert_frequencies(
+        masks(pattern, 1, SEEDS)[:, 0].sum(axis=0), np.full(3, 1 / 8), SEEDS
+    )
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize('combine, law', [(both, P * Q), (either, 1 - (1 - P) * (1 - Q))])
+@pytest.mark.parametrize(
+    'combine, law', [(both, P * Q), (either, 1 - (1 - P) * (1 - Q))]
+)
 def test_parts_are_independent(combine, law):
     # Equal patterns side by side would coincide if they shared a key.
     mask = masks(combine(bernoulli(P), bernoulli(Q)), 1, SEEDS)[:, 0]
     assert_frequencies(mask.sum(axis=0), law, SEEDS)
     same = masks(both(bernoulli(P), bernoulli(P)), 1, SEEDS)[:, 0]
     assert_frequencies(same.sum(axis=0), P**2, SEEDS)
-    np.testing.assert_allclose(roll(combine(bernoulli(P), bernoulli(Q)), 1).prob[0], law, rtol=1e-6)
+    np.testing.assert_allclose(
+        roll(combine(bernoulli(P), bernoulli(Q)), 1).prob[0], law, rtol=1e-6
+    )
 
 
 def test_unknown_probabilities_stay_unknown():
     unknown = minimum_separation(np.ones(3), separation=1)
-    for pattern in (both(bernoulli(P), unknown), cap(bernoulli(P), 2), either(unknown, UP)):
+    for pattern in (
+        both(bernoulli(P), unknown),
+        cap(bernoulli(P), 2),
+        either(unknown, UP),
+    ):
         assert np.isnan(roll(pattern, 2).prob).all()
     mixed = mixture([unknown, bernoulli(P)], [0.0, 1.0])
     np.testing.assert_allclose(roll(mixed, 2).prob[1], P, rtol=1e-6)
@@ -157,7 +181,9 @@ def test_mixture_draws_one_pattern_per_round():
     law = 0.25 + 0.5 * P
     np.testing.assert_allclose(roll(pattern, 1).prob[0], law, rtol=1e-6)
     assert_frequencies(mask[:, 0].sum(axis=0), law, SEEDS)
-    assert_frequencies(np.array(mask[:, 0].all(axis=1).sum()), 0.25 + 0.5 * P.prod(), SEEDS)
+    assert_frequencies(
+        np.array(mask[:, 0].all(axis=1).sum()), 0.25 + 0.5 * P.prod(), SEEDS
+    )
     twice = (mask[:, 0] & mask[:, 1]).sum(axis=0)
     assert_frequencies(twice, law**2, SEEDS)
 
@@ -177,7 +203,9 @@ def test_switch_at_exact_rounds_with_carries_advanced():
 def test_switch_and_outage_take_traced_rounds():
     def run(at):
         pattern = outage(switch([DOWN, UP], at), start=at + 2, stop=at + 3)
-        return advance(pattern, pattern.init(jax.random.key(0)), jax.random.key(1), 0, 8)[1]
+        return advance(
+            pattern, pattern.init(jax.random.key(0)), jax.random.key(1), 0, 8
+        )[1]
 
     swept = jax.jit(jax.vmap(run))(jnp.arange(3))
     for at in range(3):
@@ -272,14 +300,20 @@ def consume_in_a_loop(orders, active, size, distinct):
 def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
     rng = np.random.default_rng(4)
     size, num_clients = 3, 10
-    active = np.stack([rng.permutation(num_clients) < rng.integers(3, 9) for _ in range(60)])
+    active = np.stack(
+        [rng.permutation(num_clients) < rng.integers(3, 9) for _ in range(60)]
+    )
     consume = jax.jit(selection.consume, static_argnames=('size', 'distinct'))
     order = selection.random_order(jax.random.key(0), num_clients)
     orders, masks = [np.argsort(order.position)], []
     for t, available in enumerate(active):
         before = np.asarray(order.position)
         order, mask = consume(
-            jax.random.key(t + 1), order, jnp.asarray(available), size, distinct=distinct
+            jax.random.key(t + 1),
+            order,
+            jnp.asarray(available),
+            size,
+            distinct=distinct,
         )
         if (np.asarray(order.position) != before).any():
             orders.append(np.argsort(order.position))
@@ -302,11 +336,15 @@ def test_combinations_nest_and_mix_kinds():
     ):
         links = roll(pattern, 5)
         assert isinstance(links, DuplexLinkSample)
-        assert all(leaf.shape == (5, pattern.num_clients) for leaf in jax.tree.leaves(links))
+        assert all(
+            leaf.shape == (5, pattern.num_clients) for leaf in jax.tree.leaves(links)
+        )
 
 
 def test_in_pieces():
-    pattern = both(cap(markov(P), 2, rule='permutation'), switch([regularized(3, 1), UP], 7))
+    pattern = both(
+        cap(markov(P), 2, rule='permutation'), switch([regularized(3, 1), UP], 7)
+    )
     key = jax.random.key(2)
     carry = pattern.init(key)
     _, whole = advance(pattern, carry, key, 0, 12)
@@ -318,7 +356,9 @@ def test_in_pieces():
 def test_traced_mixture_probabilities():
     def prob(weight):
         pattern = mixture([UP, DOWN], jnp.stack([weight, 1 - weight]))
-        return pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), 0)[1].prob
+        return pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), 0)[
+            1
+        ].prob
 
     swept = jax.jit(jax.vmap(prob))(jnp.array([0.0, 0.25, 1.0]))
     np.testing.assert_allclose(swept[:, 0], [0.0, 0.25, 1.0])
@@ -326,24 +366,43 @@ def test_traced_mixture_probabilities():
 
 def test_errors():
     two: Participation = always(2)
-    refuses(lambda: both(UP, two), '`patterns` must have the same number of clients, got [3, 2].')
-    for empty in (lambda: mixture([], []), lambda: switch([], []), lambda: by_group([0], [])):
+    refuses(
+        lambda: both(UP, two),
+        '`patterns` must have the same number of clients, got [3, 2].',
+    )
+    for empty in (
+        lambda: mixture([], []),
+        lambda: switch([], []),
+        lambda: by_group([0], []),
+    ):
         refuses(empty, '`patterns` must name at least one pattern, got [].')
     refuses(lambda: mixture([UP, DOWN], [1.0]), '`probs` must have 2 entries, got 1.')
-    refuses(lambda: mixture([UP, DOWN], [0.5, 0.6]), '`probs` must sum to one, got 1.1.')
     refuses(
-        lambda: switch([UP, DOWN], [1, 2]), '`at_rounds` must name 1 rounds for 2 patterns, got 2.'
+        lambda: mixture([UP, DOWN], [0.5, 0.6]), '`probs` must sum to one, got 1.1.'
     )
-    refuses(lambda: switch([UP, UP, UP], [4, 4]), '`at_rounds` must increase, got [4, 4].')
     refuses(
-        lambda: switch([UP, DOWN], 2.7), '`at_rounds` must be whole numbers of rounds, got 2.7.'
+        lambda: switch([UP, DOWN], [1, 2]),
+        '`at_rounds` must name 1 rounds for 2 patterns, got 2.',
     )
-    refuses(lambda: outage(UP, start=5, stop=5), '`start` must lie in [0, `stop` = 5), got 5.')
+    refuses(
+        lambda: switch([UP, UP, UP], [4, 4]), '`at_rounds` must increase, got [4, 4].'
+    )
+    refuses(
+        lambda: switch([UP, DOWN], 2.7),
+        '`at_rounds` must be whole numbers of rounds, got 2.7.',
+    )
+    refuses(
+        lambda: outage(UP, start=5, stop=5),
+        '`start` must lie in [0, `stop` = 5), got 5.',
+    )
     refuses(
         lambda: outage(UP, start=0, stop=5, clients=[1, 7]),
         '`clients` must lie in [0, 2], got 7.',
     )
-    for other, dtype in ((0.5, 'float64'), (True, 'bool')):  # no mask, and nothing to be cut off
+    for other, dtype in (
+        (0.5, 'float64'),
+        (True, 'bool'),
+    ):  # no mask, and nothing to be cut off
         refuses(
             lambda other=other: outage(UP, start=0, stop=5, clients=[other]),
             f'`clients` must have an integer dtype, got {dtype}.',
@@ -353,5 +412,11 @@ def test_errors():
         '`patterns` must have as many clients as their groups, [2, 1], got [2, 2].',
     )
     refuses(lambda: cap(UP, 9), '`size` must be at most 3, got 9.')
-    refuses(lambda: cap(UP, 1, rule='unifrom'), "`rule` has no 'unifrom'; did you mean 'uniform'?")
-    refuses(lambda: uniform_cohort(3.0, 1), '`num_clients` must be a Python integer, got 3.0.')
+    refuses(
+        lambda: cap(UP, 1, rule='unifrom'),
+        "`rule` has no 'unifrom'; did you mean 'uniform'?",
+    )
+    refuses(
+        lambda: uniform_cohort(3.0, 1),
+        '`num_clients` must be a Python integer, got 3.0.',
+    )

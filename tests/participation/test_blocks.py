@@ -30,7 +30,10 @@ def _others():
     cohort = participation.uniform_cohort(NUM_CLIENTS, 3)
     sine = participation.bernoulli(SCHEDULES['sine']())
     jitter = participation.bernoulli(SCHEDULES['jitter']())
-    yield 'mixture of cohorts', participation.mixture([cohort, sine, jitter], [0.25, 0.4, 0.35])
+    yield (
+        'mixture of cohorts',
+        participation.mixture([cohort, sine, jitter], [0.25, 0.4, 0.35]),
+    )
     yield 'both', participation.both(sine, jitter)
     yield 'either', participation.either(sine, jitter)
     yield 'switch', participation.switch([cohort, sine], 100)
@@ -41,8 +44,12 @@ def _others():
 
 def memoryless():
     """All of them, by name."""
-    patterns = {name: entry.example(NUM_CLIENTS) for name, entry in PARTICIPATION.items()}
-    patterns |= {name: participation.bernoulli(make()) for name, make in SCHEDULES.items()}
+    patterns = {
+        name: entry.example(NUM_CLIENTS) for name, entry in PARTICIPATION.items()
+    }
+    patterns |= {
+        name: participation.bernoulli(make()) for name, make in SCHEDULES.items()
+    }
     patterns |= dict(_others())
     key = jax.random.key(0)
     return {
@@ -67,11 +74,15 @@ def test_blocks_of_rounds_have_the_bits_of_single_rounds(name):
     carry = pattern.init(key)
 
     def sample(round):
-        links = pattern.sample(carry, prng.round_key(key, 'participation', round), round)[1]
+        links = pattern.sample(
+            carry, prng.round_key(key, 'participation', round), round
+        )[1]
         return jax.tree.leaves(base.as_masks(links))
 
     rounds = jnp.arange(LONGEST, dtype=jnp.int32)
-    in_a_scan = jax.jit(lambda: jax.lax.scan(lambda _, t: ((), sample(t)), (), rounds)[1])()
+    in_a_scan = jax.jit(
+        lambda: jax.lax.scan(lambda _, t: ((), sample(t)), (), rounds)[1]
+    )()
     alone = jax.jit(sample)
     for t in (0, 1, 6, 99, 256):
         for one, all_of_them in zip(alone(jnp.int32(t)), in_a_scan, strict=True):

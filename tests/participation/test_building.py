@@ -12,7 +12,10 @@ P = np.linspace(0.1, 0.9, N)
 MANY = rejection.FEWEST_CLIENTS + N
 
 MAKERS = {
-    **{name: lambda entry=entry: entry.example(N) for name, entry in PARTICIPATION.items()},
+    **{
+        name: lambda entry=entry: entry.example(N)
+        for name, entry in PARTICIPATION.items()
+    },
     'sine': lambda: participation.markov(participation.sine(P, gamma=0.4, period=40)),
     'jitter': lambda: participation.bernoulli(participation.jitter(P, width=0.05)),
     'diurnal': lambda: participation.bernoulli(participation.diurnal(P, phase=10 * P)),

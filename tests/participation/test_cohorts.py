@@ -19,7 +19,13 @@ from fedjax_links.participation import (
     uniform_cohort,
 )
 from tests import refusals
-from tests.participation.sampling import advance, assert_frequencies, masks, refuses, roll
+from tests.participation.sampling import (
+    advance,
+    assert_frequencies,
+    masks,
+    refuses,
+    roll,
+)
 
 
 def test_always_and_replay():
@@ -27,7 +33,9 @@ def test_always_and_replay():
     assert links.mask.all()
     assert (links.prob == 1).all()
     recording = np.random.default_rng(0).random((5, 3)) < 0.5
-    np.testing.assert_array_equal(roll(replay(recording), 12).mask, np.tile(recording, (3, 1))[:12])
+    np.testing.assert_array_equal(
+        roll(replay(recording), 12).mask, np.tile(recording, (3, 1))[:12]
+    )
 
 
 @pytest.mark.parametrize('kind', [int, np.uint8])
@@ -48,7 +56,9 @@ def test_replay_takes_integers_for_a_mask_if_they_are_0_and_1(kind):
     ],
 )
 def test_replay_says_what_else_its_mask_holds(mask, got):
-    refuses(lambda: replay(mask), f'`mask` must be boolean, or integers 0 and 1, got {got}.')
+    refuses(
+        lambda: replay(mask), f'`mask` must be boolean, or integers 0 and 1, got {got}.'
+    )
 
 
 RING = graphs.ring(4)
@@ -68,7 +78,9 @@ def test_a_run_with_directions_and_neighbours_replays():
             recording['neighbours'] = links.neighbours[0]
         again = roll(replay(**recording), 6)
         assert type(again) is type(links)
-        for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(links), strict=True):
+        for one, other in zip(
+            jax.tree.leaves(again), jax.tree.leaves(links), strict=True
+        ):
             np.testing.assert_array_equal(one, other)
 
 
@@ -94,8 +106,14 @@ NO_RECORDINGS = {
             'edges': np.eye(2, dtype=bool)[:, :, None] & [True, False],
         },
     ),
-    'itself': ('edges', {'neighbours': np.tile(np.arange(4)[:, None], 2), 'edges': one_way()}),
-    'no neighbour back': ('edges', {'neighbours': [[1]] * 4, 'edges': np.ones((2, 4, 1), bool)}),
+    'itself': (
+        'edges',
+        {'neighbours': np.tile(np.arange(4)[:, None], 2), 'edges': one_way()},
+    ),
+    'no neighbour back': (
+        'edges',
+        {'neighbours': [[1]] * 4, 'edges': np.ones((2, 4, 1), bool)},
+    ),
     'twice': (
         'neighbours',
         {
@@ -130,7 +148,9 @@ def test_a_recording_that_is_none_is_refused(case):
 
 
 def test_edges_may_be_a_list():
-    both = roll(replay([[True, True]], neighbours=[[1], [0]], edges=[[[True], [True]]]), 1)
+    both = roll(
+        replay([[True, True]], neighbours=[[1], [0]], edges=[[[True], [True]]]), 1
+    )
     assert both.edges.all()
 
 
@@ -157,7 +177,9 @@ def test_uniform_cohorts_are_uniform_over_sets():
     assert_frequencies(again, 0.1, 20_000)
 
 
-@pytest.mark.parametrize('num_clients, cohort_size', [(12, 4), (10, 4), (7, 7), (5, 1), (250, 10)])
+@pytest.mark.parametrize(
+    'num_clients, cohort_size', [(12, 4), (10, 4), (7, 7), (5, 1), (250, 10)]
+)
 def test_regularized_has_everybody_once_per_period(num_clients, cohort_size):
     period = -(-num_clients // cohort_size)
     links = roll(regularized(num_clients, cohort_size), 6 * period)
@@ -165,7 +187,9 @@ def test_regularized_has_everybody_once_per_period(num_clients, cohort_size):
     np.testing.assert_array_equal(blocks.sum(axis=1), 1)
     sizes = [cohort_size] * (period - 1) + [num_clients - (period - 1) * cohort_size]
     np.testing.assert_array_equal(blocks.sum(axis=2), [sizes] * 6)
-    np.testing.assert_allclose(links.prob[:, 0], np.tile(sizes, 6) / num_clients, rtol=1e-6)
+    np.testing.assert_allclose(
+        links.prob[:, 0], np.tile(sizes, 6) / num_clients, rtol=1e-6
+    )
     if 1 < cohort_size < num_clients:
         assert (blocks[0] != blocks[1]).any()
 
@@ -175,7 +199,9 @@ def test_regularized_permutations_are_uniform_and_fresh():
     mask = masks(regularized(6, 2), 6, 20_000)
     turn = np.argmax(mask.reshape(-1, 2, 3, 6), axis=2)  # [S, period, N]
     for first in range(3):
-        counts = np.stack([(turn[:, 0] == first).sum(axis=0), (turn[:, 1] == first).sum(axis=0)])
+        counts = np.stack(
+            [(turn[:, 0] == first).sum(axis=0), (turn[:, 1] == first).sum(axis=0)]
+        )
         assert_frequencies(counts, np.full((2, 6), 1 / 3), 20_000)
     together = (turn[:, 0, 0] == turn[:, 0, 1]).sum()
     assert_frequencies(np.array(together), 1 / 5, 20_000)
@@ -204,7 +230,9 @@ def test_periodic_groups_windows():
     for t in range(1100):
         group = ((t + offset) // 100) % 5
         assert (GROUPS[links.mask[t]] == group).all()
-        np.testing.assert_allclose(links.prob[t], np.where(group == GROUPS, 0.2, 0), rtol=1e-6)
+        np.testing.assert_allclose(
+            links.prob[t], np.where(group == GROUPS, 0.2, 0), rtol=1e-6
+        )
     change = np.flatnonzero(np.diff(GROUPS[np.argmax(links.mask, axis=1)])) + 1
     np.testing.assert_array_equal(change, 100 - offset + 100 * np.arange(len(change)))
 

@@ -27,7 +27,9 @@ def test_blocks_in_a_plain_loop():
         for t in range(450):
             if rounds_to_switch == 0:
                 up = not up
-                rounds_to_switch = int(ACTIVE[i]) if up else max(1, 100 - int(ACTIVE[i]))
+                rounds_to_switch = (
+                    int(ACTIVE[i]) if up else max(1, 100 - int(ACTIVE[i]))
+                )
             rounds_to_switch -= 1
             assert mask[t, i] == up
 
@@ -36,8 +38,12 @@ def test_halves_round_to_even():
     probs = [Decimal(5 + 10 * k) / 1000 for k in range(100)]
     pattern = cyclic(np.array([float(p) for p in probs]), reset=True)
     active = roll(pattern, 100).mask.sum(axis=0)
-    expected = [max(1, int((100 * p).quantize(Decimal(1), ROUND_HALF_EVEN))) for p in probs]
-    differing = [str(p) for p, a, e in zip(probs, active, expected, strict=True) if a != e]
+    expected = [
+        max(1, int((100 * p).quantize(Decimal(1), ROUND_HALF_EVEN))) for p in probs
+    ]
+    differing = [
+        str(p) for p, a, e in zip(probs, active, expected, strict=True) if a != e
+    ]
     assert differing == ['0.295']  # whose nearest float32 is below the tie
     assert active[50] == 50
 
@@ -88,7 +94,9 @@ def test_reset_offsets_are_uniform_in_every_block():
     mask = masks(cyclic([0.6], cycle_length=10, reset=True), 30, 8000)
     first = np.argmax(mask.reshape(8000, 3, 10), axis=2)
     for block in range(3):
-        assert_frequencies(np.bincount(first[:, block], minlength=4), np.full(4, 0.25), 8000)
+        assert_frequencies(
+            np.bincount(first[:, block], minlength=4), np.full(4, 0.25), 8000
+        )
     together = np.bincount(4 * first[:, 0] + first[:, 1], minlength=16)
     assert_frequencies(together, np.full(16, 1 / 16), 8000)
 
@@ -106,8 +114,13 @@ def sample(pattern):
 
 
 def test_errors():
-    refuses(lambda: cyclic([0.5, -0.1]), '`probs` must lie in [0, 1], got -0.1 at client 1.')
-    refuses(lambda: cyclic([0.5], cycle_length=1), '`cycle_length` must be at least 2, got 1.')
+    refuses(
+        lambda: cyclic([0.5, -0.1]), '`probs` must lie in [0, 1], got -0.1 at client 1.'
+    )
+    refuses(
+        lambda: cyclic([0.5], cycle_length=1),
+        '`cycle_length` must be at least 2, got 1.',
+    )
     refuses(
         lambda: cyclic([0.5], cycle_length=9.5),
         '`cycle_length` must be a Python integer, got 9.5.',

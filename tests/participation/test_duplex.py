@@ -33,7 +33,9 @@ def test_unavailable_clients_do_nothing():
 
 def test_duplex_directions():
     up, down, work = MASK, ~MASK, np.roll(MASK, 1, axis=0)
-    links = roll(duplex(uplink=replay(up), downlink=replay(down), compute=replay(work)), 3)
+    links = roll(
+        duplex(uplink=replay(up), downlink=replay(down), compute=replay(work)), 3
+    )
     np.testing.assert_array_equal(links.mask, up & work)
     np.testing.assert_array_equal(base.participants(links), up & work & down)
     np.testing.assert_array_equal(base.delivers(links), up & work)
@@ -66,7 +68,9 @@ def test_duplex_parts_are_independent():
     ids=['alone', 'both', 'either', 'mixture', 'unavailable'],
 )
 def test_clients_take_part_as_often_as_the_probability_says(combine):
-    split = duplex(uplink=bernoulli(P), downlink=bernoulli(Q), compute=bernoulli([0.9, 0.7]))
+    split = duplex(
+        uplink=bernoulli(P), downlink=bernoulli(Q), compute=bernoulli([0.9, 0.7])
+    )
     num_rounds = 20_000
     links = roll(combine(split), num_rounds)
     np.testing.assert_array_equal(links.prob, np.tile(links.prob[0], (num_rounds, 1)))

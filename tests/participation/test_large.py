@@ -33,10 +33,17 @@ def _log():
 
 PATTERNS = {
     'successive': (
-        lambda: minimum_separation(WEIGHTS, separation=9, cohort_size=100, design='successive'),
+        lambda: minimum_separation(
+            WEIGHTS, separation=9, cohort_size=100, design='successive'
+        ),
         100,
     ),
-    'sum': (lambda: minimum_separation(WEIGHTS, separation=9, cohort_size=100, design='sum'), 100),
+    'sum': (
+        lambda: minimum_separation(
+            WEIGHTS, separation=9, cohort_size=100, design='sum'
+        ),
+        100,
+    ),
     'one': (lambda: minimum_separation(WEIGHTS, separation=N - 1), 1),
     'uniform': (lambda: uniform_cohort(N, 100), 100),
     'regularized': (lambda: regularized(N, 100), 100),
@@ -56,7 +63,9 @@ PATTERNS = {
 def test_a_million_clients(name):
     make, cohort_size = PATTERNS[name]
     pattern = make()
-    carry, masks = advance(pattern, pattern.init(jax.random.key(0)), jax.random.key(1), 0, 3)
+    carry, masks = advance(
+        pattern, pattern.init(jax.random.key(0)), jax.random.key(1), 0, 3
+    )
     sizes = np.asarray(masks).sum(axis=1)
     if cohort_size is not None:
         np.testing.assert_array_equal(sizes, cohort_size)

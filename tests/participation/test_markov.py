@@ -79,7 +79,9 @@ def test_transitions_in_a_plain_loop(x64):
     mask = roll(markov(p, 0.1), num_rounds, 3).mask
 
     def uniforms(key):
-        return np.asarray(jax.random.uniform(jax.random.fold_in(key, 1), (5,), 'float32'))
+        return np.asarray(
+            jax.random.uniform(jax.random.fold_in(key, 1), (5,), 'float32')
+        )
 
     up = uniforms(prng.pattern_key(key)) < p
     for t in range(num_rounds):
@@ -134,7 +136,10 @@ def test_double_precision(x64):
 def test_errors():
     refuses(lambda: markov([0.5], 0.0), '`up_rate` must be positive, got 0.0.')
     refuses(lambda: markov([0.5], 1.5), '`up_rate` must lie in [0, 1], got 1.5.')
-    refuses(lambda: markov([0.5], [0.1, 0.2]), '`up_rate` must be one number or 1, got shape (2,).')
+    refuses(
+        lambda: markov([0.5], [0.1, 0.2]),
+        '`up_rate` must be one number or 1, got shape (2,).',
+    )
     refuses(
         lambda: markov([0.5], 0.2, correlation_time=3.0),
         '`up_rate` must be left out beside correlation_time, got 0.2.',

@@ -10,7 +10,13 @@ import pytest
 from fedjax_links import analysis
 from fedjax_links.participation import minimum_separation, selection
 from tests.analysis.enumeration import elementary_of_many
-from tests.participation.sampling import advance, assert_frequencies, masks, refuses, roll
+from tests.participation.sampling import (
+    advance,
+    assert_frequencies,
+    masks,
+    refuses,
+    roll,
+)
 from tests.tiers import cases
 
 DESIGNS = ['product', 'successive', 'sum']
@@ -35,7 +41,9 @@ def law_of_sets(weights, size, design):
 
 @pytest.mark.parametrize('design', DESIGNS)
 def test_separation_is_never_broken_in_100_000_rounds(design):
-    pattern = minimum_separation(0.7 ** np.arange(20), separation=4, cohort_size=3, design=design)
+    pattern = minimum_separation(
+        0.7 ** np.arange(20), separation=4, cohort_size=3, design=design
+    )
     mask = masks(pattern, 2000, 50)
     assert (mask.sum(axis=2) == 3).all()
     shortest = min(found.min(initial=99) for found in gaps(mask))
@@ -66,10 +74,15 @@ def test_second_cohort_given_the_first(design):
     for cohort, prob in zip(first.cohorts, first.probs, strict=True):
         left = np.setdiff1d(np.arange(5), cohort)
         second = analysis.cohort_law(weights[left], 2, design)
-        pairs += [32 * (1 << cohort).sum() + code for code in (1 << left[second.cohorts]).sum(1)]
+        pairs += [
+            32 * (1 << cohort).sum() + code
+            for code in (1 << left[second.cohorts]).sum(1)
+        ]
         probs += list(prob * second.probs)
     assert len(pairs) == 30
-    assert_frequencies((found[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS)
+    assert_frequencies(
+        (found[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS
+    )
 
 
 @pytest.mark.statistical
@@ -93,14 +106,21 @@ def test_product_design_has_the_closed_form(num_clients, size, separation, burn_
 def test_other_designs_against_the_enumerated_chain(design):
     weights = np.array([4.0, 2.0, 1.0, 0.5, 0.5, 1.0])
     chain = analysis.minimum_separation_chain(weights, 1, 2, design)
-    mask = masks(minimum_separation(weights, separation=1, cohort_size=2, design=design), 61, SEEDS)
+    mask = masks(
+        minimum_separation(weights, separation=1, cohort_size=2, design=design),
+        61,
+        SEEDS,
+    )
     for t in (50, 60):
         assert_frequencies(mask[:, t].sum(axis=0), 2 * chain.marginal, SEEDS)
 
 
 @pytest.mark.statistical
 def test_separation_per_client_against_the_enumerated_chain():
-    weights, separation = np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0]), np.array([4, 2, 0, 0, 1, 1])
+    weights, separation = (
+        np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0]),
+        np.array([4, 2, 0, 0, 1, 1]),
+    )
     chain = analysis.minimum_separation_chain(weights, separation)
     mask = masks(minimum_separation(weights, separation=separation), 61, SEEDS)
     assert_frequencies(mask[:, 60].sum(axis=0), chain.marginal, SEEDS)
@@ -151,23 +171,33 @@ def test_too_few_eligible_all_participate(design):
     @jax.jit
     def run(separation):
         pattern = minimum_separation(
-            [3.0, 1.0, 1.0, 1.0, 0.0], separation=separation, cohort_size=3, design=design
+            [3.0, 1.0, 1.0, 1.0, 0.0],
+            separation=separation,
+            cohort_size=3,
+            design=design,
         )
         return advance(pattern, pattern.init(None), jax.random.key(0), 0, 8)[1]
 
-    np.testing.assert_array_equal(run(jnp.int32(1)).sum(axis=1), [3, 1, 3, 1, 3, 1, 3, 1])
+    np.testing.assert_array_equal(
+        run(jnp.int32(1)).sum(axis=1), [3, 1, 3, 1, 3, 1, 3, 1]
+    )
 
 
 @pytest.mark.parametrize('design', DESIGNS)
 def test_weights_of_any_scale(design):
     weights = np.array([1e300, 1e290, 1e-300, 1e-290, 1.0])
-    mask = roll(minimum_separation(weights, separation=0, cohort_size=3, design=design), 50).mask
+    mask = roll(
+        minimum_separation(weights, separation=0, cohort_size=3, design=design), 50
+    ).mask
     assert (mask.sum(axis=1) == 3).all()
     if design != 'sum':
         assert mask[:, :2].all()
     scaled = np.array([1.0, 2.0, 3.0, 4.0])
     runs = [
-        roll(minimum_separation(c * scaled, separation=0, cohort_size=2, design=design), 50).mask
+        roll(
+            minimum_separation(c * scaled, separation=0, cohort_size=2, design=design),
+            50,
+        ).mask
         for c in (2.0**-100, 1.0, 2.0**100)
     ]
     np.testing.assert_array_equal(runs[0], runs[1])
@@ -178,7 +208,9 @@ def test_weights_of_any_scale(design):
 def test_conditional_poisson_is_sound_for_many_clients():
     # 3000 clients with weights over ten orders of magnitude: inclusion probabilities by decile.
     weights = np.exp(np.random.default_rng(1).uniform(-23, 0, 3000))
-    mask = masks(minimum_separation(weights, separation=0, cohort_size=40), 1, 400)[:, 0]
+    mask = masks(minimum_separation(weights, separation=0, cohort_size=40), 1, 400)[
+        :, 0
+    ]
     assert (mask.sum(axis=1) == 40).all()
     exact = analysis.inclusion_probabilities(weights, 40)
     order = np.argsort(weights)
@@ -224,7 +256,10 @@ def test_traced_weights_and_separation():
 
 
 def test_in_pieces():
-    pattern, key = minimum_separation(np.ones(7), separation=2, cohort_size=2), jax.random.key(1)
+    pattern, key = (
+        minimum_separation(np.ones(7), separation=2, cohort_size=2),
+        jax.random.key(1),
+    )
     _, whole = advance(pattern, pattern.init(key), key, 0, 12)
     middle, first = advance(pattern, pattern.init(key), key, 0, 5)
     _, second = advance(pattern, middle, key, 5, 7)

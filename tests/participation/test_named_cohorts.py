@@ -46,7 +46,9 @@ def rejecting(monkeypatch):
 def rejects(pattern):
     """Whether a round draws until it has a cohort: no other draw here has a loop without end."""
     carry = jax.eval_shape(pattern.init, jax.random.key(0))
-    return 'while' in str(jax.make_jaxpr(pattern.sample)(carry, jax.random.key(0), jnp.int32(0)))
+    return 'while' in str(
+        jax.make_jaxpr(pattern.sample)(carry, jax.random.key(0), jnp.int32(0))
+    )
 
 
 def codes(mask):
@@ -64,14 +66,18 @@ def test_every_cohort_of_known_size_is_named():
             periodic_groups(np.arange(n) % 2, active_rounds=2, cohort_size=3),
             minimum_separation(steep, separation=0),
             minimum_separation(steep, separation=3, cohort_size=3),
-            minimum_separation(steep, separation=np.arange(n) % 3, cohort_size=2, design='sum'),
+            minimum_separation(
+                steep, separation=np.arange(n) % 3, cohort_size=2, design='sum'
+            ),
             minimum_separation([1.0, 2.0], separation=1, groups=np.arange(n) % 2),
             replay(np.arange(n) == np.arange(5)[:, None]),
         ):
             assert simulation.sample_shapes(pattern).is_full
         for pattern in (
             regularized(n, 5),
-            minimum_separation([1.0, 2.0], separation=1, groups=np.minimum(np.arange(n), 1)),
+            minimum_separation(
+                [1.0, 2.0], separation=1, groups=np.minimum(np.arange(n), 1)
+            ),
         ):
             links = simulation.sample_shapes(pattern)
             assert isinstance(links, CohortLinkSample)
@@ -88,10 +94,14 @@ def test_every_cohort_of_known_size_is_named():
 
 @pytest.mark.parametrize('prob', [None, np.full((4, 5), 0.4)])
 def test_a_record_of_cohorts_names_them(prob):
-    mask = np.array([[0, 1, 0, 0, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 1, 0, 1, 0]], bool)
+    mask = np.array(
+        [[0, 1, 0, 0, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 0], [0, 1, 0, 1, 0]], bool
+    )
     links = roll(replay(mask, prob), 9)
     np.testing.assert_array_equal(links.mask, np.tile(mask, (3, 1))[:9])
-    np.testing.assert_array_equal(links.prob, np.full((9, 5), np.nan if prob is None else 0.4, 'f'))
+    np.testing.assert_array_equal(
+        links.prob, np.full((9, 5), np.nan if prob is None else 0.4, 'f')
+    )
     assert isinstance(links, CohortLinkSample if prob is None else LinkSample)
     for other in (mask ^ (np.arange(4) == 2)[:, None], np.zeros_like(mask)):
         links = roll(replay(other), 4)
@@ -115,20 +125,26 @@ def test_who_draws_by_rejection():
         periodic_groups(np.arange(n) % 4, active_rounds=2, cohort_size=10),
     ):
         assert rejects(pattern)
-    steep = np.arange(1.0, n + 1) ** -1.5  # one client has more than a third of the weight
+    steep = (
+        np.arange(1.0, n + 1) ** -1.5
+    )  # one client has more than a third of the weight
     for pattern in (
         uniform_cohort(n - 1, 10),
         uniform_cohort(n, n // 2 + 1),
         periodic_groups(np.arange(n) % 4, active_rounds=2, cohort_size=n // 8 + 1),
         minimum_separation(np.ones(n), separation=3, cohort_size=n // 8 + 1),
-        minimum_separation(falling, separation=0, cohort_size=200),  # some would meet, mostly
+        minimum_separation(
+            falling, separation=0, cohort_size=200
+        ),  # some would meet, mostly
         minimum_separation(steep, separation=3, cohort_size=10, design='successive'),
         minimum_separation(falling, separation=np.where(np.arange(n) == 9, n // 2, 3)),
         minimum_separation(np.ones(n // 2), separation=3, groups=np.arange(n) // 2),
     ):
         assert not rejects(pattern)
     traced = []
-    jax.eval_shape(lambda w: traced.append(rejects(minimum_separation(w, separation=3))), falling)
+    jax.eval_shape(
+        lambda w: traced.append(rejects(minimum_separation(w, separation=3))), falling
+    )
     assert traced == [False]
 
 
@@ -161,7 +177,9 @@ def test_uniform_cohorts_are_uniform_over_sets(rejecting):
     assert (mask.sum(axis=2) == 2).all()
     found = codes(mask)
     sets = [code for code in range(32) if code.bit_count() == 2]
-    assert_frequencies(np.array([(found[:, 0] == c).sum() for c in sets]), np.full(10, 0.1), SEEDS)
+    assert_frequencies(
+        np.array([(found[:, 0] == c).sum() for c in sets]), np.full(10, 0.1), SEEDS
+    )
     assert_frequencies(np.array((found[:, 0] == found[:, 1]).sum()), 0.1, SEEDS)
 
 
@@ -169,7 +187,11 @@ def test_uniform_cohorts_are_uniform_over_sets(rejecting):
 @pytest.mark.parametrize(
     'size, design',
     cases(
-        [*itertools.product([2, 3, 5], ['successive', 'sum']), (2, 'product'), (3, 'product')],
+        [
+            *itertools.product([2, 3, 5], ['successive', 'sum']),
+            (2, 'product'),
+            (3, 'product'),
+        ],
         [(3, 'successive'), (3, 'sum'), (3, 'product')],
     ),
 )
@@ -201,7 +223,9 @@ def test_marginals_of_the_enumerated_chain(rejecting, design):
 
 @pytest.mark.statistical
 @pytest.mark.optimised
-@pytest.mark.parametrize('size, separation, burn_in', cases([(1, 2, 100), (3, 1, 40)], []))
+@pytest.mark.parametrize(
+    'size, separation, burn_in', cases([(1, 2, 100), (3, 1, 40)], [])
+)
 def test_stationary_law_in_closed_form(rejecting, size, separation, burn_in):
     # One client by falling weights, and cohorts by equal ones: there all designs are one.
     weights = np.arange(1.0, 10) ** (-1.5 if size == 1 else 0)
@@ -237,17 +261,25 @@ def test_second_cohort_given_the_first(rejecting, design):
     for cohort, prob in zip(first.cohorts, first.probs, strict=True):
         left = np.setdiff1d(np.arange(5), cohort)
         second = analysis.cohort_law(weights[left], 2, design)
-        pairs += [32 * (1 << cohort).sum() + code for code in (1 << left[second.cohorts]).sum(1)]
+        pairs += [
+            32 * (1 << cohort).sum() + code
+            for code in (1 << left[second.cohorts]).sum(1)
+        ]
         probs += list(prob * second.probs)
     assert len(pairs) == 30
-    assert_frequencies((found[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS)
+    assert_frequencies(
+        (found[:, None] == np.array(pairs)).sum(axis=0), probs, 2 * SEEDS
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.optimised
 def test_whole_groups_wait_as_long_as_each_of_them_must(rejecting):
-    weights, separation = np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0]), np.array([4, 2, 0, 0, 1, 1])
+    weights, separation = (
+        np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0]),
+        np.array([4, 2, 0, 0, 1, 1]),
+    )
     chain = analysis.minimum_separation_chain(weights, separation)
     groups = np.array([5, 0, 1, 2, 2, 3, 4, 0, 1, 1])
     pattern = minimum_separation(weights, separation=separation, groups=groups)
@@ -269,7 +301,9 @@ def test_the_deck_deals_everybody_once(num_clients, cohort_size):
     sizes = np.where(np.arange(24) % period == period - 1, last, cohort_size)
     assert links.is_full == (last == cohort_size)
     np.testing.assert_array_equal(np.broadcast_to(links.size, 24), sizes)
-    np.testing.assert_allclose(links.prob, np.tile(sizes[:, None] / num_clients, num_clients))
+    np.testing.assert_allclose(
+        links.prob, np.tile(sizes[:, None] / num_clients, num_clients)
+    )
 
 
 GROUPS = np.repeat(np.arange(3), [4, 6, 5])
@@ -306,7 +340,9 @@ def test_marginals_do_not_change_with_the_bound():
 @pytest.mark.parametrize('kinds', [None, [0, 2, 2, 2, 1]])
 @pytest.mark.parametrize('num_kinds', [1, 5])
 def test_a_sample_reads_as_masks_and_probabilities(num_kinds, kinds):
-    chance = np.random.default_rng(0).random((3, num_kinds if kinds is None else 3), np.float32)
+    chance = np.random.default_rng(0).random(
+        (3, num_kinds if kinds is None else 3), np.float32
+    )
     chance[1, 0] = np.nan
     links = CohortLinkSample(
         ids=jnp.array([[1, 3, 5], [0, 5, 5], [5, 5, 5]], jnp.int32),
@@ -354,7 +390,9 @@ def test_in_pieces_and_side_by_side(rejecting):
 def test_the_algebra_takes_named_cohorts(rejecting):
     cohort, everyone = uniform_cohort(6, 2), always(6)
     np.testing.assert_array_equal(roll(cap(cohort, 2), 9).mask.sum(axis=1), 2)
-    np.testing.assert_array_equal(roll(cap(cohort, 1, rule='permutation'), 9).mask.sum(axis=1), 1)
+    np.testing.assert_array_equal(
+        roll(cap(cohort, 1, rule='permutation'), 9).mask.sum(axis=1), 1
+    )
     joined = roll(both(cohort, everyone), 9)
     np.testing.assert_array_equal(joined.mask.sum(axis=1), 2)
     np.testing.assert_allclose(joined.prob, 1 / 3, rtol=1e-6)

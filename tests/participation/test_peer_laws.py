@@ -20,7 +20,9 @@ def seeds_of(pattern, num_rounds, num_seeds=NUM_SEEDS):
     """Links of many seeds, leaves [S, T, ...]."""
     keys = jax.random.split(jax.random.key(5), num_seeds)
     draw = jax.jit(
-        jax.vmap(lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds))
+        jax.vmap(
+            lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds)
+        )
     )
     return jax.tree.map(np.asarray, draw(keys))
 
@@ -53,12 +55,16 @@ def test_semi_markov_links_are_stationary_with_their_autocorrelation(name):
     pattern = participation.semi_markov(up, down, num_clients=2)
     mask = seeds_of(pattern, num_rounds).mask.astype(float)
     prob = float(np.squeeze(analysis.semi_markov_stationary(up, down)))
-    memory = analysis.semi_markov_autocorrelation(np.ravel(up), np.ravel(down), num_rounds - 1)
+    memory = analysis.semi_markov_autocorrelation(
+        np.ravel(up), np.ravel(down), num_rounds - 1
+    )
     first, second = np.triu_indices(num_rounds)
     both = prob**2 + prob * (1 - prob) * memory[second - first]
     pairs = mask[:, first] * mask[:, second]
     assert agree(pairs, np.stack([both, both], axis=1)) > 50
-    assert agree(mask[..., 0] * mask[..., 1], np.full(num_rounds, prob**2)) > 5  # independent
+    assert (
+        agree(mask[..., 0] * mask[..., 1], np.full(num_rounds, prob**2)) > 5
+    )  # independent
     np.testing.assert_allclose(
         participation.semi_markov(up, down)
         .sample(pattern.init(jax.random.key(0)), jax.random.key(0), 0)[1]
@@ -82,7 +88,9 @@ def test_sojourns_have_their_law():
     law = np.ravel(up)[:15]  # P(D > k)
     beyond = (lengths[:, None] > np.arange(15)).mean(axis=0)
     errors = np.sqrt(law * (1 - law) / len(lengths))
-    assert (np.abs(beyond - law)[1:] < Z_BOUND * errors[1:] + 1e-3).all()  # the end cuts long ones
+    assert (
+        np.abs(beyond - law)[1:] < Z_BOUND * errors[1:] + 1e-3
+    ).all()  # the end cuts long ones
 
 
 def test_both_geometric_is_the_markov_link():
@@ -113,7 +121,9 @@ def test_shared_shocks():
     together = np.equal.outer(groups, groups)[first, second]
     spread = np.sqrt(rates * (1 - rates))
     correlation = analysis.shock_correlation(PROBS, share)[first, second] * together
-    expected = rates[first] * rates[second] + correlation * spread[first] * spread[second]
+    expected = (
+        rates[first] * rates[second] + correlation * spread[first] * spread[second]
+    )
     agree(mask[:, 2, first] * mask[:, 2, second], expected)
     lagged = (1 - rise - fall) ** 3  # of the chain, between rounds 1 and 4
     both = PROBS[first] * PROBS[second]
@@ -124,7 +134,9 @@ def test_shared_shocks():
 @pytest.mark.statistical
 def test_packets():
     loss = np.linspace(0, 0.5, 8)
-    pattern = participation.packets(participation.bernoulli(PROBS), loss=loss, num_packets=4)
+    pattern = participation.packets(
+        participation.bernoulli(PROBS), loss=loss, num_packets=4
+    )
     links = seeds_of(pattern, 5)
     arrives = PROBS * (1 - loss) ** 4
     agree(links.mask, np.tile(arrives, (5, 1)))
@@ -148,9 +160,13 @@ def test_long_sojourns_have_their_mean():
     """E[D] = sum_k P(D > k); rounding up adds a half, nearly, where D is long and smooth."""
     np.testing.assert_allclose(sojourns.geometric(2e-5).sum(), 5e4, rtol=1e-6)
     mean = 200 * np.exp(1.5**2 / 2)
-    np.testing.assert_allclose(sojourns.lognormal(200.0, 1.5).sum(), mean + 0.5, rtol=2e-5)
+    np.testing.assert_allclose(
+        sojourns.lognormal(200.0, 1.5).sum(), mean + 0.5, rtol=2e-5
+    )
     scale, shape = 300.0, 0.5
-    np.testing.assert_allclose(sojourns.weibull(scale, shape).sum(), 2 * scale + 0.5, rtol=2e-3)
+    np.testing.assert_allclose(
+        sojourns.weibull(scale, shape).sum(), 2 * scale + 0.5, rtol=2e-3
+    )
 
 
 def test_the_start_of_long_sojourns_takes_little_memory():
@@ -165,15 +181,21 @@ def test_the_start_of_long_sojourns_takes_little_memory():
     assert stats.kstest(law[up_for - 1], 'uniform').pvalue > 1e-3
 
 
-@pytest.mark.parametrize('loss, num_packets', [(1e-6, 10**5), (1e-7, 10**6), (2e-8, 5 * 10**6)])
+@pytest.mark.parametrize(
+    'loss, num_packets', [(1e-6, 10**5), (1e-7, 10**6), (2e-8, 5 * 10**6)]
+)
 def test_small_losses_of_many_packets_are_not_rounded_away(loss, num_packets):
-    pattern = participation.packets(participation.always(2), loss=loss, num_packets=num_packets)
+    pattern = participation.packets(
+        participation.always(2), loss=loss, num_packets=num_packets
+    )
     links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=1)
     exact = float((1 - fractions.Fraction(str(loss))) ** 1000) ** (num_packets / 1000)
     np.testing.assert_allclose(links.prob[0], exact, rtol=1e-7)
     swept = jax.vmap(
         lambda loss: (
-            participation.packets(participation.always(2), loss=loss, num_packets=num_packets)
+            participation.packets(
+                participation.always(2), loss=loss, num_packets=num_packets
+            )
             .sample(((),), jax.random.key(0), 0)[1]
             .prob
         )
@@ -182,7 +204,9 @@ def test_small_losses_of_many_packets_are_not_rounded_away(loss, num_packets):
 
 
 def test_who_loses_all_packets_is_never_heard():
-    pattern = participation.packets(participation.always(2), loss=[1.0, 0.0], num_packets=3)
+    pattern = participation.packets(
+        participation.always(2), loss=[1.0, 0.0], num_packets=3
+    )
     links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=4)
     np.testing.assert_array_equal(links.mask, [[False, True]] * 4)
     np.testing.assert_array_equal(links.prob, [[0.0, 1.0]] * 4)
@@ -191,7 +215,9 @@ def test_who_loses_all_packets_is_never_heard():
 def test_a_round_lasts_as_its_longest_part():
     """A quorum of all of fixed times ends with the slowest."""
     always = participation.always(3)
-    quick, slow = (participation.quorum(np.arange(3.0) + most, quorum=3) for most in (1, 4))
+    quick, slow = (
+        participation.quorum(np.arange(3.0) + most, quorum=3) for most in (1, 4)
+    )
     for pattern, seconds in (
         (participation.duplex(uplink=always, compute=slow), 6),
         (participation.duplex(uplink=quick, compute=slow), 6),
@@ -203,7 +229,10 @@ def test_a_round_lasts_as_its_longest_part():
         links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=2)
         np.testing.assert_array_equal(links.duration, [seconds] * 2)
     plain = participation.duplex(uplink=always)
-    assert simulation.realised_links(jax.random.key(0), plain, num_rounds=2).duration is None
+    assert (
+        simulation.realised_links(jax.random.key(0), plain, num_rounds=2).duration
+        is None
+    )
 
 
 @pytest.mark.statistical
@@ -237,7 +266,9 @@ def test_grace_and_deadline():
     assert drawn.mask.tolist() == [[True, True, False, False]]
     assert float(drawn.duration[0]) == 1.5
     few = participation.quorum(
-        np.ones(4), quorum=3, pattern=participation.replay([[True, False, False, False]])
+        np.ones(4),
+        quorum=3,
+        pattern=participation.replay([[True, False, False, False]]),
     )
     drawn = simulation.realised_links(jax.random.key(0), few, num_rounds=1)
     assert drawn.mask.tolist() == [[True, False, False, False]]
@@ -259,10 +290,14 @@ def test_peer_links(kind):
     joint = links.mask[:, 2, :, None] * links.edges[:, 2]
     agree(joint, PROBS[:6, None] * expected)
     dense = np.zeros((6000, 6, 6), bool)
-    np.put_along_axis(dense, np.tile(graph.neighbours, (6000, 1, 1)), links.edges[:, 1], axis=2)
+    np.put_along_axis(
+        dense, np.tile(graph.neighbours, (6000, 1, 1)), links.edges[:, 1], axis=2
+    )
     assert (dense == dense.transpose(0, 2, 1)).all()
     matrices = analysis.metropolis_matrix(dense)
-    weights = jax.vmap(mixing.metropolis_weights)(links.neighbours[:, 1], links.edges[:, 1])
+    weights = jax.vmap(mixing.metropolis_weights)(
+        links.neighbours[:, 1], links.edges[:, 1]
+    )
     placed = np.take_along_axis(matrices, links.neighbours[:, 1], axis=2)
     np.testing.assert_allclose(weights, placed, rtol=0, atol=1e-6)
     np.testing.assert_allclose(matrices.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -289,8 +324,12 @@ def test_peer_links(kind):
         'up_rate': lambda: participation.shared_shocks(
             participation.always(2), [0, 1], up_rate=0.0, down_rate=0.5
         ),
-        'graph': lambda: participation.peers(participation.always(3), graphs.ring(4), prob=0.5),
-        'prob': lambda: participation.peers(participation.always(4), graphs.ring(4), prob=1.5),
+        'graph': lambda: participation.peers(
+            participation.always(3), graphs.ring(4), prob=0.5
+        ),
+        'prob': lambda: participation.peers(
+            participation.always(4), graphs.ring(4), prob=1.5
+        ),
         'up': lambda: participation.semi_markov([0.5, 1.0], [1.0]),
         'num_clients': lambda: participation.semi_markov(
             np.ones((2, 3)), np.ones(3), num_clients=3

@@ -23,7 +23,10 @@ MIX = np.random.default_rng(0).dirichlet(np.full(10, 0.1), 50)
 def test_formula_in_a_plain_loop():
     weights = probabilities.class_weights(10, sigma=3.0, seed=7)
     probs = probabilities.label_dependent_probs(MIX, sigma=3.0, minimum=0.05, seed=7)
-    expected = [max(0.05, sum(r * nu for r, nu in zip(weights, row, strict=True))) for row in MIX]
+    expected = [
+        max(0.05, sum(r * nu for r, nu in zip(weights, row, strict=True)))
+        for row in MIX
+    ]
     np.testing.assert_allclose(probs, expected, rtol=1e-14)
     assert probs.dtype == np.float64
     assert 0.05 in probs
@@ -43,7 +46,10 @@ def test_sigma_is_the_sd_of_the_logarithm(sigma):
     # Normalising removes the common factor, so contrasts of logarithms are N(0, 2 sigma^2), and
     # the sample variance of v = n contrasts has relative standard error sqrt(2 / n).
     contrasts = np.array(
-        [np.diff(np.log(probabilities.class_weights(2, sigma=sigma, seed=s))) for s in range(2000)]
+        [
+            np.diff(np.log(probabilities.class_weights(2, sigma=sigma, seed=s)))
+            for s in range(2000)
+        ]
     )
     assert abs(np.mean(contrasts**2) / (2 * sigma**2) - 1) < Z * np.sqrt(2 / 2000)
     assert abs(np.mean(contrasts)) < Z * np.sqrt(2 / 2000) * sigma
@@ -54,7 +60,9 @@ def test_weights_are_a_distribution_at_any_scale():
         weights = probabilities.class_weights(10, sigma=sigma, seed=0)
         assert np.all(weights >= 0)
         assert abs(weights.sum() - 1) < 1e-12
-    np.testing.assert_allclose(probabilities.class_weights(10, sigma=0.0, seed=0), 0.1, rtol=1e-14)
+    np.testing.assert_allclose(
+        probabilities.class_weights(10, sigma=0.0, seed=0), 0.1, rtol=1e-14
+    )
     np.testing.assert_array_equal(np.sort(weights), [0.0] * 9 + [1.0])
 
 
@@ -63,7 +71,10 @@ def test_every_class_is_favoured_equally():
     # Classes are exchangeable: without a clip E p = 1 / C for every mix, however skewed.
     mix = np.array([[1.0, 0, 0, 0], [0.7, 0.2, 0.1, 0], [0, 0, 0.5, 0.5]])
     probs = np.array(
-        [probabilities.label_dependent_probs(mix, minimum=0.0, seed=s) for s in range(2000)]
+        [
+            probabilities.label_dependent_probs(mix, minimum=0.0, seed=s)
+            for s in range(2000)
+        ]
     )
     error = probs.std(axis=0) / np.sqrt(2000)
     assert np.all(np.abs(probs.mean(axis=0) - 0.25) < Z * error)
@@ -83,7 +94,9 @@ def test_typical_figures_of_the_journal_setting():
     rounding = np.array([0.0005, 0.005, 0.005])
     difference = np.abs(np.mean(figures, axis=0) - [0.109, 0.59, 0.76])
     assert np.all(difference < Z * error + rounding)
-    assert np.all(Z * error + rounding < [0.01, 0.05, 0.03])  # the bounds tell sigma 10 from 3
+    assert np.all(
+        Z * error + rounding < [0.01, 0.05, 0.03]
+    )  # the bounds tell sigma 10 from 3
 
 
 def test_works_on_what_clients_actually_hold():
@@ -112,7 +125,9 @@ def streams_of(path):
             yield int.from_bytes(ast.literal_eval(node.args[1]).encode())
         elif function.endswith('default_rng'):
             (seed,) = node.args
-            yield getattr(module, seed.elts[1].id) if isinstance(seed, ast.List) else None
+            yield (
+                getattr(module, seed.elts[1].id) if isinstance(seed, ast.List) else None
+            )
 
 
 def test_equal_seeds_draw_from_different_streams():
@@ -156,7 +171,9 @@ def test_equal_seeds_draw_from_different_streams():
             '`class_mix` must have one row per client, got shape (10,).',
         ),
         (
-            lambda: probabilities.label_dependent_probs([[0.5, 0.5], [0.0, 0.0]], seed=0),
+            lambda: probabilities.label_dependent_probs(
+                [[0.5, 0.5], [0.0, 0.0]], seed=0
+            ),
             '`class_mix` must have non-negative rows of sum one, got row 1 of sum 0 and minimum 0.',
         ),
         (

@@ -24,14 +24,19 @@ P = np.array([0.0, 0.05, 0.9, 1.0])
 def values(schedule, num_rounds, key=None):
     key = jax.random.key(0) if key is None else key
     rounds = jnp.arange(num_rounds, dtype=jnp.int32)
-    return np.asarray(jax.vmap(lambda t: schedule(jax.random.fold_in(key, t), t))(rounds))
+    return np.asarray(
+        jax.vmap(lambda t: schedule(jax.random.fold_in(key, t), t))(rounds)
+    )
 
 
 def test_sine_in_a_plain_loop():
     expected = [
-        [min(1, p * ((1 - 0.4) + 0.4 * np.sin(2 * np.pi * t / 40))) for p in P] for t in range(100)
+        [min(1, p * ((1 - 0.4) + 0.4 * np.sin(2 * np.pi * t / 40))) for p in P]
+        for t in range(100)
     ]
-    np.testing.assert_allclose(values(sine(P, gamma=0.4, period=40), 100), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        values(sine(P, gamma=0.4, period=40), 100), expected, atol=1e-6
+    )
     np.testing.assert_array_equal(values(constant(P), 3), np.float32([P] * 3))
 
 
@@ -67,20 +72,27 @@ def test_diurnal_windows():
 
 @pytest.mark.parametrize('rounds_per_day', [6, 24, 144, 1440, 7])
 def test_diurnal_share_of_the_day_is_exact_far_out(rounds_per_day):
-    schedule = diurnal([0.8, 0.6], trough=[0.1, 0.0], rounds_per_day=rounds_per_day, up_hours=12)
+    schedule = diurnal(
+        [0.8, 0.6], trough=[0.1, 0.0], rounds_per_day=rounds_per_day, up_hours=12
+    )
     start = 10_000 * rounds_per_day
     rounds = jnp.arange(start, start + rounds_per_day, dtype=jnp.int32)
     day = np.asarray(jax.vmap(schedule.mean)(rounds))
     up = (rounds_per_day + 1) // 2
     np.testing.assert_allclose(day[:up], np.tile([0.8, 0.6], (up, 1)), rtol=1e-6)
-    np.testing.assert_allclose(day[up:], np.tile([0.1, 0.0], (len(day) - up, 1)), rtol=1e-6)
+    np.testing.assert_allclose(
+        day[up:], np.tile([0.1, 0.0], (len(day) - up, 1)), rtol=1e-6
+    )
 
 
 def test_schedules_take_tracers():
     p = np.float32([[0.2, 0.4], [0.5, 0.5]])
     swept = jax.jit(
         jax.vmap(
-            lambda p, w: jitter(p, width=w)(jax.random.key(0), 1) + sine(p, gamma=w, period=9)(0, 2)
+            lambda p, w: (
+                jitter(p, width=w)(jax.random.key(0), 1)
+                + sine(p, gamma=w, period=9)(0, 2)
+            )
         )
     )(p, np.float32([0.1, 0.2]))
     assert swept.shape == (2, 2)
@@ -105,13 +117,17 @@ def fleeting(key, round):
     return 0.5 + 0.4 * (2 * jax.random.uniform(jax.random.fold_in(key, 0), (3,)) - 1)
 
 
-@pytest.mark.parametrize('make, function', [(bernoulli, fleeting), (markov, jax.jit(fleeting))])
+@pytest.mark.parametrize(
+    'make, function', [(bernoulli, fleeting), (markov, jax.jit(fleeting))]
+)
 def test_the_mean_of_a_function_that_draws_is_unknown_unless_given(make, function):
     links = roll(make(function), 5)
     assert np.isnan(links.prob).all()
     assert links.prob.dtype == np.float32
     mean = np.full(3, 0.5, np.float32)
-    known = roll(make(schedules.Schedule(function, lambda round: jnp.asarray(mean), 3)), 5)
+    known = roll(
+        make(schedules.Schedule(function, lambda round: jnp.asarray(mean), 3)), 5
+    )
     np.testing.assert_array_equal(known.prob, np.tile(mean, (5, 1)))
     np.testing.assert_array_equal(known.mask, links.mask)
 
@@ -161,7 +177,9 @@ def test_a_function_of_traced_values_is_not_looked_at():
 
 
 def test_errors():
-    refuses(lambda: jitter([0.5], width=-0.1), '`width` must lie in [0, 0.5], got -0.1.')
+    refuses(
+        lambda: jitter([0.5], width=-0.1), '`width` must lie in [0, 0.5], got -0.1.'
+    )
     refuses(
         lambda: jitter([0.5, 0.25], width=0.3),
         '`width` must keep `p` within [0, 1], got 0.3 around 0.25 at client 1.',
@@ -172,7 +190,15 @@ def test_errors():
     )
     refuses(lambda: diurnal([0.5], trough=1.2), '`trough` must lie in [0, 1], got 1.2.')
     refuses(lambda: diurnal([1.5]), '`peak` must lie in [0, 1], got 1.5 at client 0.')
-    refuses(lambda: diurnal([0.5], rounds_per_day=0), '`rounds_per_day` must be positive, got 0.')
-    refuses(lambda: diurnal([0.5], up_hours=25), '`up_hours` must lie in [0, 24], got 25.')
+    refuses(
+        lambda: diurnal([0.5], rounds_per_day=0),
+        '`rounds_per_day` must be positive, got 0.',
+    )
+    refuses(
+        lambda: diurnal([0.5], up_hours=25), '`up_hours` must lie in [0, 24], got 25.'
+    )
     refuses(lambda: diurnal([0.5], phase=-1), '`phase` must lie in [0, 24], got -1.')
-    refuses(lambda: sine([0.5], gamma=0.6, period=40), '`gamma` must lie in [0, 0.5], got 0.6.')
+    refuses(
+        lambda: sine([0.5], gamma=0.6, period=40),
+        '`gamma` must lie in [0, 0.5], got 0.6.',
+    )

@@ -41,7 +41,9 @@ def by_hand(scores, given, num_seeds):
             continue
         near = {best}
         for place, count in seeds.items():
-            lost = scores[best, : min(count, level)] - scores[place, : min(count, level)]
+            lost = (
+                scores[best, : min(count, level)] - scores[place, : min(count, level)]
+            )
             if len(lost) > 1 and place != best:
                 low_end = stats.t.interval(
                     0.95, len(lost) - 1, lost.mean(), stats.sem(lost) or 1e-300
@@ -60,7 +62,9 @@ def by_hand(scores, given, num_seeds):
 @pytest.mark.parametrize('seed', range(20))
 def test_a_race_is_that_of_a_loop_over_lists(seed):
     rng = np.random.default_rng(seed)
-    scores = -0.3 * abs(np.arange(9.0) - rng.uniform(0, 8))[:, None] + rng.normal(size=(9, 8))
+    scores = -0.3 * abs(np.arange(9.0) - rng.uniform(0, 8))[:, None] + rng.normal(
+        size=(9, 8)
+    )
     scores += 2 * rng.normal(size=8)  # what a seed does to all
     seeds, best, near = by_hand(scores, (3, 6), 2)
     race, done = played(scores, [(3, 6)], 2)
@@ -91,7 +95,12 @@ def test_what_diverged_is_never_the_best_nor_near_it():
 
 def test_columns_grow_by_their_last_ratio():
     tuning = experiment.Tuning(
-        grid={'rate': [0.1, 0.05], 'server': [1.0, 10.0, 20.0], 'steps': [1, 2], 'one': [0.3]},
+        grid={
+            'rate': [0.1, 0.05],
+            'server': [1.0, 10.0, 20.0],
+            'steps': [1, 2],
+            'one': [0.3],
+        },
         grow=2,
     )
     found = tuning.candidates()
@@ -129,7 +138,14 @@ def test_a_run_finds_a_rate_beyond_its_grid_on_every_pattern():
     tried = choosing.read_tries(run.columns, run.facts, 'fedavg')
     assert [entry.pattern for entry in tried] == ['all', 'also']
     for entry in tried:
-        assert entry.columns['learning_rate'].tolist() == [1.0, 0.5, 0.25, 0.125, 1 / 16, 1 / 32]
+        assert entry.columns['learning_rate'].tolist() == [
+            1.0,
+            0.5,
+            0.25,
+            0.125,
+            1 / 16,
+            1 / 32,
+        ]
         assert entry.columns['learning_rate'][entry.best] == 1 / 16
     alone = quadratic(grow=5, pattern='all').run()
     assert set(alone['pattern'][alone['stage'] == 'tuning']) == {'all'}
@@ -177,13 +193,17 @@ def racing_run():
     )
 
 
-def test_a_race_that_is_broken_or_shared_out_leaves_the_bytes_of_an_unbroken_one(tmp_path):
+def test_a_race_that_is_broken_or_shared_out_leaves_the_bytes_of_an_unbroken_one(
+    tmp_path,
+):
     planned = racing_run()
     planned.run(tmp_path / 'whole')
     whole = files(tmp_path / 'whole')
     run = fl.runs.read(tmp_path / 'whole')
     tuning = run['stage'] == 'tuning'
-    tried = set(zip(run['algorithm'][tuning], run['learning_rate'][tuning], strict=True))
+    tried = set(
+        zip(run['algorithm'][tuning], run['learning_rate'][tuning], strict=True)
+    )
     assert len(tried) > 4
     assert len(set(run['seed'][tuning])) > 2
     for after in (3, 9, 20):
@@ -206,7 +226,11 @@ def test_shards_that_run_at_the_same_time_race_once(tmp_path):
         before.done
         < before.lanes
         < len(
-            [lane for label in planned.algorithms for lane in planned.plan.schedule.possible(label)]
+            [
+                lane
+                for label in planned.algorithms
+                for lane in planned.plan.schedule.possible(label)
+            ]
         )
     )
     planned.shard(1, 2).run(tmp_path)
@@ -240,12 +264,20 @@ def test_a_model_has_a_rate_of_its_own_under_a_label_of_its_own():
         metric='distance',
         tuning=tuning,
     ).run()
-    labels, mains = (run.dataset[name].values.tolist() for name in ('algorithm', 'main_model'))
+    labels, mains = (
+        run.dataset[name].values.tolist() for name in ('algorithm', 'main_model')
+    )
     assert dict(zip(labels, mains, strict=True)) == tuning.model
     for label, model in tuning.model.items():
         (tried,) = choosing.read_tries(run.columns, run.facts, label)
-        own = (run['stage'] == 'tuning') & (run['algorithm'] == label) & (run['round'] == 200)
-        for rate, score in zip(tried.columns['learning_rate'], tried.scores, strict=True):
+        own = (
+            (run['stage'] == 'tuning')
+            & (run['algorithm'] == label)
+            & (run['round'] == 200)
+        )
+        for rate, score in zip(
+            tried.columns['learning_rate'], tried.scores, strict=True
+        ):
             values = run[f'{model}/distance'][own & (run['learning_rate'] == rate)]
             assert score == pytest.approx(values.mean())
 
@@ -257,7 +289,9 @@ def test_a_description_says_what_may_be_added():
     """
     work = next(x for x in racing_run().describe().splitlines() if x.startswith('work'))
     most = 2 * (10 * 5 - 2 * 2 + 2 * 2) * 8
-    assert work.endswith(f': {2 * (4 + 2) * 8} rounds, and up to {most} more as results ask for')
+    assert work.endswith(
+        f': {2 * (4 + 2) * 8} rounds, and up to {most} more as results ask for'
+    )
 
 
 def test_fields_of_tuning_are_checked():

@@ -28,7 +28,21 @@ CONFIG = {
 
 
 def test_later_looks_are_a_quarter_apart():
-    assert list(deciding.looks(5, 50)) == [5, 6, 7, 8, 10, 12, 15, 18, 22, 27, 33, 41, 50]
+    assert list(deciding.looks(5, 50)) == [
+        5,
+        6,
+        7,
+        8,
+        10,
+        12,
+        15,
+        18,
+        22,
+        27,
+        33,
+        41,
+        50,
+    ]
     assert list(deciding.looks(2, 2)) == [2]
 
 
@@ -36,7 +50,9 @@ def needed(own, base, *, least, most, margin):
     """How many seeds a pair takes, by asking after each look."""
     count = least
     while count < most:
-        differences = [base[k] - own[k] for k in range(count)]  # a loss: smaller is better
+        differences = [
+            base[k] - own[k] for k in range(count)
+        ]  # a loss: smaller is better
         if evaluation.decide(differences, margin=margin).word != evaluation.UNDECIDED:
             return count
         count += count // 4 or 1
@@ -54,14 +70,20 @@ def whole(tmp_path_factory):
 def ends(run, label, pattern):
     """By seed, the mean of the last two of four evaluations."""
     model = 'client_mean' if label == 'fedpbc' else 'server'
-    own = (run['stage'] == 'main') & (run['algorithm'] == label) & (run['pattern'] == pattern)
+    own = (
+        (run['stage'] == 'main')
+        & (run['algorithm'] == label)
+        & (run['pattern'] == pattern)
+    )
     seeds = sorted(set(run['seed'][own].tolist()))
     assert seeds == list(range(len(seeds)))
     late = own & (run['round'] >= 30)
     return [run[f'{model}/loss'][late & (run['seed'] == seed)].mean() for seed in seeds]
 
 
-def test_every_pair_takes_as_many_seeds_as_a_loop_and_the_baseline_as_many_as_any(whole):
+def test_every_pair_takes_as_many_seeds_as_a_loop_and_the_baseline_as_many_as_any(
+    whole,
+):
     run, counts = runs.read(whole), {}
     for pattern in CONFIG['patterns']:
         base = ends(run, 'fedavg', pattern)
@@ -141,7 +163,11 @@ def test_shards_that_have_not_decided_are_not_merged(tmp_path):
         if int(path.name.partition('@')[0].rpartition('-')[2]) in range(3, 9):
             path.unlink()
     division = runs.read_division(tmp_path)
-    seeds = {int(name.rpartition('-')[2]) for name in division.asked if name.startswith('main')}
+    seeds = {
+        int(name.rpartition('-')[2])
+        for name in division.asked
+        if name.startswith('main')
+    }
     assert seeds == {3}
     runs.write_division(tmp_path, division.__class__(**{**vars(division), 'asked': []}))
     with pytest.raises(ValueError, match='until all pairs are decided'):
@@ -153,11 +179,20 @@ def test_shards_that_have_not_decided_are_not_merged(tmp_path):
     [
         ({}, '`config.seeds.until` must be given; valid names: decided'),
         ({'until': 'late'}, "`config.seeds.until` has no 'late'; valid names: decided"),
-        ({'until': 'decided', 'least': 1}, '`config.seeds.least` must be at least 2, got 1.'),
-        ({'until': 'decided', 'least': 9, 'most': 8}, '`config.seeds.most` must be at least 9'),
+        (
+            {'until': 'decided', 'least': 1},
+            '`config.seeds.least` must be at least 2, got 1.',
+        ),
+        (
+            {'until': 'decided', 'least': 9, 'most': 8},
+            '`config.seeds.most` must be at least 9',
+        ),
         ({'until': 'decided', 'margn': 1}, "`config.seeds` has no 'margn'; .*'margin'"),
         ({'until': 'decided', 'margin': -1}, '`config.seeds.margin` must lie in'),
-        ({'until': 'decided'}, '`config.seeds` must be a number of seeds, as nothing is'),
+        (
+            {'until': 'decided'},
+            '`config.seeds` must be a number of seeds, as nothing is',
+        ),
     ],
 )
 def test_a_mistake_costs_a_line(seeds, said):
@@ -166,7 +201,9 @@ def test_a_mistake_costs_a_line(seeds, said):
 
 
 def test_shares_by_seed_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r'^`allow_mixed` must be left out where seeds go on'):
+    with pytest.raises(
+        ValueError, match=r'^`allow_mixed` must be left out where seeds go on'
+    ):
         experiment.build(CONFIG).shard(0, 2, by='seed').run(tmp_path)
 
 
@@ -176,10 +213,16 @@ def test_a_number_of_seeds_beside_it_is_refused():
 
 
 @pytest.mark.parametrize('heavy', [False, True])
-def test_of_a_thousand_planted_sweeps_without_a_difference_few_are_given_a_verdict(heavy):
+def test_of_a_thousand_planted_sweeps_without_a_difference_few_are_given_a_verdict(
+    heavy,
+):
     """Of 1,000 pairs with equal means fewer than 51, each looked at until it is decided."""
     rng = np.random.default_rng(0)
-    draw = (lambda size: rng.standard_t(4, size=size)) if heavy else (lambda s: rng.normal(size=s))
+    draw = (
+        (lambda size: rng.standard_t(4, size=size))
+        if heavy
+        else (lambda s: rng.normal(size=s))
+    )
     shared, own = 3 * draw((1000, 1, 50)), draw((1000, 2, 50))
     until = {'least': 5, 'margin': 0.0, 'level': 0.95}
     wrong = 0

@@ -18,7 +18,11 @@ def lane(algorithm, series, pattern, seed):
 
 def test_no_two_lanes_have_one_name_whatever_their_labels_are():
     labels = sorted(
-        {''.join(parts) for n in (1, 2, 3) for parts in itertools.product(PARTS, repeat=n)}
+        {
+            ''.join(parts)
+            for n in (1, 2, 3)
+            for parts in itertools.product(PARTS, repeat=n)
+        }
     )
     labels = [label for label in labels if len(label) < 14]
     found = {}
@@ -53,7 +57,9 @@ def test_lanes_whose_labels_read_like_numbers_of_series_are_kept_apart():
             num_seeds=1,
         )
     )
-    lanes = [x for label in planned.algorithms for x in planned.plan.schedule.main(label)]
+    lanes = [
+        x for label in planned.algorithms for x in planned.plan.schedule.main(label)
+    ]
     assert len({x.name for x in lanes}) == len(lanes) == 4
 
 
@@ -63,7 +69,9 @@ def test_by_seed_near_ties_are_those_of_the_shard_of_their_seed():
     for count in (2, 3):
         division = planned.plan.divide(count, 'seed').lanes
         possible = [
-            x for label in planned.algorithms for x in planned.plan.schedule.possible(label)
+            x
+            for label in planned.algorithms
+            for x in planned.plan.schedule.possible(label)
         ]
         assert {x.stage for x in possible} == {'tuning', 'main', 'tie'}
         shards = {}

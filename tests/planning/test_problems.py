@@ -58,7 +58,9 @@ def test_a_look_ahead_makes_the_problems_of_few_seeds(made):
 
 
 def test_a_run_makes_each_problem_that_is_kept_once(made):
-    experiment.build(unequal(num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})).run()
+    experiment.build(
+        unequal(num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
+    ).run()
     assert len(made) == 3
 
 
@@ -83,7 +85,10 @@ def test_a_problem_for_people_has_sizes_of_its_own():
     for seed in range(4):
         problem = planned.problem_at('links', {}, seed)
         sizes = np.asarray(problem.counts)
-        assert (problem.min_examples, problem.max_examples) == (sizes.min(), sizes.max())
+        assert (problem.min_examples, problem.max_examples) == (
+            sizes.min(),
+            sizes.max(),
+        )
 
 
 def traced(runs, algorithm, fewest, most):
@@ -120,13 +125,19 @@ def mine(local_train, *, limit=None):
         ({'name': 'fedavg'}, {}, True),
         ({'name': 'fedavg', 'client': {'batch_size': 0}}, {'batch_size': 4}, True),
         ({'name': 'fedprox', 'client': {'mu': 0.1}}, {'batch_size': 4}, False),
-        ({'name': 'fedopt', 'server_optimizer': {'name': 'adam'}}, {'batch_size': 4}, False),
+        (
+            {'name': 'fedopt', 'server_optimizer': {'name': 'adam'}},
+            {'batch_size': 4},
+            False,
+        ),
         ({'name': f'{__name__}:mine'}, {'batch_size': 4}, True),
     ],
 )
 def test_what_may_look_at_sizes_is_known_of_a_config(section, client, expected):
     client = {'learning_rate': 0.1, 'local_steps': 1, **client}
-    assert makers.reads_sizes(sections.bind_algorithm('it', section, client)) == expected
+    assert (
+        makers.reads_sizes(sections.bind_algorithm('it', section, client)) == expected
+    )
 
 
 def bytes_of_problems():

@@ -7,7 +7,9 @@ from tests.planning.test_redraws import PROBLEMS, PROBS, config
 
 def default_of(problem, probs, **changes):
     """Ways of a comparison that says nothing of them, of the streams whose sections have seeds."""
-    settings = config(problem=problem, links={'name': 'bernoulli', 'probs': probs}, **changes)
+    settings = config(
+        problem=problem, links={'name': 'bernoulli', 'probs': probs}, **changes
+    )
     del settings['redraw']
     ways = experiment.build(settings).plan.draws.ways()
     return {stream for stream in redraws.COLUMNS if ways[stream] == 'by_seed'}
@@ -18,7 +20,10 @@ def test_comparisons_redraw_by_default_what_no_section_gives_a_seed():
     assert default_of(problem, free) == {'data', 'partition', 'links_quality'}
     assert default_of(problem, PROBS) == {'data', 'partition'}
     assert default_of({**problem, 'seed': 1}, free) == {'links_quality'}
-    assert default_of({**problem, 'partition_seed': 1}, free) == {'data', 'links_quality'}
+    assert default_of({**problem, 'partition_seed': 1}, free) == {
+        'data',
+        'links_quality',
+    }
     equal = {'name': 'equal', 'value': 0.5}
     assert default_of({'name': 'counterexample', 'num_clients': 4}, equal) == {'data'}
     # So too where the grid has the seed.
@@ -30,7 +35,9 @@ def test_comparisons_redraw_by_default_what_no_section_gives_a_seed():
     ):
         assert default_of(problem, free, grid=path) == left
     # The theory is that of the first seed.
-    silent = {name: value for name, value in config(first_seed=5).items() if name != 'redraw'}
+    silent = {
+        name: value for name, value in config(first_seed=5).items() if name != 'redraw'
+    }
     assert experiment.build(silent).plan.draws.columns() == {
         'data_seed': 5,
         'partition_seed': 5,

@@ -47,7 +47,11 @@ def config(name='gaussians', **changes):
 
 def columns_of(results, label, seed):
     rows = (results.columns['algorithm'] == label) & (results.columns['seed'] == seed)
-    return {k: v[rows] for k, v in results.columns.items() if k.startswith(('server', 'client_m'))}
+    return {
+        k: v[rows]
+        for k, v in results.columns.items()
+        if k.startswith(('server', 'client_m'))
+    }
 
 
 def direct(settings, label, seed):
@@ -108,7 +112,9 @@ def test_one_program_of_each_algorithm_serves_all_seeds(monkeypatch):
     planned = experiment.build(config(num_seeds=4))
     planned.run()
     assert len(compiled) == 4  # what begins lanes, and what advances them
-    sizes = [np.asarray(planned.problem_at('links', {}, seed).counts) for seed in range(4)]
+    sizes = [
+        np.asarray(planned.problem_at('links', {}, seed).counts) for seed in range(4)
+    ]
     assert len({tuple(size) for size in sizes}) == 4
     lanes = planned.plan.schedule.main('fedavg')
     assert len({planned.plan.problem_of(lane).max_examples for lane in lanes}) == 1
@@ -130,7 +136,9 @@ def test_full_local_data_of_unequal_sizes_share_a_program_too():
     client = {'learning_rate': 0.1, 'local_steps': 1}
     planned = experiment.build(config(client={**client, 'batch_size': 0}))
     found = columns_of(planned.run(), 'fedavg', 2)
-    lone = experiment.build(config(client={**client, 'batch_size': 0}, num_seeds=1, first_seed=2))
+    lone = experiment.build(
+        config(client={**client, 'batch_size': 0}, num_seeds=1, first_seed=2)
+    )
     wanted = columns_of(lone.run(), 'fedavg', 2)
     for name, column in wanted.items():
         np.testing.assert_allclose(found[name], column, rtol=1e-5)
@@ -154,10 +162,14 @@ def test_a_stream_alone_follows_the_seed(stream):
     assert same_labels == (stream not in ('data', 'partition'))
     assert same_test == (stream != 'data')
     probs = [
-        np.asarray(planned.pattern_at('links', {}, s).sample((), jax.random.key(0), 0)[1].prob)
+        np.asarray(
+            planned.pattern_at('links', {}, s).sample((), jax.random.key(0), 0)[1].prob
+        )
         for s in (0, 1)
     ]
-    assert np.array_equal(*probs) == (stream not in ('data', 'partition', 'links_quality'))
+    assert np.array_equal(*probs) == (
+        stream not in ('data', 'partition', 'links_quality')
+    )
     for name in ('init', 'links', 'batches'):
         assert planned.plan.draws.seed_of(name, 1) == (1 if name == stream else 0)
 
@@ -177,7 +189,12 @@ def test_algorithms_of_a_seed_meet_the_same_problem_and_links():
 def test_tuning_has_draws_of_its_own():
     settings = config(
         client={'local_steps': 1, 'batch_size': 4},
-        tuning={'learning_rates': [0.1, 0.2], 'pattern': 'links', 'num_rounds': 2, 'num_seeds': 1},
+        tuning={
+            'learning_rates': [0.1, 0.2],
+            'pattern': 'links',
+            'num_rounds': 2,
+            'num_seeds': 1,
+        },
         num_seeds=2,
     )
     planned = experiment.build(settings)
@@ -210,9 +227,9 @@ def test_an_interrupted_run_goes_on_with_its_draws_and_can_be_looked_into(tmp_pa
     assert len(found) == 2
     assert all('everything is finite (6 clients trained)' in line for line in found)
     with pytest.raises(ValueError, match='redraw'):
-        experiment.build(config(num_seeds=2, algorithms={'fedpbc': {}}, redraw=None)).run(
-            tmp_path / 'whole'
-        )
+        experiment.build(
+            config(num_seeds=2, algorithms={'fedpbc': {}}, redraw=None)
+        ).run(tmp_path / 'whole')
 
 
 def test_patterns_that_see_no_draw_are_made_once():
@@ -227,9 +244,13 @@ def test_seeds_of_nested_patterns_are_found():
     planned = experiment.build(config(links=switch))
     for seed in (0, 2):
         probs = {'name': 'bernoulli', 'probs': {**PROBS, 'seed': seed}}
-        wanted = sections.bind_links(probs, planned.problem_at('links', {}, seed)).build()
+        wanted = sections.bind_links(
+            probs, planned.problem_at('links', {}, seed)
+        ).build()
         pattern = planned.pattern_at('links', {}, seed)
-        _, sample = pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), 1)
+        _, sample = pattern.sample(
+            pattern.init(jax.random.key(0)), jax.random.key(1), 1
+        )
         assert_same_leaves(sample.prob, wanted.sample((), jax.random.key(1), 1)[1].prob)
     assert inner['probs'] == PROBS
 
@@ -305,7 +326,10 @@ def test_functions_that_differ_are_not_shared():
         (
             {
                 'redraw': {'links_quality': 'by_seed'},
-                'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+                'links': {
+                    'name': 'bernoulli',
+                    'probs': {'name': 'equal', 'value': 0.5},
+                },
             },
             "`config.redraw.links_quality` must be fixed, as no pattern draws it, got 'by_seed'.",
         ),
@@ -313,7 +337,10 @@ def test_functions_that_differ_are_not_shared():
             {
                 'redraw': {'partition': 'by_seed'},
                 'problem': {'name': 'counterexample', 'num_clients': 4},
-                'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+                'links': {
+                    'name': 'bernoulli',
+                    'probs': {'name': 'equal', 'value': 0.5},
+                },
             },
             "`config.redraw.partition` must be fixed, as no problem draws it, got 'by_seed'.",
         ),
@@ -337,7 +364,9 @@ def test_points_that_change_arrays_alone_share_a_program_and_keep_their_bits(cap
     last = {'problem': {'label_noise': {'rate': [0.3]}, 'alpha': [1.0]}}
     alone = experiment.build({**settings, 'grid': last}).run()
     columns = together.columns
-    rows = (columns['problem.label_noise.rate'] == 0.3) & (columns['problem.alpha'] == 1.0)
+    rows = (columns['problem.label_noise.rate'] == 0.3) & (
+        columns['problem.alpha'] == 1.0
+    )
     assert rows.sum() == len(alone.columns['round']) > 0
     for name, column in alone.columns.items():
         np.testing.assert_array_equal(columns[name][rows], column, err_msg=name)
@@ -349,12 +378,17 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
     settings = config(redraw=None, algorithms={'fedavg': {}}, num_seeds=2)
     planned = experiment.build({**settings, 'grid': {'redraw': streams}})
     programs = Programs(planned)
-    assert len({programs.key(lane) for lane in planned.plan.schedule.main('fedavg')}) == 1
+    assert (
+        len({programs.key(lane) for lane in planned.plan.schedule.main('fedavg')}) == 1
+    )
     results = planned.run()
     (table,) = layouts.spread(source.of_run(results)).tables
     assert table.header[2:] == [stream.replace('_', ' ') for stream in streams]
     rows = {
-        stream: {k: v[results.columns['redraw'] == stream] for k, v in results.columns.items()}
+        stream: {
+            k: v[results.columns['redraw'] == stream]
+            for k, v in results.columns.items()
+        }
         for stream in streams
     }
     for place, own in enumerate(rows.values()):
@@ -362,7 +396,9 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
         assert table.rows[0][2 + place] == f'{100 * np.std(last, ddof=1):.2f}'
         losses = [own['server/eval_loss'][own['seed'] == seed] for seed in (0, 1)]
         assert not np.array_equal(*losses)  # the stream does something
-        np.testing.assert_array_equal(losses[0], rows['by_seed']['server/eval_loss'][:2])
+        np.testing.assert_array_equal(
+            losses[0], rows['by_seed']['server/eval_loss'][:2]
+        )
     for stream in ('partition', 'batches'):
         wanted = experiment.build(alone(stream)).run().columns
         for name in ('server/eval_accuracy', 'server/eval_loss', 'rounds/loss_sum'):

@@ -20,7 +20,11 @@ def test_every_point_of_problem_and_links_is_tuned_for_itself():
     run = experiment.build(
         {
             'title': 'Tuned by point',
-            'problem': {'name': 'gaussians', 'num_clients': 4, 'examples_per_client': 9},
+            'problem': {
+                'name': 'gaussians',
+                'num_clients': 4,
+                'examples_per_client': 9,
+            },
             'links': {'name': 'bernoulli', 'probs': probs},
             'client': {'local_steps': 1, 'batch_size': 4},
             'algorithms': {'fedavg': {}},
@@ -51,7 +55,11 @@ def test_every_point_of_problem_and_links_is_tuned_for_itself():
     assert {len(values) for values in scores.values()} == {2}
     best = set()
     for place in np.flatnonzero(rows['stage'] == 'main'):
-        own = {rate: np.mean(v) for (point, rate), v in scores.items() if point == points[place]}
+        own = {
+            rate: np.mean(v)
+            for (point, rate), v in scores.items()
+            if point == points[place]
+        }
         assert rows['client.learning_rate'][place] == min(own, key=own.get)
         best.add(rows['client.learning_rate'][place])
     assert len(best) > 1
@@ -110,11 +118,18 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
         'models': {'mine': ['server']},
     }
     record = {'server/loss': 1.0}
-    lines = [runs.line_of({'algorithm': 'other', 'pattern': 'some', 'seed': 0}, 4, record)]
+    lines = [
+        runs.line_of({'algorithm': 'other', 'pattern': 'some', 'seed': 0}, 4, record)
+    ]
     for cutoff in (10, 50):
         for cutoffs in ((1, 2), (3, 4)):
             for seed in (10_000, 10_001):
-                labels = {'stage': 'tuning', 'algorithm': 'mine', 'pattern': 'some', 'seed': seed}
+                labels = {
+                    'stage': 'tuning',
+                    'algorithm': 'mine',
+                    'pattern': 'some',
+                    'seed': seed,
+                }
                 labels |= {'cutoff': cutoff, 'cutoffs': cutoffs}
                 loss = {'server/loss': 0.1 * cutoff - cutoffs[0] + seed - 10_000}
                 lines.append(runs.line_of(labels, 4, loss))
@@ -123,7 +138,9 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
     assert repr(found.chosen) == "{'cutoff': 10, 'cutoffs': (3, 4)}"
 
 
-@pytest.mark.parametrize('first, both', [(10_000, '10000 to 10001'), (9_999, '10000 to 10000')])
+@pytest.mark.parametrize(
+    'first, both', [(10_000, '10000 to 10001'), (9_999, '10000 to 10000')]
+)
 def test_an_experiment_cannot_have_the_seeds_of_its_tuning(first, both):
     said = 'leave the seeds 10000 to 10001 to tuning'
     with names('config.first_seed', said, both):
@@ -144,7 +161,9 @@ def test_tuning_on_the_draws_of_the_experiment_is_refused():
     for stream in streams:
         redraw = {**dict.fromkeys(streams, 'fixed'), stream: 'by_seed'}
         planned = experiment.build(tuned(redraw=redraw))
-        drawn = [planned.plan.draws.seed_of(stream, seed) for seed in planned.tuning.seeds]
+        drawn = [
+            planned.plan.draws.seed_of(stream, seed) for seed in planned.tuning.seeds
+        ]
         assert not {*drawn} & {*planned.seeds}
         assert len({*drawn}) == len(drawn)
 
@@ -161,8 +180,14 @@ def test_tuning_on_the_draws_of_the_experiment_is_refused():
 def test_a_column_grows_within_what_its_algorithm_takes(label, column, given, range_of):
     """At either end, whichever way the values go."""
     name = f'algorithms.{label}.{column}'
-    tuning = {'grid': {'algorithms': {label: {column: given}}}, 'grow': 4, 'num_rounds': 4}
-    planned = experiment.build(values(algorithms={label: {}}, tuning=tuning, num_seeds=1))
+    tuning = {
+        'grid': {'algorithms': {label: {column: given}}},
+        'grow': 4,
+        'num_rounds': 4,
+    }
+    planned = experiment.build(
+        values(algorithms={label: {}}, tuning=tuning, num_seeds=1)
+    )
     found, (start, stop) = planned.plan.candidates[name]
     assert tuple(found[start:stop]) == given
     every, ends = planned.tuning.candidates()[name]
@@ -183,9 +208,13 @@ def test_main_lanes_that_are_not_at_what_tuning_chose_are_refused():
     rates = run['learning_rate'].copy()
     (chosen,) = {*rates[(run['stage'] == 'main') & (run['algorithm'] == 'fedpbc')]}
     other = 0.3 - chosen
-    wrong = (run['stage'] == 'main') & (run['algorithm'] == 'fedpbc') & (run['seed'] == 3)
+    wrong = (
+        (run['stage'] == 'main') & (run['algorithm'] == 'fedpbc') & (run['seed'] == 3)
+    )
     rates[wrong] = other
-    with names('workdir', f'learning_rate {chosen}', f'fedpbc, some, seed 3 at {other}'):
+    with names(
+        'workdir', f'learning_rate {chosen}', f'fedpbc, some, seed 3 at {other}'
+    ):
         choosing.check_main_lanes({**run.columns, 'learning_rate': rates}, run.facts)
     untuned = in_python(num_rounds=8).run()
     choosing.check_main_lanes(untuned.columns, untuned.facts)
@@ -193,14 +222,25 @@ def test_main_lanes_that_are_not_at_what_tuning_chose_are_refused():
 
 def test_who_has_not_begun_to_tune_has_tried_nothing():
     start = (
-        '{"stage": "tuning", "algorithm": "fedavg", "pattern": "links", "seed": 10000, "round": 2, '
+        '{"stage": "tuning", "algorithm": "fedavg", "pattern": "links", '
+        '"seed": 10000, "round": 2, '
     )
     lines = [f'{start}"rate": {rate}, "server/loss": {rate}}}' for rate in (0.2, 0.1)]
     facts = {
         **{'algorithms': ['fedavg', 'fedpbc'], 'patterns': ['links'], 'seeds': [0]},
-        **{'grid': {}, 'grid_mode': 'cross', 'metric': 'loss', 'directions': {'loss': 'min'}},
+        **{
+            'grid': {},
+            'grid_mode': 'cross',
+            'metric': 'loss',
+            'directions': {'loss': 'min'},
+        },
         'models': {'fedavg': ['server'], 'fedpbc': ['server', 'client_mean']},
-        'tuning': {'model': 'best', 'num_rounds': 2, 'num_seeds': 1, 'grid': {'rate': [0.2, 0.1]}},
+        'tuning': {
+            'model': 'best',
+            'num_rounds': 2,
+            'num_seeds': 1,
+            'grid': {'rate': [0.2, 0.1]},
+        },
     }
     columns = runs.as_columns(lines)
     (found,) = choosing.read_tries(columns, facts, 'fedavg')

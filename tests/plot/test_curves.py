@@ -27,7 +27,9 @@ def simulated(values, first_bad_round=-1, every=5, **more):
     counters = fl.base.ParticipationCounters(np.arange(3), np.arange(3))
     links = fl.base.LinkSample(np.array([True, False, True]), np.full(3, 0.5))
     bad = np.broadcast_to(np.asarray(first_bad_round), lanes)
-    state = fl.base.FederationState(zeros + rounds, (), (), links, counters, bad < 0, bad)
+    state = fl.base.FederationState(
+        zeros + rounds, (), (), links, counters, bad < 0, bad
+    )
     active = fl.base.RoundMetrics(np.zeros((*lanes, rounds), int), zeros, zeros, {})
     return SimulationResult(state, active, {'server': {'accuracy': values, **more}})
 
@@ -44,11 +46,15 @@ def a_run(**changes):
     columns = {
         name: np.array(column)
         for name, column in zip(
-            ('algorithm', 'pattern', 'seed', 'round'), zip(*rows, strict=True), strict=True
+            ('algorithm', 'pattern', 'seed', 'round'),
+            zip(*rows, strict=True),
+            strict=True,
         )
     }
     columns['stage'] = np.array(['main'] * len(rows))
-    columns['server/eval_accuracy'] = np.random.default_rng(3).uniform(0.3, 0.9, len(rows))
+    columns['server/eval_accuracy'] = np.random.default_rng(3).uniform(
+        0.3, 0.9, len(rows)
+    )
     facts = {
         'metric': 'eval_accuracy',
         'directions': {'eval_accuracy': 'max'},
@@ -66,7 +72,9 @@ def a_run(**changes):
 
 def test_a_curve_is_the_mean_over_seeds_and_its_band_the_interval(ax, rng):
     values = rng.normal(size=(4, 6))
-    found = plot.learning_curves({'mine': values}, 'loss', rounds=np.arange(6) * 10, ax=ax)
+    found = plot.learning_curves(
+        {'mine': values}, 'loss', rounds=np.arange(6) * 10, ax=ax
+    )
     assert found is ax
     (line,) = ax.lines
     np.testing.assert_array_equal(line.get_xdata(), np.arange(6) * 10)
@@ -102,14 +110,18 @@ def test_a_sweep_has_one_line_per_point(ax, rng):
 
 def test_a_sweep_of_one_point_needs_no_number(ax, rng):
     values = rng.uniform(size=(1, 2, 4))
-    plot.learning_curves({'mifa': simulated(values)}, 'accuracy', levels={'mifa': 0.5}, ax=ax)
+    plot.learning_curves(
+        {'mifa': simulated(values)}, 'accuracy', levels={'mifa': 0.5}, ax=ax
+    )
     names = [text.get_text() for text in ax.get_legend().get_texts()]
     assert names == ['mifa', 'mifa, predicted']
 
 
 def test_a_real_sweep_is_read(ax):
     result = fl.sweep(
-        lambda rate: fl.algorithms.fedpbc(fl.local_training.local_sgd(rate, local_steps=1)),
+        lambda rate: fl.algorithms.fedpbc(
+            fl.local_training.local_sgd(rate, local_steps=1)
+        ),
         lambda: fl.participation.bernoulli(np.full(3, 0.5)),
         fl.problems.quadratic(np.arange(6.0).reshape(3, 2)),
         seeds=[0, 1],
@@ -123,13 +135,17 @@ def test_a_real_sweep_is_read(ax):
         np.testing.assert_allclose(line.get_ydata(), values.mean(axis=0), rtol=1e-6)
     mask = result.state.links.mask[0, 0]
     axes = plot.mixing_matrix(mask)
-    np.testing.assert_allclose(axes.images[0].get_array(), fl.mixing.mixing_matrix(mask), rtol=1e-6)
+    np.testing.assert_allclose(
+        axes.images[0].get_array(), fl.mixing.mixing_matrix(mask), rtol=1e-6
+    )
 
 
 def test_rounds_can_be_logarithmic_and_then_leave_the_start_out(ax):
     values = np.arange(12.0).reshape(2, 6)
     rounds = np.array([0, 3, 6, 9, 12, 300])
-    plot.learning_curves({'mine': values}, 'loss', rounds=rounds, log_rounds=True, ax=ax)
+    plot.learning_curves(
+        {'mine': values}, 'loss', rounds=rounds, log_rounds=True, ax=ax
+    )
     assert (ax.get_xscale(), ax.get_yscale()) == ('log', 'linear')
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), rounds[1:])
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), values.mean(axis=0)[1:])
@@ -147,7 +163,10 @@ def test_a_run_has_a_panel_per_pattern():
             expected = values[algorithm, place].mean(axis=0)
             np.testing.assert_allclose(line.get_ydata(), expected)
             np.testing.assert_array_equal(line.get_xdata(), [10, 20])
-    assert [text.get_text() for text in second.get_legend().get_texts()] == ['fedavg', 'MIFA']
+    assert [text.get_text() for text in second.get_legend().get_texts()] == [
+        'fedavg',
+        'MIFA',
+    ]
     again = plot.learning_curves(run, ax=found)
     assert list(again) == list(found)
     assert len(pyplot.get_fignums()) == 1
@@ -164,7 +183,9 @@ def test_what_diverged_in_a_run_is_missing(ax):
 @pytest.mark.parametrize('log_rounds', [False, True])
 def test_a_line_under_another_one_is_seen_by_its_markers(ax, rng, log_rounds):
     labels, values = ('fedavg', 'mifa', 'wait', 'mine'), rng.uniform(size=400)
-    plot.learning_curves(dict.fromkeys(labels, values), 'loss', log_rounds=log_rounds, ax=ax)
+    plot.learning_curves(
+        dict.fromkeys(labels, values), 'loss', log_rounds=log_rounds, ax=ax
+    )
     marked = [set(line.get_markevery()) for line in ax.lines]
     for place, ours in enumerate(marked):
         others = set().union(*marked[:place], *marked[place + 1 :])
@@ -193,7 +214,8 @@ def test_long_legends_stand_outside_where_there_is_room(rng):
 
 
 @pytest.mark.parametrize(
-    'low, high, shown', [(0.3, 3, {'0.5', '1', '2'}), (1e-4, 1e2, {'0.001', '0.1', '10'})]
+    'low, high, shown',
+    [(0.3, 3, {'0.5', '1', '2'}), (1e-4, 1e2, {'0.001', '0.1', '10'})],
 )
 def test_logarithmic_axes_have_plain_numbers(ax, low, high, shown):
     plot.learning_curves({'mine': np.geomspace(low, high, 5)}, 'loss', log=True, ax=ax)
@@ -210,7 +232,11 @@ def test_a_logarithmic_axis_within_a_decade_has_several_numbers(ax):
     ticks = ax.yaxis.get_ticklabels(which='both')
     written = [float(tick.get_text()) for tick in ticks if tick.get_text()]
     assert len([value for value in written if low < value < high]) >= 4
-    places = {float(tick.get_text()): tick.get_position()[1] for tick in ticks if tick.get_text()}
+    places = {
+        float(tick.get_text()): tick.get_position()[1]
+        for tick in ticks
+        if tick.get_text()
+    }
     np.testing.assert_allclose(list(places), list(places.values()), rtol=1e-5)
 
 
@@ -226,7 +252,9 @@ def test_differences_are_paired_and_in_points(ax, rng):
     noise = rng.normal(size=5) / 50
     ends = {'fedavg': 0.5 + noise, 'mifa': 0.6 + noise + rng.normal(size=5) / 500}
     ends['fedpbc'] = 0.5 + rng.normal(size=5) / 50
-    data = {label: np.stack([0 * values, values], axis=1) for label, values in ends.items()}
+    data = {
+        label: np.stack([0 * values, values], axis=1) for label, values in ends.items()
+    }
     plot.paired_differences(data, metric='eval_accuracy', model='server', ax=ax)
     bars = [container.lines for container in ax.containers]
     for place, label in enumerate(('mifa', 'fedpbc')):
@@ -242,7 +270,9 @@ def test_differences_are_paired_and_in_points(ax, rng):
 
 
 def test_a_picture_of_many_differences_has_room_for_their_names(rng):
-    axes = plot.paired_differences({f'algorithm {k}': rng.uniform(size=3) for k in range(40)})
+    axes = plot.paired_differences(
+        {f'algorithm {k}': rng.uniform(size=3) for k in range(40)}
+    )
     axes.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in axes.get_yticklabels()]
     assert len(boxes) == 39
@@ -279,14 +309,23 @@ def on_a_grid(baseline='fedavg'):
         if horizon == 0:
             rows.append({'algorithm': 'fedavg', **labels})
             values.append(levels[0][place])
-        rows.append({'algorithm': 'mifa', **labels, 'algorithms.mifa.horizon': (5, 20)[horizon]})
+        rows.append(
+            {'algorithm': 'mifa', **labels, 'algorithms.mifa.horizon': (5, 20)[horizon]}
+        )
         values.append(levels[1][place])
     names = list(rows[1])
-    columns = {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
-    columns |= {'stage': np.array(['main'] * len(rows)), 'server/eval_accuracy': np.array(values)}
+    columns = {
+        name: np.array([row.get(name, np.nan) for row in rows]) for name in names
+    }
+    columns |= {
+        'stage': np.array(['main'] * len(rows)),
+        'server/eval_accuracy': np.array(values),
+    }
     grid = {'client.learning_rate': [0.1, 0.2], 'algorithms.mifa.horizon': [5, 20]}
     run = a_run()
-    return levels, runs.Results(columns, {**run.facts, 'grid': grid, 'baseline': baseline})
+    return levels, runs.Results(
+        columns, {**run.facts, 'grid': grid, 'baseline': baseline}
+    )
 
 
 def test_an_algorithm_with_a_column_of_its_own_is_compared_at_the_same_point():
@@ -294,12 +333,17 @@ def test_an_algorithm_with_a_column_of_its_own_is_compared_at_the_same_point():
     found = plot.paired_differences(run)
     for pattern, axes in enumerate(found):
         expected = [
-            100 * (levels[1][rate, pattern, :, horizon] - levels[0][rate, pattern, :, 0]).mean()
+            100
+            * (
+                levels[1][rate, pattern, :, horizon] - levels[0][rate, pattern, :, 0]
+            ).mean()
             for rate, horizon in np.ndindex(2, 2)
         ]
         points = [container.lines[0].get_xdata()[0] for container in axes.containers]
         np.testing.assert_allclose(points, expected)
-    names = [f'MIFA (learning_rate {r}, horizon {h})' for r in (0.1, 0.2) for h in (5, 20)]
+    names = [
+        f'MIFA (learning_rate {r}, horizon {h})' for r in (0.1, 0.2) for h in (5, 20)
+    ]
     assert [text.get_text() for text in found[0].get_yticklabels()] == names
     axes = plot.paired_differences(run, 'mifa (learning_rate 0.1, horizon 20)')[0]
     names = [text.get_text() for text in axes.get_yticklabels()]
@@ -310,12 +354,18 @@ def test_an_algorithm_with_a_column_of_its_own_is_compared_at_the_same_point():
 
 def test_two_panels_of_differences_share_one_label_and_the_names_at_the_left():
     _, run = on_a_grid()
-    first, second = plot.paired_differences(run, names={'mifa': 'An algorithm of a long name'})
+    first, second = plot.paired_differences(
+        run, names={'mifa': 'An algorithm of a long name'}
+    )
     figure = first.figure
     figure.draw_without_rendering()
     shown = [axes.yaxis.get_tick_params()['labelleft'] for axes in (first, second)]
     assert shown == [True, False]
-    assert first.get_yticklabels()[0].get_text().startswith('An algorithm of a long name (')
+    assert (
+        first.get_yticklabels()[0]
+        .get_text()
+        .startswith('An algorithm of a long name (')
+    )
     texts = [figure._supxlabel, *first.get_yticklabels(), first.title, second.title]
     for box in (text.get_window_extent() for text in texts):
         assert figure.bbox.x0 <= box.x0
@@ -338,7 +388,9 @@ def test_bars_have_the_means_as_heights(ax, rng):
     levels = {'fedavg': rng.uniform(size=(2, 3)), 'mifa': rng.uniform(size=(2, 3))}
     plot.level_bars(levels, ['one', 'two'], 'loss', ax=ax)
     heights = [patch.get_height() for patch in ax.patches]
-    np.testing.assert_allclose(heights, np.concatenate([v.mean(axis=1) for v in levels.values()]))
+    np.testing.assert_allclose(
+        heights, np.concatenate([v.mean(axis=1) for v in levels.values()])
+    )
     assert [text.get_text() for text in ax.get_xticklabels()] == ['one', 'two']
 
 
@@ -376,11 +428,15 @@ def test_until_decided_a_bar_without_end_goes_through_the_panel():
 def test_two_seeds_are_drawn_as_they_are():
     """The t of one degree of freedom is 12.7: an interval would fill every picture."""
     levels = np.array([[0.4, 0.6]])
-    axes = plot.level_bars({'fedavg': levels, 'mifa': levels + 0.1}, ['one'], 'accuracy')
+    axes = plot.level_bars(
+        {'fedavg': levels, 'mifa': levels + 0.1}, ['one'], 'accuracy'
+    )
     assert not any(bar.errorbar for bar in axes.containers)
     dots = np.sort(np.concatenate([line.get_ydata() for line in axes.lines]))
     np.testing.assert_allclose(dots, [0.4, 0.5, 0.6, 0.7])
-    curves = plot.learning_curves({'fedavg': np.array([[0.2, 0.4], [0.2, 0.6]])}, 'loss')
+    curves = plot.learning_curves(
+        {'fedavg': np.array([[0.2, 0.4], [0.2, 0.6]])}, 'loss'
+    )
     band = curves.collections[0].get_paths()[0].vertices
     assert band[:, 1].min() == pytest.approx(0.2)
     assert band[:, 1].max() == pytest.approx(0.6)
@@ -404,7 +460,9 @@ def test_an_axis_of_rounds_has_whole_numbers():
 def test_predictions_at_one_level_show_each_other():
     """Dashes of one line lie in the gaps of the other."""
     values, levels = np.ones((2, 3)), {'fedavg': 0.5, 'mifa': 0.5}
-    axes = plot.learning_curves({'fedavg': values, 'mifa': values}, 'loss', levels=levels)
+    axes = plot.learning_curves(
+        {'fedavg': values, 'mifa': values}, 'loss', levels=levels
+    )
     every = [line for line in axes.lines if 'predicted' in line.get_label()]
     taken = set()
     for line in every:
@@ -416,13 +474,23 @@ def test_predictions_at_one_level_show_each_other():
     assert len(every) == 2
 
 
-NAMES = ['$x_$', '_hidden', 'a $ b', '$5', 'a|b', r'$\alpha$ or $\beta$', 'FedAvg_known']
+NAMES = [
+    '$x_$',
+    '_hidden',
+    'a $ b',
+    '$5',
+    'a|b',
+    r'$\alpha$ or $\beta$',
+    'FedAvg_known',
+]
 
 
 @pytest.mark.parametrize('name', NAMES)
 def test_every_name_can_be_drawn(name):
     values = np.array([[0.2, 0.4], [0.2, 0.6]])
-    axes = plot.learning_curves({'other': values, name: values}, 'loss', levels={name: 0.3})
+    axes = plot.learning_curves(
+        {'other': values, name: values}, 'loss', levels={name: 0.3}
+    )
     bars = plot.level_bars({'other': values, name: values}, ['one', name])
     plot.paired_differences({'other': values, name: values}, 'other')
     plot.participation_loss([1, 2], {'other': [1.0, 2.0], name: [1.0, 3.0]})
@@ -430,7 +498,8 @@ def test_every_name_can_be_drawn(name):
         shown.canvas.draw()
     for legend in (axes.get_legend(), bars.get_legend()):
         texts = [
-            text.get_text().lstrip('\u200b').replace(r'\$', '$') for text in legend.get_texts()
+            text.get_text().lstrip('\u200b').replace(r'\$', '$')
+            for text in legend.get_texts()
         ]
         assert name in texts
 
@@ -445,24 +514,47 @@ DATA = {'fedavg': np.ones((2, 3)), 'mifa': np.ones((2, 3))}
             lambda: plot.learning_curves(DATA, band='sd'),
             "`band` has no 'sd'; valid names:",
         ),
-        (lambda: plot.learning_curves(DATA, rounds=[1, 2]), '`rounds` must have 3 entries'),
-        (lambda: plot.learning_curves(DATA, model='sever'), "did you mean 'server'?"),
-        (lambda: plot.learning_curves(DATA, ax=3), '`ax` must be matplotlib axes or None, got 3.'),
-        (lambda: plot.learning_curves({}), '`data` must hold at least one label'),
-        (lambda: plot.learning_curves({'a': np.ones((1, 2, 3))}), '`data` must be of shape [E] or'),
-        (lambda: plot.learning_curves({**DATA, 'b': np.ones(4)}), '`data` must have as many eval'),
         (
-            lambda: plot.learning_curves({'a': simulated([1, 1]), 'b': simulated([1, 1], every=2)}),
+            lambda: plot.learning_curves(DATA, rounds=[1, 2]),
+            '`rounds` must have 3 entries',
+        ),
+        (lambda: plot.learning_curves(DATA, model='sever'), "did you mean 'server'?"),
+        (
+            lambda: plot.learning_curves(DATA, ax=3),
+            '`ax` must be matplotlib axes or None, got 3.',
+        ),
+        (lambda: plot.learning_curves({}), '`data` must hold at least one label'),
+        (
+            lambda: plot.learning_curves({'a': np.ones((1, 2, 3))}),
+            '`data` must be of shape [E] or',
+        ),
+        (
+            lambda: plot.learning_curves({**DATA, 'b': np.ones(4)}),
+            '`data` must have as many eval',
+        ),
+        (
+            lambda: plot.learning_curves(
+                {'a': simulated([1, 1]), 'b': simulated([1, 1], every=2)}
+            ),
             "`data` must be evaluated after the same rounds for every label, got {'a': [5, 10]",
         ),
-        (lambda: plot.learning_curves(a_run(), 'accuracy'), "did you mean 'eval_accuracy'?"),
-        (lambda: plot.learning_curves(a_run(), ax=[None]), '`ax` must be 2 axes, one per panel'),
+        (
+            lambda: plot.learning_curves(a_run(), 'accuracy'),
+            "did you mean 'eval_accuracy'?",
+        ),
+        (
+            lambda: plot.learning_curves(a_run(), ax=[None]),
+            '`ax` must be 2 axes, one per panel',
+        ),
         (
             lambda: plot.learning_curves(simulated([1, 1]), 'acuracy'),
             "did you mean 'accuracy'?",
         ),
         (lambda: plot.paired_differences(DATA, 'fedavgs'), "did you mean 'fedavg'?"),
-        (lambda: plot.paired_differences(DATA, tail=2), '`tail` must lie in [0, 1], got 2.'),
+        (
+            lambda: plot.paired_differences(DATA, tail=2),
+            '`tail` must lie in [0, 1], got 2.',
+        ),
         (lambda: plot.level_bars(DATA, ['one']), '`levels` must be of shape [1, S]'),
     ],
 )
@@ -474,7 +566,9 @@ def test_errors(call, message):
 
 
 def test_many_rounds_are_written_in_thousands():
-    axes = plot.learning_curves({'fedavg': [0.1, 0.2]}, 'loss', rounds=[100_000, 300_000])
+    axes = plot.learning_curves(
+        {'fedavg': [0.1, 0.2]}, 'loss', rounds=[100_000, 300_000]
+    )
     assert axes.xaxis.get_major_formatter()(150_000, 0) == '150k'
     few = plot.learning_curves({'fedavg': [0.1, 0.2]}, 'loss', rounds=[1_000, 3_000])
     assert few.xaxis.get_major_formatter()(1_500, 0) != '1.5k'

@@ -22,8 +22,12 @@ def test_every_registered_algorithm_has_a_look_of_its_own_in_every_company():
         assert alone[name] == together[name] == backwards[name]
     for model in ('server', 'client_mean'):
         assert len({line(look, model) for look in alone.values()}) == len(ALGORITHMS)
-    assert len({(look.colour, look.hatch) for look in alone.values()}) == len(ALGORITHMS)
-    assert len({(look.colour, look.marker) for look in alone.values()}) == len(ALGORITHMS)
+    assert len({(look.colour, look.hatch) for look in alone.values()}) == len(
+        ALGORITHMS
+    )
+    assert len({(look.colour, look.marker) for look in alone.values()}) == len(
+        ALGORITHMS
+    )
     faces = np.array([look.face for look in alone.values()])
     for one, other in itertools.combinations(faces, 2):
         assert np.abs(one - other).max() > 0.05
@@ -32,7 +36,9 @@ def test_every_registered_algorithm_has_a_look_of_its_own_in_every_company():
     }
 
 
-@pytest.mark.parametrize('label', ['FedAvg', 'fedavg (rate 0.1)', 'fedavg-long', 'fedavg x'])
+@pytest.mark.parametrize(
+    'label', ['FedAvg', 'fedavg (rate 0.1)', 'fedavg-long', 'fedavg x']
+)
 def test_other_names_of_an_algorithm_have_its_look(label):
     assert plot.looks([label])[label] == plot.looks(['fedavg'])['fedavg']
 
@@ -67,6 +73,8 @@ def test_colours_are_told_apart_with_deuteranopia_and_protanopia():
     linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
     for matrix in matrices:
         seen = np.clip(linear @ np.array(matrix.split(), float).reshape(3, 3).T, 0, 1)
-        seen = np.where(seen <= 0.0031308, 12.92 * seen, 1.055 * seen ** (1 / 2.4) - 0.055)
+        seen = np.where(
+            seen <= 0.0031308, 12.92 * seen, 1.055 * seen ** (1 / 2.4) - 0.055
+        )
         for one, other in itertools.combinations(seen, 2):
             assert np.linalg.norm(one - other) > 0.1

@@ -62,7 +62,9 @@ def test_memory_has_its_exact_line(ax, rng):
         np.mean([(centred[: 300 - k, i] * centred[k:, i]).mean() for i in range(3)])
         for k in range(5)
     ]
-    np.testing.assert_allclose(measured.get_ydata(), np.array(expected) / expected[0], atol=1e-5)
+    np.testing.assert_allclose(
+        measured.get_ydata(), np.array(expected) / expected[0], atol=1e-5
+    )
     np.testing.assert_allclose(exact.get_ydata(), 0.7 ** np.arange(5))
 
 
@@ -140,7 +142,8 @@ def test_label_shares_of_a_problem(ax):
     labels, counts = np.asarray(problem.data.labels), np.asarray(problem.counts)
     starts = np.append(0, np.cumsum(counts))
     shares = [
-        np.bincount(labels[a:b], minlength=10) / (b - a) for a, b in itertools.pairwise(starts)
+        np.bincount(labels[a:b], minlength=10) / (b - a)
+        for a, b in itertools.pairwise(starts)
     ]
     np.testing.assert_allclose(ax.images[0].get_array(), np.transpose(shares))
 
@@ -173,19 +176,34 @@ def test_histograms_of_clients(ax):
             lambda: plot.gap_law(MASK, ([0.5, 2, 0], 0.5)),
             '`rates` must lie in [0, 1], got 2.0 at client 1.',
         ),
-        (lambda: plot.participants(MASK, period=9), '`period` must be at most 4, got 9.'),
+        (
+            lambda: plot.participants(MASK, period=9),
+            '`period` must be at most 4, got 9.',
+        ),
         (
             lambda: plot.participation_loss([4, 1, 2], {'fedavg': [1, 2]}),
             '`losses` must have one entry for each of 3',
         ),
-        (lambda: plot.mixing_matrix(np.ones((2, 3))), '`matrix` must be float[N, N], or a mask'),
-        (lambda: plot.heat_map([1, 2]), '`values` must be of shape [Y, X], got shape [2].'),
-        (lambda: plot.heat_map(np.eye(2), x=('a', [1])), '`x` must have 2 values, got 1.'),
+        (
+            lambda: plot.mixing_matrix(np.ones((2, 3))),
+            '`matrix` must be float[N, N], or a mask',
+        ),
+        (
+            lambda: plot.heat_map([1, 2]),
+            '`values` must be of shape [Y, X], got shape [2].',
+        ),
+        (
+            lambda: plot.heat_map(np.eye(2), x=('a', [1])),
+            '`x` must have 2 values, got 1.',
+        ),
         (
             lambda: plot.heat_map(np.eye(2), unclear=[1]),
             '`unclear` must be of shape [2, 2], got [1].',
         ),
-        (lambda: plot.partition(np.ones(3)), '`data` must be a problem with labels, or shares'),
+        (
+            lambda: plot.partition(np.ones(3)),
+            '`data` must be a problem with labels, or shares',
+        ),
         (
             lambda: plot.partition(problems.quadratic(np.ones((3, 2)))),
             '`data` must have integer labels',
@@ -210,8 +228,12 @@ def test_each_edge_is_drawn_once_between_its_clients():
     neighbours, rates = [[1, 2], [0, 1], [0, 2]], [[0.25, 1.0], [0.25, 0.0], [1.0, 0.0]]
     axes = plot.peer_graph(neighbours, rates, rates=[0.0, 0.5, 1.0])
     segments = np.array(axes.collections[0].get_segments())
-    places = np.stack([np.cos(2 * np.pi * np.arange(3) / 3), np.sin(2 * np.pi * np.arange(3) / 3)])
-    np.testing.assert_allclose(segments, [places.T[[0, 1]], places.T[[0, 2]]], atol=1e-12)
+    places = np.stack(
+        [np.cos(2 * np.pi * np.arange(3) / 3), np.sin(2 * np.pi * np.arange(3) / 3)]
+    )
+    np.testing.assert_allclose(
+        segments, [places.T[[0, 1]], places.T[[0, 2]]], atol=1e-12
+    )
     np.testing.assert_allclose(axes.collections[0].get_alpha(), [0.25, 1.0])
     assert axes.collections[1].get_sizes().tolist() == [6, 36, 66]
     with pytest.raises(ValueError, match=r'`edge_rates` must have shape \[3, 2\]'):

@@ -34,7 +34,16 @@ def draw_synthetic(alpha=1.0, beta=1.0, *, num_clients=30, max_examples=None, se
             noise = rng.standard_normal(60) * np.arange(1, 61) ** -0.6
             features.append(noise + centres[i])
             labels.append(np.argmax(features[-1] @ weights[i] + biases[i]))
-    parts = features, labels, counts, weights, biases, model_means, centres, centre_means
+    parts = (
+        features,
+        labels,
+        counts,
+        weights,
+        biases,
+        model_means,
+        centres,
+        centre_means,
+    )
     return SyntheticDraw(*map(np.array, parts))
 
 
@@ -48,7 +57,9 @@ class RobustDraw(NamedTuple):
     labels: np.ndarray
 
 
-def draw_robust_regression(*, num_clients=100, dimension=20, examples_per_client=100, seed=0):
+def draw_robust_regression(
+    *, num_clients=100, dimension=20, examples_per_client=100, seed=0
+):
     """As Sun et al. (2025, section 6) describe it."""
     rng, clients = np.random.default_rng([seed, 0x5253]), range(num_clients)
     common_mean = 10 * rng.standard_normal()
@@ -61,7 +72,9 @@ def draw_robust_regression(*, num_clients=100, dimension=20, examples_per_client
         [sum(row * reference) + e for row, e in zip(own, errors, strict=True)]
         for own, reference, errors in zip(features, references, noise, strict=True)
     ]
-    return RobustDraw(common_mean, *map(np.array, (means, references, features, labels)))
+    return RobustDraw(
+        common_mean, *map(np.array, (means, references, features, labels))
+    )
 
 
 def draw_regression_clients(*, num_clients, dimension, heterogeneity, shift, seed):
@@ -70,7 +83,10 @@ def draw_regression_clients(*, num_clients, dimension, heterogeneity, shift, see
     common = rng.standard_normal(dimension)
     common /= np.sqrt(sum(common**2))
     spread, shifts = (
-        [rng.standard_normal(dimension) / np.sqrt(dimension) for _ in range(num_clients)]
+        [
+            rng.standard_normal(dimension) / np.sqrt(dimension)
+            for _ in range(num_clients)
+        ]
         for _ in range(2)
     )
     vectors = [common + heterogeneity * own for own in spread]

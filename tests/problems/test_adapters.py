@@ -40,8 +40,12 @@ def leaf(rows, values, users=OWNERS):
 
 
 def test_leaf_is_read_user_by_user(tmp_path):
-    (tmp_path / 'a.json').write_text(json.dumps(leaf(X[:4].tolist(), Y[:4].tolist(), OWNERS[:4])))
-    (tmp_path / 'b.json').write_text(json.dumps(leaf(X[4:].tolist(), Y[4:].tolist(), OWNERS[4:])))
+    (tmp_path / 'a.json').write_text(
+        json.dumps(leaf(X[:4].tolist(), Y[:4].tolist(), OWNERS[:4]))
+    )
+    (tmp_path / 'b.json').write_text(
+        json.dumps(leaf(X[4:].tolist(), Y[4:].tolist(), OWNERS[4:]))
+    )
     found = adapters.from_leaf(tmp_path)
     order = [0, 2, 1, 3, 4, 5, 6]  # of the first file: eve's, bob's, ann's
     np.testing.assert_array_equal(found.features, X[order])
@@ -54,21 +58,27 @@ def test_no_more_than_one_file_of_leaf_is_held_in_lists(tmp_path):
     drawn = RNG.random((120, 1000))
     for part in range(6):
         rows, names = drawn[part::6], [f'user {n % 7}' for n in range(20)]
-        (tmp_path / f'{part}.json').write_text(json.dumps(leaf(rows.tolist(), [part] * 20, names)))
+        (tmp_path / f'{part}.json').write_text(
+            json.dumps(leaf(rows.tolist(), [part] * 20, names))
+        )
     tracemalloc.start()
     found = adapters.from_leaf(tmp_path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found.features.shape == (120, 1000)
     assert np.bincount(found.clients).tolist() == [18] * 6 + [12]
-    np.testing.assert_array_equal(np.unique(found.features), np.unique(drawn.astype(np.float32)))
+    np.testing.assert_array_equal(
+        np.unique(found.features), np.unique(drawn.astype(np.float32))
+    )
     assert peak < 5 * found.features.nbytes  # the lists alone take eight times as much
 
 
 def test_files_of_leaf_with_rows_of_other_shapes_are_refused(tmp_path):
     for name, row in (('a', [1, 2]), ('b', [1, 2, 3])):
         (tmp_path / f'{name}.json').write_text(json.dumps(leaf([row], [0], ['u'])))
-    with pytest.raises(ValueError, match=r'`features` must have one shape, got \(2,\) and \(3,\)'):
+    with pytest.raises(
+        ValueError, match=r'`features` must have one shape, got \(2,\) and \(3,\)'
+    ):
         adapters.from_leaf(tmp_path)
 
 
@@ -76,7 +86,9 @@ def test_leaf_of_texts(tmp_path):
     path = tmp_path / 'texts.json'
     path.write_text(json.dumps(leaf(['abc', 'bcd'], ['d', 'a'], ['u', 'v'])))
     found = adapters.from_leaf(
-        path, features=lambda text: [ord(c) - 97 for c in text], label=lambda c: ord(c) - 97
+        path,
+        features=lambda text: [ord(c) - 97 for c in text],
+        label=lambda c: ord(c) - 97,
     )
     assert found.features.tolist() == [[0, 1, 2], [1, 2, 3]]
     assert found.labels.tolist() == [3, 0]
@@ -95,7 +107,10 @@ def test_leaf_of_texts(tmp_path):
             '{"user_data": {"u": {"x": [1], "y": ["a"]}}}',
             '`labels` must hold numbers, as np.unique(',
         ),
-        ('{"user_data": {"u": {"x": [[1], [1, 2]], "y": [0, 1]}}}', '`features` must have one sha'),
+        (
+            '{"user_data": {"u": {"x": [[1], [1, 2]], "y": [0, 1]}}}',
+            '`features` must have one sha',
+        ),
     ],
 )
 def test_what_is_not_leaf_is_named(content, message, tmp_path):
@@ -108,24 +123,35 @@ def test_what_is_not_leaf_is_named(content, message, tmp_path):
 
 def test_a_frame_with_a_column_of_clients():
     pandas = pytest.importorskip('pandas')
-    frame = pandas.DataFrame({'who': OWNERS, 'a': X[:, 0], 'b': X[:, 1], 'c': X[:, 2], 'y': Y})
-    check(adapters.from_pandas(frame, client='who', features=['a', 'b', 'c'], label='y'))
+    frame = pandas.DataFrame(
+        {'who': OWNERS, 'a': X[:, 0], 'b': X[:, 1], 'c': X[:, 2], 'y': Y}
+    )
+    check(
+        adapters.from_pandas(frame, client='who', features=['a', 'b', 'c'], label='y')
+    )
     whole = pandas.DataFrame({'who': OWNERS, 'x': list(X), 'y': Y})
     check(adapters.from_pandas(whole, client='who', features='x', label='y'))
     with pytest.raises(ValueError, match="`client` has no 'whom'; did you mean 'who'"):
         adapters.from_pandas(frame, client='whom', features='a', label='y')
     numbered = frame.set_axis([0, 1, 2, 3, 4], axis='columns')
     check(adapters.from_pandas(numbered, client=0, features=[1, 2, 3], label=4))
-    with pytest.raises(ValueError, match=r'^`label` has no 5; valid names: 0, 1, 2, 3, 4\.$'):
+    with pytest.raises(
+        ValueError, match=r'^`label` has no 5; valid names: 0, 1, 2, 3, 4\.$'
+    ):
         adapters.from_pandas(numbered, client=0, features=[1, 2, 3], label=5)
     levels = frame.set_axis([('a', name) for name in frame.columns], axis='columns')
     levels = adapters.from_pandas(
-        levels, client=('a', 'who'), features=[('a', 'b'), ('a', 'c')], label=[('a', 'y')]
+        levels,
+        client=('a', 'who'),
+        features=[('a', 'b'), ('a', 'c')],
+        label=[('a', 'y')],
     )
     np.testing.assert_array_equal(levels.features, X[:, 1:])
     np.testing.assert_array_equal(levels.labels, Y[:, None])
     frame.loc[3, 'who'] = None
-    with pytest.raises(ValueError, match='`clients` must name an owner, got none for example 3'):
+    with pytest.raises(
+        ValueError, match='`clients` must name an owner, got none for example 3'
+    ):
         adapters.from_pandas(frame, client='who', features=['a'], label='y')
 
 
@@ -162,10 +188,14 @@ def test_torch_data_sets():
     data = torch.utils.data
     whole = data.TensorDataset(torch.tensor(X), torch.tensor(Y))
     check(adapters.from_torch(whole, OWNERS))
-    places = {name: [i for i, owner in enumerate(OWNERS) if owner == name] for name in NAMES}
+    places = {
+        name: [i for i, owner in enumerate(OWNERS) if owner == name] for name in NAMES
+    }
     parts = {name: data.Subset(whole, own) for name, own in places.items()}
     found = adapters.from_torch(parts)
-    np.testing.assert_array_equal(found.features, X[[i for own in places.values() for i in own]])
+    np.testing.assert_array_equal(
+        found.features, X[[i for own in places.values() for i in own]]
+    )
     assert found.clients.tolist() == [0, 0, 1, 1, 1, 2, 2]
     assert adapters.from_torch(list(parts.values())).names == (0, 1, 2)
 
@@ -177,13 +207,37 @@ class Pairs(list):
 @pytest.mark.parametrize(
     'dataset, clients, message',
     [
-        (Pairs([(1.0, 2)]), [0, 1], '`features` must have 2 rows, as clients do, got 1.'),
-        (iter([]), [0], '`dataset` must have a length and items by number, .* got list_iterator'),
-        (Pairs([1.0]), [0], r'`dataset` must have items that are pairs \(features, label\)'),
-        (Pairs([([1.0], 2), ([1.0, 2.0], 1)]), [0, 1], r'must have one shape, got \(1,\) and \(2'),
-        ({'a': Pairs([(1.0, 2)]), 'b': Pairs()}, None, 'give every client an example, got none fo'),
+        (
+            Pairs([(1.0, 2)]),
+            [0, 1],
+            '`features` must have 2 rows, as clients do, got 1.',
+        ),
+        (
+            iter([]),
+            [0],
+            '`dataset` must have a length and items by number, .* got list_iterator',
+        ),
+        (
+            Pairs([1.0]),
+            [0],
+            r'`dataset` must have items that are pairs \(features, label\)',
+        ),
+        (
+            Pairs([([1.0], 2), ([1.0, 2.0], 1)]),
+            [0, 1],
+            r'must have one shape, got \(1,\) and \(2',
+        ),
+        (
+            {'a': Pairs([(1.0, 2)]), 'b': Pairs()},
+            None,
+            'give every client an example, got none fo',
+        ),
         (object(), None, '`clients` must be given for a single data set'),
-        (Pairs([(1, 2**40)]), [0], '`labels` must fit into 32 bits, got 1099511627776.'),
+        (
+            Pairs([(1, 2**40)]),
+            [0],
+            '`labels` must fit into 32 bits, got 1099511627776.',
+        ),
     ],
 )
 def test_data_sets_that_do_not_fit_are_named(dataset, clients, message):
@@ -197,17 +251,24 @@ def test_a_map_style_data_set_needs_no_torch():
 
 def test_whole_splits_are_not_taken_for_one():
     splits = pytest.importorskip('datasets').DatasetDict(train=_split(), test=_split())
-    with pytest.raises(ValueError, match=r"^`features` has no 'x'; valid names: test, train"):
+    with pytest.raises(
+        ValueError, match=r"^`features` has no 'x'; valid names: test, train"
+    ):
         adapters.from_hugging_face(splits, client='who', features='x', label='y')
 
 
 def _split():
-    return pytest.importorskip('datasets').Dataset.from_dict({'who': [0], 'x': [1.0], 'y': [0]})
+    return pytest.importorskip('datasets').Dataset.from_dict(
+        {'who': [0], 'x': [1.0], 'y': [0]}
+    )
 
 
 def test_columns_by_themselves():
     check(adapters.from_columns(X.astype(float), Y.tolist(), OWNERS))
-    for owners, message in ((3, 'have one entry per'), ([0], 'have 1 rows, as clients do, got 7')):
+    for owners, message in (
+        (3, 'have one entry per'),
+        ([0], 'have 1 rows, as clients do, got 7'),
+    ):
         with pytest.raises(ValueError, match=f'^`(clients|features)` must {message}'):
             adapters.from_columns(X, Y, owners)
 
@@ -231,7 +292,9 @@ def test_columns_of_any_kind(make):
             streams = [io.BytesIO() for _ in features]
             for picture, stream in zip(features, streams, strict=True):
                 picture.save(stream, 'PNG')
-            features = [{'bytes': stream.getvalue(), 'path': None} for stream in streams]
+            features = [
+                {'bytes': stream.getvalue(), 'path': None} for stream in streams
+            ]
     found = adapters.from_columns(features, labels, owners)
     np.testing.assert_array_equal(found.features, expected)
     np.testing.assert_array_equal(found.labels, Y)
@@ -254,12 +317,18 @@ def test_images_of_several_kinds_are_shades_of_grey_or_colours():
 
 def test_a_label_by_itself_is_a_vector_and_in_a_list_a_column():
     pandas = pytest.importorskip('pandas')
-    frame = pandas.DataFrame({'who': OWNERS, 'a': X[:, 0], 'y': X @ np.float32([1, 2, 3])})
+    frame = pandas.DataFrame(
+        {'who': OWNERS, 'a': X[:, 0], 'y': X @ np.float32([1, 2, 3])}
+    )
     for label in ('y', ['y']):
         found = adapters.from_pandas(frame, client='who', features=['a'], label=label)
-        problem = problems.from_flax(*found[:3], module=nn.Dense(1), loss='squared_error')
+        problem = problems.from_flax(
+            *found[:3], module=nn.Dense(1), loss='squared_error'
+        )
         assert problem.data.labels.shape == (7, 1)
-    assert adapters.from_columns(frame[['a']], frame['y'], frame['who']).labels.shape == (7,)
+    assert adapters.from_columns(
+        frame[['a']], frame['y'], frame['who']
+    ).labels.shape == (7,)
 
 
 @pytest.mark.parametrize('none', [None, float('nan'), 'NA'])
@@ -267,6 +336,8 @@ def test_owners_that_are_missing_are_named(none):
     pandas = pytest.importorskip('pandas')
     owners = ['nan', 'None', pandas.NA if none == 'NA' else none]
     owners = pandas.Series(owners, dtype=object)
-    with pytest.raises(ValueError, match='`clients` must name an owner, got none for example 2'):
+    with pytest.raises(
+        ValueError, match='`clients` must name an owner, got none for example 2'
+    ):
         adapters.from_columns(X[:3], Y[:3], owners)
     assert adapters.from_columns(X[:2], Y[:2], owners[:2]).names == ('None', 'nan')

@@ -20,7 +20,9 @@ def loss_fn(params, batch):
 def build(features=None, labels=None, clients=OWNERS, **kwargs):
     rng = np.random.default_rng(0)
     size = np.size(clients)
-    features = rng.normal(size=(size, 3)).astype(np.float32) if features is None else features
+    features = (
+        rng.normal(size=(size, 3)).astype(np.float32) if features is None else features
+    )
     labels = rng.normal(size=size).astype(np.float32) if labels is None else labels
     arguments = {'init_params': lambda key: jnp.zeros(3), 'loss_fn': loss_fn, **kwargs}
     return problems.from_arrays(features, labels, clients, **arguments)
@@ -34,7 +36,9 @@ def test_examples_are_stored_by_owner_in_their_own_order():
     np.testing.assert_array_equal(problem.counts, [2, 2, 4])
     np.testing.assert_array_equal(problem.offsets, [0, 2, 4])
     np.testing.assert_array_equal(problem.data.labels, [1, 3, 2, 6, 0, 4, 5, 7])
-    np.testing.assert_array_equal(problem.data.features, features[[1, 3, 2, 6, 0, 4, 5, 7]])
+    np.testing.assert_array_equal(
+        problem.data.features, features[[1, 3, 2, 6, 0, 4, 5, 7]]
+    )
     assert (problem.min_examples, problem.max_examples) == (2, 4)
     np.testing.assert_array_equal(problems.owners(problem), np.sort(OWNERS))
 
@@ -65,7 +69,9 @@ def test_evaluation_in_chunks_is_the_plain_mean(size):
     params = np.array([0.3, -1.0, 0.5])
     measured = jax.jit(problem.metrics)(jnp.float32(params), problem.eval_data)
     outputs = features.astype(float) @ params
-    np.testing.assert_allclose(measured['loss'], np.mean((outputs - labels) ** 2), rtol=1e-5)
+    np.testing.assert_allclose(
+        measured['loss'], np.mean((outputs - labels) ** 2), rtol=1e-5
+    )
     np.testing.assert_allclose(measured['positive'], np.mean(outputs > 0), rtol=1e-6)
 
 
@@ -93,7 +99,10 @@ def test_evaluation_in_chunks_is_the_plain_mean(size):
             r'^`clients` must be a non-empty vector, got shape \(8, 1\)\.$',
         ),
         ({'clients': OWNERS - 1}, r'^`clients` must be at least 0, got -1 at \d\.$'),
-        ({'clients': OWNERS[:0]}, r'^`clients` must be a non-empty vector, got shape \(0,\)\.$'),
+        (
+            {'clients': OWNERS[:0]},
+            r'^`clients` must be a non-empty vector, got shape \(0,\)\.$',
+        ),
         (
             {'clients': np.where(OWNERS == 1, 3, OWNERS)},
             r'^`clients` must give every client an example, got none for client 1\.$',
@@ -142,7 +151,9 @@ def flax_problem(labels, **kwargs):
 
 def dense(params, features):
     layer = params['Dense_0']
-    return features @ np.asarray(layer['kernel'], float) + np.asarray(layer['bias'], float)
+    return features @ np.asarray(layer['kernel'], float) + np.asarray(
+        layer['bias'], float
+    )
 
 
 def test_a_flax_module_with_cross_entropy():
@@ -154,8 +165,12 @@ def test_a_flax_module_with_cross_entropy():
     measured = problem.metrics(params, problem.eval_data)
     expected = -log_probs[np.arange(8), labels].mean()
     np.testing.assert_allclose(measured['loss'], expected, rtol=1e-5)
-    np.testing.assert_allclose(measured['accuracy'], np.mean(logits.argmax(axis=1) == labels))
-    np.testing.assert_allclose(problem.loss_fn(params, problem.data), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        measured['accuracy'], np.mean(logits.argmax(axis=1) == labels)
+    )
+    np.testing.assert_allclose(
+        problem.loss_fn(params, problem.data), expected, rtol=1e-5
+    )
 
 
 def test_a_flax_module_with_squared_error_or_any_loss():
@@ -167,15 +182,23 @@ def test_a_flax_module_with_squared_error_or_any_loss():
     assert set(measured) == {'loss'}
     np.testing.assert_allclose(measured['loss'], np.mean(error**2), rtol=1e-5)
     _, other = flax_problem(
-        labels, module=Linear(2), loss=lambda outputs, labels: jnp.mean(jnp.abs(outputs - labels))
+        labels,
+        module=Linear(2),
+        loss=lambda outputs, labels: jnp.mean(jnp.abs(outputs - labels)),
     )
-    np.testing.assert_allclose(other.loss_fn(params, other.data), np.mean(np.abs(error)), rtol=1e-5)
+    np.testing.assert_allclose(
+        other.loss_fn(params, other.data), np.mean(np.abs(error)), rtol=1e-5
+    )
 
 
 def test_modules_and_losses_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"`module` must have parameters only, got also \['batch"):
+    with pytest.raises(
+        ValueError, match=r"`module` must have parameters only, got also \['batch"
+    ):
         flax_problem(np.arange(8) % 2, module=Linear(2, normalise=True))
-    with pytest.raises(ValueError, match="`loss` has no 'cross-entropy'; did you mean 'cross_ent"):
+    with pytest.raises(
+        ValueError, match="`loss` has no 'cross-entropy'; did you mean 'cross_ent"
+    ):
         flax_problem(np.arange(8) % 2, module=Linear(2), loss='cross-entropy')
 
 
@@ -189,9 +212,15 @@ def test_modules_and_losses_that_do_not_fit_are_refused():
         (lambda outputs, labels: jnp.mean(outputs), ['loss'], ('loss',)),
     ],
 )
-def test_a_flax_problem_knows_that_an_accuracy_is_better_when_larger(loss, stated, expected):
-    labels = np.arange(8) % 2 if loss == 'cross_entropy' else np.zeros((8, 2), np.float32)
-    _, problem = flax_problem(labels, module=Linear(2), loss=loss, larger_is_better=stated)
+def test_a_flax_problem_knows_that_an_accuracy_is_better_when_larger(
+    loss, stated, expected
+):
+    labels = (
+        np.arange(8) % 2 if loss == 'cross_entropy' else np.zeros((8, 2), np.float32)
+    )
+    _, problem = flax_problem(
+        labels, module=Linear(2), loss=loss, larger_is_better=stated
+    )
     assert problem.larger_is_better == expected
 
 
@@ -220,7 +249,10 @@ def test_a_flax_problem_refuses_directions_of_what_it_does_not_measure():
 def test_labels_without_an_output_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):
         problems.from_flax(
-            np.zeros((4, 2), np.float32), np.array(labels), [0, 0, 1, 1], module=nn.Dense(3)
+            np.zeros((4, 2), np.float32),
+            np.array(labels),
+            [0, 0, 1, 1],
+            module=nn.Dense(3),
         )
 
 
@@ -253,4 +285,6 @@ def test_elsewhere_than_on_a_cpu_several_groups_are_measured_at_once(monkeypatch
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     groups = np.split(rows.sum(axis=1), range(1024, 5_000, 1024))
     sizes = np.array([len(group) for group in groups])
-    assert found == pytest.approx(np.sum([g.std() for g in groups] * sizes) / 5_000, rel=1e-6)
+    assert found == pytest.approx(
+        np.sum([g.std() for g in groups] * sizes) / 5_000, rel=1e-6
+    )

@@ -26,7 +26,9 @@ def windows(padding):
 
 def many(transform):
     keys = jax.random.split(jax.random.key(7), NUM_DRAWS)
-    return np.asarray(jax.jit(jax.vmap(lambda key: transform(key, jnp.asarray(IMAGES))))(keys))
+    return np.asarray(
+        jax.jit(jax.vmap(lambda key: transform(key, jnp.asarray(IMAGES))))(keys)
+    )
 
 
 def chi_squared(counts, num_cells):
@@ -51,7 +53,9 @@ def test_double_precision_crops_too(x64):
     cropped = np.asarray(augmentation.crop(jax.random.key(0), images, padding=1))
     assert cropped.dtype == np.float64
     for b in (0, 1):
-        assert any(np.array_equal(cropped[b], window[b]) for window in windows(1).values())
+        assert any(
+            np.array_equal(cropped[b], window[b]) for window in windows(1).values()
+        )
 
 
 def test_each_image_is_mirrored_independently():
@@ -63,12 +67,16 @@ def test_each_image_is_mirrored_independently():
     assert chi_squared(kinds, 4) < 5
     for draw in draws[:50]:
         for b in (0, 1):
-            assert np.array_equal(draw[b], flipped[b]) or np.array_equal(draw[b], IMAGES[b])
+            assert np.array_equal(draw[b], flipped[b]) or np.array_equal(
+                draw[b], IMAGES[b]
+            )
 
 
 @pytest.mark.parametrize('padding', [0, -1])
 def test_padding_out_of_range_is_refused(padding):
-    with pytest.raises(ValueError, match=rf'^`padding` must be at least 1, got {padding}\.$'):
+    with pytest.raises(
+        ValueError, match=rf'^`padding` must be at least 1, got {padding}\.$'
+    ):
         augmentation.crop(jax.random.key(0), jnp.asarray(IMAGES), padding=padding)
 
 
@@ -99,21 +107,33 @@ def test_statistics_may_be_given_as_numbers():
     section = {'mean': [0.5, 1.0], 'deviation': [2.0, 4.0]}
     expected = (IMAGES - np.float32([0.5, 1])) / np.float32([2, 4])
     for given in (section, augmentation.ChannelStatistics(**section)):
-        np.testing.assert_allclose(augmentation.normalise(IMAGES, given), expected, rtol=1e-6)
+        np.testing.assert_allclose(
+            augmentation.normalise(IMAGES, given), expected, rtol=1e-6
+        )
 
 
 def test_unknown_statistics_and_channels_are_refused():
-    with pytest.raises(ValueError, match="`normalise` has no 'cifar'; did you mean 'cifar10'"):
+    with pytest.raises(
+        ValueError, match="`normalise` has no 'cifar'; did you mean 'cifar10'"
+    ):
         augmentation.normalise(IMAGES, 'cifar')
     for section, message in (
         (True, '`normalise` must be a name, or have mean and deviation, got True.'),
         ({'mean': (0.1,)}, '`normalise.deviation` must be given'),
-        ({'mean': (0.1,), 'deviation': (0.0,)}, '`normalise.deviation` must be positive'),
-        ({'mean': (0.1,), 'deviation': (0.2, 0.3)}, '`normalise` must have a finite mean and'),
+        (
+            {'mean': (0.1,), 'deviation': (0.0,)},
+            '`normalise.deviation` must be positive',
+        ),
+        (
+            {'mean': (0.1,), 'deviation': (0.2, 0.3)},
+            '`normalise` must have a finite mean and',
+        ),
     ):
         with pytest.raises(ValueError, match=f'^{re.escape(message)}'):
             augmentation.normalise(IMAGES, section)
-    with pytest.raises(ValueError, match=r'^`images` must have 3 channels, got shape \(2, 5, 6, 2'):
+    with pytest.raises(
+        ValueError, match=r'^`images` must have 3 channels, got shape \(2, 5, 6, 2'
+    ):
         augmentation.normalise(IMAGES, 'svhn')
 
 
@@ -141,7 +161,9 @@ def test_labels_follow_the_confusion(rate):
 
 def test_it_is_a_function_of_the_key_and_grows_with_the_rate():
     def noisy(seed, rate):
-        return problems.label_noise(jax.random.key(seed), LABELS, num_classes=4, rate=rate)
+        return problems.label_noise(
+            jax.random.key(seed), LABELS, num_classes=4, rate=rate
+        )
 
     low, high = noisy(0, 0.1), noisy(0, 0.4)
     np.testing.assert_array_equal(low, noisy(0, 0.1))
@@ -151,12 +173,19 @@ def test_it_is_a_function_of_the_key_and_grows_with_the_rate():
 
 def shared(**noise):
     """Every kind of classification problem, clean and noisy."""
-    images = {'dataset': 'synthetic_images', 'num_clients': 4, 'model': 'softmax', 'alpha': 10.0}
+    images = {
+        'dataset': 'synthetic_images',
+        'num_clients': 4,
+        'model': 'softmax',
+        'alpha': 10.0,
+    }
     images['data'] = {'num_train': 400, 'num_test': 200}
     return {
         'digits': problems.digits(num_clients=4, alpha=10.0, **noise),
         'images': problems.images(**images, **noise),
-        'gaussians': problems.gaussians(num_clients=4, examples_per_client=300, **noise),
+        'gaussians': problems.gaussians(
+            num_clients=4, examples_per_client=300, **noise
+        ),
         'synthetic': problems.synthetic(num_clients=4, max_examples=400, **noise),
     }
 
@@ -167,7 +196,9 @@ def test_every_classification_problem_takes_the_same_section():
     for name, problem in clean.items():
         np.testing.assert_array_equal(problem.data.features, noisy[name].data.features)
         assert_rate(np.asarray(problem.data.labels != noisy[name].data.labels), 0.4)
-        np.testing.assert_array_equal(problem.eval_data.labels, noisy[name].eval_data.labels)
+        np.testing.assert_array_equal(
+            problem.eval_data.labels, noisy[name].eval_data.labels
+        )
     assert noisy['gaussians'].attainable['accuracy'] == pytest.approx(0.75, abs=1e-12)
 
 

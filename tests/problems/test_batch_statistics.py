@@ -28,7 +28,9 @@ def outputs_in_float64(params, features):
     hidden = features @ layers['Dense_0']['kernel'] + layers['Dense_0']['bias']
     hidden = (hidden - hidden.mean(0)) / np.sqrt(hidden.var(0) + 1e-5)
     hidden = hidden * layers['BatchNorm_0']['scale'] + layers['BatchNorm_0']['bias']
-    return np.maximum(hidden, 0) @ layers['Dense_1']['kernel'] + layers['Dense_1']['bias']
+    return (
+        np.maximum(hidden, 0) @ layers['Dense_1']['kernel'] + layers['Dense_1']['bias']
+    )
 
 
 def metrics_in_float64(outputs, labels):
@@ -45,7 +47,9 @@ def params_of(problem):
     return jax.tree.map(lambda a: 3 * a, params)  # so that losses differ
 
 
-@pytest.mark.parametrize('size, tolerance', [(900, 1e-5), (1500, 1e-5), (2049, 0.03), (5000, 0.03)])
+@pytest.mark.parametrize(
+    'size, tolerance', [(900, 1e-5), (1500, 1e-5), (2049, 0.03), (5000, 0.03)]
+)
 def test_what_is_measured_is_near_what_all_statistics_give(size, tolerance):
     """Exactly so where one batch holds all; sorted batches of one label are far off."""
     features, labels, owners = skewed(size)
@@ -66,7 +70,9 @@ def test_what_is_measured_is_near_what_all_statistics_give(size, tolerance):
 @pytest.mark.parametrize('size', [1500, 3100])
 def test_every_client_is_measured_by_the_statistics_of_all(size, loss):
     def own(outputs, labels):
-        return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(outputs, labels))
+        return jnp.mean(
+            optax.softmax_cross_entropy_with_integer_labels(outputs, labels)
+        )
 
     features, labels, owners = skewed(size)
     problem = problems.from_flax(
@@ -78,14 +84,18 @@ def test_every_client_is_measured_by_the_statistics_of_all(size, loss):
         eval_data=(features, labels, owners),
     )
     params = params_of(problem)
-    found = jax.jit(lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem))(params)
+    found = jax.jit(lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem))(
+        params
+    )
     each = jax.jit(lambda p: evaluation.by_client(p, problem))(params)
     expected = metrics_in_float64(outputs_in_float64(params, features), labels)
     tolerance = 1e-5 if size == 1500 else 0.05
     counts = np.bincount(owners)
     for name in each:
         own_means = np.bincount(owners, expected[name]) / counts
-        np.testing.assert_allclose(each[name], own_means, rtol=tolerance, atol=tolerance / 5)
+        np.testing.assert_allclose(
+            each[name], own_means, rtol=tolerance, atol=tolerance / 5
+        )
         pooled = np.average(each[name], weights=counts)
         np.testing.assert_allclose(found[f'eval_{name}'], pooled, rtol=1e-5)
     assert set(each) == ({'loss'} if loss == 'own' else {'loss', 'accuracy'})
@@ -94,10 +104,14 @@ def test_every_client_is_measured_by_the_statistics_of_all(size, loss):
 def test_examples_held_out_of_such_a_problem_can_be_evaluated():
     held_out = {'holdout_examples': 0.2, 'holdout_clients': 2}
     problem = problems.digits(
-        num_clients=10, model=lambda c: architectures.BatchNormMLP(c, hidden=(4,)), **held_out
+        num_clients=10,
+        model=lambda c: architectures.BatchNormMLP(c, hidden=(4,)),
+        **held_out,
     )
     params = problem.init_params(jax.random.key(0))
-    found = jax.jit(lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem))(params)
+    found = jax.jit(lambda p: evaluation.train_and_eval(p, jax.random.key(0), problem))(
+        params
+    )
     assert np.isfinite(found['eval_accuracy_p10'])
     own = jax.tree.map(lambda a: jnp.stack([a] * problem.num_clients), params)
     with refusals.names('problem', 'normalise by the batch'):
@@ -113,7 +127,9 @@ def test_a_layer_of_a_user_s_own_says_so_itself():
             return nn.Dense(CLASSES)(x - x.mean(axis=0, keepdims=True))
 
     features, labels, owners = skewed(1500)
-    problem = problems.from_flax(features, labels, owners, module=nn.Sequential([Centred()]))
+    problem = problems.from_flax(
+        features, labels, owners, module=nn.Sequential([Centred()])
+    )
     assert problem.metrics.by_batch
     plain = problems.from_flax(features, labels, owners, module=nn.Dense(CLASSES))
     assert not plain.metrics.by_batch

@@ -48,7 +48,9 @@ def test_shapes_and_ranges(model):
         ('label_shards', {'shards_per_client': 2}),
     ],
 )
-def test_every_partition_hands_out_every_training_image_at_most_once(partition, options):
+def test_every_partition_hands_out_every_training_image_at_most_once(
+    partition, options
+):
     problem = problems.digits(num_clients=10, partition=partition, **options)
     images = datasets.digits(seed=0).train_features.reshape(-1, 64)
     held = np.asarray(problem.data.features).reshape(-1, 64)
@@ -76,7 +78,10 @@ def test_skew_follows_alpha():
 
 
 def test_the_same_seed_gives_the_same_problem_and_another_seed_another():
-    first, again = problems.digits(num_clients=5, seed=3), problems.digits(num_clients=5, seed=3)
+    first, again = (
+        problems.digits(num_clients=5, seed=3),
+        problems.digits(num_clients=5, seed=3),
+    )
     np.testing.assert_array_equal(first.data.features, again.data.features)
     np.testing.assert_array_equal(first.counts, again.counts)
     other = problems.digits(num_clients=5, seed=4)
@@ -84,16 +89,26 @@ def test_the_same_seed_gives_the_same_problem_and_another_seed_another():
 
 
 def test_unknown_names_are_refused_with_the_nearest():
-    with pytest.raises(ValueError, match="`partition` has no 'dirichle'; did you mean 'dirichlet'"):
+    with pytest.raises(
+        ValueError, match="`partition` has no 'dirichle'; did you mean 'dirichlet'"
+    ):
         problems.digits(partition='dirichle')
-    with pytest.raises(ValueError, match="`model` has no 'softmaks'; did you mean 'softmax'"):
+    with pytest.raises(
+        ValueError, match="`model` has no 'softmaks'; did you mean 'softmax'"
+    ):
         problems.digits(model='softmaks')
 
 
 def test_a_network_can_be_given_with_its_options():
-    problem = problems.digits(model={'name': 'mlp', 'hidden': (5, 3)}, num_clients=10, alpha=1.0)
+    problem = problems.digits(
+        model={'name': 'mlp', 'hidden': (5, 3)}, num_clients=10, alpha=1.0
+    )
     shapes = jax.tree.map(jnp.shape, problem.init_params(jax.random.key(0)))
-    assert [shapes[f'Dense_{k}']['kernel'] for k in range(3)] == [(64, 5), (5, 3), (3, 10)]
+    assert [shapes[f'Dense_{k}']['kernel'] for k in range(3)] == [
+        (64, 5),
+        (5, 3),
+        (3, 10),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +160,11 @@ def shuffled(labels, num_clients, seed):
     'partition, options, counts',
     [
         (turns, {}, lambda labels: np.bincount(np.arange(len(labels)) % 5)),
-        (turns, {'stride': 7}, lambda labels: np.bincount(np.arange(len(labels)) // 7 % 5)),
+        (
+            turns,
+            {'stride': 7},
+            lambda labels: np.bincount(np.arange(len(labels)) // 7 % 5),
+        ),
         (
             functools.partial(turns, stride=3),
             {},
@@ -195,14 +214,23 @@ def demanding(labels, *, num_clients, skew):
 @pytest.mark.parametrize(
     'options, message',
     [
-        ({'model': 3}, '`model` must be a name, a section, a flax module or a function that makes'),
+        (
+            {'model': 3},
+            '`model` must be a name, a section, a flax module or a function that makes',
+        ),
         ({'model': no_network}, '`model` must make a flax module, got a dict.'),
         (
             {'model': functools.partial(network, hiden=3)},
             "`model` has no 'hiden'; did you mean 'hidden'?",
         ),
-        ({'model': lambda: nn.Dense(10)}, '`model` must be complete, got too many positional'),
-        ({'partition': ['iid']}, "`partition` must be a name or a function, got ['iid']."),
+        (
+            {'model': lambda: nn.Dense(10)},
+            '`model` must be complete, got too many positional',
+        ),
+        (
+            {'partition': ['iid']},
+            "`partition` must be a name or a function, got ['iid'].",
+        ),
         (
             {'partition': turns, 'strde': 2},
             "`partition` has no 'strde'; did you mean 'stride'?",
@@ -238,7 +266,11 @@ def test_functions_that_do_not_fit_are_refused(options, message):
 
 
 def test_functions_are_checked_before_data_are_read():
-    settings = {'dataset': 'cifar10', 'num_clients': 10, 'data': {'data_dir': '/nowhere'}}
+    settings = {
+        'dataset': 'cifar10',
+        'num_clients': 10,
+        'data': {'data_dir': '/nowhere'},
+    }
     with pytest.raises(ValueError, match="`partition` has no 'strde'"):
         problems.images(**settings, model=network, partition=turns, strde=2)
     with pytest.raises(ValueError, match=r'`partition\.skew` must be given'):

@@ -47,7 +47,11 @@ def deep_png(pixels):
 
     header = struct.pack('>IIBBBBB', width, height, 16, kind, 0, 0, 0)
     lines = b''.join(b'\0' + line.astype('>u2').tobytes() for line in pixels)
-    chunks = chunk(b'IHDR', header), chunk(b'IDAT', zlib.compress(lines)), chunk(b'IEND', b'')
+    chunks = (
+        chunk(b'IHDR', header),
+        chunk(b'IDAT', zlib.compress(lines)),
+        chunk(b'IEND', b''),
+    )
     return {'bytes': b'\x89PNG\r\n\x1a\n' + b''.join(chunks), 'path': 'deep.png'}
 
 
@@ -101,7 +105,10 @@ def test_colours_of_16_bits_are_refused_and_grey_ones_kept():
 @pytest.mark.parametrize(
     'row, words',
     [
-        ({'bytes': None, 'path': 'a.png'}, ['`bytes` of every image', "'a.png'", 'in row 1']),
+        (
+            {'bytes': None, 'path': 'a.png'},
+            ['`bytes` of every image', "'a.png'", 'in row 1'],
+        ),
         ({'bytes': b'no image', 'path': None}, ['that Pillow reads', 'in row 1']),
         (None, ['hold numbers', 'None in row 1']),
     ],
@@ -137,7 +144,10 @@ def test_missing_owners_are_named_in_columns_of_any_kind(make, none):
 def test_owners_named_by_texts_and_numbers_are_refused(make):
     """As a list of both becomes texts, the owners 3 and '3' would be one."""
     owners = make(['3', 'a', 3])
-    for field, build in (('clients', adapters.from_columns), ('train_clients', datasets.Dataset)):
+    for field, build in (
+        ('clients', adapters.from_columns),
+        ('train_clients', datasets.Dataset),
+    ):
         with refusals.names(field, 'texts alone or numbers alone', 'for example 2, 3'):
             build(X[:3], Y[:3], owners)
 
@@ -155,7 +165,9 @@ def test_numbers_beyond_32_bits_are_refused_whoever_reads_them():
 
 def test_frames_of_flags_and_numbers_are_numbers():
     pandas = pytest.importorskip('pandas')
-    frame = pandas.DataFrame({'age': [1.5, 2.0, 3.0], 'colour': ['r', 'g', 'r'], 'n': [1, 2, 3]})
+    frame = pandas.DataFrame(
+        {'age': [1.5, 2.0, 3.0], 'colour': ['r', 'g', 'r'], 'n': [1, 2, 3]}
+    )
     words = pandas.get_dummies(frame)
     expected = np.array([[1.5, 1, 0, 1], [2, 2, 1, 0], [3, 3, 0, 1]], np.float32)
     for features in (words, words.to_numpy()):
@@ -194,7 +206,9 @@ def numbered_apart(kind, tmp_path):
 
         def make(owners, **given):
             table = frame({'a': x[:, 0], 'y': y, 'who': owners})
-            return adapters.from_pandas(table, client='who', features=['a'], label='y', **given)
+            return adapters.from_pandas(
+                table, client='who', features=['a'], label='y', **given
+            )
 
         return make(names), lambda **given: make(others, **given)
     if kind == 'torch':
@@ -213,14 +227,20 @@ def numbered_apart(kind, tmp_path):
     for file, users in (('train', names), ('test', others)):
         (tmp_path / f'{file}.json').write_text(json.dumps(leaf(x.tolist(), y, users)))
     read = adapters.from_leaf
-    return read(tmp_path / 'train.json'), lambda **given: read(tmp_path / 'test.json', **given)
+    return read(tmp_path / 'train.json'), lambda **given: read(
+        tmp_path / 'test.json', **given
+    )
 
 
 @pytest.mark.parametrize('kind', ['columns', 'pandas', 'torch', 'hugging face', 'leaf'])
 def test_examples_to_test_on_have_the_clients_of_those_to_train_on(kind, tmp_path):
     train, make = numbered_apart(kind, tmp_path)
     assert train.names == ('ann', 'bob', 'eve')
-    assert make().clients.tolist() == [1, 2, 0]  # numbered for themselves: bob, eve, zoe
+    assert make().clients.tolist() == [
+        1,
+        2,
+        0,
+    ]  # numbered for themselves: bob, eve, zoe
     test = make(names=train.names)
     assert test.names == ('ann', 'bob', 'eve', 'zoe')
     assert test.clients.tolist() == [2, 3, 1]
@@ -258,13 +278,19 @@ def test_labels_with_fractions_are_no_classes():
     with refusals.names('train_labels', 'integer dtype'):
         datasets.Dataset(X[:3], [0.0, 0.5, 1.0])
     with refusals.names('labels', 'be classes'):
-        problems.from_flax(X[:3], np.array([0.0, 0.5, 1.0]), [0, 1, 0], module=nn.Dense(4))
+        problems.from_flax(
+            X[:3], np.array([0.0, 0.5, 1.0]), [0, 1, 0], module=nn.Dense(4)
+        )
 
 
 def test_examples_to_test_on_must_be_some_of_the_kind_trained_on():
     def build(eval_features, eval_labels=(0, 1), features=X):
         return problems.from_flax(
-            features, Y, [0] * 7, module=nn.Dense(4), eval_data=(eval_features, eval_labels)
+            features,
+            Y,
+            [0] * 7,
+            module=nn.Dense(4),
+            eval_data=(eval_features, eval_labels),
         )
 
     assert build(X[:2].astype(float)).held_out
@@ -278,8 +304,12 @@ def test_examples_to_test_on_must_be_some_of_the_kind_trained_on():
             build(rows)
     with refusals.names('eval_data', 'hold examples, got none'):
         build(X[:0], Y[:0])
-    with refusals.names('test_features', 'the kind of `train_features`, float32', 'uint8'):
-        datasets.Dataset(X, Y, test_features=np.zeros((2, 3), np.uint8), test_labels=[0, 1])
+    with refusals.names(
+        'test_features', 'the kind of `train_features`, float32', 'uint8'
+    ):
+        datasets.Dataset(
+            X, Y, test_features=np.zeros((2, 3), np.uint8), test_labels=[0, 1]
+        )
 
 
 @pytest.mark.parametrize('number', [2**31 - 1, 4_000_000_000])
@@ -306,7 +336,9 @@ def test_numbers_of_a_hash_cost_one_line_and_no_memory(number):
 @pytest.mark.parametrize('share', [0.01, 0.02])
 def test_a_share_that_holds_out_nothing_is_refused(share):
     owners = np.repeat(np.arange(5), 24)
-    with refusals.names('holdout_examples', 'hold out an example', 'at most 24', str(share)):
+    with refusals.names(
+        'holdout_examples', 'hold out an example', 'at most 24', str(share)
+    ):
         partition.divide(owners, holdout_examples=share, seed=0)
     with refusals.names('holdout_clients', 'hold out one of 5 clients', str(share)):
         partition.divide(owners, holdout_clients=share, seed=0)
@@ -317,12 +349,16 @@ def test_a_share_that_holds_out_nothing_is_refused(share):
 def test_files_with_other_names_list_them(tmp_path):
     path = tmp_path / 'mnist.npz'
     np.savez(path, x_train=X, y_train=Y, train_labels=Y)
-    with refusals.names('path', 'the array train_features', 'train_labels, x_train, y_train'):
+    with refusals.names(
+        'path', 'the array train_features', 'train_labels, x_train, y_train'
+    ):
         datasets.from_npz(path)
 
 
 def test_data_sets_of_others_say_what_could_provide_them():
-    with refusals.names('dataset', "'kmnist'", "'tfds' with `data` {'name': 'kmnist'}", "'npz'"):
+    with refusals.names(
+        'dataset', "'kmnist'", "'tfds' with `data` {'name': 'kmnist'}", "'npz'"
+    ):
         problems.images(dataset='kmnist', num_clients=2, model='softmax')
 
 
@@ -331,8 +367,16 @@ def test_modules_that_cannot_train_here_are_named():
     layer = nnx.Linear(3, 4, rngs=nnx.Rngs(0))
     for field, build in (
         ('module', lambda: problems.from_flax(X, Y, [0] * 7, module=layer)),
-        ('model', lambda: problems.images(dataset='digits', num_clients=2, model=layer)),
-        ('model', lambda: problems.images(dataset='digits', num_clients=2, model=lambda _: layer)),
+        (
+            'model',
+            lambda: problems.images(dataset='digits', num_clients=2, model=layer),
+        ),
+        (
+            'model',
+            lambda: problems.images(
+                dataset='digits', num_clients=2, model=lambda _: layer
+            ),
+        ),
     ):
         with refusals.names(field, 'flax', 'one of flax.nnx'):
             build()
@@ -351,10 +395,14 @@ def test_modules_that_cannot_train_here_are_named():
 
 def test_pixels_that_reach_a_module_unscaled_are_warned_of():
     pixels = np.arange(21, dtype=np.uint8).reshape(7, 3)
-    with pytest.warns(UserWarning, match='uint8 up to 20, .*pixels / 255.0` scales pixels'):
+    with pytest.warns(
+        UserWarning, match='uint8 up to 20, .*pixels / 255.0` scales pixels'
+    ):
         problems.from_flax(pixels, Y, [0] * 7, module=nn.Dense(4))
     deep = datasets.Dataset(np.full((7, 2, 2, 1), 4095, np.uint16), Y)
-    with pytest.warns(UserWarning, match='uint16 up to 4095, .*pixels / 65535.0` scales'):
+    with pytest.warns(
+        UserWarning, match='uint16 up to 4095, .*pixels / 65535.0` scales'
+    ):
         problems.images(dataset=deep, num_clients=2, partition='iid', model='softmax')
     with warnings.catch_warnings():
         warnings.simplefilter('error')
@@ -368,4 +416,6 @@ def test_pixels_that_reach_a_module_unscaled_are_warned_of():
 def test_ids_below_0_are_no_embedding():
     tokens = np.array([[0, 1], [-1, 2]])
     with refusals.names('features', 'at least 0', '-1'):
-        problems.from_flax(tokens, [0, 1], [0, 1], module=models.GRU(2, num_tokens=3, hidden=2))
+        problems.from_flax(
+            tokens, [0, 1], [0, 1], module=models.GRU(2, num_tokens=3, hidden=2)
+        )

@@ -27,7 +27,9 @@ def test_vertices_of_a_simplex_are_equally_far_apart(num_points):
 
 @pytest.mark.statistical
 def test_the_best_linear_rule_has_the_stated_accuracy_on_the_test_data():
-    problem = problems.gaussians(num_clients=2, test_examples=100_000, bayes_accuracy=0.75)
+    problem = problems.gaussians(
+        num_clients=2, test_examples=100_000, bayes_accuracy=0.75
+    )
     means = simplex(10, analysis.equidistant_distance(0.75, 10))
     chosen = np.argmax(np.asarray(problem.eval_data.features) @ means.T, axis=1)
     hits = np.mean(chosen == np.asarray(problem.eval_data.labels))
@@ -38,7 +40,11 @@ def test_the_best_linear_rule_has_the_stated_accuracy_on_the_test_data():
 @pytest.mark.statistical
 def test_clients_follow_their_shares_and_features_their_classes():
     problem = problems.gaussians(
-        num_clients=20, examples_per_client=2000, num_classes=4, bayes_accuracy=0.8, seed=3
+        num_clients=20,
+        examples_per_client=2000,
+        num_classes=4,
+        bayes_accuracy=0.8,
+        seed=3,
     )
     shares = dirichlet_shares(20, 4, alpha=0.1, seed=3)
     labels = np.asarray(problem.data.labels).reshape(20, 2000)
@@ -56,11 +62,17 @@ def test_data_and_partition_have_seeds_of_their_own():
     def made(**seeds):
         return problems.gaussians(num_clients=5, num_classes=3, **seeds)
 
-    base, data, parts = made(seed=1), made(seed=1, data_seed=2), made(seed=1, partition_seed=2)
+    base, data, parts = (
+        made(seed=1),
+        made(seed=1, data_seed=2),
+        made(seed=1, partition_seed=2),
+    )
     np.testing.assert_array_equal(base.counts, data.counts)
     assert not np.array_equal(base.data.features, data.data.features)
     assert not np.array_equal(base.data.labels, parts.data.labels)
-    np.testing.assert_array_equal(base.eval_data.features, made(seed=1).eval_data.features)
+    np.testing.assert_array_equal(
+        base.eval_data.features, made(seed=1).eval_data.features
+    )
     both = made(data_seed=2, partition_seed=2)
     np.testing.assert_array_equal(both.data.features, made(seed=2).data.features)
 
@@ -76,13 +88,17 @@ def test_a_partition_deals_out_equally_many_examples_of_each_class():
     assert np.all(np.bincount(labels) == 200)
     majority = labels == owner // 2  # 20 clients, two per class, in order
     spread = 0.05 * 0.9  # of those dealt out at random a tenth meet their class
-    assert abs(majority.mean() - (1 - spread)) < LIMIT * np.sqrt(spread * (1 - spread) / 2000)
+    assert abs(majority.mean() - (1 - spread)) < LIMIT * np.sqrt(
+        spread * (1 - spread) / 2000
+    )
     own = problems.gaussians(num_clients=20, examples_per_client=100, seed=3)
     assert problem.attainable == own.attainable
     other = made(seed=3, partition_seed=4)
     np.testing.assert_array_equal(other.eval_data.features, problem.eval_data.features)
     assert not np.array_equal(other.data.labels, labels)
-    unequal = problems.gaussians(num_clients=20, partition='dirichlet_unequal', alpha=0.5)
+    unequal = problems.gaussians(
+        num_clients=20, partition='dirichlet_unequal', alpha=0.5
+    )
     assert np.ptp(np.asarray(unequal.counts)) > 50
 
 
@@ -102,7 +118,9 @@ def test_regression_on_fresh_draws_has_the_stated_error():
         assert abs(squares.mean() - found['loss']) < LIMIT * error
     assert float(problem.attainable['loss']) == pytest.approx(fit.error, rel=1e-12)
     np.testing.assert_allclose(
-        problem.metrics(np.float32(fit.vector), problem.eval_data)['loss'], fit.error, rtol=1e-6
+        problem.metrics(np.float32(fit.vector), problem.eval_data)['loss'],
+        fit.error,
+        rtol=1e-6,
     )
     gradient = jax.grad(problem.loss_fn)(np.float32(fit.vector), problem.data)
     assert np.all(np.abs(gradient) < 0.1)  # w* is of the population

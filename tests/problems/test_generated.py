@@ -28,7 +28,12 @@ def loss_fn(params, batch):
 
 def made(**options):
     return problems.generated(
-        examples, num_clients=N, init_params=init_params, loss_fn=loss_fn, seed=SEED, **options
+        examples,
+        num_clients=N,
+        init_params=init_params,
+        loss_fn=loss_fn,
+        seed=SEED,
+        **options,
     )
 
 
@@ -37,7 +42,9 @@ def stored():
     own = [examples(jax.random.fold_in(jax.random.key(SEED), i), i) for i in range(N)]
     features, labels = (np.concatenate(leaves) for leaves in zip(*own, strict=True))
     owners = np.repeat(np.arange(N), M)
-    return problems.from_arrays(features, labels, owners, init_params=init_params, loss_fn=loss_fn)
+    return problems.from_arrays(
+        features, labels, owners, init_params=init_params, loss_fn=loss_fn
+    )
 
 
 @pytest.mark.parametrize('batch_size', cases([2, None], [None]))
@@ -73,16 +80,24 @@ def test_nothing_is_stored_per_client_and_counts_can_be_read():
     np.testing.assert_array_equal(made().counts, np.full(N, M))
     data, first, count = made().examples_of(5)
     own = stored()
-    np.testing.assert_array_equal(data.features[first : first + count], own.data.features[20:24])
+    np.testing.assert_array_equal(
+        data.features[first : first + count], own.data.features[20:24]
+    )
 
 
 def test_errors():
     with pytest.raises(ValueError, match='`larger_is_better` has no') as caught:
         made(larger_is_better=('acuracy',))
-    assert str(caught.value) == "`larger_is_better` has no 'acuracy'; valid names: loss."
+    assert (
+        str(caught.value) == "`larger_is_better` has no 'acuracy'; valid names: loss."
+    )
     with pytest.raises(ValueError, match='`num_clients` must be at least 1, got 0'):
-        problems.generated(examples, num_clients=0, init_params=init_params, loss_fn=loss_fn)
-    with pytest.raises(ValueError, match='`examples` must give leaves of one length') as caught:
+        problems.generated(
+            examples, num_clients=0, init_params=init_params, loss_fn=loss_fn
+        )
+    with pytest.raises(
+        ValueError, match='`examples` must give leaves of one length'
+    ) as caught:
         problems.generated(
             lambda key, i: (jnp.zeros(3), jnp.zeros(2)),
             num_clients=2,

@@ -20,7 +20,9 @@ LOSS_STREAM = 2**32 - 1
 
 
 def pixels(seed=0, number=24):
-    return np.random.default_rng(seed).integers(0, 256, (number, SIZE, SIZE, 1), np.uint8)
+    return np.random.default_rng(seed).integers(
+        0, 256, (number, SIZE, SIZE, 1), np.uint8
+    )
 
 
 def dataset(number=24):
@@ -30,12 +32,19 @@ def dataset(number=24):
 
 
 def build(data=None, **options):
-    settings = {'num_clients': CLIENTS, 'model': 'softmax', 'partition': 'iid', 'seed': 0}
+    settings = {
+        'num_clients': CLIENTS,
+        'model': 'softmax',
+        'partition': 'iid',
+        'seed': 0,
+    }
     return problems.images(dataset=data or dataset(), **settings | options)
 
 
 def train(problem, *, seed=5, batch_size=BATCH, num_rounds=NUM_ROUNDS):
-    local_train = local_training.local_sgd(RATE, local_steps=LOCAL_STEPS, batch_size=batch_size)
+    local_train = local_training.local_sgd(
+        RATE, local_steps=LOCAL_STEPS, batch_size=batch_size
+    )
     run = jax.jit(
         lambda key, problem: simulate(
             key,
@@ -71,16 +80,22 @@ def together(key, images):
 
 
 BY_HAND = {
-    'crop': lambda key, images: windows(images, jax.random.randint(key, (len(images), 2), 0, 9)),
+    'crop': lambda key, images: windows(
+        images, jax.random.randint(key, (len(images), 2), 0, 9)
+    ),
     'mirror': lambda key, images: np.stack(
         [
             image[:, ::-1] if swap else image
             for image, swap in zip(
-                images, jax.random.bernoulli(key, shape=(len(images), 1, 1, 1)).ravel(), strict=True
+                images,
+                jax.random.bernoulli(key, shape=(len(images), 1, 1, 1)).ravel(),
+                strict=True,
             )
         ]
     ),
-    together: lambda key, images: images[:, :, ::-1] if jax.random.bernoulli(key) else images,
+    together: lambda key, images: (
+        images[:, :, ::-1] if jax.random.bernoulli(key) else images
+    ),
 }
 
 
@@ -99,7 +114,9 @@ def by_hand(problem, names, *, seed=5, normalise=None):
     images, labels = (np.asarray(a) for a in problem.data)
     images = images / np.float32(255)
     if normalise is not None:
-        mean, deviation = (np.float32(a[0]) for a in augmentation.CHANNEL_STATISTICS[normalise])
+        mean, deviation = (
+            np.float32(a[0]) for a in augmentation.CHANNEL_STATISTICS[normalise]
+        )
         images = (images - mean) / deviation
     for t in range(NUM_ROUNDS):
         ends = []
@@ -110,7 +127,9 @@ def by_hand(problem, names, *, seed=5, normalise=None):
                 draw = jax.random.fold_in(key, step)
                 rows = rows_drawn(draw, BATCH, problem.counts[client])
                 rows = rows + int(problem.offsets[client])
-                loss_key = jax.random.fold_in(jax.random.fold_in(key, np.uint32(LOSS_STREAM)), step)
+                loss_key = jax.random.fold_in(
+                    jax.random.fold_in(key, np.uint32(LOSS_STREAM)), step
+                )
                 batch = images[rows]
                 for place, name in enumerate(names):
                     batch = BY_HAND[name](jax.random.fold_in(loss_key, place), batch)
@@ -132,7 +151,9 @@ def test_training_is_the_loop_by_hand(names):
     assert apart(trained, expected) < 2e-4
     others = {('mirror', 'crop'), ('crop', together), ()}
     for other in others:
-        assert apart(by_hand(problem, other, normalise='fashion_mnist'), expected) > 2e-2
+        assert (
+            apart(by_hand(problem, other, normalise='fashion_mnist'), expected) > 2e-2
+        )
 
 
 def test_evaluation_sees_images_as_they_are():
@@ -143,10 +164,13 @@ def test_evaluation_sees_images_as_they_are():
         augmented.loss_fn(params, augmented.data), plain.loss_fn(params, plain.data)
     )
     for part in ('data', 'eval_data'):
-        measured, expected = (p.metrics(params, getattr(p, part)) for p in (augmented, plain))
+        measured, expected = (
+            p.metrics(params, getattr(p, part)) for p in (augmented, plain)
+        )
         assert measured == expected
     losses = {
-        float(augmented.random_loss_fn(params, augmented.data, jax.random.key(i))) for i in range(8)
+        float(augmented.random_loss_fn(params, augmented.data, jax.random.key(i)))
+        for i in range(8)
     }
     assert len(losses) == 8
 
@@ -192,7 +216,9 @@ def test_images_of_a_minibatch_have_draws_of_their_own(name, least):
     test = {'test_features': same, 'test_labels': np.zeros(30, int)}
     data = datasets.Dataset(same, np.arange(30) % CLASSES, **test)
     kinds = [
-        moves(lambda module: build(data, model=module, augment=(name,)), jax.random.key(i))
+        moves(
+            lambda module: build(data, model=module, augment=(name,)), jax.random.key(i)
+        )
         for i in range(3)
     ]
     assert min(kinds) >= least  # of 81 windows, 30 draws show about 25
@@ -223,7 +249,9 @@ def test_dropout_and_augmentation_each_have_half_of_the_key():
     def loss(features, rngs):
         outputs = module.apply({'params': params}, features, train=True, rngs=rngs)
         log_probs = jax.nn.log_softmax(outputs)
-        return -np.mean(np.asarray(log_probs)[np.arange(len(batch.labels)), batch.labels])
+        return -np.mean(
+            np.asarray(log_probs)[np.arange(len(batch.labels)), batch.labels]
+        )
 
     first, second = jax.random.split(jax.random.key(9))
     features = BY_HAND['mirror'](jax.random.fold_in(first, 0), np.asarray(images))
@@ -242,7 +270,9 @@ def test_lanes_side_by_side_are_runs_of_their_own():
     problem = build(augment=('crop', 'mirror'), normalise='fashion_mnist')
 
     def make_algorithm(learning_rate):
-        program = local_training.local_sgd(learning_rate, local_steps=LOCAL_STEPS, batch_size=BATCH)
+        program = local_training.local_sgd(
+            learning_rate, local_steps=LOCAL_STEPS, batch_size=BATCH
+        )
         return algorithms.fedavg(program)
 
     result = sweeps.sweep(
@@ -262,8 +292,12 @@ def test_lanes_side_by_side_are_runs_of_their_own():
 
 def test_pixels_take_a_quarter_of_the_memory():
     data = dataset()
-    scaled = [part / np.float32(255) for part in (data.train_features, data.test_features)]
-    floats = dataclasses.replace(data, train_features=scaled[0], test_features=scaled[1])
+    scaled = [
+        part / np.float32(255) for part in (data.train_features, data.test_features)
+    ]
+    floats = dataclasses.replace(
+        data, train_features=scaled[0], test_features=scaled[1]
+    )
     options = {'normalise': 'fashion_mnist', 'augment': ('crop',)}
     small, large = build(data, **options), build(floats, **options)
     for part in ('data', 'eval_data'):
@@ -291,7 +325,9 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
     direct = build(partition='label_shards', shards_per_client=1, seed=4)
     for a, b in zip(jax.tree.leaves(named), jax.tree.leaves(direct), strict=True):
         np.testing.assert_array_equal(a, b)
-    default = problems.images(dataset='digits', num_clients=10, model='mlp', data={'seed': 0})
+    default = problems.images(
+        dataset='digits', num_clients=10, model='mlp', data={'seed': 0}
+    )
     digits = problems.digits(num_clients=10, model='mlp')
     np.testing.assert_array_equal(default.data.features, digits.data.features)
     np.testing.assert_array_equal(default.counts, digits.counts)
@@ -314,7 +350,10 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
             'of your own.',
         ),
         ({'model': 'softmaks'}, "`model` has no 'softmaks'; did you mean 'softmax'?"),
-        ({'partition': 'dirchlet'}, "`partition` has no 'dirchlet'; did you mean 'dirichlet'?"),
+        (
+            {'partition': 'dirchlet'},
+            "`partition` has no 'dirchlet'; did you mean 'dirichlet'?",
+        ),
         ({'normalise': 'cifar'}, "`normalise` has no 'cifar'; did you mean 'cifar10'?"),
         ({'augment': ('crob',)}, "`augment` has no 'crob'; did you mean 'crop'?"),
         ({'augment': 'crop'}, "`augment` must be a sequence of names, got 'crop'."),
@@ -327,7 +366,10 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
             "`partition` has no 'modle'; did you mean 'model'?",
         ),
         ({'data': 3}, "`data` must be a section of options of 'emnist', got 3."),
-        ({'data': {'data_dri': '.'}}, "`data` has no 'data_dri'; did you mean 'data_dir'?"),
+        (
+            {'data': {'data_dri': '.'}},
+            "`data` has no 'data_dri'; did you mean 'data_dir'?",
+        ),
         (
             {'dataset': 'npz'},
             '`data.path` must be given, got None.',
@@ -344,7 +386,10 @@ def test_mistakes_cost_one_line_and_no_reading(changes, message):
 @pytest.mark.parametrize(
     'options, message',
     [
-        ({'normalise': 'svhn'}, '`images` must have 3 channels, got shape (1, 12, 12, 1).'),
+        (
+            {'normalise': 'svhn'},
+            '`images` must have 3 channels, got shape (1, 12, 12, 1).',
+        ),
         (
             {'partition': 'iid', 'alpha': 1.0},
             "`partition` has no 'alpha'; valid names: augment, data, data_seed, dataset, "
@@ -360,11 +405,17 @@ def test_options_must_suit_the_images(options, message):
 
 
 def test_options_of_a_loader_are_refused_beside_a_data_set():
-    with pytest.raises(ValueError, match=r"^`data` must go with a data set by name, got \{'seed'"):
-        problems.images(dataset=dataset(), data={'seed': 1}, num_clients=2, model='softmax')
+    with pytest.raises(
+        ValueError, match=r"^`data` must go with a data set by name, got \{'seed'"
+    ):
+        problems.images(
+            dataset=dataset(), data={'seed': 1}, num_clients=2, model='softmax'
+        )
 
 
 def test_only_images_are_cropped():
     flat = datasets.Dataset(np.ones((9, 4)), np.arange(9) % 3)
-    with pytest.raises(ValueError, match=r"`augment` must be empty .*, got \('crop',\) for \[4\]"):
+    with pytest.raises(
+        ValueError, match=r"`augment` must be empty .*, got \('crop',\) for \[4\]"
+    ):
         build(flat, augment=('crop',))

@@ -25,12 +25,18 @@ class Tokens(nn.Module):
 def regression(num_examples, **options):
     """Linear outputs of two entries, more examples than one chunk holds."""
     features = RNG.normal(size=(num_examples, 3)).astype(np.float32)
-    labels = (features @ RNG.normal(size=(3, 2)) + RNG.normal(size=(num_examples, 2)) + 4).astype(
-        np.float32
-    )
+    labels = (
+        features @ RNG.normal(size=(3, 2)) + RNG.normal(size=(num_examples, 2)) + 4
+    ).astype(np.float32)
     clients = np.arange(num_examples) % 4
-    problem = problems.from_flax(features, labels, clients, module=nn.Dense(2), **options)
-    return problem, np.asarray(problem.data.features, float), np.asarray(problem.data.labels, float)
+    problem = problems.from_flax(
+        features, labels, clients, module=nn.Dense(2), **options
+    )
+    return (
+        problem,
+        np.asarray(problem.data.features, float),
+        np.asarray(problem.data.labels, float),
+    )
 
 
 def start_of(problem, seed=0):
@@ -52,12 +58,16 @@ def measured(problem, params, data):
 
 
 def outputs_of(params, features):
-    return features @ np.asarray(params['kernel'], float) + np.asarray(params['bias'], float)
+    return features @ np.asarray(params['kernel'], float) + np.asarray(
+        params['bias'], float
+    )
 
 
 @pytest.mark.parametrize('num_examples', [20, 2_500])
 def test_metrics_of_regression_are_those_of_all_examples(num_examples):
-    problem, features, labels = regression(num_examples, loss='squared_error', metrics=REGRESSION)
+    problem, features, labels = regression(
+        num_examples, loss='squared_error', metrics=REGRESSION
+    )
     params = start_of(problem, 1)
     found = measured(problem, params, problem.eval_data)
     outputs = outputs_of(params, features)
@@ -121,20 +131,32 @@ def as_users_have_it():
     ],
 )
 @pytest.mark.usefixtures('as_users_have_it')
-def test_a_vector_of_labels_and_a_column_of_outputs_go_together(loss, make, outputs, shape):
+def test_a_vector_of_labels_and_a_column_of_outputs_go_together(
+    loss, make, outputs, shape
+):
     labels = EXACT_OUTPUTS.reshape(shape)
     held_out = INPUTS[1:], labels[1:] + 1
-    problem = make(labels, outputs=outputs, loss=loss, metrics=REGRESSION, eval_data=held_out)
+    problem = make(
+        labels, outputs=outputs, loss=loss, metrics=REGRESSION, eval_data=held_out
+    )
     loss_of = jax.jit(problem.loss_fn)
     assert loss_of(EXACT, problem.data) == 0
     assert loss_of(EXACT, problems.Batch(INPUTS, labels)) == 0  # as given by hand
     found = measured(problem, EXACT, problem.data)
     np.testing.assert_array_equal(list(found.values()), [0, 0, 0, 0, 1])
     found = measured(problem, EXACT, problem.eval_data)  # off by one
-    expected = [0.5 if loss == 'huber' else 1, 1, 1, 1, 1 - 3 / np.sum((labels[1:] - 19 / 3) ** 2)]
+    expected = [
+        0.5 if loss == 'huber' else 1,
+        1,
+        1,
+        1,
+        1 - 3 / np.sum((labels[1:] - 19 / 3) ** 2),
+    ]
     np.testing.assert_allclose(list(found.values()), expected, rtol=1e-6)
     slope = jax.jit(jax.grad(problem.loss_fn))(EXACT, problem.eval_data)['bias']
-    np.testing.assert_allclose(slope, {'squared_error': [-2]}.get(loss, [-1]), rtol=1e-6)
+    np.testing.assert_allclose(
+        slope, {'squared_error': [-2]}.get(loss, [-1]), rtol=1e-6
+    )
 
 
 @pytest.mark.usefixtures('as_users_have_it')
@@ -165,7 +187,10 @@ def over_pairs(outputs, labels):
     """Of the differences of all pairs, which is no mean over examples by intention."""
     scores = outputs[:, 0]
     off = (scores[:, None] - scores[None]) - (labels[:, None] - labels[None])
-    return jnp.mean(jnp.square(off)) + jnp.mean(jnp.abs(scores - labels) * labels) / labels.mean()
+    return (
+        jnp.mean(jnp.square(off))
+        + jnp.mean(jnp.abs(scores - labels) * labels) / labels.mean()
+    )
 
 
 @pytest.mark.usefixtures('as_users_have_it')
@@ -175,7 +200,8 @@ def test_a_loss_of_ones_own_may_read_a_column_but_not_pair_it_with_all_labels():
         assert jax.jit(problem.loss_fn)(EXACT, problem.data) == 0
     from_module(EXACT_OUTPUTS[:, None], outputs=1, loss=pairing, metrics=None)
     message = (
-        r'^`labels` must have shape \[E, 1\], that of the outputs, for this loss, got \[E\]\.$'
+        r'^`labels` must have shape \[E, 1\], that of the outputs, for this loss, '
+        r'got \[E\]\.$'
     )
     with pytest.raises(ValueError, match=message):
         from_module(EXACT_OUTPUTS, outputs=1, loss=pairing, metrics=None)
@@ -210,7 +236,11 @@ def test_a_loss_of_ones_own_may_read_a_column_but_not_pair_it_with_all_labels():
             '`labels` must hold numbers, as np.unique(..., return_inverse=True)[1] makes of names, '
             'got <U3.',
         ),
-        (5, {'outputs': 1}, '`labels` must have one row per entry of `clients` (4), got 5.'),
+        (
+            5,
+            {'outputs': 1},
+            '`labels` must have one row per entry of `clients` (4), got 5.',
+        ),
         (
             np.zeros(4),
             {'outputs': 1, 'eval_data': (INPUTS, np.zeros(3))},
@@ -240,7 +270,10 @@ def test_a_vocabulary_that_is_too_small_is_refused():
     found = problem(tokens, labels)
     assert np.isfinite(jax.jit(found.loss_fn)(start_of(found), found.data))
     for arguments, message in (
-        ((tokens, labels + 1), r'`labels` must lie in \[-inf, 5\), .* got 5 at example 1\.'),
+        (
+            (tokens, labels + 1),
+            r'`labels` must lie in \[-inf, 5\), .* got 5 at example 1\.',
+        ),
         (
             (tokens + 1, labels),
             '`features` must lie below 5, the ids that the module embeds, got 5',
@@ -259,7 +292,9 @@ def test_losses_of_regression_by_hand():
     assert losses.squared_error(outputs, labels) == pytest.approx(9.25 / 3)
     assert losses.huber(outputs, labels) == pytest.approx((0.125 + 2.5) / 3)
     r2, mae = (losses.LOSSES['huber'].metrics[name] for name in ('r2', 'mae'))
-    perfect = [metric.finish(metric.means(labels, labels), labels) for metric in (r2, mae)]
+    perfect = [
+        metric.finish(metric.means(labels, labels), labels) for metric in (r2, mae)
+    ]
     assert perfect == [1, 0]
     assert losses._r2(jnp.float32(2), jnp.ones(4)) == 0  # labels that do not vary
 
@@ -267,7 +302,9 @@ def test_losses_of_regression_by_hand():
 @pytest.mark.parametrize('num_examples', [7, 1_500])
 def test_tokens_are_counted_where_their_labels_are(num_examples):
     tokens = RNG.integers(0, 5, (num_examples, 6))
-    labels = np.where(RNG.random(tokens.shape) < 0.3, -1, RNG.integers(0, 5, tokens.shape))
+    labels = np.where(
+        RNG.random(tokens.shape) < 0.3, -1, RNG.integers(0, 5, tokens.shape)
+    )
     labels[2] = -1  # nothing of this sequence counts
     clients = np.arange(num_examples) % 3
     problem = problems.from_flax(
@@ -280,10 +317,14 @@ def test_tokens_are_counted_where_their_labels_are(num_examples):
     logs = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
     own, total, correct, count = [], 0.0, 0, 0
     for row, sequence in zip(logs, labels, strict=True):
-        each = [-row[place, label] for place, label in enumerate(sequence) if label >= 0]
+        each = [
+            -row[place, label] for place, label in enumerate(sequence) if label >= 0
+        ]
         own.append(np.mean(each) if each else 0.0)
         total, count = total + sum(each), count + len(each)
-        correct += sum(int(np.argmax(row[i])) == label for i, label in enumerate(sequence))
+        correct += sum(
+            int(np.argmax(row[i])) == label for i, label in enumerate(sequence)
+        )
     assert problem.larger_is_better == ('accuracy',)
     assert found['loss'] == pytest.approx(np.mean(own), rel=1e-5)
     assert found['perplexity'] == pytest.approx(np.exp(total / count), rel=1e-5)
@@ -313,16 +354,30 @@ def test_arrays_take_a_loss_by_name_too():
     assert plain.larger_is_better == ('r2',)
     found, other = (measured(p, params, p.eval_data) for p in (plain, flax))
     np.testing.assert_allclose(list(found.values()), list(other.values()), rtol=1e-5)
-    assert plain.loss_fn(params, plain.data) == pytest.approx(float(other['loss']), rel=1e-6)
+    assert plain.loss_fn(params, plain.data) == pytest.approx(
+        float(other['loss']), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(
     'options, message',
     [
-        ({'loss': 'squared_eror'}, "`loss` has no 'squared_eror'; did you mean 'squared_error'?"),
-        ({'loss': 'huber', 'metrics': ('r3',)}, "`metrics` has no 'r3'; did you mean 'r2'?"),
-        ({'loss': 'huber', 'metrics': 'r2'}, "`metrics` must be a collection of names, got 'r2'."),
-        ({'loss': lambda o, y: 0.0, 'metrics': ('r2',)}, '`metrics` must go with a loss by name'),
+        (
+            {'loss': 'squared_eror'},
+            "`loss` has no 'squared_eror'; did you mean 'squared_error'?",
+        ),
+        (
+            {'loss': 'huber', 'metrics': ('r3',)},
+            "`metrics` has no 'r3'; did you mean 'r2'?",
+        ),
+        (
+            {'loss': 'huber', 'metrics': 'r2'},
+            "`metrics` must be a collection of names, got 'r2'.",
+        ),
+        (
+            {'loss': lambda o, y: 0.0, 'metrics': ('r2',)},
+            '`metrics` must go with a loss by name',
+        ),
     ],
 )
 def test_a_mistake_is_named(options, message):
@@ -335,7 +390,10 @@ def test_a_mistake_is_named(options, message):
     'options, message',
     [
         ({'loss_fn': 'huber'}, '`predict` must be given for a loss by name, got None.'),
-        ({'loss_fn': lambda p, b: 0.0, 'metrics': ('r2',)}, '`metrics` must be a function'),
+        (
+            {'loss_fn': lambda p, b: 0.0, 'metrics': ('r2',)},
+            '`metrics` must be a function',
+        ),
         (
             {'loss_fn': 'huber', 'predict': lambda p, x: x, 'metrics': lambda p, b: {}},
             '`metrics` must be names for a loss by name',

@@ -58,7 +58,9 @@ def normal_of(weights, variance):
     weights = np.ravel(weights)
     assert abs(np.mean(weights**2) / variance - 1) < 5 * math.sqrt(2 / weights.size)
     assert abs(np.mean(weights)) < 5 * math.sqrt(variance / weights.size)
-    assert np.abs(weights).max() > 2.5 * math.sqrt(variance)  # not cut off, as lecun_normal is
+    assert np.abs(weights).max() > 2.5 * math.sqrt(
+        variance
+    )  # not cut off, as lecun_normal is
 
 
 @pytest.mark.parametrize('name', ['xiang_cinic10', 'wang_fashion_mnist'])
@@ -91,7 +93,9 @@ def test_sun_s_networks_are_drawn_uniformly(name):
 
 
 def test_layers_and_seeds_are_drawn_apart():
-    first, second = (init(models.CNN(10, channels=(4, 4)), (8, 8, 4), seed) for seed in (0, 1))
+    first, second = (
+        init(models.CNN(10, channels=(4, 4)), (8, 8, 4), seed) for seed in (0, 1)
+    )
     assert not np.array_equal(first['Conv_0']['kernel'], first['Conv_1']['kernel'])
     assert not np.array_equal(first['Conv_0']['kernel'], second['Conv_0']['kernel'])
     assert not np.array_equal(first['Dense_1']['bias'], second['Dense_1']['bias'])
@@ -112,7 +116,9 @@ def numpy_cnn(params, images):
                 window = padded[:, i : i + len(kernel), j : j + len(kernel)]
                 outputs[:, i, j] = np.tensordot(window, kernel, axes=3)
         hidden = np.maximum(outputs + params[layer]['bias'], 0)
-        hidden = np.stack([hidden[:, i::2, j::2] for i in (0, 1) for j in (0, 1)]).max(axis=0)
+        hidden = np.stack([hidden[:, i::2, j::2] for i in (0, 1) for j in (0, 1)]).max(
+            axis=0
+        )
     hidden = hidden.reshape(len(hidden), -1)
     for layer in ('Dense_0', 'Dense_1'):
         hidden = hidden @ params[layer]['kernel'] + params[layer]['bias']
@@ -121,11 +127,17 @@ def numpy_cnn(params, images):
     return hidden
 
 
-@pytest.mark.parametrize('convolution', [models.CNN.convolution, jax.lax.conv_general_dilated])
+@pytest.mark.parametrize(
+    'convolution', [models.CNN.convolution, jax.lax.conv_general_dilated]
+)
 @pytest.mark.parametrize('kernel_size', [3, 5])
 def test_the_network_is_the_loop(rng, kernel_size, convolution):
     module = models.CNN(
-        3, channels=(2, 4), kernel_size=kernel_size, hidden=(6,), convolution=convolution
+        3,
+        channels=(2, 4),
+        kernel_size=kernel_size,
+        hidden=(6,),
+        convolution=convolution,
     )
     images = jnp.asarray(rng.standard_normal((2, 8, 8, 2), np.float32))
     params = init(module, (8, 8, 2))
@@ -156,7 +168,11 @@ def trainer(problem, **options):
     """``seed -> update``, one program for all seeds."""
     program = local_training.local_sgd(0.1, local_steps=3, **options)
     start = jax.jit(problem.init_params)(jax.random.key(0))
-    run = jax.jit(lambda key, problem: program.run(start, jnp.int32(1), jnp.int32(0), key, problem))
+    run = jax.jit(
+        lambda key, problem: program.run(
+            start, jnp.int32(1), jnp.int32(0), key, problem
+        )
+    )
     return lambda seed: run(jax.random.key(seed), problem)
 
 
@@ -167,7 +183,9 @@ def train(problem, **options):
 def test_batch_statistics_need_batches():
     module = architectures.BatchNormMLP(3, hidden=(5,))
     uneven = classification((4, 7), module)
-    message = r'^`features` must hold several examples .*`batch_size` to 2 or more\), got 1\.'
+    message = (
+        r'^`features` must hold several examples .*`batch_size` to 2 or more\), got 1\.'
+    )
     for options in ({}, {'batch_size': 1}):
         with pytest.raises(ValueError, match=message):
             train(uneven, **options)
@@ -187,11 +205,15 @@ def test_dropout_is_for_training_alone():
     params = jax.jit(problem.init_params)(jax.random.key(0))
     whole = classification((4, 4), dropped(0.0), IMAGES)
     expected = jax.jit(whole.loss_fn)(params, problem.data)
-    np.testing.assert_array_equal(jax.jit(problem.loss_fn)(params, problem.data), expected)
+    np.testing.assert_array_equal(
+        jax.jit(problem.loss_fn)(params, problem.data), expected
+    )
     values = jax.jit(problem.metrics)(params, problem.data)
     np.testing.assert_allclose(values['loss'], expected, rtol=1e-6)
     random_loss = jax.jit(problem.random_loss_fn)
-    losses = [float(random_loss(params, problem.data, jax.random.key(i))) for i in (0, 0, 1)]
+    losses = [
+        float(random_loss(params, problem.data, jax.random.key(i))) for i in (0, 0, 1)
+    ]
     assert losses[0] == losses[1] != losses[2]
     assert abs(losses[0] - float(expected)) > 1e-4
 
@@ -218,7 +240,8 @@ def test_units_are_dropped_by_seed_and_step(counts, batch_size):
 def test_dropout_draws_do_not_move_the_batches():
     """A rate too small to drop anything trains as no dropout does."""
     tiny, none = (
-        train(classification((4, 6), dropped(rate), IMAGES), batch_size=3) for rate in (1e-7, 0.0)
+        train(classification((4, 6), dropped(rate), IMAGES), batch_size=3)
+        for rate in (1e-7, 0.0)
     )
     for a, b in zip(jax.tree.leaves(tiny), jax.tree.leaves(none), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
@@ -258,8 +281,12 @@ def test_in_bfloat16_parameters_gradients_and_logits_are_float32(name):
 @pytest.mark.parametrize('name', MODULES)
 def test_a_dtype_that_is_none_is_refused(name):
     make, options, shape = MODULES[name]
-    with pytest.raises(ValueError, match="`dtype` has no 'bfloat61'; did you mean 'bfloat16'"):
-        make(10, **options, dtype='bfloat61').init(jax.random.key(0), jnp.zeros((1, *shape)))
+    with pytest.raises(
+        ValueError, match="`dtype` has no 'bfloat61'; did you mean 'bfloat16'"
+    ):
+        make(10, **options, dtype='bfloat61').init(
+            jax.random.key(0), jnp.zeros((1, *shape))
+        )
 
 
 def test_softmax_may_begin_at_zero():

@@ -44,13 +44,18 @@ def numpy_gru(params, tokens):
                 carried = (1 - update) * new + update * carried
                 outputs.append(carried)
             inputs = outputs
-        scores.append(inputs[-1] @ params['Dense_0']['kernel'] + params['Dense_0']['bias'])
+        scores.append(
+            inputs[-1] @ params['Dense_0']['kernel'] + params['Dense_0']['bias']
+        )
     return np.array(scores)
 
 
 def layer_norm(p, x):
     centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6) * p['scale'] + p['bias']
+    return (
+        centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6) * p['scale']
+        + p['bias']
+    )
 
 
 def gelu(x):
@@ -70,14 +75,18 @@ def numpy_transformer(params, tokens):
             added = np.zeros_like(x)
             for head in range(2):
                 query, key, value = (
-                    read @ p[name]['kernel'][:, head] for name in ('query', 'key', 'value')
+                    read @ p[name]['kernel'][:, head]
+                    for name in ('query', 'key', 'value')
                 )
                 for place in range(len(text)):
                     logits = key[: place + 1] @ query[place] / np.sqrt(4)
                     seen = scipy.special.softmax(logits) @ value[: place + 1]
                     added[place] += seen @ p['out']['kernel'][head]
             x = x + added
-            wide, narrow = params[f'Dense_{2 * layer}'], params[f'Dense_{2 * layer + 1}']
+            wide, narrow = (
+                params[f'Dense_{2 * layer}'],
+                params[f'Dense_{2 * layer + 1}'],
+            )
             read = layer_norm(params[f'LayerNorm_{2 * layer + 1}'], x)
             read = gelu(read @ wide['kernel'] + wide['bias'])
             x = x + read @ narrow['kernel'] + narrow['bias']
@@ -86,7 +95,9 @@ def numpy_transformer(params, tokens):
     return np.array(scores)
 
 
-@pytest.mark.parametrize('name, loop', [('gru', numpy_gru), ('transformer', numpy_transformer)])
+@pytest.mark.parametrize(
+    'name, loop', [('gru', numpy_gru), ('transformer', numpy_transformer)]
+)
 def test_the_network_is_the_loop(name, loop, rng):
     tokens = rng.integers(0, 5, (3, 6)).astype(np.uint8)
     params = init(SMALL[name], tokens)
@@ -120,10 +131,16 @@ def test_in_bfloat16_parameters_gradients_and_scores_are_float32(name, rng):
     assert ours.dtype == jnp.float32
     # A few dozen roundings of 2^-9 each, most of which average out.
     assert 0 < np.abs(ours - exact).max() <= 10 * 2**-9 * np.abs(exact).max()
-    slopes = jax.eval_shape(jax.grad(lambda params: half.apply(params, tokens).sum()), params)
-    assert {slope.dtype for slope in jax.tree.leaves((params, slopes))} == {jnp.dtype('float32')}
+    slopes = jax.eval_shape(
+        jax.grad(lambda params: half.apply(params, tokens).sum()), params
+    )
+    assert {slope.dtype for slope in jax.tree.leaves((params, slopes))} == {
+        jnp.dtype('float32')
+    }
     assert 'bf16' in str(jax.make_jaxpr(half.apply)(params, tokens))
-    with pytest.raises(ValueError, match="`dtype` has no 'bfloat61'; did you mean 'bfloat16'"):
+    with pytest.raises(
+        ValueError, match="`dtype` has no 'bfloat61'; did you mean 'bfloat16'"
+    ):
         half.clone(dtype='bfloat61').init(jax.random.key(0), tokens)
 
 
@@ -145,11 +162,15 @@ def test_a_federation_learns_what_follows(name, every_token):
         module=module,
         loss='token_cross_entropy' if every_token else 'cross_entropy',
     )
-    program = fl.local_training.local_sgd(0.01, local_steps=5, batch_size=16, optimizer=optax.adam)
+    program = fl.local_training.local_sgd(
+        0.01, local_steps=5, batch_size=16, optimizer=optax.adam
+    )
     algorithm = fl.ALGORITHMS['fedpbc'](program)
     links = fl.participation.bernoulli(np.array([0.9, 0.5, 0.5, 0.9]))
     run = jax.jit(
-        lambda key: fl.simulate(key, algorithm, links, problem, num_rounds=60, eval_every=60)
+        lambda key: fl.simulate(
+            key, algorithm, links, problem, num_rounds=60, eval_every=60
+        )
     )
     accuracy = float(run(jax.random.key(0)).evals['server']['accuracy'][-1])
     assert accuracy > (0.8 if every_token else 0.95)  # nothing tells the second token
@@ -179,7 +200,9 @@ for name, module in SMALL.items():
 
 
 @pytest.mark.slow
-@pytest.mark.release('test_meshes_of_any_size_give_the_same_bits_of_every_registered_algorithm')
+@pytest.mark.release(
+    'test_meshes_of_any_size_give_the_same_bits_of_every_registered_algorithm'
+)
 def test_meshes_of_any_size_give_the_same_bits():
     assert in_a_process(ON_MESHES) == ['gru [True, True]', 'transformer [True, True]']
 
@@ -191,10 +214,19 @@ def test_mistakes_are_named(rng):
         with pytest.raises(ValueError, match=message):
             problems.from_flax(images, np.arange(6) % 5, np.arange(6), module=module)
     tokens = np.array([[0, 7]] * 6)
-    with pytest.raises(ValueError, match='`features` must lie below 5, the ids that the module'):
+    with pytest.raises(
+        ValueError, match='`features` must lie below 5, the ids that the module'
+    ):
         problems.from_flax(tokens, np.arange(6) % 5, np.arange(6), module=SMALL['gru'])
     wide = models.Transformer(5, hidden=10, heads=4)
-    with pytest.raises(ValueError, match=r'`module.hidden` must be a multiple of heads \(4\), got'):
+    with pytest.raises(
+        ValueError, match=r'`module.hidden` must be a multiple of heads \(4\), got'
+    ):
         problems.from_flax(tokens % 5, np.arange(6) % 5, np.arange(6), module=wide)
     more = SMALL['gru'].clone(num_tokens=8)
-    assert problems.from_flax(tokens, np.arange(6) % 5, np.arange(6), module=more).num_clients == 6
+    assert (
+        problems.from_flax(
+            tokens, np.arange(6) % 5, np.arange(6), module=more
+        ).num_clients
+        == 6
+    )

@@ -84,14 +84,20 @@ def test_equal_clients_at_zero_differ_in_their_draws_only():
 def test_synthetic_problem_splits_every_client_and_has_610_parameters(max_examples):
     """Counts, models and centres do not depend on the cap: the draws have them before it."""
     options = {'num_clients': 7, 'max_examples': max_examples, 'seed': 3}
-    draw, problem = draw_synthetic(0.5, 2.0, **options), problems.synthetic(0.5, 2.0, **options)
-    np.testing.assert_array_equal(problem.counts, [int(np.floor(0.9 * n)) for n in draw.counts])
+    draw, problem = (
+        draw_synthetic(0.5, 2.0, **options),
+        problems.synthetic(0.5, 2.0, **options),
+    )
+    np.testing.assert_array_equal(
+        problem.counts, [int(np.floor(0.9 * n)) for n in draw.counts]
+    )
     start, test = 0, []
     for i, n in enumerate(draw.counts):
         offset, count = int(problem.offsets[i]), int(problem.counts[i])
         own = slice(start, start + count)
         np.testing.assert_array_equal(
-            problem.data.features[offset : offset + count], np.float32(draw.features[own])
+            problem.data.features[offset : offset + count],
+            np.float32(draw.features[own]),
         )
         np.testing.assert_array_equal(
             problem.data.labels[offset : offset + count], draw.labels[own]
@@ -99,7 +105,9 @@ def test_synthetic_problem_splits_every_client_and_has_610_parameters(max_exampl
         test.append(np.arange(start + count, start + n))
         start += n
     test = np.concatenate(test)
-    np.testing.assert_array_equal(problem.eval_data.features, np.float32(draw.features[test]))
+    np.testing.assert_array_equal(
+        problem.eval_data.features, np.float32(draw.features[test])
+    )
     np.testing.assert_array_equal(problem.eval_data.labels, draw.labels[test])
     params = problem.init_params(jax.random.key(0))
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 610
@@ -110,7 +118,9 @@ def test_synthetic_loss_gradient_and_metrics():
     rng = np.random.default_rng(0)
     kernel, bias = rng.normal(size=(60, 10)), rng.normal(size=10)
     params = {'Dense_0': {'bias': np.float32(bias), 'kernel': np.float32(kernel)}}
-    assert jax.tree.structure(params) == jax.tree.structure(problem.init_params(jax.random.key(0)))
+    assert jax.tree.structure(params) == jax.tree.structure(
+        problem.init_params(jax.random.key(0))
+    )
 
     def reference(batch):
         features, labels = np.float64(batch.features), np.asarray(batch.labels)
@@ -119,7 +129,12 @@ def test_synthetic_loss_gradient_and_metrics():
         chances /= chances.sum(axis=1, keepdims=True)
         loss = -np.mean(np.log(chances[np.arange(len(labels)), labels]))
         surplus = (chances - np.eye(10)[labels]) / len(labels)
-        return loss, features.T @ surplus, surplus.sum(axis=0), np.mean(logits.argmax(1) == labels)
+        return (
+            loss,
+            features.T @ surplus,
+            surplus.sum(axis=0),
+            np.mean(logits.argmax(1) == labels),
+        )
 
     loss, kernel_gradient, bias_gradient, _ = reference(problem.data)
     value, gradient = jax.jit(jax.value_and_grad(problem.loss_fn))(params, problem.data)
@@ -144,7 +159,9 @@ def test_robust_draws_follow_their_law():
     noise = draw.labels - np.einsum('ijk,ik->ij', draw.features, draw.references)
     assert_normal(noise, 0, 0.5)
     common = [
-        draw_robust_regression(num_clients=1, dimension=1, examples_per_client=1, seed=s)
+        draw_robust_regression(
+            num_clients=1, dimension=1, examples_per_client=1, seed=s
+        )
         for s in range(300)
     ]
     assert_normal([one.common_mean for one in common], 0, 10)
@@ -189,7 +206,10 @@ def test_robust_optimum_is_a_minimum_that_descent_reaches(seed, x64):
     """Plain gradient descent from near the reference point of the largest client ends there."""
     problem = problems.robust_regression(seed=seed)
     draw = draw_robust_regression(seed=seed)
-    features, labels = np.asarray(problem.data.features), np.asarray(problem.data.labels)
+    features, labels = (
+        np.asarray(problem.data.features),
+        np.asarray(problem.data.labels),
+    )
     x = -draw.references[:5].mean(axis=0)
     for _ in range(4000):
         residuals = features @ x + labels
@@ -199,7 +219,9 @@ def test_robust_optimum_is_a_minimum_that_descent_reaches(seed, x64):
     best = measure(problem.eval_data.optimum, problem.eval_data)
     assert 0 <= end['loss'] - best['loss'] < 1e-6
     assert end['distance'] < 1e-2
-    gradient = jax.jit(jax.grad(problem.loss_fn))(problem.eval_data.optimum, problem.data)
+    gradient = jax.jit(jax.grad(problem.loss_fn))(
+        problem.eval_data.optimum, problem.data
+    )
     np.testing.assert_allclose(gradient, 0, atol=1e-10)
 
 

@@ -21,8 +21,12 @@ def test_loss_gradient_and_metrics(x64):
         np.testing.assert_allclose(gradient, x - u, rtol=1e-12)
     measure = jax.jit(problem.metrics)
     metrics = measure(x, problem.eval_data)
-    np.testing.assert_allclose(metrics['loss'], np.mean(0.5 * np.sum((x - TARGETS) ** 2, axis=1)))
-    np.testing.assert_allclose(metrics['distance'], np.linalg.norm(x - TARGETS.mean(axis=0)))
+    np.testing.assert_allclose(
+        metrics['loss'], np.mean(0.5 * np.sum((x - TARGETS) ** 2, axis=1))
+    )
+    np.testing.assert_allclose(
+        metrics['distance'], np.linalg.norm(x - TARGETS.mean(axis=0))
+    )
     at_optimum = measure(TARGETS.mean(axis=0), problem.eval_data)
     np.testing.assert_allclose(at_optimum['distance'], 0, atol=1e-15)
 
@@ -39,7 +43,9 @@ def test_local_steps_contract_towards_the_own_target(x64, batch_size):
 
 
 def test_the_start_is_zero_unless_given():
-    np.testing.assert_array_equal(problems.quadratic(TARGETS).init_params(jax.random.key(0)), 0)
+    np.testing.assert_array_equal(
+        problems.quadratic(TARGETS).init_params(jax.random.key(0)), 0
+    )
     given = problems.quadratic(TARGETS, initial_point=[2, -1])
     start = given.init_params(jax.random.key(0))
     np.testing.assert_array_equal(start, [2, -1])
@@ -48,7 +54,9 @@ def test_the_start_is_zero_unless_given():
 
 def test_parameters_are_double_under_x64(x64):
     problem = problems.quadratic(TARGETS)
-    assert problem.init_params(jax.random.key(0)).dtype == problem.data.dtype == np.float64
+    assert (
+        problem.init_params(jax.random.key(0)).dtype == problem.data.dtype == np.float64
+    )
 
 
 def test_every_client_owns_its_target():
@@ -61,8 +69,16 @@ def test_every_client_owns_its_target():
 @pytest.mark.parametrize(
     'targets, start, message',
     [
-        ([1.0, 2.0], None, r'^`targets` must have shape \[num_clients, d\], got \[2\]\.$'),
-        (np.ones((0, 2)), None, r'^`targets` must have shape \[num_clients, d\], got \[0, 2\]\.$'),
+        (
+            [1.0, 2.0],
+            None,
+            r'^`targets` must have shape \[num_clients, d\], got \[2\]\.$',
+        ),
+        (
+            np.ones((0, 2)),
+            None,
+            r'^`targets` must have shape \[num_clients, d\], got \[0, 2\]\.$',
+        ),
         (TARGETS, [1.0], r'^`initial_point` must have shape \[2\], got \[1\]\.$'),
     ],
 )

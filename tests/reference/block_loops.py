@@ -9,7 +9,12 @@ from tests.reference.quadratic_loops import Setting, local
 
 
 def amplified_fedavg(
-    s: Setting, period: int, amplification: float, start_round: int = 0, *, wrong: str | None = None
+    s: Setting,
+    period: int,
+    amplification: float,
+    start_round: int = 0,
+    *,
+    wrong: str | None = None,
 ) -> np.ndarray:
     """Wang and Ji 2022, Algorithm 1, after ``start_round`` rounds of plain FedAvg."""
     x, reference, path, clock = s.start.copy(), s.start.copy(), [], 0
@@ -20,8 +25,12 @@ def amplified_fedavg(
             x = reference + amplification * (x - reference)
             reference, clock = x.copy(), 0
         if active.any():
-            x = x + np.mean([local(s, x, i, t) - x for i in np.flatnonzero(active)], axis=0)
-        if t >= start_round and (active.any() or wrong != 'clock rests in empty rounds'):
+            x = x + np.mean(
+                [local(s, x, i, t) - x for i in np.flatnonzero(active)], axis=0
+            )
+        if t >= start_round and (
+            active.any() or wrong != 'clock rests in empty rounds'
+        ):
             clock += 1
         if clock == period and wrong != 'one round late':
             x = reference + amplification * (x - reference)
@@ -92,7 +101,9 @@ def fednova(s: Setting, client_steps, *, wrong: str | None = None) -> np.ndarray
     return np.array(path)
 
 
-def fedavgm(s: Setting, rate: float, momentum: float, *, wrong: str | None = None) -> np.ndarray:
+def fedavgm(
+    s: Setting, rate: float, momentum: float, *, wrong: str | None = None
+) -> np.ndarray:
     """Server momentum: m <- momentum m + g, x <- x - rate m, with g = -mean Delta."""
     x, path, m = s.start.copy(), [], np.zeros(s.start.size)
     for t, active in enumerate(s.mask):
@@ -125,7 +136,13 @@ def fedadam(s: Setting, rate: float, *, wrong: str | None = None) -> np.ndarray:
 
 
 def adaptive(
-    s: Setting, kind: str, rate: float, b1: float, b2: float, tau: float, v0: float | None = None
+    s: Setting,
+    kind: str,
+    rate: float,
+    b1: float,
+    b2: float,
+    tau: float,
+    v0: float | None = None,
 ) -> np.ndarray:
     """Reddi et al. 2021, Algorithm 2, its three choices of v_t; v_{-1} is tau^2 where not given."""
     x, path = s.start.copy(), []

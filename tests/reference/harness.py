@@ -13,7 +13,9 @@ def client_program(setting: Setting, **kwargs):
     """The setting's local steps, with its rate as a schedule of the round."""
     rounds = np.arange(len(setting.mask))
     rates = jnp.asarray([setting.rate(t) for t in rounds])
-    return local_training.local_sgd(lambda t: rates[t], local_steps=setting.local_steps, **kwargs)
+    return local_training.local_sgd(
+        lambda t: rates[t], local_steps=setting.local_steps, **kwargs
+    )
 
 
 def run(setting: Setting, algorithm, *, links=None, **simulate_kwargs):
@@ -60,7 +62,10 @@ def split_links(setting: Setting, seed: int = 3):
         prob = np.broadcast_to(np.linspace(least, 1.0, num_clients), setting.mask.shape)
         parts[name] = (rng.random(prob.shape) < prob, prob)
     pattern = participation.duplex(
-        **{name: participation.replay(mask, prob) for name, (mask, prob) in parts.items()}
+        **{
+            name: participation.replay(mask, prob)
+            for name, (mask, prob) in parts.items()
+        }
     )
     masks, probs = zip(*parts.values(), strict=True)
     both = setting._replace(mask=np.all(masks, axis=0), prob=np.prod(probs, axis=0))

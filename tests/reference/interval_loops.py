@@ -19,7 +19,9 @@ def fedavg_known(s: Setting, *, wrong: str | None = None) -> np.ndarray:
             scale = 1 / p if wrong == 'scales the local rate' else 1.0
             delta = local(s, x, i, t, scale) - x
             total += delta if wrong == 'scales the local rate' else delta / p
-        divisor = max(active.sum(), 1) if wrong == 'divides by active' else len(s.targets)
+        divisor = (
+            max(active.sum(), 1) if wrong == 'divides by active' else len(s.targets)
+        )
         x = x + s.server_lr * total / divisor
         path.append(x)
     return np.array(path)
@@ -30,7 +32,9 @@ def fedau(s: Setting, cutoff: int, *, wrong: str | None = None) -> np.ndarray:
     num_clients = len(s.targets)
     x, path = s.start.copy(), []
     waited, closed = [0] * num_clients, [[] for _ in range(num_clients)]
-    limit = {'cutoff one late': cutoff + 1, 'cutoff one early': cutoff - 1}.get(wrong, cutoff)
+    limit = {'cutoff one late': cutoff + 1, 'cutoff one early': cutoff - 1}.get(
+        wrong, cutoff
+    )
     for t, active in enumerate(s.mask):
         total = np.zeros_like(x)
         for i in range(num_clients):
@@ -61,13 +65,19 @@ def f3ast(s: Setting, budget: int, beta: float, first=1.0, *, wrong: str | None 
     """The active clients with the smallest rates; count, then use. Also returns the last rates."""
     num_clients = len(s.targets)
     x, path = s.start.copy(), []
-    rate = np.full(num_clients, 1 / num_clients if wrong == 'rates start at 1/N' else first)
+    rate = np.full(
+        num_clients, 1 / num_clients if wrong == 'rates start at 1/N' else first
+    )
     for t, active in enumerate(s.mask):
         sign = -1 if wrong == 'ties by the highest id' else 1
         ranked = sorted(np.flatnonzero(active), key=lambda i: (rate[i], sign * i))
         chosen = ranked[: len(ranked) if wrong == 'no budget' else budget]
         old = rate.copy()
-        hit = active if wrong == 'counts all active' else np.isin(np.arange(num_clients), chosen)
+        hit = (
+            active
+            if wrong == 'counts all active'
+            else np.isin(np.arange(num_clients), chosen)
+        )
         if active.any() or wrong != 'rates rest in empty rounds':
             rate = (1 - beta) * rate + beta * hit
         used = old if wrong == 'uses first' else rate
@@ -118,8 +128,12 @@ def fedawe(s: Setting, *, clip: float | None = None, wrong: str | None = None):
         if len(ids):
             if wrong == 'counts first':
                 tau = tau + 1
-            starts = np.array([x if wrong == 'broadcast at the start' else models[i] for i in ids])
-            steps = np.array([local(s, start, i, t) for i, start in zip(ids, starts, strict=True)])
+            starts = np.array(
+                [x if wrong == 'broadcast at the start' else models[i] for i in ids]
+            )
+            steps = np.array(
+                [local(s, start, i, t) for i, start in zip(ids, starts, strict=True)]
+            )
             echoed = tau[ids, None] * (steps - starts)
             innovation = echoed.mean(axis=0)
             if wrong == 'divides by all':
@@ -132,7 +146,9 @@ def fedawe(s: Setting, *, clip: float | None = None, wrong: str | None = None):
             models[ids] = x
         if len(ids) or wrong != 'tau rests in empty rounds':
             tau = np.where(
-                active, 0 if wrong == 'counts first' else 1, tau + (wrong != 'counts first')
+                active,
+                0 if wrong == 'counts first' else 1,
+                tau + (wrong != 'counts first'),
             )
         path.append(x)
     return np.array(path), models, tau

@@ -7,7 +7,9 @@ from fedjax_links import local_training, participation, problems, simulation
 
 NUM_CLIENTS, DIMENSION, NUM_ROUNDS = 20, 3, 20_000
 PROBS = np.linspace(0.05, 0.9, NUM_CLIENTS)
-TARGETS = np.random.default_rng(0).normal(size=(NUM_CLIENTS, DIMENSION)) + PROBS[:, None]
+TARGETS = (
+    np.random.default_rng(0).normal(size=(NUM_CLIENTS, DIMENSION)) + PROBS[:, None]
+)
 OPTIMUM = TARGETS.mean(axis=0)
 ROUNDING = 1e-12
 
@@ -22,9 +24,14 @@ def program(learning_rate=0.002, local_steps=5):
     return local_training.local_sgd(learning_rate, local_steps=local_steps)
 
 
-def late_models(algorithm, links=None, *, model='server', targets=TARGETS, seed=0) -> np.ndarray:
+def late_models(
+    algorithm, links=None, *, model='server', targets=TARGETS, seed=0
+) -> np.ndarray:
     """A candidate in every tenth round in the second half of a run, [1000, d]."""
-    problem, links = problems.quadratic(targets), links or participation.bernoulli(PROBS)
+    problem, links = (
+        problems.quadratic(targets),
+        links or participation.bernoulli(PROBS),
+    )
     run = jax.jit(
         lambda key, problem: simulation.simulate(
             key,

@@ -57,7 +57,12 @@ def run(program, client, problem=None, start=START, **adjustments):
     problem = problem or regression()
     return jax.jit(
         lambda start, problem: program.run(
-            start, jnp.int32(client), jnp.int32(ROUND), client_key(client), problem, **adjustments
+            start,
+            jnp.int32(client),
+            jnp.int32(ROUND),
+            client_key(client),
+            problem,
+            **adjustments,
         )
     )(start, problem)
 
@@ -68,7 +73,9 @@ class Reference:
     def __init__(self, client):
         """Takes the client's rows out of the arrays."""
         features, labels, owners = data()
-        self.design = np.c_[features, np.ones(len(labels))][owners == client].astype(float)
+        self.design = np.c_[features, np.ones(len(labels))][owners == client].astype(
+            float
+        )
         self.labels = labels[owners == client].astype(float)
         self.client = client
 

@@ -35,7 +35,9 @@ def focus(s: Setting, server_lr: float | None = None, *, wrong: str | None = Non
     return np.array(path), last
 
 
-def amplified_scaffold(s: Setting, period: int, amplification: float, *, wrong: str | None = None):
+def amplified_scaffold(
+    s: Setting, period: int, amplification: float, *, wrong: str | None = None
+):
     """Controls from windows of rounds; returns path, c and the clients' next c_i."""
     num_clients = len(s.targets)
     x, path, c = s.start.copy(), [], np.zeros(s.start.size)
@@ -48,7 +50,9 @@ def amplified_scaffold(s: Setting, period: int, amplification: float, *, wrong: 
             for _ in range(s.local_steps):
                 gradient = z - s.targets[i]
                 corrected = gradient - controls[i] + c
-                raw[i].append(corrected if wrong == 'keeps corrected gradients' else gradient)
+                raw[i].append(
+                    corrected if wrong == 'keeps corrected gradients' else gradient
+                )
                 z = z - s.rate(t) * corrected
             models.append(z)
             if wrong == 'last round of the window':
@@ -67,7 +71,9 @@ def amplified_scaffold(s: Setting, period: int, amplification: float, *, wrong: 
             divisor = max(len(heard), 1) if wrong == 'divides by heard' else num_clients
             c, controls = c + (new - controls).sum(axis=0) / divisor, new
         path.append(x)
-    after = [np.mean(raw[i], axis=0) if raw[i] else controls[i] for i in range(num_clients)]
+    after = [
+        np.mean(raw[i], axis=0) if raw[i] else controls[i] for i in range(num_clients)
+    ]
     return np.array(path), c, np.array(after)
 
 
@@ -81,7 +87,9 @@ def fedstale(s: Setting, beta: float, *, wrong: str | None = None):
         for i in np.flatnonzero(active):
             p = s.prob[t, i]
             delta = local(s, x, i, t) - x
-            stale = beta * old[i] if wrong == 'unweighted correction' else beta * old[i] / p
+            stale = (
+                beta * old[i] if wrong == 'unweighted correction' else beta * old[i] / p
+            )
             v += (delta / p - stale) / num_clients
             rows[i] = delta
         used = rows if wrong == 'new mean' else old
@@ -101,7 +109,9 @@ def feddyn(s: Setting, alpha: float, *, wrong: str | None = None):
         for i in np.flatnonzero(active):
             w = x.copy()
             for _ in range(s.local_steps):
-                pull = alpha * (w - x) * (2 if wrong == 'penalty without the half' else 1)
+                pull = (
+                    alpha * (w - x) * (2 if wrong == 'penalty without the half' else 1)
+                )
                 w = w - s.rate(t) * (w - s.targets[i] - g[i] + pull)
             g[i] = g[i] - alpha * (w - x)
             models.append(w)
@@ -129,7 +139,9 @@ def fedbuff(s: Setting, size: int, *, wrong: str | None = None):
             if wrong == 'difference against the current model':
                 delta = local(s, models[i], i, t) - x
             staleness = version - versions[i]
-            buffer.append(delta if wrong == 'no discount' else delta / np.sqrt(1 + staleness))
+            buffer.append(
+                delta if wrong == 'no discount' else delta / np.sqrt(1 + staleness)
+            )
         if wrong == 'receives before the step':
             models[arrived], versions[arrived] = x, version
         if len(buffer) >= size:

@@ -22,4 +22,6 @@ def history(num_clients: int, num_rounds: int, seed: int, prob: float = 0.5):
 
 def replayed(setting, neighbours, edges):
     """The pattern of a setting's links with these between clients."""
-    return participation.replay(setting.mask, setting.prob, neighbours=neighbours, edges=edges)
+    return participation.replay(
+        setting.mask, setting.prob, neighbours=neighbours, edges=edges
+    )

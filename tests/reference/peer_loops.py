@@ -17,7 +17,9 @@ def metropolis(edges: np.ndarray, *, wrong: str | None = None) -> np.ndarray:
         for j in range(num_clients):
             if edges[i, j]:
                 degrees = edges[i].sum(), edges[j].sum()
-                matrix[i, j] = 1 / (1 + (degrees[0] if wrong == 'own degree' else max(degrees)))
+                matrix[i, j] = 1 / (
+                    1 + (degrees[0] if wrong == 'own degree' else max(degrees))
+                )
     return matrix + np.diag(1 - matrix.sum(axis=1))
 
 
@@ -40,7 +42,11 @@ def semi_decentralised(
         trained = np.array([local(s, own, i, t) for i, own in enumerate(models)])
         mixed = metropolis(up) @ trained
         models = mixed.copy()
-        period = t % every == 0 if wrong == 'server in the first round' else (t + 1) % every == 0
+        period = (
+            t % every == 0
+            if wrong == 'server in the first round'
+            else (t + 1) % every == 0
+        )
         if active.any() and period:
             x = (trained if wrong == 'hears z' else mixed)[active].mean(axis=0)
             models[active | to_all] = x
@@ -49,7 +55,12 @@ def semi_decentralised(
 
 
 def colrel(
-    s: Setting, edges: np.ndarray, weights=None, edge_prob=None, *, wrong: str | None = None
+    s: Setting,
+    edges: np.ndarray,
+    weights=None,
+    edge_prob=None,
+    *,
+    wrong: str | None = None,
 ):
     """Relayed updates; by default weights ``1 / sum_i p_i q_ji``."""
     x, path, everyone = s.start.copy(), [], range(len(s.targets))
@@ -63,8 +74,12 @@ def colrel(
         for i in np.flatnonzero(active):
             for j in everyone:
                 if i == j or up[j, i]:
-                    step += (alpha[j, i] if wrong == 'transposed' else alpha[i, j]) * deltas[j]
-        count = max(active.sum(), 1) if wrong == 'mean over the active' else len(s.targets)
+                    step += (
+                        alpha[j, i] if wrong == 'transposed' else alpha[i, j]
+                    ) * deltas[j]
+        count = (
+            max(active.sum(), 1) if wrong == 'mean over the active' else len(s.targets)
+        )
         x = x + step / count
         path.append(x)
     return np.array(path)
@@ -83,7 +98,9 @@ def cogc(s: Setting, edges: np.ndarray, tolerance: int, *, wrong: str | None = N
         ]
         least = num_clients if wrong == 'waits for all' else num_clients - tolerance
         if len(heard) >= least:
-            decode, *_ = np.linalg.lstsq(code[heard].T, np.ones(num_clients), rcond=None)
+            decode, *_ = np.linalg.lstsq(
+                code[heard].T, np.ones(num_clients), rcond=None
+            )
             total = decode @ (code[heard] @ deltas)
             np.testing.assert_allclose(total, deltas.sum(axis=0), rtol=0, atol=1e-9)
             x = x + total / num_clients
@@ -102,7 +119,9 @@ def _cyclic_code(num_clients: int, tolerance: int) -> np.ndarray:
         places = (i + np.arange(tolerance + 1)) % num_clients
         code[i, places[0]] = 1
         if tolerance:
-            code[i, places[1:]] = -np.linalg.solve(null[:, places[1:]], null[:, places[0]])
+            code[i, places[1:]] = -np.linalg.solve(
+                null[:, places[1:]], null[:, places[0]]
+            )
     return code
 
 
@@ -130,14 +149,23 @@ def area(s: Setting, *, wrong: str | None = None):
             y = local(s, x, i, t)
             total += y - (x if wrong == 'sends its update' else sent[i])
             sent[i] = y
-        x = x + total / (max(active.sum(), 1) if wrong == 'mean over the active' else len(sent))
+        x = x + total / (
+            max(active.sum(), 1) if wrong == 'mean over the active' else len(sent)
+        )
         path.append(x)
     return np.array(path), sent
 
 
-def aged_mifa(s: Setting, max_age: int, memory: str = 'delta', *, wrong: str | None = None):
+def aged_mifa(
+    s: Setting, max_age: int, memory: str = 'delta', *, wrong: str | None = None
+):
     """The mean over the rows heard in the last rounds."""
-    x, path, rows, last = s.start.copy(), [], np.zeros_like(s.targets), [None] * len(s.targets)
+    x, path, rows, last = (
+        s.start.copy(),
+        [],
+        np.zeros_like(s.targets),
+        [None] * len(s.targets),
+    )
     for t, active in enumerate(s.mask):
         rate = s.rate(t) if memory == 'gradient' else 1
         for i in np.flatnonzero(active):
@@ -153,7 +181,12 @@ def aged_mifa(s: Setting, max_age: int, memory: str = 'delta', *, wrong: str | N
 
 def aged_fedvarp(s: Setting, max_age: int, *, wrong: str | None = None):
     """Rows of before this round, those that are left."""
-    x, path, rows, last = s.start.copy(), [], np.zeros_like(s.targets), [None] * len(s.targets)
+    x, path, rows, last = (
+        s.start.copy(),
+        [],
+        np.zeros_like(s.targets),
+        [None] * len(s.targets),
+    )
     for t, active in enumerate(s.mask):
         for i, at in enumerate(last):
             if at is not None and t - at > max_age and wrong != 'never forgets y_i':

@@ -112,7 +112,9 @@ def fedpbc(
             if wrong == 'rests in empty rounds' and not active.any():
                 continue
             if active[i] or not pause_inactive:
-                models[i] = models[i] + s.server_lr * (local(s, models[i], i, t) - models[i])
+                models[i] = models[i] + s.server_lr * (
+                    local(s, models[i], i, t) - models[i]
+                )
         if active.any():
             x = models[active].mean(axis=0)
             models[active] = x

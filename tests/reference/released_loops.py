@@ -8,7 +8,9 @@ import numpy as np
 from tests.reference.quadratic_loops import Setting, local
 
 
-def f3ast_positions_as_ids(s: Setting, budget: int, beta: float) -> tuple[np.ndarray, int]:
+def f3ast_positions_as_ids(
+    s: Setting, budget: int, beta: float
+) -> tuple[np.ndarray, int]:
     """The places of the best scores in the reduced list, set in a mask over all clients.
 
     Also returns how many inactive clients were trained.
@@ -42,7 +44,8 @@ def debiased_fedavg_horizon(s: Setting, num_rounds: int, groups) -> np.ndarray:
         for g in set(groups[active].tolist()):
             counter[g] += 1
         results = [
-            local(s, x, i, t, num_rounds / counter[groups[i]]) for i in np.flatnonzero(active)
+            local(s, x, i, t, num_rounds / counter[groups[i]])
+            for i in np.flatnonzero(active)
         ]
         if results:
             x = np.mean(results, axis=0)

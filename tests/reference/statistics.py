@@ -56,7 +56,9 @@ def final_models(
 
     def run(key, mask):
         pattern = known if mask is None else participation.replay(mask)
-        result = simulation.simulate(key, algorithm, pattern, problem, num_rounds=num_rounds)
+        result = simulation.simulate(
+            key, algorithm, pattern, problem, num_rounds=num_rounds
+        )
         return algorithm.models(result.state.algorithm)[model]
 
     keys = jax.random.split(jax.random.key(seed), num_seeds)
@@ -66,7 +68,9 @@ def final_models(
 
 def z_scores(samples: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Deviation of the mean over samples [S, d] from what is expected, in standard errors."""
-    return (samples.mean(0) - expected) / (samples.std(0, ddof=1) / np.sqrt(len(samples)))
+    return (samples.mean(0) - expected) / (
+        samples.std(0, ddof=1) / np.sqrt(len(samples))
+    )
 
 
 def assert_ends_at_the_optimum(make) -> None:

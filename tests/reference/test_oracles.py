@@ -52,7 +52,11 @@ ORACLES = [
         'everyone does all steps',
     ),
     ((block_loops.fedprox, HARD, 0.7), 'penalty without the half', 'anchored at x^0'),
-    ((block_loops.wait_for_all, HARD, 7), 'visible at the start', 'hears the active only'),
+    (
+        (block_loops.wait_for_all, HARD, 7),
+        'visible at the start',
+        'hears the active only',
+    ),
     (
         (interval_loops.debiased_fedavg, GENTLE),
         'uses first',
@@ -88,7 +92,12 @@ ORACLES = [
         'tau rests in empty rounds',
         'tau starts at 0',
     ),
-    ((memory_loops.fedvarp, HARD), 'divides by all', 'new mean', 'moves in empty rounds'),
+    (
+        (memory_loops.fedvarp, HARD),
+        'divides by all',
+        'new mean',
+        'moves in empty rounds',
+    ),
     ((memory_loops.mifa, HARD, 'delta'), *MIFA),
     ((memory_loops.mifa, HARD, 'gradient'), *MIFA),
     (

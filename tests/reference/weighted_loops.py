@@ -9,7 +9,9 @@ import numpy as np
 from tests.reference.quadratic_loops import Setting, local
 
 
-def updates(s: Setting, x: np.ndarray, active: np.ndarray, t: int, steps) -> dict[int, np.ndarray]:
+def updates(
+    s: Setting, x: np.ndarray, active: np.ndarray, t: int, steps
+) -> dict[int, np.ndarray]:
     """Delta_i of the active clients, each with its own number of steps."""
     found = {}
     for i in np.flatnonzero(active):
@@ -48,7 +50,10 @@ def fedavg_known(s: Setting, volumes) -> np.ndarray:
     for t, active in enumerate(s.mask):
         moved = x
         for i, delta in updates(s, x, active, t, None).items():
-            moved = moved + s.server_lr * volumes[i] / np.sum(volumes) / s.prob[t, i] * delta
+            moved = (
+                moved
+                + s.server_lr * volumes[i] / np.sum(volumes) / s.prob[t, i] * delta
+            )
         x = moved
         path.append(x)
     return np.array(path)
@@ -62,7 +67,9 @@ def fedau(s: Setting, volumes, cutoff: int) -> np.ndarray:
         moved = x
         for i, delta in updates(s, x, active, t, None).items():
             interval = np.mean(closed[i]) if closed[i] else 1
-            moved = moved + s.server_lr * volumes[i] / np.sum(volumes) * interval * delta
+            moved = (
+                moved + s.server_lr * volumes[i] / np.sum(volumes) * interval * delta
+            )
         x = moved
         for i in range(len(volumes)):
             waited[i] += 1
@@ -81,8 +88,13 @@ def fednova(s: Setting, volumes, steps) -> np.ndarray:
         if len(ids):
             shares = np.array([volumes[i] for i in ids]) / sum(volumes[i] for i in ids)
             found = updates(s, x, active, t, steps)
-            effective = sum(share * steps[i] for share, i in zip(shares, ids, strict=True))
-            mean = sum(share * found[i] / steps[i] for share, i in zip(shares, ids, strict=True))
+            effective = sum(
+                share * steps[i] for share, i in zip(shares, ids, strict=True)
+            )
+            mean = sum(
+                share * found[i] / steps[i]
+                for share, i in zip(shares, ids, strict=True)
+            )
             x = x + s.server_lr * effective * mean
         path.append(x)
     return np.array(path)

@@ -16,7 +16,9 @@ def results(curves, *, members=None, patterns=None, rates=None, **changes):
     """
     given = {
         label: {
-            model: {metric: np.asarray(values, float) for metric, values in named.items()}
+            model: {
+                metric: np.asarray(values, float) for metric, values in named.items()
+            }
             for model, named in (own if isinstance(own, dict) else server(own)).items()
         }
         for label, own in curves.items()
@@ -24,11 +26,16 @@ def results(curves, *, members=None, patterns=None, rates=None, **changes):
     first = next(iter(given.values()))['server']
     shape = num_patterns, num_seeds, count = next(iter(first.values())).shape
     named = {label: (members or {}).get(label, (label, {})) for label in given}
-    order = sorted(dict.fromkeys(k for own in given.values() for k in own), key='server'.__ne__)
+    order = sorted(
+        dict.fromkeys(k for own in given.values() for k in own), key='server'.__ne__
+    )
     nothing = np.full(shape, np.nan)
     levels = {
         metric: np.array(
-            [[own.get(k, {}).get(metric, nothing) for k in order] for own in given.values()]
+            [
+                [own.get(k, {}).get(metric, nothing) for k in order]
+                for own in given.values()
+            ]
         )
         for metric in first
     }
@@ -64,7 +71,9 @@ def results(curves, *, members=None, patterns=None, rates=None, **changes):
 
 def changed(found, **changes):
     """A source that is otherwise in attributes of its data, such as ``names``, or in fields."""
-    of_data = {name: changes.pop(name) for name in found.data.attrs.keys() & changes.keys()}
+    of_data = {
+        name: changes.pop(name) for name in found.data.attrs.keys() & changes.keys()
+    }
     data = found.data.assign_attrs(of_data)
     return dataclasses.replace(found, data=data, **changes)
 

@@ -27,7 +27,10 @@ def standing(*, nudge=(), units=3, leaf='server', level=2.0):
             moved = bits.at[entry].add(jnp.where(here, units, 0))
             zero = jnp.int32(0)
             metrics = RoundMetrics(zero, zero, jnp.float32(0), {})
-            return {**state, leaf: jax.lax.bitcast_convert_type(moved, jnp.float32)}, metrics
+            return {
+                **state,
+                leaf: jax.lax.bitcast_convert_type(moved, jnp.float32),
+            }, metrics
 
         return Algorithm(init, round_step, lambda state: {'server': state['server']})
 

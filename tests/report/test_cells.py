@@ -15,15 +15,24 @@ def cells(**choices):
         shaped[label] = np.empty((1, 2, 2), object)
         for place, choice in zip(np.ndindex(1, 2, 2), own, strict=True):
             shaped[label][place] = choice
-    axes = {'panels': [('links', None)], 'x': ('x', [0, 1]), 'y': ('y', [0, 1]), 'third': None}
-    return Cells(metric=Metric('eval_accuracy', 'max'), choices=shaped, at_edge=None, **axes)
+    axes = {
+        'panels': [('links', None)],
+        'x': ('x', [0, 1]),
+        'y': ('y', [0, 1]),
+        'third': None,
+    }
+    return Cells(
+        metric=Metric('eval_accuracy', 'max'), choices=shaped, at_edge=None, **axes
+    )
 
 
 def alone(values):
     return Choice(np.array([values], float), np.zeros(2000, int))
 
 
-def test_cells_have_the_first_seeds_that_all_have_and_those_that_diverged_are_left_out(rng):
+def test_cells_have_the_first_seeds_that_all_have_and_those_that_diverged_are_left_out(
+    rng,
+):
     own = [rng.normal(size=size) for size in (5, 3, 4, 3)]
     base = [rng.normal(size=size) for size in (4, 6, 3, 4)]
     own[2] = np.array([1.0, np.nan, 2.0, 3.0])
@@ -40,7 +49,10 @@ def test_what_tuning_would_choose_again_is_chosen_at_all_cells_together(rng):
     base = [rng.normal(size=4) for _ in range(4)]
     found = cells(a=torn, b=map(alone, base)).minus('a', 'b')
     wanted = [
-        np.mean([torn[k].values[np.roll(picks, k)[draw]] - base[k] for k in range(4)], axis=0)
+        np.mean(
+            [torn[k].values[np.roll(picks, k)[draw]] - base[k] for k in range(4)],
+            axis=0,
+        )
         for draw in range(200)
     ]
     np.testing.assert_allclose(found.values[1:], wanted)

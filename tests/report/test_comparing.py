@@ -55,7 +55,9 @@ def test_order_and_words_make_no_difference(first, tmp_path):
         'title',
     ]
     assert '  title: "Standing" | "Other words"  (changes no result)' in found.text()
-    assert found.text().endswith('equal (8 lanes in common, 32 lines of metrics, 16 states)')
+    assert found.text().endswith(
+        'equal (8 lanes in common, 32 lines of metrics, 16 states)'
+    )
 
 
 @pytest.mark.slow
@@ -83,7 +85,9 @@ def test_of_a_leaf_the_first_entry_is_told(first, tmp_path):
     assert found.metric is None
     lane = 'algorithm odd, pattern some, seed 0, level 1.0'
     moved = str(np.nextafter(np.float32(1), np.float32(2)))
-    assert found.leaf == comparing.Difference(6, lane, ".algorithm['memory']", '1.0', moved, (1, 0))
+    assert found.leaf == comparing.Difference(
+        6, lane, ".algorithm['memory']", '1.0', moved, (1, 0)
+    )
     assert "memory'][1, 0]: 1.0 | 1.0000001" in found.text()
 
 
@@ -115,15 +119,18 @@ def test_tuning_is_told_first(tmp_path):
         tuning = Tuning(grid={'level': [1.0]}, num_rounds=4)
         experiment(grid={}, tuning=tuning, algorithms=algorithms).run(tmp_path / name)
     found = comparing.compare(tmp_path / 'one', tmp_path / 'two')
-    assert found.metric.lane == 'tuning, algorithm calm, pattern some, seed 10000, level 1.0'
+    assert (
+        found.metric.lane
+        == 'tuning, algorithm calm, pattern some, seed 10000, level 1.0'
+    )
     assert (found.metric.round, found.metric.name) == (2, 'server/second')
     assert (found.leaf.lane, found.leaf.round) == (found.metric.lane, 2)
 
 
 def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
-    experiment(num_rounds=4, seeds=(0,), algorithms={'calm': experiment().algorithms['calm']}).run(
-        tmp_path
-    )
+    experiment(
+        num_rounds=4, seeds=(0,), algorithms={'calm': experiment().algorithms['calm']}
+    ).run(tmp_path)
     found = comparing.compare(first, tmp_path)
     assert [len(found.around[title]) for title in comparing.ALONE] == [6, 0]
     lane = 'algorithm calm, pattern some, seed 0, level 1.0'
@@ -131,7 +138,10 @@ def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
     assert found.compared.endswith(', 0 states')
     text = found.text()
     assert 'algorithms[1]: "odd" | absent' in text
-    assert 'lanes of the first run alone\n  algorithm calm, pattern some, seed 3, level 1.0' in text
+    assert (
+        'lanes of the first run alone\n  algorithm calm, pattern some, seed 3, level 1.0'
+        in text
+    )
     assert '  and 3 more' in text
     assert text.endswith('different (2 lanes in common, 8 lines of metrics, 0 states)')
 
@@ -170,7 +180,9 @@ def test_damage_is_no_difference(first, tmp_path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r'`checkpoint` must be as it was written, got .*main-odd'):
+    with pytest.raises(
+        ValueError, match=r'`checkpoint` must be as it was written, got .*main-odd'
+    ):
         comparing.compare(first, other)
 
 
@@ -186,10 +198,14 @@ def test_entries_of_any_dtype_are_compared_by_their_bits(dtype):
 
 def test_zeros_of_both_signs_differ_and_a_number_that_is_none_is_itself():
     one = {'.x': np.array([0.0, np.nan])}
-    assert comparing._leaf_difference(2, 'a', one, {'.x': np.array([0.0, np.nan])}) is None
+    assert (
+        comparing._leaf_difference(2, 'a', one, {'.x': np.array([0.0, np.nan])}) is None
+    )
     found = comparing._leaf_difference(2, 'a', one, {'.x': np.array([-0.0, np.nan])})
     assert (found.first, found.second, found.place) == ('0.0', '-0.0', (0,))
-    scalar = comparing._leaf_difference(2, 'a', {'.x': np.array(1)}, {'.x': np.array(2)})
+    scalar = comparing._leaf_difference(
+        2, 'a', {'.x': np.array(1)}, {'.x': np.array(2)}
+    )
     assert (scalar.first, scalar.second, scalar.place) == ('1', '2', ())
 
 

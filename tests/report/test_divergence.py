@@ -22,7 +22,9 @@ def test_who_diverged_stands_in_the_report_with_its_round(tmp_path):
     bad = ~run['finite']
     assert set(run['client.learning_rate'][bad]) == {1e38}
     report.write(run)
-    (line,) = [a for a in (tmp_path / 'report.md').read_text().splitlines() if 'Diverged' in a]
+    (line,) = [
+        a for a in (tmp_path / 'report.md').read_text().splitlines() if 'Diverged' in a
+    ]
     rounds = {}
     for algorithm, first in zip(run['algorithm'], run['first_bad_round'], strict=True):
         if first == first:
@@ -36,7 +38,9 @@ def test_who_diverged_stands_in_the_report_with_its_round(tmp_path):
 
 
 def test_a_long_list_is_cut(tmp_path):
-    found = results({'fedavg': ends(0.5)}, diverged=[f'lane {i} in round 3' for i in range(40)])
+    found = results(
+        {'fedavg': ends(0.5)}, diverged=[f'lane {i} in round 3' for i in range(40)]
+    )
     layouts.write(tmp_path, found, {})
     text = (tmp_path / 'report.md').read_text()
     assert 'lane 29 in round 3; 10 more.' in text
@@ -44,7 +48,12 @@ def test_a_long_list_is_cut(tmp_path):
 
 def test_a_model_that_is_not_finite_has_no_accuracy_in_a_table_and_is_not_chosen():
     """Its accuracy is that of guessing one class, which is a number."""
-    tuning = {'learning_rates': (1e38, 1e-6), 'pattern': 'links', 'num_rounds': 2, 'num_seeds': 1}
+    tuning = {
+        'learning_rates': (1e38, 1e-6),
+        'pattern': 'links',
+        'num_rounds': 2,
+        'num_seeds': 1,
+    }
     client = {'local_steps': 2, 'batch_size': 4}
     planned = experiment.build(values(client=client, tuning=tuning, num_seeds=1))
     run = planned.run()

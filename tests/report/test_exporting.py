@@ -76,12 +76,17 @@ def test_metrics_are_read_back_as_the_same_numbers(configured, tmp_path):
             again = np.array([float(row[name] or 'nan') for row in rows])
             same(again, column)
         else:
-            assert [row[name] for row in rows] == [str(value) for value in column.tolist()]
+            assert [row[name] for row in rows] == [
+                str(value) for value in column.tolist()
+            ]
 
 
 def test_links_are_plain_masks(configured, tmp_path):
     exporting.export(configured, tmp_path)
-    with np.load(configured / runs.LINKS) as kept, np.load(tmp_path / runs.LINKS) as links:
+    with (
+        np.load(configured / runs.LINKS) as kept,
+        np.load(tmp_path / runs.LINKS) as links,
+    ):
         assert set(links.files) == set(kept.files)
         mask = links['mask/links']
         assert (mask.dtype, mask.shape) == (np.dtype(bool), (4, 8))
@@ -105,7 +110,13 @@ def test_states_of_a_run_made_in_python_are_exported_too(in_python, tmp_path):
 
 
 def test_names_of_files_have_no_separators():
-    labels = {'stage': 'main', 'algorithm': 'a', 'pattern': 'b', 'seed': 0, 'x': 'a/b c,d=0.1'}
+    labels = {
+        'stage': 'main',
+        'algorithm': 'a',
+        'pattern': 'b',
+        'seed': 0,
+        'x': 'a/b c,d=0.1',
+    }
     name = exporting._name(runs.KeptLane('', labels, (0, 0), 0, [], {}))
     assert name == 'states/a/b/x=a%2Fb c%2Cd%3D0.1/0.npz'
     named = exporting._by_dotted_path({".algorithm.params['Dense_0'][1]": np.zeros(1)})
@@ -118,12 +129,16 @@ def test_leaves_of_one_name_are_refused():
 
 
 def test_a_mistake_costs_one_line(in_python, tmp_path):
-    with pytest.raises(ValueError, match=r'`to` must be another folder than that of a run, got'):
+    with pytest.raises(
+        ValueError, match=r'`to` must be another folder than that of a run, got'
+    ):
         exporting.export(in_python, in_python)
     with pytest.raises(ValueError, match=r'`folder` must hold a run'):
         exporting.export(tmp_path, tmp_path / 'to')
     (tmp_path / 'file').touch()
-    with pytest.raises(ValueError, match=r'`to` must name a folder, got .*file is a file'):
+    with pytest.raises(
+        ValueError, match=r'`to` must name a folder, got .*file is a file'
+    ):
         exporting.export(in_python, tmp_path / 'file')
 
 
@@ -163,7 +178,9 @@ def test_an_archive_holds_any_column_and_what_was_asked_for(tmp_path):
             same(column, columns[name])
     path.write_bytes(packing.pack_metrics(columns, ['accuracy']))
     assert set(packing.read_metrics(path)) == set(columns) - {'server/loss'}
-    with pytest.raises(ValueError, match=r"has no 'acuracy'; did you mean 'accuracy'\?"):
+    with pytest.raises(
+        ValueError, match=r"has no 'acuracy'; did you mean 'accuracy'\?"
+    ):
         packing.pack_metrics(columns, ['acuracy'])
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match='hold a readable metrics'):
@@ -171,7 +188,9 @@ def test_an_archive_holds_any_column_and_what_was_asked_for(tmp_path):
 
 
 def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):
-    exporting.archive(configured, tmp_path / 'kept', metrics=['eval_loss', 'eval_accuracy'])
+    exporting.archive(
+        configured, tmp_path / 'kept', metrics=['eval_loss', 'eval_accuracy']
+    )
     kept = source.of_run(runs.read(tmp_path / 'kept'))
     assert kept.metrics == ['eval_accuracy', 'eval_loss']
     whole = source.of_run(runs.read(configured))

@@ -18,7 +18,10 @@ RAMP = {'name': f'{__name__}:ramp', 'length': 30}
 
 def ramp(*, length: int) -> FigureResult:
     """A figure of a user's own."""
-    columns = {'label': np.repeat(['low', 'high'], length), 'value': np.arange(2 * length) / 7}
+    columns = {
+        'label': np.repeat(['low', 'high'], length),
+        'value': np.arange(2 * length) / 7,
+    }
 
     def draw(page):
         page.add_subplot().plot(columns['value'])
@@ -35,7 +38,10 @@ def test_files_hold_the_columns(tmp_path):
     assert len(rows) == len(result.columns['value']) == 60
     assert [row['label'] for row in rows] == result.columns['label'].tolist()
     np.testing.assert_allclose(
-        [float(row['value']) for row in rows], result.columns['value'], rtol=1e-9, atol=1e-30
+        [float(row['value']) for row in rows],
+        result.columns['value'],
+        rtol=1e-9,
+        atol=1e-30,
     )
     text = (tmp_path / figure.TEXT).read_text()
     assert text.startswith('# A ramp\n')
@@ -72,7 +78,10 @@ def test_titles_and_captions_need_not_be_formulas(tmp_path, name):
         ({'width': 0}, '`config.width` must be at least 1, got 0.'),
         ({'figure': {}}, '`config.figure.name` must be module:factory, got None.'),
         ({'figure': 'ramp'}, '`config.figure` must be a section, got'),
-        ({'figure': {'name': 'ramp'}}, '`config.figure.name` must be module:factory, got ramp.'),
+        (
+            {'figure': {'name': 'ramp'}},
+            '`config.figure.name` must be module:factory, got ramp.',
+        ),
         (
             {'figure': {**RAMP, 'name': f'{__name__}:rampe'}},
             "`config.figure.name` has no 'rampe'; did you mean 'ramp'?",
@@ -82,7 +91,10 @@ def test_titles_and_captions_need_not_be_formulas(tmp_path, name):
             '`config.figure.name` must name a module that can be imported, got '
             'fedjax_links.papers.sun2024:ramp.',
         ),
-        ({'figure': {**RAMP, 'lenght': 1}}, "`config.figure` has no 'lenght'; did you mean"),
+        (
+            {'figure': {**RAMP, 'lenght': 1}},
+            "`config.figure` has no 'lenght'; did you mean",
+        ),
         (
             {'figure': {'name': RAMP['name']}},
             '`config.figure.length` must be given, got None.',
@@ -112,7 +124,10 @@ def get_config():
     'arguments, change',
     [
         ([], ''),
-        (['--config.figure.length=5'], 'Changed from the config: figure.length = 5 (3)'),
+        (
+            ['--config.figure.length=5'],
+            'Changed from the config: figure.length = 5 (3)',
+        ),
         (
             ['--quick', '--config.figure.length=5'],
             'Quick version of the config: figure.length = 5 (3)',
@@ -121,7 +136,12 @@ def get_config():
 )
 def test_a_caption_begins_with_what_flags_changed(tmp_path, arguments, change):
     (tmp_path / 'ramp.py').write_text(CONFIG)
-    done = run('figure', f'--config={tmp_path / "ramp.py"}', *arguments, f'--workdir={tmp_path}')
+    done = run(
+        'figure',
+        f'--config={tmp_path / "ramp.py"}',
+        *arguments,
+        f'--workdir={tmp_path}',
+    )
     assert done.returncode == 0, done.stderr
     said = 'Up to 5 / 7.\n\nFrom zero.\n'
     if change:
@@ -134,8 +154,12 @@ def test_a_caption_begins_with_what_flags_changed(tmp_path, arguments, change):
 
 @pytest.mark.slow
 def test_the_command_draws_a_figure_of_the_configs_own_folder(tmp_path):
-    (tmp_path / 'ramp.py').write_text(CONFIG.replace('tests.report.test_figure', 'mine'))
-    (tmp_path / 'mine.py').write_text('from tests.report.test_figure import ramp as ramp\n')
+    (tmp_path / 'ramp.py').write_text(
+        CONFIG.replace('tests.report.test_figure', 'mine')
+    )
+    (tmp_path / 'mine.py').write_text(
+        'from tests.report.test_figure import ramp as ramp\n'
+    )
     command = [sys.executable, '-m', 'fedjax_links.cli.figure']
     done = subprocess.run(
         [*command, f'--config={tmp_path / "ramp.py"}', f'--workdir={tmp_path / "out"}'],

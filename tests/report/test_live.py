@@ -63,7 +63,9 @@ def test_where_most_are_behind_the_level_is_theirs(half):
     rows = runs.read(half).to_pandas()
     expected = rows[rows['round'] == 6]['server/eval_accuracy'].mean()
     shown = next(live.levels(live.read(half)))
-    assert shown.endswith(f'eval accuracy {100 * expected:.1f} % in round 6, 2 of 3 seeds')
+    assert shown.endswith(
+        f'eval accuracy {100 * expected:.1f} % in round 6, 2 of 3 seeds'
+    )
     ahead.unlink()
     for seed in (0, 1):
         (end,) = (half / runs.CHECKPOINTS).glob(f'main-fedavg-0000-links-{seed}@6.npz')
@@ -121,7 +123,9 @@ def test_a_page_needs_no_other_file_and_loads_itself_until_the_run_is_finished(h
 
 def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
     """Two patterns at two rates; it stops at the end of the first rate under the first pattern."""
-    patterns = {name: {'name': 'bernoulli', 'probs': 0.5} for name in ('some', 'others')}
+    patterns = {
+        name: {'name': 'bernoulli', 'probs': 0.5} for name in ('some', 'others')
+    }
     grid = {'client': {'learning_rate': [0.1, 0.05]}}
     config = values(links=None, patterns=patterns, grid=grid)
     stopped(tmp_path, config, 'fedavg', 1, 4)
@@ -143,7 +147,9 @@ def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
     assert not [tag for tag, _ in page_of(tmp_path).tags if tag == 'img']
 
 
-def test_whoever_looks_while_lanes_are_saved_never_sees_half_of_one(tmp_path, monkeypatch):
+def test_whoever_looks_while_lanes_are_saved_never_sees_half_of_one(
+    tmp_path, monkeypatch
+):
     """Saves come and go as fast as they can while the folder is read again and again."""
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
     failed, looks, over = [], [], threading.Event()

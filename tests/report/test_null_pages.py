@@ -26,7 +26,9 @@ def accuracies(rng, examples, spread):
     """
     common = rng.normal(0.7, 0.03, MOST)
     own = rng.normal(0.0, spread / examples, (1 + PAIRS, MOST))
-    return (np.rint(examples * (common + own)) / examples).astype(np.float32).astype(float)
+    return (
+        (np.rint(examples * (common + own)) / examples).astype(np.float32).astype(float)
+    )
 
 
 def page_of(levels, until):
@@ -38,7 +40,9 @@ def page_of(levels, until):
         count = len(own)
         if until:
             for count in looks(until['least'], len(own)):
-                word = evaluation.decide(evaluation.student.paired(own[:count], base[:count])).word
+                word = evaluation.decide(
+                    evaluation.student.paired(own[:count], base[:count])
+                ).word
                 if word != evaluation.UNDECIDED:
                     break
         one, other = (choices.of_series(values[:count]) for values in (own, base))
@@ -52,8 +56,12 @@ def rates(pages):
     for found, verdicts in pages:
         starred.append(any(map(verdicts.survives, found)))
         words = [verdicts.word(each) for each in found]
-        bare.append(any(word in (evaluation.AHEAD, evaluation.BEHIND) for word in words))
-        sided += [word.startswith((evaluation.AHEAD, evaluation.BEHIND)) for word in words]
+        bare.append(
+            any(word in (evaluation.AHEAD, evaluation.BEHIND) for word in words)
+        )
+        sided += [
+            word.startswith((evaluation.AHEAD, evaluation.BEHIND)) for word in words
+        ]
     return np.mean(starred), np.mean(sided), np.mean(bare)
 
 
@@ -90,7 +98,8 @@ def test_until_decided_stars_and_verdicts_are_rarely_false(examples, spread, lea
 def test_fixed_seeds_stars_and_verdicts_are_rarely_false(examples, spread, num_seeds):
     rng = np.random.default_rng(num_seeds)
     starred, sided, bare = rates(
-        page_of(accuracies(rng, examples, spread)[:, :num_seeds], {}) for _ in range(PAGES)
+        page_of(accuracies(rng, examples, spread)[:, :num_seeds], {})
+        for _ in range(PAGES)
     )
     # Of independent normal differences both are false with a probability of just 5 %: stars by
     # Benjamini-Hochberg of a page without a difference, words by Student's t of one pair.

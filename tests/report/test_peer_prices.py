@@ -49,7 +49,9 @@ def test_edges_and_durations_are_kept(folder):
         links = drawn(participation.peers(UPLINKS, graphs.ring(N, 4), prob=0.5), seed)
         np.testing.assert_array_equal(kept.masks['peers'][seed], links.mask)
         np.testing.assert_array_equal(kept.edges['peers'][seed], links.edges)
-        np.testing.assert_array_equal(kept.neighbours['peers'][seed], links.neighbours[0])
+        np.testing.assert_array_equal(
+            kept.neighbours['peers'][seed], links.neighbours[0]
+        )
         timed = drawn(participation.quorum(TIMES, quorum=3), seed)
         np.testing.assert_array_equal(kept.durations['quorum'][seed], timed.duration)
     assert not kept.durations.get('peers')
@@ -57,7 +59,9 @@ def test_edges_and_durations_are_kept(folder):
 
 
 def test_a_recording_is_played_back_to_the_bit(folder):
-    again = drawn(recordings.recorded(folder, num_clients=N, pattern='peers', seed=5), 0)
+    again = drawn(
+        recordings.recorded(folder, num_clients=N, pattern='peers', seed=5), 0
+    )
     kept = runs.links(folder)
     np.testing.assert_array_equal(again.mask, kept.masks['peers'][5])
     np.testing.assert_array_equal(again.edges, kept.edges['peers'][5])
@@ -80,7 +84,9 @@ def test_edges_cost_bytes_and_quorums_hours(folder):
         if row['pattern'] == 'quorum':
             assert float(row['hours']) == pytest.approx(lasted, rel=1e-2)
         between = row['pattern'] == 'peers' and row['algorithm'] == 's2s'
-        assert float(row['GB peers']) == pytest.approx(sent if between else 0.0, rel=1e-2)
+        assert float(row['GB peers']) == pytest.approx(
+            sent if between else 0.0, rel=1e-2
+        )
 
 
 def test_a_price_by_hand():

@@ -11,11 +11,15 @@ from fedjax_links.report import pricing
 from tests.tiers import cases
 
 MASK = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]], bool)
-TABLE = pricing.devices(3, step=[1.0, 2.0, 3.0], uplink=[10.0, 20.0, 5.0], downlink=100.0)
+TABLE = pricing.devices(
+    3, step=[1.0, 2.0, 3.0], uplink=[10.0, 20.0, 5.0], downlink=100.0
+)
 
 
 def test_a_model_both_ways_by_hand():
-    spent = pricing.price(MASK, pricing.Traffic(), TABLE, model_bytes=100, local_steps=2)
+    spent = pricing.price(
+        MASK, pricing.Traffic(), TABLE, model_bytes=100, local_steps=2
+    )
     # 100 bytes down in 1 s; 2, 4 and 6 s of steps; up in 10, 5 and 20 s.
     np.testing.assert_allclose(spent.seconds, [0, 27, 27, 37])
     np.testing.assert_allclose(spent.uplink, [0, 200, 200, 300])
@@ -25,10 +29,16 @@ def test_a_model_both_ways_by_hand():
 
 def test_two_models_and_those_who_train_unheard_by_hand():
     both = pricing.TRAFFIC['scaffold']
-    spent = pricing.price(MASK, both, TABLE, model_bytes=100, local_steps=2, overhead=0.5)
-    np.testing.assert_allclose(spent.seconds, [0, 48.5, 49, 65.5])  # 2 + 6 + 40, then 2 + 4 + 10
+    spent = pricing.price(
+        MASK, both, TABLE, model_bytes=100, local_steps=2, overhead=0.5
+    )
+    np.testing.assert_allclose(
+        spent.seconds, [0, 48.5, 49, 65.5]
+    )  # 2 + 6 + 40, then 2 + 4 + 10
     np.testing.assert_allclose(spent.uplink, [0, 400, 400, 600])
-    everyone = pricing.price(MASK, pricing.TRAFFIC['fedpbc'], TABLE, model_bytes=100, local_steps=2)
+    everyone = pricing.price(
+        MASK, pricing.TRAFFIC['fedpbc'], TABLE, model_bytes=100, local_steps=2
+    )
     np.testing.assert_allclose(everyone.compute, [0, 12, 24, 36])
     np.testing.assert_allclose(everyone.seconds, [0, 27, 27, 37])
     paused = pricing.price(
@@ -43,7 +53,9 @@ def test_two_models_and_those_who_train_unheard_by_hand():
 
 
 def test_arrivals_are_not_waited_for():
-    spent = pricing.price(MASK, pricing.TRAFFIC['fedbuff'], TABLE, model_bytes=100, local_steps=9)
+    spent = pricing.price(
+        MASK, pricing.TRAFFIC['fedbuff'], TABLE, model_bytes=100, local_steps=9
+    )
     np.testing.assert_allclose(spent.seconds, [0, 21, 21, 27])
 
 
@@ -54,7 +66,9 @@ def test_prices_equal_a_loop():
     steps = rng.integers(1, 9, 12)
     table = pricing.devices(12, step=step, uplink=uplink, downlink=downlink)
     traffic = pricing.Traffic(up=2, down=3, everyone=True)
-    found = pricing.price(mask, traffic, table, model_bytes=7.0, local_steps=steps, overhead=0.25)
+    found = pricing.price(
+        mask, traffic, table, model_bytes=7.0, local_steps=steps, overhead=0.25
+    )
     seconds = up = down = compute = 0.0
     for t, row in enumerate(mask):
         last = 0.0
@@ -75,9 +89,13 @@ def test_every_registered_algorithm_has_its_traffic():
 def test_two_models_go_where_a_control_goes_with_the_model():
     # SCAFFOLD sends (Delta_i, change of c_i), the amplified form (Delta_i, mean gradient), and
     # both receive (x, c). Every other rule needs one model each way, gossip none.
-    two = {name for name, own in pricing.TRAFFIC.items() if (own.up, own.down) == (2, 2)}
+    two = {
+        name for name, own in pricing.TRAFFIC.items() if (own.up, own.down) == (2, 2)
+    }
     assert two == {'scaffold', 'amplified_scaffold'}
-    one = {name for name, own in pricing.TRAFFIC.items() if (own.up, own.down) == (1, 1)}
+    one = {
+        name for name, own in pricing.TRAFFIC.items() if (own.up, own.down) == (1, 1)
+    }
     assert one | two == set(pricing.TRAFFIC) - {'gossip'}
     talk = {name for name, own in pricing.TRAFFIC.items() if own.peers}
     assert talk == {'cogc', 'colrel', 'gossip', 's2a', 's2s'}
@@ -112,7 +130,9 @@ def test_who_sends_and_who_trains_are_those_of_the_algorithm(name, options):
     algorithm, options = example(name, **options)
     pattern = participation.replay(mask, np.full(mask.shape, 0.5))
     rounds = jax.jit(
-        lambda key: simulation.simulate(key, algorithm, pattern, problem, num_rounds=17).rounds
+        lambda key: (
+            simulation.simulate(key, algorithm, pattern, problem, num_rounds=17).rounds
+        )
     )(jax.random.key(0))
     table = pricing.devices(5, step=1.0, uplink=1.0, downlink=1.0)
     traffic = pricing.TRAFFIC[name]
@@ -137,16 +157,24 @@ def test_f3ast_asks_whom_the_algorithm_asks():
 
 def test_speeds_from_a_law_and_from_a_table(tmp_path):
     drawn = choices.lognormal(100_000, median=3.0, sigma=0.5, seed=1)
-    assert np.median(drawn) == pytest.approx(3, rel=0.01)  # standard error of the median 0.2 %
+    assert np.median(drawn) == pytest.approx(
+        3, rel=0.01
+    )  # standard error of the median 0.2 %
     assert np.log(drawn).std() == pytest.approx(0.5, rel=0.01)
     assert (choices.lognormal(4, median=3.0, sigma=0.0) == 3).all()
     path = tmp_path / 'devices.csv'
     path.write_text('name,up\na,1\nb,2.5\n')
     assert choices.from_table(2, path=str(path), column='up').tolist() == [1.0, 2.5]
     for change, message in (
-        ({'num_clients': 3}, f'`path` must name a table of 3 clients, got {path} with 2.'),
+        (
+            {'num_clients': 3},
+            f'`path` must name a table of 3 clients, got {path} with 2.',
+        ),
         ({'column': 'upp'}, "`column` has no 'upp'; did you mean 'up'?"),
-        ({'column': 'name'}, f'`path` must name a readable table, got {path}: could not convert'),
+        (
+            {'column': 'name'},
+            f'`path` must name a readable table, got {path}: could not convert',
+        ),
         ({'path': str(tmp_path / 'no')}, 'no: No such file or directory.'),
     ):
         given = {'num_clients': 2, 'path': str(path), 'column': 'up', **change}
@@ -158,11 +186,17 @@ def test_speeds_from_a_law_and_from_a_table(tmp_path):
 @pytest.mark.parametrize(
     'change, message',
     [
-        ({'mask': MASK.astype(int)}, r'`mask` must be bool\[T, N\], got int64\[3, 3\].'),
+        (
+            {'mask': MASK.astype(int)},
+            r'`mask` must be bool\[T, N\], got int64\[3, 3\].',
+        ),
         ({'mask': MASK[:, :2]}, '`table` must have 2 clients, got 3.'),
         ({'model_bytes': 0}, '`model_bytes` must be positive, got 0.'),
         ({'overhead': -1.0}, r'`overhead` must lie in \[0, 1e\+300\], got -1.0.'),
-        ({'local_steps': [1, 2]}, r'`local_steps` must be a number or have 3 entries, got shape'),
+        (
+            {'local_steps': [1, 2]},
+            r'`local_steps` must be a number or have 3 entries, got shape',
+        ),
     ],
 )
 def test_a_mistake_is_named(change, message):

@@ -41,7 +41,12 @@ def lines(algorithm, accuracy, points=({},), patterns=('first', 'second')):
                     values = {'eval_accuracy': accuracy(pattern, seed, round, point)}
                     record = {f'{m}/{k}': v for m in models for k, v in values.items()}
                     record |= {f'{m}/train_loss': 1.0 for m in models}
-                    labels = {'algorithm': algorithm, 'pattern': pattern, 'seed': seed, **point}
+                    labels = {
+                        'algorithm': algorithm,
+                        'pattern': pattern,
+                        'seed': seed,
+                        **point,
+                    }
                     found.append(runs.line_of(labels, round, record))
     return found
 
@@ -115,10 +120,16 @@ def test_what_diverged_at_a_list_of_a_grid_is_named():
     text = []
     for line in lines('fedavg', level, points, patterns=('first',)):
         row = {**json.loads(line), 'finite': True}
-        bad = {'finite': False, 'first_bad_round': 1} if row['probs'] == [0.3, 0.4] else {}
+        bad = (
+            {'finite': False, 'first_bad_round': 1}
+            if row['probs'] == [0.3, 0.4]
+            else {}
+        )
         text.append(json.dumps({**row, **bad}) + '\n')
     found = of(text, grid={'probs': probs}, patterns=['first'])
-    assert list(found.diverged) == ['fedavg (probs (0.3, 0.4)), first, seeds 5, 6 in round 1']
+    assert list(found.diverged) == [
+        'fedavg (probs (0.3, 0.4)), first, seeds 5, 6 in round 1'
+    ]
 
 
 def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_point():
@@ -132,7 +143,9 @@ def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_poi
         grid={'client.learning_rate': [0.1, 0.2]},
         names=[['fedpbc', 'FedPBC']],
     )
-    labels = [f'{a} (learning_rate {r})' for a in ('fedpbc', 'fedavg') for r in (0.1, 0.2)]
+    labels = [
+        f'{a} (learning_rate {r})' for a in ('fedpbc', 'fedavg') for r in (0.1, 0.2)
+    ]
     assert list(found.members) == labels
     assert found.name(labels[0]) == 'FedPBC (learning_rate 0.1)'
     assert [found.baseline_of(label) for label in labels] == labels[2:] * 2
@@ -143,27 +156,38 @@ def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_poi
 
 def test_an_algorithm_without_a_column_is_one_series_and_everybodys_baseline():
     points = [{'mu': mu} for mu in (0.1, 0.2)]
-    found = of(lines('fedavg', level) + lines('fedpbc', level, points), grid={'mu': [0.1, 0.2]})
+    found = of(
+        lines('fedavg', level) + lines('fedpbc', level, points), grid={'mu': [0.1, 0.2]}
+    )
     assert list(found.members) == ['fedavg', 'fedpbc (mu 0.1)', 'fedpbc (mu 0.2)']
     assert {found.baseline_of(label) for label in found.members} == {'fedavg'}
 
 
 def test_a_metric_of_unknown_direction_is_an_error_where_it_matters():
-    found = of(lines('fedavg', level), directions={'eval_accuracy': None, 'train_loss': 'min'})
+    found = of(
+        lines('fedavg', level), directions={'eval_accuracy': None, 'train_loss': 'min'}
+    )
     assert found.metric('train_loss').sign == -1
-    with pytest.raises(ValueError, match=r'nothing says which way eval_accuracy is better'):
+    with pytest.raises(
+        ValueError, match=r'nothing says which way eval_accuracy is better'
+    ):
         found.metric().sign  # noqa: B018
 
 
 @pytest.mark.slow
 def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
-    planned = experiment.build(tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}}))
+    planned = experiment.build(
+        tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}})
+    )
     blank, real = source.blank(planned), source.of_run(running.run(planned, tmp_path))
 
-    def form(tries):  # which value is chosen, and how many are near it, is found by the run
+    def form(
+        tries,
+    ):  # which value is chosen, and how many are near it, is found by the run
         found = {'ties': None}
         same = [
-            x._replace(best=x.best is None, race=x.race._replace(best=None), **found) for x in tries
+            x._replace(best=x.best is None, race=x.race._replace(best=None), **found)
+            for x in tries
         ]
         return json.dumps(same, default=lambda a: list(np.shape(a)))
 
@@ -181,5 +205,7 @@ def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
 
 
 def test_a_folder_without_results_costs_one_line():
-    with pytest.raises(ValueError, match='`workdir` must hold at least one finished algorithm'):
+    with pytest.raises(
+        ValueError, match='`workdir` must hold at least one finished algorithm'
+    ):
         of([])

@@ -38,17 +38,26 @@ def folder(tmp_path_factory):
     """A tuned run over a grid."""
     tuning = {'learning_rates': (0.05, 0.1), 'grow': 0, 'num_seeds': 2, 'most_seeds': 3}
     wanted = [
-        name for name in layouts.LAYOUTS if name not in {'spread', 'clients', *OF_LINKS.values()}
+        name
+        for name in layouts.LAYOUTS
+        if name not in {'spread', 'clients', *OF_LINKS.values()}
     ]
-    return written(tmp_path_factory.mktemp('tables') / 'run', RATES, wanted, tuning=tuning)
+    return written(
+        tmp_path_factory.mktemp('tables') / 'run', RATES, wanted, tuning=tuning
+    )
 
 
 @pytest.fixture(scope='module')
 def redrawn(tmp_path_factory):
     """A run whose draws follow the seed one by one."""
     algorithms = {'fedavg': {'client': {'learning_rate': 0.1}}}
-    grid, changes = {'redraw': ['init', 'batches']}, {'tuning': None, 'algorithms': algorithms}
-    return written(tmp_path_factory.mktemp('redrawn') / 'run', grid, ['spread'], **changes)
+    grid, changes = (
+        {'redraw': ['init', 'batches']},
+        {'tuning': None, 'algorithms': algorithms},
+    )
+    return written(
+        tmp_path_factory.mktemp('redrawn') / 'run', grid, ['spread'], **changes
+    )
 
 
 def printed(folder):
@@ -126,7 +135,9 @@ def test_latex_has_the_cells_of_the_printed_page(folder):
         for latex, letters in back.items():
             body = [line.replace(latex, letters) for line in body]
         assert not re.search(r'(?<!\\)[%$#_{}^]', ''.join(body))
-        found = [re.sub(r'\\([&%$#_{}])', r'\1', line[:-3]).split(' & ') for line in body]
+        found = [
+            re.sub(r'\\([&%$#_{}])', r'\1', line[:-3]).split(' & ') for line in body
+        ]
         assert found == cells
         columns = re.search(r'\\begin\{tabular\}\{([lr]+)\}', text)[1]
         assert len(columns) == len(cells[0])
@@ -180,7 +191,12 @@ def test_a_mistake_costs_a_line(folder):
         ),
         (
             ['+1.2 ± 0.4 [0.9] **', '-2'],
-            {'x': [1.2, -2], 'x ±': [0.4, np.nan], 'x [±]': [0.9, np.nan], 'x *': ['**', '']},
+            {
+                'x': [1.2, -2],
+                'x ±': [0.4, np.nan],
+                'x [±]': [0.9, np.nan],
+                'x *': ['**', ''],
+            },
         ),
         (['1,234', '2e-07', '-'], {'x': [1234, 2e-7, np.nan]}),
         (['1.2.3', '4'], {'x': ['1.2.3', '4']}),
@@ -208,7 +224,10 @@ def test_what_latex_reads_as_its_own_is_escaped():
     row = ['50 % of A_1 & #2', '-1.2 ± 3', r'{x}^2 ~ \y $', 'a-1', '1 ↑']
     text = tables.Table([''] * 5, [row], 'caption').latex()
     assert r'50 \% of A\_1 \& \#2 & $-$1.2 $\pm$ 3 & ' in text
-    assert r'\{x\}\textasciicircum{}2 \textasciitilde{} \textbackslash{}y \$ & a-1 & 1 ' in text
+    assert (
+        r'\{x\}\textasciicircum{}2 \textasciitilde{} \textbackslash{}y \$ & a-1 & 1 '
+        in text
+    )
     assert text.startswith('% caption\n\\begin{tabular}{llrrr}\n')
 
 

@@ -70,7 +70,11 @@ def test_a_table_has_one_row_per_lane_and_evaluation(swept):
     loss = np.asarray(swept.evals['server']['loss'])
     assert len(table) == loss.size
     for _, row in table.iterrows():
-        point, seed, place = int(row['point']), SEEDS.index(row['seed']), row['round'] // 3 - 1
+        point, seed, place = (
+            int(row['point']),
+            SEEDS.index(row['seed']),
+            row['round'] // 3 - 1,
+        )
         assert row['server/loss'] == loss[point, seed, place]
         assert row['algorithm.rate'] == GRID['algorithm']['rate'][point]
         assert row['participation.p'] == tuple(PROBS[point].tolist())
@@ -106,15 +110,21 @@ def test_one_lane_has_no_columns_of_lanes_and_goes_on_counting(swept):
     assert first.to_pandas()['round'].tolist() == [2, 4]
     assert more.to_pandas()['round'].tolist() == [5, 6]
     silent = fl.simulate(*args, num_rounds=2)
-    with pytest.raises(ValueError, match=r'^`result` must have evaluations \(`eval_every`\)'):
+    with pytest.raises(
+        ValueError, match=r'^`result` must have evaluations \(`eval_every`\)'
+    ):
         silent.to_pandas()
 
 
 def test_evaluations_that_are_all_vectors_have_no_labelled_form(swept):
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     args = jax.random.key(0), fedavg(0.1), participation.always(4), problem
-    result = fl.simulate(*args, num_rounds=2, eval_fn=lambda params, key, problem: params)
-    with pytest.raises(ValueError, match=r'^`data` must have evaluations that are single numbers'):
+    result = fl.simulate(
+        *args, num_rounds=2, eval_fn=lambda params, key, problem: params
+    )
+    with pytest.raises(
+        ValueError, match=r'^`data` must have evaluations that are single numbers'
+    ):
         result.to_dataset()
 
 
@@ -180,7 +190,9 @@ ENGINES = {'scipy': 'scipy', 'netcdf4': 'netCDF4', 'h5netcdf': 'h5netcdf'}
 def test_results_go_to_netcdf_and_come_back(run, swept, tmp_path, engine, kind):
     """By every library that writes the format; scipy is always there."""
     xarray = pytest.importorskip('xarray')
-    importlib.import_module('scipy') if engine == 'scipy' else pytest.importorskip(ENGINES[engine])
+    importlib.import_module('scipy') if engine == 'scipy' else pytest.importorskip(
+        ENGINES[engine]
+    )
     found = run.dataset if kind == 'run' else swept.to_dataset(seeds=SEEDS, grid=GRID)
     found.to_netcdf(tmp_path / 'a.nc', engine=engine)
     with xarray.open_dataset(tmp_path / 'a.nc', engine=engine) as back:
@@ -188,11 +200,17 @@ def test_results_go_to_netcdf_and_come_back(run, swept, tmp_path, engine, kind):
         assert back.attrs == found.attrs
         assert dataset.points(back) == dataset.points(found)
         assert dataset.names(back) == dataset.names(found)
-        assert dataset.attribute(back, 'directions') == dataset.attribute(found, 'directions')
-        ours, theirs = (
-            fl.plot.learning_curves(of, 'loss', ax=Figure().subplots()) for of in (found, back)
+        assert dataset.attribute(back, 'directions') == dataset.attribute(
+            found, 'directions'
         )
-        lines = [np.concatenate([line.get_xydata() for line in a.lines]) for a in (ours, theirs)]
+        ours, theirs = (
+            fl.plot.learning_curves(of, 'loss', ax=Figure().subplots())
+            for of in (found, back)
+        )
+        lines = [
+            np.concatenate([line.get_xydata() for line in a.lines])
+            for a in (ours, theirs)
+        ]
         np.testing.assert_array_equal(*lines)
 
 
@@ -208,7 +226,9 @@ def test_coordinates_are_numbers_or_texts():
     assert numbers.dtype == np.float64
     np.testing.assert_array_equal(numbers, [1, nan, 2])
     assert dataset.as_coordinate([True, False]).dtype == bool
-    mixed = dataset.as_coordinate(['a', nan, None, (0.1, 2), np.arange(2), {'b': np.float32(1)}])
+    mixed = dataset.as_coordinate(
+        ['a', nan, None, (0.1, 2), np.arange(2), {'b': np.float32(1)}]
+    )
     assert mixed.tolist() == ['a', '', 'null', '[0.1, 2]', '[0, 1]', '{"b": 1.0}']
 
 
@@ -221,7 +241,10 @@ def test_what_a_run_lacks_is_not_a_number_and_lists_are_json(run):
     found = runs.Results(
         {**columns, 'client.learning_rate': vectors}, {**run.facts, 'grid': grid}
     ).dataset
-    assert found['client.learning_rate'].values.tolist() == ['[0.1, 0.1]', '[0.2, 0.3]'] * 2
+    assert (
+        found['client.learning_rate'].values.tolist()
+        == ['[0.1, 0.1]', '[0.2, 0.3]'] * 2
+    )
     assert found['loss'].sel(model='server').isnull().sum() == 1
     assert found['complete'].values.tolist() == [False, True, True, True]
 
@@ -231,8 +254,18 @@ def test_an_algorithm_without_a_column_has_no_number_there():
     lines = [f'{start}"a": {value}, "server/loss": {value}}}' for value in (1, 2)]
     lines.append(f'{start}"server/loss": 3}}'.replace('mine', 'other'))
     facts = {
-        **{'algorithms': ['mine', 'other'], 'patterns': ['links'], 'seeds': [0], 'names': []},
-        **{'grid': {'a': [1, 2]}, 'grid_mode': 'cross', 'metric': 'loss', 'baseline': 'other'},
+        **{
+            'algorithms': ['mine', 'other'],
+            'patterns': ['links'],
+            'seeds': [0],
+            'names': [],
+        },
+        **{
+            'grid': {'a': [1, 2]},
+            'grid_mode': 'cross',
+            'metric': 'loss',
+            'baseline': 'other',
+        },
         'models': {'mine': ['server'], 'other': ['server']},
         'directions': {'loss': 'min'},
     }
@@ -272,7 +305,13 @@ def test_tuning_stands_apart(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_starts_without_what_reads_results(tmp_path):
-    argv = ['fedjax_links', 'simulate', '--config=quickstart', '--dry_run', f'--workdir={tmp_path}']
+    argv = [
+        'fedjax_links',
+        'simulate',
+        '--config=quickstart',
+        '--dry_run',
+        f'--workdir={tmp_path}',
+    ]
     code = f"""
 import runpy, sys
 sys.argv = {argv}
@@ -282,7 +321,9 @@ except SystemExit as end:
     assert not end.code
 print(sorted({{'xarray', 'matplotlib'}} & sys.modules.keys()))
 """
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines()[-1] == '[]'
 
 
@@ -290,7 +331,10 @@ print(sorted({{'xarray', 'matplotlib'}} & sys.modules.keys()))
     'arguments, message',
     [
         ({'seeds': [1, 2]}, '`seeds` must have 3 entries, got 2.'),
-        ({'grid': {'algorithm': {'rate': [1.0]}}}, "`grid` must have 2 points, got 1 of 'rate'."),
+        (
+            {'grid': {'algorithm': {'rate': [1.0]}}},
+            "`grid` must have 2 points, got 1 of 'rate'.",
+        ),
     ],
 )
 def test_errors(swept, arguments, message):
@@ -318,11 +362,17 @@ def test_a_metric_or_a_column_named_like_an_axis_is_refused():
         'num_rounds': 1,
         'eval_every': 1,
     }
-    with pytest.raises(ValueError, match=r'^`metrics` must have a name .*, got round\.$'):
-        fl.Experiment(**parts, eval_fn=lambda params, key, problem: {'round': params.sum()})
+    with pytest.raises(
+        ValueError, match=r'^`metrics` must have a name .*, got round\.$'
+    ):
+        fl.Experiment(
+            **parts, eval_fn=lambda params, key, problem: {'round': params.sum()}
+        )
 
     def rule(model=1.0):
         return fl.ALGORITHMS['fedavg'](local_training.local_sgd(model, local_steps=1))
 
     with pytest.raises(ValueError, match=r'^`grid` must have a name .*, got model\.$'):
-        fl.Experiment(**{**parts, 'algorithms': {'fedavg': rule}}, grid={'model': [0.1, 0.2]})
+        fl.Experiment(
+            **{**parts, 'algorithms': {'fedavg': rule}}, grid={'model': [0.1, 0.2]}
+        )

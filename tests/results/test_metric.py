@@ -40,7 +40,9 @@ def test_an_interval_and_its_mean_have_the_same_decimals(mean, half, shown):
     ],
 )
 def test_shares_have_a_decimal_of_a_per_cent_at_least(mean, half, shown):
-    assert Metric('eval_accuracy').interval(Interval(mean, half, 5), signed=True) == shown
+    assert (
+        Metric('eval_accuracy').interval(Interval(mean, half, 5), signed=True) == shown
+    )
 
 
 def test_a_difference_has_a_star_where_zero_is_outside():

@@ -33,7 +33,9 @@ def test_a_part_has_the_rows_of_its_labels_and_points(run):
     assert 0 < sum(chosen) < len(chosen)
     for name, column in part.columns.items():
         np.testing.assert_array_equal(column, run[name][chosen])
-    assert list(part.facts['grid']) == [name for name in run.facts['grid'] if name != ALPHA]
+    assert list(part.facts['grid']) == [
+        name for name in run.facts['grid'] if name != ALPHA
+    ]
     assert part.facts['grid'][SIGMA] == [0.0, 10.0]
     assert part.facts['seeds'] == [run.facts['seeds'][1]]
     assert part.facts['models'] == run.facts['models']
@@ -45,9 +47,16 @@ def test_a_part_has_the_rows_of_its_labels_and_points(run):
 def test_rows_of_a_grid_stay_together():
     points = ('"a": 1, "b": [2],', '"a": 3, "b": [2],', '"a": 3, "b": [4],', '')
     start = '{"algorithm": "mine", "pattern": "links", "seed": 0, "round": 1'
-    lines = [f'{start}, {point} "s/loss": {place}}}' for place, point in enumerate(points)]
+    lines = [
+        f'{start}, {point} "s/loss": {place}}}' for place, point in enumerate(points)
+    ]
     grid = {'a': [1, 3, 3], 'b': [[2], [2], [4]]}
-    facts = {'grid': grid, 'grid_mode': 'together', 'algorithms': ['mine'], 'seeds': [0]}
+    facts = {
+        'grid': grid,
+        'grid_mode': 'together',
+        'algorithms': ['mine'],
+        'seeds': [0],
+    }
     run = runs.Results(runs.as_columns(lines), facts)
     first, second, third = (
         run.select({'a': 3}),
@@ -74,7 +83,11 @@ def test_before_the_first_evaluation_a_part_is_empty(run):
     [
         ({'sigma': 1}, {}, "`at` has no 'sigma'; "),
         ({SIGMA: 3}, {}, f'`at.{SIGMA}` must be among 0.0, '),
-        ({}, {'algorithms': 'fedpcb'}, "`algorithms` has no 'fedpcb'; did you mean 'fedpbc'?"),
+        (
+            {},
+            {'algorithms': 'fedpcb'},
+            "`algorithms` has no 'fedpcb'; did you mean 'fedpbc'?",
+        ),
         ({}, {'patterns': ['link']}, "`patterns` has no 'link'; did you mean 'links'?"),
         ({}, {'seeds': 1_000}, '`seeds` must be among '),
     ],

@@ -76,7 +76,10 @@ def test_the_devices_change_nothing_that_is_kept(tmp_path, saving):
         *['ended by InterruptedError InterruptedError'] * 5,
         'ended by InterruptedError True False',
         f'ended by Stop True {saving == "never"}',
-        *(f'on {count} True False' for count in ((1, 2, 4) if saving == 'always' else (1,))),
+        *(
+            f'on {count} True False'
+            for count in ((1, 2, 4) if saving == 'always' else (1,))
+        ),
     ]
 
 
@@ -162,12 +165,18 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
     """As many as fit, halved; only a lane that does not fit alone is refused."""
     planned = in_python(seeds=range(4), **ALONE)
     whole = running.run(planned, side_by_side=True)
-    every, programs = planned.plan.schedule.main('fedavg'), Programs(planned, side_by_side=True)
+    every, programs = (
+        planned.plan.schedule.main('fedavg'),
+        Programs(planned, side_by_side=True),
+    )
     groups = [Group(programs, every[:size]) for size in (1, 2, 4)]
     one, two, four = (memory.peak_bytes(found, 1) for found in programs.compile(groups))
     monkeypatch.setattr(memory, 'available_bytes', lambda: (two + four) // 2)
     cut = running.run(planned, side_by_side=True)
-    assert capsys.readouterr().err == 'fedavg: 2 at a time, as more lanes do not fit into memory\n'
+    assert (
+        capsys.readouterr().err
+        == 'fedavg: 2 at a time, as more lanes do not fit into memory\n'
+    )
     assert cut['seed'].tolist() == [0] * 10 + [1] * 10 + [2] * 10 + [3] * 10
     np.testing.assert_allclose(by_lane(cut), by_lane(whole), rtol=2e-5)
     monkeypatch.setattr(memory, 'available_bytes', lambda: one - 1)

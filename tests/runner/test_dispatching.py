@@ -28,7 +28,9 @@ def interleaved(planned, label):
 @pytest.mark.parametrize('side_by_side', [False, True])
 @pytest.mark.parametrize('eval_every', [1, 4])
 @pytest.mark.parametrize('label', ['fedavg', 'fedpbc'])
-def test_the_number_of_periods_in_a_dispatch_changes_no_bit(label, eval_every, side_by_side):
+def test_the_number_of_periods_in_a_dispatch_changes_no_bit(
+    label, eval_every, side_by_side
+):
     planned = in_python(eval_every=eval_every, patterns=MIXED)
     programs = Programs(planned, side_by_side=side_by_side)
     lanes = interleaved(planned, label)
@@ -70,7 +72,8 @@ def test_nothing_is_transferred_during_a_dispatch_but_what_is_asked_for(side_by_
     planned = in_python(patterns=MIXED)
     lanes = interleaved(planned, 'fedpbc')
     group = Group(
-        Programs(planned, side_by_side=side_by_side), lanes if side_by_side else lanes[:1]
+        Programs(planned, side_by_side=side_by_side),
+        lanes if side_by_side else lanes[:1],
     )
     group.start()
     group.period()  # compiles, which brings its constants
@@ -114,7 +117,9 @@ def test_periods_that_take_a_moment_are_started_together(
 
     results = planned.run(tmp_path / 'whole', [Listen()])
     assert dispatches == expected
-    assert heard == [*zip(results['round'].tolist(), results['server/loss'].tolist(), strict=True)]
+    assert heard == [
+        *zip(results['round'].tolist(), results['server/loss'].tolist(), strict=True)
+    ]
     assert [round for round, _ in heard] == [*range(4, 84, 4)]
 
     class End(Listen):
@@ -131,11 +136,15 @@ def test_periods_that_take_a_moment_are_started_together(
     (lane,) = planned.plan.schedule.main('fedavg')
     assert (tmp_path / 'ended' / 'checkpoints' / f'{lane.name}@{last}.npz').exists()
     planned.run(tmp_path / 'ended')
-    lines = [(tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')]
+    lines = [
+        (tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')
+    ]
     assert lines[0] == lines[1]
 
 
-def test_groups_of_lanes_that_do_not_fit_together_share_one_program(monkeypatch, caplog, capsys):
+def test_groups_of_lanes_that_do_not_fit_together_share_one_program(
+    monkeypatch, caplog, capsys
+):
     """Five lanes of which three fit: three and two, and the second has a place that stays empty."""
     algorithms = {'fedavg': in_python().algorithms['fedavg']}
     planned = in_python(algorithms=algorithms, grid={}, seeds=range(5))
@@ -144,7 +153,10 @@ def test_groups_of_lanes_that_do_not_fit_together_share_one_program(monkeypatch,
     with jax.log_compiles():
         cut = running.run(planned, side_by_side=True)
     compiled = [record.getMessage() for record in caplog.records]
-    assert len([m for m in compiled if m.startswith('Compiling') and 'jit(train)' in m]) == 1
+    assert (
+        len([m for m in compiled if m.startswith('Compiling') and 'jit(train)' in m])
+        == 1
+    )
     said = 'fedavg: 3 at a time, as more lanes do not fit into memory'
     assert said in capsys.readouterr().err.splitlines()
     assert cut['seed'].tolist() == np.repeat(range(5), 10).tolist()

@@ -13,7 +13,10 @@ from tests.experiment import several
 
 HALF = '--config.num_rounds=150'
 LANES = 2
-CLIENTS, SHARE = 18, 10  # of a process, of four devices with five clients each but the last
+CLIENTS, SHARE = (
+    18,
+    10,
+)  # of a process, of four devices with five clients each but the last
 
 
 @pytest.fixture(scope='module')
@@ -57,7 +60,9 @@ def test_no_file_holds_more_than_the_share_of_a_process(saved):
             assert tables.isdisjoint(stored.files)
         for place, share in enumerate((SHARE, CLIENTS - SHARE)):
             with np.load(checkpoints.part_file(path, place)) as stored:
-                sizes = {name: len(stored[name]) for name in stored.files if name != 'about'}
+                sizes = {
+                    name: len(stored[name]) for name in stored.files if name != 'about'
+                }
             assert sizes == dict.fromkeys(tables, share)
 
 
@@ -79,7 +84,10 @@ def test_two_processes_go_on_before_a_part_that_is_damaged(half, whole):
         part.write_bytes(content)
     statuses, said = several.ended(several.start(half))
     assert statuses == [0, 0]
-    assert said[0].count('@150.npz is damaged; going on from what was saved before\n') == LANES
+    assert (
+        said[0].count('@150.npz is damaged; going on from what was saved before\n')
+        == LANES
+    )
     assert several.kept(half) == whole
     assert len(list(half.rglob('*.part*'))) == 2 * 2 * LANES
 
@@ -90,14 +98,19 @@ def test_merged_and_forked_they_are_those_of_one_process(half, tmp_path):
     runs.merge([half], into=merged)
     for path in saves(half):
         content = several.as_one(path)
-        assert several.as_one(runs.checkpoint_file(merged, *path.stem.split('@'))) == content
+        assert (
+            several.as_one(runs.checkpoint_file(merged, *path.stem.split('@')))
+            == content
+        )
         checkpoints.remove(path)
         path.write_bytes(content)
     lines = []
     for origin in (merged, half):
         fork = tmp_path / f'from-{origin.name}'
         flags = [f'--fork_from={origin}', '--at_round=150', '--config.num_rounds=160']
-        without_mesh = [f for f in several.command(fork, *flags) if not f.startswith('--mesh')]
+        without_mesh = [
+            f for f in several.command(fork, *flags) if not f.startswith('--mesh')
+        ]
         subprocess.run(without_mesh, cwd=ROOT, env=several.environment(), check=True)
         lines.append((fork / 'metrics.jsonl').read_bytes())
     assert lines[0].count(b'\n') == 10 * LANES
@@ -114,6 +127,8 @@ def test_a_disk_of_its_own_is_refused(tmp_path, has_folder):
     absent = '.part1.npz.\n' if has_folder else f' without {other}.\n'
     for status, said in zip(*several.ended(both), strict=True):
         assert status == 2
-        assert said.startswith('error: `workdir` must be on a disk that all processes share, as ')
+        assert said.startswith(
+            'error: `workdir` must be on a disk that all processes share, as '
+        )
         assert said.endswith(absent)
         assert said.count('\n') == 1

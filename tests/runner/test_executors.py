@@ -92,7 +92,9 @@ def test_jobs_give_the_bytes_of_one_process_and_tell_every_period(tmp_path):
     results = planned.run(tmp_path / 'run', [heard], executor=AtOnce(), jobs=3)
     assert last_files_of(tmp_path / 'run') == last_files_of(tmp_path / 'whole')
     assert heard.events == ['start', 'end']
-    assert heard.rounds == {lane.name: [20, 40] for lane in runs.lanes(tmp_path / 'run')}
+    assert heard.rounds == {
+        lane.name: [20, 40] for lane in runs.lanes(tmp_path / 'run')
+    }
     assert len(results.columns['round']) == 3 * 4 * 2
 
 
@@ -127,7 +129,9 @@ def test_a_job_that_fails_stops_no_other_and_has_a_line(tmp_path):
             return super().submit(function, *given)
 
     planned = experiment.build(values(num_seeds=3))
-    with pytest.raises(loop.FailedLanesError, match=r'^job 1 of 3: RuntimeError: the node is'):
+    with pytest.raises(
+        loop.FailedLanesError, match=r'^job 1 of 3: RuntimeError: the node is'
+    ):
         planned.run(tmp_path, executor=Broken(), jobs=3)
     assert len(runs.lanes(tmp_path)) == 2
     planned.run(tmp_path, executor=AtOnce(), jobs=3)
@@ -219,7 +223,9 @@ def test_of_two_processes_that_want_a_lane_one_writes_it(tmp_path):
         process, save = line.split()
         writers.setdefault(save, []).append(process)
     assert {process for (process,) in writers.values()} == {str(p.pid) for p in both}
-    alone = {lane for lane, shard in runs.read_division(folder).lanes.items() if shard > 1}
+    alone = {
+        lane for lane, shard in runs.read_division(folder).lanes.items() if shard > 1
+    }
     helped = {save.partition('@')[0] for save in writers} & alone
     needed = {lane for lane in alone if lane.startswith('tuning-')}
     assert helped
@@ -233,8 +239,16 @@ def test_shards_that_are_killed_and_started_again(tmp_path, whole):
     config.write_text(f'def get_config():\n    return {CONFIG!r}\n')
 
     def start(*arguments):
-        command = [sys.executable, '-m', 'fedjax_links', *arguments, f'--workdir={folder}']
-        return subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE)
+        command = [
+            sys.executable,
+            '-m',
+            'fedjax_links',
+            *arguments,
+            f'--workdir={folder}',
+        ]
+        return subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE
+        )
 
     def shard(index):
         return start('simulate', f'--config={config}', f'--shard={index}/4')

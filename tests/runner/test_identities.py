@@ -77,8 +77,14 @@ CHANGES = {
     ),
     'rule': (edit('algorithms.fedavg', {'name': 'fedpbc'}), 'config.algorithms.fedavg'),
     'server rate': (edit('algorithms.fedavg', {'server_lr': 0.5}), 'server_lr'),
-    'rule of a label': (edit('algorithms.own', {'name': 'fedavg_all'}), 'config.algorithms.own'),
-    'probability': (edit('patterns.coin.probs.value', 0.25), 'config.patterns.coin.probs.value'),
+    'rule of a label': (
+        edit('algorithms.own', {'name': 'fedavg_all'}),
+        'config.algorithms.own',
+    ),
+    'probability': (
+        edit('patterns.coin.probs.value', 0.25),
+        'config.patterns.coin.probs.value',
+    ),
     'pattern': (edit('patterns.coin.name', 'markov'), 'config.patterns.coin.name'),
     'wrapper': (
         edit(
@@ -173,7 +179,9 @@ def again(finished, tmp_path):
     return study, tmp_path / 'copy' / 'run'
 
 
-@pytest.mark.parametrize('name', cases(CHANGES, ['rate', 'labels', 'log', 'module', 'version']))
+@pytest.mark.parametrize(
+    'name', cases(CHANGES, ['rate', 'labels', 'log', 'module', 'version'])
+)
 def test_another_experiment_under_the_same_labels_is_refused(name, again, monkeypatch):
     study, run = again
     change, words = CHANGES[name]
@@ -185,7 +193,9 @@ def test_another_experiment_under_the_same_labels_is_refused(name, again, monkey
     assert files_of(run) == before
 
 
-@pytest.mark.parametrize('name', cases(HARMLESS, ['title', 'comment in a module', 'data moved']))
+@pytest.mark.parametrize(
+    'name', cases(HARMLESS, ['title', 'comment in a module', 'data moved'])
+)
 def test_a_harmless_change_goes_on(name, again, monkeypatch):
     study, run = again
     HARMLESS[name](study, monkeypatch)
@@ -217,14 +227,19 @@ def test_however_one_goes_on_it_is_refused(name, how, again, monkeypatch):
     change, words = CHANGES[name]
     change(study, monkeypatch)
     before = files_of(run)
-    with sections.importable(study.folder), pytest.raises(errors.InvalidError) as refused:
+    with (
+        sections.importable(study.folder),
+        pytest.raises(errors.InvalidError) as refused,
+    ):
         GOING_ON[how](study, run)
     assert words in str(refused.value)
     assert files_of(run) == before
     assert not run.with_name('target').exists()
 
 
-@pytest.mark.parametrize('name', cases(['labels', 'log', 'module', 'version'], ['labels']))
+@pytest.mark.parametrize(
+    'name', cases(['labels', 'log', 'module', 'version'], ['labels'])
+)
 def test_a_fork_of_what_has_changed_since_is_refused(name, tmp_path, monkeypatch):
     """What a fork's own config says may differ; what has changed under the same config may not."""
     study = Study(tmp_path / 'study')
@@ -232,7 +247,10 @@ def test_a_fork_of_what_has_changed_since_is_refused(name, tmp_path, monkeypatch
     change, words = CHANGES[name]
     change(study, monkeypatch)
     planned = study.build(num_rounds=6)
-    with sections.importable(study.folder), pytest.raises(errors.InvalidError) as refused:
+    with (
+        sections.importable(study.folder),
+        pytest.raises(errors.InvalidError) as refused,
+    ):
         planned.fork(tmp_path / 'run', 2, tmp_path / 'fork', devices=1)
     assert words in str(refused.value)
     assert not (tmp_path / 'fork').exists()
@@ -249,7 +267,9 @@ def test_who_allows_it_goes_on_and_every_page_says_so(again, monkeypatch):
     study.run(run, num_rounds=8)  # what was allowed is known
 
 
-def quadratic(rate=0.1, targets=((0.0,), (10.0,)), probs=(0.5, 0.3), rounds=4, steps=2, **more):
+def quadratic(
+    rate=0.1, targets=((0.0,), (10.0,)), probs=(0.5, 0.3), rounds=4, steps=2, **more
+):
     """An experiment made in Python, where nothing but objects says what it is."""
     client = local_training.local_sgd(rate, local_steps=steps)
     return fl.Experiment(
@@ -272,7 +292,10 @@ def quadratic(rate=0.1, targets=((0.0,), (10.0,)), probs=(0.5, 0.3), rounds=4, s
         ({'probs': (0.5, 0.4)}, 'links links'),
         ({'steps': 3}, 'rounds of fedavg'),
         ({'rule': 'fedavg_all'}, 'rounds of fedavg'),
-        ({'eval_fn': lambda params, key, problem: {'distance': params[0]}}, 'evaluation of fedavg'),
+        (
+            {'eval_fn': lambda params, key, problem: {'distance': params[0]}},
+            'evaluation of fedavg',
+        ),
         ({'matmul_precision': 'highest'}, 'matmul_precision'),
     ],
 )
@@ -295,7 +318,9 @@ def test_a_grid_of_python_is_compared_at_every_point(tmp_path):
         return fl.Experiment(
             title='grid',
             problem=problems.quadratic(np.array([[0.0], [10.0]])),
-            patterns={'links': lambda p: participation.bernoulli([p, 0.5 + slope * (p - 0.5)])},
+            patterns={
+                'links': lambda p: participation.bernoulli([p, 0.5 + slope * (p - 0.5)])
+            },
             algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
             num_rounds=2,
             eval_every=2,

@@ -24,7 +24,9 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_two_processes_keep_what_one_keeps_however_slow_the_leaders_disk(tmp_path, whole):
+def test_two_processes_keep_what_one_keeps_however_slow_the_leaders_disk(
+    tmp_path, whole
+):
     assert several.run_with_a_slow_disk(tmp_path / 'run') == ([0, 0], ['', ''])
     assert several.num_saves(tmp_path / 'run') >= 10
     assert several.kept(tmp_path / 'run') == whole
@@ -35,7 +37,10 @@ def test_tasks_of_a_slurm_step_find_each_other(tmp_path, whole):
     folder = tmp_path / 'run'
     statuses, said = several.ended(several.start_as_a_step(folder))
     assert (statuses, said) == ([0, 0], ['', ''])
-    heard = [(folder.parent / f'task-{place}').read_text().splitlines()[0] for place in range(2)]
+    heard = [
+        (folder.parent / f'task-{place}').read_text().splitlines()[0]
+        for place in range(2)
+    ]
     assert [line.partition(', coordinator localhost:')[0] for line in heard] == [
         f'process {place} of 2 as SLURM_PROCID says' for place in range(2)
     ]
@@ -61,7 +66,10 @@ def small_disk(tmp_path):
     """A disk of its own."""
     (tmp_path / 'disk').mkdir()
     mount = ['mount', '-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', str(tmp_path / 'disk')]
-    if not shutil.which('mount') or subprocess.run(mount, capture_output=True).returncode:
+    if (
+        not shutil.which('mount')
+        or subprocess.run(mount, capture_output=True).returncode
+    ):
         pytest.skip('needs the right to mount')
     yield tmp_path / 'disk'
     subprocess.run(['umount', str(tmp_path / 'disk')], check=True)
@@ -98,7 +106,9 @@ def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, whole):
     stopped = f'Stopped; all is saved in {folder}, and the same command goes on.\n'
     assert [text.splitlines(keepends=True)[-1] for text in said] == [stopped, stopped]
 
-    statuses, said = several.ended(several.start(folder, of_other={'BYTES_FREE': '20000'}))
+    statuses, said = several.ended(
+        several.start(folder, of_other={'BYTES_FREE': '20000'})
+    )
     assert statuses == [2, 2]
     assert said[0].startswith('error: `config` must fit into memory: mifa needs ')
     assert said[0].count('\n') == 1
@@ -117,8 +127,14 @@ def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, whole):
 @pytest.mark.parametrize(
     'given, message',
     [
-        ((None, 2, 0), r'^`coordinator` must be given with num_processes and process_id, got None'),
-        (('here:80', 2, None), r'^`process_id` must be given with coordinator and num_processes'),
+        (
+            (None, 2, 0),
+            r'^`coordinator` must be given with num_processes and process_id, got None',
+        ),
+        (
+            ('here:80', 2, None),
+            r'^`process_id` must be given with coordinator and num_processes',
+        ),
         (('here', 2, 0), r'^`coordinator` must read HOST:PORT, got here\.$'),
         (('here:80', 0, 0), r'^`num_processes` must be at least 1, got 0\.$'),
         (('here:80', 2, 2), r'^`process_id` must be at most 1, got 2\.$'),

@@ -43,7 +43,9 @@ def test_one_program_draws_the_links_of_all_seeds(caplog):
     ]
     assert len({np.asarray(prob).tobytes() for prob in probs}) == 5
     assert compiled.count('jit(draw_links)') == 1, compiled
-    assert compiled.count('jit(start)') == 2, compiled  # of the links, and of the algorithm
+    assert compiled.count('jit(start)') == 2, (
+        compiled
+    )  # of the links, and of the algorithm
 
 
 def test_500_seeds_of_a_pattern_have_one_program_and_one_key():
@@ -53,7 +55,10 @@ def test_500_seeds_of_a_pattern_have_one_program_and_one_key():
     patterns = [programs.links(planned.plan.pattern_of(lane)) for lane in lanes]
     assert len({id(programs.link_program(pattern)) for pattern in patterns}) == 1
     assert len({pattern.structure for pattern in patterns}) == 1
-    assert len({np.asarray(pattern.constants[1][0]).tobytes() for pattern in patterns}) > 300
+    assert (
+        len({np.asarray(pattern.constants[1][0]).tobytes() for pattern in patterns})
+        > 300
+    )
 
 
 @pytest.mark.parametrize('name', PARTICIPATION)
@@ -68,7 +73,9 @@ def test_links_are_those_of_the_pattern_to_the_bit(name):
     for first, count in ((0, 2), (8, 1)):
         rounds = np.int32(first), np.int32(count)
         carry, links = program.draw(as_traced.constants, carry, key, *rounds, most=2)
-        pieces.append(jax.tree.map(lambda a, n=count: a[:n].reshape(-1, *a.shape[2:]), links))
+        pieces.append(
+            jax.tree.map(lambda a, n=count: a[:n].reshape(-1, *a.shape[2:]), links)
+        )
     found = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
 

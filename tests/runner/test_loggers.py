@@ -40,7 +40,9 @@ def small(**changes):
     return in_python(**{'num_rounds': 8, 'seeds': (0,), **changes})
 
 
-def test_the_callback_that_the_documentation_shows_sends_every_lane(tmp_path, monkeypatch):
+def test_the_callback_that_the_documentation_shows_sends_every_lane(
+    tmp_path, monkeypatch
+):
     page = (ROOT / 'docs' / 'runs.md').read_text()
     sent = []
 
@@ -61,14 +63,21 @@ def test_the_callback_that_the_documentation_shows_sends_every_lane(tmp_path, mo
     built = small(grid={}, algorithms=only_fedavg())
     losses = built.run(tmp_path, [wandb])['server/loss'].tolist()
     assert sent[0]['name'] == 'fedavg, some, seed 0'
-    assert sent[1:] == [(pytest.approx(losses[0]), 4), (pytest.approx(losses[1]), 8), 'finish']
+    assert sent[1:] == [
+        (pytest.approx(losses[0]), 4),
+        (pytest.approx(losses[1]), 8),
+        'finish',
+    ]
     first = sent[0]
     sent.clear()
     built.run(tmp_path, [shown['Wandb'](tmp_path)])
     assert sent == []
     longer = dataclasses.replace(built, num_rounds=12)
     longer.run(tmp_path, [shown['Wandb'](tmp_path)])
-    assert (sent[0]['id'], sent[0]['resume']) == (first['id'], 'allow')  # the same run goes on
+    assert (sent[0]['id'], sent[0]['resume']) == (
+        first['id'],
+        'allow',
+    )  # the same run goes on
     assert [step for _, step in sent[1:-1]] == [12]
     sent.clear()
     built.run(tmp_path / 'other', [shown['Wandb'](tmp_path / 'other')])
@@ -87,7 +96,9 @@ def test_ones_own_is_named_like_anything_else(tmp_path):
     SEEN.clear()
     small(log=(f'{__name__}:mine', 'links')).run(tmp_path)
     assert [tmp_path] == SEEN
-    with pytest.raises(ValueError, match=r'`log` must name what returns a Callback \(.*'):
+    with pytest.raises(
+        ValueError, match=r'`log` must name what returns a Callback \(.*'
+    ):
         small(log=(f'{__name__}:no_callback',)).run(tmp_path / 'other')
     for name, nearest in (('link', 'links'), (f'{__name__}:min', 'mine')):
         with pytest.raises(ValueError, match=f'did you mean {nearest!r}'):
@@ -104,7 +115,9 @@ def test_a_callback_that_raises_leaves_a_folder_that_goes_on(tmp_path, method):
         built.run(tmp_path / 'broken', [raises(method)])
     built.run(tmp_path / 'broken')
     for name in (runs.METRICS, runs.EXPERIMENT):
-        assert (tmp_path / 'broken' / name).read_bytes() == (tmp_path / 'whole' / name).read_bytes()
+        assert (tmp_path / 'broken' / name).read_bytes() == (
+            tmp_path / 'whole' / name
+        ).read_bytes()
 
 
 def test_what_is_logged_may_change_between_runs_of_a_folder(tmp_path):

@@ -43,7 +43,10 @@ def assert_lanes_are_plain_simulations(planned, results, label, points):
     for pattern, point in points.items():
         simulate = alone(planned, label, pattern, point)
         for seed in planned.seeds:
-            lane, plain = rows(results, algorithm=label, pattern=pattern, seed=seed), simulate(seed)
+            lane, plain = (
+                rows(results, algorithm=label, pattern=pattern, seed=seed),
+                simulate(seed),
+            )
             for name, value in point.items():
                 np.testing.assert_array_equal(lane[name], value)
             active = np.asarray(plain.rounds.num_active).reshape(-1, planned.eval_every)
@@ -68,7 +71,9 @@ def test_every_lane_is_the_plain_simulation_of_its_pattern():
         assert_lanes_are_plain_simulations(planned, results, label, points)
 
 
-def test_two_by_three_by_two_by_four_compile_one_program_per_algorithm_and_form_of_links(caplog):
+def test_two_by_three_by_two_by_four_compile_one_program_per_algorithm_and_form_of_links(
+    caplog,
+):
     planned = experiment.build(
         tuned(
             tuning=None,
@@ -81,7 +86,9 @@ def test_two_by_three_by_two_by_four_compile_one_program_per_algorithm_and_form_
     compiled = [record.getMessage() for record in caplog.records]
     # Masks are one form, and cohorts of one size are another.
     for program, count in (('train', 2 * 2), ('draw_links', 2)):
-        started = [m for m in compiled if m.startswith('Compiling') and f'jit({program})' in m]
+        started = [
+            m for m in compiled if m.startswith('Compiling') and f'jit({program})' in m
+        ]
         assert len(started) == count, started
     assert len(results['round']) == 2 * 3 * 2 * 4 * 2
     for rate in (0.1, 0.05, 0.01):
@@ -100,7 +107,9 @@ def test_problems_can_differ_by_pattern():
         )
     )
     results = planned.run()
-    first, second = (planned.problem_at(pattern, {}) for pattern in ('bernoulli', 'cohort'))
+    first, second = (
+        planned.problem_at(pattern, {}) for pattern in ('bernoulli', 'cohort')
+    )
     assert first is not second
     points = {pattern: {'client.learning_rate': 0.1} for pattern in planned.patterns}
     assert_lanes_are_plain_simulations(planned, results, 'fedavg', points)
@@ -124,12 +133,19 @@ def test_server_rates_are_tuned_where_there_is_one_to_tune():
     points = dict.fromkeys(planned.patterns, point)
     assert_lanes_are_plain_simulations(planned, results, 'fedavg', points)
     for label in ('fedau', 'debiased_fedavg'):
-        assert len(rows(results, stage='tuning', algorithm=label, round=8)['seed']) == 2 * 2
+        assert (
+            len(rows(results, stage='tuning', algorithm=label, round=8)['seed'])
+            == 2 * 2
+        )
 
 
 @pytest.mark.parametrize('direction, best', [('max', 0.001), ('min', 0.1), (None, 0.1)])
 def test_tuning_goes_the_way_that_the_metric_is_better(direction, best):
-    changes = {'metric': 'eval_loss', 'direction': direction, 'algorithms': {'fedavg': {}}}
+    changes = {
+        'metric': 'eval_loss',
+        'direction': direction,
+        'algorithms': {'fedavg': {}},
+    }
     results = experiment.build(tuned(**changes)).run()
     tried = rows(results, stage='tuning', round=8)
     losses = tried['server/eval_loss'].reshape(2, 2).mean(axis=1)
@@ -185,7 +201,15 @@ def test_side_by_side_lanes_agree_to_rounding():
     planned = experiment.build(tuned())
     one_by_one, together = (running.run(planned, side_by_side=s) for s in (False, True))
     order = [
-        np.lexsort([r['round'], r['seed'], r['client.learning_rate'], r['pattern'], r['algorithm']])
+        np.lexsort(
+            [
+                r['round'],
+                r['seed'],
+                r['client.learning_rate'],
+                r['pattern'],
+                r['algorithm'],
+            ]
+        )
         for r in (one_by_one, together)
     ]
     assert one_by_one.columns.keys() == together.columns.keys()
@@ -210,7 +234,9 @@ def in_python(**changes):
         'problem': problems.quadratic(targets),
         'patterns': {'some': participation.bernoulli(np.linspace(0.2, 0.9, 6))},
         'algorithms': {
-            'fedavg': fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(0.1, local_steps=2)),
+            'fedavg': fl.ALGORITHMS['fedavg'](
+                fl.local_training.local_sgd(0.1, local_steps=2)
+            ),
             'fedpbc': fedpbc,
         },
         'num_rounds': 40,
@@ -266,15 +292,23 @@ def run_and_cut(planned, folder, *, algorithm, stage, round):
 
     class Cut(Callback):
         def on_period(self, lane, record):
-            if (lane.algorithm, lane.stage, record['round']) == (algorithm, stage, round):
+            if (lane.algorithm, lane.stage, record['round']) == (
+                algorithm,
+                stage,
+                round,
+            ):
                 raise PowerCutError
 
     with pytest.raises(PowerCutError):
         planned.run(folder, [Cut()])
 
 
-@pytest.mark.parametrize('saving', [pytest.param('always', marks=pytest.mark.slow), 'never'])
-def test_an_interrupted_run_ends_byte_for_byte_like_an_unbroken_one(tmp_path, monkeypatch, saving):
+@pytest.mark.parametrize(
+    'saving', [pytest.param('always', marks=pytest.mark.slow), 'never']
+)
+def test_an_interrupted_run_ends_byte_for_byte_like_an_unbroken_one(
+    tmp_path, monkeypatch, saving
+):
     """Cut in tuning, in the main part, and in the middle of a line."""
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: saving == 'always')
     planned = experiment.build(tuned())
@@ -289,11 +323,15 @@ def test_an_interrupted_run_ends_byte_for_byte_like_an_unbroken_one(tmp_path, mo
 
     class Watch(Callback):
         def on_period(self, lane, record):
-            first_rounds.setdefault((lane.algorithm, lane.stage, lane.place), record['round'])
+            first_rounds.setdefault(
+                (lane.algorithm, lane.stage, lane.place), record['round']
+            )
 
     results = planned.run(cut, [Watch()])
     assert first_rounds['fedavg', 'main', (0, 0)] == 8  # was done
-    assert first_rounds['fedpbc', 'main', (0, 0)] == 4  # goes on from round 4, or begins again
+    assert (
+        first_rounds['fedpbc', 'main', (0, 0)] == 4
+    )  # goes on from round 4, or begins again
     for name in (fl.runs.METRICS, fl.runs.CONFIG, fl.runs.EXPERIMENT):
         assert (cut / name).read_bytes() == (tmp_path / 'unbroken' / name).read_bytes()
     again = fl.runs.read(cut)
@@ -320,7 +358,9 @@ def test_a_diverged_value_is_null_in_the_metrics(tmp_path):
 
 def test_a_grid_on_which_all_diverges_is_named():
     def fedavg(learning_rate):
-        return fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(learning_rate, local_steps=50))
+        return fl.ALGORITHMS['fedavg'](
+            fl.local_training.local_sgd(learning_rate, local_steps=50)
+        )
 
     planned = in_python(
         problem=problems.quadratic(np.full((2, 1), 1e30)),
@@ -329,13 +369,17 @@ def test_a_grid_on_which_all_diverges_is_named():
         grid={},
         tuning=experiment.Tuning(grid={'learning_rate': [3.0, 4.0]}, num_rounds=4),
     )
-    with pytest.raises(ValueError, match=r'`tuning` must hold a value at which fedavg converges'):
+    with pytest.raises(
+        ValueError, match=r'`tuning` must hold a value at which fedavg converges'
+    ):
         planned.run()
 
 
 @pytest.mark.parametrize('field', ['seeds', 'patterns', 'algorithms'])
 def test_a_number_in_the_place_of_several_is_refused(field):
-    with pytest.raises(ValueError, match=rf'^`{field}` must have at least one entry, got 5\.$'):
+    with pytest.raises(
+        ValueError, match=rf'^`{field}` must have at least one entry, got 5\.$'
+    ):
         in_python(**{field: 5})
 
 
@@ -355,7 +399,9 @@ def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monke
 
     class Listen(Callback):
         def on_period(self, lane, record):
-            heard.append((lane.seed, record['round'], float(record['server/eval_loss'])))
+            heard.append(
+                (lane.seed, record['round'], float(record['server/eval_loss']))
+            )
 
     whole = planned.run(tmp_path / 'whole', [Listen()])
     columns = (whole[name].tolist() for name in ('seed', 'round', 'server/eval_loss'))
@@ -369,7 +415,9 @@ def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monke
         params = problem.init_params(prng.model_key(jax.random.key(seed)))
         (row,) = np.flatnonzero(first & (whole['seed'] == seed))
         for name, value in problem.metrics(params, problem.eval_data).items():
-            np.testing.assert_allclose(whole[f'server/eval_{name}'][row], value, rtol=1e-6)
+            np.testing.assert_allclose(
+                whole[f'server/eval_{name}'][row], value, rtol=1e-6
+            )
 
     class End(Callback):
         def __init__(self, last):
@@ -383,5 +431,7 @@ def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monke
         with pytest.raises(experiment.Stop):
             planned.run(tmp_path / 'ended', [End(last)])
     planned.run(tmp_path / 'ended')
-    lines = [(tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')]
+    lines = [
+        (tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')
+    ]
     assert lines[0] == lines[1]

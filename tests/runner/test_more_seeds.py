@@ -8,13 +8,23 @@ from fedjax_links import experiment, participation, problems, runs
 from tests.experiment.configs import files_of, last_files_of, tuned, values
 from tests.refusals import names
 
-GRID = {'client': {'learning_rate': [0.1, 0.05]}, 'algorithms': {'fedpbc': {'server_lr': [1, 2]}}}
-PATTERNS = {'some': {'name': 'bernoulli', 'probs': 0.5}, 'turns': {'name': 'cyclic', 'probs': 0.5}}
+GRID = {
+    'client': {'learning_rate': [0.1, 0.05]},
+    'algorithms': {'fedpbc': {'server_lr': [1, 2]}},
+}
+PATTERNS = {
+    'some': {'name': 'bernoulli', 'probs': 0.5},
+    'turns': {'name': 'cyclic', 'probs': 0.5},
+}
 
 
 def gridded(**changes):
     """Two algorithms, of which one has a column of its own, over two patterns."""
-    base = {'links': None, 'patterns': PATTERNS, 'algorithms': {'fedavg': {}, 'fedpbc': {}}}
+    base = {
+        'links': None,
+        'patterns': PATTERNS,
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+    }
     return values(**{**base, 'grid': GRID, 'log': ('links',), **changes})
 
 
@@ -38,7 +48,9 @@ class Heard(experiment.Callback):
 
 
 def times_of(folder):
-    return {path: path.stat().st_mtime_ns for path in (folder / runs.CHECKPOINTS).iterdir()}
+    return {
+        path: path.stat().st_mtime_ns for path in (folder / runs.CHECKPOINTS).iterdir()
+    }
 
 
 @pytest.mark.parametrize(
@@ -49,7 +61,9 @@ def times_of(folder):
         pytest.param(near_ties, 2, 4, marks=pytest.mark.slow),
     ],
 )
-def test_new_seeds_run_alone_and_all_is_as_in_an_unbroken_run(tmp_path, config, first, more):
+def test_new_seeds_run_alone_and_all_is_as_in_an_unbroken_run(
+    tmp_path, config, first, more
+):
     grown, whole = tmp_path / 'grown', tmp_path / 'whole'
     start = config().get('first_seed', 0)
     experiment.build(config(num_seeds=more)).run(whole)
@@ -93,10 +107,16 @@ def test_shards_add_seeds_too_before_and_after_they_are_merged(tmp_path):
 @pytest.mark.slow
 def test_full_local_data_of_sizes_by_seed_are_as_unbroken_up_to_rounding(tmp_path):
     """More seeds have larger clients, to whose size the sums of all are padded."""
-    problem = {'name': 'digits', 'num_clients': 8, 'partition': 'dirichlet_per_class', 'alpha': 0.3}
+    problem = {
+        'name': 'digits',
+        'num_clients': 8,
+        'partition': 'dirichlet_per_class',
+        'alpha': 0.3,
+    }
     client = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 0}
     planned = [
-        experiment.build(values(problem=problem, client=client, num_seeds=n)) for n in (1, 6)
+        experiment.build(values(problem=problem, client=client, num_seeds=n))
+        for n in (1, 6)
     ]
     first = [each.plan.schedule.main('fedavg')[0] for each in planned]
     pairs = zip(planned, first, strict=True)
@@ -120,7 +140,9 @@ def test_a_fork_takes_more_seeds_of_its_run_and_keeps_their_links(tmp_path):
     experiment.build(values(num_seeds=3)).run(past)
 
     def fork(num_seeds, folder):
-        planned = experiment.build(values(num_seeds=num_seeds, num_rounds=8, log=('links',)))
+        planned = experiment.build(
+            values(num_seeds=num_seeds, num_rounds=8, log=('links',))
+        )
         planned.fork(past, 2, tmp_path / folder)
 
     fork(3, 'whole')
@@ -138,7 +160,9 @@ def in_python(seeds):
         problem=problems.quadratic([[0.0], [1.0], [4.0]]),
         patterns={'links': participation.bernoulli([0.5, 0.5, 0.5])},
         algorithms={
-            'fedavg': fl.ALGORITHMS['fedavg'](fl.local_training.local_sgd(0.1, local_steps=1))
+            'fedavg': fl.ALGORITHMS['fedavg'](
+                fl.local_training.local_sgd(0.1, local_steps=1)
+            )
         },
         num_rounds=4,
         eval_every=2,
@@ -161,7 +185,9 @@ def test_seeds_in_any_order_grow_at_their_end_alone(tmp_path):
     assert last_files_of(grown) == last_files_of(whole)
 
 
-def test_fewer_seeds_others_or_another_way_to_count_them_are_refused_in_a_line(tmp_path):
+def test_fewer_seeds_others_or_another_way_to_count_them_are_refused_in_a_line(
+    tmp_path,
+):
     experiment.build(values(num_seeds=3)).run(tmp_path)
     with names('num_seeds', 'be at least 3, the seeds of', 'got 2'):
         experiment.build(values()).run(tmp_path)

@@ -15,7 +15,9 @@ from tests.runner.test_loop import in_python, tuned
 def products(planned):
     """The precisions of the products in the program that trains the first algorithm."""
     programs = Programs(planned)
-    group = Group(programs, planned.plan.schedule.main(next(iter(planned.algorithms)))[:1])
+    group = Group(
+        programs, planned.plan.schedule.main(next(iter(planned.algorithms)))[:1]
+    )
     text = group.program.advance.lower(*group.inputs()).as_text()
     return set(re.findall(r'stablehlo\.dot_general.*precision = \[(\w+), \w+\]', text))
 
@@ -37,13 +39,18 @@ def test_by_default_it_is_as_jax_is_set():
 
 
 def test_another_word_is_refused():
-    with pytest.raises(ValueError, match="`matmul_precision` has no 'hihg'; did you mean 'high'"):
+    with pytest.raises(
+        ValueError, match="`matmul_precision` has no 'hihg'; did you mean 'high'"
+    ):
         in_python(matmul_precision='hihg')
 
 
 def test_a_run_does_not_go_on_with_another(tmp_path):
     in_python().run(tmp_path)
-    assert json.loads((tmp_path / 'environment.json').read_text())['matmul_precision'] == 'default'
+    assert (
+        json.loads((tmp_path / 'environment.json').read_text())['matmul_precision']
+        == 'default'
+    )
     with pytest.raises(ValueError, match='numerics'):
         in_python(matmul_precision='high').run(tmp_path)
     in_python(matmul_precision='high').run(tmp_path / 'high')

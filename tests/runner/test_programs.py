@@ -22,7 +22,9 @@ def test_a_run_traces_no_round_again_that_its_check_has_traced():
         traced.append(1)
         return plain.round_step(*given)
 
-    planned = in_python(algorithms={'mine': plain._replace(round_step=round_step)}, grid={})
+    planned = in_python(
+        algorithms={'mine': plain._replace(round_step=round_step)}, grid={}
+    )
     shared = Programs(planned, places=devices.places(1))
     preflight.check(planned, shared)
     count = len(traced)

@@ -28,13 +28,24 @@ BASE = {
 }
 UNTUNED = {'local_steps': 2}
 NEAR = {'learning_rates': (0.05, 0.051), 'num_rounds': 4, 'num_seeds': 2, 'grow': 1}
-RACE = {**NEAR, 'learning_rates': (0.02, 0.04), 'most_seeds': 4, 'ties': 1, 'pattern': 'half'}
+RACE = {
+    **NEAR,
+    'learning_rates': (0.02, 0.04),
+    'most_seeds': 4,
+    'ties': 1,
+    'pattern': 'half',
+}
 UNTIL = {'until': 'decided', 'least': 2, 'most': 6, 'tail': 0.5}
 PATTERNS = {
     'half': {'name': 'bernoulli', 'probs': 0.5},
     'turns': {'name': 'cyclic', 'probs': 0.5, 'cycle_length': 4},
 }
-PEERS = {'name': 'peers', 'pattern': BASE['links'], 'graph': {'name': 'ring'}, 'prob': 0.5}
+PEERS = {
+    'name': 'peers',
+    'pattern': BASE['links'],
+    'graph': {'name': 'ring'},
+    'prob': 0.5,
+}
 
 
 def config(**changes):
@@ -125,7 +136,8 @@ def run_in_shards(planned, folder, count, rng):
 
 
 @pytest.mark.parametrize(
-    'case', [pytest.param(k, marks=() if k in CHEAP else pytest.mark.slow) for k in CASES]
+    'case',
+    [pytest.param(k, marks=() if k in CHEAP else pytest.mark.slow) for k in CASES],
 )
 def test_shards_and_jobs_leave_the_bytes_of_one_process(tmp_path, case):
     planned, rng = experiment.build(CASES[case]), random.Random(case)

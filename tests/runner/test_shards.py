@@ -44,7 +44,9 @@ def run_all(folder, config=None, count=COUNT, order=None, **options):
 
 def lanes_by_shard(folder):
     division = runs.read_division(folder)
-    return [[k for k, s in division.lanes.items() if s == i] for i in range(division.count)]
+    return [
+        [k for k, s in division.lanes.items() if s == i] for i in range(division.count)
+    ]
 
 
 @pytest.mark.parametrize('order', ['012', pytest.param('201', marks=pytest.mark.slow)])
@@ -54,7 +56,9 @@ def test_shards_of_one_folder_merge_to_the_bytes_of_one_process(tmp_path, whole,
     assert not (folder / runs.METRICS).exists()
     results = runs.merge(folder)
     assert files_of(folder) == files_of(whole)
-    np.testing.assert_array_equal(results.columns['round'], runs.read(whole).columns['round'])
+    np.testing.assert_array_equal(
+        results.columns['round'], runs.read(whole).columns['round']
+    )
 
 
 @pytest.mark.slow
@@ -69,7 +73,11 @@ def test_shards_with_folders_of_their_own_merge_too(tmp_path, whole):
 
 def test_a_share_is_its_lanes_and_all_shares_are_all_lanes_once():
     planned = experiment.build(tuned())
-    every = [lane for label in planned.algorithms for lane in planned.plan.lanes_at_first(label)]
+    every = [
+        lane
+        for label in planned.algorithms
+        for lane in planned.plan.lanes_at_first(label)
+    ]
     for count in (1, 2, 5, len(every) + 3):
         own = [
             lane.name
@@ -82,11 +90,15 @@ def test_a_share_is_its_lanes_and_all_shares_are_all_lanes_once():
 
 def test_a_share_has_few_programs_and_a_fair_part_of_the_rounds():
     names = 'fedavg', 'fedpbc', 'mifa', 'fedau'
-    planned = experiment.build(values(algorithms={name: {} for name in names}, num_seeds=6))
+    planned = experiment.build(
+        values(algorithms={name: {} for name in names}, num_seeds=6)
+    )
     every = sum(planned.plan.count_rounds(label) for label in names)
     for count in (2, 4, 8):
         shares = [planned.shard(index, count) for index in range(count)]
-        compiled = [[k for k in names if share.plan.lanes_at_first(k)] for share in shares]
+        compiled = [
+            [k for k in names if share.plan.lanes_at_first(k)] for share in shares
+        ]
         assert sum(map(len, compiled)) <= len(names) + count - 1
         for share in shares:
             rounds = sum(share.plan.count_rounds(label) for label in names)
@@ -171,7 +183,9 @@ def test_a_run_in_one_piece_goes_on_from_shards(tmp_path, whole):
     experiment.build(tuned()).shard(0, COUNT).run(tmp_path / 'run')
     experiment.build(tuned()).run(tmp_path / 'run')
     assert runs.read(tmp_path / 'run').columns.keys() == runs.read(whole).columns.keys()
-    assert (tmp_path / 'run' / runs.METRICS).read_bytes() == (whole / runs.METRICS).read_bytes()
+    assert (tmp_path / 'run' / runs.METRICS).read_bytes() == (
+        whole / runs.METRICS
+    ).read_bytes()
 
 
 @pytest.mark.slow
@@ -254,7 +268,9 @@ def test_another_kind_of_machine_is_refused(tmp_path, monkeypatch):
     planned.shard(0, 2).run(tmp_path)
     own = environment.fingerprint()['cpu']
     elsewhere(monkeypatch, cpu='another CPU')
-    with names('environment.cpu', 'be the same for all lanes', f"{own!r} and 'another CPU'"):
+    with names(
+        'environment.cpu', 'be the same for all lanes', f"{own!r} and 'another CPU'"
+    ):
         planned.shard(1, 2).run(tmp_path)
     longer = experiment.build(values(num_rounds=8))
     experiment.build(values()).shard(0, 2).run(tmp_path / 'whole')
@@ -275,7 +291,9 @@ def test_folders_of_different_machines_are_not_merged(tmp_path, monkeypatch):
 
 
 def test_even_mixed_all_lanes_of_a_seed_are_of_one_kind(tmp_path, monkeypatch):
-    planned = experiment.build(values(algorithms={'fedavg': {}, 'fedpbc': {}}, num_seeds=1))
+    planned = experiment.build(
+        values(algorithms={'fedavg': {}, 'fedpbc': {}}, num_seeds=1)
+    )
     planned.shard(0, 2).run(tmp_path / 'a')
     elsewhere(monkeypatch, cpu='another CPU')
     planned.shard(1, 2).run(tmp_path / 'b')
@@ -304,7 +322,12 @@ def test_status_tells_done_lost_and_who_runs(tmp_path):
     assert after.shards[0].holder is None
     planned.shard(0, 2).run(tmp_path)
     done = runs.status(tmp_path)
-    assert (done.done, done.lost, done.shards[0].done, done.shards[1].done) == (2, 0, 2, 0)
+    assert (done.done, done.lost, done.shards[0].done, done.shards[1].done) == (
+        2,
+        0,
+        2,
+        0,
+    )
     planned.shard(1, 2).run(tmp_path)
     runs.merge(tmp_path)
     assert runs.status(tmp_path)[:4] == (4, 4, 0, 0)
@@ -337,10 +360,16 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
 
     monkeypatch.setattr(loop, '_POLL_SECONDS', 0.01)
     planned.shard(0, 2).run(tmp_path, [Waiting()])
-    assert said == [f'waiting for 1 lane of fedavg, tuning: {claims.own_name()}', '', '']
+    assert said == [
+        f'waiting for 1 lane of fedavg, tuning: {claims.own_name()}',
+        '',
+        '',
+    ]
 
 
-def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(tmp_path, monkeypatch):
+def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(
+    tmp_path, monkeypatch
+):
     """It was free when all were looked at, and is again when this one takes it."""
     planned = experiment.build(tuned())
     lane = planned.plan.schedule.first_tries('fedavg')[0]
@@ -365,11 +394,15 @@ def test_what_a_lane_keeps_says_where_it_ran(tmp_path):
     experiment.build(values()).run(tmp_path)
     for files in runs.saves(tmp_path).values():
         about, _ = checkpoints.read(files[max(files)])
-        assert about[runs.FINGERPRINT] == json.loads(json.dumps(environment.fingerprint()))
+        assert about[runs.FINGERPRINT] == json.loads(
+            json.dumps(environment.fingerprint())
+        )
 
 
 def test_divisions_are_kept_as_they_were_made(tmp_path):
-    division = runs.Division(2, 'program', {'a': 0, 'b': 1}, ['b'], ['b'], True, {'cpu': 'one'})
+    division = runs.Division(
+        2, 'program', {'a': 0, 'b': 1}, ['b'], ['b'], True, {'cpu': 'one'}
+    )
     runs.write_division(tmp_path, division)
     assert runs.read_division(tmp_path) == division
     shutil.rmtree(tmp_path)
@@ -377,7 +410,9 @@ def test_divisions_are_kept_as_they_were_made(tmp_path):
     assert dataclasses.asdict(division)['count'] == 2
 
 
-def test_lanes_at_other_values_than_the_merged_tuning_chose_are_refused(tmp_path, monkeypatch):
+def test_lanes_at_other_values_than_the_merged_tuning_chose_are_refused(
+    tmp_path, monkeypatch
+):
     """Shards without a common disk tune apart; a near tie may fall otherwise in one of them."""
     tuning = {'learning_rates': (0.001, 0.1), 'grow': 0, 'ties': 0, 'num_seeds': 1}
     planned = experiment.build(tuned(algorithms={'fedavg': {}}, tuning=tuning))

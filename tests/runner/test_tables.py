@@ -11,11 +11,20 @@ from tests.experiment.configs import tuned, values
 
 LANES = {
     'a': {'stage': 'tuning', 'algorithm': 'fedavg', 'seed': 3, 'rate': 0.1},
-    'b': {'stage': 'main', 'algorithm': 'fedpbc', 'seed': 0, 'sizes': [1, 2], 'name': 'x'},
+    'b': {
+        'stage': 'main',
+        'algorithm': 'fedpbc',
+        'seed': 0,
+        'sizes': [1, 2],
+        'name': 'x',
+    },
     'c': {'stage': 'main', 'algorithm': 'fedpbc', 'seed': 1, 'sizes': None, 'rate': 1},
 }
 ROWS = {
-    'a': [{'round': 2, 'loss': 0.5, 'finite': True}, {'round': 4, 'loss': None, 'finite': True}],
+    'a': [
+        {'round': 2, 'loss': 0.5, 'finite': True},
+        {'round': 4, 'loss': None, 'finite': True},
+    ],
     'b': [{'round': 2, 'loss': 3, 'count': 7, 'finite': False, 'first_bad_round': 1}],
     'c': [{'round': 2, 'loss': 1, 'only': None}, {'round': 4, 'loss': 1.5, 'count': 9}],
 }
@@ -57,7 +66,9 @@ def test_a_lane_that_is_taken_back_and_comes_again_is_there_once():
 
 @pytest.mark.parametrize('folder', ['in memory', 'run'])
 def test_a_run_returns_the_columns_of_its_lines(tmp_path, folder):
-    config = values(algorithms={'fedavg': {}, 'fedpbc': {'server_lr': 1e30}}, evaluate_start=True)
+    config = values(
+        algorithms={'fedavg': {}, 'fedpbc': {'server_lr': 1e30}}, evaluate_start=True
+    )
     path = None if folder == 'in memory' else tmp_path / folder
     results = experiment.build(config).run(path)
     experiment.build(config).run(tmp_path / 'kept')
@@ -68,7 +79,9 @@ def test_a_run_returns_the_columns_of_its_lines(tmp_path, folder):
 
 
 @pytest.mark.parametrize('count', [2, 4])
-def test_no_line_of_a_run_is_read_from_text_but_what_was_there_before(tmp_path, monkeypatch, count):
+def test_no_line_of_a_run_is_read_from_text_but_what_was_there_before(
+    tmp_path, monkeypatch, count
+):
     """However many algorithms are tuned one after the other."""
     labels = {f'a{k}': {'name': 'fedavg'} for k in range(count)}
     planned = experiment.build(tuned(algorithms=labels, baseline='a0', num_seeds=1))

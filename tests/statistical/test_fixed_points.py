@@ -11,7 +11,14 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_links import algorithms, analysis, local_training, participation, problems, simulation
+from fedjax_links import (
+    algorithms,
+    analysis,
+    local_training,
+    participation,
+    problems,
+    simulation,
+)
 from tests.reference.statistics import BOUND, z_scores
 from tests.tiers import cases
 
@@ -50,7 +57,9 @@ def finals(name, factory='fedavg', num_rounds=None, **hyper_parameters):
         return result.state.algorithm.server
 
     keys = jax.vmap(jax.random.key)(np.arange(NUM_SEEDS, dtype=np.uint32))
-    lanes = jax.jit(jax.vmap(final, in_axes=(0, None)))(keys, problems.quadratic(targets))
+    lanes = jax.jit(jax.vmap(final, in_axes=(0, None)))(
+        keys, problems.quadratic(targets)
+    )
     return np.asarray(lanes, np.float64)
 
 
@@ -64,7 +73,10 @@ def variance_scores(sample, expected):
 
 @pytest.mark.parametrize(
     'name',
-    cases(SETTINGS, ['pair, five steps', 'five clients, large steps', 'mostly empty rounds']),
+    cases(
+        SETTINGS,
+        ['pair, five steps', 'five clients, large steps', 'mostly empty rounds'],
+    ),
 )
 def test_the_mean_over_seeds_is_the_exact_fixed_point(name):
     (probs, targets), *_ = SETTINGS[name]
@@ -90,8 +102,12 @@ def test_the_true_optimum_is_rejected(name):
 @pytest.mark.parametrize('name', SETTINGS)
 def test_mean_and_variance_in_the_limit(name):
     (probs, targets), rate, steps, rounds = SETTINGS[name]
-    moments = analysis.fedavg_mean_and_covariance(probs, targets, rate, steps, num_rounds=rounds)
-    forgotten = np.abs(moments.mean[-1] - moments.limit_mean) / np.sqrt(moments.variance[-1])
+    moments = analysis.fedavg_mean_and_covariance(
+        probs, targets, rate, steps, num_rounds=rounds
+    )
+    forgotten = np.abs(moments.mean[-1] - moments.limit_mean) / np.sqrt(
+        moments.variance[-1]
+    )
     assert forgotten.max() < 0.05 / np.sqrt(NUM_SEEDS)
     assert np.abs(variance_scores(finals(name), moments.variance[-1])).max() < BOUND
     limit = np.diagonal(moments.limit_covariance)
@@ -99,7 +115,8 @@ def test_mean_and_variance_in_the_limit(name):
 
 
 @pytest.mark.parametrize(
-    'name', cases(['pair, one small step', 'mostly empty rounds'], ['mostly empty rounds'])
+    'name',
+    cases(['pair, one small step', 'mostly empty rounds'], ['mostly empty rounds']),
 )
 @pytest.mark.parametrize('num_rounds', [3, 10])
 def test_mean_and_variance_on_the_way(name, num_rounds):
@@ -117,7 +134,9 @@ def test_mean_and_variance_on_the_way(name, num_rounds):
 def test_the_covariance_between_coordinates():
     name = 'five clients'
     (probs, targets), rate, steps, rounds = SETTINGS[name]
-    moments = analysis.fedavg_mean_and_covariance(probs, targets, rate, steps, num_rounds=rounds)
+    moments = analysis.fedavg_mean_and_covariance(
+        probs, targets, rate, steps, num_rounds=rounds
+    )
     centred = finals(name) - moments.limit_mean
     products = centred[:, :1] * centred[:, 1:]
     assert np.abs(z_scores(products, moments.limit_covariance[0, 1])).max() < BOUND

@@ -44,8 +44,15 @@ time.sleep(60)
 
 def start(code, *arguments):
     """A process of its own."""
-    options = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True, 'cwd': ROOT}
-    return subprocess.Popen([sys.executable, '-c', code, *map(str, arguments)], **options)
+    options = {
+        'stdout': subprocess.PIPE,
+        'stderr': subprocess.PIPE,
+        'text': True,
+        'cwd': ROOT,
+    }
+    return subprocess.Popen(
+        [sys.executable, '-c', code, *map(str, arguments)], **options
+    )
 
 
 def test_processes_that_race_never_hold_one_file_together(tmp_path):

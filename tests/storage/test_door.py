@@ -18,21 +18,58 @@ from tests.experiment.configs import files_of
 from tests.runner.test_identities import quadratic
 
 NAMES = (
-    *('config.json', 'experiment.json', 'environment.json', 'identity.json', 'examples.npz'),
-    *('metrics.jsonl', 'metrics.npz', 'metrics.csv', 'links.npz', 'clients.npz', 'lanes.json'),
+    *(
+        'config.json',
+        'experiment.json',
+        'environment.json',
+        'identity.json',
+        'examples.npz',
+    ),
+    *(
+        'metrics.jsonl',
+        'metrics.npz',
+        'metrics.csv',
+        'links.npz',
+        'clients.npz',
+        'lanes.json',
+    ),
     *('report.md', 'live.html', 'levels.png', 'figure.png', 'figure.csv', 'figure.md'),
-    *('links.png', 'partition.png', 'certificate.json', '.lock', '.opening', '.written.json'),
-    *('checkpoints/main-fedavg-0000-links-0@2.npz', 'checkpoints/main-fedavg-0000-links-0@4.npz'),
-    *('checkpoints/a.npz.partial', 'checkpoints/.a@2.npz.12-0123abcd.partial', 'a.partial'),
-    *('.experiment.json.77-0123abcd.partial', 'photos/backup.tar.partial', 'states/x.npz'),
-    *('claims/shard-0-of-2.lock', 'claims/main-fedavg-0000-links-0.lock', 'failures/lane.txt'),
+    *(
+        'links.png',
+        'partition.png',
+        'certificate.json',
+        '.lock',
+        '.opening',
+        '.written.json',
+    ),
+    *(
+        'checkpoints/main-fedavg-0000-links-0@2.npz',
+        'checkpoints/main-fedavg-0000-links-0@4.npz',
+    ),
+    *(
+        'checkpoints/a.npz.partial',
+        'checkpoints/.a@2.npz.12-0123abcd.partial',
+        'a.partial',
+    ),
+    *(
+        '.experiment.json.77-0123abcd.partial',
+        'photos/backup.tar.partial',
+        'states/x.npz',
+    ),
+    *(
+        'claims/shard-0-of-2.lock',
+        'claims/main-fedavg-0000-links-0.lock',
+        'failures/lane.txt',
+    ),
     *('inner/experiment.json', 'inner/checkpoints/b@2.npz', 'inner/.lock'),
 )
 
 
 def digests(folder):
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        path.relative_to(folder).as_posix(): hashlib.sha256(
+            path.read_bytes()
+        ).hexdigest()
         for path in folder.rglob('*')
         if path.is_file()
     }
@@ -59,7 +96,9 @@ COMMANDS = {
     'run': lambda foreign, run: quadratic().run(foreign, devices=1),
     'shard': lambda foreign, run: quadratic().shard(0, 2).run(foreign, devices=1),
     'fork': lambda foreign, run: quadratic(rounds=6).fork(run, 4, foreign, devices=1),
-    'source of a fork': lambda foreign, run: forking.Fork(quadratic(rounds=6), foreign, 4),
+    'source of a fork': lambda foreign, run: forking.Fork(
+        quadratic(rounds=6), foreign, 4
+    ),
     'merge into': lambda foreign, run: runs.merge([run], foreign),
     'merge of': lambda foreign, run: runs.merge([foreign]),
     'merge of both': lambda foreign, run: runs.merge([run, foreign], run),
@@ -68,7 +107,9 @@ COMMANDS = {
     'status': lambda foreign, run: runs.status(foreign),
     'report': lambda foreign, run: fl.report.write(runs.read(foreign)),
     'export to': lambda foreign, run: exporting.export(run, foreign),
-    'export of': lambda foreign, run: exporting.export(foreign, foreign.with_name('to')),
+    'export of': lambda foreign, run: exporting.export(
+        foreign, foreign.with_name('to')
+    ),
     'archive to': lambda foreign, run: exporting.archive(run, foreign),
     'picture': lambda foreign, run: figure.save_page(
         foreign / 'links.png', lambda _: None, title='', caption='', size=(2, 2)
@@ -124,7 +165,9 @@ def test_two_runs_are_joined_in_neither_order(tmp_path):
     assert not (tmp_path / 'new').exists()
 
 
-@pytest.mark.parametrize('lock', ['.lock', 'claims/shard-1-of-2.lock', 'claims/a-lane.lock'])
+@pytest.mark.parametrize(
+    'lock', ['.lock', 'claims/shard-1-of-2.lock', 'claims/a-lane.lock']
+)
 def test_what_runs_is_not_set_aside(lock, tmp_path):
     run = tmp_path / 'run'
     quadratic().run(run, devices=1)
@@ -151,7 +194,9 @@ def test_start_over_beside_a_live_run_is_refused(tmp_path):
     run = tmp_path / 'run'
     command = [sys.executable, '-m', 'fedjax_links', 'simulate', f'--config={config}']
     command += [f'--workdir={run}', '--devices=1']
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         for _ in range(1200):
             if (run / 'experiment.json').exists():
@@ -176,7 +221,9 @@ def test_temporary_names_differ_in_all_processes(tmp_path):
     names = {checkpoints.temporary_name(tmp_path / 'x').name for _ in range(100)}
     assert len(names) == 100
     writers = [
-        threading.Thread(target=checkpoints.write_whole, args=(tmp_path / 'x', bytes([k]) * 9999))
+        threading.Thread(
+            target=checkpoints.write_whole, args=(tmp_path / 'x', bytes([k]) * 9999)
+        )
         for k in range(16)
     ]
     for writer in writers:
@@ -202,6 +249,8 @@ def test_an_output_of_ours_is_written_again_and_no_other(tmp_path):
         outputs.write('workdir', tmp_path, [('figure.md', content)])
     assert (tmp_path / 'figure.md').read_bytes() == b'second'
     (tmp_path / 'figure.md').write_bytes(b'edited by hand')
-    with pytest.raises(errors.InvalidError, match=r'have no figure\.md of somebody else'):
+    with pytest.raises(
+        errors.InvalidError, match=r'have no figure\.md of somebody else'
+    ):
         outputs.write('workdir', tmp_path, [('figure.md', b'third')])
     assert (tmp_path / 'figure.md').read_bytes() == b'edited by hand'

@@ -29,7 +29,9 @@ def path(tmp_path):
     """A save in four parts."""
     path = tmp_path / 'lane.part1 [x]@20.npz'
     own = [state(*bounds) for bounds in BOUNDS]
-    parts = [checkpoints.write_part(path, place, tree) for place, tree in enumerate(own)]
+    parts = [
+        checkpoints.write_part(path, place, tree) for place, tree in enumerate(own)
+    ]
     assert not path.exists()
     about = {'labels': {'seed': 0}, checkpoints.PARTS: parts}
     checkpoints.write_whole(path, checkpoints.pack(own[0], about, ['a\n', 'b\n']))
@@ -47,7 +49,12 @@ def test_each_part_holds_its_rows_alone_and_the_save_none(path):
 
 
 def test_all_of_them_are_the_state(path):
-    whole = {'alone': ALONE, 'key': jax.random.key(3), 'other': OTHER, 'table': jnp.array(TABLE)}
+    whole = {
+        'alone': ALONE,
+        'key': jax.random.key(3),
+        'other': OTHER,
+        'table': jnp.array(TABLE),
+    }
     found = checkpoints.load(path, jax.eval_shape(lambda: whole))
     assert jax.tree.structure(found) == jax.tree.structure(whole)
     for name, leaf in whole.items():
@@ -57,11 +64,15 @@ def test_all_of_them_are_the_state(path):
     np.testing.assert_array_equal(stored["['table']"], TABLE)
     assert checkpoints.read(path)[1] == ['a\n', 'b\n']
     with pytest.raises(ValueError, match=r'must hold float32\[8, 2\] at'):
-        checkpoints.load(path, jax.eval_shape(lambda: {**whole, 'table': jnp.zeros((8, 2))}))
+        checkpoints.load(
+            path, jax.eval_shape(lambda: {**whole, 'table': jnp.zeros((8, 2))})
+        )
 
 
 @pytest.mark.parametrize('bounds', [(0, 7), (1, 2), (2, 7), (3, 6), (5, 7), (6, 7)])
-def test_a_process_reads_the_rows_that_it_wants_from_the_parts_that_have_them(path, bounds):
+def test_a_process_reads_the_rows_that_it_wants_from_the_parts_that_have_them(
+    path, bounds
+):
     for place, (start, stop) in enumerate(BOUNDS):
         if min(stop, bounds[1]) <= max(start, bounds[0]):
             checkpoints.part_file(path, place).unlink()
@@ -81,19 +92,29 @@ def test_a_process_reads_the_rows_that_it_wants_from_the_parts_that_have_them(pa
     np.testing.assert_array_equal(found['alone'], ALONE)
     assert found['table'].first == found['other'].first == bounds[0]
     assert found['other'].dtype == OTHER.dtype
-    np.testing.assert_array_equal(found['table'][slice(bounds[0], None), slice(1)], TABLE[rows, :1])
+    np.testing.assert_array_equal(
+        found['table'][slice(bounds[0], None), slice(1)], TABLE[rows, :1]
+    )
 
 
 def test_a_save_whose_part_has_changed_or_is_absent_is_damaged(path):
     part, other = (checkpoints.part_file(path, place) for place in range(2))
     content = part.read_bytes()
-    for changed in (other.read_bytes(), content[:-1], content[:200] + b'?' + content[201:]):
+    for changed in (
+        other.read_bytes(),
+        content[:-1],
+        content[:200] + b'?' + content[201:],
+    ):
         part.write_bytes(changed)
         for read in (checkpoints.read, checkpoints.leaves, checkpoints.arrays):
-            with pytest.raises(checkpoints.DamagedError, match=r'part0\.npz: it has changed'):
+            with pytest.raises(
+                checkpoints.DamagedError, match=r'part0\.npz: it has changed'
+            ):
                 read(path)
     part.unlink()
-    absent = r'part0\.npz: No such file or directory \(all processes must share the disk\)'
+    absent = (
+        r'part0\.npz: No such file or directory \(all processes must share the disk\)'
+    )
     with pytest.raises(checkpoints.DamagedError, match=absent):
         checkpoints.read(path)
 
@@ -101,7 +122,10 @@ def test_a_save_whose_part_has_changed_or_is_absent_is_damaged(path):
 def test_parts_go_with_their_save_and_what_was_left_of_one(path):
     before = path.with_name('lane.part1 [x]@10.npz')
     before.touch()
-    left = [checkpoints.part_file(before.with_name('lane@30.npz'), place) for place in range(2)]
+    left = [
+        checkpoints.part_file(before.with_name('lane@30.npz'), place)
+        for place in range(2)
+    ]
     strange = path.with_name('lane@b.part1@7.npz')
     strange.touch()
     left += map(checkpoints.temporary_name, (left[0], before.with_name('a@3.npz')))

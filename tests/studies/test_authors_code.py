@@ -23,8 +23,9 @@ def refused(capsys, *words):
 @pytest.mark.parametrize('name', COMPARISONS)
 def test_a_wrong_path_costs_one_line(capsys, tmp_path, name):
     for path in (tmp_path, tmp_path / 'nowhere'):
-        assert f'`PATH` must be a checkout that has {COMPARISONS[name][1][0]}' in refused(
-            capsys, name, path
+        assert (
+            f'`PATH` must be a checkout that has {COMPARISONS[name][1][0]}'
+            in refused(capsys, name, path)
         )
 
 

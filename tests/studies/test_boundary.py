@@ -25,7 +25,9 @@ def test_theory_of_a_point(index, monkeypatch):
     *others, equal, fedavg = errors
     del others
     both = 100 * np.hypot(equal, fedavg)
-    assert abs(again.exact - kept.exact) < 4 * np.sqrt(2) * both + 1e-3 * abs(kept.exact)
+    assert abs(again.exact - kept.exact) < 4 * np.sqrt(2) * both + 1e-3 * abs(
+        kept.exact
+    )
     for name in set(THEORY) - {'exact'}:
         np.testing.assert_allclose(getattr(again, name), getattr(kept, name), rtol=1e-3)
 

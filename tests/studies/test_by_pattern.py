@@ -41,5 +41,7 @@ def test_a_difference_is_that_of_paired_seeds():
         values = columns['server/eval_accuracy'][rows][order].reshape(10, 5)
         ends.append(100 * values.mean(axis=1))
     low, high = stats.ttest_rel(*ends).confidence_interval(0.95)
-    (line,) = (row for row in by_pattern.rows('comparison') if row.startswith('| focus |'))
+    (line,) = (
+        row for row in by_pattern.rows('comparison') if row.startswith('| focus |')
+    )
     assert f'{(low + high) / 2:+.1f} ± {(high - low) / 2:.1f} [' in line

@@ -40,7 +40,9 @@ def made(monkeypatch, values):
 
 
 def claim(**changes):
-    return Claim('item', 'text', 'run', {'': (Side('a', 'p'), Side('b', 'p'))}, **changes)
+    return Claim(
+        'item', 'text', 'run', {'': (Side('a', 'p'), Side('b', 'p'))}, **changes
+    )
 
 
 def test_the_difference_is_that_of_pairs_of_seeds(monkeypatch, rng):
@@ -60,7 +62,9 @@ def outcome(difference, p_value, margin=0.0):
     return claim_of.Outcome('', difference, 1.0, p_value, margin)
 
 
-def test_a_p_value_is_below_its_level_where_the_interval_excludes_zero(monkeypatch, rng):
+def test_a_p_value_is_below_its_level_where_the_interval_excludes_zero(
+    monkeypatch, rng
+):
     signs = set()
     for shift in np.linspace(0, 1, 12):
         values = rng.normal(size=(2, 7, 1)) + np.array([[[shift]], [[0]]])
@@ -68,13 +72,17 @@ def test_a_p_value_is_below_its_level_where_the_interval_excludes_zero(monkeypat
         (found,) = claim_of.outcomes(claim())
         assert found.p_value == pytest.approx(stats.ttest_rel(*values[:, :, 0]).pvalue)
         assert (found.p_value < 0.05) == (abs(found.difference) > found.interval)
-        assert found.margin == pytest.approx(abs(values[1].mean()))  # 1 % of it, in points
+        assert found.margin == pytest.approx(
+            abs(values[1].mean())
+        )  # 1 % of it, in points
         signs.add(found.verdict(ordered=True))
     assert len(signs) > 1
 
 
 def test_verdicts_follow_p_value_interval_and_margin():
-    ahead, behind, near = (outcome(d, p) for d, p in ((2.0, 0.01), (-2.0, 0.01), (0.5, 0.4)))
+    ahead, behind, near = (
+        outcome(d, p) for d, p in ((2.0, 0.01), (-2.0, 0.01), (0.5, 0.4))
+    )
     assert claim_of.verdict(claim(), [ahead, ahead]) == 'holds'
     assert claim_of.verdict(claim(), [behind]) == 'reversed'
     mixed = claim_of.verdict(claim(note='; so'), [ahead, near, near])
@@ -105,10 +113,15 @@ def test_steps_between_evaluations(monkeypatch):
 
 
 def test_rounds_to_a_level_and_never(monkeypatch):
-    made(monkeypatch, [[[0.1, 0.6, 0.4], [0.1, 0.2, 0.3]], [[0.7, 0.1, 0.1], [0.1, 0.1, 0.5]]])
+    made(
+        monkeypatch,
+        [[[0.1, 0.6, 0.4], [0.1, 0.2, 0.3]], [[0.7, 0.1, 0.1], [0.1, 0.1, 0.5]]],
+    )
     (found,) = claim_of.outcomes(claim(target=0.5))
     assert found.difference == pytest.approx(-(np.log2(20 / 10) + np.log2(30 / 30)) / 2)
-    assert found.note == ' (0 of 2 seeds; never, never)'  # means [0.1, 0.4, 0.35], [0.4, 0.1, 0.3]
+    assert (
+        found.note == ' (0 of 2 seeds; never, never)'
+    )  # means [0.1, 0.4, 0.35], [0.4, 0.1, 0.3]
     made(monkeypatch, [[[1.0, 0.6, 0.4]] * 2, [[1.0, 0.9, 0.8]] * 2])
     (found,) = claim_of.outcomes(claim(target=0.5, sign=-1))  # of a loss
     assert found.difference == 0
@@ -127,7 +140,10 @@ def test_one_seed_that_waits_long_decides_nothing(monkeypatch):
 
 def test_stars_are_of_all_pairs_at_once():
     few, many = claim(), claim()._replace(pairs=dict.fromkeys('abc', claim().pairs['']))
-    found = [(few, [outcome(2.0, 0.02)]), (many, [outcome(2.0, p) for p in (0.001, 0.5, 0.04)])]
+    found = [
+        (few, [outcome(2.0, 0.02)]),
+        (many, [outcome(2.0, p) for p in (0.001, 0.5, 0.04)]),
+    ]
     assert claim_of.survivors(found) == [[True], [True, False, False]]
     assert 'Of the 4 differences 3 have a p-value below 0.05' in claim_of.summary(found)
     assert '2 survive' in claim_of.summary(found)
@@ -142,7 +158,9 @@ def found():
 def test_the_page_has_what_the_archives_say(found):
     page = PAGE.read_text()
     lines = page.splitlines()
-    assert [line for line in lines if '](../studies/records/papers/' in line] == [*table(found)][2:]
+    assert [line for line in lines if '](../studies/records/papers/' in line] == [
+        *table(found)
+    ][2:]
     assert claim_of.summary(found) in ' '.join(page.split())
     assert [line for line in lines if '| `studies/claims.py` |' in line] == [*bounds()]
 
@@ -166,7 +184,8 @@ def test_runs_of_one_problem_and_links_are_bit_equal_where_rates_are():
         ('xiang2024_table2_gaussians', 'bernoulli_sine'),
     )
     (rounds, some), (more_rounds, more) = (
-        claim_of.course(run, Side('mifa', pattern), 'eval_accuracy') for run, pattern in runs_of
+        claim_of.course(run, Side('mifa', pattern), 'eval_accuracy')
+        for run, pattern in runs_of
     )
     assert np.isin(rounds, more_rounds).all()
     np.testing.assert_array_equal(some, more[:, np.isin(more_rounds, rounds)])
@@ -175,7 +194,9 @@ def test_runs_of_one_problem_and_links_are_bit_equal_where_rates_are():
 def test_an_interval_with_tuning_is_that_of_the_report():
     page = (claim_of.ARCHIVES / 'xiang2024_table1_gaussians' / 'report.md').read_text()
     (line,) = (
-        row for row in page.splitlines() if '| Cyclic no reset | FedPBC | client mean' in row
+        row
+        for row in page.splitlines()
+        if '| Cyclic no reset | FedPBC | client mean' in row
     )
     pair = Side('fedpbc', 'cyclic', 'client_mean'), Side('fedavg', 'cyclic')
     run = 'xiang2024_table1_gaussians'
@@ -202,7 +223,9 @@ def test_rates_are_those_of_the_main_runs(monkeypatch):
 
 def config(run):
     """That of the config and its words, with underscores between them."""
-    path = max((p for p in shipped.PATHS if run.startswith(p.stem)), key=lambda p: len(p.stem))
+    path = max(
+        (p for p in shipped.PATHS if run.startswith(p.stem)), key=lambda p: len(p.stem)
+    )
     words = run.removeprefix(path.stem).split('_')[1:]
     get_config = shipped.module(path).get_config
     return (get_config(','.join(words)) if words else get_config()).to_dict()
@@ -222,9 +245,20 @@ def shortened(settings, algorithm, columns, rows):
         'patterns': {pattern: settings['patterns'][pattern]},
         'num_rounds': FEW * settings['eval_every'],
         'num_seeds': 1,
-        'problems': {k: v for k, v in settings.get('problems', {}).items() if k == pattern},
+        'problems': {
+            k: v for k, v in settings.get('problems', {}).items() if k == pattern
+        },
     }
-    dropped = ('baseline', 'names', 'reports', 'caption', 'quick', 'tuning', 'grid', *own)
+    dropped = (
+        'baseline',
+        'names',
+        'reports',
+        'caption',
+        'quick',
+        'tuning',
+        'grid',
+        *own,
+    )
     kept = {name: value for name, value in settings.items() if name not in dropped}
     return kept | {name: value for name, value in own.items() if value}
 
@@ -250,7 +284,9 @@ def test_the_first_rounds_of_a_run_again(run):
     rows = (columns['stage'] == 'main') & (columns['seed'] == 0)
     rows &= (columns['algorithm'] == algorithm) & (columns['pattern'] == pattern)
     rows &= columns['round'] <= FEW * settings['eval_every']
-    again = experiment.build(shortened(settings, algorithm, columns, rows)).run().columns
+    again = (
+        experiment.build(shortened(settings, algorithm, columns, rows)).run().columns
+    )
     np.testing.assert_array_equal(again['round'], columns['round'][rows])
     metrics = [name for name in columns if name.startswith('server/')]
     assert metrics

@@ -25,5 +25,9 @@ def test_a_cell_is_counted_from_the_lanes():
         order = np.argsort(columns['seed'][rows])
         ends.append(100 * columns['client_mean/eval_accuracy'][rows][order])
     low, high = stats.ttest_rel(*ends).confidence_interval(0.95)
-    (line,) = (row for row in connectivity.differences() if row.startswith('| 0.95 | 0.1 |'))
-    assert line.split(' | ')[2].startswith(f'{(low + high) / 2:+.1f} ± {(high - low) / 2:.1f}')
+    (line,) = (
+        row for row in connectivity.differences() if row.startswith('| 0.95 | 0.1 |')
+    )
+    assert line.split(' | ')[2].startswith(
+        f'{(low + high) / 2:+.1f} ± {(high - low) / 2:.1f}'
+    )

@@ -18,7 +18,11 @@ PAGE = (ROOT / 'studies' / 'depth.md').read_text().splitlines()
     [
         *cases(['gaussians', 'digits'], ['digits']),
         pytest.param(
-            'images', marks=[pytest.mark.slow, pytest.mark.release('test_the_page_has_these_rows')]
+            'images',
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.release('test_the_page_has_these_rows'),
+            ],
         ),
     ],
 )
@@ -43,14 +47,22 @@ def test_the_page_has_the_limits_of_softmax():
 
 
 def test_a_point_has_the_best_rate_and_its_paired_interval():
-    point = next(p for p in depth.points('gaussians') if (p.model, p.examples) == ('one', 60))
+    point = next(
+        p for p in depth.points('gaussians') if (p.model, p.examples) == ('one', 60)
+    )
     columns = runs.read(depth.FOLDER / 'gaussians').columns
-    here = (columns['pattern'] == 'one') & (columns['problem.examples_per_client'] == 60)
+    here = (columns['pattern'] == 'one') & (
+        columns['problem.examples_per_client'] == 60
+    )
     best = []
     for algorithm, model in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
         by_rate = {}
         for rate in np.unique(columns[config.RATE]):
-            rows = here & (columns['algorithm'] == algorithm) & (columns[config.RATE] == rate)
+            rows = (
+                here
+                & (columns['algorithm'] == algorithm)
+                & (columns[config.RATE] == rate)
+            )
             rows &= columns['round'] > 1200  # the last four of ten
             seeds = columns['seed'][rows]
             values = columns[f'{model}/eval_accuracy'][rows]
@@ -63,16 +75,22 @@ def test_a_point_has_the_best_rate_and_its_paired_interval():
 
 
 def test_limits_of_gaussian_classes_are_those_of_bayes_rule_on_a_sample(rng):
-    point = next(p for p in depth.points('gaussians') if (p.model, p.examples) == ('two', 20))
+    point = next(
+        p for p in depth.points('gaussians') if (p.model, p.examples) == ('two', 20)
+    )
     found = depth.population(point)
     _, mix, implicit = depth.weights(point, 3)
     labels = rng.integers(10, size=200_000)
     distance = depth.analysis.equidistant_distance(0.7, 10)
-    features = rng.normal(size=(labels.size, 10)) + distance / 2**0.5 * np.eye(10)[labels]
+    features = (
+        rng.normal(size=(labels.size, 10)) + distance / 2**0.5 * np.eye(10)[labels]
+    )
     for row, weights in enumerate((implicit, np.full(50, 1 / 50))):
         shares = np.log(np.einsum('i,ic->c', weights, mix))
         correct = np.argmax(distance / 2**0.5 * features + shares, axis=1) == labels
-        assert abs(found[row, 3] - correct.mean()) < 4 * correct.std() / labels.size**0.5
+        assert (
+            abs(found[row, 3] - correct.mean()) < 4 * correct.std() / labels.size**0.5
+        )
 
 
 @pytest.mark.slow
@@ -102,4 +120,6 @@ def test_a_lane_of_the_archive():
 def test_sizes_are_the_clients():
     assert {round(p.examples) for p in depth.points('gaussians')} == set(config.SIZES)
     (digits,) = {p.examples for p in depth.points('digits')}
-    assert digits == pytest.approx(problems.digits(num_clients=20).data.labels.size / 20)
+    assert digits == pytest.approx(
+        problems.digits(num_clients=20).data.labels.size / 20
+    )

@@ -22,7 +22,9 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize('name, argument', WRITTEN)
-def test_every_algorithm_and_pattern_is_met_and_clients_do_all_of_their_work(name, argument):
+def test_every_algorithm_and_pattern_is_met_and_clients_do_all_of_their_work(
+    name, argument
+):
     values = configs.full(name, argument, 'nowhere')
     turns = max(len(values['algorithms']), len(values['patterns']))
     short = [configs.shortened(values, turn, 4) for turn in range(turns)]
@@ -53,9 +55,15 @@ def test_operations_are_those_of_the_products():
     """2 B K for every weight forward; in all thrice that, less the gradient by the images."""
     network = {'name': 'mlp', 'hidden': (300, 200)}
     data = {'num_train': 2_000, 'num_test': 100, 'shape': (20, 20, 1)}
-    images = common.synthetic_images(4, 2_000, difficulty=0.5, partition={'partition': 'iid'})
+    images = common.synthetic_images(
+        4, 2_000, difficulty=0.5, partition={'partition': 'iid'}
+    )
     problem = problems.images(
-        **{name: v for name, v in images.items() if name not in ('name', 'data', 'model')},
+        **{
+            name: v
+            for name, v in images.items()
+            if name not in ('name', 'data', 'model')
+        },
         data=data,
         model=network,
     )
@@ -76,14 +84,20 @@ def test_hours_add_up_training_and_evaluations():
     values = configs.full('wang2022_figure1', 'gaussians', 'nowhere')
     del values['problem']['data']
     planned = experiment.build(values)
-    cost = full_size.Costs({16: (100.0, 10.0)}, {16: 0.1, 200: 0.9}, (7.0, 3.0), 5.0, 1_000)
+    cost = full_size.Costs(
+        {16: (100.0, 10.0)}, {16: 0.1, 200: 0.9}, (7.0, 3.0), 5.0, 1_000
+    )
     measured = full_size.Measured(wall=1.0, processor=0.5, before=10.0)
-    found = full_size.extrapolated(values, planned, 'wait_minibatch', measured, 0.5, cost)
+    found = full_size.extrapolated(
+        values, planned, 'wait_minibatch', measured, 0.5, cost
+    )
     trained = 10 * (2_000 * 10 + 298_033 * 0.5)
     evaluated = 10 * 300_033 // 153
     assert found['lanes'] == 10
     assert found['rounds'] == 3_000_330
-    assert found['hours_on_two_cores'] == pytest.approx((0.5 * trained + 5 * evaluated) / 7200)
+    assert found['hours_on_two_cores'] == pytest.approx(
+        (0.5 * trained + 5 * evaluated) / 7200
+    )
     assert found['operations'] == 5 * trained * 100 + evaluated * 1_000 * 7
     assert found['bytes'] == 5 * trained * 10 + evaluated * 1_000 * 3
     problem = planned.problem_at('periodic', planned.plan.points[0])
@@ -98,7 +112,9 @@ def test_stand_ins_have_the_shape_and_share_of_the_data(tmp_path):
     assert data.train_features.shape == (733, 32, 32, 3)
     assert data.test_features.shape == (260, 32, 32, 3)
     np.testing.assert_array_equal(np.bincount(data.test_labels), np.full(10, 26))
-    assert float(jnp.std(data.train_features / 255)) == pytest.approx((1 / 12) ** 0.5, rel=0.02)
+    assert float(jnp.std(data.train_features / 255)) == pytest.approx(
+        (1 / 12) ** 0.5, rel=0.02
+    )
 
 
 def test_the_page_names_every_config_with_images():
@@ -119,4 +135,6 @@ def test_the_smallest_config_runs_and_is_a_line_of_the_table(tmp_path):
     assert found['lanes'] == 20
     assert found['clients_per_round'] == 10
     line = list(full_size.rows([record]))[-1]
-    assert line.startswith('| wang2022_figure_d1:fashion_mnist | 250 | 228,586 | 20 | 40,000 | 2 |')
+    assert line.startswith(
+        '| wang2022_figure_d1:fashion_mnist | 250 | 228,586 | 20 | 40,000 | 2 |'
+    )

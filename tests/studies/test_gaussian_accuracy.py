@@ -9,10 +9,15 @@ from studies.gaussian_accuracy import gaussian_accuracy
 
 def test_gaussian_accuracy_is_that_of_many_draws(rng):
     means = 1.5 * rng.normal(size=(10, 10))
-    model = analysis.gaussian_minimiser(means, rng.dirichlet(np.full(10, 0.3), size=8), np.ones(8))
+    model = analysis.gaussian_minimiser(
+        means, rng.dirichlet(np.full(10, 0.3), size=8), np.ones(8)
+    )
     found = gaussian_accuracy(model, means)
     labels = rng.integers(10, size=200_000)
-    hits = model.scores(means[labels] + rng.normal(size=(len(labels), 10))).argmax(axis=1) == labels
+    hits = (
+        model.scores(means[labels] + rng.normal(size=(len(labels), 10))).argmax(axis=1)
+        == labels
+    )
     error = np.hypot(found.error, np.sqrt(hits.var() / len(hits)))
     assert abs(hits.mean() - found.accuracy) < 5 * error  # false alarm: 6e-7
     assert found.error < 3e-4

@@ -14,16 +14,24 @@ from tests import ROOT
 def at_best_rates(columns, label):
     """Levels [points, seeds] of a map over rounds, each point at the rate with the best mean."""
     model = 'client_mean' if label == 'fedpbc' else 'server'
-    own = {name: column[columns['algorithm'] == label] for name, column in columns.items()}
+    own = {
+        name: column[columns['algorithm'] == label] for name, column in columns.items()
+    }
     names = 'problem.model.zero', 'problem.bayes_accuracy', 'round'
     found = []
     for zero in (False, True):
         for bayes in (0.6, 0.9):
             for round_ in (20, 40, 80, 160, 320, 640):
                 here = np.all(
-                    [own[k] == v for k, v in zip(names, (zero, bayes, round_), strict=True)], axis=0
+                    [
+                        own[k] == v
+                        for k, v in zip(names, (zero, bayes, round_), strict=True)
+                    ],
+                    axis=0,
                 )
-                order = np.lexsort((own['seed'][here], own['client.learning_rate'][here]))
+                order = np.lexsort(
+                    (own['seed'][here], own['client.learning_rate'][here])
+                )
                 by_rate = own[f'{model}/eval_accuracy'][here][order].reshape(-1, 5)
                 found.append(by_rate[by_rate.mean(axis=1).argmax()])
     return np.array(found)
@@ -32,12 +40,16 @@ def at_best_rates(columns, label):
 @pytest.mark.parametrize('other', ['scaffold', 'focus'])
 def test_one_number_over_all_points_by_seed(other):
     columns = runs.read(map_leads.FOLDER / 'rounds').columns
-    first, second = (at_best_rates(columns, label).mean(axis=0) for label in ('fedpbc', other))
+    first, second = (
+        at_best_rates(columns, label).mean(axis=0) for label in ('fedpbc', other)
+    )
     again = stats.ttest_rel(first, second)
     half = 100 * np.diff(again.confidence_interval(0.95))[0] / 2
     text = map_leads.of_all(map_leads.read('rounds')[1], 'fedpbc', other)
     mean, width = map(float, re.findall(r'[+-]?\d+\.\d+', text))
-    np.testing.assert_allclose([mean, width], [100 * (first - second).mean(), half], atol=0.051)
+    np.testing.assert_allclose(
+        [mean, width], [100 * (first - second).mean(), half], atol=0.051
+    )
 
 
 @pytest.mark.parametrize('which', map_leads.MAPS)

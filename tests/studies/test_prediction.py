@@ -13,7 +13,9 @@ PAGE = (ROOT / 'studies' / 'prediction.md').read_text()
 
 def cells():
     """The first row of digits: predicted, simulated and its standard error, for FedAvg."""
-    row = re.search(r'^\| 0, \.02, 1,000, 5 \| (\S+) \| (\S+) ± (\S+) \|', PAGE, flags=re.MULTILINE)
+    row = re.search(
+        r'^\| 0, \.02, 1,000, 5 \| (\S+) \| (\S+) ± (\S+) \|', PAGE, flags=re.MULTILINE
+    )
     return map(float, row.groups())
 
 
@@ -29,13 +31,17 @@ def test_the_predicted_cell():
 def test_the_simulated_cell():
     """Another compiler's roundings: the mean of the same five seeds, in standard errors."""
     _, wanted, error = cells()
-    last = prediction.simulated(prediction.digits(0.0, 0.02, 1000, 5), 'fedavg')['server'][:, -1]
+    last = prediction.simulated(prediction.digits(0.0, 0.02, 1000, 5), 'fedavg')[
+        'server'
+    ][:, -1]
     assert abs(np.mean(last) - wanted) < 3 * error
 
 
 @pytest.mark.slow
 def test_a_predicted_cell_of_gaussian_classes():
-    row = re.search(r'^\| 0, 1\.5 \| (\S+), (\S+) \|.* \| (\S+), (\S+) \|', PAGE, re.MULTILINE)
+    row = re.search(
+        r'^\| 0, 1\.5 \| (\S+), (\S+) \|.* \| (\S+), (\S+) \|', PAGE, re.MULTILINE
+    )
     setting, population = prediction.gaussians(0, 1.5, 4000)
     found = prediction.predicted(setting)
     data = [100 * both.limit['accuracy'] for both in found[:2]]

@@ -23,7 +23,11 @@ def test_a_round_lasts_as_long_as_its_kth_arrival():
     step = choices.lognormal(50, median=0.1, sigma=1.0)
     uplink = choices.lognormal(50, median=2e4, sigma=1.0, seed=1)
     rng = np.random.default_rng(0)
-    taken = 2600 / uplink + 2600 / 2e6 + 5 * step * np.exp(0.3 * rng.standard_normal((20_000, 50)))
+    taken = (
+        2600 / uplink
+        + 2600 / 2e6
+        + 5 * step * np.exp(0.3 * rng.standard_normal((20_000, 50)))
+    )
     ordered = np.sort(taken, axis=1)
     for pattern, clock in minutes.items():
         own = ordered[:, int(pattern.removeprefix('first ')) - 1]

@@ -106,7 +106,13 @@ def numbers(cell):
         ),
         another(
             'test_a_level_by_pattern',
-            *('table1_rules', 'xiang2024_table1_gaussians', 'rules', SHOWN, 'fedavg_known'),
+            *(
+                'table1_rules',
+                'xiang2024_table1_gaussians',
+                'rules',
+                SHOWN,
+                'fedavg_known',
+            ),
         ),
         another(
             'test_a_level_by_pattern',
@@ -118,18 +124,25 @@ def test_a_level_by_pattern(record, name, argument, column, algorithm):
     """That of the baseline, whose row has levels, at the rate that the record has for it."""
     found = source.of_run(runs.read(ROOT / 'studies' / 'records' / record))
     titles, _, *lines = by_pattern.rows(record)
-    (line,) = (line for line in lines if line.startswith(f'| {found.name(algorithm)} |'))
+    (line,) = (
+        line for line in lines if line.startswith(f'| {found.name(algorithm)} |')
+    )
     recorded = line.split('|')[titles.split('|').index(f' {column} ')]
     columns = found.run.columns
     main = (columns['stage'] == 'main') & (columns['algorithm'] == algorithm)
-    (rate,) = set(columns['client.learning_rate'][main & (columns['pattern'] == 'bernoulli')])
+    (rate,) = set(
+        columns['client.learning_rate'][main & (columns['pattern'] == 'bernoulli')]
+    )
     settings = alone(config(name, argument), algorithm, 'bernoulli', f'{rate:.9f}')
     np.testing.assert_allclose(100 * level(settings), numbers(recorded)[:2], atol=UNIT)
 
 
 def test_a_cell_of_the_predicted_map():
     settings = config('predicted_map')['figure']
-    own = {name: settings[name] for name in ('num_clients', 'examples_per_client', 'num_classes')}
+    own = {
+        name: settings[name]
+        for name in ('num_clients', 'examples_per_client', 'num_classes')
+    }
     found = predicted_map.limits(
         bayes_accuracies=(0.6,),
         sigmas=(10.0,),
@@ -143,7 +156,8 @@ def test_a_cell_of_the_predicted_map():
     (recorded,) = (
         row['10']
         for row in rows('map')
-        if (row.get('alpha'), row.get('Bayes accuracy')) == ('0.1', '0.6') and 'sigma 0' in row
+        if (row.get('alpha'), row.get('Bayes accuracy')) == ('0.1', '0.6')
+        and 'sigma 0' in row
     )
     again = differences.mean(), scale * differences.std(ddof=1)
     np.testing.assert_allclose(again, numbers(recorded), atol=0.06)
@@ -171,7 +185,10 @@ def test_a_point_of_the_predictions():
 
 @pytest.mark.parametrize(
     'links, title',
-    [('bernoulli', 'independent'), another('test_where_fedavg_and_focus_end', 'groups', 'groups')],
+    [
+        ('bernoulli', 'independent'),
+        another('test_where_fedavg_and_focus_end', 'groups', 'groups'),
+    ],
 )
 def test_where_fedavg_and_focus_end(links, title):
     table = [row for row in rows('exactness') if 'kept per client' in row]
@@ -179,7 +196,9 @@ def test_where_fedavg_and_focus_end(links, title):
         ('fedavg', 'focus'), ('FedAvg', 'FOCUS'), RATES[links], strict=True
     ):
         (recorded,) = (row[title] for row in table if row['algorithm'] == shown)
-        again = level(alone(config('exactness', links), algorithm, links, rate), 'distance')
+        again = level(
+            alone(config('exactness', links), algorithm, links, rate), 'distance'
+        )
         if recorded == 'rounding':
             assert again[0] < 2e-7
         else:
@@ -202,25 +221,43 @@ def nested(values):
     'which, at',
     [
         ('space', {'links.probs.sigma': 10.0, 'problem.alpha': 0.1}),
-        another('test_a_point_of_a_simulated_map', 'rounds', {'problem.model.zero': True}),
-        another('test_a_point_of_a_simulated_map', 'correlation', {'links.correlation_time': 30.0}),
+        another(
+            'test_a_point_of_a_simulated_map', 'rounds', {'problem.model.zero': True}
+        ),
+        another(
+            'test_a_point_of_a_simulated_map',
+            'correlation',
+            {'links.correlation_time': 30.0},
+        ),
     ],
 )
 def test_a_point_of_a_simulated_map(which, at):
     """The first seed, by the config that the record has, at the rate that it took."""
     algorithm = 'fedavg'
     folder = ROOT / 'studies' / 'records' / 'maps' / which
-    kept, settings = runs.read(folder).columns, json.loads((folder / 'config.json').read_text())
+    kept, settings = (
+        runs.read(folder).columns,
+        json.loads((folder / 'config.json').read_text()),
+    )
     settings.pop('sha256', None)
     at = {**at, 'problem.bayes_accuracy': 0.7 if which == 'space' else 0.6}
-    rows = (kept['algorithm'] == algorithm) & (kept['stage'] == 'main') & (kept['seed'] == 0)
+    rows = (
+        (kept['algorithm'] == algorithm)
+        & (kept['stage'] == 'main')
+        & (kept['seed'] == 0)
+    )
     for name, value in at.items():
         rows &= kept[name] == value
     if which == 'rounds':
         rows &= kept['client.learning_rate'] == 0.03
     (rate,) = set(kept['client.learning_rate'][rows])
     grid = nested({name: (value,) for name, value in at.items()})
-    alone = {'algorithms': {algorithm: {}}, 'names': (), 'reports': {}, 'baseline': algorithm}
+    alone = {
+        'algorithms': {algorithm: {}},
+        'names': (),
+        'reports': {},
+        'baseline': algorithm,
+    }
     left = {k: v for k, v in settings.items() if k not in ('tuning', 'seeds', 'quick')}
     client = {**settings['client'], 'learning_rate': rate}
     config = {**left, **alone, 'grid': grid, 'client': client, 'num_seeds': 1}
@@ -232,9 +269,14 @@ def test_a_point_of_a_simulated_map(which, at):
 
 def test_where_robust_regression_ends():
     page = ' '.join((ROOT / 'docs' / 'papers.md').read_text().split())
-    wanted = re.search(r'to (0\.\d+) ± (0\.\d+) at R = 15, and then no more', page).groups()
+    wanted = re.search(
+        r'to (0\.\d+) ± (0\.\d+) at R = 15, and then no more', page
+    ).groups()
     settings = config('sun2025_figure2')
-    kept = {name: settings[name] for name in settings.keys() - {'baseline', 'names', 'reports'}}
+    kept = {
+        name: settings[name]
+        for name in settings.keys() - {'baseline', 'names', 'reports'}
+    }
     again = level(
         {
             **kept,

@@ -15,7 +15,9 @@ RECORDS = ROOT / 'studies' / 'records'
 FOLDERS = sorted(path.parent for path in RECORDS.rglob('experiment.json'))
 
 
-PLATEAUS = {'maps/rounds': 2}  # cells of FedPBC in which all large rates do alike, as map.md says
+PLATEAUS = {
+    'maps/rounds': 2
+}  # cells of FedPBC in which all large rates do alike, as map.md says
 
 
 def at_edges(run):
@@ -31,12 +33,19 @@ def at_edges(run):
 
 def cells_at_edges(run):
     """How many cells of a map have the largest or smallest of the rates in its grid."""
-    pages = [dict(page) for page in run.facts['reports'].values() if page.get('best_over')]
+    pages = [
+        dict(page) for page in run.facts['reports'].values() if page.get('best_over')
+    ]
     assert all(page.pop('name') == 'heat_map' for page in pages)
-    return sum(cells.of_source(source.of_run(run), metric=None, **page).at_edge for page in pages)
+    return sum(
+        cells.of_source(source.of_run(run), metric=None, **page).at_edge
+        for page in pages
+    )
 
 
-@pytest.mark.parametrize('folder', FOLDERS, ids=lambda path: str(path.relative_to(RECORDS)))
+@pytest.mark.parametrize(
+    'folder', FOLDERS, ids=lambda path: str(path.relative_to(RECORDS))
+)
 def test_an_archive_has_no_rate_at_an_edge(folder):
     run = runs.read(folder)
     assert not at_edges(run)

@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedjax_links import algorithms, local_training, participation, problems, runs, sweeps
+from fedjax_links import (
+    algorithms,
+    local_training,
+    participation,
+    problems,
+    runs,
+    sweeps,
+)
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.experiment.definition import Experiment
@@ -75,7 +82,10 @@ def certify(source: Mapping[str, Any] | str | None = None) -> Iterator[Verdict]:
 
 def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
     experiment = standards.shortened(standards.experiment_of(source))
-    plan, shared = experiment.plan, programs.Programs(experiment, places=devices.places(1))
+    plan, shared = (
+        experiment.plan,
+        programs.Programs(experiment, places=devices.places(1)),
+    )
     every = standards.lanes_of(experiment)
     drawn = list({lane.pattern: lane for lane in reversed(every)}.values())[::-1]
     run = shared.one_of_each(every)
@@ -94,7 +104,9 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
             while not path.exists():
                 if process.poll() is not None and not path.exists():
                     said = process.communicate()[1].decode()
-                    raise RuntimeError(f'The rounds in double precision failed:\n{said}')
+                    raise RuntimeError(
+                        f'The rounds in double precision failed:\n{said}'
+                    )
                 time.sleep(0.05)
             return checkpoints.arrays(path)
 
@@ -114,7 +126,11 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
                 off = _errors(after, exact('before', lane), exact('after', lane))
                 off |= _errors_of_evals(record, exact('evals', lane))
                 built_in = traced.split(experiment, lane)[1].items()
-                said = [lane.algorithm, lane.pattern, *(f'{k} {value}' for k, value in built_in)]
+                said = [
+                    lane.algorithm,
+                    lane.pattern,
+                    *(f'{k} {value}' for k, value in built_in),
+                ]
                 where = max(off, key=lambda name: off[name])
                 yield Verdict(', '.join(said), off[where], bound, where)
         finally:
@@ -127,7 +143,9 @@ def _of_links(program: str, links: PyTree, exact: Mapping[str, Any]) -> Verdict:
         ours, theirs = np.asarray(leaf), exact[path]
         differs = ours != theirs
         if ours.dtype.kind == 'f':
-            differs = ~np.isclose(ours, theirs, rtol=_BOUND, atol=_BOUND, equal_nan=True)
+            differs = ~np.isclose(
+                ours, theirs, rtol=_BOUND, atol=_BOUND, equal_nan=True
+            )
         if np.any(differs):
             return Verdict(program, float(np.mean(differs)), 0.0, path)
     return Verdict(program, 0.0, 0.0, '')
@@ -149,7 +167,9 @@ def _rounds_here(
     return after.algorithm, record, _COARSE_BOUND if coarse else _BOUND
 
 
-def _errors(here: PyTree, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+def _errors(
+    here: PyTree, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, float]:
     """How far off each leaf is, relative to how far it went and a hundredth of its size."""
     found = {}
     for path, leaf in checkpoints.leaves_of(here).items():
@@ -157,17 +177,23 @@ def _errors(here: PyTree, before: Mapping[str, Any], after: Mapping[str, Any]) -
             exact = np.asarray(after[path], np.float64)
             size = np.linalg.norm(exact - before[path]) + _SMALL * np.linalg.norm(exact)
             off = float(np.linalg.norm(np.asarray(leaf, np.float64) - exact))
-            found[path] = float('inf') if not np.isfinite(off) else float(off and off / size)
+            found[path] = (
+                float('inf') if not np.isfinite(off) else float(off and off / size)
+            )
     return found
 
 
-def _errors_of_evals(record: Mapping[str, Any], exact: Mapping[str, Any]) -> dict[str, float]:
+def _errors_of_evals(
+    record: Mapping[str, Any], exact: Mapping[str, Any]
+) -> dict[str, float]:
     """Of what was measured, beyond an example or two on the border between two classes."""
     found = {}
     for path, value in exact.items():
         name = '/'.join(re.findall(r"'([^']*)'", path))
         off = float(abs(record[name] - value) / (abs(value) + _SMALL))
-        found[name] = max(0.0, off - _ACCURACY * ('accuracy' in name)) if off == off else np.inf
+        found[name] = (
+            max(0.0, off - _ACCURACY * ('accuracy' in name)) if off == off else np.inf
+        )
     return found
 
 
@@ -178,16 +204,23 @@ def _of_theory() -> Iterator[Verdict]:
     probs, rate, steps, num_rounds = np.linspace(0.2, 0.9, 8), 0.1, 3, 5
     targets = np.arange(16.0).reshape(8, 2)
     pattern, problem = participation.bernoulli(probs), problems.quadratic(targets)
-    given, options = (probs, targets, rate, steps), dict[str, Any](num_rounds=num_rounds)
+    given, options = (
+        (probs, targets, rate, steps),
+        dict[str, Any](num_rounds=num_rounds),
+    )
     exact = {
         'fedavg': analysis.fedavg_mean_and_covariance(*given, **options).mean,
         'fedpbc': analysis.fedpbc_mean_and_covariance(*given, **options).server_mean,
     }
     for name, mean in exact.items():
-        algorithm = algorithms.ALGORITHMS[name](local_training.local_sgd(rate, local_steps=steps))
+        algorithm = algorithms.ALGORITHMS[name](
+            local_training.local_sgd(rate, local_steps=steps)
+        )
         makers = lambda made=algorithm: made, lambda: pattern
         run = sweeps.sweep(*makers, problem, seeds=range(_NUM_SEEDS), **options)
-        ends = np.asarray(algorithm.models(run.state.algorithm)['server'][0], np.float64)
+        ends = np.asarray(
+            algorithm.models(run.state.algorithm)['server'][0], np.float64
+        )
         deviation = ends.std(axis=0, ddof=1) / np.sqrt(_NUM_SEEDS)
         off = float(np.max(np.abs(ends.mean(axis=0) - mean[-1]) / deviation))
         where = f'mean of {_NUM_SEEDS} seeds, in standard errors'

@@ -43,12 +43,16 @@ class Choice(NamedTuple):
         """The mean of what was chosen, with an interval that allows for the choice too."""
         over_seeds = evaluation.seed_interval(self.values[0])
         found = evaluation.chosen_interval(self.values, self.shares)
-        return found._replace(half_width=np.maximum(found.half_width, over_seeds.half_width))
+        return found._replace(
+            half_width=np.maximum(found.half_width, over_seeds.half_width)
+        )
 
     def text(self, metric: Metric, *, signed: bool = False) -> str:
         """The mean with its interval over seeds, and in brackets what tuning adds."""
         wide = self.level() if len(self.values) > 1 else None
-        return metric.interval(evaluation.seed_interval(self.values[0]), signed=signed, wide=wide)
+        return metric.interval(
+            evaluation.seed_interval(self.values[0]), signed=signed, wide=wide
+        )
 
     def minus(self, other: 'Choice') -> tuple[np.ndarray, np.ndarray]:
         """Paired differences to another, over the first seeds, as many as both have.
@@ -60,7 +64,10 @@ class Choice(NamedTuple):
         count = min(self.values.shape[1], other.values.shape[1])
         pairs = Counter({(0, 0): 0})
         pairs.update(zip(self.picks.tolist(), other.picks.tolist(), strict=True))
-        rows = [student.paired(self.values[i, :count], other.values[j, :count]) for i, j in pairs]
+        rows = [
+            student.paired(self.values[i, :count], other.values[j, :count])
+            for i, j in pairs
+        ]
         return np.array(rows), np.array([*pairs.values()]) / len(self.picks)
 
 
@@ -78,7 +85,9 @@ def of_series(
       near: float[S] of near ties, by their place in what was tried.
       direction: ``'max'`` or ``'min'``, which way scores of tuning are better.
     """
-    places = [place for place in (tried.ties.tolist() if tried else ()) if place in near]
+    places = [
+        place for place in (tried.ties.tolist() if tried else ()) if place in near
+    ]
     if tried is None or tried.best is None or not places:
         return Choice(values[None], np.zeros(_DRAWS, int))
     scores = tried.by_seed[[tried.best, *places]] * (1 if direction == 'max' else -1)
@@ -165,7 +174,9 @@ class Order(NamedTuple):
     ahead: float
 
 
-def tuning_noise(run: runs.Results, *, metric: str | None = None, tail: float = 0.1) -> list[Order]:
+def tuning_noise(
+    run: runs.Results, *, metric: str | None = None, tail: float = 0.1
+) -> list[Order]:
     """How often each order of two algorithms would come out, were all of them tuned again.
 
     Other seeds of tuning are drawn about the measured scores by Student's t law. Each algorithm
@@ -191,7 +202,8 @@ def tuning_noise(run: runs.Results, *, metric: str | None = None, tail: float = 
         ties = NearTies(run, label, **options)
         levels = recorded.levels(run.columns, facts, label, **options)
         every[label] = {
-            place: ties.choice(dict(sorted(by.items())), *place) for place, by in levels.items()
+            place: ties.choice(dict(sorted(by.items())), *place)
+            for place, by in levels.items()
         }
     found = []
     for first, second in itertools.combinations(facts['algorithms'], 2):

@@ -27,7 +27,9 @@ from fedjax_links.storage import checkpoints
 _MOST_LISTED = 10
 
 
-def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Iterator[str]:
+def debug_round(
+    experiment: Experiment, folder: str | Path, round: int
+) -> Iterator[str]:
     """Simulates a round of a run once more and names the first value that is not finite.
 
     Args:
@@ -50,7 +52,9 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
         raise errors.invalid('workdir', requirement, said)
     for name, value in there_facts.items():
         if name not in (*runs.MAY_DIFFER, runs.ON_A_MESH) and here.get(name) != value:
-            requirement = f'hold a run of this experiment, whose {name} is {here.get(name)!r}'
+            requirement = (
+                f'hold a run of this experiment, whose {name} is {here.get(name)!r}'
+            )
             raise errors.invalid('workdir', requirement, f'{value!r} in {folder}')
     checks.static_int('debug_round', round, minimum=0)
     kept = runs.lanes(folder)
@@ -59,13 +63,20 @@ def debug_round(experiment: Experiment, folder: str | Path, round: int) -> Itera
         most = max((lane.round for lane in kept), default=0)
         requirement = f'be below {most}, the number of rounds that the folder holds'
         raise errors.invalid('debug_round', requirement, round)
-    bad = [k for k in there if round in [r.get('first_bad_round') for r in k.records.values()]]
+    bad = [
+        k
+        for k in there
+        if round in [r.get('first_bad_round') for r in k.records.values()]
+    ]
     main = [lane for lane in there if lane.labels['stage'] == MAIN]
     built: dict[Any, _Rounds] = {}
 
     def look(found: runs.KeptLane) -> str:
         lane = of_kept(found)
-        problem, pattern = experiment.plan.problem_of(lane), experiment.plan.pattern_of(lane)
+        problem, pattern = (
+            experiment.plan.problem_of(lane),
+            experiment.plan.pattern_of(lane),
+        )
         key = lane.algorithm, repr(split(experiment, lane)[1]), id(pattern), id(problem)
         if key not in built:
             built[key] = _Rounds(experiment, lane)
@@ -89,11 +100,17 @@ class _Rounds:
 
         def start(keys: Any, columns: Any, problem: Problem) -> FederationState:
             state = simulation.init(keys['init'], algorithm(columns), sample, problem)
-            return state._replace(participation=pattern.init(prng.pattern_key(keys['links'])))
+            return state._replace(
+                participation=pattern.init(prng.pattern_key(keys['links']))
+            )
 
-        def turn(state: Any, keys: Any, columns: Any, problem: Problem, is_watched: bool) -> Any:
+        def turn(
+            state: Any, keys: Any, columns: Any, problem: Problem, is_watched: bool
+        ) -> Any:
             own, rounds = algorithm(columns), state.round[None]
-            carry, links = simulation.draw(state.participation, keys['links'], pattern, rounds)
+            carry, links = simulation.draw(
+                state.participation, keys['links'], pattern, rounds
+            )
             state = state._replace(participation=carry)
             with watched(self._watch) if is_watched else contextlib.nullcontext():
                 return simulation.advance(state, keys['batches'], links, own, problem)
@@ -141,7 +158,9 @@ class _Rounds:
     def _begin(self, paths: Sequence[Path], inputs: Any) -> Any:
         """The first checkpoint that can be read, or the start."""
         for path in paths:
-            with contextlib.suppress(checkpoints.DamagedError):  # or gone: the last two are kept
+            with contextlib.suppress(
+                checkpoints.DamagedError
+            ):  # or gone: the last two are kept
                 return checkpoints.load(path, jax.eval_shape(self._start, *inputs))
         return self._start(*inputs)
 
@@ -170,7 +189,10 @@ class _Rounds:
             trained = [i for i in trained if i != self._problem.num_clients - 1]
         bad: dict[int, int] = {}
         for client, step in sorted(self._steps):
-            if client in trained and max(jax.tree.leaves(self._steps[client, step])) >= 0:
+            if (
+                client in trained
+                and max(jax.tree.leaves(self._steps[client, step])) >= 0
+            ):
                 bad.setdefault(client, step)
         if not bad:
             return None
@@ -182,7 +204,11 @@ class _Rounds:
         data = f'; so are its data, by example: {own}' if own else ''
         listed = ', '.join(map(str, others[:_MOST_LISTED]))
         more = ', ...' if others[_MOST_LISTED:] else ''
-        also = f'; {count(len(others), "more client")} too: {listed}{more}' if others else ''
+        also = (
+            f'; {count(len(others), "more client")} too: {listed}{more}'
+            if others
+            else ''
+        )
         return f'client {client}, local step {bad[client]}: {what}{data}{also}'
 
     def _in_step(self, places: PyTree, step: int) -> str:

@@ -98,12 +98,19 @@ class Fork(hooks.Origin):
         checks.static_int('at_round', at_round)
         for period in (ours.eval_every, theirs['eval_every']):
             limits.check_multiple('at_round', at_round, period)
-        least, most = theirs.get('at_round', 0), min(theirs['num_rounds'], ours.num_rounds - 1)
+        least, most = (
+            theirs.get('at_round', 0),
+            min(theirs['num_rounds'], ours.num_rounds - 1),
+        )
         if not least <= at_round <= most:
-            requirement = f'lie in [{least}, {most}], in {self._folder} and below `num_rounds`'
+            requirement = (
+                f'lie in [{least}, {most}], in {self._folder} and below `num_rounds`'
+            )
             raise errors.invalid('at_round', requirement, at_round)
         checked: set[tuple[str, str]] = set()
-        for lane in itertools.chain(*map(experiment.plan.schedule.main, experiment.algorithms)):
+        for lane in itertools.chain(
+            *map(experiment.plan.schedule.main, experiment.algorithms)
+        ):
             name, pair = self._name_of(lane), (lane.algorithm, lane.pattern)
             if pair not in checked or self._config is None:
                 checked.add(pair)
@@ -120,9 +127,13 @@ class Fork(hooks.Origin):
         Lanes may be played again from that config, and what a fork shares with it must be the same.
         An experiment made in Python is compared by its version alone.
         """
-        requirement = 'hold a run of what it says today (--allow_changed goes on all the same)'
+        requirement = (
+            'hold a run of what it says today (--allow_changed goes on all the same)'
+        )
         if identity is None:
-            said = f'{self._folder}, where nothing says of which programs and data it is'
+            said = (
+                f'{self._folder}, where nothing says of which programs and data it is'
+            )
             raise errors.invalid('fork_from', requirement, said)
         if self._config is None:
             versions = {lane.version for lane in identity.lanes.values()}
@@ -150,12 +161,18 @@ class Fork(hooks.Origin):
         if lane.name in self._ready:
             return self._ready.pop(lane.name)
         name = self._name_of(lane)
-        return self._fitted(lane, name, self._stored(name, self.round) or self._advanced(name))
+        return self._fitted(
+            lane, name, self._stored(name, self.round) or self._advanced(name)
+        )
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
         """As `Origin.carry`; all algorithms meet the same links, so any lane knows it."""
-        every = self._experiment.plan.schedule.main(next(iter(self._experiment.algorithms)))
-        lane = next(lane for lane in every if (lane.pattern, lane.seed) == (pattern, seed))
+        every = self._experiment.plan.schedule.main(
+            next(iter(self._experiment.algorithms))
+        )
+        lane = next(
+            lane for lane in every if (lane.pattern, lane.seed) == (pattern, seed)
+        )
         state = self._ready[lane.name] = self.begin(lane)
         return state.participation
 
@@ -163,12 +180,18 @@ class Fork(hooks.Origin):
         """As `Origin.has_links`: to draw them again, lanes would have to be advanced again."""
         kept, ours = runs.read_links(folder), self._experiment
         more = ours.seeds[1:] if hooks.LINKS in ours.log else ()
-        wanted = [f'mask/{pattern}/{seed}' for pattern in ours.patterns for seed in more]
-        return int(kept.get('num_rounds', -1)) == num_rounds and kept.keys() >= {*wanted}
+        wanted = [
+            f'mask/{pattern}/{seed}' for pattern in ours.patterns for seed in more
+        ]
+        return int(kept.get('num_rounds', -1)) == num_rounds and kept.keys() >= {
+            *wanted
+        }
 
     # What fits.
 
-    def _fitted(self, lane: Lane, name: str, leaves: Mapping[str, Any]) -> FederationState:
+    def _fitted(
+        self, lane: Lane, name: str, leaves: Mapping[str, Any]
+    ) -> FederationState:
         """The leaves of the run's lane of this name as a state of a lane.
 
         Raises:
@@ -178,12 +201,16 @@ class Fork(hooks.Origin):
         wanted, wrong = checkpoints.leaves_of(shape), set()
         for place in (*leaves, *wanted):
             both = leaves.get(place), wanted.get(place)
-            theirs, ours = ('none' if a is None else f'{a.dtype}{list(a.shape)}' for a in both)
+            theirs, ours = (
+                'none' if a is None else f'{a.dtype}{list(a.shape)}' for a in both
+            )
             if theirs != ours:
                 wrong.add(field := re.split(r'[.\[]', place)[1])
                 if field not in ('participation', 'links'):
                     requirement = f'hold states that fit {lane.algorithm}'
-                    whose = f'{self._folder} with {self._kept[name].labels["algorithm"]}'
+                    whose = (
+                        f'{self._folder} with {self._kept[name].labels["algorithm"]}'
+                    )
                     said = f'{whose}, whose state has {theirs} at {place}, not {ours}'
                     raise errors.invalid('fork_from', requirement, said)
         there = [leaves.get(place) for place in wanted]
@@ -229,18 +256,32 @@ class Fork(hooks.Origin):
             if label not in there and len(there) > 1:
                 raise self._lacks(f'{kind} {label!r}', there)
             wanted[kind] = label if label in there else there[0]
-        several = {name for name, values in self._theirs['grid'].items() if len(values) > 1}
-        wanted |= {name: _plain(value) for name, value in lane.point.items() if name in several}
-        found = [name for name, kept in self._kept.items() if grids.agree(kept.labels, wanted)]
+        several = {
+            name for name, values in self._theirs['grid'].items() if len(values) > 1
+        }
+        wanted |= {
+            name: _plain(value) for name, value in lane.point.items() if name in several
+        }
+        found = [
+            name
+            for name, kept in self._kept.items()
+            if grids.agree(kept.labels, wanted)
+        ]
         if len(found) != 1:
-            shown = [f'{name} {value}' for name, value in wanted.items() if name != 'stage']
+            shown = [
+                f'{name} {value}' for name, value in wanted.items() if name != 'stage'
+            ]
             said = f'{self._folder} with {len(found)}'
-            raise errors.invalid('fork_from', f'hold one lane with {", ".join(shown)}', said)
+            raise errors.invalid(
+                'fork_from', f'hold one lane with {", ".join(shown)}', said
+            )
         return found[0]
 
     def _lacks(self, what: str, there: Sequence[Any]) -> ValueError:
         shown = ', '.join(map(str, there))
-        return errors.invalid('fork_from', f'hold {what}', f'{self._folder} with {shown}')
+        return errors.invalid(
+            'fork_from', f'hold {what}', f'{self._folder} with {shown}'
+        )
 
     # Their states, leaf by leaf, as `checkpoints.leaves_of` names them.
 
@@ -284,7 +325,9 @@ class Fork(hooks.Origin):
           ValueError: if nothing says what it does, or it would do otherwise here.
         """
         if self._config is None:
-            kept = [done for done in self._kept[name].states if self._stored(name, done)]
+            kept = [
+                done for done in self._kept[name].states if self._stored(name, done)
+            ]
             requirement = f'be a round with a checkpoint of {name}, as {self._folder} has no config'
             said = f'{self.round}; there is {", ".join(map(str, kept)) or "none"}'
             raise errors.invalid('at_round', requirement, said)
@@ -293,7 +336,9 @@ class Fork(hooks.Origin):
         theirs = {name: self._theirs.get(name, value) for name, value in here.items()}
         if found := runs.first_difference(theirs, here, 'run'):
             field, old, new = found
-            requirement = f'hold the states of round {self.round}, or have run as it would here'
+            requirement = (
+                f'hold the states of round {self.round}, or have run as it would here'
+            )
             where = f'{self._folder}, where {field} is {old!r} and not {new!r}'
             raise errors.invalid('fork_from', requirement, where)
         return of_kept(self._kept[name])
@@ -301,7 +346,10 @@ class Fork(hooks.Origin):
     @functools.cached_property
     def _programs(self) -> programs.Programs:
         """Of the run."""
-        from fedjax_links.experiment.config import build, recorded  # whose experiments fork
+        from fedjax_links.experiment.config import (
+            build,
+            recorded,
+        )  # whose experiments fork
 
         assert self._config is not None
         with errors.inside('fork_from'):
@@ -325,7 +373,9 @@ def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) ->
     section = trees.section(section)
     while _keeps_carry(section):
         path, section = f'{path}.pattern', trees.section(section['pattern'])
-    own = {k.removeprefix(path): v for k, v in point.items() if k.startswith(f'{path}.')}
+    own = {
+        k.removeprefix(path): v for k, v in point.items() if k.startswith(f'{path}.')
+    }
     return _plain([section, own])
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 _TIMED_SECONDS = 1.0
 _MOST_DRAWN = 2**27  # entries of a mask that are drawn to see who takes part
-_ENOUGH_PHASES = 10  # of a cycle, evenly spread: as many as the papers' own evaluations see
+_ENOUGH_PHASES = (
+    10  # of a cycle, evenly spread: as many as the papers' own evaluations see
+)
 
 
 def describe(experiment: 'Experiment') -> str:
@@ -44,10 +46,14 @@ def describe(experiment: 'Experiment') -> str:
         problems.setdefault(id(problem), (problem, []))[1].append(label)
     lines = [experiment.title]
     for problem, labels in problems.values():
-        lines += _describe_problem(problem, f' ({", ".join(labels)})' * (len(problems) > 1))
+        lines += _describe_problem(
+            problem, f' ({", ".join(labels)})' * (len(problems) > 1)
+        )
     lines += _describe_work(experiment)
     lines += describe_recordings(experiment)
-    return '\n'.join([*lines, *_describe_redraws(experiment), *_describe_phases(experiment)])
+    return '\n'.join(
+        [*lines, *_describe_redraws(experiment), *_describe_phases(experiment)]
+    )
 
 
 def _describe_problem(problem: Problem, whose: str) -> list[str]:
@@ -83,7 +89,10 @@ def _describe_redraws(experiment: 'Experiment') -> list[str]:
 
 def _describe_work(experiment: 'Experiment') -> list[str]:
     labels, plan = list(experiment.algorithms), experiment.plan
-    total, more = sum(map(plan.count_rounds, labels)), sum(map(plan.more_rounds, labels))
+    total, more = (
+        sum(map(plan.count_rounds, labels)),
+        sum(map(plan.more_rounds, labels)),
+    )
     tuned = any(map(plan.schedule.first_tries, labels))
     alike = len({len(plan.schedule.main(label)) for label in labels}) == 1
     points = f'{"" if alike else "up to "}{len(plan.points)} points'
@@ -117,7 +126,9 @@ def describe_recordings(experiment: 'Experiment') -> list[str]:
     lines, point = [], experiment.plan.points[0]
     for label in experiment.plan.patterns:
         names = experiment.pattern_at(label, point).client_names
-        if names is None or (names and experiment.problem_at(label, point).client_names):
+        if names is None or (
+            names and experiment.problem_at(label, point).client_names
+        ):
             continue
         how = 'are the clients of the data by number, not by name'
         lines.append(f'clients  those recorded for {label} {how}')
@@ -134,7 +145,9 @@ def _describe_phases(experiment: 'Experiment') -> list[str]:
             continue
         seen = cycle // math.gcd(cycle, every)
         if seen < min(cycle, last // every, _ENOUGH_PHASES):
-            coprime = next(n for n in itertools.count(every + 1) if math.gcd(n, cycle) == 1)
+            coprime = next(
+                n for n in itertools.count(every + 1) if math.gcd(n, cycle) == 1
+            )
             lines.append(
                 f'warning  {label} repeats every {cycle} rounds: evaluations every {every} see '
                 f'{count(seen, "round")} of them, such as {coprime} would see all'
@@ -174,15 +187,24 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
                 jax.eval_shape(group.program.advance, *group.inputs())
             except errors.InvalidError as error:
                 where = f'config.algorithms.{label}'
-                named = error.at(where) if error.path == 'algorithm' else error.under(where)
+                named = (
+                    error.at(where) if error.path == 'algorithm' else error.under(where)
+                )
                 raise named from error
             except Exception as error:
-                where, problem = f'config.algorithms.{label}', experiment.plan.problem_of(lane)
+                where, problem = (
+                    f'config.algorithms.{label}',
+                    experiment.plan.problem_of(lane),
+                )
                 algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
                 parts = *algorithm, problem.loss_fn, problem.init_params
-                if errors.users_place(error) is None and any(map(errors.is_users, parts)):
+                if errors.users_place(error) is None and any(
+                    map(errors.is_users, parts)
+                ):
                     requirement = f'run on pattern {lane.pattern}'
-                    raise errors.invalid(where, requirement, errors.describe(error)) from error
+                    raise errors.invalid(
+                        where, requirement, errors.describe(error)
+                    ) from error
                 error.add_note(f'{where} on pattern {lane.pattern}')
                 raise
             sizes.append((lane_bytes(experiment, lane), label))
@@ -194,7 +216,9 @@ def _check_takes_part(experiment: 'Experiment', programs: Programs) -> None:
     """Raises if nobody trains in the whole run, and warns if nobody does for an evaluation."""
     cure = "`origin` 'first' begins a log with its first time"
     for label in experiment.plan.patterns:
-        num_clients = experiment.pattern_at(label, experiment.plan.points[0]).num_clients
+        num_clients = experiment.pattern_at(
+            label, experiment.plan.points[0]
+        ).num_clients
         if num_clients * experiment.eval_every > _MOST_DRAWN:
             continue
         first = first_active(programs, label)
@@ -203,11 +227,15 @@ def _check_takes_part(experiment: 'Experiment', programs: Programs) -> None:
             got = f'nobody in {experiment.num_rounds:,} rounds'
             raise errors.invalid(f'patterns.{label}', requirement, got)
         if first >= experiment.eval_every:
-            said = f'nobody takes part in the first {first:,} rounds under {label}; {cure}'
+            said = (
+                f'nobody takes part in the first {first:,} rounds under {label}; {cure}'
+            )
             warnings.warn(said, stacklevel=3)
 
 
-def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Iterator[str]:
+def dry_run(
+    experiment: 'Experiment', programs: Programs | None = None
+) -> Iterator[str]:
     """Compiles every program and times a few periods, without keeping anything.
 
     Args:
@@ -255,7 +283,9 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
         compiled += f', {of_evaluation} of evaluation before the first round'
     yield f'compiles {count(of_training + len(drawing) + of_evaluation, "program")}: {compiled}'
     total += max(drawing.values(), default=0.0) * len(drawing)
-    further = f', up to {describing.duration(more)} more as results ask for' if more else ''
+    further = (
+        f', up to {describing.duration(more)} more as results ask for' if more else ''
+    )
     said = f'{describing.duration(total)}{further}, from a few timed rounds of each program'
     yield f'time     about {said}'
 
@@ -263,10 +293,19 @@ def dry_run(experiment: 'Experiment', programs: Programs | None = None) -> Itera
 def _by_part(state: FederationState) -> str:
     """Bytes of a state, part by part."""
     models = state.algorithm
-    parts = models._asdict() if hasattr(models, '_asdict') else {'models and memories': models}
-    parts |= {'pattern': state.participation, 'links and counters': (state.links, state.counters)}
+    parts = (
+        models._asdict()
+        if hasattr(models, '_asdict')
+        else {'models and memories': models}
+    )
+    parts |= {
+        'pattern': state.participation,
+        'links and counters': (state.links, state.counters),
+    }
     sizes = {name: tree.num_bytes(part) for name, part in parts.items()}
-    return ', '.join(f'{name} {memory.size(size)}' for name, size in sizes.items() if size)
+    return ', '.join(
+        f'{name} {memory.size(size)}' for name, size in sizes.items() if size
+    )
 
 
 class _Timed(NamedTuple):

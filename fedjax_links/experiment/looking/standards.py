@@ -46,14 +46,21 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
     'rules': {'rules': {name: name for name in ALGORITHMS}},
     'patterns': {'rules': {'fedavg': 'fedavg'}, 'patterns': [*PARTICIPATION]},
     'peers': {'rules': {name: name for name in _PEERS}, 'patterns': ['peers']},
-    **{name: {'rules': {name: 'fedpbc'}, 'model': model} for name, model in _MODELS.items()},
+    **{
+        name: {'rules': {name: 'fedpbc'}, 'model': model}
+        for name, model in _MODELS.items()
+    },
 }
 """Experiments that together have every rule, pattern and model of this package, by name."""
 
 
 def experiment_of(source: Mapping[str, Any] | str) -> Experiment:
     """The experiment of a config, or one of `STANDARD`."""
-    return _standard(source, **STANDARD[source]) if isinstance(source, str) else build(source)
+    return (
+        _standard(source, **STANDARD[source])
+        if isinstance(source, str)
+        else build(source)
+    )
 
 
 def _standard(
@@ -63,12 +70,16 @@ def _standard(
     model: Any = 'softmax',
 ) -> Experiment:
     if title in ('gru', 'transformer'):
-        texts = np.random.default_rng(0).integers(0, 10, (8 * _NUM_CLIENTS, 6), np.int32)
+        texts = np.random.default_rng(0).integers(
+            0, 10, (8 * _NUM_CLIENTS, 6), np.int32
+        )
         owners = np.arange(len(texts), dtype=np.int32) % _NUM_CLIENTS
         held = Dataset(texts[:, :5], texts[:, 5], owners, num_classes=10)
         problem = problems.text(dataset=held, model=model)
     else:
-        problem = problems.digits(num_clients=_NUM_CLIENTS, alpha=0.5, seed=0, model=model)
+        problem = problems.digits(
+            num_clients=_NUM_CLIENTS, alpha=0.5, seed=0, model=model
+        )
 
     def algorithm(name: str) -> Algorithm:
         entry = ALGORITHMS[name]
@@ -99,14 +110,19 @@ def shortened(experiment: Experiment) -> Experiment:
 def lanes_of(experiment: Experiment) -> list[Lane]:
     """The lanes of the main stage at the values that tuning tries first."""
     plan = experiment.plan
-    return [lane for label in experiment.algorithms for lane in plan.schedule.main(label)]
+    return [
+        lane for label in experiment.algorithms for lane in plan.schedule.main(label)
+    ]
 
 
 # The process.
 
 
 def begin(
-    folder: Path, source: Mapping[str, Any] | str, drawn: Sequence[Lane], run: Sequence[Lane]
+    folder: Path,
+    source: Mapping[str, Any] | str,
+    drawn: Sequence[Lane],
+    run: Sequence[Lane],
 ) -> subprocess.Popen[bytes]:
     """Starts the process.
 
@@ -157,7 +173,9 @@ def _links(experiment: Experiment, lane: Lane) -> PyTree:
     return jax.jit(draw)(plan.draws.key_of('links', lane.seed, lane.point))
 
 
-def _rounds(experiment: Experiment, lane: Lane, leaves: Sequence[Any]) -> dict[str, PyTree]:
+def _rounds(
+    experiment: Experiment, lane: Lane, leaves: Sequence[Any]
+) -> dict[str, PyTree]:
     """What an algorithm keeps before and after all rounds of a lane, and evaluations."""
     plan = experiment.plan
     algorithm = algorithm_of(experiment, lane)(split(experiment, lane)[0])
@@ -170,7 +188,9 @@ def _rounds(experiment: Experiment, lane: Lane, leaves: Sequence[Any]) -> dict[s
     def run(init_key: Any, key: Any, links: PyTree) -> dict[str, PyTree]:
         state = simulation.init(init_key, algorithm, plan.pattern_of(lane), problem)
         after, _ = simulation.advance(state, key, links, algorithm, problem)
-        evals = simulation.evaluate(after, key, algorithm, problem, plan.eval_fn(problem))
+        evals = simulation.evaluate(
+            after, key, algorithm, problem, plan.eval_fn(problem)
+        )
         return {'before': state.algorithm, 'after': after.algorithm, 'evals': evals}
 
     found: dict[str, PyTree] = jax.jit(run)(*keys, _links(experiment, lane))

@@ -138,8 +138,13 @@ def experiment(
         'quick': {
             'problem': {'examples_per_client': 50} if small else synthetic,
             'client': {'local_steps': local_steps[1]},
-            'algorithms': {'debiased_fedavg': {'num_rounds': num_quick_rounds}} if released else {},
-            'tuning': {'learning_rates': learning_rates(rates[1], code), 'num_rounds': 50},
+            'algorithms': {'debiased_fedavg': {'num_rounds': num_quick_rounds}}
+            if released
+            else {},
+            'tuning': {
+                'learning_rates': learning_rates(rates[1], code),
+                'num_rounds': 50,
+            },
             'num_rounds': num_quick_rounds,
             **({'num_seeds': 2} if small else {}),
         },

@@ -40,15 +40,23 @@ def debiased_fedavg_horizon(
     common.check_count('num_rounds', num_rounds)
     if groups is not None:
         groups = np.asarray(groups)
-        if groups.ndim != 1 or not np.issubdtype(groups.dtype, np.integer) or groups.min() < 0:
-            raise errors.invalid('groups', 'hold one group id per client, from 0', groups.tolist())
+        if (
+            groups.ndim != 1
+            or not np.issubdtype(groups.dtype, np.integer)
+            or groups.min() < 0
+        ):
+            raise errors.invalid(
+                'groups', 'hold one group id per client, from 0', groups.tolist()
+            )
         groups = np.unique(groups, return_inverse=True)[1]  # whatever ids are left out
 
     clean = debiased_fedavg(local_train)
 
     def init(params, problem):
         if groups is not None and len(groups) != problem.num_clients:
-            requirement = f"have one entry per client of the problem's {problem.num_clients}"
+            requirement = (
+                f"have one entry per client of the problem's {problem.num_clients}"
+            )
             raise errors.invalid('groups', requirement, len(groups))
         return clean.init(params, problem)
 
@@ -56,7 +64,9 @@ def debiased_fedavg_horizon(
         active = base.participants(ctx.links)
         group = np.arange(problem.num_clients) if groups is None else groups
         taking_part = jnp.zeros(problem.num_clients, bool).at[group].max(active)[group]
-        num_selected = state.num_selected + taking_part  # c_g of each client's own group
+        num_selected = (
+            state.num_selected + taking_part
+        )  # c_g of each client's own group
 
         def client(train, i, row):
             nu = num_rounds / common.as_float(num_selected[i])
@@ -64,7 +74,9 @@ def debiased_fedavg_horizon(
             return Contribution(update.delta, update.loss), row
 
         deltas, _, metrics = common.train(local_train, ctx, problem, client)
-        server = tree.add_scaled(state.server, 1, tree.divide(deltas, metrics.num_active))
+        server = tree.add_scaled(
+            state.server, 1, tree.divide(deltas, metrics.num_active)
+        )
         return DebiasedState(server, num_selected), metrics
 
     return clean._replace(init=init, round_step=round_step)

@@ -39,7 +39,9 @@ def problem(dataset: str, code: str) -> Section:
     """250 clients whose data are 5 % alike; prepared FashionMNIST or CIFAR-10, or Gaussians."""
     if dataset == SMALL:
         return common.gaussians(250, **_SIMILARITY)
-    return common.images('wang', dataset, 250, released=code == 'as_released', **_SIMILARITY)
+    return common.images(
+        'wang', dataset, 250, released=code == 'as_released', **_SIMILARITY
+    )
 
 
 def quick_problem(dataset: str) -> Section:
@@ -61,7 +63,11 @@ def replaced(dataset: str, *, own_rates: bool = False) -> str:
     """
     if dataset != SMALL:
         return ''
-    rates = 'rates chosen by one seed from the multiples of Table D.1; ' if own_rates else ''
+    rates = (
+        'rates chosen by one seed from the multiples of Table D.1; '
+        if own_rates
+        else ''
+    )
     return (
         f'{common.IN_SMALL}seeds redraw everything; {{config.num_rounds}} rounds, evaluated every '
         f'{{config.eval_every}}, so that all of a cycle is seen; {rates}'
@@ -119,7 +125,9 @@ def selection(code: str, dataset: str) -> str:
     return f'{said}; {images}, as in the released code' if images else said
 
 
-def amplified(amplification: float, warm_up_rounds: int, period: int = PERIOD) -> Section:
+def amplified(
+    amplification: float, warm_up_rounds: int, period: int = PERIOD
+) -> Section:
     """Algorithm 1, whose reference point is set at the end of the warm-up; P rounds per block."""
     return {
         'name': 'amplified_fedavg',
@@ -130,7 +138,10 @@ def amplified(amplification: float, warm_up_rounds: int, period: int = PERIOD) -
 
 
 def methods(
-    warm_up_rounds: int, *, period: int = PERIOD, rates: Mapping[str, float] | None = None
+    warm_up_rounds: int,
+    *,
+    period: int = PERIOD,
+    rates: Mapping[str, float] | None = None,
 ) -> dict[str, Section]:
     """The four methods: waiting with minibatches or full data, and Algorithm 1 with eta 1 and 10.
 
@@ -145,7 +156,9 @@ def methods(
     """
     waits = {'name': 'wait_for_all', 'period': period, 'start_round': warm_up_rounds}
     clients = {name: {'learning_rate': rate} for name, rate in (rates or {}).items()}
-    waiting, plain, jumping = (clients.get(name, {}) for name in ('waiting', 'plain', 'amplified'))
+    waiting, plain, jumping = (
+        clients.get(name, {}) for name in ('waiting', 'plain', 'amplified')
+    )
     return {
         'wait_minibatch': {**waits, 'client': waiting},
         'wait_full': {**waits, 'client': {**waiting, 'batch_size': 0}},
@@ -166,7 +179,9 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
       A config without algorithms, names and caption, in its section ``quick`` too.
     """
     warm_up = {'name': 'warmup', 'initial': INITIAL_RATES[dataset]}
-    warm_up['rounds'] = WARM_UP_ROUNDS[dataset]  # at that rate; later ones the configs say
+    warm_up['rounds'] = WARM_UP_ROUNDS[
+        dataset
+    ]  # at that rate; later ones the configs say
     return {
         'title': f'{DATASETS[dataset]} (Wang and Ji 2022, {item})',
         'problem': problem(dataset, code),
@@ -184,7 +199,8 @@ def experiment(dataset: str, code: str, *, item: str) -> Section:
                 'metrics': ('train_loss', 'eval_accuracy'),
                 'smoothing': 0.03,
                 'band': 'deviation',
-                'log_rounds': dataset == SMALL,  # a convex problem ends in the first tenth
+                'log_rounds': dataset
+                == SMALL,  # a convex problem ends in the first tenth
                 'columns': 2,
             },
             'levels': {'name': 'levels', 'tail': 0.03},

@@ -47,7 +47,9 @@ def partition(code: str) -> Section:
 
 def problem(dataset: str, code: str) -> Section:
     """100 clients with the data set's network and augmentation; data must have been prepared."""
-    return common.images('xiang', dataset, 100, released=code != 'paper', **partition(code))
+    return common.images(
+        'xiang', dataset, 100, released=code != 'paper', **partition(code)
+    )
 
 
 def setting(dataset: str, code: str) -> Section:
@@ -59,7 +61,11 @@ def setting(dataset: str, code: str) -> Section:
     if dataset not in SMALL_DATASETS:
         return {'problem': problem(dataset, code)}
     own = {'alpha': 0.1} if code == 'paper' else partition(code)
-    return {'problem': common.gaussians(100, **own), 'redraw': 'by_seed', 'num_seeds': 10}
+    return {
+        'problem': common.gaussians(100, **own),
+        'redraw': 'by_seed',
+        'num_seeds': 10,
+    }
 
 
 def replaced(dataset: str) -> str:
@@ -72,7 +78,9 @@ def replaced(dataset: str) -> str:
 def small_problem(num_clients: int, num_train: int, code: str) -> Section:
     """`common.synthetic_images` with the partition of the paper or its code; needs no file."""
     own = partition(code)
-    return common.synthetic_images(num_clients, num_train, difficulty=0.6, partition=own)
+    return common.synthetic_images(
+        num_clients, num_train, difficulty=0.6, partition=own
+    )
 
 
 def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> Section:
@@ -102,7 +110,11 @@ def patterns(code: str) -> dict[str, Section]:
         found[label] = {'name': name, 'probs': own, **variants[variant]}
     if code != 'paper':
         found['markov_sine']['name'] = f'{_RELEASED}:memoryless_markov'
-        found['cyclic_reset'] = {'name': f'{_RELEASED}:reduced_cyclic', 'probs': own, 'gamma': 0.4}
+        found['cyclic_reset'] = {
+            'name': f'{_RELEASED}:reduced_cyclic',
+            'probs': own,
+            'gamma': 0.4,
+        }
     return found
 
 
@@ -171,12 +183,19 @@ def quick(
         learning_rates, tuning_rounds = (0.1, 0.01), 54
         tuning = {'num_seeds': 1, 'grow': 0}
     tuning |= {'learning_rates': learning_rates, 'num_rounds': tuning_rounds}
-    return {'problem': problem, 'tuning': tuning, 'num_rounds': num_rounds, 'num_seeds': 2}
+    return {
+        'problem': problem,
+        'tuning': tuning,
+        'num_rounds': num_rounds,
+        'num_seeds': 2,
+    }
 
 
 def in_small(code: str) -> Section:
     """`experiment` for small versions of Table 1: no server rates, beside SVHN's test accuracy."""
-    reports: Section = {name: {'name': name} for name in ('levels', 'rates', 'bars', 'curves')}
+    reports: Section = {
+        name: {'name': name} for name in ('levels', 'rates', 'bars', 'curves')
+    }
     reports['levels']['published'] = table1('svhn', 'test')
     return {**experiment(code), 'reports': reports}
 
@@ -199,7 +218,9 @@ def careful(code: str) -> Section:
     }
 
 
-TUNED_WITH_CARE = 'client rates tuned on every pattern, server rate 1, of FedAvg all 10; '
+TUNED_WITH_CARE = (
+    'client rates tuned on every pattern, server rate 1, of FedAvg all 10; '
+)
 """The same for a caption."""
 
 

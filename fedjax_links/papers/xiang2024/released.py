@@ -24,7 +24,9 @@ from fedjax_links.participation import bernoulli, cyclic, schedules
 from fedjax_links.participation.markov import as_up_rate
 
 
-def fedavg_known_last_client(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+def fedavg_known_last_client(
+    local_train: ClientProgram, *, server_lr: float = 1.0
+) -> Algorithm:
     """Known-p FedAvg that divides every update by the probability of the **last** client.
 
     A loop variable keeps its last value (FedPBC varying_main.py:103-107 and 148,
@@ -49,7 +51,11 @@ def fedavg_known_last_client(local_train: ClientProgram, *, server_lr: float = 1
 
 
 def f3ast_positions_as_ids(
-    local_train: ClientProgram, *, budget: int = 10, beta: float = 0.01, server_lr: float = 1.0
+    local_train: ClientProgram,
+    *,
+    budget: int = 10,
+    beta: float = 0.01,
+    server_lr: float = 1.0,
 ) -> Algorithm:
     """F3AST that takes positions in the list of active clients for client ids.
 
@@ -80,14 +86,18 @@ def f3ast_positions_as_ids(
         chosen = jnp.where(listed.size >= budget, mistaken, active)
         rate = ((1 - beta) * state.rate + beta * chosen).astype(state.rate.dtype)
         over = local_train, ctx, problem, state.server
-        deltas, metrics = common.sum_deltas(*over, 1 / rate, cohorts.make_cohort(chosen))
+        deltas, metrics = common.sum_deltas(
+            *over, 1 / rate, cohorts.make_cohort(chosen)
+        )
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         return F3astState(server, rate), metrics
 
     return clean._replace(round_step=round_step)
 
 
-def fedpbc_doubled_steps(local_train: ClientProgram, *, server_lr: float = 1.0) -> Algorithm:
+def fedpbc_doubled_steps(
+    local_train: ClientProgram, *, server_lr: float = 1.0
+) -> Algorithm:
     """FedPBC of the first commit: every client moves ``1 + eta_g`` times its displacement.
 
     FedPBC at 2f364b4, varying_pbc.py:110 and static_pbc.py:96, until 2f6770c of 2024-04-15. With
@@ -129,7 +139,9 @@ def memoryless_markov(schedule: Any, up_rate: Any = 0.05) -> Participation:
     return bernoulli(schedule)
 
 
-def reduced_cyclic(probs: Any, *, gamma: Any = 0.4, cycle_length: int = 100) -> Participation:
+def reduced_cyclic(
+    probs: Any, *, gamma: Any = 0.4, cycle_length: int = 100
+) -> Participation:
     """The released "cyclic with periodic reset" links, with ``(1 - gamma) p`` in place of p.
 
     The code resets at rounds 0, 100, 200, ... and uses the time-varying ``p_i^t`` of those rounds,

@@ -34,6 +34,8 @@ def table2(*, dataset: str) -> dict[tuple[str, str, float], str]:
       ValueError: for an unknown data set.
     """
     return {
-        (row['pattern'], row['algorithm'], float(row['target_pct']) / 100): row['first_round']
+        (row['pattern'], row['algorithm'], float(row['target_pct']) / 100): row[
+            'first_round'
+        ]
         for row in printed.rows(__package__, 'table2', dataset=dataset)
     }

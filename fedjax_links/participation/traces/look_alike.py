@@ -82,7 +82,9 @@ def look_alike(
     checks.choice('law', law, ('markov', 'semi_markov', 'nearest'))
     checks.static_int('num_clients', num_clients)
     checks.static_int('seed', seed, minimum=0)
-    mask = availability(intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps)
+    mask = availability(
+        intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps
+    )
     length = rounds_per_day(tick)
     checks.fits('tick', tick, 32.0 * length * mask.shape[1])
     fitted = daily_rates(mask, rounds_per_day=length)
@@ -92,7 +94,9 @@ def look_alike(
     if law == 'semi_markov':
         return _semi_markov(mask, chosen)
     by_client = fitted.rise[chosen], fitted.fall[chosen]
-    rise, fall, up_by, down_by, marginal = map(schedules.as_floats, (*by_client, *fitted[2:]))
+    rise, fall, up_by, down_by, marginal = map(
+        schedules.as_floats, (*by_client, *fitted[2:])
+    )
 
     def uniforms(key: Key) -> Array:
         return prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
@@ -100,11 +104,15 @@ def look_alike(
     def init(key: Key) -> MarkovState:
         return MarkovState(up=uniforms(key) < marginal[-1][chosen])
 
-    def sample(carry: MarkovState, key: Key, round: Array) -> tuple[MarkovState, LinkSample]:
+    def sample(
+        carry: MarkovState, key: Key, round: Array
+    ) -> tuple[MarkovState, LinkSample]:
         time = jnp.mod(round, length)
         ups, downs = rise * jnp.asarray(up_by)[time], fall * jnp.asarray(down_by)[time]
         up = move(carry.up, uniforms(key), ups, downs)
-        return MarkovState(up=up), LinkSample(mask=up, prob=jnp.asarray(marginal)[time][chosen])
+        return MarkovState(up=up), LinkSample(
+            mask=up, prob=jnp.asarray(marginal)[time][chosen]
+        )
 
     return Participation(init, sample, num_clients, cycle=length)
 
@@ -138,11 +146,20 @@ def losses(mask: NDArray[np.bool_], *, rounds_per_day: int) -> Losses:
         counts = np.array([len(own) for own in lengths])
         if counts.any():
             mean = _ratio(record.sum(axis=0).astype(float), counts.astype(float))
-            beyond = np.arange(1, 1 + max(int(own.max()) for own in lengths if len(own)))
+            beyond = np.arange(
+                1, 1 + max(int(own.max()) for own in lengths if len(own))
+            )
             seen = (np.concatenate(lengths)[:, None] > beyond).mean(axis=0)
             stays = 1 - _ratio(np.ones(len(mean)), mean)[:, None]
-            apart = max(apart, np.abs(seen - counts @ stays**beyond / counts.sum()).max())
-    hour = np.arange(len(mask)) % rounds_per_day * min(_HOURS, rounds_per_day) // rounds_per_day
+            apart = max(
+                apart, np.abs(seen - counts @ stays**beyond / counts.sum()).max()
+            )
+    hour = (
+        np.arange(len(mask))
+        % rounds_per_day
+        * min(_HOURS, rounds_per_day)
+        // rounds_per_day
+    )
     day = np.bincount(hour, mask.mean(axis=1)) / np.bincount(hour)
     return Losses(float(apart), float(np.ptp(day) / 2))
 
@@ -159,8 +176,12 @@ def _semi_markov(mask: NDArray[np.bool_], chosen: NDArray[np.int64]) -> Particip
     always, never = (np.asarray(still)[chosen] for still in (mask.all(0), ~mask.any(0)))
     laws, (kinds, rows) = [], np.unique(chosen, return_inverse=True)
     for record in (mask, ~mask):
-        own = [_durations(record[:, i]) for i in kinds]  # without any, the other law matters not
-        tables = [sojourns.observed(lengths if len(lengths) else [1])[0] for lengths in own]
+        own = [
+            _durations(record[:, i]) for i in kinds
+        ]  # without any, the other law matters not
+        tables = [
+            sojourns.observed(lengths if len(lengths) else [1])[0] for lengths in own
+        ]
         laws.append(np.array([*itertools.zip_longest(*tables, fillvalue=0.0)]).T)
     moving = semi_markov(*laws, kinds=rows)
 
@@ -206,7 +227,9 @@ def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
     of_round = part[np.arange(len(mask)) % rounds_per_day]
     before = np.roll(mask, 1, axis=0)
     rises, falls, below, above = (
-        np.stack([hits[of_round == b].sum(axis=0) for b in range(parts)], axis=1).astype(float)
+        np.stack(
+            [hits[of_round == b].sum(axis=0) for b in range(parts)], axis=1
+        ).astype(float)
         for hits in (~before & mask, before & ~mask, ~before, before)
     )
     shares = np.bincount(part, minlength=parts) / rounds_per_day
@@ -244,6 +267,9 @@ def _daily_course(rise: Floats, fall: Floats, mean: Floats) -> Floats:
             course.append(probs)
         return np.array(course)
 
-    slope, shift = np.prod(keeps, axis=0), day(np.zeros(rise.shape[1]))[-1]  # p -> slope p + shift
+    slope, shift = (
+        np.prod(keeps, axis=0),
+        day(np.zeros(rise.shape[1]))[-1],
+    )  # p -> slope p + shift
     start = np.divide(shift, 1 - slope, out=mean.copy(), where=slope < 1)
     return np.clip(day(start), 0, 1)

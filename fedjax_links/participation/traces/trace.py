@@ -77,30 +77,45 @@ class Intervals(NamedTuple):
         wanted = list(map(str, clients))
         if not self.has_names:
             if len(wanted) != len(self.names):
-                raise errors.invalid('clients', f'be {len(self.names)} names', len(wanted))
+                raise errors.invalid(
+                    'clients', f'be {len(self.names)} names', len(wanted)
+                )
             return self
         checks.client_names('intervals', self.names, wanted, others)
         numbers = {name: number for number, name in enumerate(wanted)}
         new = np.array([numbers.get(name, -1) for name in self.names])
         place = np.array([self.names.index(name) for name in wanted])
         keep = new[self.client] >= 0
-        rows: Any = {name: getattr(self, name)[keep] for name in ('start', 'end', 'source')}
+        rows: Any = {
+            name: getattr(self, name)[keep] for name in ('start', 'end', 'source')
+        }
         period = None if self.period is None else self.period[place]
         client = new[self.client[keep]]
-        own: dict[str, Any] = {'names': tuple(wanted), 'period': period, 'length': self.last_end}
+        own: dict[str, Any] = {
+            'names': tuple(wanted),
+            'period': period,
+            'length': self.last_end,
+        }
         return self._replace(client=client, **own, **rows)
 
     def first(self, num_clients: int) -> 'Intervals':
         """Those of the first clients, or of all if there are not so many."""
         keep = self.client < num_clients
-        rows = {name: getattr(self, name)[keep] for name in ('client', 'start', 'end', 'source')}
+        rows = {
+            name: getattr(self, name)[keep]
+            for name in ('client', 'start', 'end', 'source')
+        }
         period = None if self.period is None else self.period[:num_clients]
         names = self.names[:num_clients]
         return self._replace(**rows, names=names, period=period, length=self.last_end)
 
 
 def intervals(
-    client: ArrayLike, start: ArrayLike, end: ArrayLike, *, num_clients: int | None = None
+    client: ArrayLike,
+    start: ArrayLike,
+    end: ArrayLike,
+    *,
+    num_clients: int | None = None,
 ) -> Intervals:
     """Intervals from arrays.
 
@@ -123,10 +138,16 @@ def intervals(
       [[1 1 1 1 0 0 0 1 1 0]
        [0 0 0 1 1 1 1 1 1 1]]
     """
-    ids, starts, ends = np.asarray(client), np.asarray(start, float), np.asarray(end, float)
+    ids, starts, ends = (
+        np.asarray(client),
+        np.asarray(start, float),
+        np.asarray(end, float),
+    )
     if ids.ndim != 1 or not ids.shape == starts.shape == ends.shape:
         shapes = f'{ids.shape}, {starts.shape} and {ends.shape}'
-        raise errors.invalid('client', 'have the shape [K] of `start` and `end`', shapes)
+        raise errors.invalid(
+            'client', 'have the shape [K] of `start` and `end`', shapes
+        )
     if ids.size and ids.dtype.kind not in 'iu':
         raise errors.invalid('client', 'be integers', f'dtype {ids.dtype}')
     count = int(ids.max(initial=-1)) + 1 if num_clients is None else num_clients
@@ -136,7 +157,9 @@ def intervals(
         where = f'{ids[unknown][0]} on row {np.argmax(unknown)}'
         raise errors.invalid('client', f'lie in [0, {count - 1}]', where)
     names = tuple(map(str, range(count)))
-    return Intervals(ids.astype(np.int64), starts, ends, np.arange(len(ids)), 'row', names)
+    return Intervals(
+        ids.astype(np.int64), starts, ends, np.arange(len(ids)), 'row', names
+    )
 
 
 def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
@@ -154,7 +177,9 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
         client, start, end = rows.T
         whole = client == np.rint(client)
         if not whole.all():
-            raise errors.invalid('intervals', 'name clients by whole numbers', client[~whole][0])
+            raise errors.invalid(
+                'intervals', 'name clients by whole numbers', client[~whole][0]
+            )
         recording = intervals(client.astype(int), start, end)
     if not len(recording.client):
         raise errors.invalid('intervals', 'have at least one interval', 'none')
@@ -164,8 +189,12 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
     _refuse(recording, recording.end < recording.start, 'end after they start')
     first = float(recording.start.min())
     if first >= _YEAR:
-        requirement = "begin within a year of time 0, as with the origin 'first' of readers"
-        raise errors.invalid('intervals', requirement, f'{first:.10g} s as the earliest start')
+        requirement = (
+            "begin within a year of time 0, as with the origin 'first' of readers"
+        )
+        raise errors.invalid(
+            'intervals', requirement, f'{first:.10g} s as the earliest start'
+        )
     return recording
 
 
@@ -173,7 +202,10 @@ def _refuse(log: Intervals, bad: NDArray[np.bool_], requirement: str) -> None:
     """Raises for the first bad interval, if there is one."""
     if bad.any():
         row = int(np.argmax(bad))
-        times, where = f'{log.start[row]:g} to {log.end[row]:g}', f'{log.unit} {log.source[row]}'
+        times, where = (
+            f'{log.start[row]:g} to {log.end[row]:g}',
+            f'{log.unit} {log.source[row]}',
+        )
         raise errors.invalid('intervals', requirement, f'{times} s on {where}')
 
 
@@ -223,7 +255,9 @@ def trace(
     offsets = np.searchsorted(client, np.arange(len(period) + 1))
     steps = int(np.diff(offsets).max()).bit_length()
     cycle = math.lcm(*set(period.tolist()))
-    tables = [array.astype(np.int32) for array in (edges, offsets[:-1], offsets[1:], period)]
+    tables = [
+        array.astype(np.int32) for array in (edges, offsets[:-1], offsets[1:], period)
+    ]
     dtype = jnp.result_type(float)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
@@ -232,7 +266,10 @@ def trace(
         for _ in range(steps):  # the first later edge lies in [low, high]
             middle = (low + high) // 2
             passed = (low < high) & (every[jnp.minimum(middle, len(edges) - 1)] <= time)
-            low, high = jnp.where(passed, middle + 1, low), jnp.where(passed, high, middle)
+            low, high = (
+                jnp.where(passed, middle + 1, low),
+                jnp.where(passed, high, middle),
+            )
         mask = (low - begin) % 2 == 1
         return carry, LinkSample(mask=mask, prob=mask.astype(dtype))
 
@@ -334,12 +371,18 @@ def _within_wrap(
         row = int(np.argmax(early))
         one, other = sorted(source[row : row + 2])
         what = f'client {log.names[client[row]]} on {log.unit}s {one} and {other}'
-        raise errors.invalid('intervals', "not overlap unless `overlaps` is 'merge'", what)
+        raise errors.invalid(
+            'intervals', "not overlap unless `overlaps` is 'merge'", what
+        )
     return log._replace(client=client, start=start, end=end, source=source)
 
 
 def _edges(
-    intervals: Intervals | ArrayLike, *, tick: float, wrap: str | ArrayLike | None, overlaps: str
+    intervals: Intervals | ArrayLike,
+    *,
+    tick: float,
+    wrap: str | ArrayLike | None,
+    overlaps: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Rounds in which clients go up, down, up, ..., as `trace` has them.
 

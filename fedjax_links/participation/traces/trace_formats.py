@@ -61,7 +61,8 @@ def from_csv(
     names, ids = _clients(lines, owners, clients)
     clock = _Clock(unit, utc_offset)
     start, end = (
-        clock.seconds(name, column, lines) for name, column in zip(_COLUMNS[1:], cells, strict=True)
+        clock.seconds(name, column, lines)
+        for name, column in zip(_COLUMNS[1:], cells, strict=True)
     )
     zero = clock.origin(origin, start)
     has_names = not isinstance(clients, int)
@@ -167,7 +168,9 @@ def _notes(
             'end': "taken as up until the log's last time",
             'drop': 'their last time up is left out',
         }
-        how = kinds[last] if isinstance(last, str) else f'taken as up for {last:g} s more'
+        how = (
+            kinds[last] if isinstance(last, str) else f'taken as up for {last:g} s more'
+        )
         notes.append(
             f"{num_left_up:,} of {num_clients:,} clients never go in the end: {how} (option 'last')"
         )
@@ -212,11 +215,15 @@ def _clients(
     if isinstance(clients, int):
         checks.static_int('clients', clients)
         clients = list(map(str, range(clients)))
-    names = tuple(dict.fromkeys(filter(None, owners)) if clients is None else map(str, clients))
+    names = tuple(
+        dict.fromkeys(filter(None, owners)) if clients is None else map(str, clients)
+    )
     numbers = {name: client for client, name in enumerate(names)}
     for line, name in zip(lines, owners, strict=True):
         if name not in numbers:
-            raise errors.invalid('client', 'be a known client', f'{name!r} on line {line}')
+            raise errors.invalid(
+                'client', 'be a known client', f'{name!r} on line {line}'
+            )
     return names, np.array([numbers[name] for name in owners], np.int64)
 
 
@@ -240,9 +247,13 @@ class _Clock:
         self._unit, self._hours = SECONDS[unit], utc_offset
         self._has_dates: bool | None = None
 
-    def seconds(self, argument: str, cells: Sequence[str], lines: Sequence[int]) -> np.ndarray:
+    def seconds(
+        self, argument: str, cells: Sequence[str], lines: Sequence[int]
+    ) -> np.ndarray:
         """Reads a column, float64[K]."""
-        times = [self._second(argument, *cell) for cell in zip(cells, lines, strict=True)]
+        times = [
+            self._second(argument, *cell) for cell in zip(cells, lines, strict=True)
+        ]
         return np.array(times, float)
 
     def origin(self, given: float | str | None, starts: np.ndarray) -> float:
@@ -258,7 +269,9 @@ class _Clock:
             try:
                 return self._of_date(datetime.datetime.fromisoformat(given))
             except ValueError:
-                raise errors.unknown_name('origin', given, ('first', 'midnight')) from None
+                raise errors.unknown_name(
+                    'origin', given, ('first', 'midnight')
+                ) from None
         return float(self._unit * checks.numbers('origin', given))
 
     def _second(self, argument: str, text: str, line: int) -> float:
@@ -266,10 +279,15 @@ class _Clock:
             found, is_date = self._unit * float(text), False
         except ValueError:
             try:
-                found, is_date = self._of_date(datetime.datetime.fromisoformat(text)), True
+                found, is_date = (
+                    self._of_date(datetime.datetime.fromisoformat(text)),
+                    True,
+                )
             except ValueError:
                 requirement = 'be a number or a date of ISO 8601, such as 2026-03-02T07:15:34+01:00'
-                raise errors.invalid(argument, requirement, f'{text!r} on line {line}') from None
+                raise errors.invalid(
+                    argument, requirement, f'{text!r} on line {line}'
+                ) from None
         if self._has_dates not in (None, is_date):
             raise errors.invalid(
                 argument, 'be of one kind, numbers or dates', f'both, on line {line}'
@@ -324,20 +342,29 @@ def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Int
     ready, periods = [], []
     for name in names:
         checks.choice('clients', name, timers)
-        begin, end = (_numbers(name, timers[name], field) for field in ('trace_start', 'trace_end'))
+        begin, end = (
+            _numbers(name, timers[name], field)
+            for field in ('trace_start', 'trace_end')
+        )
         times = _numbers(name, timers[name], 'ready_time', -1, 2)
         period = np.trunc(end - begin)
         if not period > 0:
-            raise errors.invalid('path', 'have logs of positive length', f'client {name}')
+            raise errors.invalid(
+                'path', 'have logs of positive length', f'client {name}'
+            )
         if np.diff(times).max(initial=0) > period:
-            raise errors.invalid('path', 'be up no longer than its log', f'client {name}')
+            raise errors.invalid(
+                'path', 'be up no longer than its log', f'client {name}'
+            )
         up = np.mod(times[:, 0], period)
         ready.append(np.stack([up, up + times[:, 1] - times[:, 0]], axis=1))
         periods.append(period)
     client = np.repeat(np.arange(len(names)), list(map(len, ready)))
     source = np.concatenate([np.arange(len(times)) for times in ready])
     start, end = np.concatenate(ready).T
-    return Intervals(client, start, end, source, 'row', names, np.array(periods), has_names=True)
+    return Intervals(
+        client, start, end, source, 'row', names, np.array(periods), has_names=True
+    )
 
 
 def _timers(path: Path) -> Mapping[str, Mapping[str, Any]]:
@@ -349,7 +376,9 @@ def _timers(path: Path) -> Mapping[str, Mapping[str, Any]]:
     described = _descriptions(path)
     fields = {field for description in described.values() for field in description}
     if not fields & {'isSuccess', 'trace_start', 'trace_end', 'ready_time'}:
-        requirement = 'be the cached_timers.json that FLASH writes from its state_traces.json'
+        requirement = (
+            'be the cached_timers.json that FLASH writes from its state_traces.json'
+        )
         got = f'one of the fields {", ".join(sorted(fields)) or "none"}'
         raise errors.invalid('path', requirement, got)
     return {
@@ -369,11 +398,15 @@ def _descriptions(path: Path) -> Mapping[str, Mapping[str, Any]]:
         raise errors.invalid('path', 'be a JSON file', f'{path}: {reason}') from None
     fields = list(held.values()) if isinstance(held, Mapping) else []
     if not fields or not all(isinstance(each, Mapping) for each in fields):
-        raise errors.invalid('path', 'hold a description by client', errors.text_of(held))
+        raise errors.invalid(
+            'path', 'hold a description by client', errors.text_of(held)
+        )
     return held
 
 
-def _numbers(name: str, fields: Mapping[str, Any], field: str, *shape: int) -> np.ndarray:
+def _numbers(
+    name: str, fields: Mapping[str, Any], field: str, *shape: int
+) -> np.ndarray:
     """A client's number, or its pairs of numbers (of shape -1, 2)."""
     path = f'{name}.{field}'
     values = checks.numbers(path, fields.get(field)).astype(float)

@@ -29,7 +29,13 @@ from typing import Any
 
 from fedjax_links.core import errors
 from fedjax_links.problems.datasets.images import digits, synthetic_images
-from fedjax_links.problems.datasets.npz import Dataset, PathLike, from_npz, npz_file, save_npz
+from fedjax_links.problems.datasets.npz import (
+    Dataset,
+    PathLike,
+    from_npz,
+    npz_file,
+    save_npz,
+)
 from fedjax_links.problems.datasets.prepared import from_leaf, from_tfds
 from fedjax_links.problems.datasets.sources import RECIPES
 
@@ -65,7 +71,9 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
     if not file.is_file():
         place = '' if data_dir is None else f' --data_dir={shlex.quote(str(data_dir))}'
         command = f'python -m fedjax_links data fetch {name}{place}'
-        raise errors.invalid('data_dir', f'hold the data set (run `{command}`)', f'no {file}')
+        raise errors.invalid(
+            'data_dir', f'hold the data set (run `{command}`)', f'no {file}'
+        )
     with errors.inside('data_dir'):
         return from_npz(file)
 
@@ -92,7 +100,9 @@ def unknown(argument: str, name: Any, valid: Iterable[str]) -> errors.InvalidErr
     error = errors.unknown_name(argument, name, valid)
     if not isinstance(name, str):
         return error
-    prepared = f"'tfds' with `data` {{'name': {name!r}}} for what TensorFlow Datasets prepared"
+    prepared = (
+        f"'tfds' with `data` {{'name': {name!r}}} for what TensorFlow Datasets prepared"
+    )
     mark = '' if str(error.said).endswith('?') else '.'
     said = f"{error.said}{mark} There are also {prepared}, 'npz' and 'leaf' for files of your own"
     return errors.InvalidError(argument, error.requirement, name, said)

@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from fedjax_links.core import errors
 
-VOCABULARY = '\n !"&\'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}'
+VOCABULARY = (
+    '\n !"&\'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}'
+)
 """The 80 characters of LEAF's Shakespeare, whose tokens are their places; all others are 80."""
 NUM_TOKENS = len(VOCABULARY) + 1
 

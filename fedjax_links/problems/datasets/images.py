@@ -40,7 +40,9 @@ def digits(*, seed: int = 0) -> Dataset:
     """
     rng = draws.generator(seed, 'DS')
     # A file of scikit-learn, whose own reader takes a second: pixels and a label in each row.
-    file = metadata.distribution('scikit-learn').locate_file('sklearn/datasets/data/digits.csv.gz')
+    file = metadata.distribution('scikit-learn').locate_file(
+        'sklearn/datasets/data/digits.csv.gz'
+    )
     with gzip.open(str(file)) as lines:
         table = np.loadtxt(lines, delimiter=',')
     features = (table[:, :-1].reshape(-1, 8, 8, 1) / 16).astype(np.float32)
@@ -113,7 +115,9 @@ def _patterns(
     height, width, channels = shape
     waves = np.arange(-3, 4)  # at most three periods per side
     decay = 1 / (1 + np.hypot(waves[:, None], waves[None]))
-    drawn = rng.normal(size=(num_classes + 1, channels, 2, len(waves), len(waves))) * decay
+    drawn = (
+        rng.normal(size=(num_classes + 1, channels, 2, len(waves), len(waves))) * decay
+    )
     amplitudes = drawn[:, :, 0] + 1j * drawn[:, :, 1]
     fine = [(np.arange(s * _FINENESS) + 0.5) / (s * _FINENESS) for s in (height, width)]
     rows, columns = (np.exp(2j * np.pi * np.outer(points, waves)) for points in fine)
@@ -133,7 +137,11 @@ def _draw(
     grid = np.mgrid[:height, :width].reshape(2, -1)
     centres = ((grid + 0.5) / np.array([[height], [width]])).astype(np.float32)
     basis, scales = _displacements(*centres)
-    flat = patterns.reshape(len(patterns), channels, -1).transpose(0, 2, 1).reshape(-1, channels)
+    flat = (
+        patterns.reshape(len(patterns), channels, -1)
+        .transpose(0, 2, 1)
+        .reshape(-1, channels)
+    )
     images = np.empty((number, height * width, channels), np.float32)
     for start in range(0, number, _CHUNK):
         chunk = images[start : start + _CHUNK]

@@ -60,12 +60,16 @@ class Dataset:
             self._check_part(part)
         labels = {f'{part}_labels': getattr(self, f'{part}_labels') for part in parts}
         if not self.num_classes:
-            self._set('num_classes', max(int(held.max()) for held in labels.values()) + 1)
+            self._set(
+                'num_classes', max(int(held.max()) for held in labels.values()) + 1
+            )
         checks.static_int('num_classes', self.num_classes)
         for name, held in labels.items():
             if held.max() >= self.num_classes:
                 got = f'{held.max()} at {np.argmax(held)}'
-                raise errors.invalid(name, f'lie below num_classes ({self.num_classes})', got)
+                raise errors.invalid(
+                    name, f'lie below num_classes ({self.num_classes})', got
+                )
         self._number_owners()
 
     def _set(self, field: str, value: Any) -> None:
@@ -77,7 +81,9 @@ class Dataset:
         rows = columns.as_array(getattr(self, features))
         classes = columns.as_classes(columns.as_array(getattr(self, labels)))
         if rows.ndim < 2 or 0 in rows.shape:
-            raise errors.invalid(features, 'have shape [examples, ...]', list(rows.shape))
+            raise errors.invalid(
+                features, 'have shape [examples, ...]', list(rows.shape)
+            )
         if rows.dtype == bool:
             raise errors.invalid(features, 'be numbers', rows.dtype)
         columns.check_numbers(features, rows)
@@ -88,7 +94,10 @@ class Dataset:
         if len(classes) != len(rows):
             requirement = f'have one entry per row of `{features}` ({len(rows)})'
             raise errors.invalid(labels, requirement, len(classes))
-        self._set(features, rows.astype(np.float32, copy=False) if rows.dtype.kind == 'f' else rows)
+        self._set(
+            features,
+            rows.astype(np.float32, copy=False) if rows.dtype.kind == 'f' else rows,
+        )
         self._set(labels, classes.astype(np.int32, copy=False))
         arrays.check_alike(features, rows, 'train_features', self.train_features)
 
@@ -106,7 +115,9 @@ class Dataset:
             if self.client_names:
                 numbers = checks.ids(argument, owners, limit=2**31)
                 if numbers.max() >= len(self.client_names):
-                    requirement = f'number the {len(self.client_names)} `client_names` from 0'
+                    requirement = (
+                        f'number the {len(self.client_names)} `client_names` from 0'
+                    )
                     raise errors.invalid(argument, requirement, numbers.max())
             else:
                 known, called = columns.number_owners(argument, owners, called)
@@ -160,7 +171,9 @@ def from_npz(path: PathLike) -> Dataset:
         return Dataset(**held)
     except errors.InvalidError as error:
         said = f'{error.clause} in {file}'
-        raise errors.InvalidError(error.path, error.requirement, error.value, said) from None
+        raise errors.InvalidError(
+            error.path, error.requirement, error.value, said
+        ) from None
 
 
 def save_npz(dataset: Dataset, path: PathLike) -> None:
@@ -174,9 +187,15 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
       ValueError: if its folder does not exist.
     """
     given = {key: getattr(dataset, key) for key in _KEYS}
-    arrays = {key: value for key, value in given.items() if value is not None and np.size(value)}
+    arrays = {
+        key: value
+        for key, value in given.items()
+        if value is not None and np.size(value)
+    }
     file = pathlib.Path(path).expanduser()
-    half = file.with_name(f'.{file.name}.{os.getpid()}.tmp')  # renamed, so that none sees half
+    half = file.with_name(
+        f'.{file.name}.{os.getpid()}.tmp'
+    )  # renamed, so that none sees half
     with errors.on_disk(file):
         try:
             with open(half, 'wb') as stream:

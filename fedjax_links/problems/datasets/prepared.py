@@ -52,7 +52,10 @@ class Encoding(NamedTuple):
           ValueError: for a file that is not of this form, naming it, or rows of several shapes.
         """
         held = ((user, x, y) for user, x, y in _users(path) if x)
-        parts = [(self.features(x), self.labels(y), np.full(len(x), user)) for user, x, y in held]
+        parts = [
+            (self.features(x), self.labels(y), np.full(len(x), user))
+            for user, x, y in held
+        ]
         if not parts:
             raise errors.invalid('path', 'hold examples', path)
         columns = {name: [part[k] for part in parts] for k, name in enumerate(_COLUMNS)}
@@ -81,9 +84,15 @@ def from_leaf(
     Raises:
       ValueError: for a file that is not of this form, naming it.
     """
-    encoding = Encoding() if encode is None else checks.entry('encode', encode, ENCODINGS)
-    parts = {'train': encoding.read(path)} | ({} if test is None else {'test': encoding.read(test)})
-    columns: Any = {f'{part}_{key}': v for part, held in parts.items() for key, v in held.items()}
+    encoding = (
+        Encoding() if encode is None else checks.entry('encode', encode, ENCODINGS)
+    )
+    parts = {'train': encoding.read(path)} | (
+        {} if test is None else {'test': encoding.read(test)}
+    )
+    columns: Any = {
+        f'{part}_{key}': v for part, held in parts.items() for key, v in held.items()
+    }
     return Dataset(**columns, num_classes=encoding.num_classes)
 
 
@@ -92,8 +101,12 @@ def _users(path: PathLike) -> Iterator[tuple[str, list[Any], list[Any]]]:
     place = pathlib.Path(path).expanduser()
     for file in sorted(place.glob('*.json')) if place.is_dir() else [place]:
         try:
-            users: Mapping[str, Any] = json.loads(file.read_text(encoding='utf-8'))['user_data']
-            held = [(user, list(data['x']), list(data['y'])) for user, data in users.items()]
+            users: Mapping[str, Any] = json.loads(file.read_text(encoding='utf-8'))[
+                'user_data'
+            ]
+            held = [
+                (user, list(data['x']), list(data['y'])) for user, data in users.items()
+            ]
             for user, x, y in held:
                 if len(x) != len(y):
                     raise ValueError(f'user {user} has {len(x)} x, {len(y)} y')
@@ -107,14 +120,21 @@ def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
     """uint8[E, side, side, 1] of numbers in [0, 1]."""
     numbers = stack_features(rows)
     side = math.isqrt(numbers.shape[-1])
-    if numbers.ndim != 2 or side**2 != numbers.shape[1] or numbers.min() < 0 or numbers.max() > 1:
+    if (
+        numbers.ndim != 2
+        or side**2 != numbers.shape[1]
+        or numbers.min() < 0
+        or numbers.max() > 1
+    ):
         requirement = 'be another for what is no square of numbers in [0, 1]'
         raise errors.invalid('encode', requirement, "'pixels'")
     return np.rint(255 * numbers).astype(np.uint8).reshape(-1, side, side, 1)
 
 
 ENCODINGS: Mapping[str, Encoding] = {
-    'characters': Encoding(characters.encode, characters.encode_next, characters.NUM_TOKENS),
+    'characters': Encoding(
+        characters.encode, characters.encode_next, characters.NUM_TOKENS
+    ),
     'pixels': Encoding(_encode_pixels),
 }
 """``encode`` of `from_leaf`."""
@@ -158,7 +178,9 @@ def from_tfds(
         import tensorflow_datasets  # slow to import, so only here
     except ImportError as error:
         packages = "'fedjax_links[tfds]'"
-        raise errors.missing_package('prepared data need TensorFlow Datasets', packages) from error
+        raise errors.missing_package(
+            'prepared data need TensorFlow Datasets', packages
+        ) from error
     arrays: dict[str, Any] = {}
     try:
         builder = tensorflow_datasets.builder_from_directory(str(folder))
@@ -166,12 +188,19 @@ def from_tfds(
             images, labels = [], []
             for source in map(builder.as_data_source, splits):
                 for start in range(0, len(source), _CHUNK):
-                    rows = source.__getitems__(range(start, min(start + _CHUNK, len(source))))
+                    rows = source.__getitems__(
+                        range(start, min(start + _CHUNK, len(source)))
+                    )
                     images.append(np.stack([row['image'] for row in rows]))
                     labels += [row['label'] for row in rows]
-            arrays |= {f'{part}_features': np.concatenate(images), f'{part}_labels': labels}
+            arrays |= {
+                f'{part}_features': np.concatenate(images),
+                f'{part}_labels': labels,
+            }
         num_classes = builder.info.features['label'].num_classes
-    except Exception as error:  # whatever the reader makes of other formats and changed bytes
+    except (
+        Exception
+    ) as error:  # whatever the reader makes of other formats and changed bytes
         said = f'{folder}: {errors.describe(error)}'
         raise errors.invalid('data_dir', requirement, said) from error
     return Dataset(**arrays, num_classes=num_classes)
@@ -179,7 +208,12 @@ def from_tfds(
 
 def _folder(place: pathlib.Path) -> pathlib.Path | None:
     """A version's folder: the place itself, or the newest in it."""
-    described = [*place.glob('dataset_info.json'), *place.glob('*.*.*/dataset_info.json')]
+    described = [
+        *place.glob('dataset_info.json'),
+        *place.glob('*.*.*/dataset_info.json'),
+    ]
     folders = {file.parent.name: file.parent for file in described}
     versions = [name for name in folders if re.fullmatch(r'\d+\.\d+\.\d+', name)]
-    return folders.get(max(versions, key=lambda name: [*map(int, name.split('.'))], default=''))
+    return folders.get(
+        max(versions, key=lambda name: [*map(int, name.split('.'))], default='')
+    )

@@ -106,11 +106,18 @@ def conv_as_matmul(
     )
     if plain and (form := form or fastest_form(rhs.shape[1], lhs.shape[3])) is not None:
         if isinstance(padding, str):
-            padding = jax.lax.padtype_to_pads(lhs.shape[1:3], rhs.shape[:2], (1, 1), padding)
+            padding = jax.lax.padtype_to_pads(
+                lhs.shape[1:3], rhs.shape[:2], (1, 1), padding
+            )
         if min(_output_size(lhs, rhs, padding)) > 0:
             return form(lhs, rhs, padding)
     return jax.lax.conv_general_dilated(
-        lhs, rhs, window_strides, padding, dimension_numbers=dimension_numbers, **options
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        dimension_numbers=dimension_numbers,
+        **options,
     )
 
 
@@ -227,7 +234,9 @@ def _shifts(images: Array, kernel: Array, padding: Padding) -> tuple[Shifts, Shi
     height, width = _output_size(images, kernel, padding)
     top, left = padding[0][0], padding[1][0]
     rows = Shifts(tuple(range(-top, kernel.shape[0] - top)), 1, images.shape[1], height)
-    columns = Shifts(tuple(range(-left, kernel.shape[1] - left)), 2, images.shape[2], width)
+    columns = Shifts(
+        tuple(range(-left, kernel.shape[1] - left)), 2, images.shape[2], width
+    )
     return rows, columns
 
 
@@ -245,7 +254,9 @@ def _add(array: Array, shifts: Shifts) -> Array:
     """The adjoint: ``out[r, c] = sum_s array[r - s, (s, c)]``."""
     blocks = array.reshape(*array.shape[:-1], len(shifts.steps), -1)
     terms = [
-        _padded(blocks[..., k, :], shifts.axis, step, shifts.apart - step - shifts.together)
+        _padded(
+            blocks[..., k, :], shifts.axis, step, shifts.apart - step - shifts.together
+        )
         for k, step in enumerate(shifts.steps)
     ]
     return functools.reduce(jnp.add, terms)
@@ -258,9 +269,13 @@ def _padded(array: Array, axis: int, low: int, high: int) -> Array:
 
 
 _side_by_side = jax.custom_vjp(_take, nondiff_argnums=(1,))
-_side_by_side.defvjp(lambda a, s: (_take(a, s), None), lambda s, _, slope: (_add(slope, s),))
+_side_by_side.defvjp(
+    lambda a, s: (_take(a, s), None), lambda s, _, slope: (_add(slope, s),)
+)
 _added_up = jax.custom_vjp(_add, nondiff_argnums=(1,))
-_added_up.defvjp(lambda a, s: (_add(a, s), None), lambda s, _, slope: (_take(slope, s),))
+_added_up.defvjp(
+    lambda a, s: (_add(a, s), None), lambda s, _, slope: (_take(slope, s),)
+)
 
 
 def dense_product(
@@ -298,11 +313,15 @@ def dense_product(
     )
     if plain:
         return _product(lhs, rhs)
-    return jax.lax.dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
+    return jax.lax.dot_general(
+        lhs, rhs, dimension_numbers, precision, preferred_element_type
+    )
 
 
 def _multiply(features: Array, weights: Array) -> Array:
-    return jax.lax.dot_general(features, weights, (((features.ndim - 1,), (0,)), ((), ())))
+    return jax.lax.dot_general(
+        features, weights, (((features.ndim - 1,), (0,)), ((), ()))
+    )
 
 
 def _product_backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:

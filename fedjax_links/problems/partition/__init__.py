@@ -78,11 +78,15 @@ Partitioner = Callable[..., np.ndarray]
 
 _BY_SHARES = dirichlet, dirichlet_unequal, dirichlet_per_class, hierarchical_dirichlet
 _BY_RULE = label_shards, similarity, iid, natural
-PARTITIONS: Mapping[str, Partitioner] = {f.__name__: f for f in (*_BY_SHARES, *_BY_RULE)}
+PARTITIONS: Mapping[str, Partitioner] = {
+    f.__name__: f for f in (*_BY_SHARES, *_BY_RULE)
+}
 
 
 def bind(
-    partition: str | Partitioner, options: Mapping[str, Any], others: Collection[str] = ()
+    partition: str | Partitioner,
+    options: Mapping[str, Any],
+    others: Collection[str] = (),
 ) -> Callable[[np.ndarray, int | None, int], np.ndarray]:
     """A partition with its options, checked before any data are read.
 
@@ -123,7 +127,9 @@ def bind(
             raise errors.invalid('partition', requirement, f'shape {clients.shape}')
         if clients.max() != num_clients - 1:
             requirement = f'number the owners from 0 to {num_clients - 1}'
-            raise errors.invalid('partition', requirement, f'{clients.max()} as the highest')
+            raise errors.invalid(
+                'partition', requirement, f'{clients.max()} as the highest'
+            )
         return clients
 
     return deal
@@ -135,10 +141,14 @@ def keywords(function: Callable[..., Any]) -> set[str]:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
         name = getattr(function, '__name__', repr(function))
-        raise errors.invalid('partition', 'name a function that takes labels first', name)
+        raise errors.invalid(
+            'partition', 'name a function that takes labels first', name
+        )
     first, *others = parameters
     named = others if first.kind is not first.KEYWORD_ONLY else [first, *others]
-    return {p.name for p in named if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    return {
+        p.name for p in named if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+    }
 
 
 def class_mix(clients: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
@@ -199,7 +209,9 @@ class PartitionReport(NamedTuple):
                 ('pooled share', self.global_mix, '>6.3f'),
                 ('clients holding', holders, '>6'),
             ):
-                lines.append(f'{name:<15}' + ''.join(f'{cell:{form}}' for cell in cells))
+                lines.append(
+                    f'{name:<15}' + ''.join(f'{cell:{form}}' for cell in cells)
+                )
         return '\n'.join(lines)
 
 
@@ -229,7 +241,9 @@ def report(clients: ArrayLike, labels: ArrayLike) -> PartitionReport:
     clients = checks.ids('clients', clients)
     labels = checks.ids('labels', columns.as_classes(np.asarray(labels)))
     if clients.size != labels.size:
-        raise errors.invalid('clients', f'have {labels.size} entries, as labels do', clients.size)
+        raise errors.invalid(
+            'clients', f'have {labels.size} entries, as labels do', clients.size
+        )
     num_clients, num_classes = int(clients.max()) + 1, int(labels.max()) + 1
     checks.fits('labels', num_classes, 32.0 * num_clients * num_classes)
     table = np.zeros((num_clients, num_classes), np.int64)
@@ -242,11 +256,16 @@ def _describe(table: NDArray[np.int64], counts: NDArray[np.int64]) -> PartitionR
     mix = table / np.maximum(counts, 1)[:, None]
     global_mix = table.sum(axis=0) / counts.sum()
     distance = 0.5 * np.abs(mix - global_mix).sum(axis=1)
-    total_variation, classes_held = np.where(counts > 0, distance, np.nan), (table > 0).sum(axis=1)
+    total_variation, classes_held = (
+        np.where(counts > 0, distance, np.nan),
+        (table > 0).sum(axis=1),
+    )
     return PartitionReport(counts, mix, global_mix, total_variation, classes_held)
 
 
-def _line(name: str, values: NDArray[np.floating] | NDArray[np.int64], form: str) -> str:
+def _line(
+    name: str, values: NDArray[np.floating] | NDArray[np.int64], form: str
+) -> str:
     """One row of the table: five quantiles that are values of the data, and the mean."""
     quantiles = np.quantile(values, [0, 0.1, 0.5, 0.9, 1], method='nearest')
     cells = [f'{value:>9{form if value % 1 else ".0f"}}' for value in quantiles]

@@ -99,7 +99,9 @@ def label_shards(
       2017, section 3.
     """
     labels, rng = begin(labels, num_clients, seed)
-    checks.static_int('shards_per_client', shards_per_client, maximum=labels.size // num_clients)
+    checks.static_int(
+        'shards_per_client', shards_per_client, maximum=labels.size // num_clients
+    )
     num_shards = num_clients * shards_per_client
     owner = rng.permutation(num_shards) // shards_per_client
     shard = np.arange(labels.size) * num_shards // labels.size
@@ -169,7 +171,9 @@ def generator(seed: int, *parts: int) -> np.random.Generator:
     return draws.generator(seed, 'PA', *parts)
 
 
-def until_all_own(num_clients: int, draw: Callable[[], NDArray[np.int32]]) -> NDArray[np.int32]:
+def until_all_own(
+    num_clients: int, draw: Callable[[], NDArray[np.int32]]
+) -> NDArray[np.int32]:
     """Draws partitions until every client owns an example, at most `MAX_TRIES` times.
 
     A first draw that satisfies is returned as it is; otherwise the result follows the law of the
@@ -254,7 +258,9 @@ def divide(
     if num_clients is not None:
         checks.static_int('num_clients', num_clients)
         if num_clients > kept.size:
-            requirement = f'be at most {kept.size}, the owners of {min_examples} examples or more'
+            requirement = (
+                f'be at most {kept.size}, the owners of {min_examples} examples or more'
+            )
             raise errors.invalid('num_clients', requirement, num_clients)
         kept = np.sort(rng.permutation(kept)[:num_clients])
     num_held = _num_held(holdout_clients, kept.size)
@@ -267,7 +273,9 @@ def divide(
     # Everyone's examples in random order: the first are trained on, then come those held out.
     order = np.lexsort((rng.random(owners.size), owners))
     places = np.empty_like(owners)
-    places[order] = np.arange(owners.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    places[order] = np.arange(owners.size) - np.repeat(
+        np.cumsum(counts) - counts, counts
+    )
     sizes = counts if max_examples is None else np.minimum(counts, max_examples)
     num_out = np.minimum(np.rint(holdout_examples * sizes), sizes - 1).astype(np.int64)
     if holdout_examples and not num_out[trained].any():
@@ -286,8 +294,12 @@ def _num_held(holdout_clients: float, num_clients: int) -> int:
     checks.within('holdout_clients', holdout_clients, 0, num_clients)
     is_share = holdout_clients < 1
     if not is_share and holdout_clients != int(holdout_clients):
-        raise errors.invalid('holdout_clients', 'be a number or a share below 1', holdout_clients)
-    num_held = round(holdout_clients * num_clients) if is_share else int(holdout_clients)
+        raise errors.invalid(
+            'holdout_clients', 'be a number or a share below 1', holdout_clients
+        )
+    num_held = (
+        round(holdout_clients * num_clients) if is_share else int(holdout_clients)
+    )
     if num_held >= num_clients:
         requirement = f'leave one of {num_clients} clients to train'
         raise errors.invalid('holdout_clients', requirement, holdout_clients)

@@ -12,7 +12,9 @@ _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
 """``(client, bool[C] whether a class is left) -> weights [C]``, 0 for what is not left alone."""
 
 _ORDER = 2  # the part of the stream that says in which order clients are served
-_SMALL_ALPHA = 0.02  # below, shares are drawn by their logarithms: as floats many would be 0
+_SMALL_ALPHA = (
+    0.02  # below, shares are drawn by their logarithms: as floats many would be 0
+)
 
 # fmt: off
 CIFAR100_COARSE = (
@@ -144,7 +146,9 @@ def hierarchical_dirichlet(
     checks.positive('beta', beta)
     groups = checks.ids('coarse', CIFAR100_COARSE if coarse is None else coarse)
     if len(groups) < sizes.size:
-        raise errors.invalid('coarse', f'have an entry for each class ({sizes.size})', len(groups))
+        raise errors.invalid(
+            'coarse', f'have an entry for each class ({sizes.size})', len(groups)
+        )
     groups = groups[: sizes.size]
     served = _order(order, num_clients, seed)
     weigh_coarse = _weigher(rng, num_clients, int(groups.max()) + 1, alpha)
@@ -252,7 +256,9 @@ def _order(order: str, num_clients: int, seed: int) -> NDArray[np.int64]:
     return generator(seed, _ORDER).permutation(num_clients)
 
 
-def _shares(rng: np.random.Generator, rows: int, columns: int, alpha: float) -> NDArray[np.float64]:
+def _shares(
+    rng: np.random.Generator, rows: int, columns: int, alpha: float
+) -> NDArray[np.float64]:
     """Draws rows of Dir(alpha 1)."""
     if alpha >= _SMALL_ALPHA:
         return rng.dirichlet(np.full(columns, float(alpha)), rows)
@@ -276,7 +282,9 @@ def _log_shares(
 def _weigher(rng: np.random.Generator, rows: int, columns: int, alpha: float) -> _Weigh:
     """Draws rows of Dir(alpha 1), each of which weighs what is left; not all weights are 0."""
     if alpha >= _SMALL_ALPHA:
-        shares = np.maximum(_shares(rng, rows, columns, alpha), np.finfo(float).smallest_subnormal)
+        shares = np.maximum(
+            _shares(rng, rows, columns, alpha), np.finfo(float).smallest_subnormal
+        )
         return lambda row, left: np.where(left, shares[row], 0.0)
     logs = _log_shares(rng, rows, columns, alpha)
 
@@ -295,19 +303,26 @@ def _cut(labels: NDArray[np.int64], stops: NDArray[np.float64]) -> NDArray[np.in
     for c, ends in enumerate(stops.T):
         examples = np.flatnonzero(labels == c)
         # The last client has the rest: shares may sum to an ulp less than their total.
-        clients[examples] = np.searchsorted(ends[:-1], np.arange(examples.size), side='right')
+        clients[examples] = np.searchsorted(
+            ends[:-1], np.arange(examples.size), side='right'
+        )
     return clients
 
 
 def _deal(
-    rng: np.random.Generator, labels: NDArray[np.int64], served: NDArray[np.int64], weigh: _Weigh
+    rng: np.random.Generator,
+    labels: NDArray[np.int64],
+    served: NDArray[np.int64],
+    weigh: _Weigh,
 ) -> NDArray[np.int32]:
     """Deals equal volumes, client by client, of classes drawn while they have unused examples.
 
     Draws one label at a time in law, but a whole batch per exhausted class in work: the draws up
     to the first one that empties a class stand, the rest is drawn again without that class.
     """
-    unused = [rng.permutation(np.flatnonzero(labels == c)) for c in range(labels.max() + 1)]
+    unused = [
+        rng.permutation(np.flatnonzero(labels == c)) for c in range(labels.max() + 1)
+    ]
     left = np.array([examples.size for examples in unused])
     clients = np.empty(labels.size, np.int32)
     each, num_larger = divmod(labels.size, served.size)

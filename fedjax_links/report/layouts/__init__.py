@@ -25,7 +25,9 @@ _EVERY: Sequence[Callable[..., Page]] = (
     *(overview, metrics, levels, best, first_rounds, rates, bars, curves),
     *(heat_map, link_maps, participation, clients, price, spread),
 )
-LAYOUTS: Mapping[str, Callable[..., Page]] = {layout.__name__: layout for layout in _EVERY}
+LAYOUTS: Mapping[str, Callable[..., Page]] = {
+    layout.__name__: layout for layout in _EVERY
+}
 """By name, in the order of a report."""
 REPORT = 'report.md'
 _MOST_DIVERGED = 30
@@ -126,7 +128,10 @@ def write(
         parts.append(f'Not finished yet: {missing}.\n')
     if source.diverged:
         more = len(source.diverged) - _MOST_DIVERGED
-        listed = [*source.diverged[:_MOST_DIVERGED], *([f'{more} more'] if more > 0 else [])]
+        listed = [
+            *source.diverged[:_MOST_DIVERGED],
+            *([f'{more} more'] if more > 0 else []),
+        ]
         shown = tables.as_markdown('; '.join(listed))
         parts.append(f'Diverged (rounds count from 0): {shown}.\n')
     for name, page in pages.items():
@@ -143,7 +148,9 @@ def write(
         parts.append(f'{tables.as_markdown(source.caption)}\n')
     if source.run is not None:
         parts.append('## What ran\n')
-        parts.extend(f'{tables.as_markdown(line)}\n' for line in provenance.lines(source.run))
+        parts.extend(
+            f'{tables.as_markdown(line)}\n' for line in provenance.lines(source.run)
+        )
     checkpoints.write_whole(folder / REPORT, '\n'.join(parts).encode())
     return written
 

@@ -47,19 +47,27 @@ def link_maps(source: Source) -> Page:
 
     rows = []
     for label, (mask, _) in source.links.items():
-        law, found = source.clients.get(label, _NOT_KEPT), analysis.participation_report(mask)
+        law, found = (
+            source.clients.get(label, _NOT_KEPT),
+            analysis.participation_report(mask),
+        )
         num_rounds, num_clients = mask.shape
-        exact = np.abs(law.weights - 1 / num_clients).sum() if law.weights.size else None
+        exact = (
+            np.abs(law.weights - 1 / num_clients).sum() if law.weights.size else None
+        )
         is_heard = found.counts.any()
         row = {'pattern': source.name(label)}
-        row['active per round'] = f'{found.counts.sum() / num_rounds:.1f} of {num_clients}'
+        row['active per round'] = (
+            f'{found.counts.sum() / num_rounds:.1f} of {num_clients}'
+        )
         row['empty rounds'] = f'{100 * found.empty_rounds / num_rounds:.1f} %'
         row['clients never heard'] = f'{100 * (found.counts == 0).mean():.1f} %'
         row['distance'] = f'{found.distance_to_uniform:.3f}' if is_heard else '-'
         row |= {'exact': '' if exact is None else f'{exact:.3f}', 'law': law.source}
         rows.append(row)
     caption = (
-        "First seed, all rounds; L1 distance of FedAvg's weights E[1{i in A}/|A|] from equal ones"
+        "First seed, all rounds; L1 distance of FedAvg's weights E[1{i in A}/|A|] "
+        'from equal ones'
     )
     if not source.clients:
         caption += (
@@ -82,7 +90,9 @@ def participation(source: Source) -> Page:
       Participation; losses of clients, drawn too, where they were kept.
     """
     counts = {label: links.mask.sum(axis=0) for label, links in source.links.items()}
-    known = {label: source.clients[label] for label in counts if label in source.clients}
+    known = {
+        label: source.clients[label] for label in counts if label in source.clients
+    }
     found = [_participations(source)]
     if any(own.losses or own.missing for own in known.values()):
         found.append(_losses(source, known))
@@ -115,7 +125,10 @@ def _participations(source: Source) -> tables.Table:
     """How often, and after which gaps, clients were heard; a row per pattern."""
     rows = []
     for label, (mask, _) in source.links.items():
-        found, (num_rounds, num_clients) = analysis.participation_report(mask), mask.shape
+        found, (num_rounds, num_clients) = (
+            analysis.participation_report(mask),
+            mask.shape,
+        )
         counts, heard = found.counts, found.counts > 0
         age = np.where(heard, mask[::-1].argmax(axis=0) + 1, num_rounds + 1)
         gaps = found.mean_gaps[~np.isnan(found.mean_gaps)]
@@ -148,8 +161,15 @@ def _losses(source: Source, known: Mapping[str, Clients]) -> tables.Table:
             row['loss'] = known[label].missing.get(algorithm, 'not kept')
             continue
         counts = mask.sum(axis=0)
-        worst, rest = np.split(np.argsort(-losses, kind='stable'), [-(-losses.size // 10)])
-        rank = pandas.DataFrame({'counts': counts, 'losses': losses}).rank().corr().iloc[0, 1]
+        worst, rest = np.split(
+            np.argsort(-losses, kind='stable'), [-(-losses.size // 10)]
+        )
+        rank = (
+            pandas.DataFrame({'counts': counts, 'losses': losses})
+            .rank()
+            .corr()
+            .iloc[0, 1]
+        )
         more = ', ...' if worst.size > _MOST_NAMED else ''
         row |= {
             'loss': f'{losses.mean():.4g}',
@@ -184,26 +204,40 @@ def clients(source: Source) -> Page:
     """
     experiment = source.experiment
     if experiment is not None:
-        problems = [experiment.problem_at(k, experiment.plan.points[0]) for k in source.patterns]
+        problems = [
+            experiment.problem_at(k, experiment.plan.points[0]) for k in source.patterns
+        ]
         if any(problem.eval_owned is None for problem in problems):
             requirement = 'be of a problem that holds out examples of its clients'
             raise errors.invalid('config.reports', requirement, 'clients')
-    measured = {label: own.measured for label, own in source.clients.items() if own.measured}
-    known = {name for every in measured.values() for own in every.values() for name in own}
-    plain = re.sub('^(train|eval)_|_(clients|p10|p90|spread)$', '', source.metric().name)
+    measured = {
+        label: own.measured for label, own in source.clients.items() if own.measured
+    }
+    known = {
+        name for every in measured.values() for own in every.values() for name in own
+    }
+    plain = re.sub(
+        '^(train|eval)_|_(clients|p10|p90|spread)$', '', source.metric().name
+    )
     name = plain if plain in known else 'loss'  # of which clients have none, as of r2
-    metric = Metric(name, dataset.attribute(source.data, 'directions').get(f'eval_{name}'))
+    metric = Metric(
+        name, dataset.attribute(source.data, 'directions').get(f'eval_{name}')
+    )
     rows, counts, values = [], {}, {}
     for pattern, every in measured.items():
         for label in (label for label in source.algorithms if label in every):
             row = {'pattern': source.name(pattern), 'algorithm': source.name(label)}
             rows.append({**row, **_cells(every[label], metric)})
         counts[pattern] = np.nan_to_num(next(iter(every.values()))['participations'][0])
-        values[pattern] = {label: metric.scale * own[name][0] for label, own in every.items()}
+        values[pattern] = {
+            label: metric.scale * own[name][0] for label, own in every.items()
+        }
     worst = 'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
     caption = _SPREAD.format(title=metric.title, worst=worst)
     drawn = f'A point: a client, its rounds and its {metric.title}; first seed, 0 without training.'
-    page = Page('Clients', [tables.of_rows(rows, caption)] if rows else [], caption=drawn)
+    page = Page(
+        'Clients', [tables.of_rows(rows, caption)] if rows else [], caption=drawn
+    )
     return _beside_participation(source, page, counts, values, value_name=metric.title)
 
 
@@ -219,7 +253,11 @@ def _cells(own: Mapping[str, np.ndarray], metric: Metric) -> dict[str, str]:
 
     def mean(who: np.ndarray) -> str:
         has = who & ~np.isnan(values)
-        return cell(np.nanmean(np.where(has, values, np.nan), axis=1)) if has.any(1).all() else ''
+        return (
+            cell(np.nanmean(np.where(has, values, np.nan), axis=1))
+            if has.any(1).all()
+            else ''
+        )
 
     cells = {
         'mean': cell(np.nanmean(values, axis=1)),

@@ -40,11 +40,14 @@ def metrics(source: Source, *, tail: float | None = None) -> Page:
     """
     every = [source.ends(name, tail) for name in source.metrics]
     rows = [
-        labels(source, key, model=True) | {ends.metric.title: ends.level(key) for ends in every}
+        labels(source, key, model=True)
+        | {ends.metric.title: ends.level(key) for ends in every}
         for key in source.rows(every_model=True)
     ]
     if len(source.patterns) == 1:
-        rows = [{title: row[title] for title in row if title != 'pattern'} for row in rows]
+        rows = [
+            {title: row[title] for title in row if title != 'pattern'} for row in rows
+        ]
     span = every[0].span
     caption = f'{span[0].upper()}{span[1:]}; ± is {SEED_INTERVAL}.'
     return Page('All metrics', [tables.of_rows(rows, caption)])
@@ -132,9 +135,13 @@ def levels(
         axes.locator_params(axis='x', nbins=4)
         axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)
 
-    letters = max(len(panels.name_of(source.name(k), source.main_models[k])) for k in against)
+    letters = max(
+        len(panels.name_of(source.name(k), source.main_models[k])) for k in against
+    )
     panel, around = (2.6, 0.24 * len(against) + 0.6), (0.08 * letters + 0.2, 0.7)
-    return with_panels(page, source.patterns, draw, panel=panel, around=around, sharey=True)
+    return with_panels(
+        page, source.patterns, draw, panel=panel, around=around, sharey=True
+    )
 
 
 def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> dict[str, str]:
@@ -147,7 +154,9 @@ def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> dict[str
         shown += '' if deviation is None else f' (sd {metric.number(deviation)})'
         base = paper.get((names[0], source.name(source.baseline)))
         if base is not None and label != source.baseline:
-            gap = metric.interval(evaluation.seed_interval([mean - base.mean]), signed=True)
+            gap = metric.interval(
+                evaluation.seed_interval([mean - base.mean]), signed=True
+            )
     return {'paper': shown, f'paper, minus {source.name(source.baseline)}': gap}
 
 
@@ -161,8 +170,14 @@ def _orderings(source: Source, ends: Ends, paper: Paper) -> Iterator[tables.Tabl
     for whose, models in every.items():
         rows = []
         for pattern in source.patterns:
-            names = {label: (source.name(pattern), source.name(label)) for label in models}
-            theirs = {label: paper[name].mean for label, name in names.items() if name in paper}
+            names = {
+                label: (source.name(pattern), source.name(label)) for label in models
+            }
+            theirs = {
+                label: paper[name].mean
+                for label, name in names.items()
+                if name in paper
+            }
             ours = {k: ends.score((pattern, k, models[k])) for k in theirs}
             if len(theirs) < 2:
                 continue
@@ -180,7 +195,9 @@ def _orderings(source: Source, ends: Ends, paper: Paper) -> Iterator[tables.Tabl
             yield tables.of_rows(rows, caption)
 
 
-def best(source: Source, *, metric: str | None = None, tail: float | None = None) -> Page:
+def best(
+    source: Source, *, metric: str | None = None, tail: float | None = None
+) -> Page:
     """One row per pattern and algorithm: its best point, and the difference to the baseline's.
 
     Args:
@@ -204,9 +221,17 @@ def best(source: Source, *, metric: str | None = None, tail: float | None = None
         for algorithm, label in winners.items():
             key = pattern, label, source.main_models[label]
             found = source.paired(ends, key, winners.get(source.baseline))
-            gained = ends.metric.interval(found, signed=True, wide=found.wide) if found else ''
+            gained = (
+                ends.metric.interval(found, signed=True, wide=found.wide)
+                if found
+                else ''
+            )
             row = {'pattern': source.name(pattern), 'algorithm': source.name(algorithm)}
-            row |= {'best point': _point(source, label), 'ours': ends.level(key), baseline: gained}
+            row |= {
+                'best point': _point(source, label),
+                'ours': ends.level(key),
+                baseline: gained,
+            }
             rows.append(row)
     caption = (
         f'{ends.caption()}, which does not know that the best was picked. An arrow marks a value '
@@ -225,7 +250,9 @@ def _point(source: Source, label: str) -> str:
     )
 
 
-def bars(source: Source, *, metric: str | None = None, tail: float | None = None) -> Page:
+def bars(
+    source: Source, *, metric: str | None = None, tail: float | None = None
+) -> Page:
     """Bars with 95 % intervals over seeds.
 
     Args:
@@ -241,14 +268,18 @@ def bars(source: Source, *, metric: str | None = None, tail: float | None = None
       ValueError: for an unknown metric or a share that is none.
     """
     ends, models = source.ends(metric, tail), source.main_models
-    names = {label: panels.name_of(source.name(label), models[label]) for label in models}
+    names = {
+        label: panels.name_of(source.name(label), models[label]) for label in models
+    }
     patterns = {pattern: source.name(pattern) for pattern in source.patterns}
     longest = max(map(len, ' '.join(patterns.values()).split())) / LETTERS_PER_INCH
     inches = len(patterns) * max(0.28 * len(names), longest + 0.2)
     inches = min(max(7.0, inches), _MOST_INCHES)
     rows, heights = [], {}
     for label, model in models.items():
-        heights[label] = np.array([ends.choices[p, label, model].values[0] for p in patterns])
+        heights[label] = np.array(
+            [ends.choices[p, label, model].values[0] for p in patterns]
+        )
         own = {name: ends.level((p, label, model)) for p, name in patterns.items()}
         rows.append({'algorithm': source.name(label), **own})
 
@@ -260,14 +291,17 @@ def bars(source: Source, *, metric: str | None = None, tail: float | None = None
     table = tables.of_rows(rows, f'{ends.caption()}.')
     drawn = (
         f'Bars: {ends.metric.title}, {ends.span}. '
-        + 'Whiskers: the 95 % intervals over seeds (Student t).' * (source.num_seeds > 2)
+        + 'Whiskers: the 95 % intervals over seeds (Student t).'
+        * (source.num_seeds > 2)
         + 'Dots: the two seeds, which tell no interval.' * (source.num_seeds == 2)
     )
     heading = f'Final {ends.metric.words} as bars'
     return Page(heading, [table], draw, (inches, 4.2), drawn)
 
 
-def spread(source: Source, *, metric: str | None = None, tail: float | None = None) -> Page:
+def spread(
+    source: Source, *, metric: str | None = None, tail: float | None = None
+) -> Page:
     """One row per pattern and algorithm, one column per stream that alone followed the seed.
 
     For runs with a column ``redraw`` in their grid, see `redraws`.
@@ -287,24 +321,35 @@ def spread(source: Source, *, metric: str | None = None, tail: float | None = No
     """
     ends = source.ends(metric, tail)
     if source.num_seeds < 2:
-        raise errors.invalid('num_seeds', 'be at least 2 to show a spread', source.num_seeds)
+        raise errors.invalid(
+            'num_seeds', 'be at least 2 to show a spread', source.num_seeds
+        )
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for pattern, label, model in source.rows():
         algorithm, point = source.members[label]
         if redraws.GRID not in point:
             streams = ', '.join((*redraws.STREAMS, redraws.BY_SEED))
-            raise errors.invalid('grid', f"have a column 'redraw' of several of {streams}", point)
+            raise errors.invalid(
+                'grid', f"have a column 'redraw' of several of {streams}", point
+            )
         rest = {name: value for name, value in point.items() if name != redraws.GRID}
         names = source.name(pattern), dataset.label(source.name(algorithm), rest)
         row = rows.setdefault(names, {'pattern': names[0], 'algorithm': names[1]})
         width = np.std(ends.choices[pattern, label, model].values[0], ddof=1)
         shown = f'{100 * width:.2f}' if ends.metric.is_share else f'{width:.3g}'
-        row[point[redraws.GRID].replace('_', ' ')] = 'diverged' if np.isnan(width) else shown
-    error, by_seed = 1 / np.sqrt(2 * (source.num_seeds - 1)), redraws.BY_SEED.replace('_', ' ')
+        row[point[redraws.GRID].replace('_', ' ')] = (
+            'diverged' if np.isnan(width) else shown
+        )
+    error, by_seed = (
+        1 / np.sqrt(2 * (source.num_seeds - 1)),
+        redraws.BY_SEED.replace('_', ' '),
+    )
     caption = (
         f'Standard deviation over seeds of {ends.metric.title}: {ends.span}. In each column '
         'that stream alone follows the seed and all others are those of the first seed; under '
         f'{by_seed}, all do. The relative standard error of a column is {error:.0%} '
         'for normal values; squares add up only where streams do not interact.'
     )
-    return Page('Spread by stream of draws', [tables.of_rows([*rows.values()], caption)])
+    return Page(
+        'Spread by stream of draws', [tables.of_rows([*rows.values()], caption)]
+    )

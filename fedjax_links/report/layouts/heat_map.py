@@ -21,7 +21,10 @@ from fedjax_links.report.verdicts import Difference
 from fedjax_links.results.metric import numbers_of
 
 _NARROWEST, _WIDEST = 1.7, 5.5  # inches: of a panel's width
-_BETWEEN, _BESIDE = 0.25, 1.6  # inches: of panels, of the colours' scale and the axes' words
+_BETWEEN, _BESIDE = (
+    0.25,
+    1.6,
+)  # inches: of panels, of the colours' scale and the axes' words
 _PAGE = 11.0  # inches: of a picture whose numbers can be read on a page
 _CELL, _HEIGHT = 0.46, 0.3  # inches: of a cell
 _LETTERS = 16  # of a title, in an inch
@@ -64,7 +67,9 @@ def heat_map(
       ValueError: for an unknown column or metric, a grid of more than one column beside all these,
         or a metric that nothing says which way is better.
     """
-    found = cells.of_source(source, x=x, y=y, best_over=best_over, metric=metric, tail=tail)
+    found = cells.of_source(
+        source, x=x, y=y, best_over=best_over, metric=metric, tail=tail
+    )
     drawn = _Map(source, found, margin)
     heads, count = [None, *drawn.compared], len(found.panels)
     shown = list(itertools.product(range(count), heads))
@@ -82,10 +87,14 @@ def heat_map(
     caption = _caption(source, found, best_over, tail)
     page = Page('Who is ahead where', drawn.tables(caption), caption=caption)
     draw = functools.partial(drawn.draw, cell=width / len(found.x[1]), letters=letters)
-    return with_panels(page, shown, draw, **form, finish=drawn.explain, sharex=True, sharey=True)
+    return with_panels(
+        page, shown, draw, **form, finish=drawn.explain, sharex=True, sharey=True
+    )
 
 
-def _caption(source: Source, found: Cells, best_over: Sequence[str], tail: float | None) -> str:
+def _caption(
+    source: Source, found: Cells, best_over: Sequence[str], tail: float | None
+) -> str:
     over_rounds = ROUND in (found.x[0], found.y[0])
     when = f'mean over {source.seeds}' if over_rounds else source.span(tail)
     caption = f'{found.metric.title}: {when}'
@@ -94,7 +103,9 @@ def _caption(source: Source, found: Cells, best_over: Sequence[str], tail: float
         caption += f'. Every algorithm has the {shown} that is best at the cell, by the same seeds'
     if found.at_edge is not None:
         count = sum(cells_of.size for cells_of in found.choices.values())
-        caption += f'; in {found.at_edge} of {count} cells that is an edge of what was tried'
+        caption += (
+            f'; in {found.at_edge} of {count} cells that is an edge of what was tried'
+        )
     return f'{caption}.'
 
 
@@ -112,23 +123,39 @@ class _Map:
 
     def __init__(self, source: Source, found: Cells, margin: float | None) -> None:
         """Compares with the baseline, and with the second: clear is whose lead excludes zero."""
-        self.source, self.cells, self.metric, self.margin = source, found, found.metric, margin
+        self.source, self.cells, self.metric, self.margin = (
+            source,
+            found,
+            found.metric,
+            margin,
+        )
         self.names = list(map(source.name, found.choices))
         self.baseline = source.name(source.baseline)
-        self.faces = np.array([look.face for look in plot.looks(found.choices).values()])
-        self.x, self.y = ((_short(k), list(map(numbers_of, v))) for k, v in (found.x, found.y))
+        self.faces = np.array(
+            [look.face for look in plot.looks(found.choices).values()]
+        )
+        self.x, self.y = (
+            (_short(k), list(map(numbers_of, v))) for k, v in (found.x, found.y)
+        )
         self.panels: list[dict[str, str]] = []
         for pattern, third in found.panels:
-            words = {'pattern': source.name(pattern)} if len(source.patterns) > 1 else {}
+            words = (
+                {'pattern': source.name(pattern)} if len(source.patterns) > 1 else {}
+            )
             more = {_short(found.third): numbers_of(third)} if found.third else {}
             self.panels.append({**words, **more})
         one = source.num_seeds == 1
         self.undecided = 'one seed decides nothing' if one else '{} includes zero'
         self.margin_used = source.margin if margin is None else margin
-        base, compare = found.choices.get(source.baseline), np.frompyfunc(self._difference, 2, 1)
+        base, compare = (
+            found.choices.get(source.baseline),
+            np.frompyfunc(self._difference, 2, 1),
+        )
         others = {k: v for k, v in found.choices.items() if k != source.baseline}
         self.compared: dict[str, np.ndarray] = {
-            label: compare(own, base) for label, own in others.items() if base is not None
+            label: compare(own, base)
+            for label, own in others.items()
+            if base is not None
         }
         self.differences = [each for own in self.compared.values() for each in own.flat]
         self.verdicts = source.verdicts(self.differences, margin)
@@ -168,13 +195,19 @@ class _Map:
         pages = [tables.of_rows([*self._rows(texts)], caption)]
         rows: list[dict[str, str]] = []
         for label, compared in self.compared.items():
-            texts = np.vectorize(text, otypes=[object])(compared, self.cells.choices[label])
+            texts = np.vectorize(text, otypes=[object])(
+                compared, self.cells.choices[label]
+            )
             rows += self._rows(texts, algorithm=self.source.name(label))
         caption = (
             f'Difference to {self.baseline} at the same cell, behind it the level; ± is '
             f'{self.verdicts.interval}; {self.verdicts.caption(self.metric)}'
         )
-        return [*pages, tables.of_rows(rows, caption), self._in_one_number()] if rows else pages
+        return (
+            [*pages, tables.of_rows(rows, caption), self._in_one_number()]
+            if rows
+            else pages
+        )
 
     def _rows(self, texts: np.ndarray, **heads: str) -> Iterator[dict[str, str]]:
         """A row per panel and value of y, of texts [K, Y, X]."""
@@ -182,7 +215,12 @@ class _Map:
         titles = [f'{self.x[0]} {start}', *others]
         for words, panel in zip(self.panels, texts, strict=True):
             for y, line in zip(self.y[1], panel, strict=True):
-                yield {**heads, **words, self.y[0]: y, **dict(zip(titles, line, strict=True))}
+                yield {
+                    **heads,
+                    **words,
+                    self.y[0]: y,
+                    **dict(zip(titles, line, strict=True)),
+                }
 
     def _in_one_number(self) -> Table:
         """A row for every algorithm: verdicts, extremes, and the mean over all cells by seed."""
@@ -195,11 +233,15 @@ class _Map:
                 row[word] = f'{number} of {compared.size}'
             row['survive'] = str(sum(map(self.verdicts.survives, every)))
             ends = sorted(every, key=lambda each: each.mean)
-            reach = (self.metric.interval(end, signed=True) for end in (ends[:1] + ends[-1:]))
+            reach = (
+                self.metric.interval(end, signed=True) for end in (ends[:1] + ends[-1:])
+            )
             row['from, to'], row['all cells'] = ' to '.join(reach), ''
             over_all = self.cells.minus(label, self.source.baseline)
             if over_all is not None:
-                judged = self.source.judged(self.metric, over_all.values, over_all.shares)
+                judged = self.source.judged(
+                    self.metric, over_all.values, over_all.shares
+                )
                 row['all cells'] = self.metric.difference(judged)
             rows.append(row)
         caption = (
@@ -211,7 +253,9 @@ class _Map:
         return tables.of_rows(rows, caption)
 
     @np.errstate(invalid='ignore')
-    def draw(self, axes: Any, shown: tuple[int, str | None], cell: float, letters: int) -> None:
+    def draw(
+        self, axes: Any, shown: tuple[int, str | None], cell: float, letters: int
+    ) -> None:
         """Who is best, or an algorithm's differences, on one scale for all.
 
         Args:
@@ -243,9 +287,15 @@ class _Map:
 
     def title(self, panel: int, algorithm: str | None) -> str:
         """Names a panel; see `draw`."""
-        title = 'best' if algorithm is None else f'{self.source.name(algorithm)} - {self.baseline}'
+        title = (
+            'best'
+            if algorithm is None
+            else f'{self.source.name(algorithm)} - {self.baseline}'
+        )
         heads = self.panels[panel].items()
-        words = [word if name == 'pattern' else f'{name} {word}' for name, word in heads]
+        words = [
+            word if name == 'pattern' else f'{name} {word}' for name, word in heads
+        ]
         return ', '.join([title, *words])
 
     def explain(self, figure: Any) -> None:
@@ -255,7 +305,9 @@ class _Map:
         figure.supylabel(self.y[0], fontsize=9)
         images = [axes.images[0] for axes in figure.axes if axes.images]
         if self.compared:
-            beside = [axes for axes in figure.axes if axes.get_subplotspec().is_last_col()]
+            beside = [
+                axes for axes in figure.axes if axes.get_subplotspec().is_last_col()
+            ]
             label = self.metric.difference_title(f'difference, {self.metric.words}')
             figure.colorbar(images[-1], ax=beside, label=label, fraction=0.06)
         at_models = {
@@ -269,12 +321,17 @@ class _Map:
         line |= {'edgecolor': '#00000060', 'facecolor': 'white'}
         patches['not decided'] = Patch(hatch=heat.UNDECIDED_HATCH, **line)
         hatched = f'hatched where {self.undecided.format("an interval")}'
-        if evaluation.ALIKE in [*self.leads.flat, *(each.word for each in self.differences)]:
+        if evaluation.ALIKE in [
+            *self.leads.flat,
+            *(each.word for each in self.differences),
+        ]:
             unit = ' points' if self.metric.is_share else ''
             patches['alike'] = Patch(hatch=heat.ALIKE_HATCH, **line)
             within = f'{self.metric.number(self.margin_used)}{unit}'
             hatched += f', dotted where it lies within {within}'
         look: dict[str, Any] = {'fontsize': 9, 'title_fontsize': 9, 'frameon': False}
         look |= {'ncols': len(patches), 'loc': 'outside lower center'}
-        look['title'] = panels.literal('; '.join(['best', hatched, *at_models.values()]))
+        look['title'] = panels.literal(
+            '; '.join(['best', hatched, *at_models.values()])
+        )
         figure.legend(patches.values(), map(panels.literal, patches), **look)

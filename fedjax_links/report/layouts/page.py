@@ -119,5 +119,9 @@ def limit_series(
     which = 'first point of its grid'
     if ends.metric.direction is not None:
         which = f'best point of its grid by {ends.metric.words}, {ends.span}'
-    kept = source.data.sel(series=[label for label in source.members if label in chosen])
-    return dataclasses.replace(source, data=kept), f'{heading}, every algorithm at the {which}'
+    kept = source.data.sel(
+        series=[label for label in source.members if label in chosen]
+    )
+    return dataclasses.replace(
+        source, data=kept
+    ), f'{heading}, every algorithm at the {which}'

@@ -67,41 +67,67 @@ def price(
     checks.choice('against', against, _AXES)
     config, kept = _kept(source)
     first = next(iter(kept.masks[source.patterns[0]].values()))
-    devices = pricing.devices(first.shape[1], step=step, uplink=uplink, downlink=downlink)
-    sizes = dict.fromkeys(source.patterns, model_bytes) if model_bytes else _sizes(source, config)
-    units = {title: unit for title, unit in _UNITS.items() if title != 'GB peers' or kept.edges}
-    places = {seed: place for place, seed in enumerate(source.data['seed'].values.tolist())}
+    devices = pricing.devices(
+        first.shape[1], step=step, uplink=uplink, downlink=downlink
+    )
+    sizes = (
+        dict.fromkeys(source.patterns, model_bytes)
+        if model_bytes
+        else _sizes(source, config)
+    )
+    units = {
+        title: unit
+        for title, unit in _UNITS.items()
+        if title != 'GB peers' or kept.edges
+    }
+    places = {
+        seed: place for place, seed in enumerate(source.data['seed'].values.tolist())
+    }
     rows, spent = [], {}
     for key in source.rows():
         pattern, label, _ = key
-        model, options, steps = _facts(source, config, label, local_steps, traffic or {})
+        model, options, steps = _facts(
+            source, config, label, local_steps, traffic or {}
+        )
         if kept.first_round and model.asked is not None:
             requirement = f'be whole to price {label}, which looks at earlier rounds'
-            raise errors.invalid('links', requirement, f'from round {kept.first_round} on')
+            raise errors.invalid(
+                'links', requirement, f'from round {kept.first_round} on'
+            )
         masks = kept.masks[pattern]
         terms: dict[str, Any] = {'model_bytes': sizes[pattern], 'local_steps': steps}
         terms |= {'overhead': overhead, 'options': options}
         prices, at = [], source.rounds - kept.first_round
         for seed, mask in masks.items():
-            told = (part.get(pattern, {}).get(seed) for part in (kept.durations, kept.edges))
+            told = (
+                part.get(pattern, {}).get(seed) for part in (kept.durations, kept.edges)
+            )
             terms |= zip(('durations', 'edges'), told, strict=True)
             prices.append(pricing.price(mask, model, devices, **terms))
         totals = {
             title: np.array([each[place][at] for each in prices]) / unit
             for place, (title, unit) in enumerate(units.items())
         }
-        row = page.labels(source, key) | {'models up / down': f'{model.up} / {model.down}'}
+        row = page.labels(source, key) | {
+            'models up / down': f'{model.up} / {model.down}'
+        }
         row |= {title: f'{total[:, -1].mean():.3g}' for title, total in totals.items()}
-        moved = np.sum([own for title, own in totals.items() if title.startswith('GB')], axis=0)
+        moved = np.sum(
+            [own for title, own in totals.items() if title.startswith('GB')], axis=0
+        )
         costs = {'hours': totals['hours'], 'GB': moved}
         values = source.curve(kind.name, key)[[places[seed] for seed in masks]]
         for level, unit in itertools.product(targets, costs):
             when = progress.say_when(kind, float(level), values, costs[unit], '.3g')
             row[f'{kind.number(level)}: {unit}'] = when
         rows.append(row)
-        spent[pattern, label] = costs['hours' if against == 'hours' else 'GB'].mean(axis=0)
+        spent[pattern, label] = costs['hours' if against == 'hours' else 'GB'].mean(
+            axis=0
+        )
     count = min(map(len, kept.masks.values()))
-    priced = f'mean over {"" if count == source.num_seeds else f"{count} of "}{source.seeds}'
+    priced = (
+        f'mean over {"" if count == source.num_seeds else f"{count} of "}{source.seeds}'
+    )
     caption = (
         f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round as '
         'long as its slowest awaited client, or as its pattern says; bytes that all clients sent '
@@ -113,8 +139,12 @@ def price(
             f' Behind a level, hours, and gigabytes up and down, until {kind.title} reaches it; in '
             'brackets the range over seeds.'
         )
-    drawn = progress.curves(source, metrics=(kind.name,), against=(_AXES[against], spent))
-    return drawn._replace(heading=f'Price in {against}', tables=[tables.of_rows(rows, caption)])
+    drawn = progress.curves(
+        source, metrics=(kind.name,), against=(_AXES[against], spent)
+    )
+    return drawn._replace(
+        heading=f'Price in {against}', tables=[tables.of_rows(rows, caption)]
+    )
 
 
 def _kept(source: Source) -> tuple[Mapping[str, Any], runs.Links]:
@@ -124,9 +154,13 @@ def _kept(source: Source) -> tuple[Mapping[str, Any], runs.Links]:
         problem = planned.problem_at(source.patterns[0], planned.plan.points[0])
         nobody = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
         masks = {pattern: {planned.seeds[0]: nobody} for pattern in source.patterns}
-        return planned.config or {}, runs.Links(masks, {}, {}, {}, {}, {}, first_round=0)
+        return planned.config or {}, runs.Links(
+            masks, {}, {}, {}, {}, {}, first_round=0
+        )
     if source.folder is None:
-        raise errors.invalid('folder', 'be given to price a run, as its links are kept there', None)
+        raise errors.invalid(
+            'folder', 'be given to price a run, as its links are kept there', None
+        )
     kept = runs.links(source.folder)
     if missing := [pattern for pattern in source.patterns if pattern not in kept.masks]:
         requirement = f"have kept the links of {missing[0]} (log: ('links',))"
@@ -159,7 +193,9 @@ def _facts(
     place = algorithm if algorithm in given else options['name']
     if place not in given:
         if place not in pricing.TRAFFIC:
-            raise errors.invalid('traffic', f'say what {algorithm} sends', sorted(given))
+            raise errors.invalid(
+                'traffic', f'say what {algorithm} sends', sorted(given)
+            )
         return pricing.TRAFFIC[place], options, local_steps
     checks.options(f'traffic.{place}', pricing.Traffic, given[place])
     sent = pricing.Traffic(**given[place])
@@ -177,4 +213,6 @@ def _sizes(source: Source, config: Mapping[str, Any]) -> dict[str, float]:
         kept = recorded(config, allow_imports=source.allow_imports)
         planned = build(kept)
     first = planned.plan.points[0]
-    return {k: choices.bytes_of_model(planned.problem_at(k, first)) for k in source.patterns}
+    return {
+        k: choices.bytes_of_model(planned.problem_at(k, first)) for k in source.patterns
+    }

@@ -69,9 +69,15 @@ def curves(
     if not by_pattern:
         every, labels = labels, every
     looks = {label: models[label] if by_pattern else 'server' for label in labels}
-    names = list(dict.fromkeys(panels.name_of(source.name(k), look) for k, look in looks.items()))
+    names = list(
+        dict.fromkeys(panels.name_of(source.name(k), look) for k, look in looks.items())
+    )
     window = dataset.num_last(len(source.rounds), smoothing)
-    options: dict[str, Any] = {'model': dataset.ALL, 'rounds': source.rounds, 'legend': False}
+    options: dict[str, Any] = {
+        'model': dataset.ALL,
+        'rounds': source.rounds,
+        'legend': False,
+    }
     options |= {'names': {label: source.name(label) for label in labels}, 'band': band}
     options |= {'window': window, 'above': above, 'log': log, 'log_rounds': log_rounds}
     options |= {'x_name': against[0] if against else 'round'}
@@ -80,11 +86,14 @@ def curves(
         metric, panel = shown
         keys = {k: (panel, k) if by_pattern else (k, panel) for k in labels}
         found = {
-            k: {looks[k]: source.curve(metric, (*key, models[key[1]]))} for k, key in keys.items()
+            k: {looks[k]: source.curve(metric, (*key, models[key[1]]))}
+            for k, key in keys.items()
         }
         costs = against and {k: against[1][key] for k, key in keys.items()}
         plot.learning_curves(found, metric, **options, against=costs, ax=axes)
-        look = 'server' if by_pattern else models[panel]  # a series' lines are like all others
+        look = (
+            'server' if by_pattern else models[panel]
+        )  # a series' lines are like all others
         axes.set_title(panels.name_of(source.name(panel), look), fontsize=10)
 
     form: dict[str, Any] = {'columns': columns, 'around': (0.6, 0.7), 'legend': names}
@@ -106,7 +115,9 @@ def _drawn(source: Source, band: str, window: int = 1) -> str:
     return text if window == 1 else f'{text} Both over the last {window} evaluations.'
 
 
-def overview(source: Source, *, pattern: str | None = None, tail: float | None = None) -> Page:
+def overview(
+    source: Source, *, pattern: str | None = None, tail: float | None = None
+) -> Page:
     """Curves of the main metric and of a training loss, with all candidate models; links below.
 
     Args:
@@ -122,7 +133,9 @@ def overview(source: Source, *, pattern: str | None = None, tail: float | None =
     """
     pattern = source.patterns[0] if pattern is None else pattern
     checks.choice('pattern', pattern, source.patterns)
-    shown, heading = limit_series(source, 'Overview', source.ends(None, tail), [pattern])
+    shown, heading = limit_series(
+        source, 'Overview', source.ends(None, tail), [pattern]
+    )
     metrics = [source.metric().name]
     metrics += [name for name in ('train_loss', 'loss') if name in source.metrics][:1]
     metrics, kept = list(dict.fromkeys(metrics)), source.links.get(pattern)
@@ -132,10 +145,15 @@ def overview(source: Source, *, pattern: str | None = None, tail: float | None =
         rows += [['the links'] * 4 + ['their rates'] * 2] if kept else []
         axes = figure.subplot_mosaic(rows)
         for metric in metrics:
-            data, ends = shown.data.sel(pattern=[pattern]), _expected(shown, pattern, metric)
+            data, ends = (
+                shown.data.sel(pattern=[pattern]),
+                _expected(shown, pattern, metric),
+            )
             shown_as: Any = {'model': dataset.ALL, 'legend': False, 'ax': axes[metric]}
             plot.learning_curves(data, metric, levels=ends, **shown_as)
-        panels.legend_below(figure, axes[metrics[0]].get_legend_handles_labels()[1], _WIDTH)
+        panels.legend_below(
+            figure, axes[metrics[0]].get_legend_handles_labels()[1], _WIDTH
+        )
         if kept:
             plot.link_map(kept.mask, ax=axes['the links'])
             plot.participation_rates(kept.mask, kept.mean_prob, ax=axes['their rates'])
@@ -192,19 +210,25 @@ def first_rounds(
     ends = source.ends(metric)
     kind = ends.metric
     if bool(targets) == bool(shares):
-        raise errors.invalid('targets', 'be given, or `shares`, not both', (targets, shares))
+        raise errors.invalid(
+            'targets', 'be given, or `shares`, not both', (targets, shares)
+        )
     paper, rows = tables.load_levels(published), []
     for key in source.rows():
         row = labels(source, key)
         levels = {}
         if shares:
-            best = max((own for own in source.rows() if own[0] == key[0]), key=ends.score)
+            best = max(
+                (own for own in source.rows() if own[0] == key[0]), key=ends.score
+            )
             top = ends.choices[best].mean
             row['best'] = kind.number(top)
             levels = {f'{100 * share:g} % of it': share * top for share in shares}
         levels |= {kind.number(target): float(target) for target in targets}
         for title, level in levels.items():
-            ours = say_when(kind, level, source.curve(kind.name, key), source.rounds, '.0f')
+            ours = say_when(
+                kind, level, source.curve(kind.name, key), source.rounds, '.0f'
+            )
             theirs = paper.get((row['pattern'], row['algorithm'], level))
             row[title] = ours if theirs is None else f'{theirs} / {ours}'
         rows.append(row)
@@ -218,7 +242,9 @@ def first_rounds(
     return Page('First round to reach a level', [table])
 
 
-def say_when(kind: Metric, level: float, values: np.ndarray, costs: np.ndarray, form: str) -> str:
+def say_when(
+    kind: Metric, level: float, values: np.ndarray, costs: np.ndarray, form: str
+) -> str:
     """``300 (150 to 450)``: when a level is reached.
 
     Args:
@@ -240,4 +266,6 @@ def say_when(kind: Metric, level: float, values: np.ndarray, costs: np.ndarray, 
     every = list(map(first, values, costs))
     ends = first(values.mean(axis=0), costs.mean(axis=0)), min(every), max(every)
     shown = ['never' if np.isinf(end) else format(end, form) for end in ends]
-    return shown[0] if len(every) == 1 else f'{shown[0]} ({describing.span(*shown[1:])})'
+    return (
+        shown[0] if len(every) == 1 else f'{shown[0]} ({describing.span(*shown[1:])})'
+    )

@@ -32,9 +32,13 @@ def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page
     for label in source.members:
         name, tries = source.name(label), source.tuning.get(label, ())
         about = {'algorithm': name}
-        printed = {} if published is None else {'paper': numbers_of(paper.get(name, ''))}
+        printed = (
+            {} if published is None else {'paper': numbers_of(paper.get(name, ''))}
+        )
         if not tries:
-            rows.append({**about, **printed, 'chosen': _given(source, label), 'scores': ''})
+            rows.append(
+                {**about, **printed, 'chosen': _given(source, label), 'scores': ''}
+            )
         for tried in tries:
             tuned_on = {'links': source.name(tried.pattern)} if len(tries) > 1 else {}
             own = {'chosen': _chosen(tried), 'scores': _scores(metric, tried)}
@@ -71,14 +75,19 @@ def _scores(metric: Metric, tried: Tried) -> str:
     found = []
     for place, score in enumerate(tried.scores.tolist()):
         point = '/'.join(numbers_of(values[place]) for values in tried.columns.values())
-        alike = _ALIKE if is_told and tried.rivals[place] and place != tried.best else ''
+        alike = (
+            _ALIKE if is_told and tried.rivals[place] and place != tried.best else ''
+        )
         found.append(f'{point}: {metric.number(score)}{alike}')
     return ', '.join(found)
 
 
 def edges(tried: Tried) -> dict[str, str]:
     """By column, an arrow where what tuning chose is at an edge of what was tried."""
-    return {name: edge(value, tried.columns[name].tolist()) for name, value in tried.chosen.items()}
+    return {
+        name: edge(value, tried.columns[name].tolist())
+        for name, value in tried.chosen.items()
+    }
 
 
 def mark_edges(source: Source, label: str, pattern: str) -> str:
@@ -91,7 +100,9 @@ def mark_edges(source: Source, label: str, pattern: str) -> str:
     """
     tries = source.tuning.get(label, ())
     own = [tried for tried in tries if tried.pattern == pattern] or tries
-    return ''.join(dict.fromkeys(mark for tried in own for mark in edges(tried).values()))
+    return ''.join(
+        dict.fromkeys(mark for tried in own for mark in edges(tried).values())
+    )
 
 
 def edge(value: Any, values: Sequence[Any]) -> str:

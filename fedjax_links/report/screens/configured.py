@@ -67,13 +67,21 @@ def of_experiment(experiment: Experiment, label: str | None = None) -> Configure
     checks.choice('pattern', label, list(experiment.patterns))
     bound, point = links_at(experiment, label), experiment.plan.points[0]
     assert bound is not None
-    problem, pattern = experiment.problem_at(label, point), experiment.pattern_at(label, point)
-    where, time = first_point(experiment, experiment.plan.patterns[label]), _time(experiment)
+    problem, pattern = (
+        experiment.problem_at(label, point),
+        experiment.pattern_at(label, point),
+    )
+    where, time = (
+        first_point(experiment, experiment.plan.patterns[label]),
+        _time(experiment),
+    )
     own = experiment, label, bound.name
     return ConfiguredLinks(*own, problem, pattern, link_law(bound), time, where)
 
 
-def links_at(experiment: Experiment, label: str, seed: int | None = None) -> Bound | None:
+def links_at(
+    experiment: Experiment, label: str, seed: int | None = None
+) -> Bound | None:
     """What a config says of a pattern at the first point; None for one made in Python."""
     plan = experiment.plan
     drawn = plan.draws.columns(seed, plan.points[0])
@@ -96,13 +104,19 @@ def _time(experiment: Experiment) -> float | None:
     rate, steps = client.get('learning_rate'), client.get('local_steps')
     swept = {field.partition('.')[0] for field in experiment.plan.columns}
     own = [config['algorithms'].get(label) for label in ('fedavg', 'fedpbc')]
-    varies = any(own) or swept & {'client', 'algorithms', 'problem'} or client.keys() - _PLAIN
+    varies = (
+        any(own)
+        or swept & {'client', 'algorithms', 'problem'}
+        or client.keys() - _PLAIN
+    )
     if varies or experiment.tuning is not None or rounds > _MOST_ROUNDS:
         return None
     if not isinstance(rate, int | float) or not isinstance(steps, int):
         return None
     program = sections.bind_algorithm('fedavg', {}, client).args[0]
-    by_round = jax.vmap(program.options['learning_rate'].build())(np.arange(rounds, dtype=np.int32))
+    by_round = jax.vmap(program.options['learning_rate'].build())(
+        np.arange(rounds, dtype=np.int32)
+    )
     return steps * float(np.asarray(by_round, np.float64).sum())
 
 
@@ -121,6 +135,14 @@ def link_law(links: Bound) -> laws.LinkLaw:
     options, schedule = dict(links.options), links.options.get('schedule')
     probs, kind = options.get('probs'), 'constant'
     if schedule is not None:
-        options['schedule'], probs, kind = schedule.build(), schedule.args[0], schedule.name
-    parts = {name: link_law(part) for name, part in options.items() if isinstance(part, Bound)}
+        options['schedule'], probs, kind = (
+            schedule.build(),
+            schedule.args[0],
+            schedule.name,
+        )
+    parts = {
+        name: link_law(part)
+        for name, part in options.items()
+        if isinstance(part, Bound)
+    }
     return entry.law(laws.Given(options, np.asarray(probs, np.float64), kind, parts))

@@ -12,7 +12,12 @@ from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.core import errors
 from fedjax_links.participation.laws import LinkLaw
 from fedjax_links.participation.traces.look_alike import losses
-from fedjax_links.participation.traces.trace import WRAPS, Intervals, as_intervals, availability
+from fedjax_links.participation.traces.trace import (
+    WRAPS,
+    Intervals,
+    as_intervals,
+    availability,
+)
 from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.report import figure as pages
 
@@ -47,14 +52,20 @@ def record_links(
 
     @jax.jit
     def draw(key: base.Key) -> base.MaskLinks:
-        return base.as_masks(simulation.realised_links(key, participation, num_rounds=num_rounds))
+        return base.as_masks(
+            simulation.realised_links(key, participation, num_rounds=num_rounds)
+        )
 
     drawn: base.MaskLinks = jax.device_get(draw(jax.random.key(seed)))
     return drawn
 
 
 def of_log(
-    intervals: Intervals, *, tick: float, rounds: int | None = None, overlaps: str = 'reject'
+    intervals: Intervals,
+    *,
+    tick: float,
+    rounds: int | None = None,
+    overlaps: str = 'reject',
 ) -> tuple[base.MaskLinks, LinkLaw]:
     """Looks at a log at the times of rounds.
 
@@ -100,7 +111,10 @@ def bias(mask: np.ndarray) -> tuple[float, float]:
     if not mask.any() or len(mask) < 2:
         return np.nan, np.nan
     batches = min(32, len(mask))
-    away = analysis.effective_weights(masks=mask, num_batches=batches).weights - 1 / mask.shape[1]
+    away = (
+        analysis.effective_weights(masks=mask, num_batches=batches).weights
+        - 1 / mask.shape[1]
+    )
     _, (error,) = batch_means(mask, batches, np.sign(away)[:, None])
     return float(np.abs(away).sum()), float(error)
 
@@ -119,7 +133,9 @@ def warnings(intervals: Intervals) -> list[str]:
     length, first, day = float(np.max(ends)), float(intervals.start.min()), WRAPS['day']
     found, unit = list(intervals.notes), 'if its times are no seconds, give their unit'
     if 0 < length < day:
-        found.append(f'the log lasts {length:g} s and is repeated to fill a day; {unit}')
+        found.append(
+            f'the log lasts {length:g} s and is repeated to fill a day; {unit}'
+        )
     if length - first > _MOST_DAYS * day:
         found.append(f'the log lasts {(length - first) / day:,.0f} days; {unit}')
     if first >= day:
@@ -149,7 +165,11 @@ def chain(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
     """P(absent -> present) and P(present -> absent), float64[N] each, where both are known."""
     if law.memoryless and law.rates is not None:
         return law.rates, 1 - law.rates
-    return None if law.up_rate is None or law.down_rate is None else (law.up_rate, law.down_rate)
+    return (
+        None
+        if law.up_rate is None or law.down_rate is None
+        else (law.up_rate, law.down_rate)
+    )
 
 
 def stated_rates(law: LinkLaw, record: base.MaskLinks) -> tuple[str, np.ndarray | None]:
@@ -184,11 +204,17 @@ def text(title: str, record: base.MaskLinks, law: LinkLaw) -> str:
     if base.tells_directions(record):
         parts: Any = active, base.delivers(record), record.downlink, record.compute
         names = 'takes part', 'delivers', 'hears', 'can train'
-        means = (f'{k} {np.mean(mask):.3f}' for k, mask in zip(names, parts, strict=True))
+        means = (
+            f'{k} {np.mean(mask):.3f}' for k, mask in zip(names, parts, strict=True)
+        )
         lines.append(f'means: {", ".join(means)}')
     if base.has_peers(record):
         neighbours = record.neighbours[0]
-        there = np.not_equal(neighbours, np.arange(len(neighbours))[:, None]).sum(axis=1).mean()
+        there = (
+            np.not_equal(neighbours, np.arange(len(neighbours))[:, None])
+            .sum(axis=1)
+            .mean()
+        )
         heard = f'{record.edges.mean(axis=0).sum(axis=1).mean():.3g} of {there:.3g}'
         lines.append(f'peers: {heard} neighbours heard in a round')
     lines += _map(active, foldable(law, len(active)))
@@ -200,7 +226,9 @@ def _map(active: np.ndarray, period: int | None) -> list[str]:
     most = _WIDTH - _LABEL - 2
     per_cell = max(1, -(-2 * (period or 0) // most))
     columns = min(most, len(active) // per_cell)
-    shown = active[: columns * per_cell, np.argsort(-active.mean(axis=0), kind='stable')]
+    shown = active[
+        : columns * per_cell, np.argsort(-active.mean(axis=0), kind='stable')
+    ]
     cells = shown.reshape(columns, per_cell, -1).mean(axis=1)
     bands = np.array_split(np.arange(active.shape[1]), min(_MAP_ROWS, active.shape[1]))
     beside = f', {per_cell} rounds a cell' if per_cell > 1 else ''
@@ -209,7 +237,9 @@ def _map(active: np.ndarray, period: int | None) -> list[str]:
     for band in bands:
         darkness = np.ceil(cells[:, band].mean(axis=1) * (len(_SHADES) - 1)).astype(int)
         label = f'{band[0] + 1}-{band[-1] + 1}' if len(band) > 1 else f'{band[0] + 1}'
-        lines.append(f'{label:>{_LABEL}} |{"".join(_SHADES[k] for k in darkness)}'.rstrip())
+        lines.append(
+            f'{label:>{_LABEL}} |{"".join(_SHADES[k] for k in darkness)}'.rstrip()
+        )
     return lines
 
 
@@ -238,7 +268,9 @@ def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> Non
         below[2:] = ['memory', 'sizes', 'peers', 'peers']
 
     def draw(figure: Any) -> None:
-        axes = figure.subplot_mosaic([['map'] * 4 + ['rates'] * 2, below], height_ratios=[1.15, 1])
+        axes = figure.subplot_mosaic(
+            [['map'] * 4 + ['rates'] * 2, below], height_ratios=[1.15, 1]
+        )
         for name, above in titles.items():
             axes[name].set_title(above, fontsize=10)
         plot.link_map(record, num_rounds=rounds, ax=axes['map'])
@@ -250,7 +282,9 @@ def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> Non
         sums = np.sum(record.prob[:period], axis=1) if period else np.zeros(1)
         expected = None if np.isnan(sums).any() or np.ptp(sums) == 0 else sums
         mean = None if law.probs is None else float(law.probs.sum())
-        plot.participants(active, period=period, expected=expected, mean=mean, ax=axes['sizes'])
+        plot.participants(
+            active, period=period, expected=expected, mean=mean, ax=axes['sizes']
+        )
         if base.has_peers(record):
             between = record.neighbours[0], record.edges.mean(axis=0)
             plot.peer_graph(*between, rates=active.mean(axis=0), ax=axes['peers'])

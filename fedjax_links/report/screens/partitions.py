@@ -45,8 +45,12 @@ def picture(path: Path, title: str, report: PartitionReport) -> None:
       title: above everything.
       report: the partition.
     """
-    draw, size = (_draw, (12, 8)) if report.global_mix.size else (_draw_volumes, (12, 4))
-    pages.save_page(path, lambda figure: draw(figure, report), title=title, caption='', size=size)
+    draw, size = (
+        (_draw, (12, 8)) if report.global_mix.size else (_draw_volumes, (12, 4))
+    )
+    pages.save_page(
+        path, lambda figure: draw(figure, report), title=title, caption='', size=size
+    )
 
 
 def _draw_volumes(figure: Any, report: PartitionReport) -> None:
@@ -65,7 +69,9 @@ def _draw(figure: Any, report: PartitionReport) -> None:
     plot.partition(report, order=order, colorbar=False, ax=axes['map'])
     plot.pooled_classes(report.global_mix, ax=axes['pooled'])
     plot.volumes(report.counts, order=order, ax=axes['volumes'])
-    plot.label_distances(report.total_variation[report.counts > 0], ax=axes['distances'])
+    plot.label_distances(
+        report.total_variation[report.counts > 0], ax=axes['distances']
+    )
     plot.classes_held(report.classes_held, report.global_mix.size, ax=axes['held'])
     shares = "share of the client's examples"
     figure.colorbar(axes['map'].images[0], ax=axes['pooled'], label=shares)
@@ -73,7 +79,9 @@ def _draw(figure: Any, report: PartitionReport) -> None:
     axes['map'].tick_params(labelbottom=False)
     axes['pooled'].set(title='All clients', ylabel='')
     axes['pooled'].tick_params(labelleft=False)
-    axes['volumes'].set_xlabel(f'{axes["volumes"].get_xlabel()}, by their largest class')
+    axes['volumes'].set_xlabel(
+        f'{axes["volumes"].get_xlabel()}, by their largest class'
+    )
     axes['distances'].set_title('Total variation from the mix of all clients')
     axes['held'].set_title('Classes held by a client')
     for each in axes.values():

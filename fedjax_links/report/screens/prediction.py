@@ -60,7 +60,9 @@ class Predictions(NamedTuple):
     exact: bool
 
 
-_known: weakref.WeakKeyDictionary[Any, dict[str, Predictions | None]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[Any, dict[str, Predictions | None]] = (
+    weakref.WeakKeyDictionary()
+)
 """By plan and pattern, what was predicted: before a run, and at its end.
 
 An experiment equals others of the same config, whose own modules may have changed; its plan is its.
@@ -108,26 +110,41 @@ def predictions(
     key = jax.device_put(jax.random.key(seed), jax.local_devices()[0])
     initial = initial_params(problem.init_params, key)
     coefficients = objective.coefficients(initial)
-    start = analysis.LinearModel(*(np.asarray(part, np.float64) for part in coefficients))
+    start = analysis.LinearModel(
+        *(np.asarray(part, np.float64) for part in coefficients)
+    )
     if not _is_as_stated(problem, objective, start):
         return None
     most = _MOST_FLOW // (len(inputs) * sum(part.size for part in start))
-    classes = {'least_squares': None, 'logistic': 2}.get(objective.loss, start.intercept.size)
-    options: dict[str, Any] = {'loss': objective.loss, 'num_classes': classes, 'l2': objective.l2}
+    classes = {'least_squares': None, 'logistic': 2}.get(
+        objective.loss, start.intercept.size
+    )
+    options: dict[str, Any] = {
+        'loss': objective.loss,
+        'num_classes': classes,
+        'l2': objective.l2,
+    }
     measure = jax.jit(problem.metrics)
     dtype = jax.tree.leaves(initial)[0].dtype
 
     def metrics(model: analysis.LinearModel) -> Mapping[str, float]:
         params = objective.params(*(jnp.asarray(part, dtype) for part in model))
         found = measure(params, problem.eval_data)
-        return {name: float(value) for name, value in found.items() if np.ndim(value) == 0}
+        return {
+            name: float(value) for name, value in found.items() if np.ndim(value) == 0
+        }
 
     def predicted(shares: np.ndarray, share_of_time: float) -> Prediction:
         given = inputs, labels, owners(problem), shares
         limit: Mapping[str, float] = {}
         reached: Mapping[str, float] = {}
         if time is not None:
-            own = {'time': share_of_time * time, 'start': start, 'most_gradients': most, **options}
+            own = {
+                'time': share_of_time * time,
+                'start': start,
+                'most_gradients': most,
+                **options,
+            }
             with contextlib.suppress(linear_limits.LongFlowError):
                 reached = metrics(analysis.weighted_gradient_flow(*given, **own))
         with contextlib.suppress(linear_limits.NoMinimiserError):
@@ -145,8 +162,12 @@ def _is_as_stated(
     batch = jax.tree.map(lambda a: np.asarray(a)[:_CHECKED], problem.data)
     inputs, labels = map(np.asarray, objective.inputs(batch))
     rng = np.random.default_rng(0)
-    model = analysis.LinearModel(*(part + rng.normal(scale=0.1, size=part.shape) for part in start))
-    stated = analysis.linear_loss(model, inputs, labels, loss=objective.loss, l2=objective.l2)
+    model = analysis.LinearModel(
+        *(part + rng.normal(scale=0.1, size=part.shape) for part in start)
+    )
+    stated = analysis.linear_loss(
+        model, inputs, labels, loss=objective.loss, l2=objective.l2
+    )
     params = objective.params(*(jnp.asarray(part, jnp.float32) for part in model))
     own = float(jax.jit(problem.loss_fn)(params, batch))
     return bool(abs(own - stated) <= _AGREE * max(abs(stated), 1e-3))
@@ -204,7 +225,9 @@ def _computed(links: ConfiguredLinks) -> Predictions | None:
     elif law.probs is not None and not law.never_empty:
         non_empty = float(1 - np.prod(1 - law.probs))
     seed = links.experiment.seeds[0]
-    found = predictions(problem, weights, non_empty=non_empty, time=links.time, seed=seed)
+    found = predictions(
+        problem, weights, non_empty=non_empty, time=links.time, seed=seed
+    )
     return found and found._replace(exact=law.weights is not None)
 
 
@@ -219,7 +242,9 @@ def of_links(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
       Lines of 80 columns at most, none where nothing can be told.
     """
     if work(links.problem) and _unequal(links):
-        return ['no end predicted: clients weigh or step unequally, by more than their links']
+        return [
+            'no end predicted: clients weigh or step unequally, by more than their links'
+        ]
     if work(links.problem) > most_work:
         return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
     if (found := under(links, most_work)) is None:
@@ -227,11 +252,19 @@ def of_links(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
     lines, source = [], '' if found.exact else ', simulated links'
     if found.fedavg.reached and found.fedpbc.reached:
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
-        lines += [_pair(found.fedavg.reached, found.fedpbc.reached), f'  {rounds}{source}']
+        lines += [
+            _pair(found.fedavg.reached, found.fedpbc.reached),
+            f'  {rounds}{source}',
+        ]
     elif links.time is not None:
-        lines.append(f'no end predicted: rate x steps x rounds = {links.time:.3g} takes too long')
+        lines.append(
+            f'no end predicted: rate x steps x rounds = {links.time:.3g} takes too long'
+        )
     if found.fedavg.limit and found.fedpbc.limit:
-        lines += [_pair(found.fedavg.limit, found.fedpbc.limit), f'  in the long run{source}']
+        lines += [
+            _pair(found.fedavg.limit, found.fedpbc.limit),
+            f'  in the long run{source}',
+        ]
     else:
         lines.append('no limit in the long run: a linear model separates some labels')
     return lines

@@ -40,8 +40,12 @@ def prediction(experiment: Experiment) -> str:
             lines.append(f'         rates {_range(rates, 3)}, mean {rates.mean():.3g}')
         if weights is not None:
             bias = np.abs(weights - 1 / weights.size).sum()
-            lines[-1] += f"; FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
-        lines += [f'         {line}' for line in expected.of_links(links, most_work=most_work)]
+            lines[-1] += (
+                f"; FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
+            )
+        lines += [
+            f'         {line}' for line in expected.of_links(links, most_work=most_work)
+        ]
     return '\n'.join(lines)
 
 
@@ -57,7 +61,9 @@ def text(links: configured.ConfiguredLinks, record: base.MaskLinks) -> str:
       bias, gossip, what is special to the pattern, and the participation report of the record.
     """
     law, active = links.law, np.asarray(base.participants(record))
-    source: Any = {'masks': active} if law.weights is None else {'selection_law': law.weights}
+    source: Any = (
+        {'masks': active} if law.weights is None else {'selection_law': law.weights}
+    )
     weights = analysis.effective_weights(**source)
     known = evaluation.attainable_text(links.problem)
     name = (links.experiment.config or {})['problem']['name']
@@ -67,8 +73,12 @@ def text(links: configured.ConfiguredLinks, record: base.MaskLinks) -> str:
     lines.append(f'memory   {_memory(law, links.participation.cycle)}')
     lines = [links.experiment.title, *(line[:80] for line in lines)]
     if base.tells_directions(record):
-        lines.append('         taking part = hearing the server, training and delivering')
-    lines.append(f'{"Rates per client":<20}' + ''.join(f'{k:>10}' for k in (*_QUANTILES, 'mean')))
+        lines.append(
+            '         taking part = hearing the server, training and delivering'
+        )
+    lines.append(
+        f'{"Rates per client":<20}' + ''.join(f'{k:>10}' for k in (*_QUANTILES, 'mean'))
+    )
     name, stated = stated_rates(law, record)
     lines += [] if stated is None else [_row(name, stated)]
     lines.append(_row('realised', active.mean(axis=0)))
@@ -76,7 +86,9 @@ def text(links: configured.ConfiguredLinks, record: base.MaskLinks) -> str:
     lines += _bias(links.problem, law, weights, active)
     lines += [f'  {line}' for line in expected.of_links(links)]
     lines += _known(law)
-    lines.append(f'As simulated ({len(active):,} rounds of seed {links.experiment.seeds[0]})')
+    lines.append(
+        f'As simulated ({len(active):,} rounds of seed {links.experiment.seeds[0]})'
+    )
     report = analysis.participation_report(active).text().splitlines()
     return '\n'.join([*lines, *(f'  {line}' for line in report)])
 
@@ -92,12 +104,16 @@ def _memory(law: LinkLaw, cycle: int | None) -> str:
     rise, fall = rates
     kept = 1 - (rise + fall)  # the correlation of a round with the next
     times = np.where(kept >= 1, np.inf, -1 / np.log(np.clip(kept, 1e-300, 1 - 1e-16)))
-    shares = rise / np.where(rise + fall > 0, rise + fall, 1)  # of rounds in which each takes part
+    shares = rise / np.where(
+        rise + fall > 0, rise + fall, 1
+    )  # of rounds in which each takes part
     if not shares.any():
         return 'none: nobody ever takes part'
     median = _weighted_median(times, shares)
     said = 'less than a round' if median < 1 else f'{median:.3g} rounds'
-    least, most = ('below 1' if time < 1 else f'{time:.3g}' for time in (times.min(), times.max()))
+    least, most = (
+        'below 1' if time < 1 else f'{time:.3g}' for time in (times.min(), times.max())
+    )
     if least == most:
         return f'{said} (every client)'
     return f'{said} (median participation), clients: {describing.span(least, most)}'
@@ -116,9 +132,15 @@ def _described(links: configured.ConfiguredLinks, text: str) -> list[str]:
     return [f'links    {text}', *where]
 
 
-def _weights(law: LinkLaw, found: analysis.EffectiveWeights, num_rounds: int) -> list[str]:
+def _weights(
+    law: LinkLaw, found: analysis.EffectiveWeights, num_rounds: int
+) -> list[str]:
     num_clients, noise = found.weights.size, ''
-    source = f'exact: {law.weights_source}' if found.exact else f'estimated, {num_rounds:,} rounds'
+    source = (
+        f'exact: {law.weights_source}'
+        if found.exact
+        else f'estimated, {num_rounds:,} rounds'
+    )
     lines = [
         f'Effective weights E[1{{i in A}}/|A| | A nonempty], {source}',
         _row('weight x N', found.weights * num_clients),
@@ -132,19 +154,31 @@ def _weights(law: LinkLaw, found: analysis.EffectiveWeights, num_rounds: int) ->
 
 
 def _bias(
-    problem: base.Problem, law: LinkLaw, found: analysis.EffectiveWeights, active: np.ndarray
+    problem: base.Problem,
+    law: LinkLaw,
+    found: analysis.EffectiveWeights,
+    active: np.ndarray,
 ) -> list[str]:
     shares = partition_of(problem).class_mix
     if shares.size:
         wanted, implicit = shares.mean(axis=0), found.weights @ shares
-        lines = ["FedAvg's bias: the label mix that it trains on, against the clients' mean mix"]
+        lines = [
+            "FedAvg's bias: the label mix that it trains on, against the clients' mean mix"
+        ]
         if wanted.size <= _MAX_LISTED_LABELS:
             labels = ''.join(f'{label:>6}' for label in range(wanted.size))
             lines.append(f'  {"label":<18}{labels}')
             for name, mix in (('mean of clients', wanted), ('FedAvg', implicit)):
-                lines.append(f'  {name:<18}' + ''.join(f'{share:>6.3f}' for share in mix))
-        noise = '' if found.exact else _noise(0.5 * batch_means(active, values=shares)[1])
-        return [*lines, f'  total variation {0.5 * np.abs(implicit - wanted).sum():.4g}{noise}']
+                lines.append(
+                    f'  {name:<18}' + ''.join(f'{share:>6.3f}' for share in mix)
+                )
+        noise = (
+            '' if found.exact else _noise(0.5 * batch_means(active, values=shares)[1])
+        )
+        return [
+            *lines,
+            f'  total variation {0.5 * np.abs(implicit - wanted).sum():.4g}{noise}',
+        ]
     data = problem.data
     if not (hasattr(data, 'ndim') and data.ndim == 2 and problem.max_examples == 1):
         return []
@@ -166,14 +200,22 @@ def _known(law: LinkLaw) -> list[str]:
     """What else has a closed form: how gossip contracts, how often separated clients are chosen."""
     lines = []
     if law.probs is not None and 2 <= law.probs.size <= _MAX_MATRIX_CLIENTS:
-        rate, bound = analysis.mixing_rate(law.probs), analysis.mixing_rate_bound(law.probs)
+        rate, bound = (
+            analysis.mixing_rate(law.probs),
+            analysis.mixing_rate_bound(law.probs),
+        )
         known = f'{1 - rate:.4g}, exact; published lower bound {1 - bound:.2g}'
         lines.append(f'Gossip: 1 - lambda_2(E[W]) = {known}')
         if law.edges is not None and law.edges[0].size <= _MAX_NEIGHBOURS:
             gap = 1 - analysis.semi_decentralised_rate(law.probs, *law.edges)
-            lines.append(f'  with links between clients: 1 - lambda_2(E[M W M]) = {gap:.4g}, exact')
+            lines.append(
+                f'  with links between clients: 1 - lambda_2(E[M W M]) = {gap:.4g}, exact'
+            )
     if law.separation is not None:
-        shares, size = law.separation.law[law.separation.law > 0], law.separation.group_size
+        shares, size = (
+            law.separation.law[law.separation.law > 0],
+            law.separation.group_size,
+        )
         unit = 'clients' if size is None else f'groups of {size}'
         distance = _number(np.abs(shares - 1 / shares.size).sum())
         scale = _range(analysis.debiasing_weights(shares))

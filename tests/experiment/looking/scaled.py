@@ -28,7 +28,9 @@ class Scaled(nn.Module):
         flat = features.reshape(len(features), -1)
         shape = flat.shape[1], self.num_classes
         weights = self.param('weights', nn.initializers.lecun_normal(), shape)
-        return layer(flat, weights, self.param('bias', nn.initializers.zeros, shape[1:]))
+        return layer(
+            flat, weights, self.param('bias', nn.initializers.zeros, shape[1:])
+        )
 
 
 def scaled_digits(num_clients):

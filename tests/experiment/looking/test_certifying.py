@@ -36,7 +36,9 @@ def test_a_dot_that_drops_the_factor_of_its_bias_is_found(monkeypatch, tmp_path)
     found = {verdict.program: verdict for verdict in certifying.certify(CONFIG)}
     assert all(verdict.holds for verdict in found.values())
     rounds = found['fedavg, links']
-    assert 0 < rounds.error < rounds.bound / 10  # rounding, and not zero by comparing nothing
+    assert (
+        0 < rounds.error < rounds.bound / 10
+    )  # rounding, and not zero by comparing nothing
     monkeypatch.setattr(scaled, 'layer', scaled.faulty_layer)
     found = {verdict.program: verdict for verdict in certifying.certify(CONFIG)}
     off = [name for name, verdict in found.items() if not verdict.holds]
@@ -80,7 +82,9 @@ def test_theory_finds_another_mean(monkeypatch, rate, holds):
 
 def test_what_is_not_finite_holds_nowhere():
     before, after = {"['w']": np.zeros(2)}, {"['w']": np.ones(2)}
-    assert certifying._errors({'w': np.array([1.0, np.nan])}, before, after) == {"['w']": np.inf}
+    assert certifying._errors({'w': np.array([1.0, np.nan])}, before, after) == {
+        "['w']": np.inf
+    }
     assert certifying._errors({'w': np.ones(2)}, after, after) == {"['w']": 0}
     assert not Verdict('a', np.inf, 1e-4, '').holds
     assert not Verdict('a', np.nan, 1e-4, '').holds
@@ -90,7 +94,9 @@ def test_what_was_measured_can_be_farthest_off():
     exact = {"['server']['eval_loss']": np.array(1.0)}
     found = certifying._errors_of_evals({'server/eval_loss': np.float64(1.1)}, exact)
     assert found == {'server/eval_loss': pytest.approx(0.1 / (1 + certifying._SMALL))}
-    assert certifying.keep([Verdict('a', found['server/eval_loss'], 0.2, 'server/eval_loss')])
+    assert certifying.keep(
+        [Verdict('a', found['server/eval_loss'], 0.2, 'server/eval_loss')]
+    )
 
 
 def test_the_standard_list_has_every_rule_pattern_and_model():
@@ -99,7 +105,10 @@ def test_the_standard_list_has_every_rule_pattern_and_model():
     assert list(found['patterns'].patterns) == list(PARTICIPATION)
     assert set(MODELS) <= {*found, 'softmax'}
     for name, experiment in found.items():
-        kinds = {lane.algorithm for lane in standards.lanes_of(standards.shortened(experiment))}
+        kinds = {
+            lane.algorithm
+            for lane in standards.lanes_of(standards.shortened(experiment))
+        }
         assert kinds == set(experiment.algorithms), name
 
 
@@ -119,9 +128,12 @@ def test_a_certificate_is_of_a_device(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    'backend, version, count', [('gpu', '0.10.2', 1), ('gpu', '0.11.1', 0), ('cpu', '0.10.2', 0)]
+    'backend, version, count',
+    [('gpu', '0.10.2', 1), ('gpu', '0.11.1', 0), ('cpu', '0.10.2', 0)],
 )
-def test_versions_with_known_faults_are_warned_of_on_a_gpu(monkeypatch, backend, version, count):
+def test_versions_with_known_faults_are_warned_of_on_a_gpu(
+    monkeypatch, backend, version, count
+):
     monkeypatch.setattr(jax, 'default_backend', lambda: backend)
     monkeypatch.setattr(environment.metadata, 'version', lambda name: version)
     assert len(environment.warnings()) == count

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_links import algorithms, evaluation, experiment, local_training, participation, problems
+from fedjax_links import (
+    algorithms,
+    evaluation,
+    experiment,
+    local_training,
+    participation,
+    problems,
+)
 from fedjax_links.experiment.looking import choices
 from fedjax_links.planning import choosing
 from fedjax_links.report import layouts, source
@@ -20,19 +27,27 @@ def tried(by_seed, ties):
     race = choosing.Race(np.ones(scores.shape, bool), (0,), places)
     columns = {'rate': np.arange(len(scores), dtype=float)}
     means = scores.mean(axis=1)
-    return choosing.Tried('links', {}, columns, means, scores, 0, places, np.array(ties, int), race)
+    return choosing.Tried(
+        'links', {}, columns, means, scores, 0, places, np.array(ties, int), race
+    )
 
 
 def shares_by_hand(scores, rng, count=200_000):
     """Who is best if means of K values by S seeds lie about the measured ones by a t law."""
     seeds = scores.shape[1]
     shape = np.cov(scores) / seeds
-    drawn = stats.multivariate_t(scores.mean(axis=1), shape, seeds - 1, allow_singular=True)
-    return np.bincount(drawn.rvs(count, rng).argmax(axis=1), minlength=len(scores)) / count
+    drawn = stats.multivariate_t(
+        scores.mean(axis=1), shape, seeds - 1, allow_singular=True
+    )
+    return (
+        np.bincount(drawn.rvs(count, rng).argmax(axis=1), minlength=len(scores)) / count
+    )
 
 
 def test_shares_are_those_of_students_t(rng):
-    scores = np.array([[3.0, 1.0, 2.5, 1.9], [1.0, 3.0, 2.0, 1.5], [0.0, 2.9, 2.9, 1.0]])
+    scores = np.array(
+        [[3.0, 1.0, 2.5, 1.9], [1.0, 3.0, 2.0, 1.5], [0.0, 2.9, 2.9, 1.0]]
+    )
     near = {1: np.zeros(4), 2: np.ones(4)}
     found = choices.of_series(np.full(4, 2.0), tried(scores, [2, 1]), near, 'max')
     expected = shares_by_hand(scores[[0, 2, 1]], rng)
@@ -48,7 +63,9 @@ def test_of_two_equal_values_the_other_has_a_quarter(num_seeds, rng):
     shares = []
     for scores in rng.normal(size=(400, 2, num_seeds)):
         scores = scores[np.argsort(-scores.mean(axis=1))]
-        found = choices.of_series(np.zeros(2), tried(scores, [1]), {1: np.ones(2)}, 'max')
+        found = choices.of_series(
+            np.zeros(2), tried(scores, [1]), {1: np.ones(2)}, 'max'
+        )
         shares.append(found.shares[1])
     assert np.mean(shares) == pytest.approx(0.25, abs=4 * 0.5 / 12**0.5 / 400**0.5)
 
@@ -95,7 +112,9 @@ def test_an_interval_holds_the_draw_of_a_choice_as_often_as_it_says(count, rng):
     found = evaluation.chosen_interval(rows, shares, level=0.9)
     drawn = rng.choice(3, p=shares, size=200_000)
     errors = stats.sem(rows, axis=1)
-    means = rows.mean(axis=1)[drawn] + errors[drawn] * rng.standard_t(count - 1, size=drawn.size)
+    means = rows.mean(axis=1)[drawn] + errors[drawn] * rng.standard_t(
+        count - 1, size=drawn.size
+    )
     inside = np.abs(means - rows[0].mean()) <= found.half_width
     assert inside.mean() == pytest.approx(0.9, abs=4 * 0.3 / drawn.size**0.5)
     p_value = 2 * min(np.mean(means <= 0), np.mean(means >= 0))
@@ -143,12 +162,17 @@ def planted(**options):
         title='Near',
         problem=problems.quadratic(np.array([[0.0], [1.0], [4.0], [9.0]])),
         patterns={'some': participation.bernoulli(np.array([0.4, 0.9, 0.5, 0.7]))},
-        algorithms={'fedavg': rule(algorithms.fedavg), 'fedpbc': rule(algorithms.fedpbc)},
+        algorithms={
+            'fedavg': rule(algorithms.fedavg),
+            'fedpbc': rule(algorithms.fedpbc),
+        },
         num_rounds=8,
         eval_every=4,
         seeds=range(4),
         metric='distance',
-        tuning=experiment.Tuning(grid={'learning_rate': [0.1, 0.2, 0.3]}, num_seeds=3, **options),
+        tuning=experiment.Tuning(
+            grid={'learning_rate': [0.1, 0.2, 0.3]}, num_seeds=3, **options
+        ),
     )
 
 
@@ -188,7 +212,9 @@ def test_tuning_noise_is_that_of_choices_made_again_by_hand():
 
 def test_a_report_shows_both_intervals_and_its_verdict_goes_by_the_wider_one():
     table = layouts.levels(source.of_run(planted().run())).tables[0]
-    fedavg, server, clients = (dict(zip(table.header, row, strict=True)) for row in table.rows)
+    fedavg, server, clients = (
+        dict(zip(table.header, row, strict=True)) for row in table.rows
+    )
     assert 'in brackets' in table.caption
     assert all('[' in row['ours'] for row in (fedavg, server))
     assert clients['ours'] == '0'  # in all of four seeds, which tell no spread
@@ -226,5 +252,7 @@ def test_a_verdict_goes_by_the_wider_interval(rng):
     assert near.word == 'alike'
     loss = difference(Metric('loss', 'min'), ahead, base)
     assert loss.word == 'behind'
-    early = difference(metric, ahead._replace(values=ahead.values[:, :3]), base, level=0.95)
+    early = difference(
+        metric, ahead._replace(values=ahead.values[:, :3]), base, level=0.95
+    )
     assert (early.word, early.half_width) == ('not decided', np.inf)

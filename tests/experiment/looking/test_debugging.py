@@ -27,7 +27,9 @@ def links():
 def lines(client=BAD_CLIENT, sizes=(4,) * NUM_CLIENTS):
     """Least squares; one entry of one example of one client is not a number."""
     clients = np.repeat(np.arange(NUM_CLIENTS), sizes)
-    features = np.random.default_rng(0).normal(size=(clients.size, 2)).astype(np.float32)
+    features = (
+        np.random.default_rng(0).normal(size=(clients.size, 2)).astype(np.float32)
+    )
 
     def loss_fn(params, batch):
         error = batch.features @ params['kernel'] - batch.labels
@@ -41,14 +43,18 @@ def lines(client=BAD_CLIENT, sizes=(4,) * NUM_CLIENTS):
         loss_fn=loss_fn,
     )
     bad = np.flatnonzero(clients == client)[BAD_EXAMPLE]
-    features = problem.data.features.at[bad, 1].set(jnp.nan)  # the problem itself refuses that
+    features = problem.data.features.at[bad, 1].set(
+        jnp.nan
+    )  # the problem itself refuses that
     data = problem.data._replace(features=features)
     return dataclasses.replace(problem, data=data, eval_data=data)
 
 
 def steps_until_drawn(problem, seed, batch_size, num_steps):
     """The first local step of the bad round whose batch has the bad example, drawn by hand."""
-    key = prng.client_key(prng.round_key(jax.random.key(seed), 'client', BAD_ROUND), BAD_CLIENT)
+    key = prng.client_key(
+        prng.round_key(jax.random.key(seed), 'client', BAD_ROUND), BAD_CLIENT
+    )
     for step in range(num_steps):
         count = problem.counts[BAD_CLIENT]
         rows = local_loops.rows_drawn(jax.random.fold_in(key, step), batch_size, count)
@@ -57,7 +63,9 @@ def steps_until_drawn(problem, seed, batch_size, num_steps):
     return None
 
 
-def planned(problem, *, batch_size=1, algorithm='fedavg', steps=6, pattern=None, **changes):
+def planned(
+    problem, *, batch_size=1, algorithm='fedavg', steps=6, pattern=None, **changes
+):
     client = fl.local_training.local_sgd(0.1, local_steps=steps, batch_size=batch_size)
     base = {
         'title': 'Goes wrong',
@@ -122,13 +130,19 @@ def test_a_round_before_and_a_round_after(tmp_path):
     assert line.endswith('round 3: everything is finite (4 clients trained)')
     (line,) = debugging.debug_round(built, tmp_path, BAD_ROUND + 1)
     assert 'the state is not finite since round 4 already: .server[' in line
-    with pytest.raises(ValueError, match='`debug_round` must be below 8, the number of rounds'):
+    with pytest.raises(
+        ValueError, match='`debug_round` must be below 8, the number of rounds'
+    ):
         debugging.debug_round(built, tmp_path, 8)
-    with pytest.raises(ValueError, match='`workdir` must hold a run of this experiment'):
+    with pytest.raises(
+        ValueError, match='`workdir` must hold a run of this experiment'
+    ):
         debugging.debug_round(planned(lines()), tmp_path, 4)
 
 
-def test_a_client_whose_model_broke_unheard_is_found_in_the_round_in_which_it_broke(tmp_path):
+def test_a_client_whose_model_broke_unheard_is_found_in_the_round_in_which_it_broke(
+    tmp_path,
+):
     """FedPBC's clients train unheard: its server notices rounds later."""
     built = planned(lines(), algorithm='fedpbc', batch_size=None, seeds=(0,))
     results = built.run(tmp_path)
@@ -151,7 +165,9 @@ def test_a_step_that_overflows_shows_in_the_next_one(tmp_path):
     )
     built.run(tmp_path)
     (line,) = debugging.debug_round(built, tmp_path, 0)
-    assert 'client 0, local step 0: the loss is not finite; 1 more client too: 1' in line
+    assert (
+        'client 0, local step 0: the loss is not finite; 1 more client too: 1' in line
+    )
 
 
 @pytest.mark.slow
@@ -163,7 +179,9 @@ def test_lanes_of_a_config_with_tuning_go_on_from_their_checkpoints(tmp_path):
     results = built.run(tmp_path)
     bad = results['first_bad_round'][~results['finite']]
     (line,) = debugging.debug_round(built, tmp_path, int(bad[0]))
-    assert line.startswith('fedavg, bernoulli, seed 10000, learning_rate 1e+38, tuning, round ')
+    assert line.startswith(
+        'fedavg, bernoulli, seed 10000, learning_rate 1e+38, tuning, round '
+    )
     assert 'not finite' in line
     healthy = list(debugging.debug_round(built, tmp_path, 13))
     assert len(healthy) == 2

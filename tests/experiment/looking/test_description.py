@@ -17,14 +17,24 @@ def warnings(**changes):
 
 @pytest.mark.parametrize(
     'cycle, every, seen',
-    [(100, 100, 1), (100, 20, 5), (100, 50, 2), (100, 10, None), (100, 93, None), (300, 7, None)],
+    [
+        (100, 100, 1),
+        (100, 20, 5),
+        (100, 50, 2),
+        (100, 10, None),
+        (100, 93, None),
+        (300, 7, None),
+    ],
 )
 def test_evaluations_that_see_few_rounds_of_a_cycle_are_named(cycle, every, seen):
     """Counted one by one; ten, or as many as there are evaluations, are no reason to warn."""
     rounds = 12 * every
     links = {'name': 'cyclic', 'probs': EQUAL, 'cycle_length': cycle}
     found = warnings(links=links, num_rounds=rounds, eval_every=every)
-    assert len({t % cycle for t in range(every, 1200 * every, every)}) >= 10 or seen is not None
+    assert (
+        len({t % cycle for t in range(every, 1200 * every, every)}) >= 10
+        or seen is not None
+    )
     if seen is None:
         assert not found
     else:
@@ -43,13 +53,18 @@ def test_patterns_know_their_cycle():
     cyclic = participation.cyclic(HALF, cycle_length=6)
     waves = participation.bernoulli(schedules.sine(HALF, gamma=0.4, period=4.0))
     assert participation.bernoulli(HALF).cycle is None
-    assert participation.bernoulli(schedules.sine(HALF, gamma=0.4, period=4.5)).cycle is None
+    assert (
+        participation.bernoulli(schedules.sine(HALF, gamma=0.4, period=4.5)).cycle
+        is None
+    )
     assert waves.cycle == 4
     assert participation.markov(schedules.sine(HALF, gamma=0.1, period=24)).cycle == 24
     assert algebra.both(cyclic, waves).cycle == 12
     assert algebra.cap(cyclic, 2).cycle == 6
     assert participation.duplex(uplink=waves, downlink=cyclic).cycle == 12
-    turns = participation.periodic_groups([0, 0, 1, 1, 2, 2], active_rounds=5, cohort_size=1)
+    turns = participation.periodic_groups(
+        [0, 0, 1, 1, 2, 2], active_rounds=5, cohort_size=1
+    )
     assert turns.cycle == 15
     replayed = participation.replay([[True, False], [False, True], [True, True]])
     assert replayed.cycle == 3
@@ -73,10 +88,17 @@ def test_a_column_of_one_algorithm_is_no_factor_of_all():
 
 
 def test_a_caption_tells_what_runs():
-    caption = '{config.problem.num_clients} of 100, rates {config.tuning.rates}, {as is}'
-    with pytest.raises(ValueError, match=r'^`config.caption` must name fields of the config, got'):
+    caption = (
+        '{config.problem.num_clients} of 100, rates {config.tuning.rates}, {as is}'
+    )
+    with pytest.raises(
+        ValueError, match=r'^`config.caption` must name fields of the config, got'
+    ):
         experiment.build(values(caption=caption))
     caption = '{config.problem.num_clients} of 100, {config.num_rounds} rounds, {as is}'
-    assert experiment.build(values(caption=caption)).caption == '8 of 100, 4 rounds, {as is}'
+    assert (
+        experiment.build(values(caption=caption)).caption
+        == '8 of 100, 4 rounds, {as is}'
+    )
     longer = experiment.build(values(caption=caption, num_rounds=4_000))
     assert longer.caption == '8 of 100, 4,000 rounds, {as is}'

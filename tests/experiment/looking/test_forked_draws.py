@@ -11,7 +11,12 @@ from tests.experiment.looking.test_forking import by_lane, small
 
 def drawn(**changes):
     """Tuned FedAvg on quadratics that every seed draws anew."""
-    rates = {'learning_rates': (0.1, 0.2), 'num_rounds': 2, 'num_seeds': 1, 'pattern': 'links'}
+    rates = {
+        'learning_rates': (0.1, 0.2),
+        'num_rounds': 2,
+        'num_seeds': 1,
+        'pattern': 'links',
+    }
     return experiment.build(
         small(
             problem={'name': 'counterexample', 'num_clients': 6, 'dimension': 3},

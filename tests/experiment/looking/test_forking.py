@@ -81,7 +81,9 @@ def assert_same_future(folder, whole, round, after=0):
 
 
 @pytest.mark.usefixtures('unrendered')
-@pytest.mark.parametrize('finished', [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.parametrize(
+    'finished', [pytest.param(True, marks=pytest.mark.slow), False]
+)
 def test_more_rounds_go_on_to_the_bit_and_tuning_is_not_repeated(tmp_path, finished):
     experiment.build(tuned(num_rounds=16)).run(tmp_path / 'whole')
     short = experiment.build(tuned(num_rounds=8))
@@ -100,15 +102,21 @@ def test_more_rounds_go_on_to_the_bit_and_tuning_is_not_repeated(tmp_path, finis
     assert_same_future(tmp_path / 'run', tmp_path / 'whole', 16)
     assert report_of(tmp_path / 'run') == report_of(tmp_path / 'whole')
     for name in (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS):
-        assert (tmp_path / 'run' / name).read_bytes() == (tmp_path / 'whole' / name).read_bytes()
+        assert (tmp_path / 'run' / name).read_bytes() == (
+            tmp_path / 'whole' / name
+        ).read_bytes()
 
 
 def test_fewer_rounds_and_other_changes_are_refused(tmp_path, past):
     folder = shutil.copytree(past, tmp_path / 'run')
     before = (folder / runs.EXPERIMENT).read_bytes()
-    with pytest.raises(ValueError, match=r'^`num_rounds` must be at least 8, .*, got 6\.$'):
+    with pytest.raises(
+        ValueError, match=r'^`num_rounds` must be at least 8, .*, got 6\.$'
+    ):
         build(num_rounds=6, log=('links',)).run(folder)
-    with pytest.raises(ValueError, match=r'where config\.first_seed is None and not 3\.$'):
+    with pytest.raises(
+        ValueError, match=r'where config\.first_seed is None and not 3\.$'
+    ):
         build(num_rounds=10, log=('links',), first_seed=3).run(folder)
     assert (folder / runs.EXPERIMENT).read_bytes() == before
 
@@ -116,11 +124,15 @@ def test_fewer_rounds_and_other_changes_are_refused(tmp_path, past):
 def test_a_state_is_computed_again_only_as_the_run_would_have(past):
     with jax.default_matmul_precision('highest'):
         assert forking.Fork(build(num_rounds=12), past, 6).round == 6  # it was kept
-        with pytest.raises(ValueError, match=r'^`fork_from` must .* round 2.*matmul_precision is'):
+        with pytest.raises(
+            ValueError, match=r'^`fork_from` must .* round 2.*matmul_precision is'
+        ):
             forking.Fork(build(num_rounds=12), past, 2)
 
 
-def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(tmp_path, past, capsys):
+def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(
+    tmp_path, past, capsys
+):
     """The lane goes back to its save before, and what later lanes saved stays."""
     folder = shutil.copytree(past, tmp_path / 'run')
     first = folder / 'checkpoints' / 'main-fedavg-0000-links-0@8.npz'
@@ -146,11 +158,17 @@ def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round)
     facts = json.loads((tmp_path / 'fork' / runs.EXPERIMENT).read_text())
     assert facts['at_round'] == at_round
     assert facts['forked_from'] == str(past)
-    with np.load(tmp_path / 'fork' / runs.LINKS) as ours, np.load(past / runs.LINKS) as theirs:
+    with (
+        np.load(tmp_path / 'fork' / runs.LINKS) as ours,
+        np.load(past / runs.LINKS) as theirs,
+    ):
         for name in theirs.files:
             if name.startswith(('mask/', 'prob/')):
                 np.testing.assert_array_equal(ours[name], theirs[name][at_round:])
-    assert f'Goes on from round {at_round} of {past}.' in report_of(tmp_path / 'fork').decode()
+    assert (
+        f'Goes on from round {at_round} of {past}.'
+        in report_of(tmp_path / 'fork').decode()
+    )
 
 
 @pytest.mark.slow
@@ -206,7 +224,9 @@ def test_a_damaged_checkpoint_is_computed_again(tmp_path, past):
 def test_a_fork_of_a_fork_goes_on_from_what_the_first_one_began_with(tmp_path, past):
     changed = build(client={'learning_rate': 0.05, 'local_steps': 2, 'batch_size': 4})
     changed.fork(past, 4, tmp_path / 'one')
-    assert {path.stem[-2:] for path in (tmp_path / 'one' / 'checkpoints').iterdir()} == {'@8'}
+    assert {
+        path.stem[-2:] for path in (tmp_path / 'one' / 'checkpoints').iterdir()
+    } == {'@8'}
     changed.fork(tmp_path / 'one', 6, tmp_path / 'two')
     assert by_lane(tmp_path / 'two') == by_lane(tmp_path / 'one', after=6)
     with pytest.raises(ValueError, match=r'`at_round` must lie in \[4, 7\], in '):
@@ -249,14 +269,22 @@ def plain(planned, state, seed, num_rounds):
 
 
 OTHER_RATE = {'learning_rate': 0.02, 'local_steps': 2, 'batch_size': 4}
-OUTAGE = {'name': 'outage', 'pattern': MARKOV, 'start': 6, 'stop': 9, 'clients': [0, 1, 2]}
+OUTAGE = {
+    'name': 'outage',
+    'pattern': MARKOV,
+    'start': 6,
+    'stop': 9,
+    'clients': [0, 1, 2],
+}
 
 
 @pytest.mark.parametrize(
     'changes, kept',
     [
         ({'client': OTHER_RATE}, True),
-        pytest.param({'links': {**MARKOV, 'up_rate': 0.2}}, False, marks=pytest.mark.slow),
+        pytest.param(
+            {'links': {**MARKOV, 'up_rate': 0.2}}, False, marks=pytest.mark.slow
+        ),
         pytest.param(
             {'links': {'name': 'bernoulli', 'probs': MARKOV['probs']}},
             False,
@@ -283,10 +311,14 @@ def test_a_changed_future_is_the_plain_simulation_from_the_states_of_the_run(
         evals = plain(planned, state, seed, 4)
         lane = results['seed'] == seed
         for metric, curve in evals.items():
-            np.testing.assert_array_equal(np.float32(results[f'server/{metric}'][lane]), curve)
+            np.testing.assert_array_equal(
+                np.float32(results[f'server/{metric}'][lane]), curve
+            )
 
 
-def test_an_interrupted_fork_ends_byte_for_byte_like_an_unbroken_one(tmp_path, past, monkeypatch):
+def test_an_interrupted_fork_ends_byte_for_byte_like_an_unbroken_one(
+    tmp_path, past, monkeypatch
+):
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
     planned = build(client=OTHER_RATE, num_rounds=12)
     planned.fork(past, 4, tmp_path / 'whole')
@@ -303,7 +335,9 @@ def test_an_interrupted_fork_ends_byte_for_byte_like_an_unbroken_one(tmp_path, p
         planned.fork(past, 4, tmp_path / 'cut', [Cut()])
     planned.fork(past, 4, tmp_path / 'cut')
     for name in (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS):
-        assert (tmp_path / 'cut' / name).read_bytes() == (tmp_path / 'whole' / name).read_bytes()
+        assert (tmp_path / 'cut' / name).read_bytes() == (
+            tmp_path / 'whole' / name
+        ).read_bytes()
     assert_same_future(tmp_path / 'cut', tmp_path / 'whole', 12)
 
 
@@ -332,14 +366,22 @@ def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypa
     'changes, at_round, message',
     [
         ({}, 3, r'`at_round` must be a multiple of `eval_every` = 2, got 3'),
-        ({'eval_every': 4}, 6, r'`at_round` must be a multiple of `eval_every` = 4, got 6'),
+        (
+            {'eval_every': 4},
+            6,
+            r'`at_round` must be a multiple of `eval_every` = 4, got 6',
+        ),
         (
             {'eval_every': 1},
             5,
             r'`at_round` must be a multiple of `eval_every` = 2, got 5',
         ),
         ({'num_rounds': 20}, 10, r'`at_round` must lie in \[0, 8\]'),
-        ({}, 8, r'`at_round` must lie in \[0, 7\], in .* and below `num_rounds`, got 8'),
+        (
+            {},
+            8,
+            r'`at_round` must lie in \[0, 7\], in .* and below `num_rounds`, got 8',
+        ),
         ({}, 0, r'`at_round` must be at least 1, got 0'),
         ({'num_seeds': 3}, 6, r'must hold seed 2, got .* with 0, 1\.'),
         (
@@ -347,10 +389,16 @@ def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypa
             6,
             r'fit mifa, got .* with fedavg, whose state has none at \.algo',
         ),
-        ({'problem': {'name': 'digits', 'num_clients': 9, 'alpha': 0.5}}, 6, r'has int32\[8\] at '),
+        (
+            {'problem': {'name': 'digits', 'num_clients': 9, 'alpha': 0.5}},
+            6,
+            r'has int32\[8\] at ',
+        ),
     ],
 )
-def test_a_fork_that_cannot_be_is_refused_in_a_line(tmp_path, past, changes, at_round, message):
+def test_a_fork_that_cannot_be_is_refused_in_a_line(
+    tmp_path, past, changes, at_round, message
+):
     with pytest.raises(ValueError, match=message) as caught:
         build(**changes).fork(past, at_round, tmp_path / 'f')
     assert '\n' not in str(caught.value)
@@ -370,7 +418,10 @@ def test_lanes_are_matched_by_labels_or_the_only_one(tmp_path, past):
     )
     changed.run(tmp_path / 'two')
     for wrong, message in (
-        ({'patterns': {'burt': MARKOV}}, "hold pattern 'burt', got .* with burst, calm"),
+        (
+            {'patterns': {'burt': MARKOV}},
+            "hold pattern 'burt', got .* with burst, calm",
+        ),
         ({'links': MARKOV}, "hold pattern 'links', got .* with burst, calm"),
     ):
         planned = experiment.build(small(**{'links': None, **wrong}))
@@ -387,13 +438,19 @@ def test_points_of_a_grid_go_on_from_their_own_lanes(tmp_path):
     with pytest.raises(
         ValueError, match=r'hold one lane with .*learning_rate 0\.02, got .* with 0'
     ):
-        forking.Fork(build(grid={'client': {'learning_rate': (0.02,)}}), tmp_path / 'run', 6)
+        forking.Fork(
+            build(grid={'client': {'learning_rate': (0.02,)}}), tmp_path / 'run', 6
+        )
 
 
 def test_a_folder_with_another_run_is_no_place_for_a_fork(tmp_path, past):
     folder = shutil.copytree(past, tmp_path / 'there')
-    with pytest.raises(ValueError, match=r'where config\.at_round is None and not 6\.$'):
+    with pytest.raises(
+        ValueError, match=r'where config\.at_round is None and not 6\.$'
+    ):
         build(log=('links',)).fork(past, 6, folder)
     build().fork(past, 6, tmp_path / 'fork')
-    with pytest.raises(ValueError, match=r'where config\.at_round is 6 and not None\.$'):
+    with pytest.raises(
+        ValueError, match=r'where config\.at_round is 6 and not None\.$'
+    ):
         build().run(tmp_path / 'fork')

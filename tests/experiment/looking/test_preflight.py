@@ -24,7 +24,10 @@ def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
     lines = list(preflight.dry_run(planned))
     text = '\n'.join(lines)
     assert 'config   num_rounds = 8' in text
-    assert 'fedpbc           4 lanes of tuning and 4 lanes in 2 programs; a lane keeps' in text
+    assert (
+        'fedpbc           4 lanes of tuning and 4 lanes in 2 programs; a lane keeps'
+        in text
+    )
     # Softmax regression on 64 pixels has 650 parameters; every one of 8 clients keeps them.
     assert 'server 2.5 KiB, clients 20.3 KiB' in text
     assert len(re.findall(r'compiled in [\d.]+ s; [\d,]+ rounds/s', text)) == 2
@@ -40,14 +43,20 @@ def test_a_dry_run_counts_what_is_compiled_and_its_time(monkeypatch):
         'markov': {'name': 'markov', 'probs': probs, 'up_rate': 0.3},
         'slower': {'name': 'markov', 'probs': probs, 'up_rate': 0.1},
     }
-    config = tuned(tuning=None, client=CLIENT, patterns=patterns, algorithms={'fedavg': {}})
+    config = tuned(
+        tuning=None, client=CLIENT, patterns=patterns, algorithms={'fedavg': {}}
+    )
     took = preflight._Timed(training=7.0, links=40.0, round=0.5, peak='some')
     monkeypatch.setattr(preflight, '_time', lambda programs, lanes: took)
-    lines = list(preflight.dry_run(experiment.build({**config, 'evaluate_start': True})))
+    lines = list(
+        preflight.dry_run(experiment.build({**config, 'evaluate_start': True}))
+    )
     counts = '1 of training, 3 of links, 1 of evaluation before the first round'
     assert f'compiles 5 programs: {counts}' in lines
     # 7 s of training, 3 x 40 s of links; 3 patterns x 2 seeds x 8 rounds of half a second.
-    assert lines[-1].startswith(f'time     about {describing.duration(7 + 3 * 40 + 24)},')
+    assert lines[-1].startswith(
+        f'time     about {describing.duration(7 + 3 * 40 + 24)},'
+    )
 
 
 def broken(local_train):
@@ -64,7 +73,9 @@ def broken(local_train):
 def test_an_algorithm_that_cannot_run_is_named_before_anything_compiles():
     config = tuned(algorithms={'mine': {'name': f'{__name__}:broken'}, 'fedavg': {}})
     planned = experiment.build(config)
-    message = r'`config\.algorithms\.mine` must return the state that `round_step` was given'
+    message = (
+        r'`config\.algorithms\.mine` must return the state that `round_step` was given'
+    )
     with pytest.raises(errors.InvalidError, match=message):
         planned.check()
 
@@ -81,7 +92,9 @@ def test_what_cannot_fit_is_refused(monkeypatch):
     planned = in_python()
     planned.check()
     monkeypatch.setattr(memory, 'available_bytes', lambda: 100)
-    with pytest.raises(ValueError, match=r'must fit into memory: fedpbc needs .* would fit\.'):
+    with pytest.raises(
+        ValueError, match=r'must fit into memory: fedpbc needs .* would fit\.'
+    ):
         planned.check()
 
 
@@ -91,7 +104,9 @@ def replayed(mask, **changes):
         'title': 'recorded',
         'problem': problems.quadratic([[0.0], [10.0]]),
         'patterns': {'log': participation.replay(mask)},
-        'algorithms': {'fedavg': algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))},
+        'algorithms': {
+            'fedavg': algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))
+        },
         'seeds': range(1),
         'num_rounds': len(mask),
         'eval_every': 5,
@@ -104,7 +119,9 @@ def test_a_run_in_which_nobody_takes_part_is_refused_before_it_costs_anything():
         replayed(np.zeros((20, 2), bool)).check()
 
 
-@pytest.mark.parametrize('first, warns', [(0, False), (4, False), (5, True), (17, True)])
+@pytest.mark.parametrize(
+    'first, warns', [(0, False), (4, False), (5, True), (17, True)]
+)
 def test_a_run_in_which_nobody_takes_part_for_long_is_warned_of(first, warns):
     mask = np.arange(20)[:, None] >= np.array([first, first])
     with warnings.catch_warnings(record=True) as caught:

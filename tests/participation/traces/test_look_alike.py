@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from fedjax_links.participation import availability, intervals, look_alike
-from fedjax_links.participation.traces.look_alike import daily_rates, losses, rounds_per_day
+from fedjax_links.participation.traces.look_alike import (
+    daily_rates,
+    losses,
+    rounds_per_day,
+)
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 
 TICK, DAY = 3600.0, 24
@@ -70,7 +74,11 @@ def test_the_margins_of_the_counts_are_met(log):
     ):
         expected = state * rates * by[hours][:, None]
         np.testing.assert_allclose(expected.sum(axis=0), events.sum(axis=0), rtol=1e-6)
-        by_hour = [(np.array(k)[hours == h].sum()) for k in (expected, events) for h in range(DAY)]
+        by_hour = [
+            (np.array(k)[hours == h].sum())
+            for k in (expected, events)
+            for h in range(DAY)
+        ]
         np.testing.assert_allclose(by_hour[:DAY], by_hour[DAY:], rtol=1e-6)
 
 
@@ -118,15 +126,22 @@ def test_mean_day_and_absences_are_those_of_the_log_in_standard_errors(log):
     copy = roll(pattern, 60 * DAY, seed=5).mask
 
     def compare(measure):
-        (a, error_a), (b, error_b) = (clientwise(*measure(which)) for which in (mask, copy))
+        (a, error_a), (b, error_b) = (
+            clientwise(*measure(which)) for which in (mask, copy)
+        )
         assert abs(a - b) < 4 * np.hypot(error_a, error_b), (a, b, error_a, error_b)
         return a
 
     overall = compare(lambda m: (m.mean(axis=0), np.ones(m.shape[1])))
     hours = [
-        compare(lambda m, h=h: (m[h::DAY].mean(axis=0), np.ones(m.shape[1]))) for h in range(DAY)
+        compare(lambda m, h=h: (m[h::DAY].mean(axis=0), np.ones(m.shape[1])))
+        for h in range(DAY)
     ]
-    assert max(hours) - min(hours) > 0.15 > 6 * clientwise(mask.mean(axis=0), np.ones(150))[1]
+    assert (
+        max(hours) - min(hours)
+        > 0.15
+        > 6 * clientwise(mask.mean(axis=0), np.ones(150))[1]
+    )
     assert min(hours) < overall < max(hours)
     shares = [compare(lambda m, k=k: absences(m, k)) for k in (1, 2, 4, 8, 16)]
     assert 0 < shares[-1] < 0.2 < shares[0]
@@ -157,7 +172,8 @@ def test_any_number_of_clients_and_the_draw_of_them(log):
 def test_what_does_not_fit_is_refused(log):
     small = as_intervals(log[0][:, :2])
     refuses(
-        lambda: rounds_per_day(7.0), '`tick` must divide the 86400 s of a day, as 6 s do, got 7.0.'
+        lambda: rounds_per_day(7.0),
+        '`tick` must divide the 86400 s of a day, as 6 s do, got 7.0.',
     )
     refuses(
         lambda: look_alike(small, num_clients=3, tick=100_000.0),
@@ -177,7 +193,9 @@ def sojourns_of(mask):
     """Lengths of whole runs up and down, over all clients, by hand."""
     found = {True: [], False: []}
     for column in mask.T:
-        runs = [(bool(state), len(list(run))) for state, run in itertools.groupby(column)]
+        runs = [
+            (bool(state), len(list(run))) for state, run in itertools.groupby(column)
+        ]
         for state, length in runs[1:-1]:
             found[state].append(length)
     return found
@@ -192,7 +210,9 @@ def regular_log(num_clients=30, rounds=480):
 def test_losses_by_hand():
     regular = regular_log()
     lost = losses(regular, rounds_per_day=24)
-    stays = 1 - 1 / 3  # P(D > 2) = 1 in the log, (2 / 3)^2 of a chain with the mean of three rounds
+    stays = (
+        1 - 1 / 3
+    )  # P(D > 2) = 1 in the log, (2 / 3)^2 of a chain with the mean of three rounds
     assert abs(lost.of_markov - (1 - stays**2)) < 1e-12
     rng = np.random.default_rng(0)
     chain = np.zeros((24 * 400, 5), bool)

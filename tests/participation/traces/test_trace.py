@@ -13,7 +13,9 @@ def random_log(rng, num_clients, span):
     """Disjoint intervals of random clients, in random order; some clients have none."""
     rows = []
     for client in range(num_clients):
-        cuts = np.sort(rng.choice(span * 10, 2 * rng.integers(0, 6), replace=False)) / 10
+        cuts = (
+            np.sort(rng.choice(span * 10, 2 * rng.integers(0, 6), replace=False)) / 10
+        )
         rows += [(client, a, b) for a, b in cuts.reshape(-1, 2)]
     rows = [rows[i] for i in rng.permutation(len(rows))]
     return [np.array(column) for column in zip(*rows, strict=True)]
@@ -21,7 +23,10 @@ def random_log(rng, num_clients, span):
 
 def by_search(client, start, end, num_clients, times):
     return np.array(
-        [[any((client == i) & (start <= t) & (t < end)) for i in range(num_clients)] for t in times]
+        [
+            [any((client == i) & (start <= t) & (t < end)) for i in range(num_clients)]
+            for t in times
+        ]
     )
 
 
@@ -87,7 +92,9 @@ def test_overlaps_can_be_merged(rng):
     end = start + rng.integers(1, 10, 60)
     log = intervals(client, start, end)
     mask = roll(trace(log, tick=1.0, wrap=100.0, overlaps='merge'), 100).mask
-    np.testing.assert_array_equal(mask, by_search(client, start, end, 4, np.arange(100)))
+    np.testing.assert_array_equal(
+        mask, by_search(client, start, end, 4, np.arange(100))
+    )
 
 
 def test_rounds_of_whole_ticks_are_those_of_the_trace():
@@ -163,14 +170,20 @@ def test_errors_name_the_row():
         lambda: intervals([0, 1], [0.0], [1.0]),
         '`client` must have the shape [K] of `start` and `end`, got (2,), (1,) and (1,).',
     )
-    refuses(lambda: intervals([0.5], [0.0], [1.0]), '`client` must be integers, got dtype float64.')
+    refuses(
+        lambda: intervals([0.5], [0.0], [1.0]),
+        '`client` must be integers, got dtype float64.',
+    )
     log = intervals([0], [0.0], [10.0])
     refuses(lambda: trace(log, tick=0.0), '`tick` must be positive, got 0.0.')
     refuses(
         lambda: trace(log, tick=3.0, wrap=10.0),
         '`wrap` must be a whole number of ticks (unless `rounds` are given), got 3.33333 ticks.',
     )
-    refuses(lambda: trace(log, tick=1.0, wrap='weak'), "`wrap` has no 'weak'; did you mean 'week'?")
+    refuses(
+        lambda: trace(log, tick=1.0, wrap='weak'),
+        "`wrap` has no 'weak'; did you mean 'week'?",
+    )
     refuses(
         lambda: trace(log, tick=1.0, wrap=[1.0, 2.0]),
         '`wrap` must be one number or 1, got shape (2,).',
@@ -198,7 +211,10 @@ def test_rows_stand_for_a_recording():
 @pytest.mark.parametrize(
     'rows, message',
     [
-        ([(0, 1), (1, 2)], r'`intervals` must be Intervals or rows \(client, start, end\)'),
+        (
+            [(0, 1), (1, 2)],
+            r'`intervals` must be Intervals or rows \(client, start, end\)',
+        ),
         ([(0.5, 1, 2)], r'`intervals` must name clients by whole numbers, got 0\.5\.'),
         ([(0, 3, 2)], r'`intervals` must end after they start'),
     ],

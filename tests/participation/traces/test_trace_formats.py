@@ -56,7 +56,10 @@ def test_csv_origin(write):
             "`intervals` must not overlap unless `overlaps` is 'merge', got client 0 on "
             'lines 2 and 4.',
         ),
-        ('0,0,5\n1,7,5', '`intervals` must end after they start, got 7 to 5 s on line 3.'),
+        (
+            '0,0,5\n1,7,5',
+            '`intervals` must end after they start, got 7 to 5 s on line 3.',
+        ),
         ('0,0,5\n7,0,5', "`client` must be a known client, got '7' on line 3."),
         (
             '0,0,5\n1,x,5',
@@ -85,7 +88,8 @@ def test_csv_errors_name_the_line(write, lines, message):
 def test_nobody_is_no_client(write):
     path = write('client,start,end\n0,0,5\n ,0,5\n')
     refuses(
-        lambda: trace_formats.from_csv(path), "`client` must be a known client, got '' on line 3."
+        lambda: trace_formats.from_csv(path),
+        "`client` must be a known client, got '' on line 3.",
     )
 
 
@@ -133,7 +137,9 @@ def test_dates_begin_at_the_midnight_of_the_clients(write):
         assert trace_formats.from_csv(write(DATES), **options).start[0] == first
     plain = 'client,start,end\nann,2026-03-02 07:00,2026-03-02 08:00\n'
     for offset in (None, 5):
-        assert trace_formats.from_csv(write(plain), utc_offset=offset).start[0] == 7 * hour
+        assert (
+            trace_formats.from_csv(write(plain), utc_offset=offset).start[0] == 7 * hour
+        )
 
 
 EVENTS = """client,time,state
@@ -155,7 +161,9 @@ def test_events_are_intervals(write):
     path = write(EVENTS)
     log = trace_formats.from_events(path)
     found = {
-        name: sorted(zip(log.start[log.client == i], log.end[log.client == i], strict=True))
+        name: sorted(
+            zip(log.start[log.client == i], log.end[log.client == i], strict=True)
+        )
         for i, name in enumerate(log.names)
     }
     assert found == {
@@ -177,7 +185,9 @@ def test_events_are_intervals(write):
     shuffled = write('\n'.join([lines[0], *lines[:0:-1]]), 'shuffled.csv')
     again = trace_formats.from_events(shuffled, clients=['ann', 'bob', 'eve'])
     assert sorted(again.start) == sorted(trace_formats.from_events(path).start)
-    with pytest.raises(ValueError, match=r"`state` must be one of .*, got 'on' on line 7\."):
+    with pytest.raises(
+        ValueError, match=r"`state` must be one of .*, got 'on' on line 7\."
+    ):
         trace_formats.from_events(path, up=['connect', 'up'])
     with pytest.raises(ValueError, match="`last` has no 'lst'"):
         trace_formats.from_events(path, last='lst')
@@ -190,7 +200,12 @@ TIMERS = {
         'trace_end': 190_000.0,
         'ready_time': [[100_500.0, 104_000.0], [150_000.0, 189_999.0]],
     },
-    'a1': {'isSuccess': False, 'trace_start': None, 'trace_end': None, 'ready_time': []},
+    'a1': {
+        'isSuccess': False,
+        'trace_start': None,
+        'trace_end': None,
+        'ready_time': [],
+    },
     'c3': {
         'isSuccess': True,
         'trace_start': 5_000.0,
@@ -206,7 +221,13 @@ BEHAVIOUR = {
         'active': [500, 40_000],
         'model': 'x',
     },
-    5: {'duration': 9, 'inactive': [1_300], 'finish_time': 8_191, 'active': [250], 'model': 'y'},
+    5: {
+        'duration': 9,
+        'inactive': [1_300],
+        'finish_time': 8_191,
+        'active': [250],
+        'model': 'y',
+    },
 }
 
 
@@ -236,10 +257,14 @@ def test_flash_rounds_follow_its_rule(flash):
     assert log.names == ('b7', 'c3')
     np.testing.assert_array_equal(log.period, [90_000, 7_001])
     mask = availability(log, tick=613, rounds=400)
-    expected = [[flash_ready(TIMERS[name], 613 * t) for name in log.names] for t in range(400)]
+    expected = [
+        [flash_ready(TIMERS[name], 613 * t) for name in log.names] for t in range(400)
+    ]
     np.testing.assert_array_equal(mask, expected)
     assert 0.1 < mask.mean() < 0.9
-    np.testing.assert_array_equal(roll(trace(log, tick=613, rounds=400), 400).mask, mask)
+    np.testing.assert_array_equal(
+        roll(trace(log, tick=613, rounds=400), 400).mask, mask
+    )
 
 
 def run_block(name):
@@ -275,7 +300,9 @@ def test_what_the_page_makes_of_fedscales_file_follows_its_rule(tmp_path, monkey
     run_block('client_behave_trace')
     log = trace_formats.from_flash('traces.json')
     mask = availability(log, tick=97, rounds=1500)
-    expected = [[fedscale_active(BEHAVIOUR[c], 97 * t) for c in (11, 5)] for t in range(1500)]
+    expected = [
+        [fedscale_active(BEHAVIOUR[c], 97 * t) for c in (11, 5)] for t in range(1500)
+    ]
     np.testing.assert_array_equal(mask, expected)
 
 
@@ -288,7 +315,8 @@ def test_clients_by_name_and_by_number(flash):
         "`clients` has no 'c4'; did you mean 'c3'?",
     )
     refuses(
-        lambda: trace_formats.from_flash(flash, clients=3), '`clients` must be at most 2, got 3.'
+        lambda: trace_formats.from_flash(flash, clients=3),
+        '`clients` must be at most 2, got 3.',
     )
 
 
@@ -333,7 +361,10 @@ def test_a_flash_file_of_another_kind_costs_one_line(held, message, tmp_path):
 
 @pytest.mark.parametrize('read', [trace_formats.from_csv, trace_formats.from_flash])
 def test_a_file_that_cannot_be_read_is_named(read, tmp_path):
-    for path, reason in ((tmp_path / 'none', 'No such file or directory'), (tmp_path, 'Is a dir')):
+    for path, reason in (
+        (tmp_path / 'none', 'No such file or directory'),
+        (tmp_path, 'Is a dir'),
+    ):
         with pytest.raises(ValueError, match='path') as caught:
             read(path)
         assert str(caught.value).startswith(
@@ -344,9 +375,13 @@ def test_a_file_that_cannot_be_read_is_named(read, tmp_path):
 def test_a_pickle_is_refused_and_not_run(tmp_path):
     path, touched = tmp_path / 'client_behave_trace', tmp_path / 'touched'
     path.write_bytes(f'cos\nsystem\n(Vtouch {touched}\ntR.'.encode())
-    with pytest.raises(ValueError, match=r'^`path` must be a JSON file, got .*: Expecting value'):
+    with pytest.raises(
+        ValueError, match=r'^`path` must be a JSON file, got .*: Expecting value'
+    ):
         trace_formats.from_flash(path)
     path.write_bytes(b'\x80\x04}\x94.')
-    with pytest.raises(ValueError, match=r'^`path` must name a readable file, got .*utf-8'):
+    with pytest.raises(
+        ValueError, match=r'^`path` must name a readable file, got .*utf-8'
+    ):
         trace_formats.from_flash(path)
     assert not touched.exists()

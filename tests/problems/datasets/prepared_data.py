@@ -25,7 +25,9 @@ def described_features(shape, num_classes):
     )
 
 
-def write_array_record(root, name, shape, num_classes, *, extra_splits=(), first_label=0):
+def write_array_record(
+    root, name, shape, num_classes, *, extra_splits=(), first_label=0
+):
     """Prepares data as TensorFlow Datasets does, in shards in its own order.
 
     Returns:
@@ -38,7 +40,11 @@ def write_array_record(root, name, shape, num_classes, *, extra_splits=(), first
     parts = {
         split: draw(number, shape, num_classes, seed, first_label=first_label)
         for seed, (split, number) in enumerate(
-            [('train', TRAIN), ('test', TEST), *((split, TEST) for split in extra_splits)]
+            [
+                ('train', TRAIN),
+                ('test', TEST),
+                *((split, TEST) for split in extra_splits),
+            ]
         )
     }
     stem, *configs = name.split('/')

@@ -53,9 +53,15 @@ def test_whatever_happens_to_the_bytes_of_an_npz_file_it_is_named(saver, tmp_pat
 @pytest.mark.parametrize(
     'changes, message',
     [
-        ({'train_labels': np.r_[np.arange(19) % 3, 7], 'num_classes': 3}, 'got 7 at 19'),
+        (
+            {'train_labels': np.r_[np.arange(19) % 3, 7], 'num_classes': 3},
+            'got 7 at 19',
+        ),
         ({'test_labels': np.array([0, 1, -2, 0, 0, 0])}, 'got -2 at 2'),
-        ({'train_features': np.where(np.arange(20) == 4, np.nan, 1.0)[:, None]}, 'in row 4'),
+        (
+            {'train_features': np.where(np.arange(20) == 4, np.nan, 1.0)[:, None]},
+            'in row 4',
+        ),
         ({'test_features': np.zeros((6, 5, 4, 1), np.uint8)}, 'got [5, 4, 1]'),
         ({'train_labels': np.zeros(19, int)}, 'got 19'),
     ],

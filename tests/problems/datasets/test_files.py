@@ -29,7 +29,10 @@ def test_npz_pixels_stay_pixels(arrays, save, tmp_path):
     save(tmp_path / 'mine.npz', **arrays, comment='more keys do no harm')
     data = datasets.from_npz(tmp_path / 'mine.npz')
     for part in ('train', 'test'):
-        features, labels = getattr(data, f'{part}_features'), getattr(data, f'{part}_labels')
+        features, labels = (
+            getattr(data, f'{part}_features'),
+            getattr(data, f'{part}_labels'),
+        )
         assert (features.dtype, labels.dtype) == (np.uint8, np.int32)
         np.testing.assert_array_equal(features, arrays[f'{part}_features'])
         np.testing.assert_array_equal(labels, arrays[f'{part}_labels'])
@@ -45,9 +48,14 @@ def test_npz_real_numbers_stay(arrays, tmp_path):
 
 
 def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
-    drawn = datasets.synthetic_images(num_train=12, num_test=3, shape=(5, 6, 3), num_classes=4)
+    drawn = datasets.synthetic_images(
+        num_train=12, num_test=3, shape=(5, 6, 3), num_classes=4
+    )
     owners = {'train_clients': ['b', 'c', 'b'] * 4, 'test_clients': ['c', 'a', 'b']}
-    for data in (drawn, dataclasses.replace(drawn, **owners)):  # also over an older file
+    for data in (
+        drawn,
+        dataclasses.replace(drawn, **owners),
+    ):  # also over an older file
         datasets.save_npz(data, tmp_path / 'drawn.npz')
         again = datasets.from_npz(tmp_path / 'drawn.npz')
         for name, value in vars(data).items():
@@ -72,14 +80,26 @@ def test_owners_are_numbered_those_with_test_examples_alone_last():
 @pytest.mark.parametrize(
     'changes, message',
     [
-        ({'train_clients': [0]}, '`train_clients` must have one owner per row of `train_features`'),
-        ({'test_clients': [0]}, '`test_clients` must have one owner per row of `test_features`'),
-        ({'train_clients': [0, 2], 'client_names': ['a', 'b']}, 'number the 2 `client_names` from'),
+        (
+            {'train_clients': [0]},
+            '`train_clients` must have one owner per row of `train_features`',
+        ),
+        (
+            {'test_clients': [0]},
+            '`test_clients` must have one owner per row of `test_features`',
+        ),
+        (
+            {'train_clients': [0, 2], 'client_names': ['a', 'b']},
+            'number the 2 `client_names` from',
+        ),
         (
             {'train_labels': np.full((2, 3), 0.5)},
             '`train_labels` must have an integer dtype, got floa',
         ),
-        ({'train_features': [['a'], ['b']]}, '`train_features` must hold numbers, as np.unique'),
+        (
+            {'train_features': [['a'], ['b']]},
+            '`train_features` must hold numbers, as np.unique',
+        ),
     ],
 )
 def test_data_that_do_not_fit_are_refused(changes, message):
@@ -128,31 +148,45 @@ def test_data_that_do_not_fit_are_refused(changes, message):
             {'test_labels': np.array([0.5, 1.0])},
             '`test_labels` must have an integer dtype, got float64.',
         ),
-        ({'test_labels': np.array([0, -1])}, '`test_labels` must be at least 0, got -1 at 1.'),
+        (
+            {'test_labels': np.array([0, -1])},
+            '`test_labels` must be at least 0, got -1 at 1.',
+        ),
         (
             {'num_classes': 3},
             '`test_labels` must lie below num_classes (3), got 3 at 0.',
         ),
-        ({'num_classes': [5, 5]}, '`num_classes` must be a Python integer, got [5, 5].'),
+        (
+            {'num_classes': [5, 5]},
+            '`num_classes` must be a Python integer, got [5, 5].',
+        ),
     ],
 )
 def test_npz_arrays_that_do_not_fit_are_refused(arrays, change, message, tmp_path):
-    changed = {key: value for key, value in (arrays | change).items() if value is not None}
+    changed = {
+        key: value for key, value in (arrays | change).items() if value is not None
+    }
     np.savez(tmp_path / 'mine.npz', **changed)
     file = tmp_path / 'mine.npz'
     assert_raises(f'{message[:-1]} in {file}.', lambda: datasets.from_npz(file))
 
 
 def test_saving_needs_a_folder(tmp_path):
-    data = datasets.synthetic_images(num_train=2, num_test=1, shape=(2, 2, 1), num_classes=2)
+    data = datasets.synthetic_images(
+        num_train=2, num_test=1, shape=(2, 2, 1), num_classes=2
+    )
     file = tmp_path / 'none' / 'drawn.npz'
-    with pytest.raises(ValueError, match=r'^`.*none/.*` cannot be used: No such file or directory'):
+    with pytest.raises(
+        ValueError, match=r'^`.*none/.*` cannot be used: No such file or directory'
+    ):
         datasets.save_npz(data, file)
 
 
 def test_npz_files_that_are_none_are_refused(tmp_path):
     file = tmp_path / 'mine.npz'
-    assert_raises(f'`path` must name an npz file, got {file}.', lambda: datasets.from_npz(file))
+    assert_raises(
+        f'`path` must name an npz file, got {file}.', lambda: datasets.from_npz(file)
+    )
     file.write_bytes(b'PK not at all')
     said = rf'^`path` must name an intact npz file of numbers \(.*\), got {file}\.$'
     with pytest.raises(ValueError, match=said):

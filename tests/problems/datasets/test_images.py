@@ -45,7 +45,9 @@ def test_digits_split_uses_every_example_once_and_is_stratified(source):
 
 def test_digits_parts_keep_the_order_of_the_data(source):
     data = datasets.digits(seed=1)
-    position = {image.tobytes(): i for i, image in enumerate(np.rint(source.images).astype(int))}
+    position = {
+        image.tobytes(): i for i, image in enumerate(np.rint(source.images).astype(int))
+    }
     for features in (data.train_features, data.test_features):
         images = np.rint(16 * features[..., 0]).astype(int)
         assert np.all(np.diff([position[image.tobytes()] for image in images]) > 0)
@@ -59,7 +61,9 @@ def test_digits_split_depends_on_the_seed_alone():
 
 
 def test_a_seed_out_of_range_is_refused():
-    with pytest.raises(ValueError, match=r'^`seed` must be at most 4294967295, got 4294967296\.$'):
+    with pytest.raises(
+        ValueError, match=r'^`seed` must be at most 4294967295, got 4294967296\.$'
+    ):
         datasets.digits(seed=2**32)
 
 
@@ -89,18 +93,26 @@ def nearest_prototype_accuracy(data):
     """Accuracy on the test data of the nearest class mean of the training data."""
     train = data.train_features.reshape(len(data.train_labels), -1)
     test = data.test_features.reshape(len(data.test_labels), -1)
-    means = np.stack([train[data.train_labels == c].mean(axis=0) for c in range(data.num_classes)])
+    means = np.stack(
+        [train[data.train_labels == c].mean(axis=0) for c in range(data.num_classes)]
+    )
     distances = np.square(means).sum(axis=1) - 2 * test @ means.T
     return np.mean(distances.argmin(axis=1) == data.test_labels)
 
 
-@pytest.mark.parametrize('shape', [(28, 28, 1), pytest.param((32, 32, 3), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    'shape', [(28, 28, 1), pytest.param((32, 32, 3), marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize('seed', [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_difficulty_is_monotone(shape, seed):
     accuracies = [
         nearest_prototype_accuracy(
             datasets.synthetic_images(
-                num_train=1000, num_test=700, shape=shape, difficulty=difficulty, seed=seed
+                num_train=1000,
+                num_test=700,
+                shape=shape,
+                difficulty=difficulty,
+                seed=seed,
             )
         )
         for difficulty in DIFFICULTIES
@@ -116,9 +128,14 @@ def test_without_difficulty_all_examples_of_a_class_are_one_pattern():
     data = datasets.synthetic_images(num_train=100, num_test=30, difficulty=0)
     for c in range(10):
         patterns = np.concatenate(
-            [data.train_features[data.train_labels == c], data.test_features[data.test_labels == c]]
+            [
+                data.train_features[data.train_labels == c],
+                data.test_features[data.test_labels == c],
+            ]
         )
-        np.testing.assert_array_equal(patterns, np.broadcast_to(patterns[0], patterns.shape))
+        np.testing.assert_array_equal(
+            patterns, np.broadcast_to(patterns[0], patterns.shape)
+        )
     firsts = [data.train_features[data.train_labels == c][0] for c in range(10)]
     gaps = [np.abs(a - b).mean() for i, a in enumerate(firsts) for b in firsts[:i]]
     assert min(gaps) > 0.1
@@ -128,7 +145,11 @@ def test_patterns_are_smooth():
     """Neighbouring pixels of a pattern differ by much less than distant ones."""
     data = datasets.synthetic_images(num_train=10, num_test=1, difficulty=0)
     steps = np.abs(np.diff(data.train_features, axis=1)).mean()
-    assert steps < 0.35 * np.abs(data.train_features[:, :14] - data.train_features[:, 14:]).mean()
+    assert (
+        steps
+        < 0.35
+        * np.abs(data.train_features[:, :14] - data.train_features[:, 14:]).mean()
+    )
 
 
 def test_examples_of_a_class_differ_and_labels_are_shuffled():
@@ -140,7 +161,8 @@ def test_examples_of_a_class_differ_and_labels_are_shuffled():
 
 def test_draws_depend_on_the_seed_alone():
     first, again, other = (
-        datasets.synthetic_images(num_train=50, num_test=20, seed=seed) for seed in (3, 3, 4)
+        datasets.synthetic_images(num_train=50, num_test=20, seed=seed)
+        for seed in (3, 3, 4)
     )
     for name, value in vars(first).items():
         np.testing.assert_array_equal(value, getattr(again, name))

@@ -22,21 +22,33 @@ def write(path, users):
     data = {user: {'x': x, 'y': y} for user, (x, y) in users.items()}
     counts = [len(y) for _, y in users.values()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({'users': [*users], 'num_samples': counts, 'user_data': data}))
+    path.write_text(
+        json.dumps({'users': [*users], 'num_samples': counts, 'user_data': data})
+    )
 
 
 def test_femnist_of_leaf_is_images(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (5, 784))
     shares = (pixels / 255).round(6).tolist()  # as LEAF writes them
-    write(tmp_path / 'train' / 'a.json', {'f1': (shares[:2], [61, 3]), 'f0': (shares[2:3], [5])})
+    write(
+        tmp_path / 'train' / 'a.json',
+        {'f1': (shares[:2], [61, 3]), 'f0': (shares[2:3], [5])},
+    )
     write(tmp_path / 'train' / 'b.json', {'f2': (shares[3:4], [7])})
     write(tmp_path / 'test' / 'a.json', {'f0': (shares[4:], [1])})
-    data = datasets.from_leaf(tmp_path / 'train', test=tmp_path / 'test', encode='pixels')
+    data = datasets.from_leaf(
+        tmp_path / 'train', test=tmp_path / 'test', encode='pixels'
+    )
     assert data.train_features.dtype == np.uint8
     np.testing.assert_array_equal(data.train_features.reshape(4, 784), pixels[:4])
     assert data.train_features.shape[1:] == (28, 28, 1)
     assert data.train_labels.tolist() == [61, 3, 5, 7]
-    assert [data.client_names[k] for k in data.train_clients] == ['f1', 'f1', 'f0', 'f2']
+    assert [data.client_names[k] for k in data.train_clients] == [
+        'f1',
+        'f1',
+        'f0',
+        'f2',
+    ]
     assert [data.client_names[k] for k in data.test_clients] == ['f0']
     plain = datasets.from_leaf(tmp_path / 'train')
     np.testing.assert_allclose(plain.train_features, pixels[:4] / 255, atol=1e-6)
@@ -69,7 +81,9 @@ def test_shakespeare_of_leaf_from_a_config(tmp_path):
         'num_seeds': 1,
     }
     assert 'problem  3 clients' in experiment.build(config).describe()
-    whole = fl.problems.text(dataset='leaf', data=options, model={'name': 'gru', 'hidden': 4})
+    whole = fl.problems.text(
+        dataset='leaf', data=options, model={'name': 'gru', 'hidden': 4}
+    )
     order = np.argsort(names, kind='stable')
     np.testing.assert_array_equal(
         whole.data.features, characters.encode([texts[place] for place in order])
@@ -80,11 +94,19 @@ def test_shakespeare_of_leaf_from_a_config(tmp_path):
 
 def test_mistakes_cost_one_line(tmp_path):
     write(tmp_path / 'a.json', {'u': ([[0.5] * 5], [0])})
-    with pytest.raises(ValueError, match="`encode` has no 'pixel'; did you mean 'pixels'"):
+    with pytest.raises(
+        ValueError, match="`encode` has no 'pixel'; did you mean 'pixels'"
+    ):
         datasets.from_leaf(tmp_path, encode='pixel')
-    with pytest.raises(ValueError, match=r'`encode` must be another for what is no square of num'):
+    with pytest.raises(
+        ValueError, match=r'`encode` must be another for what is no square of num'
+    ):
         datasets.from_leaf(tmp_path, encode='pixels')
-    settings = {'dataset': 'leaf', 'data': {'path': str(tmp_path / 'none')}, 'model': 'softmax'}
+    settings = {
+        'dataset': 'leaf',
+        'data': {'path': str(tmp_path / 'none')},
+        'model': 'softmax',
+    }
     with pytest.raises(ValueError, match=r"^`data.path` must name JSON of LEAF's form"):
         problems.images(**settings, partition='natural')
 
@@ -106,14 +128,18 @@ def prepared(tmp_path):
     pytest.importorskip('tensorflow_datasets')
 
     def write(name='mnist', shape=(28, 28, 1), num_classes=10, **options):
-        return prepared_data.write_array_record(tmp_path, name, shape, num_classes, **options)
+        return prepared_data.write_array_record(
+            tmp_path, name, shape, num_classes, **options
+        )
 
     return write
 
 
 def sorted_pairs(features, labels):
     """Examples as comparable rows, so that the order of the files does not matter."""
-    return sorted((row.tobytes(), int(label)) for row, label in zip(features, labels, strict=True))
+    return sorted(
+        (row.tobytes(), int(label)) for row, label in zip(features, labels, strict=True)
+    )
 
 
 def assert_holds(data, parts, shape, num_classes):
@@ -130,9 +156,15 @@ def assert_holds(data, parts, shape, num_classes):
 
 @pytest.mark.parametrize(
     'name, shape, num_classes',
-    [('mnist', (28, 28, 1), 10), ('cifar10', (32, 32, 3), 10), ('emnist/letters', (28, 28, 1), 27)],
+    [
+        ('mnist', (28, 28, 1), 10),
+        ('cifar10', (32, 32, 3), 10),
+        ('emnist/letters', (28, 28, 1), 27),
+    ],
 )
-def test_array_record_in_small_chunks(name, shape, num_classes, tmp_path, prepared, monkeypatch):
+def test_array_record_in_small_chunks(
+    name, shape, num_classes, tmp_path, prepared, monkeypatch
+):
     monkeypatch.setattr(reader, '_CHUNK', 5)  # several chunks, the last one short
     parts = prepared(name, shape, num_classes)
     data = datasets.from_tfds(name, data_dir=tmp_path)
@@ -145,11 +177,13 @@ def test_splits_follow_one_another(tmp_path, prepared):
         datasets.from_tfds('svhn_cropped', data_dir=tmp_path, train=train)
         for train in (['train'], ['train', 'extra'])
     )
-    np.testing.assert_array_equal(more.train_features[: prepared_data.TRAIN], plain.train_features)
-    tail = slice(prepared_data.TRAIN, None)
-    assert sorted_pairs(more.train_features[tail], more.train_labels[tail]) == sorted_pairs(
-        *parts['extra'][:2]
+    np.testing.assert_array_equal(
+        more.train_features[: prepared_data.TRAIN], plain.train_features
     )
+    tail = slice(prepared_data.TRAIN, None)
+    assert sorted_pairs(
+        more.train_features[tail], more.train_labels[tail]
+    ) == sorted_pairs(*parts['extra'][:2])
 
 
 def test_the_environment_names_the_folder(tmp_path, prepared, monkeypatch):
@@ -168,7 +202,8 @@ def test_the_newest_version_is_read_unless_named(tmp_path, prepared):
     old = datasets.from_tfds('mnist:2.9.9', data_dir=tmp_path)
     assert old.train_features.shape[1] == 28
     with pytest.raises(
-        ValueError, match=r'^`data_dir` must hold prepared data .*, got none of mnist:3\.0\.2 in'
+        ValueError,
+        match=r'^`data_dir` must hold prepared data .*, got none of mnist:3\.0\.2 in',
     ):
         datasets.from_tfds('mnist:3.0.2', data_dir=tmp_path)
 
@@ -222,7 +257,9 @@ def test_missing_tensorflow_datasets_is_named(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (folder / 'dataset_info.json').touch()
     monkeypatch.setitem(sys.modules, 'tensorflow_datasets', None)
-    with pytest.raises(ImportError, match=r'^prepared data need TensorFlow Datasets: `pip install'):
+    with pytest.raises(
+        ImportError, match=r'^prepared data need TensorFlow Datasets: `pip install'
+    ):
         datasets.from_tfds('mnist', data_dir=tmp_path)
 
 
@@ -237,5 +274,9 @@ def test_reading_needs_no_tensorflow(tmp_path, prepared):
         f'print(len(datasets.from_tfds("mnist", data_dir={str(tmp_path)!r}).train_labels))\n'
         'assert "tensorflow" not in sys.modules'
     )
-    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True)
-    assert (run.returncode, run.stdout.strip()) == (0, str(prepared_data.TRAIN)), run.stderr
+    run = subprocess.run(
+        [sys.executable, '-c', program], capture_output=True, text=True
+    )
+    assert (run.returncode, run.stdout.strip()) == (0, str(prepared_data.TRAIN)), (
+        run.stderr
+    )

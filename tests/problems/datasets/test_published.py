@@ -12,7 +12,9 @@ PUBLISHED = ('mnist', 'svhn', 'emnist', 'cinic10')
 
 
 def drawn(seed=0):
-    return datasets.synthetic_images(num_train=4, num_test=2, shape=(6, 6, 1), seed=seed)
+    return datasets.synthetic_images(
+        num_train=4, num_test=2, shape=(6, 6, 1), seed=seed
+    )
 
 
 @pytest.mark.parametrize('name', PUBLISHED)
@@ -30,7 +32,9 @@ def test_each_published_set_has_a_file_of_its_own(name, tmp_path):
     data = datasets.published(name, data_dir=root)
     np.testing.assert_array_equal(data.train_features, drawn().train_features)
     file.write_bytes(b'PK')
-    with pytest.raises(ValueError, match=r'^`data_dir.path` must name an intact npz file'):
+    with pytest.raises(
+        ValueError, match=r'^`data_dir.path` must name an intact npz file'
+    ):
         datasets.published(name, data_dir=root)
 
 

@@ -52,11 +52,16 @@ SHAPES = [((1, 4), (7, 6)), ((3, 2), (8, 8)), ((4, 3), (5, 9))]
         ],
         [
             *((padding, (3, 3), SHAPES[1]) for padding in (*PADDINGS, CROP)),
-            *(('SAME', size, shape) for size, shape in (((5, 5), SHAPES[2]), ((2, 3), SHAPES[0]))),
+            *(
+                ('SAME', size, shape)
+                for size, shape in (((5, 5), SHAPES[2]), ((2, 3), SHAPES[0]))
+            ),
         ],
     ),
 )
-def test_values_and_gradients_are_those_of_lax(rng, padding, kernel_size, channels_and_size):
+def test_values_and_gradients_are_those_of_lax(
+    rng, padding, kernel_size, channels_and_size
+):
     channels, size = channels_and_size
     images, kernel = arrays(rng, kernel_size, channels, size)
     options = {'window_strides': (1, 1), 'padding': padding, 'dimension_numbers': NHWC}
@@ -64,14 +69,18 @@ def test_values_and_gradients_are_those_of_lax(rng, padding, kernel_size, channe
         jax.make_jaxpr(functools.partial(conv_as_matmul, **options))(images, kernel)
     )
     actual = value_and_grads(conv_as_matmul, images, kernel, **options)
-    assert_close(actual, value_and_grads(jax.lax.conv_general_dilated, images, kernel, **options))
+    assert_close(
+        actual, value_and_grads(jax.lax.conv_general_dilated, images, kernel, **options)
+    )
 
 
 def test_off_the_cpu_a_network_is_of_xlas_own_convolutions_and_products(monkeypatch):
     module = models.CNN(3, channels=(2, 4), hidden=(6,))
     features = jnp.zeros((2, 8, 8, 1))
     params = jax.eval_shape(module.init, jax.random.key(0), features)
-    own = module.clone(convolution=jax.lax.conv_general_dilated, product=jax.lax.dot_general)
+    own = module.clone(
+        convolution=jax.lax.conv_general_dilated, product=jax.lax.dot_general
+    )
 
     def written(module):
         gradient = jax.grad(lambda params: jnp.sum(module.apply(params, features)))
@@ -115,7 +124,8 @@ def test_anything_else_goes_to_lax_unchanged(rng, options):
 
 def test_one_spatial_axis_goes_to_lax(rng):
     signal, kernel = (
-        jnp.asarray(rng.standard_normal(shape, np.float32)) for shape in ((2, 9, 3), (3, 3, 4))
+        jnp.asarray(rng.standard_normal(shape, np.float32))
+        for shape in ((2, 9, 3), (3, 3, 4))
     )
     options = {
         'window_strides': (1,),
@@ -131,7 +141,9 @@ def test_one_spatial_axis_goes_to_lax(rng):
 def test_kernels_that_do_not_fit_the_images_are_refused_as_by_lax(rng):
     images, _ = arrays(rng, (3, 3), (3, 2), (8, 8))
     with pytest.raises((TypeError, ValueError), match='feature'):
-        conv_as_matmul(images, jnp.ones((3, 3, 2, 2)), (1, 1), 'SAME', dimension_numbers=NHWC)
+        conv_as_matmul(
+            images, jnp.ones((3, 3, 2, 2)), (1, 1), 'SAME', dimension_numbers=NHWC
+        )
 
 
 def test_precision_and_result_type_are_passed_on(rng):
@@ -142,7 +154,10 @@ def test_precision_and_result_type_are_passed_on(rng):
     assert outputs.dtype == jnp.float32
     expected = jax.lax.conv_general_dilated(*low, (1, 1), 'SAME', **options)
     np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-5)
-    assert conv_as_matmul(*low, (1, 1), 'SAME', dimension_numbers=NHWC).dtype == jnp.bfloat16
+    assert (
+        conv_as_matmul(*low, (1, 1), 'SAME', dimension_numbers=NHWC).dtype
+        == jnp.bfloat16
+    )
 
 
 @pytest.mark.parametrize('padding', ['SAME', 'VALID', 2, [(1, 2), (0, 1)], 'CIRCULAR'])
@@ -153,7 +168,9 @@ def test_a_flax_layer_takes_it(rng, padding, strides):
     fast = plain.clone(conv_general_dilated=conv_as_matmul)
     variables = jax.jit(plain.init)(jax.random.key(0), images)
     assert_close(jax.jit(fast.init)(jax.random.key(0), images), variables)
-    assert_close(jax.jit(fast.apply)(variables, images), jax.jit(plain.apply)(variables, images))
+    assert_close(
+        jax.jit(fast.apply)(variables, images), jax.jit(plain.apply)(variables, images)
+    )
 
 
 def network(conv, pool):
@@ -179,8 +196,10 @@ def test_training_of_many_clients_in_a_scan(rng):
     clients, steps = 3, 4
     images = jnp.asarray(rng.standard_normal((clients, steps, 2, 9, 10, 2), np.float32))
     params = {
-        'first': jnp.asarray(rng.standard_normal((clients, 5, 5, 2, 3), np.float32)) / 7,
-        'second': jnp.asarray(rng.standard_normal((clients, 3, 3, 3, 4), np.float32)) / 5,
+        'first': jnp.asarray(rng.standard_normal((clients, 5, 5, 2, 3), np.float32))
+        / 7,
+        'second': jnp.asarray(rng.standard_normal((clients, 3, 3, 3, 4), np.float32))
+        / 5,
     }
     plain_pool = functools.partial(nn.max_pool, window_shape=(2, 2), strides=(2, 2))
     actual = network(conv_as_matmul, max_pool)(params, images)
@@ -199,7 +218,8 @@ def test_pooling_is_that_of_flax(rng, size):
 
     plain = functools.partial(nn.max_pool, window_shape=(2, 2), strides=(2, 2))
     actual, expected = (
-        jax.grad(functools.partial(loss, pool), has_aux=True)(images) for pool in (max_pool, plain)
+        jax.grad(functools.partial(loss, pool), has_aux=True)(images)
+        for pool in (max_pool, plain)
     )
     np.testing.assert_array_equal(actual[1], expected[1])
     np.testing.assert_array_equal(actual[0], expected[0])
@@ -211,6 +231,8 @@ def test_ties_share_the_gradient():
 
 
 def test_images_smaller_than_a_window_are_refused():
-    said = r'^`images` must be at least 2 x 2, \[height, width, channels\], got 1 x 4\.$'
+    said = (
+        r'^`images` must be at least 2 x 2, \[height, width, channels\], got 1 x 4\.$'
+    )
     with pytest.raises(ValueError, match=said):
         max_pool(jnp.ones((1, 1, 4, 1)))

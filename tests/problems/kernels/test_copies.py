@@ -31,7 +31,9 @@ def operations(text):
         elif name is not None:
             calls[name] += _CALL.findall(line)
             if match := _OPERATION.match(line.strip()):
-                found[name].append((match[2], math.prod(int(n) for n in match[1].split(',') if n)))
+                found[name].append(
+                    (match[2], math.prod(int(n) for n in match[1].split(',') if n))
+                )
     return found, calls
 
 
@@ -49,7 +51,9 @@ def inside_loops(text, num_loops):
 
     for name in found.keys() - called:
         visit(name, 0)
-    return [op for name, depth in depths.items() if depth >= num_loops for op in found[name]]
+    return [
+        op for name, depth in depths.items() if depth >= num_loops for op in found[name]
+    ]
 
 
 def moved(problem, name, batch_size):
@@ -78,7 +82,9 @@ def quadratic():
 
 
 def robust_regression():
-    return problems.robust_regression(num_clients=NUM_CLIENTS, dimension=20, examples_per_client=10)
+    return problems.robust_regression(
+        num_clients=NUM_CLIENTS, dimension=20, examples_per_client=10
+    )
 
 
 def softmax():

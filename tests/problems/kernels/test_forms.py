@@ -34,7 +34,9 @@ def arrays(rng, kernel_shape=(3, 2, 3, 4), size=(6, 7), batch=2, dtype=np.float3
 
 
 def lax_convolution(images, kernel, padding):
-    return jax.lax.conv_general_dilated(images, kernel, (1, 1), padding, dimension_numbers=NHWC)
+    return jax.lax.conv_general_dilated(
+        images, kernel, (1, 1), padding, dimension_numbers=NHWC
+    )
 
 
 def value_and_gradients(conv, images, kernel, padding):
@@ -79,7 +81,9 @@ def test_values_and_gradients_are_those_of_a_loop(rng, x64, form, kernel_size, p
     images, kernel = arrays(rng, (*kernel_size, 3, 4), dtype=np.float64)
     actual = value_and_gradients(form, images, kernel, padding)
     assert_close(actual, by_hand(images, kernel, padding), 1e-12)
-    assert_close(actual, value_and_gradients(lax_convolution, images, kernel, padding), 1e-12)
+    assert_close(
+        actual, value_and_gradients(lax_convolution, images, kernel, padding), 1e-12
+    )
 
 
 @each_form
@@ -101,7 +105,9 @@ def test_clients_side_by_side(rng, form, axes):
             for a, axis in zip(stacks, axes, strict=True)
         ]
         expected = value_and_gradients(lax_convolution, *one, padding)
-        assert_close(jax.tree.map(lambda a, lane=lane: a[lane], together), expected, 2e-5)
+        assert_close(
+            jax.tree.map(lambda a, lane=lane: a[lane], together), expected, 2e-5
+        )
 
 
 @each_form
@@ -146,7 +152,9 @@ def test_forward_mode_is_left_to_lax(rng, form):
     padding = ((0, 0), (0, 0))
     with pytest.raises(TypeError, match='forward-mode'):
         jax.jvp(lambda kernel: form(images, kernel, padding), (kernel,), (kernel,))
-    _, tangent = jax.jvp(lambda k: lax_convolution(images, k, padding), (kernel,), (kernel,))
+    _, tangent = jax.jvp(
+        lambda k: lax_convolution(images, k, padding), (kernel,), (kernel,)
+    )
     assert_close(tangent, form(images, kernel, padding), 1e-5)
 
 
@@ -164,16 +172,22 @@ def test_forward_mode_is_left_to_lax(rng, form):
         [(5, 8, convolution.by_patches), (3, 14, convolution.by_rows)],
     ),
 )
-def test_the_form_is_chosen_by_width_times_channels(rng, monkeypatch, kernel_width, channels, form):
+def test_the_form_is_chosen_by_width_times_channels(
+    rng, monkeypatch, kernel_width, channels, form
+):
     monkeypatch.setattr(jax, 'default_backend', lambda: 'cpu')
     assert convolution.fastest_form(kernel_width, channels) is form
     images, kernel = arrays(rng, (2, kernel_width, channels, 2), size=(2, 41), batch=1)
     padding = ((0, 0), (0, 0))
-    chosen = convolution.conv_as_matmul(images, kernel, (1, 1), 'VALID', dimension_numbers=NHWC)
+    chosen = convolution.conv_as_matmul(
+        images, kernel, (1, 1), 'VALID', dimension_numbers=NHWC
+    )
     np.testing.assert_array_equal(chosen, form(images, kernel, padding))
     monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
     assert convolution.fastest_form(kernel_width, channels) is None
-    convolve = functools.partial(convolution.conv_as_matmul, form=form, dimension_numbers=NHWC)
+    convolve = functools.partial(
+        convolution.conv_as_matmul, form=form, dimension_numbers=NHWC
+    )
     np.testing.assert_array_equal(convolve(images, kernel, (1, 1), 'VALID'), chosen)
 
 
@@ -183,7 +197,9 @@ def test_no_output_integers_and_mixed_types_go_to_lax(rng):
     assert convolve(images, kernel, (1, 1), 'VALID').shape == (2, 0, 0, 1)
     counts = jnp.arange(8).reshape(2, 2, 2, 1)
     ones = jnp.ones((2, 2, 1, 1), counts.dtype)
-    np.testing.assert_array_equal(convolve(counts, ones, (1, 1), 'VALID').ravel(), [6, 22])
+    np.testing.assert_array_equal(
+        convolve(counts, ones, (1, 1), 'VALID').ravel(), [6, 22]
+    )
     with pytest.raises(TypeError, match='dtype'):
         convolve(images, ones, (1, 1), 'VALID')
 

@@ -41,7 +41,13 @@ def assert_close(actual, expected, terms):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=8 * np.sqrt(terms) * 2.0**-24)
 
 
-SHAPES = [((4,), 3, 5), ((1,), 1, 1), ((16,), 300, 40), ((2, 3), 7, 4), ((2, 3, 4), 5, 6)]
+SHAPES = [
+    ((4,), 3, 5),
+    ((1,), 1, 1),
+    ((16,), 300, 40),
+    ((2, 3), 7, 4),
+    ((2, 3, 4), 5, 6),
+]
 
 
 @pytest.mark.parametrize('wrap', [jax.jit, lambda fn: fn], ids=['jit', 'eager'])
@@ -69,7 +75,8 @@ def test_clients_side_by_side(rng, axes, jit):
     features = jnp.asarray(rng.standard_normal((clients, 6, 20), np.float32))
     weights = jnp.asarray(rng.standard_normal((clients, 20, 9), np.float32)) / 5
     features, weights = (
-        a if axis == 0 else a[0] for a, axis in zip((features, weights), axes, strict=True)
+        a if axis == 0 else a[0]
+        for a, axis in zip((features, weights), axes, strict=True)
     )
 
     def run(product):
@@ -81,11 +88,15 @@ def test_clients_side_by_side(rng, axes, jit):
 
 def test_the_gradient_is_that_of_a_float64_product(rng):
     features, weights = arrays(rng, (16,), 300, 40)
-    (by_features, by_weights), outputs = value_and_grads(dense_product, features, weights)
+    (by_features, by_weights), outputs = value_and_grads(
+        dense_product, features, weights
+    )
     x, w = np.asarray(features, float), np.asarray(weights, float)
     slope = np.cos(x @ w)
     assert_close(outputs, np.float32(x @ w), 300)
-    assert_close(by_features, np.float32(slope @ w.T), 300 + 40)  # the slope rounds as well
+    assert_close(
+        by_features, np.float32(slope @ w.T), 300 + 40
+    )  # the slope rounds as well
     assert_close(by_weights, np.float32(x.T @ slope), 300 + 16)
 
 
@@ -125,7 +136,11 @@ def test_gradients_keep_the_type_and_the_precision(rng):
         np.testing.assert_allclose(np.float32(a), np.float32(b), rtol=2**-6, atol=2**-6)
     run = functools.partial(value_and_grads, dense_product, precision='high')
     jaxpr = str(jax.make_jaxpr(run)(features, weights))
-    assert jaxpr.count('(Precision.HIGH, Precision.HIGH)') == jaxpr.count('precision=') == 3
+    assert (
+        jaxpr.count('(Precision.HIGH, Precision.HIGH)')
+        == jaxpr.count('precision=')
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +152,11 @@ def test_gradients_keep_the_type_and_the_precision(rng):
         (((3, 4), (4,)), (((1,), (0,)), ((), ())), {}),
         (((3, 4, 2), (4, 2, 5)), (((1, 2), (0, 1)), ((), ())), {}),
         (((3, 2, 4), (3, 4, 5)), (((2,), (1,)), ((0,), (0,))), {}),
-        (((3, 4), (4, 5)), (((1,), (0,)), ((), ())), {'preferred_element_type': jnp.float32}),
+        (
+            ((3, 4), (4, 5)),
+            (((1,), (0,)), ((), ())),
+            {'preferred_element_type': jnp.float32},
+        ),
     ],
 )
 def test_anything_else_goes_to_lax_unchanged(rng, shapes, axes, options):
@@ -181,11 +200,16 @@ def test_networks_start_as_before_and_train_alike(rng, name):
             value, grads = jax.value_and_grad(loss)(params, batch)
             return jax.tree.map(lambda p, g: p - 0.05 * g, params, grads), value
 
-        start = jax.jit(jax.vmap(lambda key: module.init(key, inputs[0, 0])['params']))(keys)
-        return start, jax.jit(jax.vmap(functools.partial(jax.lax.scan, step)))(start, inputs)
+        start = jax.jit(jax.vmap(lambda key: module.init(key, inputs[0, 0])['params']))(
+            keys
+        )
+        return start, jax.jit(jax.vmap(functools.partial(jax.lax.scan, step)))(
+            start, inputs
+        )
 
     (start, end), (expected_start, expected_end) = (
-        train(module.clone(product=product)) for product in (dense_product, jax.lax.dot_general)
+        train(module.clone(product=product))
+        for product in (dense_product, jax.lax.dot_general)
     )
     assert module.product is dense_product
     jax.tree.map(np.testing.assert_array_equal, start, expected_start)

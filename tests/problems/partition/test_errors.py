@@ -31,11 +31,15 @@ ERRORS = [
         '`alpha` must be positive, got -1.0.',
     ),
     (
-        lambda: partition.dirichlet_unequal(LABELS, num_clients=2, alpha=float('nan'), seed=0),
+        lambda: partition.dirichlet_unequal(
+            LABELS, num_clients=2, alpha=float('nan'), seed=0
+        ),
         '`alpha` must be positive, got nan.',
     ),
     (
-        lambda: partition.dirichlet_per_class(LABELS, num_clients=2, alpha=float('inf'), seed=0),
+        lambda: partition.dirichlet_per_class(
+            LABELS, num_clients=2, alpha=float('inf'), seed=0
+        ),
         '`alpha` must be positive, got inf.',
     ),
     (
@@ -43,7 +47,9 @@ ERRORS = [
         '`num_classes` must be at least 1, got 0.',
     ),
     (
-        lambda: partition.dirichlet_unequal(LABELS, num_clients=1004, alpha=1.0, seed=0),
+        lambda: partition.dirichlet_unequal(
+            LABELS, num_clients=1004, alpha=1.0, seed=0
+        ),
         '`num_clients` must be at most 1003, got 1004.',
     ),
     (
@@ -53,11 +59,15 @@ ERRORS = [
         '`num_clients` must leave every client an example in one of 100 draws, got 10.',
     ),
     (
-        lambda: partition.hierarchical_dirichlet(LABELS, num_clients=2, coarse=[0, 1], seed=0),
+        lambda: partition.hierarchical_dirichlet(
+            LABELS, num_clients=2, coarse=[0, 1], seed=0
+        ),
         '`coarse` must have an entry for each class (7), got 2.',
     ),
     (
-        lambda: partition.label_shards(LABELS, num_clients=100, shards_per_client=11, seed=0),
+        lambda: partition.label_shards(
+            LABELS, num_clients=100, shards_per_client=11, seed=0
+        ),
         '`shards_per_client` must be at most 10, got 11.',
     ),
     (
@@ -87,7 +97,9 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize('call, message', ERRORS, ids=[message for _, message in ERRORS])
+@pytest.mark.parametrize(
+    'call, message', ERRORS, ids=[message for _, message in ERRORS]
+)
 def test_errors_name_the_argument(call, message):
     with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
         call()

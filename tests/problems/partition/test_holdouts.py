@@ -6,7 +6,9 @@ import pytest
 from fedjax_links import problems
 from fedjax_links.problems import datasets, partition
 
-OWNERS = np.random.default_rng(1).permutation(np.repeat(np.arange(8), [3, 20, 7, 1, 12, 9, 30, 5]))
+OWNERS = np.random.default_rng(1).permutation(
+    np.repeat(np.arange(8), [3, 20, 7, 1, 12, 9, 30, 5])
+)
 
 
 def natural_data(**options):
@@ -31,14 +33,18 @@ def test_by_default_nothing_changes():
 @pytest.mark.parametrize('seed', range(5))
 def test_every_number_is_kept_and_no_example_is_on_both_sides(seed):
     options = {'min_examples': 4, 'max_examples': 10, 'holdout_clients': 2}
-    found = partition.divide(OWNERS, **options, holdout_examples=0.25, num_clients=5, seed=seed)
+    found = partition.divide(
+        OWNERS, **options, holdout_examples=0.25, num_clients=5, seed=seed
+    )
     assert not set(found.rows) & set(found.held_rows)
     assert (np.diff(found.rows) > 0).all()
     whose = dict(zip(found.numbers, range(8), strict=True))
     del whose[-1]
     assert sorted(whose) == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(OWNERS[found.rows], [whose[i] for i in found.clients])
-    np.testing.assert_array_equal(OWNERS[found.held_rows], [whose[i] for i in found.held_clients])
+    np.testing.assert_array_equal(
+        OWNERS[found.held_rows], [whose[i] for i in found.held_clients]
+    )
     assert whose[0] < whose[1] < whose[2]
     assert whose[3] < whose[4]
     for client, owner in whose.items():
@@ -55,7 +61,9 @@ def test_clients_and_examples_are_held_out_equally_often():
     for seed in range(seeds):
         found = partition.divide(OWNERS, holdout_clients=0.25, seed=seed)
         clients[np.unique(OWNERS[found.held_rows])] += 1
-        found = partition.divide(OWNERS, holdout_examples=0.5, min_examples=12, seed=seed)
+        found = partition.divide(
+            OWNERS, holdout_examples=0.5, min_examples=12, seed=seed
+        )
         examples[found.held_rows] += 1
     assert abs(clients / seeds - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / seeds)
     even = np.isin(OWNERS, [1, 4, 6])  # an even number, half of which is held out
@@ -66,11 +74,23 @@ def test_clients_and_examples_are_held_out_equally_often():
 @pytest.mark.parametrize(
     'options, message',
     [
-        ({'num_clients': 9}, '`num_clients` must be at most 8, the owners of 1 examples or more'),
-        ({'holdout_clients': 8}, '`holdout_clients` must leave one of 8 clients to train, got 8'),
+        (
+            {'num_clients': 9},
+            '`num_clients` must be at most 8, the owners of 1 examples or more',
+        ),
+        (
+            {'holdout_clients': 8},
+            '`holdout_clients` must leave one of 8 clients to train, got 8',
+        ),
         ({'holdout_clients': 0.99}, 'must leave one of 8 clients to train, got 0.99'),
-        ({'holdout_clients': 1.5}, '`holdout_clients` must be a number or a share below 1, got 1'),
-        ({'holdout_examples': 1.5}, r'`holdout_examples` must lie in \[0, 1\], got 1.5'),
+        (
+            {'holdout_clients': 1.5},
+            '`holdout_clients` must be a number or a share below 1, got 1',
+        ),
+        (
+            {'holdout_examples': 1.5},
+            r'`holdout_examples` must lie in \[0, 1\], got 1.5',
+        ),
         ({'max_examples': 0}, '`max_examples` must be at least 1, got 0'),
         (
             {'min_examples': 31},
@@ -93,7 +113,9 @@ def test_a_natural_problem_has_the_data_s_owners():
 
 
 def test_held_out_clients_are_evaluated_after_those_who_train():
-    problem = build(natural_data(), holdout_clients=3, holdout_examples=0.25, min_examples=3)
+    problem = build(
+        natural_data(), holdout_clients=3, holdout_examples=0.25, min_examples=3
+    )
     assert problem.num_clients == 4
     tested, owned = np.asarray(problem.eval_data.features), problem.eval_owned
     trained = np.asarray(problem.data.features)
@@ -115,7 +137,9 @@ def test_test_examples_find_their_owners():
     owned = problem.eval_owned
     assert problem.num_clients == 7
     np.testing.assert_array_equal(owned.counts, [0, 0, 1, 0, 2, 0, 0, 1])
-    np.testing.assert_array_equal(problem.eval_data.features[:, 1], [101, 100, 103, 102])
+    np.testing.assert_array_equal(
+        problem.eval_data.features[:, 1], [101, 100, 103, 102]
+    )
 
 
 def test_owners_without_training_examples_have_their_tests_wherever_their_number_is():
@@ -140,11 +164,15 @@ def test_owners_without_training_examples_have_their_tests_wherever_their_number
             {'partition': 'iid'},
             "`num_clients` must be given, or `partition` 'natural' for the owners that the data ",
         ),
-        ({'dataset': 'digits'}, "`partition` must be another for data without owners, got 'natur"),
+        (
+            {'dataset': 'digits'},
+            "`partition` must be another for data without owners, got 'natur",
+        ),
     ],
 )
 def test_what_has_no_owners_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         problems.images(
-            **{'dataset': natural_data(), 'model': 'softmax', 'partition': 'natural'} | options
+            **{'dataset': natural_data(), 'model': 'softmax', 'partition': 'natural'}
+            | options
         )

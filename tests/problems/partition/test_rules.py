@@ -11,11 +11,15 @@ from fedjax_links.problems import draws, partition
 from fedjax_links.problems.partition import shares
 
 Z = 4.5
-LABELS = np.random.default_rng(1).integers(7, size=1003)  # neither balanced nor divisible
+LABELS = np.random.default_rng(1).integers(
+    7, size=1003
+)  # neither balanced nor divisible
 
 PARTITIONERS = {
     'iid': lambda n, seed: partition.iid(LABELS, num_clients=n, seed=seed),
-    'dirichlet': lambda n, seed: partition.dirichlet(LABELS, num_clients=n, alpha=0.1, seed=seed),
+    'dirichlet': lambda n, seed: partition.dirichlet(
+        LABELS, num_clients=n, alpha=0.1, seed=seed
+    ),
     'dirichlet_unequal': lambda n, seed: partition.dirichlet_unequal(
         LABELS, num_clients=n, alpha=0.3, seed=seed
     ),
@@ -28,7 +32,9 @@ PARTITIONERS = {
     'label_shards': lambda n, seed: partition.label_shards(
         LABELS, num_clients=n, shards_per_client=3, seed=seed
     ),
-    'similarity': lambda n, seed: partition.similarity(LABELS, num_clients=n, seed=seed),
+    'similarity': lambda n, seed: partition.similarity(
+        LABELS, num_clients=n, seed=seed
+    ),
 }
 
 
@@ -85,7 +91,10 @@ def test_dirichlet_draws_the_examples_of_a_class_at_random():
     # class-mates it is exchangeable, so first and last are equally often client 0's.
     labels = np.repeat(np.arange(4), 50)
     owners = np.array(
-        [partition.dirichlet(labels, num_clients=4, alpha=1.0, seed=s)[[0, 49]] for s in range(600)]
+        [
+            partition.dirichlet(labels, num_clients=4, alpha=1.0, seed=s)[[0, 49]]
+            for s in range(600)
+        ]
     )
     difference = (owners[:, 0] == 0).astype(float) - (owners[:, 1] == 0)
     assert abs(difference.mean()) < Z * difference.std() / np.sqrt(600)
@@ -109,7 +118,9 @@ def test_dirichlet_draw_that_empties_a_class_counts():
     # time.
     labels, options = np.array([0] * 2 + [1] * 10), {'num_clients': 4, 'alpha': 1.0}
     both = [
-        np.all(partition.dirichlet(labels, order='numbers', **options, seed=seed)[:2] == 0)
+        np.all(
+            partition.dirichlet(labels, order='numbers', **options, seed=seed)[:2] == 0
+        )
         for seed in range(2000)
     ]
     assert abs(np.mean(both) - 0.5) < Z * np.sqrt(0.25 / 2000)
@@ -164,10 +175,14 @@ def test_a_client_s_number_says_nothing_of_its_data(name):
             clients = partition.PARTITIONS[name](
                 labels, num_clients=50, alpha=0.1, order=order, seed=seed, **more
             )
-            distance = 0.5 * np.abs(partition.class_mix(clients, labels) - aim).sum(axis=1)
+            distance = 0.5 * np.abs(partition.class_mix(clients, labels) - aim).sum(
+                axis=1
+            )
             found.append(distance[40:].mean() - distance[:25].mean())
     means = {order: np.mean(found) for order, found in apart.items()}
-    errors = {order: np.std(found, ddof=1) / np.sqrt(12) for order, found in apart.items()}
+    errors = {
+        order: np.std(found, ddof=1) / np.sqrt(12) for order, found in apart.items()
+    }
     assert means['numbers'] > 0.2
     assert abs(means['random']) < Z * errors['random']
 
@@ -179,7 +194,9 @@ def test_dirichlet_sequential_draws_match_a_loop_in_law():
     labels = np.array([0] * 6 + [1] * 18)
     batched, looped = [], []
     for seed in range(1500):
-        clients = partition.dirichlet(labels, num_clients=3, alpha=1.0, order='numbers', seed=seed)
+        clients = partition.dirichlet(
+            labels, num_clients=3, alpha=1.0, order='numbers', seed=seed
+        )
         batched.append(np.sum(labels[clients == 1] == 0))
         rng = np.random.default_rng(10_000 + seed)
         shares, left = rng.dirichlet([1.0, 1.0], 3), [6, 18]
@@ -229,7 +246,9 @@ def pachinko(rng, coarse, stock, num_clients, alpha, beta):
         leaves = {}
         for group in groups:
             own = [c for c, g in enumerate(coarse) if g == group]
-            leaves[group] = dict(zip(own, rng.dirichlet([beta] * len(own)), strict=True))
+            leaves[group] = dict(
+                zip(own, rng.dirichlet([beta] * len(own)), strict=True)
+            )
         for _ in range(sum(stock) // num_clients):
             open_groups = [g for g in root if any(left[c] for c in leaves[g])]
             weights = np.array([root[g] for g in open_groups])
@@ -259,7 +278,9 @@ def test_hierarchical_dirichlet_matches_a_loop_in_law():
             seed=seed,
         )
         ours.append([np.bincount(labels[clients == i], minlength=5) for i in range(3)])
-        theirs.append(pachinko(np.random.default_rng(10_000 + seed), coarse, stock, 3, 1.0, 2.0))
+        theirs.append(
+            pachinko(np.random.default_rng(10_000 + seed), coarse, stock, 3, 1.0, 2.0)
+        )
     ours, theirs = np.array(ours, float), np.array(theirs, float)
     for power in (1, 2):
         a, b = ours**power, theirs**power
@@ -282,13 +303,20 @@ bicycle bus motorcycle pickup_truck train, lawn_mower rocket streetcar tank trac
 
 
 def test_the_coarse_classes_of_cifar100_are_its_superclasses():
-    members = [group.split() for group in CIFAR100.split(',')]  # in the superclasses' order
+    members = [
+        group.split() for group in CIFAR100.split(',')
+    ]  # in the superclasses' order
     names = sorted(name for group in members for name in group)
-    expected = [next(g for g, group in enumerate(members) if name in group) for name in names]
+    expected = [
+        next(g for g, group in enumerate(members) if name in group) for name in names
+    ]
     assert (len(names), list(shares.CIFAR100_COARSE)) == (100, expected)
     labels = np.repeat(np.arange(100), 20)
     clients = partition.hierarchical_dirichlet(labels, num_clients=20, seed=0)
-    mixes = [np.bincount(np.array(expected)[labels[clients == i]]).max() / 100 for i in range(10)]
+    mixes = [
+        np.bincount(np.array(expected)[labels[clients == i]]).max() / 100
+        for i in range(10)
+    ]
     assert np.mean(mixes) > 0.4  # few superclasses per client, at alpha 0.1
 
 
@@ -305,7 +333,9 @@ def test_dirichlet_shares_second_moment():
 def test_clients_hold_what_the_shares_say():
     labels = np.repeat(np.arange(5), 4000)
     aim = partition.dirichlet_shares(4, 5, alpha=2.0, seed=9)
-    clients = partition.dirichlet(labels, num_clients=4, alpha=2.0, order='numbers', seed=9)
+    clients = partition.dirichlet(
+        labels, num_clients=4, alpha=2.0, order='numbers', seed=9
+    )
     # The first client's 5000 draws may only meet the end of a class it wants 80 % of.
     assert aim[0].max() < 0.75
     held = partition.class_mix(clients, labels)[0]
@@ -316,17 +346,23 @@ def test_large_alpha_gives_the_pooled_mix():
     # alpha = 1e6: every share is 1/C up to 1e-3. Equal volumes: the first half of the clients
     # draws 500 labels each, a cell deviates by Z standard errors with probability 7e-6 (x 40).
     labels = np.repeat(np.arange(10), 400)
-    mix = partition.class_mix(partition.dirichlet(labels, num_clients=8, alpha=1e6, seed=0), labels)
+    mix = partition.class_mix(
+        partition.dirichlet(labels, num_clients=8, alpha=1e6, seed=0), labels
+    )
     assert np.abs(mix[:4] - 0.1).max() < Z * np.sqrt(0.1 * 0.9 / 500) + 1e-3
     for draw in (partition.dirichlet_unequal, partition.dirichlet_per_class):
-        mix = partition.class_mix(draw(labels, num_clients=8, alpha=1e6, seed=0), labels)
+        mix = partition.class_mix(
+            draw(labels, num_clients=8, alpha=1e6, seed=0), labels
+        )
         assert np.abs(mix - 0.1).max() < 5e-3  # cuts are rounded, 1 in 400
 
 
 def test_small_alpha_concentrates():
     labels = np.repeat(np.arange(10), 400)
     aim = partition.dirichlet_shares(8, 10, alpha=1e-3, seed=4).max(axis=1)
-    clients = partition.dirichlet(labels, num_clients=8, alpha=1e-3, order='numbers', seed=4)
+    clients = partition.dirichlet(
+        labels, num_clients=8, alpha=1e-3, order='numbers', seed=4
+    )
     held = partition.class_mix(clients, labels).max(axis=1)
     # A class of 400 cannot fill a client of 500, so 0.8 is the most that anybody can hold.
     assert aim[0] > 0.99
@@ -355,7 +391,9 @@ def cut_per_class(labels, rng, num_clients, alpha):
     clients = np.full(labels.size, -1)
     for c in range(7):
         members = [e for e in range(labels.size) if labels[e] == c]
-        stops = [int(len(members) * sum(shares[c, : i + 1])) for i in range(num_clients - 1)]
+        stops = [
+            int(len(members) * sum(shares[c, : i + 1])) for i in range(num_clients - 1)
+        ]
         stops.append(len(members))
         for i, (start, stop) in enumerate(zip([0, *stops[:-1]], stops, strict=True)):
             for e in members[start:stop]:
@@ -394,7 +432,9 @@ def test_dirichlet_unequal_gives_a_class_to_who_wants_it_most(alpha):
     assert [int(owners[c][0]) for c in wanted] == shares.argmax(axis=0)[wanted].tolist()
 
 
-@pytest.mark.parametrize('num_clients, similarity', [(250, 0.05), (21, 0.3), (10, 0.05), (3, 0.2)])
+@pytest.mark.parametrize(
+    'num_clients, similarity', [(250, 0.05), (21, 0.3), (10, 0.05), (3, 0.2)]
+)
 def test_similarity_equals_the_plain_loop(num_clients, similarity):
     labels = np.random.default_rng(3).permutation(np.repeat(np.arange(10), 300))
     rng = draws.generator(8, 'PA')
@@ -417,7 +457,9 @@ def test_similarity_equals_the_plain_loop(num_clients, similarity):
             owner = int(labels[e]) % num_clients
         sizes[owner] += 1
         expected.append(owner)
-    clients = partition.similarity(labels, num_clients=num_clients, similarity=similarity, seed=8)
+    clients = partition.similarity(
+        labels, num_clients=num_clients, similarity=similarity, seed=8
+    )
     np.testing.assert_array_equal(clients, expected)
 
 
@@ -442,14 +484,20 @@ def test_similarity_statement_of_wang_and_ji():
 
 @pytest.mark.statistical
 def test_similarity_one_is_uniform():
-    clients = partition.similarity(np.zeros(20_000, int), num_clients=50, similarity=1.0, seed=0)
+    clients = partition.similarity(
+        np.zeros(20_000, int), num_clients=50, similarity=1.0, seed=0
+    )
     chi2 = np.sum((np.bincount(clients, minlength=50) - 400) ** 2 / 400)
-    assert abs(chi2 - 49) < 6.5 * np.sqrt(2 * 49)  # 49 degrees of freedom: false alarm below 1e-6
+    assert abs(chi2 - 49) < 6.5 * np.sqrt(
+        2 * 49
+    )  # 49 degrees of freedom: false alarm below 1e-6
 
 
 @pytest.mark.parametrize('num_clients', [4, 7, 30])
 def test_similarity_zero_is_a_class_per_client(num_clients):
-    clients = partition.similarity(LABELS, num_clients=num_clients, similarity=0.0, seed=1)
+    clients = partition.similarity(
+        LABELS, num_clients=num_clients, similarity=0.0, seed=1
+    )
     held = partition.report(clients, LABELS).classes_held
     assert held.max() == (2 if num_clients == 4 else 1)
     for c in range(7):
@@ -458,7 +506,9 @@ def test_similarity_zero_is_a_class_per_client(num_clients):
 
 
 def test_label_shards_on_an_instance_counted_by_hand():
-    labels = np.array([2, 0, 1, 0, 2, 1, 0, 2])  # sorted: examples 1 3 | 6 2 | 5 0 | 4 7
+    labels = np.array(
+        [2, 0, 1, 0, 2, 1, 0, 2]
+    )  # sorted: examples 1 3 | 6 2 | 5 0 | 4 7
     clients = partition.label_shards(labels, num_clients=2, shards_per_client=2, seed=0)
     shards = clients[[[1, 3], [6, 2], [5, 0], [4, 7]]]
     np.testing.assert_array_equal(shards[:, 0], shards[:, 1])
@@ -467,7 +517,9 @@ def test_label_shards_on_an_instance_counted_by_hand():
 
 def test_label_shards_volumes_and_classes():
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 60))
-    clients = partition.label_shards(labels, num_clients=20, shards_per_client=2, seed=0)
+    clients = partition.label_shards(
+        labels, num_clients=20, shards_per_client=2, seed=0
+    )
     table = partition.report(clients, labels)
     np.testing.assert_array_equal(table.counts, np.full(20, 30))
     assert table.classes_held.max() == 2
@@ -478,7 +530,9 @@ def test_label_shards_volumes_and_classes():
 
 @pytest.mark.statistical
 def test_label_shards_are_dealt_uniformly():
-    labels = np.arange(4)  # four shards, two clients: shard 0 joins shard 1 in a third of the deals
+    labels = np.arange(
+        4
+    )  # four shards, two clients: shard 0 joins shard 1 in a third of the deals
     together = [
         len(set(partition.label_shards(labels, num_clients=2, seed=seed)[:2])) == 1
         for seed in range(900)
@@ -532,7 +586,9 @@ def test_small_partitions_stay_as_they_are():
         'dirichlet by number': partition.dirichlet(
             labels, num_clients=3, alpha=0.5, order='numbers', seed=0
         ),
-        'dirichlet_unequal': partition.dirichlet_unequal(labels, num_clients=3, alpha=0.5, seed=0),
+        'dirichlet_unequal': partition.dirichlet_unequal(
+            labels, num_clients=3, alpha=0.5, seed=0
+        ),
         'dirichlet_per_class': partition.dirichlet_per_class(
             labels, num_clients=3, alpha=0.5, seed=0
         ),
@@ -540,7 +596,9 @@ def test_small_partitions_stay_as_they_are():
             labels, num_clients=3, coarse=[0, 1, 0], order='numbers', seed=0
         ),
         'label_shards': partition.label_shards(labels, num_clients=3, seed=0),
-        'similarity': partition.similarity(labels, num_clients=3, similarity=0.3, seed=0),
+        'similarity': partition.similarity(
+            labels, num_clients=3, similarity=0.3, seed=0
+        ),
     }
     assert {name: ''.join(map(str, clients)) for name, clients in golden.items()} == {
         'iid': '200112221010',

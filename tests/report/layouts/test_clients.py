@@ -28,7 +28,10 @@ def config(**changes):
     return {
         'title': 'owners',
         'problem': {'name': f'{__name__}:natural', **HELD_OUT},
-        'links': {'name': 'bernoulli', 'probs': {'name': 'halves', 'first': 0.1, 'second': 0.9}},
+        'links': {
+            'name': 'bernoulli',
+            'probs': {'name': 'halves', 'first': 0.1, 'second': 0.9},
+        },
         'client': {'learning_rate': RATE, 'local_steps': 2},
         'algorithms': {'fedavg': {}, 'fedpbc': {}},
         'num_rounds': ROUNDS,
@@ -71,7 +74,12 @@ def test_clients_are_one_more_dimension(finished):
     built, folder = finished
     found = runs.read(folder).clients
     assert found['accuracy'].dims == ('algorithm', 'pattern', 'seed', 'client')
-    assert dict(found.sizes) == {'algorithm': 2, 'pattern': 1, 'seed': SEEDS, 'client': 15}
+    assert dict(found.sizes) == {
+        'algorithm': 2,
+        'pattern': 1,
+        'seed': SEEDS,
+        'client': 15,
+    }
     for label in ('fedavg', 'fedpbc'):
         for seed in range(SEEDS):
             here = found.sel(algorithm=label, pattern='links', seed=seed)
@@ -83,17 +91,23 @@ def test_clients_are_one_more_dimension(finished):
             assert np.isnan(took_part[12:]).all()
             if plain['own'] is not None:
                 personal = np.asarray(here['personal_loss'])
-                np.testing.assert_allclose(personal[:12], plain['own']['loss'], rtol=1e-4)
+                np.testing.assert_allclose(
+                    personal[:12], plain['own']['loss'], rtol=1e-4
+                )
                 assert np.isnan(personal[12:]).all()
     assert np.isnan(found['personal_loss'].sel(algorithm='fedavg')).all()
 
 
 def test_the_table_has_the_numbers_of_the_clients(finished):
     _, folder = finished
-    found = runs.read(folder).clients['accuracy'].sel(algorithm='fedpbc', pattern='links')
+    found = (
+        runs.read(folder).clients['accuracy'].sel(algorithm='fedpbc', pattern='links')
+    )
     lines = (folder / 'report.md').read_text().splitlines()
     header = next(line for line in lines if 'took part least' in line).split(' | ')
-    row = next(line for line in lines if line.startswith('| links | fedpbc') and '±' in line)
+    row = next(
+        line for line in lines if line.startswith('| links | fedpbc') and '±' in line
+    )
     cells = dict(zip(header, row.split(' | '), strict=True))
     values = 100 * np.asarray(found, float)
     for name, expected in (
@@ -108,7 +122,9 @@ def test_the_table_has_the_numbers_of_the_clients(finished):
 def test_the_tenth_percentile_is_a_metric_of_every_evaluation(finished):
     _, folder = finished
     run = runs.read(folder)
-    last = run.dataset['eval_accuracy_p10'].sel(series='fedavg', pattern='links', model='server')
+    last = run.dataset['eval_accuracy_p10'].sel(
+        series='fedavg', pattern='links', model='server'
+    )
     values = run.clients['accuracy'].sel(algorithm='fedavg', pattern='links')
     expected = np.percentile(np.asarray(values, float), 10, axis=1)
     np.testing.assert_allclose(last.isel(round=-1), expected, atol=1e-5)
@@ -127,13 +143,20 @@ def regression(**held):
 
 
 @pytest.mark.parametrize(
-    'metric, shown', [('eval_r2', 'loss'), ('eval_mae_spread', 'mae'), ('train_loss', 'loss')]
+    'metric, shown',
+    [('eval_r2', 'loss'), ('eval_mae_spread', 'mae'), ('train_loss', 'loss')],
 )
 def test_a_metric_that_no_client_has_is_shown_as_the_loss(tmp_path, metric, shown):
-    problem = {'name': f'{__name__}:regression', 'holdout_clients': 2, 'holdout_examples': 0.25}
+    problem = {
+        'name': f'{__name__}:regression',
+        'holdout_clients': 2,
+        'holdout_examples': 0.25,
+    }
     built = experiment.build(config(problem=problem, metric=metric))
     text = report.write(built.run(tmp_path), built)
-    values = np.asarray(runs.read(tmp_path).clients[shown].sel(algorithm='fedavg'), float)
+    values = np.asarray(
+        runs.read(tmp_path).clients[shown].sel(algorithm='fedavg'), float
+    )
     row = next(line for line in text.splitlines() if line.startswith('links    fedavg'))
     mean = float(row.split()[2])
     np.testing.assert_allclose(mean, values.mean(), rtol=0.06)
@@ -143,26 +166,39 @@ def test_a_metric_that_no_client_has_is_shown_as_the_loss(tmp_path, metric, show
 
 def test_patterns_may_have_unequal_numbers_of_clients(tmp_path):
     """As when more clients are held out under one; the last has fewer, or more."""
-    links = {'a': {'name': 'bernoulli', 'probs': 0.5}, 'b': {'name': 'markov', 'probs': 0.5}}
+    links = {
+        'a': {'name': 'bernoulli', 'probs': 0.5},
+        'b': {'name': 'markov', 'probs': 0.5},
+    }
     for folder, others in ('fewer', 5), ('more', 1):
-        part = {'patterns': links, 'problems': {'b': {'holdout_clients': others}}, 'links': None}
+        part = {
+            'patterns': links,
+            'problems': {'b': {'holdout_clients': others}},
+            'links': None,
+        }
         values = {**config(reports={}), **part, 'num_seeds': 1}
         built = experiment.build({k: v for k, v in values.items() if v is not None})
         report.write(built.run(tmp_path / folder), built)
         for pattern, mask in runs.links(tmp_path / folder).masks.items():
             pattern = built.pattern_at(pattern, {})
-            met = fl.simulation.realised_links(jax.random.key(0), pattern, num_rounds=ROUNDS)
+            met = fl.simulation.realised_links(
+                jax.random.key(0), pattern, num_rounds=ROUNDS
+            )
             np.testing.assert_array_equal(mask[0], met.mask)
 
 
 def test_what_has_no_owners_costs_one_line():
     plain = {'name': 'digits', 'num_clients': 12}
-    with pytest.raises(ValueError, match=r'`config.reports.* must be of a problem that holds out'):
+    with pytest.raises(
+        ValueError, match=r'`config.reports.* must be of a problem that holds out'
+    ):
         report.check(experiment.build(config(problem=plain)))
 
 
 def test_nobody_s_data_have_no_clients(tmp_path):
-    built = experiment.build(config(problem={'name': 'digits', 'num_clients': 12}, reports={}))
+    built = experiment.build(
+        config(problem={'name': 'digits', 'num_clients': 12}, reports={})
+    )
     run = built.run(tmp_path)
     report.write(run, built)
     with pytest.raises(ValueError, match='`folder` must hold metrics of clients'):

@@ -22,7 +22,9 @@ def over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
 
 def curves_over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
     """What `over` is made of: curves and members by label."""
-    axes = {{'x': X, 'y': Y, 'rate': RATE}.get(name, name): v for name, v in axes.items()}
+    axes = {
+        {'x': X, 'y': Y, 'rate': RATE}.get(name, name): v for name, v in axes.items()
+    }
     curves, members = {}, {}
     for algorithm in algorithms:
         for values in itertools.product(*axes.values()):
@@ -45,7 +47,11 @@ def images(figure):
 def hatched(axes, hatch=''):
     """Cells (x, y) that are hatched, in one way where asked for."""
     chosen = (patch for patch in axes.patches if hatch in (patch.get_hatch() or ' '))
-    return {tuple(np.round(np.add(patch.get_xy(), 0.5))) for patch in chosen if patch.get_hatch()}
+    return {
+        tuple(np.round(np.add(patch.get_xy(), 0.5)))
+        for patch in chosen
+        if patch.get_hatch()
+    }
 
 
 def test_alike_is_not_undecided(drawn):
@@ -72,7 +78,9 @@ def test_alike_is_not_undecided(drawn):
 
 def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
     ahead = {(0.0, 0.5): 0.0, (1.0, 0.5): 0.1, (0.0, 0.9): -0.2, (1.0, 0.9): 0.3}
-    found = over(lambda a, x, y: 0.5 + (a == 'fedpbc') * ahead[x, y], x=(0.0, 1.0), y=(0.5, 0.9))
+    found = over(
+        lambda a, x, y: 0.5 + (a == 'fedpbc') * ahead[x, y], x=(0.0, 1.0), y=(0.5, 0.9)
+    )
     page = heat_map(found, x=X, y=Y)
     best, differences, in_one = page.tables
     assert list(best.header) == ['bayes accuracy', 'sigma 0', '1']
@@ -85,7 +93,15 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
         ['fedpbc', '0.9', '-20.0 ± 0.0 ** (30.0)', '+30.0 ± 0.0 ** (80.0)'],
     ]
     assert rows(in_one) == [
-        ['fedpbc', '2 of 4', '1 of 4', '1 of 4', '3', '-20.0 ± 0.0 to +30.0 ± 0.0', '+5.0 ± 0.0 *']
+        [
+            'fedpbc',
+            '2 of 4',
+            '1 of 4',
+            '1 of 4',
+            '3',
+            '-20.0 ± 0.0 to +30.0 ± 0.0',
+            '+5.0 ± 0.0 *',
+        ]
     ]
     figure = drawn(page)
     leaders, image = images(figure)
@@ -93,7 +109,12 @@ def test_a_cell_is_the_paired_difference_to_the_baseline(drawn):
     first, second, *_ = figure.axes
     assert hatched(first) == hatched(second) == {(0, 0)}
     assert second.images[0].get_clim() == pytest.approx((-30, 30))
-    assert [text.get_text() for text in second.texts] == ['0.0', '+10.0', '-20.0', '+30.0']
+    assert [text.get_text() for text in second.texts] == [
+        '0.0',
+        '+10.0',
+        '-20.0',
+        '+30.0',
+    ]
     faces = [tuple(leaders[row, column]) for row, column in ((1, 0), (0, 1), (1, 1))]
     assert faces[0] != faces[1] == faces[2]
     np.testing.assert_array_equal(leaders[0, 0], 1.0)  # nobody's colour
@@ -121,7 +142,9 @@ def test_one_seed_decides_nothing(drawn):
     figure = drawn(page)
     everywhere = set(itertools.product((0, 1), (0, 1)))
     assert hatched(figure.axes[0]) == hatched(figure.axes[1]) == everywhere
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ['not decided']
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        'not decided'
+    ]
 
 
 def test_where_all_others_diverged_the_last_is_ahead_and_nothing_is_nobodys(drawn):
@@ -130,7 +153,10 @@ def test_where_all_others_diverged_the_last_is_ahead_and_nothing_is_nobodys(draw
         if algorithm == 'fedavg' or point == {X: 1, Y: 1}:
             curves[label][:] = np.nan
     page = heat_map(results(curves, members=members), x=X, y=Y)
-    assert rows(page.tables[0]) == [['0', *['fedpbc 50.0'] * 2], ['1', 'fedpbc 50.0', '']]
+    assert rows(page.tables[0]) == [
+        ['0', *['fedpbc 50.0'] * 2],
+        ['1', 'fedpbc 50.0', ''],
+    ]
     axes = drawn(page).axes[0]
     assert not hatched(axes)
     grey = matplotlib.colors.to_rgb('#dddddd')
@@ -140,7 +166,9 @@ def test_where_all_others_diverged_the_last_is_ahead_and_nothing_is_nobodys(draw
 def test_better_is_blue_whichever_way_a_metric_is_better(drawn):
     for metric, sign in (('eval_accuracy', 1), ('loss', -1)):
         curves, members = {}, {}
-        for algorithm, (x, y) in itertools.product(('fedavg', 'fedpbc'), ((0, 0), (0, 1), (1, 0))):
+        for algorithm, (x, y) in itertools.product(
+            ('fedavg', 'fedpbc'), ((0, 0), (0, 1), (1, 0))
+        ):
             label = f'{algorithm} {x} {y}'
             members[label] = algorithm, {'x': x, 'y': y}
             level = 0.5 + sign * 0.2 * (algorithm == 'fedpbc')
@@ -156,10 +184,20 @@ def test_better_is_blue_whichever_way_a_metric_is_better(drawn):
 
 
 def test_every_algorithm_takes_its_best_rate_at_every_cell():
-    rates = {('fedavg', 0): 0.1, ('fedavg', 1): 0.3, ('fedpbc', 0): 0.3, ('fedpbc', 1): 1.0}
+    rates = {
+        ('fedavg', 0): 0.1,
+        ('fedavg', 1): 0.3,
+        ('fedpbc', 0): 0.3,
+        ('fedpbc', 1): 1.0,
+    }
 
     def level(algorithm, x, y, rate):
-        return 0.8 - abs(rate - rates[algorithm, x]) - 0.1 * y - 0.05 * (algorithm == 'fedavg')
+        return (
+            0.8
+            - abs(rate - rates[algorithm, x])
+            - 0.1 * y
+            - 0.05 * (algorithm == 'fedavg')
+        )
 
     found = over(level, x=(0, 1), y=(0, 1), rate=(0.1, 0.3, 1.0))
     best, differences, _ = heat_map(found, x=X, y=Y, best_over=(RATE,)).tables
@@ -173,8 +211,12 @@ def test_every_algorithm_takes_its_best_rate_at_every_cell():
 
 def test_rounds_can_be_an_axis():
     def level(algorithm, y, rate):
-        steep = {0.1: 0.01, 1.0: 0.03}[rate]  # the large rate is ahead first, and stops at 0.3
-        return np.minimum(steep * np.arange(1, 25), {0.1: 1.0, 1.0: 0.12}[rate]) + 0.1 * y
+        steep = {0.1: 0.01, 1.0: 0.03}[
+            rate
+        ]  # the large rate is ahead first, and stops at 0.3
+        return (
+            np.minimum(steep * np.arange(1, 25), {0.1: 1.0, 1.0: 0.12}[rate]) + 0.1 * y
+        )
 
     found = over(level, evals=24, y=(0, 1), rate=(0.1, 1.0))
     best, *_ = heat_map(found, x='round', y=Y, best_over=(RATE,)).tables
@@ -185,13 +227,26 @@ def test_rounds_can_be_an_axis():
 
 def test_a_third_column_and_patterns_have_panels_below_each_other(drawn):
     curves, members = curves_over(
-        lambda a, third, y, x: 0.1 * third + 0.01 * x, third=(1, 2), y=(0, 1), x=(0, 1, 2)
+        lambda a, third, y, x: 0.1 * third + 0.01 * x,
+        third=(1, 2),
+        y=(0, 1),
+        x=(0, 1, 2),
     )
-    twice = {label: np.concatenate([values, values + 0.4]) for label, values in curves.items()}
+    twice = {
+        label: np.concatenate([values, values + 0.4])
+        for label, values in curves.items()
+    }
     found = results(twice, members=members, patterns=['one', 'two'])
     page = heat_map(found, x=X, y=Y)
     best = page.tables[0]
-    assert list(best.header) == ['pattern', 'third', 'bayes accuracy', 'sigma 0', '1', '2']
+    assert list(best.header) == [
+        'pattern',
+        'third',
+        'bayes accuracy',
+        'sigma 0',
+        '1',
+        '2',
+    ]
     told = [(row[0], row[1], row[3].split()[1]) for row in best.rows[::2]]
     assert told == [
         ('one', '1', '10.0'),
@@ -205,7 +260,9 @@ def test_a_third_column_and_patterns_have_panels_below_each_other(drawn):
 def test_an_algorithm_that_a_column_does_not_reach_is_the_same_along_it():
     found = curves_over(lambda a, x, y: 0.5 + 0.1 * x, ('fedpbc',), x=(0, 1), y=(0, 1))
     alone = curves_over(lambda a, x: 0.4 + 0.1 * x, ('fedavg',), x=(0, 1))
-    curves, members = ({**one, **other} for one, other in zip(found, alone, strict=True))
+    curves, members = (
+        {**one, **other} for one, other in zip(found, alone, strict=True)
+    )
     both = results(curves, members=members)
     _, differences, _ = heat_map(both, x=X, y=Y).tables
     cells = {row[2:] for row in map(tuple, differences.rows)}
@@ -219,7 +276,9 @@ def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models(drawn)
             models = {'server': curves[label], 'client_mean': curves[label] + 0.1}
             curves[label] = {model: {'eval_accuracy': v} for model, v in models.items()}
     page = heat_map(results(curves, members=members), x=X, y=Y)
-    assert {cell for row in page.tables[1].rows for cell in row[2:]} == {'+10.0 ± 0.0 ** (60.0)'}
+    assert {cell for row in page.tables[1].rows for cell in row[2:]} == {
+        '+10.0 ± 0.0 ** (60.0)'
+    }
     title = drawn(page).legends[0].get_title().get_text()
     assert title.endswith('; fedpbc at its client mean')
 
@@ -227,7 +286,10 @@ def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models(drawn)
 @pytest.mark.parametrize(
     'options, message',
     [
-        ({'x': 'links.sigma'}, "`x` has no 'links.sigma'; did you mean 'links.probs.sigma'?"),
+        (
+            {'x': 'links.sigma'},
+            "`x` has no 'links.sigma'; did you mean 'links.probs.sigma'?",
+        ),
         ({'y': X}, '`y` must be another column than x, got links.probs.sigma.'),
         ({'best_over': ('rate',)}, "`best_over` has no 'rate'"),
         ({'best_over': (X,)}, "`x` has no 'links.probs.sigma'"),
@@ -280,7 +342,9 @@ def test_every_panel_shows_what_stands_above_it(drawn, num_third, shape):
         np.testing.assert_allclose(axes.images[0].get_array(), expected, atol=1e-9)
     for axes in panels:
         place = axes.get_subplotspec()
-        below = place.rowspan.stop < grid.nrows and place.num1 + grid.ncols < len(panels)
+        below = place.rowspan.stop < grid.nrows and place.num1 + grid.ncols < len(
+            panels
+        )
         assert axes.xaxis.get_tick_params()['labelbottom'] is not below
         assert axes.yaxis.get_tick_params()['labelleft'] is place.is_first_col()
     if num_third == 1:

@@ -32,7 +32,9 @@ def rows_of(table):
 
 def test_noise_that_runs_share_cancels_in_their_difference():
     noise, own = np.array([-0.1, 0.0, 0.1]), np.array([1e-4, -1e-4, 0.0])
-    found = results({'fedavg': ends(*(0.5 + noise)), 'mifa': ends(*(0.6 + noise + own))})
+    found = results(
+        {'fedavg': ends(*(0.5 + noise)), 'mifa': ends(*(0.6 + noise + own))}
+    )
     base, mifa = rows_of(levels(found).tables[0])
     # Student's t with two degrees of freedom: 4.30265 * 0.1 / sqrt(3) = 0.248.
     assert base['ours'] == '50.0 ± 24.8'
@@ -42,7 +44,9 @@ def test_noise_that_runs_share_cancels_in_their_difference():
     assert len(levels(found).tables) == 1
 
 
-@pytest.mark.parametrize('num_seeds, shown', [(2, '+1.0'), (5, '+1.0'), (6, '+1.0 ± 0.0 *')])
+@pytest.mark.parametrize(
+    'num_seeds, shown', [(2, '+1.0'), (5, '+1.0'), (6, '+1.0 ± 0.0 *')]
+)
 def test_equal_differences_of_few_seeds_decide_nothing(num_seeds, shown):
     """Of single precision: 0.84 - 0.83 is not 0.75 - 0.74."""
     base = np.array([0.83, 0.74, 0.71, 0.77, 0.8, 0.79])[:num_seeds]
@@ -59,7 +63,9 @@ def test_who_is_ahead_by_itself_alone_is_said_to_be():
     noise = np.array([-0.1, 0.0, 0.12])
     every = {f'r{k}': ends(*(0.5 + noise * (-1) ** k)) for k in range(19)}
     own = np.array([0.09, 0.11, 0.1])
-    table = levels(results({'fedavg': ends(0.5, 0.5, 0.5), **every, 'mine': ends(*(0.5 + own))}))
+    table = levels(
+        results({'fedavg': ends(0.5, 0.5, 0.5), **every, 'mine': ends(*(0.5 + own))})
+    )
     row = rows_of(table.tables[0])[-1]
     assert row['verdict'] == 'ahead, by itself'
     assert row['ours, minus fedavg'].endswith(' *')
@@ -100,11 +106,15 @@ def test_levels_are_means_over_the_last_share_of_the_evaluations():
 def tried(columns, scores, alike=(), by_seed=None, ties=()):
     """What two seeds said of values, some of which they could not tell from the best."""
     scores = np.array(scores)
-    by_seed = scores[:, None].repeat(2, axis=1) if by_seed is None else np.array(by_seed)
+    by_seed = (
+        scores[:, None].repeat(2, axis=1) if by_seed is None else np.array(by_seed)
+    )
     best = int(np.nanargmax(scores))
     rivals = np.isin(np.arange(len(scores)), [best, *alike])
     race = Race(np.ones((len(scores), 2), bool), (best,), rivals)
-    return Tried('links', {}, columns, scores, by_seed, best, rivals, np.array(ties, int), race)
+    return Tried(
+        'links', {}, columns, scores, by_seed, best, rivals, np.array(ties, int), race
+    )
 
 
 def test_a_rate_at_the_edge_of_what_was_tried_is_marked_in_the_table():
@@ -113,7 +123,9 @@ def test_a_rate_at_the_edge_of_what_was_tried_is_marked_in_the_table():
         name: [tried({'client.learning_rate': grid}, scores)]
         for name, scores in (('fedavg', [0.1, 0.3, 0.2]), ('mifa', [0.5, 0.4, 0.3]))
     }
-    found = results({name: ends(0.5, 0.52) for name in ('fedavg', 'mifa', 'given')}, tuning=tuning)
+    found = results(
+        {name: ends(0.5, 0.52) for name in ('fedavg', 'mifa', 'given')}, tuning=tuning
+    )
     table = levels(found).tables[0]
     assert [row['algorithm'] for row in rows_of(table)] == ['fedavg', 'mifa ↑', 'given']
     assert 'edge' in table.caption
@@ -124,8 +136,12 @@ def test_a_rate_at_the_edge_of_what_was_tried_is_marked_in_the_table():
 def test_a_rate_at_an_edge_is_marked_where_it_was_tuned():
     """By pattern: of two on which a rule was tuned by itself, one chose at the edge."""
     grid = np.array([1.0, 0.1, 0.01])
-    at_edge = tried({'client.learning_rate': grid}, [0.5, 0.4, 0.3])._replace(pattern='pattern0')
-    inside = tried({'client.learning_rate': grid}, [0.1, 0.3, 0.2])._replace(pattern='pattern1')
+    at_edge = tried({'client.learning_rate': grid}, [0.5, 0.4, 0.3])._replace(
+        pattern='pattern0'
+    )
+    inside = tried({'client.learning_rate': grid}, [0.1, 0.3, 0.2])._replace(
+        pattern='pattern1'
+    )
     curves = {name: np.full((2, 2, 1), 0.5) for name in ('fedavg', 'mifa')}
     table = levels(results(curves, tuning={'mifa': [at_edge, inside]})).tables[0]
     marks = [row['algorithm'] for row in rows_of(table)]
@@ -145,7 +161,10 @@ def test_the_paper_stands_beside_the_model_that_it_evaluates():
     base, at_server, at_clients, mine = rows_of(levels(found, published=SVHN).tables[0])
     assert (base['paper'], base['paper, minus FedAvg']) == ('75.2 (sd 2.4)', '')
     assert (at_server['paper'], at_server['paper, minus FedAvg']) == ('', '')
-    assert (at_clients['paper'], at_clients['paper, minus FedAvg']) == ('84.3 (sd 0.8)', '+9.1')
+    assert (at_clients['paper'], at_clients['paper, minus FedAvg']) == (
+        '84.3 (sd 0.8)',
+        '+9.1',
+    )
     assert (mine['paper'], mine['paper, minus FedAvg']) == ('', '')
     assert [at_server['model'], at_clients['model']] == ['server', 'client mean']
 
@@ -160,7 +179,11 @@ def test_a_baseline_with_client_models_is_compared_at_their_mean():
     assert at_server['ours, minus fedpbc'] == '-20.0 ± 0.0 **'
     assert at_clients['ours, minus fedpbc'] == ''
     assert mine['ours, minus fedpbc'] == '+10.0 ± 0.0 **'
-    assert [at_server['verdict'], at_clients['verdict'], mine['verdict']] == ['behind', '', 'ahead']
+    assert [at_server['verdict'], at_clients['verdict'], mine['verdict']] == [
+        'behind',
+        '',
+        'ahead',
+    ]
 
 
 def test_without_its_baseline_a_table_has_no_differences():
@@ -170,7 +193,12 @@ def test_without_its_baseline_a_table_has_no_differences():
 
 def test_orderings_agree_as_far_as_kendalls_tau_says():
     # The paper has FedPBC 84.3, FedAU 83.0, FedAvg 75.2: one of three pairs is reversed here.
-    ours = {'fedavg': ends(0.5), 'fedau': ends(0.9), 'fedpbc': ends(0.8), 'mine': ends(1.0)}
+    ours = {
+        'fedavg': ends(0.5),
+        'fedau': ends(0.9),
+        'fedpbc': ends(0.8),
+        'mine': ends(1.0),
+    }
     found = results(ours, names=NAMES)
     (row,) = rows_of(levels(found, published=SVHN).tables[1])
     assert row == {
@@ -202,7 +230,9 @@ def test_a_seed_that_never_arrives_ends_the_range():
 
 
 def test_losses_arrive_downwards():
-    found = results({'fedavg': {'server': {'loss': [[[2.0, 1.0, 0.5]]]}}}, metric='loss')
+    found = results(
+        {'fedavg': {'server': {'loss': [[[2.0, 1.0, 0.5]]]}}}, metric='loss'
+    )
     (row,) = rows_of(first_rounds(found, targets=(1.5, 0.7)).tables[0])
     assert (row['1.5'], row['0.7']) == ('20', '30')
     (row,) = rows_of(first_rounds(found, shares=(1.0, 2.0)).tables[0])
@@ -219,16 +249,21 @@ def test_shares_are_of_the_best_under_each_pattern():
 
 def test_printed_first_rounds_stand_beside_ours_under_their_pattern_only():
     names = {'pattern0': 'Markov homogeneous', 'pattern1': 'Bernoulli time-varying'}
-    found = results({'fedpbc': np.full((2, 1, 2), 0.7)}, names={**names, 'fedpbc': 'FedPBC'})
+    found = results(
+        {'fedpbc': np.full((2, 1, 2), 0.7)}, names={**names, 'fedpbc': 'FedPBC'}
+    )
     printed = {'name': f'{TABLES}:table2', 'dataset': 'SVHN'}
-    other, same = rows_of(first_rounds(found, targets=(0.6,), published=printed).tables[0])
+    other, same = rows_of(
+        first_rounds(found, targets=(0.6,), published=printed).tables[0]
+    )
     assert (other['60.0'], same['60.0']) == ('10', '450 / 10')
 
 
 def test_rates_say_which_point_was_chosen_and_whether_it_is_at_an_edge():
     grid = {'client.learning_rate': np.array([0.01, 0.1, 1.0])}
     one_seed = {
-        label: np.full((2, 1, 1), 0.5) for label in ('up', 'down', 'inside', 'given', 'server')
+        label: np.full((2, 1, 1), 0.5)
+        for label in ('up', 'down', 'inside', 'given', 'server')
     }
     found = results(
         one_seed,
@@ -249,8 +284,14 @@ def test_rates_say_which_point_was_chosen_and_whether_it_is_at_an_edge():
         },
         names={'up': 'wait-full'},
     )
-    printed = {'name': 'fedjax_links.papers.wang2022.tables:table_d1', 'dataset': 'CIFAR-10'}
-    rows = {row['algorithm']: row for row in rows_of(rates(found, published=printed).tables[0])}
+    printed = {
+        'name': 'fedjax_links.papers.wang2022.tables:table_d1',
+        'dataset': 'CIFAR-10',
+    }
+    rows = {
+        row['algorithm']: row
+        for row in rows_of(rates(found, published=printed).tables[0])
+    }
     assert rows['wait-full']['chosen'] == '1 ↑'
     assert rows['wait-full']['scores'] == '0.01: 10.0, 0.1: diverged, 1: 30.0'
     assert rows['wait-full']['paper'] == '0.05'
@@ -291,10 +332,19 @@ def test_link_maps_say_what_the_links_amounted_to():
 @pytest.mark.parametrize(
     'section, message',
     [
-        ({'name': 'level'}, "`config.reports.x.name` has no 'level'; did you mean 'levels'?"),
+        (
+            {'name': 'level'},
+            "`config.reports.x.name` has no 'level'; did you mean 'levels'?",
+        ),
         (3, '`config.reports.x` must be a section, got 3.'),
-        ({'name': 'bars', 'tale': 1}, "`config.reports.x` has no 'tale'; did you mean 'tail'?"),
-        ({'name': 'bars', 'tail': 2}, '`config.reports.x.tail` must lie in [0, 1], got 2.'),
+        (
+            {'name': 'bars', 'tale': 1},
+            "`config.reports.x` has no 'tale'; did you mean 'tail'?",
+        ),
+        (
+            {'name': 'bars', 'tail': 2},
+            '`config.reports.x.tail` must lie in [0, 1], got 2.',
+        ),
         (
             {'name': 'levels', 'metric': 'eval_acuracy'},
             "`config.reports.x.metric` has no 'eval_acuracy'; did you mean 'eval_accuracy'?",
@@ -327,7 +377,10 @@ def test_link_maps_say_what_the_links_amounted_to():
             {'name': 'curves', 'band': 'sd'},
             "`config.reports.x.band` has no 'sd'; valid names: deviation, interval.",
         ),
-        ({'name': 'curves', 'columns': 0}, '`config.reports.x.columns` must be at least 1, got 0.'),
+        (
+            {'name': 'curves', 'columns': 0},
+            '`config.reports.x.columns` must be at least 1, got 0.',
+        ),
     ],
 )
 def test_a_mistake_in_a_report_costs_one_line(section, message):
@@ -340,9 +393,16 @@ def test_a_mistake_in_a_report_costs_one_line(section, message):
 def test_a_report_has_its_pages_in_reading_order_and_says_what_is_missing(tmp_path):
     links = {'pattern0': Links(np.ones((3, 2), bool), np.full(2, np.nan))}
     found = results(
-        {'fedavg': ends(0.5, 0.6)}, missing=('mifa', 'fedau'), caption='As printed.', links=links
+        {'fedavg': ends(0.5, 0.6)},
+        missing=('mifa', 'fedau'),
+        caption='As printed.',
+        links=links,
     )
-    sections = {'a': {'name': 'curves'}, 'c': {'name': 'levels'}, 'b': {'name': 'levels'}}
+    sections = {
+        'a': {'name': 'curves'},
+        'c': {'name': 'levels'},
+        'b': {'name': 'levels'},
+    }
     pages = layouts.build(found, sections)
     assert list(pages) == ['b', 'c', 'a', 'links', 'participation']
     assert layouts.write(tmp_path, found, pages) == ['report.md', 'a.png', 'links.png']

@@ -29,7 +29,9 @@ def config(**changes):
         'eval_every': 200,
         'num_seeds': 3,
     }
-    return {name: value for name, value in {**base, **changes}.items() if value is not None}
+    return {
+        name: value for name, value in {**base, **changes}.items() if value is not None
+    }
 
 
 def rows_of(table):
@@ -37,8 +39,13 @@ def rows_of(table):
 
 
 def source_of(masks, kept=None):
-    links = {k: Links(np.asarray(m, bool), np.full(len(m[0]), np.nan)) for k, m in masks.items()}
-    found = results({'fedavg': np.zeros((len(masks), 1, 1))}, patterns=list(masks), links=links)
+    links = {
+        k: Links(np.asarray(m, bool), np.full(len(m[0]), np.nan))
+        for k, m in masks.items()
+    }
+    found = results(
+        {'fedavg': np.zeros((len(masks), 1, 1))}, patterns=list(masks), links=links
+    )
     return changed(found, clients=kept or {})
 
 
@@ -72,10 +79,20 @@ def test_what_cannot_be_said_says_why():
     }
     exact = clients.Clients(np.full(3, 1 / 3), 'a formula')
     known = {label: exact for label in masks if label != 'not_kept'}
-    known['unknown'] = exact._replace(weights=np.zeros(0), source='not known: nobody did the sums')
-    rows = {row['pattern']: row for row in rows_of(link_maps(source_of(masks, known)).tables[0])}
+    known['unknown'] = exact._replace(
+        weights=np.zeros(0), source='not known: nobody did the sums'
+    )
+    rows = {
+        row['pattern']: row
+        for row in rows_of(link_maps(source_of(masks, known)).tables[0])
+    }
     distances = {label: row['exact'] for label, row in rows.items()}
-    assert distances == {'silent': '0.000', 'unknown': '', 'not_kept': '', 'fixed': '0.000'}
+    assert distances == {
+        'silent': '0.000',
+        'unknown': '',
+        'not_kept': '',
+        'fixed': '0.000',
+    }
     assert rows['unknown']['law'] == 'not known: nobody did the sums'
     assert rows['not_kept']['law'] == 'not kept'
     assert rows['fixed']['law'] == 'a formula'
@@ -109,14 +126,20 @@ def final_models(built, label):
     problems = [built.problem_at('links', {}, seed) for seed in built.seeds]
     pattern = built.pattern_at('links', {})
     rate = {'client.learning_rate': np.float32(0.1)}
-    algorithm = built.algorithm_at(label, {**built.plan.algorithms[label].columns, **rate})
+    algorithm = built.algorithm_at(
+        label, {**built.plan.algorithms[label].columns, **rate}
+    )
     run = jax.jit(
-        lambda key, problem: simulation.simulate(key, algorithm, pattern, problem, num_rounds=400)
+        lambda key, problem: simulation.simulate(
+            key, algorithm, pattern, problem, num_rounds=400
+        )
     )
     keys = [jax.random.key(seed) for seed in built.seeds]
     states = [run(*args).state.algorithm for args in zip(keys, problems, strict=True)]
     found = [algorithm.models(state) for state in states]
-    return {name: np.array([models[name] for models in found], float) for name in found[0]}
+    return {
+        name: np.array([models[name] for models in found], float) for name in found[0]
+    }
 
 
 @pytest.mark.slow
@@ -147,7 +170,9 @@ def test_the_report_of_a_folder_needs_no_problem_again(finished):
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_what_was_kept_of_clients_stays_in_an_archive_that_has_no_models(finished, tmp_path):
+def test_what_was_kept_of_clients_stays_in_an_archive_that_has_no_models(
+    finished, tmp_path
+):
     built, folder = finished
     exporting.archive(folder, tmp_path / 'archive')
     report.write(runs.read(tmp_path / 'archive'), built)
@@ -155,7 +180,9 @@ def test_what_was_kept_of_clients_stays_in_an_archive_that_has_no_models(finishe
     assert kept == (folder / CLIENTS).read_bytes()
 
 
-def test_the_worst_clients_are_named_and_all_are_drawn_beside_their_participation(drawn):
+def test_the_worst_clients_are_named_and_all_are_drawn_beside_their_participation(
+    drawn,
+):
     mask = np.ones((4, 20), bool)
     mask[1:, [3, 8]] = False
     losses = np.full(20, 0.1)
@@ -199,7 +226,9 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     assert not found.losses
 
     grid = {'links': {'probs': {'first': (0.1, 0.2)}}}
-    changing = experiment.build(config(num_rounds=4, eval_every=4, grid=grid, num_seeds=1))
+    changing = experiment.build(
+        config(num_rounds=4, eval_every=4, grid=grid, num_seeds=1)
+    )
     run = changing.run(tmp_path / 'grid')
     for path in (tmp_path / 'grid' / runs.CHECKPOINTS).glob('*fedpbc*.npz'):
         path.unlink()
@@ -214,7 +243,10 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
             'num_clients': 6,
             'partition': 'dirichlet_per_class',
             'alpha': 0.5,
-            'model': {'name': 'fedjax_links.papers.architectures:sun_mnist', 'hidden': [3]},
+            'model': {
+                'name': 'fedjax_links.papers.architectures:sun_mnist',
+                'hidden': [3],
+            },
         },
         links='always',
         client={'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 4},

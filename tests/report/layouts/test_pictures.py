@@ -40,9 +40,13 @@ def test_a_curve_is_the_mean_over_seeds_of_the_moving_average(drawn, rng):
     found = results({'fedavg': raw})
     (line,) = drawn(curves(found, smoothing=0.2)).axes[0].lines
     np.testing.assert_array_equal(line.get_xdata(), found.rounds)
-    window = [raw[0, :, max(0, e - 3) : e + 1].mean(axis=1) for e in range(20)]  # 0.2 of 20
+    window = [
+        raw[0, :, max(0, e - 3) : e + 1].mean(axis=1) for e in range(20)
+    ]  # 0.2 of 20
     np.testing.assert_allclose(line.get_ydata(), np.mean(window, axis=1))
-    whole = np.mean([np.convolve(row, np.ones(4) / 4, 'valid') for row in raw[0]], axis=0)
+    whole = np.mean(
+        [np.convolve(row, np.ones(4) / 4, 'valid') for row in raw[0]], axis=0
+    )
     np.testing.assert_allclose(line.get_ydata()[3:], whole)
     (line,) = drawn(curves(found)).axes[0].lines
     np.testing.assert_allclose(line.get_ydata(), raw[0].mean(axis=0))
@@ -63,9 +67,15 @@ def test_the_first_rounds_can_be_seen(drawn, rng):
 
 
 def test_the_legend_of_patterns_shows_the_first_panels_lines(drawn, rng):
-    kept = {model: {'eval_accuracy': values(rng, 2)} for model in ('server', 'client_mean')}
-    figure = drawn(curves(results({'fedavg': values(rng, 2), 'fedpbc': kept}), lines='patterns'))
-    for handle, line in zip(figure.legends[0].legend_handles, figure.axes[0].lines, strict=True):
+    kept = {
+        model: {'eval_accuracy': values(rng, 2)} for model in ('server', 'client_mean')
+    }
+    figure = drawn(
+        curves(results({'fedavg': values(rng, 2), 'fedpbc': kept}), lines='patterns')
+    )
+    for handle, line in zip(
+        figure.legends[0].legend_handles, figure.axes[0].lines, strict=True
+    ):
         assert handle.get_linestyle() == line.get_linestyle()
         assert handle.get_color() == line.get_color()
 
@@ -78,10 +88,15 @@ def test_levels_show_the_differences_between_equal_seeds(drawn, rng):
     ]
     for place, axes in enumerate(figure.axes[:4]):
         ends = {label: one[place, :, -2:].mean(axis=1) for label, one in raw.items()}
-        expected = [100 * (ends[label] - ends['fedavg']).mean() for label in ('mifa', 'fedpbc')]
+        expected = [
+            100 * (ends[label] - ends['fedavg']).mean() for label in ('mifa', 'fedpbc')
+        ]
         points = [bar.lines[0].get_xdata()[0] for bar in axes.containers]
         np.testing.assert_allclose(points, expected)
-    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ['mifa', 'fedpbc']
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [
+        'mifa',
+        'fedpbc',
+    ]
     assert figure.get_supxlabel() == 'eval accuracy minus that of fedavg, points'
 
 
@@ -97,19 +112,29 @@ def test_bands_are_intervals_or_deviations_and_stay_where_accuracies_are(drawn, 
     for band, factor in (('deviation', 1.0), ('interval', 4.30265 / np.sqrt(3))):
         axes = drawn(curves(results({'fedavg': raw}), band=band)).axes[0]
         heights = axes.collections[0].get_paths()[0].vertices[:, 1]
-        assert heights.max() == pytest.approx(min((mean + factor * deviation).max(), 1), rel=1e-4)
-        assert heights.min() == pytest.approx(max((mean - factor * deviation).min(), 0), rel=1e-4)
+        assert heights.max() == pytest.approx(
+            min((mean + factor * deviation).max(), 1), rel=1e-4
+        )
+        assert heights.min() == pytest.approx(
+            max((mean - factor * deviation).min(), 0), rel=1e-4
+        )
     alone = drawn(curves(results({'fedavg': raw[:, :1]}), band='deviation'))
     assert not alone.axes[0].collections
 
 
 def test_a_deviation_is_of_all_that_a_moving_average_spans(drawn, rng):
     raw = values(rng) / 4 + 0.3
-    axes = drawn(curves(results({'fedavg': raw}), band='deviation', smoothing=0.2)).axes[0]
+    axes = drawn(
+        curves(results({'fedavg': raw}), band='deviation', smoothing=0.2)
+    ).axes[0]
     heights = axes.collections[0].get_paths()[0].vertices[:, 1]
     spans = [raw[0, :, max(0, e - 3) : e + 1] for e in range(20)]
-    assert heights.max() == pytest.approx(max(s.mean() + s.std(ddof=1) for s in spans), rel=1e-9)
-    assert heights.min() == pytest.approx(min(s.mean() - s.std(ddof=1) for s in spans), rel=1e-9)
+    assert heights.max() == pytest.approx(
+        max(s.mean() + s.std(ddof=1) for s in spans), rel=1e-9
+    )
+    assert heights.min() == pytest.approx(
+        min(s.mean() - s.std(ddof=1) for s in spans), rel=1e-9
+    )
 
 
 def test_a_curve_can_be_an_excess(drawn, rng):
@@ -136,7 +161,9 @@ def test_lines_are_algorithms_or_patterns(drawn, rng):
 
 def test_each_metric_has_its_panels(drawn, rng):
     named = {'eval_accuracy': values(rng), 'loss': 5 + values(rng)}
-    page = curves(results({'fedavg': {'server': named}}), metrics=('loss', 'eval_accuracy'))
+    page = curves(
+        results({'fedavg': {'server': named}}), metrics=('loss', 'eval_accuracy')
+    )
     loss, accuracy = drawn(page).axes
     assert (loss.get_ylabel(), accuracy.get_ylabel()) == ('loss', 'eval accuracy')
     assert loss.get_ylim()[0] > 4
@@ -144,26 +171,42 @@ def test_each_metric_has_its_panels(drawn, rng):
 
 
 def test_all_models_are_named_wherever_they_first_appear(drawn, rng):
-    both = {model: {'eval_accuracy': values(rng)} for model in ('server', 'client_mean')}
+    both = {
+        model: {'eval_accuracy': values(rng)} for model in ('server', 'client_mean')
+    }
     found = results({'fedavg': values(rng), 'fedpbc': both})
     assert legend(drawn(curves(found))) == ['fedavg', 'fedpbc (client mean)']
     assert drawn(curves(found)).axes[0].lines[1].get_linestyle() == '--'
     panels = drawn(curves(found, lines='patterns'))
     assert legend(panels) == ['pattern0']
-    assert [axes.get_title() for axes in panels.axes] == ['fedavg', 'fedpbc (client mean)']
+    assert [axes.get_title() for axes in panels.axes] == [
+        'fedavg',
+        'fedpbc (client mean)',
+    ]
     assert legend(drawn(bars(found))) == ['fedavg', 'fedpbc (client mean)']
     page = drawn(levels(changed(found, baseline='fedpbc')))
-    assert page.get_supxlabel() == 'eval accuracy minus that of fedpbc (client mean), points'
-    assert legend(drawn(overview(found))) == ['fedavg', 'fedpbc (server)', 'fedpbc (client mean)']
+    assert (
+        page.get_supxlabel()
+        == 'eval accuracy minus that of fedpbc (client mean), points'
+    )
+    assert legend(drawn(overview(found))) == [
+        'fedavg',
+        'fedpbc (server)',
+        'fedpbc (client mean)',
+    ]
 
 
 def test_eighteen_algorithms_look_different(drawn, rng):
     many = {f'algorithm{k}': values(rng, patterns=2) for k in range(18)}
     figure = drawn(curves(results(many)))
-    looks = {(line.get_color(), str(line._dash_pattern)) for line in figure.axes[0].lines}
+    looks = {
+        (line.get_color(), str(line._dash_pattern)) for line in figure.axes[0].lines
+    }
     assert len(looks) == 18
     figure = drawn(bars(results(many)))
-    faces = {(patch.get_facecolor(), patch.get_hatch()) for patch in figure.axes[0].patches}
+    faces = {
+        (patch.get_facecolor(), patch.get_hatch()) for patch in figure.axes[0].patches
+    }
     assert len(faces) == 18
 
 
@@ -187,7 +230,9 @@ def test_bars_have_the_heights_of_the_table(drawn):
 def test_six_long_names_do_not_overlap_and_nothing_leaves_the_page(
     layout, num_algorithms, drawn, rng
 ):
-    many = {f'algorithm number {k}': values(rng, patterns=6) for k in range(num_algorithms)}
+    many = {
+        f'algorithm number {k}': values(rng, patterns=6) for k in range(num_algorithms)
+    }
     found = results(many, names={f'pattern{k}': name for k, name in enumerate(SIX)})
     figure = drawn(layout(found))
     texts = [axes.title for axes in figure.axes]
@@ -204,7 +249,9 @@ def test_six_long_names_do_not_overlap_and_nothing_leaves_the_page(
         assert box.x1 <= page.x1
         assert page.y0 <= box.y0
         assert box.y1 <= page.y1
-    assert not any(legend_box.overlaps(axes.get_window_extent()) for axes in figure.axes)
+    assert not any(
+        legend_box.overlaps(axes.get_window_extent()) for axes in figure.axes
+    )
 
 
 def test_link_maps_have_the_best_link_on_top(drawn):
@@ -227,7 +274,9 @@ def test_link_maps_have_the_best_link_on_top(drawn):
         (link_maps, 'link_map'),
     ],
 )
-def test_pages_are_drawn_by_the_public_pictures(layout, function, drawn, rng, monkeypatch):
+def test_pages_are_drawn_by_the_public_pictures(
+    layout, function, drawn, rng, monkeypatch
+):
     calls, draw = [], getattr(plot, function)
 
     def noted(*args, **options):
@@ -236,24 +285,37 @@ def test_pages_are_drawn_by_the_public_pictures(layout, function, drawn, rng, mo
 
     monkeypatch.setattr(plot, function, noted)
     links = {'pattern0': Links(rng.uniform(size=(20, 3)) < 0.5, np.full(3, 0.5))}
-    figure = drawn(layout(results({'fedavg': values(rng), 'mifa': values(rng)}, links=links)))
+    figure = drawn(
+        layout(results({'fedavg': values(rng), 'mifa': values(rng)}, links=links))
+    )
     assert calls
     assert set(calls) <= set(figure.axes)
 
 
 @pytest.mark.parametrize('direction, place', [('max', 7), ('min', 3), (None, 0)])
 def test_of_many_series_every_algorithm_is_drawn_once(drawn, rng, direction, place):
-    raw = {f'{name} (rate {k})': values(rng) for name in ('fedavg', 'mifa') for k in range(13)}
-    members = {label: (label.split()[0], {'rate': int(label[:-1].split()[-1])}) for label in raw}
+    raw = {
+        f'{name} (rate {k})': values(rng)
+        for name in ('fedavg', 'mifa')
+        for k in range(13)
+    }
+    members = {
+        label: (label.split()[0], {'rate': int(label[:-1].split()[-1])})
+        for label in raw
+    }
     for label, (_, point) in members.items():
         raw[label][..., -2:] = {7: 1.0, 3: 0.0}.get(point['rate'], 0.5)
     directions = {'eval_accuracy': direction}
     for layout in (overview, curves):
         page = layout(results(raw, members=members, directions=directions))
         by = ' by eval accuracy, mean of the last 2 evaluations over 3 seeds'
-        ending = f'best point of its grid{by}' if direction else 'first point of its grid'
+        ending = (
+            f'best point of its grid{by}' if direction else 'first point of its grid'
+        )
         assert page.heading.endswith(f', every algorithm at the {ending}')
-        assert legend(drawn(page)) == [f'{name} (rate {place})' for name in ('fedavg', 'mifa')]
+        assert legend(drawn(page)) == [
+            f'{name} (rate {place})' for name in ('fedavg', 'mifa')
+        ]
         few = {label: raw[label] for label in [*raw][2:]}
         page = layout(results(few, members=members, directions=directions))
         assert 'every algorithm' not in page.heading
@@ -263,15 +325,23 @@ def test_of_many_series_every_algorithm_is_drawn_once(drawn, rng, direction, pla
 def test_an_algorithm_has_one_colour_on_all_pages(drawn, rng):
     found = results({'mifa': values(rng), 'fedavg': values(rng)})
     alone = results({'mifa': values(rng)})
-    colours = [drawn(page).axes[0].lines[0].get_color() for page in (curves(found), curves(alone))]
+    colours = [
+        drawn(page).axes[0].lines[0].get_color()
+        for page in (curves(found), curves(alone))
+    ]
     colours.append(drawn(overview(found)).axes[0].lines[0].get_color())
     assert set(colours) == {plot.looks(['mifa'])['mifa'].colour}
     patch = drawn(bars(found)).axes[0].patches[0]
     assert patch.get_facecolor()[:3] == matplotlib.colors.to_rgb(colours[0])
 
 
-def test_the_best_of_many_series_are_those_of_the_metric_and_the_tail_that_are_drawn(drawn, rng):
-    raw = {f'mifa (rate {k})': {m: values(rng) for m in ('loss', 'accuracy')} for k in range(25)}
+def test_the_best_of_many_series_are_those_of_the_metric_and_the_tail_that_are_drawn(
+    drawn, rng
+):
+    raw = {
+        f'mifa (rate {k})': {m: values(rng) for m in ('loss', 'accuracy')}
+        for k in range(25)
+    }
     members = {label: ('mifa', {'rate': rate}) for rate, label in enumerate(raw)}
     raw['mifa (rate 4)']['loss'][..., -10:] = 0.1  # best in the last half
     raw['mifa (rate 4)']['loss'][..., -1] = 0.2

@@ -20,7 +20,11 @@ CONFIG = {
     'client': {'learning_rate': 0.1, 'local_steps': 2},
     'algorithms': {
         'fedavg': {},
-        'pausing': {'name': 'fedpbc', 'compute': 'active', 'client': {'local_steps': 3}},
+        'pausing': {
+            'name': 'fedpbc',
+            'compute': 'active',
+            'client': {'local_steps': 3},
+        },
         'fedpbc': {},
     },
     'evaluate_start': True,
@@ -40,7 +44,10 @@ def folder(tmp_path_factory):
 
 def masks(folder):
     arrays = runs.read_links(folder)
-    return [np.unpackbits(arrays[f'mask/{n}'], axis=-1, count=6) > 0 for n in ('links', 'links/1')]
+    return [
+        np.unpackbits(arrays[f'mask/{n}'], axis=-1, count=6) > 0
+        for n in ('links', 'links/1')
+    ]
 
 
 def rows_of(table):
@@ -99,9 +106,13 @@ def test_curves_are_drawn_against_what_was_spent(folder, against, drawn):
     page = price(source.of_run(runs.read(folder)), **SPEEDS, against=against)
     (axes,) = drawn(page).axes
     spent = {
-        'hours': [np.mean([hours(mask[:t], 2) for mask in masks(folder)]) for t in range(0, 13, 3)],
+        'hours': [
+            np.mean([hours(mask[:t], 2) for mask in masks(folder)])
+            for t in range(0, 13, 3)
+        ],
         'gigabytes': [
-            np.mean([16 * mask[:t].sum() / 1e9 for mask in masks(folder)]) for t in range(0, 13, 3)
+            np.mean([16 * mask[:t].sum() / 1e9 for mask in masks(folder)])
+            for t in range(0, 13, 3)
         ],
     }
     assert axes.get_xlabel().startswith(against)
@@ -122,7 +133,9 @@ def test_seeds_without_links_are_left_out_and_said(tmp_path):
 
 
 def test_prices_leave_the_run_as_it_was(folder):
-    before = {path.name: path.read_bytes() for path in folder.glob('*.*') if path.is_file()}
+    before = {
+        path.name: path.read_bytes() for path in folder.glob('*.*') if path.is_file()
+    }
     price(source.of_run(runs.read(folder)), **SPEEDS)
     assert before == {p.name: p.read_bytes() for p in folder.glob('*.*') if p.is_file()}
 
@@ -131,7 +144,10 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
     options = json.dumps({**SPEEDS, 'against': 'gigabytes'})
     path = tmp_path / 'price.json'
     path.write_text(options)
-    one, other = (command('report', f'--workdir={folder}', f'--price={g}') for g in (options, path))
+    one, other = (
+        command('report', f'--workdir={folder}', f'--price={g}')
+        for g in (options, path)
+    )
     assert one.returncode == 0, one.stderr
     assert one.stdout == other.stdout
     assert 'models up / down' in one.stdout
@@ -154,7 +170,10 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
         ({'uplink': {'name': 'lognormel', 'median': 1.0}}, "did you mean 'lognormal'?"),
         ({'uplink': {'name': 'lognormal', 'medan': 1.0}}, "`uplink` has no 'medan'"),
         ({'overhead': -1.0}, '`overhead` must lie in'),
-        ({'traffic': {'fedavg': {'up': -1}}}, '`traffic.fedavg.up` must be at least 0, got -1.'),
+        (
+            {'traffic': {'fedavg': {'up': -1}}},
+            '`traffic.fedavg.up` must be at least 0, got -1.',
+        ),
         ({'traffic': {'fedavg': {'upp': 1}}}, "`traffic.fedavg` has no 'upp'"),
     ],
 )
@@ -183,11 +202,18 @@ def test_what_cannot_be_priced_says_why(tmp_path):
     with pytest.raises(ValueError, match='`folder` must be given to price a run'):
         price(in_memory, **SPEEDS)
     own = {'mine': {'name': 'fedjax_links.algorithms.fedavg:fedavg_all'}}
-    experiment.build({**CONFIG, 'algorithms': own, 'num_rounds': 3, 'num_seeds': 1}).run(tmp_path)
+    experiment.build(
+        {**CONFIG, 'algorithms': own, 'num_rounds': 3, 'num_seeds': 1}
+    ).run(tmp_path)
     found = source.of_run(runs.read(tmp_path), allow_imports=True)
-    with pytest.raises(ValueError, match=r'`traffic` must say what mine sends, got \[\].'):
+    with pytest.raises(
+        ValueError, match=r'`traffic` must say what mine sends, got \[\].'
+    ):
         price(found, **SPEEDS)
-    assert rows_of(price(found, **SPEEDS, traffic={'mine': {}}).tables[0])['mine'][0] == '1 / 1'
+    assert (
+        rows_of(price(found, **SPEEDS, traffic={'mine': {}}).tables[0])['mine'][0]
+        == '1 / 1'
+    )
     swept = {**CONFIG, 'grid': {'links': {'probs': {'value': [0.2, 0.6]}}}}
     with pytest.raises(
         ValueError, match=r'`config\.reports\.price\.grid` must leave the links alone'

@@ -32,7 +32,10 @@ def batch_t(values, exact):
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     'name',
-    cases(plans.KNOWN, ['bernoulli', 'duplex', 'markov', 'periodic_groups', 'separation', 'sine']),
+    cases(
+        plans.KNOWN,
+        ['bernoulli', 'duplex', 'markov', 'periodic_groups', 'separation', 'sine'],
+    ),
 )
 def test_rates_and_weights_are_those_of_the_simulated_links(name):
     plan = plans.plan(plans.KNOWN[name])
@@ -73,7 +76,9 @@ def test_links_of_one_correlation_time_forget_alike():
 def test_cyclic_rates_count_whole_cycles():
     plan = plans.plan(plans.UNKNOWN['cyclic'])
     law = plan.law
-    active = base.participants(plans.record(plan, 1010))[10:]  # everybody starts down, once
+    active = base.participants(plans.record(plan, 1010))[
+        10:
+    ]  # everybody starts down, once
     np.testing.assert_allclose(active.mean(axis=0), law.rates, atol=1e-12)
     assert law.period == 10
 
@@ -91,7 +96,9 @@ def paths(up, down, rate, num_rounds):
 @pytest.mark.parametrize('up, down', [(0.3, 0.7), (0.2, 0.3), (0.5, 1.0)])
 def test_expected_gap_counts_are_means_over_all_paths(up, down):
     rate, rounds = up / (up + down), 7
-    mean = sum(prob * analysis.gap_counts(path) for path, prob in paths(up, down, rate, rounds))
+    mean = sum(
+        prob * analysis.gap_counts(path) for path, prob in paths(up, down, rate, rounds)
+    )
     exact = analysis.expected_gap_counts([up], [down], rounds, rounds - 1)
     np.testing.assert_allclose(exact, mean, atol=1e-14)
 
@@ -105,26 +112,51 @@ def test_autocorrelation_of_one_client_is_the_textbook_estimate(rng):
     active = rng.uniform(size=(500, 1)) < 0.4
     x = active[:, 0] - active.mean()
     expected = [1.0, *(np.mean(x[:-k] * x[k:]) / np.mean(x**2) for k in range(1, 6))]
-    np.testing.assert_allclose(analysis.autocorrelation(active, 5), expected, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        analysis.autocorrelation(active, 5), expected, rtol=0, atol=1e-13
+    )
 
 
 def test_the_autocorrelation_of_many_clients_is_the_same_in_parts(rng, monkeypatch):
     active = rng.uniform(size=(60, 40)) < rng.uniform(0.1, 0.9, 40)
     whole = analysis.autocorrelation(active, 59)
     monkeypatch.setattr(recorded_links, '_CELLS', 500)
-    np.testing.assert_allclose(analysis.autocorrelation(active, 59), whole, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        analysis.autocorrelation(active, 59), whole, rtol=0, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize(
     'call, message',
     [
-        (lambda: analysis.autocorrelation(np.eye(4, dtype=bool), 4), '`max_lag` .* 4, got 4.'),
-        (lambda: analysis.autocorrelation(np.eye(4, dtype=bool), -1), '`max_lag` .* 0, got -1.'),
-        (lambda: analysis.expected_gap_counts(0.5, 0.5, 7, 7), '`max_gap` .* 7, got 7.'),
-        (lambda: analysis.expected_gap_counts(0.5, 0.5, 7, 9), '`max_gap` .* 7, got 9.'),
-        (lambda: analysis.expected_gap_counts(0.5, 0.5, 7, 0), '`max_gap` .* 1, got 0.'),
-        (lambda: analysis.expected_gap_counts(0.5, 0.5, 7.5, 3), '`num_rounds` .* got 7.5.'),
-        (lambda: analysis.expected_autocorrelation(0.5, 0.5, -1), '`max_lag` .* 0, got -1.'),
+        (
+            lambda: analysis.autocorrelation(np.eye(4, dtype=bool), 4),
+            '`max_lag` .* 4, got 4.',
+        ),
+        (
+            lambda: analysis.autocorrelation(np.eye(4, dtype=bool), -1),
+            '`max_lag` .* 0, got -1.',
+        ),
+        (
+            lambda: analysis.expected_gap_counts(0.5, 0.5, 7, 7),
+            '`max_gap` .* 7, got 7.',
+        ),
+        (
+            lambda: analysis.expected_gap_counts(0.5, 0.5, 7, 9),
+            '`max_gap` .* 7, got 9.',
+        ),
+        (
+            lambda: analysis.expected_gap_counts(0.5, 0.5, 7, 0),
+            '`max_gap` .* 1, got 0.',
+        ),
+        (
+            lambda: analysis.expected_gap_counts(0.5, 0.5, 7.5, 3),
+            '`num_rounds` .* got 7.5.',
+        ),
+        (
+            lambda: analysis.expected_autocorrelation(0.5, 0.5, -1),
+            '`max_lag` .* 0, got -1.',
+        ),
     ],
 )
 def test_gaps_and_lags_that_no_record_has_are_refused(call, message):

@@ -61,7 +61,8 @@ def test_directions_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    'name', cases(['markov', 'duplex', 'always', 'sine', 'separation'], ['markov', 'duplex'])
+    'name',
+    cases(['markov', 'duplex', 'always', 'sine', 'separation'], ['markov', 'duplex']),
 )
 def test_the_picture_is_written(name, tmp_path):
     plan = plans.plan(plans.ALL[name])
@@ -71,7 +72,9 @@ def test_the_picture_is_written(name, tmp_path):
 
 
 def test_a_record_too_large_is_refused():
-    with pytest.raises(ValueError, match=r'`rounds` must be at most 178956970 for 3 clients'):
+    with pytest.raises(
+        ValueError, match=r'`rounds` must be at most 178956970 for 3 clients'
+    ):
         links.record_links(replay(np.ones((1, 3), bool)), num_rounds=10**9, seed=0)
 
 
@@ -89,12 +92,16 @@ def test_day_absences_and_bias_by_hand():
     assert mask.shape == (240, 3)
     gaps = analysis.gap_counts(mask)
     assert {k: n for k, n in enumerate(gaps) if n and k > 1} == {13: 9, 24: 9}
-    weights = np.array([11.5, 0.5, 0]) / 12  # of the twelve hours with somebody, one is shared
+    weights = (
+        np.array([11.5, 0.5, 0]) / 12
+    )  # of the twelve hours with somebody, one is shared
     bias, error = links.bias(mask)
     np.testing.assert_allclose(bias, np.abs(weights - 1 / 3).sum())
     lines = links.text('a log', record, law).splitlines()
     said = f"links: a log, 240 rounds of 3600 s (10 days); FedAvg's weights 1.2500 ± {error:.4f}"
-    down = 1 - ((11 / 12) ** 11 + (22 / 23) ** 11) / 2  # all are away for 12 or 23 hours
+    down = (
+        1 - ((11 / 12) ** 11 + (22 / 23) ** 11) / 2
+    )  # all are away for 12 or 23 hours
     missed = f'times up and down by {down:.2f} (markov), the day by 0.33 (semi_markov)'
     expected = f'{said} from equal (L1); look_alike would miss {missed}'
     assert ' '.join(lines[1:4]) == expected

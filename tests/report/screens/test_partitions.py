@@ -36,7 +36,9 @@ def test_clients_are_in_the_order_of_their_largest_class():
     np.testing.assert_array_equal(by_largest_class(REPORT.class_mix), [3, 2, 1, 0])
     nearly = partition.report(np.repeat([0, 1], 401), np.tile([0] * 200 + [1] * 201, 2))
     np.testing.assert_array_equal(by_largest_class(nearly.class_mix), [0, 1])
-    tied = np.concatenate([np.repeat([1, 0], [201, 200]), np.repeat([1], 9), np.repeat([0], 9)])
+    tied = np.concatenate(
+        [np.repeat([1, 0], [201, 200]), np.repeat([1], 9), np.repeat([0], 9)]
+    )
     three = partition.report(np.repeat([0, 1, 2], [401, 9, 9]), tied)
     np.testing.assert_array_equal(by_largest_class(three.class_mix), [2, 0, 1])
 
@@ -75,7 +77,9 @@ def test_a_problem_without_classes_has_volumes(tmp_path):
     lines = partitions.text('title', report).splitlines()
     assert lines[1] == '3 clients (0 without examples), 10 examples'
     assert lines[3].split() == ['examples', '1', '1', '4', '5', '5', '3.3']
-    assert lines[4:] == [f'effective numbers: {100 / (25 + 1 + 16):.1f} clients by volume']
+    assert lines[4:] == [
+        f'effective numbers: {100 / (25 + 1 + 16):.1f} clients by volume'
+    ]
     partitions.picture(tmp_path / 'x.png', 'title', report)
 
 

@@ -11,7 +11,14 @@ from flax import linen as nn
 from matplotlib.figure import Figure
 
 import fedjax_links as fl
-from fedjax_links import analysis, experiment, local_training, participation, problems, runs
+from fedjax_links import (
+    analysis,
+    experiment,
+    local_training,
+    participation,
+    problems,
+    runs,
+)
 from fedjax_links.analysis.linear_models import linear_loss
 from fedjax_links.problems import models
 from fedjax_links.report import clients
@@ -54,7 +61,9 @@ def test_what_is_stated_is_the_loss_that_clients_train(name, rng):
     model = analysis.LinearModel(*map(np.asarray, stated.coefficients(params)))
     inputs, targets = map(np.asarray, stated.inputs(problem.data))
     own = problem.loss_fn(params, problem.data)
-    np.testing.assert_allclose(linear_loss(model, inputs, targets, loss=stated.loss), own, 1e-5)
+    np.testing.assert_allclose(
+        linear_loss(model, inputs, targets, loss=stated.loss), own, 1e-5
+    )
     back = stated.params(*map(jnp.asarray, model))
     jax.tree.map(np.testing.assert_array_equal, back, params)
 
@@ -72,13 +81,17 @@ def test_other_problems_state_nothing(module, changes, rng):
     features, labels, owners = drawn(rng)
     problem = problems.from_flax(features, labels, owners, module=module, **changes)
     assert problem.objective is None
-    with pytest.raises(ValueError, match=r'^`problem` must state an `objective` to be predicted'):
+    with pytest.raises(
+        ValueError, match=r'^`problem` must state an `objective` to be predicted'
+    ):
         prediction.predictions(problem, np.full(CLIENTS, 1 / CLIENTS))
 
 
 def test_a_statement_that_does_not_hold_is_not_believed(rng):
     features, labels, owners = drawn(rng)
-    honest = problems.from_flax(features, labels, owners, module=models.Softmax(CLASSES))
+    honest = problems.from_flax(
+        features, labels, owners, module=models.Softmax(CLASSES)
+    )
     problem = problems.from_arrays(
         features,
         labels,
@@ -92,16 +105,24 @@ def test_a_statement_that_does_not_hold_is_not_believed(rng):
 
 def test_limits_are_the_problems_own_metrics_where_the_weighted_gradient_vanishes(rng):
     features, labels, owners = drawn(rng)
-    problem = problems.from_flax(features, labels, owners, module=models.Softmax(CLASSES))
+    problem = problems.from_flax(
+        features, labels, owners, module=models.Softmax(CLASSES)
+    )
     weights = rng.dirichlet(np.ones(CLIENTS))
     found = prediction.predictions(problem, weights)
     model = analysis.weighted_minimiser(features, labels, owners, weights).model
-    params = problem.objective.params(*(jnp.asarray(part, jnp.float32) for part in model))
+    params = problem.objective.params(
+        *(jnp.asarray(part, jnp.float32) for part in model)
+    )
 
     def objective(params):
-        parts = [jax.tree.map(lambda a, i=i: a[owners == i], problem.data) for i in range(CLIENTS)]
+        parts = [
+            jax.tree.map(lambda a, i=i: a[owners == i], problem.data)
+            for i in range(CLIENTS)
+        ]
         return sum(
-            w * problem.loss_fn(params, part) for w, part in zip(weights, parts, strict=True)
+            w * problem.loss_fn(params, part)
+            for w, part in zip(weights, parts, strict=True)
         )
 
     slopes = jax.tree.leaves(jax.grad(objective)(params))
@@ -118,7 +139,9 @@ def test_small_steps_end_where_predicted(rng):
     of the links, averaged over 3600 rounds.
     """
     features, labels, owners = drawn(rng)
-    problem = problems.from_flax(features, labels, owners, module=models.Softmax(CLASSES))
+    problem = problems.from_flax(
+        features, labels, owners, module=models.Softmax(CLASSES)
+    )
     probs = 0.15 + 0.7 * np.mean((labels == 0).reshape(CLIENTS, EACH), axis=1)
     pattern = participation.bernoulli(probs.astype(np.float32))
     given = (features, labels, owners)
@@ -130,7 +153,9 @@ def test_small_steps_end_where_predicted(rng):
     def end(name, model, rate):
         @jax.jit
         def run(rate):
-            algorithm = fl.ALGORITHMS[name](local_training.local_sgd(rate, local_steps=2))
+            algorithm = fl.ALGORITHMS[name](
+                local_training.local_sgd(rate, local_steps=2)
+            )
             biases = fl.simulate(
                 jax.random.key(0),
                 algorithm,
@@ -138,14 +163,22 @@ def test_small_steps_end_where_predicted(rng):
                 problem,
                 num_rounds=4000,
                 eval_every=10,
-                eval_fn=lambda params, key, problem: problem.objective.coefficients(params)[1],
+                eval_fn=lambda params, key, problem: problem.objective.coefficients(
+                    params
+                )[1],
             ).evals[model]
             return jnp.mean(biases[40:], axis=0)
 
         return np.asarray(run(rate), np.float64)
 
-    for name, model, limit in (('fedavg', 'server', biased), ('fedpbc', 'client_mean', fair)):
-        off = [np.abs(end(name, model, rate) - limit.intercept).max() for rate in (0.4, 0.1)]
+    for name, model, limit in (
+        ('fedavg', 'server', biased),
+        ('fedpbc', 'client_mean', fair),
+    ):
+        off = [
+            np.abs(end(name, model, rate) - limit.intercept).max()
+            for rate in (0.4, 0.1)
+        ]
         assert off[1] < 0.1 * apart, (name, off, apart)
         assert off[1] < max(0.6 * off[0], 0.02 * apart), (name, off, apart)
 
@@ -160,7 +193,10 @@ def test_before_a_run_separable_digits_are_followed_to_its_last_round():
     lines = plans.told(config)
     assert lines[2].startswith('         FedAvg is expected to end at ')
     assert lines[3].strip() == 'after 200 rounds of small steps'
-    assert lines[4].strip() == 'no limit in the long run: a linear model separates some labels'
+    assert (
+        lines[4].strip()
+        == 'no limit in the long run: a linear model separates some labels'
+    )
     plan = plans.plan(**config)
     assert plan.time == pytest.approx(100)
     tuning = {'server_lrs': [1.0], 'num_rounds': 200}
@@ -185,7 +221,12 @@ def test_what_would_take_too_long_to_predict_is_not(rate, rounds):
     'changes',
     [
         {'algorithms': {'fedavg': {'weights': 'examples'}}},
-        {'algorithms': {'fedavg': {}, 'mine': {'name': 'fedavg', 'weights': 'examples'}}},
+        {
+            'algorithms': {
+                'fedavg': {},
+                'mine': {'name': 'fedavg', 'weights': 'examples'},
+            }
+        },
         {'client': {'learning_rate': 0.1, 'local_epochs': 1, 'batch_size': 16}},
         {'client': {**CLIENT, 'client_steps': [1, 2, 3, 4] * 3}},
         {'grid': {'client': {'client_steps': [[1, 2, 3] * 4, [3, 2, 1] * 4]}}},
@@ -194,7 +235,12 @@ def test_what_would_take_too_long_to_predict_is_not(rate, rounds):
 def test_nothing_is_predicted_of_clients_that_count_unequally(changes):
     """A prediction is for the mean of the clients' losses and equally many steps."""
     unequal = {**DIGITS, 'partition': 'dirichlet_unequal'}
-    config = {'links': plans.KNOWN['bernoulli'], 'problem': unequal, 'client': CLIENT, **changes}
+    config = {
+        'links': plans.KNOWN['bernoulli'],
+        'problem': unequal,
+        'client': CLIENT,
+        **changes,
+    }
     (line,) = plans.told({**config, 'num_rounds': 20})[2:]
     assert line.strip() == (
         'no end predicted: clients weigh or step unequally, by more than their links'
@@ -244,14 +290,21 @@ def own_data_alone():
             {'name': 'digits', 'num_clients': 8, 'model': 'softmax', 'alpha': 0.5},
             ('accuracy', None),  # on held-out data, not on the clients'
         ),
-        ({'name': 'tests.report.screens.test_prediction:own_data_alone'}, ('accuracy', 'loss')),
+        (
+            {'name': 'tests.report.screens.test_prediction:own_data_alone'},
+            ('accuracy', 'loss'),
+        ),
     ],
 )
-def test_what_was_expected_is_kept_with_a_run_and_drawn(problem, predicted, tmp_path, monkeypatch):
+def test_what_was_expected_is_kept_with_a_run_and_drawn(
+    problem, predicted, tmp_path, monkeypatch
+):
     """The line of each algorithm is where the same prediction, made once, is before the run."""
     made, predict = [], prediction.predictions
     monkeypatch.setattr(
-        prediction, 'predictions', lambda *a, **k: made.append(predict(*a, **k)) or made[-1]
+        prediction,
+        'predictions',
+        lambda *a, **k: made.append(predict(*a, **k)) or made[-1],
     )
     config = {
         'title': 'expected',
@@ -273,8 +326,12 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(problem, predicted, tmp_
     figure = Figure()
     overview(kept).draw(figure)
     for axes, metric in zip(figure.axes, predicted, strict=False):
-        lines = [x.get_ydata() for x in axes.lines if x.get_label() == 'fedavg, predicted']
-        assert [set(line) for line in lines] == ([{expected['fedavg'][metric]}] if metric else [])
+        lines = [
+            x.get_ydata() for x in axes.lines if x.get_label() == 'fedavg, predicted'
+        ]
+        assert [set(line) for line in lines] == (
+            [{expected['fedavg'][metric]}] if metric else []
+        )
 
 
 def test_an_equal_config_of_a_changed_module_is_predicted_anew(monkeypatch):

@@ -44,12 +44,19 @@ def test_exact_predictions_are_those_of_the_analysis():
     assert f'||E x - x*|| = {bias:.6g}, exact for every step size' in text
     weights = analysis.fedavg_weights(plan.law.probs)
     assert f'from uniform {np.abs(weights - 1 / 12).sum():.4g}, effective' in text
-    assert f'1 - lambda_2(E[W]) = {1 - analysis.mixing_rate(plan.law.probs):.4g}, exact' in text
+    assert (
+        f'1 - lambda_2(E[W]) = {1 - analysis.mixing_rate(plan.law.probs):.4g}, exact'
+        in text
+    )
 
 
 def test_estimates_say_so_and_how_noisy_they_are():
     equal = {'name': 'halves', 'first': 0.5, 'second': 0.5}
-    links = {'name': 'markov', 'probs': equal, 'schedule': {'name': 'jitter', 'width': 0.1}}
+    links = {
+        'name': 'markov',
+        'probs': equal,
+        'schedule': {'name': 'jitter', 'width': 0.1},
+    }
     _, text = screen(links, num_rounds=6400)
     assert 'A nonempty], estimated, 6,400 rounds' in text
     distance = number(text, r'from uniform (\S+) \(noise alone')
@@ -63,7 +70,9 @@ def test_estimates_say_so_and_how_noisy_they_are():
 
 @pytest.mark.slow
 def test_noise_of_the_bias_is_its_spread_over_seeds():
-    plan = plans.plan({**plans.KNOWN['markov'], 'schedule': {'name': 'jitter', 'width': 0.1}})
+    plan = plans.plan(
+        {**plans.KNOWN['markov'], 'schedule': {'name': 'jitter', 'width': 0.1}}
+    )
     targets = np.asarray(plan.problem.data, np.float64)
     records = [base.participants(plans.record(plan, 1600, seed)) for seed in range(40)]
     limits = [analysis.effective_weights(masks=r).weights @ targets for r in records]
@@ -75,12 +84,17 @@ def test_noise_of_the_bias_is_its_spread_over_seeds():
 def test_label_mix_is_weighted_by_hand():
     problem = {'name': 'digits', 'num_clients': 12, 'alpha': 0.2, 'seed': 3}
     plan, text = screen(plans.KNOWN['bernoulli'], problem)
-    labels, counts = np.asarray(plan.problem.data.labels), np.asarray(plan.problem.counts)
+    labels, counts = (
+        np.asarray(plan.problem.data.labels),
+        np.asarray(plan.problem.counts),
+    )
     parts = np.split(labels, np.cumsum(counts)[:-1])
     shares = np.array([np.bincount(part, minlength=10) / len(part) for part in parts])
     implicit = analysis.fedavg_weights(plan.law.probs) @ shares
     row = re.search(r'^  FedAvg +(.*)$', text, flags=re.MULTILINE)[1]
-    np.testing.assert_allclose([float(cell) for cell in row.split()], implicit, atol=6e-4)
+    np.testing.assert_allclose(
+        [float(cell) for cell in row.split()], implicit, atol=6e-4
+    )
     variation = 0.5 * np.abs(implicit - shares.mean(axis=0)).sum()
     assert f'total variation {variation:.4g}' in text
 
@@ -104,7 +118,9 @@ def test_memory_is_that_of_those_who_take_part():
     """Nine clients that hardly ever come, and forget at once, beside three that stay long."""
     probs = np.array([0.02] * 9 + [0.9] * 3)
     _, text = screen({'name': 'markov', 'probs': probs.tolist()})
-    kept = 1 - (0.05 + 0.05 * 0.1 / 0.9)  # of those who come: 2.7 of 2.88 participations a round
+    kept = 1 - (
+        0.05 + 0.05 * 0.1 / 0.9
+    )  # of those who come: 2.7 of 2.88 participations a round
     scale = f'{-1 / np.log(kept):.3g}'
     memory = f'{scale} rounds (median participation), clients: below 1 to {scale}'
     assert f'\nmemory   {memory}\n' in text
@@ -114,8 +130,14 @@ def test_memory_is_that_of_those_who_take_part():
     'links, memory',
     [
         ({'name': 'bernoulli', 'probs': PROBS}, 'none: rounds are independent'),
-        ({'name': 'markov', 'probs': PROBS, 'correlation_time': 30.0}, '30 rounds (every client)'),
-        ({'name': 'cyclic', 'probs': PROBS, 'cycle_length': 50}, 'links repeat every 50 rounds'),
+        (
+            {'name': 'markov', 'probs': PROBS, 'correlation_time': 30.0},
+            '30 rounds (every client)',
+        ),
+        (
+            {'name': 'cyclic', 'probs': PROBS, 'cycle_length': 50},
+            'links repeat every 50 rounds',
+        ),
         (plans.UNKNOWN['duplex_markov'], 'not known'),
     ],
 )
@@ -142,7 +164,11 @@ def test_what_a_grid_sweeps_is_predicted_at_its_first_point_and_said_so():
     beside = {'name': 'uniform_cohort', 'cohort_size': 3}
     problem = {**config['problem'], 'num_clients': 5}
     assert plans.told({**config, 'links': beside, 'problem': problem}) == lines
-    together = {**config, 'grid_mode': 'together', 'patterns': {'a': 'uniform_cohort', 'b': beside}}
+    together = {
+        **config,
+        'grid_mode': 'together',
+        'patterns': {'a': 'uniform_cohort', 'b': beside},
+    }
     del together['links']
     together['grid'] = {**config['grid'], 'patterns': {'a': {'cohort_size': [4, 8]}}}
     del together['grid']['links']

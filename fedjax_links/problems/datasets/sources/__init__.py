@@ -27,7 +27,13 @@ import numpy as np
 
 from fedjax_links.core import checks, errors
 from fedjax_links.problems.datasets import characters
-from fedjax_links.problems.datasets.npz import Arrays, Dataset, PathLike, npz_file, save_npz
+from fedjax_links.problems.datasets.npz import (
+    Arrays,
+    Dataset,
+    PathLike,
+    npz_file,
+    save_npz,
+)
 
 _CHUNK = 4096  # examples with owners that are held as the file has them
 
@@ -65,7 +71,9 @@ class Recipe(NamedTuple):
 
 def read_mnist(folder: pathlib.Path) -> Arrays:
     """Four IDX files: MNIST, and what was published in its likeness."""
-    return _read_idx(lambda name: (folder / name).read_bytes(), train='train', test='t10k')
+    return _read_idx(
+        lambda name: (folder / name).read_bytes(), train='train', test='t10k'
+    )
 
 
 def read_emnist(folder: pathlib.Path) -> Arrays:
@@ -81,7 +89,9 @@ def read_emnist(folder: pathlib.Path) -> Arrays:
 def read_cifar10(folder: pathlib.Path) -> Arrays:
     """The binary version of CIFAR-10: records of a label and 3 x 32 x 32 pixels."""
     train = [f'data_batch_{k}.bin' for k in range(1, 6)]
-    return _read_cifar(folder / 'cifar-10-binary.tar.gz', 1, train=train, test=['test_batch.bin'])
+    return _read_cifar(
+        folder / 'cifar-10-binary.tar.gz', 1, train=train, test=['test_batch.bin']
+    )
 
 
 def read_cifar100(folder: pathlib.Path) -> Arrays:
@@ -93,15 +103,21 @@ def read_cifar100(folder: pathlib.Path) -> Arrays:
     return _read_cifar(archive, 2, train=['train.bin'], test=['test.bin'])
 
 
-def _read_cifar(archive: pathlib.Path, num_labels: int, **batches: Sequence[str]) -> Arrays:
+def _read_cifar(
+    archive: pathlib.Path, num_labels: int, **batches: Sequence[str]
+) -> Arrays:
     """Records of labels, the last of which is taken, and of all red pixels, green ones, blue."""
     arrays = {}
     with tarfile.open(archive) as tar:
         files: Any = {pathlib.PurePath(it.name).name: tar.extractfile(it) for it in tar}
         for part, names in batches.items():
             data = b''.join(files[name].read() for name in names)
-            records = np.frombuffer(data, np.uint8).reshape(-1, num_labels + 3 * 32 * 32)
-            images = records[:, num_labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+            records = np.frombuffer(data, np.uint8).reshape(
+                -1, num_labels + 3 * 32 * 32
+            )
+            images = (
+                records[:, num_labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+            )
             arrays[f'{part}_features'] = np.ascontiguousarray(images)
             arrays[f'{part}_labels'] = records[:, num_labels - 1].astype(np.int32)
     return arrays
@@ -114,7 +130,9 @@ def read_svhn(folder: pathlib.Path) -> Arrays:
     arrays = {}
     for part in ('train', 'test'):
         held = scipy.io.loadmat(folder / f'{part}_32x32.mat')
-        arrays[f'{part}_features'] = np.ascontiguousarray(held['X'].transpose(3, 0, 1, 2))
+        arrays[f'{part}_features'] = np.ascontiguousarray(
+            held['X'].transpose(3, 0, 1, 2)
+        )
         arrays[f'{part}_labels'] = (held['y'].ravel() % 10).astype(np.int32)
     return arrays
 
@@ -133,7 +151,9 @@ def read_cinic10(folder: pathlib.Path) -> Arrays:
     classes = sorted({label for label, _ in found['train']})
     arrays = {}
     for part, images in found.items():
-        arrays[f'{part}_features'] = np.stack([images[place] for place in sorted(images)])
+        arrays[f'{part}_features'] = np.stack(
+            [images[place] for place in sorted(images)]
+        )
         labels = [classes.index(label) for label, _ in sorted(images)]
         arrays[f'{part}_labels'] = np.array(labels, np.int32)
     return arrays
@@ -147,9 +167,15 @@ def _read_idx(read: Callable[[str], bytes], **stems: str) -> dict[str, np.ndarra
     """
     arrays = {}
     for part, stem in stems.items():
-        images = np.frombuffer(gzip.decompress(read(f'{stem}-images-idx3-ubyte.gz')), np.uint8)
-        labels = np.frombuffer(gzip.decompress(read(f'{stem}-labels-idx1-ubyte.gz')), np.uint8)
-        arrays[f'{part}_features'] = images[16:].reshape(*images[:16].view('>u4')[1:], 1)
+        images = np.frombuffer(
+            gzip.decompress(read(f'{stem}-images-idx3-ubyte.gz')), np.uint8
+        )
+        labels = np.frombuffer(
+            gzip.decompress(read(f'{stem}-labels-idx1-ubyte.gz')), np.uint8
+        )
+        arrays[f'{part}_features'] = images[16:].reshape(
+            *images[:16].view('>u4')[1:], 1
+        )
         arrays[f'{part}_labels'] = labels[8:].astype(np.int32)
     return arrays
 
@@ -188,7 +214,9 @@ class OwnedImages:
             from pyarrow import parquet  # slow to import, so only here
         except ImportError as error:
             packages = "'fedjax_links[natural]'"
-            raise errors.missing_package('parquet files need pyarrow', packages) from error
+            raise errors.missing_package(
+                'parquet files need pyarrow', packages
+            ) from error
         arrays: dict[str, Any] = {}
         owners = _Owners()
         for part, splits in (('train', self.train), ('test', self.test)):
@@ -206,13 +234,21 @@ class OwnedImages:
         pixels = np.empty((count, *self.shape), np.uint8)
         labels, clients = np.empty(count, np.int32), np.empty(count, np.int32)
         for file in files:
-            for batch in file.iter_batches(_CHUNK, columns=['image', self.label, self.owner]):
+            for batch in file.iter_batches(
+                _CHUNK, columns=['image', self.label, self.owner]
+            ):
                 rows = slice(row, row := row + batch.num_rows)
-                for place, image in zip(range(count)[rows], batch['image'], strict=True):
+                for place, image in zip(
+                    range(count)[rows], batch['image'], strict=True
+                ):
                     pixels[place] = self._decode(image['bytes'].as_py())
                 labels[rows] = batch[self.label].to_numpy(zero_copy_only=False)
                 clients[rows] = owners.number(batch[self.owner].to_pylist())
-        return {f'{part}_features': pixels, f'{part}_labels': labels, f'{part}_clients': clients}
+        return {
+            f'{part}_features': pixels,
+            f'{part}_labels': labels,
+            f'{part}_clients': clients,
+        }
 
     def _decode(self, encoded: bytes) -> np.ndarray:
         """uint8[height, width, channels] of an image in PNG or JPEG."""
@@ -220,8 +256,12 @@ class OwnedImages:
 
         height, width, channels = self.shape
         with Image.open(io.BytesIO(encoded)) as image:
-            if image.mode in ('I', 'F') or image.mode.startswith('I;16'):  # would be clipped
-                raise ValueError(f'an image of more than 8 bits a channel, {image.mode}')
+            if image.mode in ('I', 'F') or image.mode.startswith(
+                'I;16'
+            ):  # would be clipped
+                raise ValueError(
+                    f'an image of more than 8 bits a channel, {image.mode}'
+                )
             decoded = image.convert('L' if channels == 1 else 'RGB')
         if decoded.size != (width, height):
             decoded = ImageOps.fit(decoded, (width, height))
@@ -238,11 +278,17 @@ def read_texts(folder: pathlib.Path) -> Arrays:
             while chunk := [*itertools.islice(rows, _CHUNK)]:
                 features = characters.encode([row['x'] for row in chunk])
                 labels = characters.encode_next([row['y'] for row in chunk])
-                parts.append((features, labels, owners.number(r['character_id'] for r in chunk)))
+                parts.append(
+                    (features, labels, owners.number(r['character_id'] for r in chunk))
+                )
     if not parts:
         raise errors.invalid('mirror', 'hold shakespeare.csv', folder)
     features, labels, numbers = map(np.concatenate, zip(*parts, strict=True))
-    arrays = {'train_features': features, 'train_labels': labels, 'train_clients': numbers}
+    arrays = {
+        'train_features': features,
+        'train_labels': labels,
+        'train_clients': numbers,
+    }
     return arrays | {'num_classes': characters.NUM_TOKENS, 'client_names': [*owners]}
 
 
@@ -256,11 +302,16 @@ _READERS: Mapping[str, Callable[[pathlib.Path], Arrays]] = {
     'cinic10': read_cinic10,
     'femnist': OwnedImages('character', 'writer_id', (28, 28, 1), 62),
     'shakespeare': read_texts,
-    'celeba': OwnedImages('Smiling', 'celeb_id', (84, 84, 3), 2, train=('train', 'valid', 'test')),
+    'celeba': OwnedImages(
+        'Smiling', 'celeb_id', (84, 84, 3), 2, train=('train', 'valid', 'test')
+    ),
     'fed_isic2019': OwnedImages('label', 'center', (112, 112, 3), 8, test=('test',)),
 }
 _LISTED = (
-    resources.files(__package__).joinpath('files.csv').read_text(encoding='utf-8').splitlines()
+    resources.files(__package__)
+    .joinpath('files.csv')
+    .read_text(encoding='utf-8')
+    .splitlines()
 )
 
 
@@ -308,33 +359,45 @@ def fetch(
         import pooch  # needed by nothing else
         import requests  # which pooch brings
     except ImportError as error:
-        raise errors.missing_package('downloads need pooch', "'fedjax_links[data]'") from error
+        raise errors.missing_package(
+            'downloads need pooch', "'fedjax_links[data]'"
+        ) from error
     folder, published = file.parent / 'downloads' / name, recipe.files
     if mirror is not None and '://' not in mirror:
         folder, published = pathlib.Path(mirror), ()
         if not folder.is_dir():
             raise errors.invalid('mirror', 'be an address or a folder', mirror)
     pooch.get_logger().setLevel('ERROR')
-    load = pooch.HTTPDownloader(progressbar=progressbar, chunk_size=2**18, timeout=(10, 60))
+    load = pooch.HTTPDownloader(
+        progressbar=progressbar, chunk_size=2**18, timeout=(10, 60)
+    )
     with errors.on_disk(folder):
         for place in (folder, file.parent):
             place.mkdir(parents=True, exist_ok=True)
         for part in published:
             url = part.url if mirror is None else f'{mirror.rstrip("/")}/{part.name}'
             try:
-                pooch.retrieve(url, part.digest or None, part.name, folder, downloader=load)
+                pooch.retrieve(
+                    url, part.digest or None, part.name, folder, downloader=load
+                )
             except requests.RequestException as error:
                 requirement = f'get {url} (or try another place by --mirror=URL)'
-                raise errors.invalid('fetch', requirement, errors.describe(error)) from None
+                raise errors.invalid(
+                    'fetch', requirement, errors.describe(error)
+                ) from None
             except ValueError:  # pooch's word for another checksum
                 requirement = f'get the published {part.name} from {url}'
-                raise errors.invalid('fetch', requirement, 'a file of another checksum') from None
+                raise errors.invalid(
+                    'fetch', requirement, 'a file of another checksum'
+                ) from None
         try:
             dataset = Dataset(**recipe.read(folder))
         except (KeyError, ValueError) as error:
             if published or isinstance(error, errors.InvalidError):
                 raise
-            requirement = f'hold files of {name} as published ({errors.describe(error)})'
+            requirement = (
+                f'hold files of {name} as published ({errors.describe(error)})'
+            )
             raise errors.invalid('mirror', requirement, folder) from error
     save_npz(dataset, file)
     return file

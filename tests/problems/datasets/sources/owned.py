@@ -15,12 +15,19 @@ def write_parquet(path, image, **columns):
     pictures = [Image.fromarray(np.squeeze(pixels)) for pixels in image]
     features = {'image': datasets.Image()}
     for name, column in columns.items():
-        kinds = {'character': datasets.ClassLabel(names=CLASSES), 'Smiling': datasets.Value('bool')}
+        kinds = {
+            'character': datasets.ClassLabel(names=CLASSES),
+            'Smiling': datasets.Value('bool'),
+        }
         of_text = isinstance(column[0], str)
-        features[name] = kinds.get(name, datasets.Value('string' if of_text else 'int64'))
+        features[name] = kinds.get(
+            name, datasets.Value('string' if of_text else 'int64')
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = {'image': pictures, **columns}
-    datasets.Dataset.from_dict(rows, features=datasets.Features(features)).to_parquet(path)
+    datasets.Dataset.from_dict(rows, features=datasets.Features(features)).to_parquet(
+        path
+    )
 
 
 def write_femnist(folder, *, writers, examples, seed=0):
@@ -31,11 +38,17 @@ def write_femnist(folder, *, writers, examples, seed=0):
     """
     from fedjax_links.problems.datasets import synthetic_images
 
-    drawn = synthetic_images(num_train=writers * examples, num_test=1, difficulty=0.3, seed=seed)
+    drawn = synthetic_images(
+        num_train=writers * examples, num_test=1, difficulty=0.3, seed=seed
+    )
     rng = np.random.default_rng(seed)
     strokes = rng.uniform(0.6, 1, writers).repeat(examples)[:, None, None, None]
     pixels = np.rint(255 * (1 - strokes * drawn.train_features)).astype(np.uint8)
-    names = [f'f{writer:04}_{writer % 50:02}' for writer in range(writers) for _ in range(examples)]
+    names = [
+        f'f{writer:04}_{writer % 50:02}'
+        for writer in range(writers)
+        for _ in range(examples)
+    ]
     write_parquet(
         folder / 'train-00000-of-00001.parquet',
         pixels,

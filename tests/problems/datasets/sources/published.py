@@ -17,7 +17,9 @@ TRAIN, TEST = 20, 10
 
 def draw(number, shape, num_classes, seed, first_label=0):
     """Random pixels, and labels of which every class has its turn."""
-    pixels = np.random.default_rng(seed).integers(0, 256, (number, *shape), dtype=np.uint8)
+    pixels = np.random.default_rng(seed).integers(
+        0, 256, (number, *shape), dtype=np.uint8
+    )
     return pixels, np.arange(number) % num_classes + first_label
 
 
@@ -63,11 +65,14 @@ def write_cifar10(folder):
     folder.mkdir(parents=True, exist_ok=True)
     train, test = draw(TRAIN, (32, 32, 3), 10, 0), draw(TEST, (32, 32, 3), 10, 1)
     cuts = [slice(4 * k, 4 * k + 4) for k in range(5)]
-    batches = {f'data_batch_{k}.bin': (train[0][c], train[1][c]) for k, c in enumerate(cuts, 1)}
+    batches = {
+        f'data_batch_{k}.bin': (train[0][c], train[1][c]) for k, c in enumerate(cuts, 1)
+    }
     batches['test_batch.bin'] = test
     files = {
         name: b''.join(
-            bytes([label]) + b''.join(image[:, :, channel].tobytes() for channel in range(3))
+            bytes([label])
+            + b''.join(image[:, :, channel].tobytes() for channel in range(3))
             for image, label in zip(*batch, strict=True)
         )
         for name, batch in batches.items()
@@ -82,7 +87,10 @@ def write_cifar10(folder):
 def write_cifar100(folder):
     """Two files of records: a superclass, a class, then all red pixels, green ones, blue ones."""
     folder.mkdir(parents=True, exist_ok=True)
-    parts = {'train': draw(TRAIN, (32, 32, 3), 100, 0), 'test': draw(TEST, (32, 32, 3), 100, 1)}
+    parts = {
+        'train': draw(TRAIN, (32, 32, 3), 100, 0),
+        'test': draw(TEST, (32, 32, 3), 100, 1),
+    }
     files = {
         f'cifar-100-binary/{part}.bin': b''.join(
             bytes([19, label]) + b''.join(image[:, :, c].tobytes() for c in range(3))

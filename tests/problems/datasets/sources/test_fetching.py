@@ -51,7 +51,9 @@ def serving(folder, **told):
     told = {'length': True, 'most': None, 'asked': [], **told}
     handler = functools.partial(Handler, directory=str(folder), told=told)
     with http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, args=(0.02,), daemon=True
+        )
         thread.start()
         try:
             yield f'http://127.0.0.1:{server.server_port}', told
@@ -66,7 +68,11 @@ def serving(folder, **told):
         ('mnist', published.write_mnist, 10),
         ('fashion_mnist', published.write_mnist, 10),
         ('cifar10', published.write_cifar10, 10),
-        ('cifar100', published.write_cifar100, published.TRAIN),  # as many classes as there are
+        (
+            'cifar100',
+            published.write_cifar100,
+            published.TRAIN,
+        ),  # as many classes as there are
         ('svhn', lambda folder: published.write_svhn(folder, 'train', 'test'), 10),
         ('emnist', published.write_emnist, published.TRAIN),
         ('cinic10', published.write_cinic10, 10),
@@ -98,7 +104,8 @@ def test_a_data_set_by_one_call(name, write, num_classes, tmp_path, monkeypatch)
     assert data.num_classes == num_classes
     served = {file.name: file.read_bytes() for file in (tmp_path / 'served').iterdir()}
     assert {
-        file.name: file.read_bytes() for file in (tmp_path / 'downloads' / name).iterdir()
+        file.name: file.read_bytes()
+        for file in (tmp_path / 'downloads' / name).iterdir()
     } == served
 
 
@@ -118,7 +125,9 @@ def fails(call, message):
 
 
 @pytest.mark.parametrize('length', [True, False])
-def test_an_interrupted_download_leaves_nothing_and_begins_anew(cifar10, length, tmp_path):
+def test_an_interrupted_download_leaves_nothing_and_begins_anew(
+    cifar10, length, tmp_path
+):
     file, call = cifar10
     with serving(file.parent, most=2500, length=length) as (mirror, told):
         fails(lambda: call(mirror=mirror), r'^`fetch` must get .*http')
@@ -168,7 +177,10 @@ def test_no_such_file_and_nobody_there(cifar10):
         fails(lambda: call(mirror=mirror), f'^`fetch` must get {mirror}/.*, got .*404')
     message = r'^`fetch` must get http.* \(or try another place by --mirror=URL\), got .*refused'
     fails(lambda: call(mirror=mirror), message)
-    fails(lambda: call(mirror='nonsense'), '^`mirror` must be an address or a folder, got nonse')
+    fails(
+        lambda: call(mirror='nonsense'),
+        '^`mirror` must be an address or a folder, got nonse',
+    )
 
 
 def test_no_network_costs_one_line_and_no_minutes(cifar10, monkeypatch):
@@ -197,5 +209,7 @@ def test_a_full_disk_is_noticed(cifar10, tmp_path, monkeypatch):
 
 def test_missing_pooch_is_named(cifar10, monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'pooch', None)
-    with pytest.raises(ImportError, match=r"^downloads need pooch: `pip install 'fedjax_links"):
+    with pytest.raises(
+        ImportError, match=r"^downloads need pooch: `pip install 'fedjax_links"
+    ):
         cifar10[1]()

@@ -28,7 +28,10 @@ def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r'cannot be used: No space left on device\.$'):
         sources.fetch('mnist', data_dir=tmp_path)
     assert file.read_bytes() == before
-    assert sorted(child.name for child in tmp_path.iterdir()) == ['downloads', 'mnist.npz']
+    assert sorted(child.name for child in tmp_path.iterdir()) == [
+        'downloads',
+        'mnist.npz',
+    ]
 
 
 def test_names_of_other_places_lead_to_ours():

@@ -28,7 +28,9 @@ def names_of(data, clients):
 
 @needs_hugging_face
 def test_femnist_has_its_writers(tmp_path, monkeypatch):
-    pixels, labels, names = owned.write_femnist(tmp_path / 'served', writers=5, examples=7)
+    pixels, labels, names = owned.write_femnist(
+        tmp_path / 'served', writers=5, examples=7
+    )
     small(monkeypatch, 'femnist', tmp_path / 'served')
     with serving(tmp_path / 'served') as (mirror, told):
         data = fetch('femnist', tmp_path, mirror=mirror)
@@ -37,7 +39,11 @@ def test_femnist_has_its_writers(tmp_path, monkeypatch):
     assert data.train_features.dtype == np.uint8
     np.testing.assert_array_equal(data.train_labels, labels)
     assert names_of(data, data.train_clients) == names
-    assert (data.test_features, data.num_classes, len(data.client_names)) == (None, 62, 5)
+    assert (data.test_features, data.num_classes, len(data.client_names)) == (
+        None,
+        62,
+        5,
+    )
 
 
 @needs_hugging_face
@@ -53,10 +59,16 @@ def test_celeba_is_all_its_splits_and_cut_square(tmp_path):
         owned.write_parquet(path, image, celeb_id=ids, Smiling=smiles, Male=smiles)
         rows[split] = grey, smiles, ids
     data = fetch('celeba', tmp_path, mirror=str(tmp_path / 'given'))
-    grey, smiles, ids = (np.concatenate([part[k] for part in rows.values()]) for k in range(3))
+    grey, smiles, ids = (
+        np.concatenate([part[k] for part in rows.values()]) for k in range(3)
+    )
     assert data.train_features.shape == (6, 84, 84, 3)
-    inside = data.train_features[:, 2:-2]  # the outermost rows are mixed with what lies beside
-    np.testing.assert_array_equal(inside, np.broadcast_to(grey[:, None, None, None], inside.shape))
+    inside = data.train_features[
+        :, 2:-2
+    ]  # the outermost rows are mixed with what lies beside
+    np.testing.assert_array_equal(
+        inside, np.broadcast_to(grey[:, None, None, None], inside.shape)
+    )
     assert data.train_labels.tolist() == smiles.tolist()
     assert names_of(data, data.train_clients) == [str(k) for k in ids]
 
@@ -76,7 +88,9 @@ def test_centres_have_tests_of_their_own(tmp_path):
 
 
 def test_shakespeare_is_tokens(tmp_path):
-    texts, after, names = owned.write_shakespeare(tmp_path / 'given', characters=3, examples=4)
+    texts, after, names = owned.write_shakespeare(
+        tmp_path / 'given', characters=3, examples=4
+    )
     data = fetch('shakespeare', tmp_path, mirror=str(tmp_path / 'given'))
     places = {character: place for place, character in enumerate(characters.VOCABULARY)}
     expected = [[places[character] for character in text] for text in texts]
@@ -91,7 +105,9 @@ def test_characters_outside_the_vocabulary_share_a_token():
     tokens = characters.encode(['a\u00e9\u2014\U0001f600\x00', 'abc?}'])
     assert tokens[0].tolist() == [characters.VOCABULARY.index('a'), 80, 80, 80, 80]
     assert [characters.VOCABULARY[token] for token in tokens[1]] == [*'abc?}']
-    with pytest.raises(ValueError, match="`texts` must have 2 characters each, got 'abc'"):
+    with pytest.raises(
+        ValueError, match="`texts` must have 2 characters each, got 'abc'"
+    ):
         characters.encode(['ab', 'abc'])
 
 
@@ -113,25 +129,38 @@ def test_no_more_than_a_chunk_is_held_as_the_file_has_it(tmp_path, monkeypatch):
 def test_files_that_are_none_of_the_publisher_s_cost_one_line(tmp_path):
     given = tmp_path / 'given'
     given.mkdir()
-    for name, wanted in (('femnist', 'train-*.parquet'), ('shakespeare', 'shakespeare.csv')):
-        with pytest.raises(ValueError, match=f'^`mirror` must hold .*, got {given}') as caught:
+    for name, wanted in (
+        ('femnist', 'train-*.parquet'),
+        ('shakespeare', 'shakespeare.csv'),
+    ):
+        with pytest.raises(
+            ValueError, match=f'^`mirror` must hold .*, got {given}'
+        ) as caught:
             fetch(name, tmp_path, mirror=str(given))
         assert f'hold {wanted}, got' in str(caught.value)
     path = given / 'train-00000-of-00001.parquet'
     owned.write_parquet(path, np.zeros((2, 28, 28), np.uint8), character=[1, 2])
-    with pytest.raises(ValueError, match=r'`mirror` must hold files of femnist .*\bwriter_id\b'):
+    with pytest.raises(
+        ValueError, match=r'`mirror` must hold files of femnist .*\bwriter_id\b'
+    ):
         fetch('femnist', tmp_path, mirror=str(given))
     path.write_bytes(b'no parquet')
-    with pytest.raises(ValueError, match='`mirror` must hold files of femnist as published'):
+    with pytest.raises(
+        ValueError, match='`mirror` must hold files of femnist as published'
+    ):
         fetch('femnist', tmp_path, mirror=str(given))
     (given / 'shakespeare.csv').write_text('character_id,x,y\nA,abc,d\nA,ab,d\n')
     with pytest.raises(ValueError, match='`texts` must have 3 characters each'):
         fetch('shakespeare', tmp_path, mirror=str(given))
-    with pytest.raises(ValueError, match='`mirror` must be an address or a folder, got nowhere'):
+    with pytest.raises(
+        ValueError, match='`mirror` must be an address or a folder, got nowhere'
+    ):
         fetch('femnist', tmp_path, mirror='nowhere')
 
 
 def test_missing_pyarrow_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'pyarrow', None)
-    with pytest.raises(ImportError, match=r"^parquet files need pyarrow: `pip install 'fedjax_l"):
+    with pytest.raises(
+        ImportError, match=r"^parquet files need pyarrow: `pip install 'fedjax_l"
+    ):
         fetch('femnist', tmp_path, mirror=str(tmp_path))
