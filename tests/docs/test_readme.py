@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+import fedjax_links as fl
 from tests import ROOT
 from tests.cli import command
 
@@ -66,12 +67,15 @@ def test_the_example_recovers_the_exact_bias():
 
 @pytest.mark.slow
 def test_the_first_command_prints_the_table_that_the_start_shows(tmp_path):
-    """The command after installation, letter for letter but for the interpreter and the folder."""
-    install_and_run = blocks('bash')[0].strip().split(' && ')
-    assert install_and_run[0] == 'python3 -m venv .venv'
-    assert install_and_run[1] == '.venv/bin/pip install -q -e .'
-    words = shlex.split(install_and_run[2])
-    assert words[0] == '.venv/bin/python'
+    """As shown, except for the interpreter and the folder."""
+    install = [
+        'python3 -m venv .venv && source .venv/bin/activate',
+        'pip install -q -e .',
+    ]
+    *before, simulate = blocks('bash')[0].strip().splitlines()
+    assert before == install
+    words = shlex.split(simulate)
+    assert words[0] == 'python'
     done = run([sys.executable, *words[1:-1], f'--workdir={tmp_path / "run"}'])
     assert done.returncode == 0, done.stderr
     row = r'^\| (fed\w+) \| (server|client mean) \| ([\d.]+) '
@@ -93,7 +97,7 @@ def test_the_first_command_prints_the_table_that_the_start_shows(tmp_path):
     for name in re.findall(r'`(\w+\.(?:png|jsonl|json|npz|md))`', START):
         assert (tmp_path / 'run' / name).exists() or (ROOT / name).exists(), name
     (again,) = (shlex.split(c) for c in OTHER_COMMANDS if 'report' in c)
-    assert again[-1] == install_and_run[2].split()[-1]  # the same folder
+    assert again[-1] == words[-1]  # the same folder
     done = command.run(*again[3:-1], f'--workdir={tmp_path / "run"}')
     assert done.returncode == 0, done.stderr
     assert (tmp_path / 'run' / 'report.md').read_text() == report
@@ -135,6 +139,11 @@ def test_ci_leaves_the_environments_of_a_developer_alone(tmp_path):
         [tmp_path / '.ci' / 'run'], env={'PATH': path}, check=True, timeout=60
     )
     assert [path.read_text() for path in own] == ['own', 'own']
+
+
+def test_the_numbers_of_algorithms_and_patterns_are_right():
+    assert f'**{len(fl.ALGORITHMS)} algorithms**' in README
+    assert f'**{len(fl.PARTICIPATION)} participation patterns**' in README
 
 
 def test_links_lead_somewhere():
