@@ -1,21 +1,62 @@
-"""What CONTRIBUTING.md names is there."""
+"""What CONTRIBUTING.md and the page on development name exists."""
 
-import pkgutil
 import re
 
 import pytest
 
 from tests import ROOT
+from tests.docs.pages import DOCS
+from tests.layering import MAY_SEE
 
-TEXT = (ROOT / 'CONTRIBUTING.md').read_text()
+PACKAGE = ROOT / 'fedjax_links'
+CONTRIBUTING = (ROOT / 'CONTRIBUTING.md').read_text()
+DEVELOPMENT = (DOCS / 'development.md').read_text()
+PATH = re.compile(r'`([\w.]+(?:/\w+)*(?:/|\.py|\.md|\.csv))`')
 
 
-@pytest.mark.parametrize('opening', ["A client's rate", 'A seed'])
-def test_a_number_travels_by_few_functions_of_few_rooms_and_they_exist(opening):
-    travels = TEXT.split('## How a number travels')[1].split('\n## ')[0]
-    listed = travels.split(f'\n{opening}')[1].split('\n\n')[1]
-    names = re.findall(r'`((?:\w+\.)+\w+)`', listed)
+def rows(text, heading):
+    """The rows of the first table below a heading, without the header."""
+    section = text.split(f'\n## {heading}\n')[1].split('\n## ')[0]
+    table = section.split('\n\n|')[1].split('\n\n')[0]
+    _, _, *lines = table.splitlines()
+    return [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
+
+
+def is_placeholder(path):
+    """Return whether a path stands for a file that a contributor will write."""
+    return bool(re.search(r'mine\.py|NAME|PAPER|ROOM|NN_', path))
+
+
+def exists(path):
+    return (ROOT / path).exists() or (PACKAGE / path).exists()
+
+
+@pytest.mark.parametrize('text', [CONTRIBUTING, DEVELOPMENT], ids=['short', 'long'])
+def test_paths_that_the_pages_name_exist(text):
+    paths = {path for path in PATH.findall(text) if not is_placeholder(path)}
+    missing = {path for path in paths if not exists(path)}
+    assert missing <= {'docs/generated/', 'files.csv', 'layouts/', 'traces/'}
+    assert len(paths) > 5
+
+
+def test_registries_that_the_table_names_exist():
+    code = ''.join(path.read_text() for path in PACKAGE.rglob('*.py'))
+    names = set()
+    for *_, registry in rows(CONTRIBUTING, 'Where a new thing goes'):
+        names |= set(re.findall(r'`([A-Z_]+)`', registry))
+    assert len(names) >= 7
     for name in names:
-        assert callable(pkgutil.resolve_name(f'fedjax_links.{name}')), name
-    assert 10 <= len(names) == len(set(names)) <= 15
-    assert len({name.split('.')[0] for name in names}) <= 8
+        assert re.search(rf'^{name}\b', code, flags=re.MULTILINE), name
+
+
+def test_the_table_of_layers_has_every_room():
+    listed = set()
+    for room, *_ in rows(DEVELOPMENT, 'Layers'):
+        listed |= {name.rstrip('/') for name in re.findall(r'`([\w/]+)`', room)}
+    folders = {path.parent.name for path in PACKAGE.glob('*/__init__.py')}
+    assert folders <= listed
+    assert listed <= folders | set(MAY_SEE) | {'base'}
+
+
+def test_contributing_is_short():
+    assert len(CONTRIBUTING.split()) < 1000
