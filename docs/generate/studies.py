@@ -15,18 +15,18 @@ _LINE = re.compile(
 _INTRODUCTION = """\
 # Studies
 
-What was found out with this package. Every page says when its numbers were measured, and how much
-they can bear: *strong*, *fair* and *weak* as in [which algorithm should I
-use](../../choosing.md#strength), which puts them together for a decision; *exact* is theory that
-simulation was held against; *cost* is times and sizes alone. [What the papers
-claim](../../papers.md) has a row for every figure, table and claim of four papers.
+Read what experiments with this package have shown. Each page says when its numbers were measured and
+how strong the evidence is. *Strong*, *fair* and *weak* are defined with the [evidence for the choice
+of an algorithm](choosing.md#strength). *Exact* is theory, compared with simulation. *Cost* is times
+and sizes only. [Which algorithm should I use](../../choosing.md) sums the pages up for a decision, and
+[claims of four papers](../../papers.md) has a row for each figure, table and claim.
 
 """
 _OF_RECORDS = """\
 # Records
 
-The reports of the runs behind the studies and the papers' tables, as they were written: final
-levels with paired intervals, curves, tuned rates.
+Reports of the runs behind the studies and the papers' tables, as they were written: final metrics
+with paired intervals, curves, tuned rates.
 
 """
 
