@@ -15,11 +15,11 @@ _LINE = re.compile(
 _INTRODUCTION = """\
 # Studies
 
-Read what experiments with this package have shown. Each page says when its numbers were measured and
-how strong the evidence is. *Strong*, *fair* and *weak* are defined with the [evidence for the choice
-of an algorithm](choosing.md#strength). *Exact* is theory, compared with simulation. *Cost* is times
-and sizes only. [Which algorithm should I use](../../choosing.md) sums the pages up for a decision, and
-[claims of four papers](../../papers.md) has a row for each figure, table and claim.
+Read what experiments with this package have shown. Each page says when its numbers were
+measured and how strong the evidence is. *Strong*, *fair* and *weak* are defined with the [evidence
+for the choice of an algorithm](choosing.md#strength). *Exact* is theory, compared with simulation.
+*Cost* is times and sizes only. [Which algorithm should I use](../../choosing.md) sums the pages up
+for a decision. [Claims of four papers](../../papers.md) has a row for each figure, table and claim.
 
 """
 _OF_RECORDS = """\
