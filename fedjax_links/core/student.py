@@ -108,6 +108,20 @@ def equal_tell(count: int, level: float) -> bool:
     return chance_of_equal(count) <= 1 - level
 
 
+def divergence_tells(num_diverged: int, num_seeds: int) -> bool:
+    """Returns whether runs that diverged tell an algorithm from one whose runs all converged.
+
+    Were both to diverge with the same chance q, one of them would be alone in diverging so often
+    with a probability of at most ``2 (1 - q)^S P(Binomial(S, q) >= k)``. For every q that is below
+    4 % of four runs or more, and of three where there are no others.
+
+    Args:
+      num_diverged: k, how many runs of the one diverged.
+      num_seeds: S, the runs of each.
+    """
+    return num_diverged >= (3 if num_seeds == 3 else 4)
+
+
 def paired(values: ArrayLike, baseline: ArrayLike) -> NDArray[np.float64]:
     """Returns differences of single-precision numbers; equal ones have no rounding left.
 

@@ -25,6 +25,7 @@ class Cells(NamedTuple):
       metric: what they are.
       choices: object[K, Y, X] by algorithm: panels, rows, columns; a `Choice` each, of NaN where
         nothing ran. Levels at rounds before the last know of no near ties.
+      num_values: int[K, Y, X] by algorithm: of how many values the choice at a cell is the best.
       panels: pattern and value of the third column of each of the K panels.
       x: name and values.
       y: name and values.
@@ -35,6 +36,7 @@ class Cells(NamedTuple):
 
     metric: Metric
     choices: Mapping[str, np.ndarray]
+    num_values: Mapping[str, np.ndarray]
     panels: Sequence[tuple[str, Any]]
     x: tuple[str, Sequence[Any]]
     y: tuple[str, Sequence[Any]]
@@ -61,6 +63,14 @@ class Cells(NamedTuple):
         if not found:
             return None
         return Choice(np.mean(found, axis=0), np.arange(bool(draws), 1 + draws))
+
+    def is_fair(self, algorithm: str, other: str) -> np.ndarray:
+        """Returns where both are the best of as many values, or one has none: bool[K, Y, X].
+
+        The best of more values, by the same seeds, is better by chance too.
+        """
+        ours, theirs = self.num_values[algorithm], self.num_values[other]
+        return (ours == theirs) | (ours == 0) | (theirs == 0)
 
     def levels(self, algorithm: str) -> np.ndarray:
         """float[K, Y, X, S], over the first seeds, as many as all cells have; NaN for no cell."""
@@ -142,6 +152,7 @@ def of_source(
     shape = len(panels), len(along[y]), len(along[x])
     nothing = choices.of_series(np.full(source.num_seeds, np.nan))
     found, at_edge = {label: np.empty(shape, object) for label in source.algorithms}, 0
+    num_values = {label: np.zeros(shape, int) for label in source.algorithms}
     for algorithm, (k, row, column) in itertools.product(found, np.ndindex(shape)):
         (pattern, value), up, across = panels[k], along[y][row], along[x][column]
         own, place = rivals[algorithm, (value, up, across)], 0
@@ -159,5 +170,8 @@ def of_source(
             point = source.members[own[place]][1]
             at_edge += any(point.get(name) in (v[0], v[-1]) for name, v in wide.items())
         found[algorithm][k, row, column] = there[place] if there else nothing
+        num_values[algorithm][k, row, column] = len(there)
     on_edges = at_edge if wide else None
-    return Cells(kind, found, panels, (x, along[x]), (y, along[y]), third, on_edges)
+    return Cells(
+        kind, found, num_values, panels, (x, along[x]), (y, along[y]), third, on_edges
+    )

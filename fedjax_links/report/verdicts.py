@@ -78,6 +78,12 @@ class Difference(NamedTuple):
         width = self.half_width if self.wide is None else float(self.wide.half_width)
         return abs(self.mean) > width
 
+    def unclaimed(self) -> 'Difference':
+        """Returns the same mean with an interval that has no end, so that it says nothing."""
+        endless = evaluation.Interval(np.asarray(self.mean), np.asarray(math.inf), 0)
+        word = self.word and evaluation.UNDECIDED
+        return self._replace(wide=endless, p_value=1.0, word=word)
+
 
 def judge(
     metric: Metric,
@@ -194,8 +200,11 @@ class Verdicts:
             )
         if self._margin:
             unit = ' points' if metric.is_share else ''
+            within = (
+                f'alike: the interval lies within {metric.scale * self._margin:g}{unit}'
+            )
             parts.append(
-                f'alike: certainly within {metric.scale * self._margin:g}{unit}'
+                within + ', not corrected for the other comparisons' * (count > 1)
             )
         if self._until:
             parts.append(

@@ -22,7 +22,11 @@ def cells(**choices):
         'third': None,
     }
     return Cells(
-        metric=Metric('eval_accuracy', 'max'), choices=shaped, at_edge=None, **axes
+        metric=Metric('eval_accuracy', 'max'),
+        choices=shaped,
+        num_values={},
+        at_edge=None,
+        **axes,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import evaluation, plot
+from fedjax_links.core import student
 from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.plot import heat, panels
 from fedjax_links.report import cells, tables
@@ -53,7 +54,8 @@ def heat_map(
         at half its round, at a quarter, ... as long as there are any.
       y: the column along the vertical axis, or ``'round'``.
       best_over: columns, such as rates, of which every algorithm takes the value that is best at a
-        cell by its mean over seeds.
+        cell by its mean over seeds. Where two have unlike numbers of values to take from, their
+        difference is shown with an interval that has no end.
       metric: which metric; that of the run by default.
       tail: share of the evaluations, the last ones, that each seed is averaged over, a
         tenth by default; not with rounds as an axis.
@@ -149,11 +151,11 @@ class _Map:
         self.margin_used = source.margin if margin is None else margin
         base, compare = (
             found.choices.get(source.baseline),
-            np.frompyfunc(self._difference, 2, 1),
+            np.frompyfunc(self._difference, 3, 1),
         )
         others = {k: v for k, v in found.choices.items() if k != source.baseline}
         self.compared: dict[str, np.ndarray] = {
-            label: compare(own, base)
+            label: compare(own, base, found.is_fair(label, source.baseline))
             for label, own in others.items()
             if base is not None
         }
@@ -161,22 +163,39 @@ class _Map:
         self.verdicts = source.verdicts(self.differences, margin)
         stacked = np.stack([*found.choices.values()])  # [A, K, Y, X]
         order = np.argsort(-found.metric.sign * _means(stacked), axis=0, kind='stable')
-        best, *rest = np.take_along_axis(stacked, order, axis=0)
-        self.leader, self.level = order[0], _means(best)
+        ranked = np.take_along_axis(stacked, order, axis=0)
+        num_values = np.take_along_axis(
+            np.stack([*found.num_values.values()]), order, axis=0
+        )
+        self.leader, self.level = order[0], _means(ranked[0])
+        self.second = _means(ranked[min(1, len(ranked) - 1)])
         self.leads = np.full(self.level.shape, evaluation.AHEAD, object)
-        if rest:
-            self.leads = np.vectorize(self._lead, otypes=[object])(best, rest[0])
+        if len(ranked) > 1:
+            for cell in np.ndindex(self.leads.shape):
+                at = slice(None), *cell
+                self.leads[cell] = self._lead(ranked[at], num_values[at])
         self.clear = ~np.isnan(self.level) & (self.leads == evaluation.AHEAD)
 
-    def _difference(self, one: Choice, other: Choice) -> Difference:
-        return self.source.difference(self.metric, one, other, self.margin)
+    def _difference(self, one: Choice, other: Choice, is_fair: bool) -> Difference:
+        found = self.source.difference(self.metric, one, other, self.margin)
+        return found if is_fair else found.unclaimed()
 
-    def _lead(self, one: Choice, other: Choice) -> str:
-        """Judges the better one's lead; what diverged is behind, but for one seed."""
-        found = self._difference(one, other)
+    def _lead(self, ranked: np.ndarray, num_values: np.ndarray) -> str:
+        """Judges the lead of the best; others that diverged are behind if they did so often.
+
+        Args:
+          ranked: object[A], `Choice`s of a cell, the best first.
+          num_values: int[A], of how many values each is the best.
+        """
+        best, *others = ranked
+        found = self._difference(best, others[0], num_values[0] == num_values[1])
         if found.mean == found.mean:
             return found.word
-        return evaluation.AHEAD if one.values.shape[1] > 1 else evaluation.UNDECIDED
+        lanes = [np.isnan(other.values[0]) for other in others]
+        is_told = all(
+            student.divergence_tells(int(own.sum()), len(own)) for own in lanes
+        )
+        return evaluation.AHEAD if is_told else evaluation.UNDECIDED
 
     def tables(self, caption: str) -> list[Table]:
         """Who is best at every cell, the differences to the baseline, and these in one number."""
@@ -190,6 +209,8 @@ class _Map:
             return f'{shown} ({self.metric.number(choice.mean)})' if shown else ''
 
         lead = self.undecided.format('the paired interval of its lead over the second')
+        if (np.isnan(self.second) & (self.leads == evaluation.UNDECIDED)).any():
+            lead += ', or too few lanes of all others diverged to tell'
         caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
         texts = np.vectorize(best, otypes=[object])(self.leader, self.level, self.clear)
         pages = [tables.of_rows([*self._rows(texts)], caption)]
@@ -203,6 +224,13 @@ class _Map:
             f'Difference to {self.baseline} at the same cell, behind it the level; ± is '
             f'{self.verdicts.interval}; {self.verdicts.caption(self.metric)}'
         )
+        if any(
+            not self.cells.is_fair(k, self.source.baseline).all() for k in self.compared
+        ):
+            caption += (
+                ' [inf]: one of both is the best of more values by the same seeds, which makes it '
+                'better by chance, so that nothing is claimed.'
+            )
         return (
             [*pages, tables.of_rows(rows, caption), self._in_one_number()]
             if rows
@@ -242,6 +270,8 @@ class _Map:
                 judged = self.source.judged(
                     self.metric, over_all.values, over_all.shares
                 )
+                if not self.cells.is_fair(label, self.source.baseline).all():
+                    judged = judged.unclaimed()
                 row['all cells'] = self.metric.difference(judged)
             rows.append(row)
         caption = (

@@ -1,0 +1,222 @@
+"""Runs whose algorithms all have the same law: whatever their reports claim is false.
+
+Final metrics are drawn in place of being trained. All else is what a run does: tuning chooses
+rates, near ties run, pairs get seeds until they are decided, lanes diverge.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import runs
+from fedjax_links.planning import choosing, deciding
+from fedjax_links.report import source
+from fedjax_links.results import recorded
+
+RATE = 'client.learning_rate'
+RATES = (0.1, 0.2, 0.4)
+PATTERN, BASELINE = 'links', 'fedavg'
+
+
+class Accuracies(NamedTuple):
+    """Accuracies on a test set; all algorithms are about as good with the same seed.
+
+    Attributes:
+      examples: of the test set.
+      own: share of them on which an algorithm is right or wrong independently of the others; on
+        the rest all are right or all are wrong.
+      level: mean of all accuracies.
+      by_seed: standard deviation of what a seed's accuracy is expected to be.
+    """
+
+    examples: int
+    own: float
+    level: float = 0.8
+    by_seed: float = 0.02
+
+    def draw(self, rng: np.random.Generator, *shape: int) -> np.ndarray:
+        """Draws binomial means float[*shape], the last axis over seeds, as kept: float32."""
+        chances = np.clip(rng.normal(self.level, self.by_seed, shape[-1]), 0.0, 1.0)
+        num_own = max(1, round(self.own * self.examples))
+        num_right = rng.binomial(self.examples - num_own, chances) + rng.binomial(
+            num_own, chances, shape
+        )
+        return (num_right / self.examples).astype(np.float32).astype(float)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Null:
+    """A run in which no algorithm, and no rate of any, is truly better.
+
+    Attributes:
+      law: of final metrics.
+      num_seeds: of every lane; the most of a pair where seeds go on until decided.
+      num_algorithms: with the baseline.
+      tuning_seeds: with which every algorithm chooses between rates; 0 for one rate, untuned.
+      least: seeds of every pair where they go on until decided; 0 for a fixed number.
+      margin: up to which differences make none.
+      diverging: chance that a lane diverges.
+      grid: columns and their values.
+      only: columns that the other algorithms have, and the baseline lacks.
+      gain: by how much the last algorithm is better after all, to see what is found.
+    """
+
+    law: Accuracies
+    num_seeds: int
+    num_algorithms: int = 5
+    tuning_seeds: int = 0
+    least: int = 0
+    margin: float = 0.0
+    diverging: float = 0.0
+    grid: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
+    only: tuple[str, ...] = ()
+    gain: float = 0.0
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the folder of such a run says of it."""
+        labels = [BASELINE, *(f'other {k}' for k in range(1, self.num_algorithms))]
+        tuning = {
+            'grid': {RATE: list(RATES)},
+            'given': {RATE: [0, len(RATES)]},
+            'num_rounds': 1,
+            'num_seeds': self.tuning_seeds,
+            'ties': 2,
+            'model': choosing.BEST,
+        }
+        facts = {
+            'title': 'Nothing differs',
+            'caption': '',
+            'patterns': [PATTERN],
+            'algorithms': labels,
+            'names': [],
+            'baseline': BASELINE,
+            'metric': 'eval_accuracy',
+            'directions': {'eval_accuracy': 'max'},
+            'models': {label: ['server'] for label in labels},
+            'num_rounds': 1,
+            'eval_every': 1,
+            'seeds': list(range(self.num_seeds)),
+            'grid': dict(self.grid),
+            'grid_mode': 'cross',
+            'tuning': tuning if self.tuning_seeds else None,
+        }
+        if self.least:
+            until = {
+                'least': self.least,
+                'margin': self.margin,
+                'level': 0.95,
+                'tail': 0.1,
+            }
+            facts['until'] = until
+        return facts
+
+    def source(self, rng: np.random.Generator) -> source.Source:
+        """Draws a run; returns what its report is made of."""
+        facts = self.facts
+        labels = facts['algorithms']
+        points = [
+            dict(zip(self.grid, values, strict=True))
+            for values in itertools.product(*self.grid.values())
+        ]
+        lacking = [{k: v for k, v in at.items() if k not in self.only} for at in points]
+        is_first = [lacking.index(at) == p for p, at in enumerate(lacking)]
+        rates = RATES if self.tuning_seeds else (None,)
+        lines = _Lines(rng, self.diverging)
+        shape = len(points), len(labels), len(rates)
+        if self.tuning_seeds:
+            first = choosing.FIRST_TUNING_SEED
+            scores = self.law.draw(rng, *shape, self.tuning_seeds)
+            for (p, a, r), _ in np.ndenumerate(scores[..., 0]):
+                at = {**points[p], RATE: rates[r]}
+                lines.add('tuning', labels[a], at, scores[p, a, r], first)
+        tries = {k: choosing.read_tries(lines.columns, facts, k) for k in labels}
+        ends = self.law.draw(rng, *shape, self.num_seeds)
+        ends[:, -1] += self.gain
+        for (p, a), _ in np.ndenumerate(ends[..., 0, 0]):
+            chosen, point = [0], points[p] if a else lacking[p]
+            if not a and not is_first[p]:
+                continue
+            if self.tuning_seeds:
+                tried = choosing.tried_for(tries[labels[a]], PATTERN, points[p])
+                places = [tried.best, *tried.ties.tolist()]
+                chosen = [rates.index(tried.values_at(place)[RATE]) for place in places]
+            for stage, r in zip(['main', 'tie', 'tie'], chosen, strict=False):
+                at = point if rates[r] is None else {**point, RATE: rates[r]}
+                lines.add(stage, labels[a], at, ends[p, a, r])
+        columns = lines.columns
+        if self.least:
+            columns = _until_decided(columns, facts)
+        return source.of_run(runs.Results(columns, facts))
+
+
+def most(pages: int) -> float:
+    """Returns the largest share of pages that a rate of 5 % gives: three standard errors above."""
+    return 0.05 + 3 * (0.05 * 0.95 / pages) ** 0.5
+
+
+def share(flags: Iterable[bool]) -> float:
+    """Returns how many are true, of all; 0 of none."""
+    found = list(flags)
+    return sum(found) / max(len(found), 1)
+
+
+class _Lines:
+    """Lines of metrics, each the only evaluation of a lane."""
+
+    def __init__(self, rng: np.random.Generator, diverging: float) -> None:
+        """Starts with none.
+
+        Args:
+          rng: which lanes diverge.
+          diverging: chance that one does.
+        """
+        self._rng, self._diverging = rng, diverging
+        self._rows: list[dict[str, Any]] = []
+
+    def add(
+        self,
+        stage: str,
+        label: str,
+        point: Mapping[str, Any],
+        values: np.ndarray,
+        first_seed: int = 0,
+    ) -> None:
+        """Adds a lane for each of some seeds."""
+        finite = self._rng.random(len(values)) >= self._diverging
+        for seed, (value, is_finite) in enumerate(
+            zip(values, finite, strict=True), first_seed
+        ):
+            row = {
+                'stage': stage,
+                'algorithm': label,
+                'pattern': PATTERN,
+                'seed': seed,
+                'round': 1,
+            }
+            row |= {**point, 'finite': bool(is_finite)}
+            row['server/eval_accuracy'] = float(value) if is_finite else None
+            self._rows.append(row)
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """The lines by column."""
+        names = list(dict.fromkeys(itertools.chain(*self._rows)))
+        return {
+            k: runs.folder.as_column([row.get(k) for row in self._rows]) for k in names
+        }
+
+
+def _until_decided(columns: Any, facts: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Keeps the seeds that are wanted once all of them are known."""
+    wanted = deciding.seeds_wanted(columns, facts)
+    kept = columns['stage'] == 'tuning'
+    for row in np.flatnonzero(~kept):
+        point = {k: columns[k][row] for k in facts['grid']}
+        place = recorded.place_of(PATTERN, point)
+        most = wanted[columns['algorithm'][row]].get(place, facts['until']['least'])
+        kept[row] = columns['seed'][row] < most
+    return {name: column[kept] for name, column in columns.items()}

@@ -1,0 +1,156 @@
+"""Printed tables of levels without any true difference: how often each guarantee fails."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+from fedjax_links import evaluation
+from fedjax_links.report import layouts
+from tests.report.null_runs import BASELINE, Accuracies, Null, most, share
+
+PAGES = 1000
+SOME = 60  # of the default tier
+MOST = 12  # seeds of a pair where they go on until decided
+SIDED = evaluation.AHEAD, evaluation.BEHIND
+NUMBERS = re.compile(
+    r'(?P<mean>[+-]?[\d.]+) ± (?P<half>[\d.]+|inf)(?: \[(?P<wide>[\d.]+|inf)\])?'
+)
+CASES = [*itertools.product((100, 10_000), (2, 3, 4, 5))]
+
+
+def kept(cases, *default):
+    """Parameters of a test with a number of pages: few of the default cases, all of all cases."""
+    some = [pytest.param(*case, SOME) for case in default]
+    return [
+        *some,
+        *(pytest.param(*case, PAGES, marks=pytest.mark.slow) for case in cases),
+    ]
+
+
+def table(null, rng):
+    """Levels, differences and verdicts of a page by algorithm, as they are printed."""
+    (printed, *_) = layouts.levels(null.source(rng)).tables
+    titles = 'ours', f'ours, minus {BASELINE}', 'verdict'
+    columns = [printed.header.index(title) for title in titles]
+    return [tuple(row[column] for column in columns) for row in printed.rows]
+
+
+def covers(text, truth):
+    """Whether the widest printed interval holds the truth, in per cent; None without any."""
+    found = NUMBERS.match(text)
+    if not found:
+        return None
+    return abs(float(found['mean']) - 100 * truth) <= float(
+        found['wide'] or found['half']
+    )
+
+
+def shares(null, pages, seed):
+    """How often what is printed is false, though nothing differs.
+
+    Returns:
+      By claim: ``starred`` and ``bare``, pages with a ``**``, and with a sided word that is not by
+      itself; ``sided`` and ``starred by itself``, pairs with a sided word, and with a star;
+      ``missed``, levels whose interval does not hold the truth.
+    """
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(pages):
+        levels, differences, words = zip(*table(null, rng), strict=True)
+        pairs = [text for text in differences if text]
+        held = [covers(text, null.law.level) for text in levels]
+        found.append(
+            {
+                'starred': any('**' in text for text in pairs),
+                'bare': any(word in SIDED for word in words),
+                'sided': sum(word.startswith(SIDED) for word in words)
+                / max(len(pairs), 1),
+                'starred by itself': share('*' in text for text in pairs),
+                'missed': share(not is_held for is_held in held if is_held is not None),
+            }
+        )
+    return {
+        claim: float(np.mean([page[claim] for page in found])) for claim in found[0]
+    }
+
+
+def check(found, pages):
+    """A false claim is as rare as 5 % may come out, and words say what stars do."""
+    assert found['bare'] == found['starred']
+    assert found['sided'] == pytest.approx(found['starred by itself'])
+    assert max(found.values()) <= most(pages), found
+
+
+@pytest.mark.parametrize('examples, num_seeds, pages', kept(CASES, (100, 3)))
+def test_a_fixed_number_of_seeds(examples, num_seeds, pages):
+    null = Null(law=Accuracies(examples, 0.2), num_seeds=num_seeds)
+    check(shares(null, pages, seed=num_seeds), pages)
+
+
+@pytest.mark.parametrize('examples, least, pages', kept(CASES, (100, 2)))
+def test_seeds_until_decided(examples, least, pages):
+    null = Null(law=Accuracies(examples, 0.2), num_seeds=MOST, least=least)
+    check(shares(null, pages, seed=least), pages)
+
+
+@pytest.mark.parametrize('examples, num_seeds, pages', kept(CASES, (10_000, 3)))
+def test_rates_tuned_with_other_seeds(examples, num_seeds, pages):
+    law = Accuracies(examples, 0.2)
+    null = Null(law=law, num_seeds=num_seeds, num_algorithms=3, tuning_seeds=2)
+    check(shares(null, pages, seed=num_seeds), pages)
+
+
+@pytest.mark.parametrize('examples, least, pages', kept(CASES))
+@pytest.mark.release('test_rates_tuned_with_other_seeds')
+def test_rates_tuned_and_seeds_until_decided(examples, least, pages):
+    law = Accuracies(examples, 0.2)
+    null = Null(law=law, num_seeds=MOST, least=least, num_algorithms=3, tuning_seeds=3)
+    check(shares(null, pages, seed=least), pages)
+
+
+@pytest.mark.parametrize('tuning_seeds, pages', kept([(0,), (2,)], (0,)))
+def test_lanes_that_diverge_by_chance(tuning_seeds, pages):
+    null = Null(
+        law=Accuracies(100, 0.2), num_seeds=4, tuning_seeds=tuning_seeds, diverging=0.02
+    )
+    check(shares(null, pages, seed=1), pages)
+
+
+FOUND = {
+    'five seeds': {'num_seeds': 5},
+    'two or more seeds until decided': {'num_seeds': MOST, 'least': 2},
+    'tuned': {'num_seeds': 5, 'tuning_seeds': 3},
+}
+
+
+@pytest.mark.parametrize(
+    'name, pages', kept([(name,) for name in FOUND], ('five seeds',))
+)
+def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
+    law, rng = Accuracies(10_000, 0.2), np.random.default_rng(2)
+    deviation = (2 * law.own * law.level * (1 - law.level) / law.examples) ** 0.5
+    null = Null(law=law, num_algorithms=4, gain=5 * deviation, **FOUND[name])
+    found, false, held = [], [], []
+    for _ in range(pages):
+        *others, (_, difference, word) = table(null, rng)
+        found.append(difference.endswith('**') and word == evaluation.AHEAD)
+        num_false = sum('**' in text for _, text, _ in others)
+        false.append(num_false / max(num_false + found[-1], 1))
+        held.append(covers(difference, null.gain))
+    assert np.mean(found) >= 0.9
+    assert np.mean(false) <= most(pages)
+    assert 1 - np.mean(held) <= most(pages)
+
+
+@pytest.mark.parametrize('least, pages', kept([(2,), (3,), (4,), (5,)], (3,)))
+def test_what_differs_by_the_margin_is_rarely_alike(least, pages):
+    law, rng = Accuracies(10_000, 0.2), np.random.default_rng(least)
+    null = Null(
+        law=law, num_algorithms=2, num_seeds=20, least=least, margin=0.01, gain=0.01
+    )
+    words = [table(null, rng)[-1][-1] for _ in range(pages)]
+    assert share(word == evaluation.ALIKE for word in words) <= most(pages)
+    same = Null(law=law, num_algorithms=2, num_seeds=20, least=least, margin=0.01)
+    words = [table(same, rng)[-1][-1] for _ in range(SOME)]
+    assert share(word == evaluation.ALIKE for word in words) >= 0.9
