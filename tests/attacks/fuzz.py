@@ -1,17 +1,21 @@
 """Wrong configs: each runs as meant or is refused in one line.
 
-  python -m tests.attacks.fuzz --count=2000 --seed=0 --commands=20
+  python -m tests.attacks.fuzz --count=2000 --seed=0 --commands=20 --runs=1
 
-Takes everyday configs at tiny sizes, spoils one to three places (`mutations`), and drives each
-the way of the command line up to the point where training would begin. What is accepted is judged
-by rules of its own (`rules`). Exit status 1 if anything ends in a traceback or in a line that
-names no field, flag or file, is nonsense, or takes too long.
+Takes everyday configs at tiny sizes, on files of data and logs too, spoils values, files and names
+(`mutations`), and drives each the way of the command line up to the point where training would
+begin. What is accepted is judged by rules of its own (`rules`). With `--runs` a share of what is
+accepted and small runs: it trains, reports, is read again, looked at and merged. Exit status 1 if
+anything ends in a traceback or in a line that names no field, flag or file, is nonsense, takes too
+long, or has numbers that are none and does not say so.
 """
 
 import argparse
 import collections
 import contextlib
+import json
 import math
+import os
 import re
 import signal
 import subprocess
@@ -19,20 +23,24 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedjax_links import experiment, report
-from fedjax_links.config import trees
+from fedjax_links import experiment, report, runs
+from fedjax_links.config import factories, trees
 from fedjax_links.core import errors
+from fedjax_links.report import live
 from fedjax_links.report.screens import theory
 from tests.attacks import mutations, rules
 
 LINE, NAMELESS, TRACEBACK = 'one line', 'a line that names nothing', 'traceback'
-RUNS, NONSENSE, SLOW = 'runs', 'nonsense', 'too long'
+RUNS, NONSENSE, SLOW, ENDS = 'runs', 'nonsense', 'too long', 'ran'
 BAD = (NAMELESS, TRACEBACK, NONSENSE, SLOW)
 _LONGEST_LINE = 2_000
+_MOST_CLIENTS, _MOST_ROUNDS, _MOST_LANES = 12, 12, 24
+"""Of what runs."""
 
 
 class Verdict(NamedTuple):
@@ -51,31 +59,107 @@ class _TooLong(BaseException):
     """Raised by the alarm; no handler of errors catches it."""
 
 
-def judge(config: dict[str, Any], limit: float = 60.0) -> Verdict:
-    """Drives a config up to the point where training would begin.
+def judge(
+    config: dict[str, Any],
+    files: Mapping[str, bytes] | None = None,
+    *,
+    limit: float = 60.0,
+    runs_too: bool = False,
+) -> Verdict:
+    """Drives a config up to the point where training would begin, or to its end.
 
     Args:
       config: plain values.
+      files: contents of the files beside it, by name.
       limit: seconds of processor time that it may take.
+      runs_too: whether it trains and reports, if it is small.
 
     Returns:
       How it ended.
     """
-    try:
-        with _alarm(limit):
-            num_clients = _drive(config)
-    except (errors.InvalidError, errors.MissingPackageError) as error:
-        return _as_line(str(error))
-    except _TooLong:
-        return Verdict(SLOW, f'more than {limit:g} s')
-    except Exception:
-        return Verdict(TRACEBACK, traceback.format_exc())
-    found = rules.nonsense(config, num_clients)
-    return Verdict(NONSENSE, '; '.join(found)) if found else Verdict(RUNS, '')
+    with _beside(files or {}) as folder:
+        try:
+            with _alarm(limit):
+                planned, num_clients = _drive(config)
+                found = rules.nonsense(config, num_clients)
+                if found:
+                    return Verdict(NONSENSE, '; '.join(found))
+                if runs_too and _is_small(planned, num_clients):
+                    found = _run(planned, folder)
+                    return (
+                        Verdict(NONSENSE, '; '.join(found))
+                        if found
+                        else Verdict(ENDS, '')
+                    )
+        except (errors.InvalidError, errors.MissingPackageError) as error:
+            return _as_line(str(error))
+        except _TooLong:
+            return Verdict(SLOW, f'more than {limit:g} s')
+        except Exception:
+            return Verdict(TRACEBACK, traceback.format_exc())
+    return Verdict(RUNS, '')
 
 
-def _drive(config: dict[str, Any]) -> int:
-    """The command line's way, without compiling; returns the number of clients."""
+@contextlib.contextmanager
+def _beside(files: Mapping[str, bytes]) -> Iterator[Path]:
+    """Writes files into a folder of their own and works there."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            Path(folder, name).write_bytes(content)
+        os.chdir(folder)
+        try:
+            with factories.importable(folder):
+                yield Path(folder)
+        finally:
+            os.chdir(before)
+
+
+def _is_small(planned: experiment.Experiment, num_clients: int) -> bool:
+    """Whether a run takes no longer than it takes to compile."""
+    series = len(planned.algorithms) * len(planned.patterns) * len(planned.plan.points)
+    lanes = series * len(planned.seeds)
+    is_short = planned.num_rounds <= _MOST_ROUNDS
+    return is_short and num_clients <= _MOST_CLIENTS and lanes <= _MOST_LANES
+
+
+def _run(planned: experiment.Experiment, folder: Path) -> list[str]:
+    """Runs, reports, looks and merges; returns what is wrong with what came out."""
+    path = folder / 'run'
+    results = planned.run(path)
+    report.write(results, planned)
+    text = (path / 'report.md').read_text()
+    status, seen = runs.status(path), live.read(path)
+    list(live.levels(seen))
+    live.write(seen, path, [planned.title], seconds=None)
+    again = runs.read(path)
+    again.dataset.to_netcdf(path / 'all.nc')
+    report.table(again, form='latex')
+    merged = runs.merge(path, folder / 'merged')
+    report.table(merged, form='csv')
+    found = []
+    if status.done != status.lanes:
+        found.append(f'{status.lanes - status.done} lanes are not done')
+    lines = (path / runs.METRICS).read_text()
+    if (folder / 'merged' / runs.METRICS).read_text() != lines:
+        found.append('merged metrics differ')
+    if _hides_nan(lines, text):
+        found.append('numbers that are none, of which the report says nothing')
+    return found
+
+
+def _hides_nan(lines: str, text: str) -> bool:
+    """Whether a metric at the end is no number and the report does not say why."""
+    is_hidden = False
+    for line in map(json.loads, lines.splitlines()):
+        values = [value for name, value in line.items() if name.startswith('server/')]
+        has_none = any(value is None or not math.isfinite(value) for value in values)
+        is_hidden |= has_none and line.get('finite', True) and 'iverged' not in text
+    return is_hidden
+
+
+def _drive(config: dict[str, Any]) -> tuple[experiment.Experiment, int]:
+    """Goes the command line's way, without compiling; returns the number of clients too."""
     config = trees.full(config)
     planned = experiment.build(config)
     report.check(planned)
@@ -83,7 +167,7 @@ def _drive(config: dict[str, Any]) -> int:
     theory.prediction(planned)
     planned.check()
     pattern = next(iter(planned.plan.patterns))
-    return planned.problem_at(pattern, planned.plan.points[0]).num_clients
+    return planned, planned.problem_at(pattern, planned.plan.points[0]).num_clients
 
 
 def _as_line(message: str) -> Verdict:
@@ -109,13 +193,20 @@ def _alarm(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def command(config: dict[str, Any], limit: float = 300.0) -> Verdict:
+def command(
+    config: dict[str, Any],
+    files: Mapping[str, bytes] | None = None,
+    limit: float = 300.0,
+) -> Verdict:
     """Gives a config to the command line itself, which also compiles (``--dry_run``)."""
     with tempfile.TemporaryDirectory() as folder:
+        for name, content in (files or {}).items():
+            Path(folder, name).write_bytes(content)
         path = Path(folder) / 'spoilt.py'
-        path.write_text(
+        text = (
             f'from math import inf, nan\n\n\ndef get_config():\n    return {config!r}\n'
         )
+        path.write_text(text)
         line = [
             sys.executable,
             '-m',
@@ -124,9 +215,10 @@ def command(config: dict[str, Any], limit: float = 300.0) -> Verdict:
             f'--config={path}',
             '--dry_run',
         ]
+        where: dict[str, Any] = {'cwd': folder, 'timeout': limit}
         try:
             done = subprocess.run(
-                line, capture_output=True, text=True, timeout=limit, check=False
+                line, capture_output=True, text=True, check=False, **where
             )
         except subprocess.TimeoutExpired:
             return Verdict(SLOW, f'more than {limit:g} s')
@@ -146,23 +238,30 @@ def main() -> None:
     parser.add_argument(
         '--commands', type=int, default=0, help='of these, given to the command'
     )
+    parser.add_argument(
+        '--runs', type=float, default=0, help='share of what is small that runs'
+    )
     parser.add_argument('--lines', action='store_true', help='show every refusal, too')
     options = parser.parse_args()
     began, counts = time.perf_counter(), collections.Counter[str]()
+    warnings.simplefilter('ignore')
     by_command = math.ceil(options.count / max(1, options.commands))
-    for place in range(options.count):
-        seed = options.seed + place
-        config, done = mutations.mutated(seed)
-        verdicts = [('', judge(config))]
-        if options.commands and place % by_command == 0:
-            verdicts.append(('command ', command(config)))
+    for index in range(options.count):
+        seed = options.seed + index
+        case = mutations.mutated(seed)
+        runs_too = (seed * 0.6180339887) % 1 < options.runs
+        verdicts = [('', judge(case.config, case.files, runs_too=runs_too))]
+        if options.commands and index % by_command == 0:
+            verdicts.append(('command ', command(case.config, case.files)))
         for who, verdict in verdicts:
             counts[who + verdict.kind] += 1
             if verdict.kind in BAD or (options.lines and verdict.kind == LINE):
                 print(
-                    f'--- {seed} {who}{verdict.kind}: {done}\n{verdict.text}',
+                    f'--- {seed} {who}{verdict.kind}: {case.done}\n{verdict.text}',
                     flush=True,
                 )
+        if (index + 1) % 100 == 0:
+            print(f'{index + 1}: {dict(counts)}', flush=True)
     print(dict(counts))
     print(f'{options.count} configs in {time.perf_counter() - began:.0f} s')
     sys.exit(any(kind.removeprefix('command ') in BAD for kind in counts))

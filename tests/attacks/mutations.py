@@ -1,16 +1,17 @@
-"""Everyday configs at tiny sizes, and what users get wrong in them."""
+"""Everyday configs at tiny sizes, on files of one's own too, and what users get wrong in them."""
 
 import copy
 import importlib
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.config import choices, trees
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 from fedjax_links.report.layouts import LAYOUTS
+from tests.attacks import made_files
 
 Config = dict[str, Any]
 Path_ = tuple[Any, ...]
@@ -56,6 +57,78 @@ JUNK: tuple[Any, ...] = (
         [[0.0, 1.0], [2.0]],
     ),
 )
+STRANGE_NAMES: tuple[Any, ...] = (
+    *made_files.NAMES,
+    *(
+        '$$',
+        '$a$',
+        '$\\frac$',
+        '_',
+        '__',
+        ' a',
+        'a ',
+        'a.b',
+        '.a',
+        'a\tb',
+        '\x00',
+        '\ud800',
+        '`a`',
+    ),
+    *(
+        '*a*',
+        '[a](b)',
+        '<script>alert(1)</script>',
+        '&amp;',
+        '{',
+        '{config.title}',
+        '\\alpha',
+        '#',
+    ),
+    *(
+        'CON',
+        'nul.txt',
+        'a:b',
+        'a=b',
+        '--config',
+        '@',
+        'links',
+        'server',
+        'FedAvg',
+        'fedavg',
+        b'x',
+    ),
+    *(
+        'x' * 100,
+        'x' * 101,
+        '联' * 33,
+        '联' * 34,
+        '\u202eabc',
+        'ﬁ',
+        'SS',
+        'ß',
+        'a  b',
+        '~',
+        '?',
+        1,
+        None,
+    ),
+    *(
+        'हिन्दी',
+        'ไทย',
+        '한국어',
+        'עברית',
+        '数学 A',
+        '\u0301',
+        '👩‍👩‍👧',
+        'a\rb',
+        '\u2028',
+        'round',
+        'seed',
+        'a' * 60,
+    ),
+)
+"""What algorithms, patterns, reports and clients might be called."""
+_SHOWN = 'names', 'names', 'title', 'caption'
 KEYS = (
     *(
         'name',
@@ -376,6 +449,98 @@ def _paper(rng: random.Random) -> Config:
     return values
 
 
+_OWN_LINKS: dict[str, Any] = {
+    'log': {'name': 'trace', 'path': 'log.csv', 'tick': 1.0},
+    'log again': {'name': 'trace', 'path': 'log.csv', 'tick': 2.0, 'match': 'numbers'},
+    'first time': {
+        'name': 'trace',
+        'path': 'log.csv',
+        'tick': 1.0,
+        'format': {'name': 'csv', 'unit': 'min', 'origin': 'first', 'clients': 4},
+    },
+    'events': {
+        'name': 'trace',
+        'path': 'events.csv',
+        'tick': 1.0,
+        'format': 'events',
+        'rounds': 9,
+    },
+    'phones': {
+        'name': 'trace',
+        'path': 'flash.json',
+        'tick': 1.0,
+        'format': 'flash',
+        'overlaps': 'merge',
+    },
+    'alike': {'name': 'look_alike', 'path': 'log.csv', 'tick': 1.0},
+    'often': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.7}},
+    'mine': {'name': 'mine:half'},
+}
+_CHEAP = {label: _ALGORITHMS[label] for label in ('fedavg', 'fedpbc', 'mifa')}
+
+
+def _on_files(rng: random.Random, problem: Config) -> Config:
+    return {
+        'title': 'My data',
+        'problem': problem,
+        'patterns': _some(_OWN_LINKS, rng, rng.choice((1, 1, 1, 2))),
+        'client': {'learning_rate': 0.1, 'local_steps': 1, 'batch_size': 2},
+        'algorithms': _some(_CHEAP, rng, 2),
+        'num_rounds': 4,
+        'eval_every': 2,
+        'reports': {'table': {'name': 'levels'}},
+    }
+
+
+def _npz(rng: random.Random) -> Config:
+    partition = rng.choice(
+        ['natural', 'natural', 'natural', 'iid', 'dirichlet', 'mine:in_turns']
+    )
+    problem: Config = {
+        'name': 'images',
+        'dataset': 'npz',
+        'data': {'path': 'mine.npz'},
+        'partition': partition,
+        'model': rng.choice(['softmax', 'softmax', {'name': 'mlp', 'hidden': (4,)}]),
+    }
+    if partition != 'natural':
+        problem['num_clients'] = made_files.NUM_OWNERS
+    problem |= rng.choice(
+        [
+            *(
+                {},
+                {},
+                {},
+                {'holdout_clients': 1},
+                {'holdout_examples': 0.3},
+                {'max_examples': 2},
+            ),
+            *({'min_examples': 2}, {'label_noise': {'rate': 0.2}}, {'seed': 3}),
+        ]
+    )
+    return _on_files(rng, problem)
+
+
+def _leaf(rng: random.Random) -> Config:
+    data: Config = {'path': 'train.json'}
+    if rng.random() < 0.3:
+        data['test'] = 'train.json'
+    problem = {
+        'name': 'images',
+        'dataset': 'leaf',
+        'data': data,
+        'partition': 'natural',
+    }
+    return _on_files(rng, {**problem, 'model': 'softmax'})
+
+
+def _logged(rng: random.Random) -> Config:
+    return _on_files(rng, rng.choice([{'name': 'mine:points'}, _QUADRATIC]))
+
+
+_QUADRATIC = {'name': 'quadratic', 'targets': [[float(i), 1.0] for i in range(4)]}
+
+
 BASES: dict[str, Callable[[random.Random], Config]] = {
     'quickstart': _quickstart,
     'comparison': _comparison,
@@ -383,6 +548,9 @@ BASES: dict[str, Callable[[random.Random], Config]] = {
     'quadratic again': _quadratic,
     'images': _images,
     'paper': _paper,
+    'npz': _npz,
+    'leaf': _leaf,
+    'logged': _logged,
 }
 """Tiny configs that build, by name; the argument chooses among their variants."""
 
@@ -419,22 +587,42 @@ def put(config: Any, path: Path_, value: Any) -> Any:
     return changed
 
 
-def mutated(seed: int) -> tuple[Config, str]:
-    """A config with one to three mistakes.
+class Case(NamedTuple):
+    """A config with mistakes.
+
+    Attributes:
+      config: plain values.
+      done: in words what was done to which base.
+      files: contents of the files that it may name, by name.
+    """
+
+    config: Config
+    done: str
+    files: made_files.Files
+
+
+ON_FILES = 'leaf', 'logged', 'npz'
+
+
+def mutated(seed: int) -> Case:
+    """Makes a config with up to three mistakes in values, files or names.
 
     Args:
       seed: everything depends on it alone.
-
-    Returns:
-      The config, and in words what was done to which base.
     """
     rng = random.Random(seed)
-    base = rng.choice(sorted(BASES))
+    base = rng.choice([*sorted(BASES), *ON_FILES * 4])  # the cheap ones more often
     config, done = BASES[base](rng), [base]
-    for _ in range(rng.choice((1, 1, 1, 1, 1, 2, 2, 3))):
+    files = made_files.write(rng) if base in ON_FILES else {}
+    values = (0, 0, 0, 1) if base in ON_FILES else (0, 1, 1, 1, 2)
+    for _ in range(rng.choice(values)):
         config, what = rng.choice(MISTAKES)(config, rng)
         done.append(what)
-    return config, '; '.join(done)
+    names = (0, 1, 1) if base in ON_FILES or len(done) == 1 else (0, 0, 0, 1)
+    for _ in range(rng.choice(names)):
+        config, what = _call(config, rng)
+        done.append(what)
+    return Case(config, '; '.join(done), files)
 
 
 def _replace(config: Config, rng: random.Random) -> tuple[Config, str]:
@@ -553,6 +741,43 @@ def _copy(config: Config, rng: random.Random) -> tuple[Config, str]:
     if two[: len(one)] == one:
         return _replace(config, rng)
     return put(config, two, copy.deepcopy(value)), f'{_text(two)} as {_text(one)}'
+
+
+def _call(config: Config, rng: random.Random) -> tuple[Config, str]:
+    """Gives an algorithm, a pattern, a report or the whole another name."""
+    name = rng.choice(STRANGE_NAMES)
+    field = rng.choice(
+        ['algorithms', 'algorithms', 'patterns', 'patterns', 'reports', *_SHOWN]
+    )
+    if field in ('title', 'caption'):
+        return {**config, field: name}, f'{field} = {name!r:.60}'
+    labelled = config.get('algorithms' if field == 'names' else field)
+    if not isinstance(labelled, dict) or not labelled:
+        return {**config, 'title': name}, f'title = {name!r:.60}'
+    label = rng.choice(list(labelled))
+    if field == 'names':
+        return {
+            **config,
+            'names': [[label, name]],
+        }, f'{label!r:.60} is called {name!r:.60}'
+    section = labelled[label]
+    if field == 'algorithms' and isinstance(section, dict):
+        section = {'name': label, **section}
+    renamed = {name if key == label else key: value for key, value in labelled.items()}
+    if field == 'algorithms':
+        renamed[name] = section
+    changed = {**config, field: renamed}
+    for reference in ('baseline',):
+        if config.get(reference) == label:
+            changed[reference] = name
+    pairs = config.get('names')
+    if isinstance(pairs, list | tuple) and all(
+        isinstance(pair, list | tuple) for pair in pairs
+    ):
+        changed['names'] = [
+            [name if part == label else part for part in pair] for pair in pairs
+        ]
+    return changed, f'{field}: {label!r:.60} is called {name!r:.60}'
 
 
 def _text(path: Path_) -> str:

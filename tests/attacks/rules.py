@@ -220,7 +220,18 @@ _OPTIONS = (
         ),
         *('initial_accumulator_value', 'max_deviation', 'models', 'deviations'),
         *('above', 'x', 'y', 'bayes_accuracy', 'test_examples', 'test'),
-        *('label_noise', 'rate'),
+        *(
+            'label_noise',
+            'rate',
+            'path',
+            'format',
+            'unit',
+            'clients',
+            'overlaps',
+            'match',
+            'last',
+        ),
+        *('holdout_clients', 'holdout_examples', 'encode', 'up', 'down'),
         *('data_seed', 'partition_seed', 'heterogeneity', 'shift', 'redraw'),
     }
 )

@@ -19,9 +19,11 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def assert_runs_or_costs_one_line(seed):
-    config, done = mutations.mutated(seed)
-    verdict = fuzz.judge(config)
-    assert verdict.kind in (fuzz.LINE, fuzz.RUNS), f'{seed}: {done}\n{verdict.text}'
+    case = mutations.mutated(seed)
+    verdict = fuzz.judge(case.config, case.files)
+    assert verdict.kind in (fuzz.LINE, fuzz.RUNS), (
+        f'{seed}: {case.done}\n{verdict.text}'
+    )
 
 
 @settings(CHECKED, max_examples=15)
@@ -88,7 +90,7 @@ def test_the_rules_find_nonsense(changes, fault):
 
 
 def test_what_ends_badly_is_told_apart(monkeypatch):
-    config, _ = mutations.mutated(0)
+    config = mutations.mutated(0).config
     for raised, kind in (
         (errors.invalid('config.x', 'be y', 1), fuzz.LINE),
         (errors.invalid('x', 'be y', 1), fuzz.NAMELESS),
