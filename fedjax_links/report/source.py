@@ -239,9 +239,10 @@ class Source:
         """
         if base is None or key == (other := (key[0], base, self.main_models[base])):
             return None
-        return self.difference(
-            ends.metric, ends.choices[key], ends.choices[other], margin
-        )
+        pair = ends.choices[key], ends.choices[other]
+        levels = [each.values.tobytes() + each.picks.tobytes() for each in pair]
+        found = self.difference(ends.metric, *pair, margin)
+        return found._replace(compared=(key[0], levels[0], levels[1]))
 
     def difference(
         self, metric: Metric, one: Choice, other: Choice, margin: float | None = None

@@ -64,6 +64,8 @@ class Difference(NamedTuple):
         seeds go on until decided.
       word: `evaluation.AHEAD` and the like, by the wider one; or '' where nothing says which way
         the metric is better.
+      compared: the pattern and all levels of both; equal where two labels are of the same numbers,
+        which are one comparison. None: one of its own.
     """
 
     mean: float
@@ -71,6 +73,7 @@ class Difference(NamedTuple):
     wide: evaluation.Interval | None
     p_value: float
     word: str
+    compared: tuple[str, bytes, bytes] | None = None
 
     @property
     def excludes_zero(self) -> bool:
@@ -122,6 +125,11 @@ def judge(
     return Difference(mean, half_width, wide, p_value, word)
 
 
+def _identity(found: Difference) -> Any:
+    """Names a comparison; rows of the same numbers have one name."""
+    return id(found) if found.compared is None else found.compared
+
+
 class Verdicts:
     """Comparisons that stand on one page."""
 
@@ -138,20 +146,23 @@ class Verdicts:
           margin: up to which they are alike.
           until: how seeds went on until decided; empty where their number was fixed.
         """
-        self._known = [
-            each for each in found if each is not None and each.mean == each.mean
-        ]
+        known = [each for each in found if each is not None and each.mean == each.mean]
+        by_identity = {_identity(each): each for each in known}
+        self._known = [*by_identity.values()]
+        self._num_equal = len({id(each) for each in known}) - len(by_identity)
         self._margin, self._until = margin, until
         survive = evaluation.benjamini_hochberg(
             [each.p_value for each in self._known], _LEVEL
         )
-        pairs = zip(self._known, survive.tolist(), strict=True)
-        left = {id(each) for each, is_left in pairs if is_left and each.excludes_zero}
+        pairs = zip(by_identity.items(), survive.tolist(), strict=True)
+        left = {
+            name for (name, each), is_left in pairs if is_left and each.excludes_zero
+        }
         self._survivors = left if len(self._known) > 1 else set()
 
     def survives(self, found: Difference) -> bool:
         """Whether a difference of the page does."""
-        return id(found) in self._survivors
+        return _identity(found) in self._survivors
 
     def text(self, metric: Metric, found: Difference | None) -> str:
         """Writes ``+1.2 ± 0.4 **``; nothing where there is none."""
@@ -192,6 +203,8 @@ class Verdicts:
                 f'(here {clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
                 f'({len(self._survivors)})'
             )
+            if self._num_equal:
+                parts.append('rows of the same numbers are one comparison')
         if any(self.word(each).endswith(BY_ITSELF) for each in self._known):
             parts.append('by itself: not corrected for the other comparisons')
         if any(each.half_width != each.half_width for each in self._known):

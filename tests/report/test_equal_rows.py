@@ -1,0 +1,68 @@
+"""Rows of the same numbers are one comparison of a page."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import evaluation
+from fedjax_links.report import layouts
+from tests.report.made import ends, results
+
+SEEDS = 8
+
+
+def differences(rng, num_rules):
+    """Levels of a baseline and of rules, [1, S, 1]."""
+    base = rng.normal(0.7, 0.01, SEEDS)
+    rules = [base + rng.normal(0.004 * k, 0.004, SEEDS) for k in range(num_rules)]
+    return base, rules
+
+
+def stars(curves):
+    """What a page writes of each label, without the labels themselves."""
+    page = layouts.levels(results({k: ends(*own) for k, own in curves.items()}))
+    table = page.tables[0]
+    column = list(table.header).index('algorithm')
+    return {row[column]: row[column + 1 :] for row in table.rows}, table.caption
+
+
+@pytest.mark.parametrize('copies', [1, 4])
+def test_equal_rows_count_once(copies):
+    base, rules = differences(np.random.default_rng(1), 3)
+    curves = {'fedavg': base, **{f'rule{k}': own for k, own in enumerate(rules)}}
+    alone, caption = stars(curves)
+    again = {f'twin{k}': rules[0] for k in range(copies)}
+    found, with_twins = stars({**curves, **again})
+    assert 'of 3 comparisons' in caption
+    assert 'of 3 comparisons' in with_twins
+    assert {label: found[label] for label in alone} == alone
+    assert all(found[label] == found['rule0'] for label in again)
+    said = 'rows of the same numbers are one comparison'
+    assert said not in caption
+    assert said in with_twins
+
+
+def test_what_survives_is_that_of_the_distinct_rows():
+    """Against Benjamini-Hochberg on the distinct p-values, over many pages."""
+    changed = 0
+    for seed in range(40):
+        base, rules = differences(np.random.default_rng(seed), 4)
+        p_values = [evaluation.p_value([own - base], [1.0]) for own in rules]
+        survive = evaluation.benjamini_hochberg(p_values, 0.05)
+        twins = {f'twin{k}': rules[0] for k in range(6)}
+        curves = {'fedavg': base, **{f'rule{k}': own for k, own in enumerate(rules)}}
+        found, _ = stars({**curves, **twins})
+        marked = ['**' in ' '.join(found[f'rule{k}']) for k in range(4)]
+        assert marked == survive.tolist()
+        doubled = evaluation.benjamini_hochberg([*p_values, *p_values[:1] * 6], 0.05)
+        changed += doubled[:4].tolist() != survive.tolist()
+    assert changed  # counted each, they would have changed what survives
+
+
+def test_the_same_numbers_under_two_patterns_are_two_comparisons():
+    both = np.tile([0.7, 0.71, 0.72, 0.7, 0.69, 0.7], (2, 1))[..., None]
+    curves = {
+        'fedavg': both,
+        'fedpbc': both + np.linspace(0.01, 0.02, 6)[None, :, None],
+    }
+    caption = layouts.levels(results(curves)).tables[0].caption
+    assert 'of 2 comparisons' in caption
