@@ -6,7 +6,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import analysis, experiment, report, runs, simulation
-from fedjax_links.report import clients, exporting
+from fedjax_links.report import clients, exporting, source
 from fedjax_links.report.layouts import link_maps, participation
 from fedjax_links.report.source import Links
 from fedjax_links.results.runs import CLIENTS
@@ -259,3 +259,37 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     run = normalising.run(tmp_path / 'normalising')
     found = clients.compute(normalising, run, tmp_path / 'normalising')['links']
     assert found.missing == {'fedavg': 'its loss needs batches'}
+
+
+def test_losses_are_those_of_the_model_that_was_tuned(tmp_path):
+    """The mean loss over clients of a quadratic follows from the distance that was evaluated."""
+    points = np.array([[0.0, 1.0], [2.0, 0.0], [4.0, 5.0]])
+    tuning = {'model': {'fedpbc_server': 'server'}, 'learning_rates': [0.3], 'grow': 0}
+    built = experiment.build(
+        config(
+            problem={'name': 'quadratic', 'targets': points.tolist()},
+            links={'name': 'bernoulli', 'probs': [0.2, 0.5, 0.9]},
+            client={'local_steps': 2},
+            algorithms={'fedpbc': {}, 'fedpbc_server': {'name': 'fedpbc'}},
+            tuning={**tuning, 'num_rounds': 5, 'num_seeds': 1},
+            names=[['fedpbc', 'FedPBC'], ['fedpbc_server', 'FedPBC, server']],
+            num_rounds=5,
+            eval_every=5,
+            num_seeds=1,
+        )
+    )
+    run = built.run(tmp_path)
+    report.write(run, built)
+    kept = clients.read(tmp_path)['links'].losses
+    ends = run.dataset['distance'].isel(pattern=0, seed=0, round=-1)
+    spread = 0.5 * ((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()
+    for label, model in (('fedpbc', 'client_mean'), ('fedpbc_server', 'server')):
+        distance = float(ends.sel(series=label, model=model))
+        np.testing.assert_allclose(
+            kept[label].mean(), spread + 0.5 * distance**2, rtol=1e-5
+        )
+    assert abs(kept['fedpbc'] - kept['fedpbc_server']).max() > 0.01
+    table = rows_of(participation(source.of_run(runs.read(tmp_path))).tables[1])
+    losses = {row['algorithm']: row['loss'] for row in table}
+    for label, name in built.names:
+        assert losses[name] == f'{kept[label].mean():.4g}'
