@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjax_links.config import fields, sections
 from fedjax_links.core import checks
-from fedjax_links.plot import panels
+from fedjax_links.plot import panels, scripts
 from fedjax_links.report import tables
 from fedjax_links.storage import outputs
 
@@ -31,15 +31,22 @@ def save_page(path: Path, draw: Callable[[Any], None], **around: Any) -> None:
 
 
 def render(
-    draw: Callable[[Any], None], *, title: str, caption: str, size: tuple[float, float]
+    draw: Callable[[Any], None],
+    *,
+    title: str,
+    caption: str,
+    size: tuple[float, float],
+    stand_ins: dict[str, str] | None = None,
 ) -> bytes:
-    """A picture under its title and over its caption.
+    """Draws a picture under its title and over its caption.
 
     Args:
       draw: draws on an empty matplotlib figure.
       title: wrapped above.
       caption: wrapped below; may be empty.
       size: inches of the picture, to which the lines of caption and title are added.
+      stand_ins: what stands in pictures for names that no installed font can write, by name; new
+        ones are added, see `plot.scripts`.
 
     Returns:
       A PNG.
@@ -57,6 +64,7 @@ def render(
     draw(top)
     top.suptitle(panels.literal(title))
     bottom.text(0.02, 0.95, panels.literal(wrapped), va='top', fontsize=8.5)
+    scripts.make_legible(page, {} if stand_ins is None else stand_ins)
     buffer = io.BytesIO()
     page.savefig(buffer, dpi=110, format='png')
     return buffer.getvalue()
@@ -133,9 +141,12 @@ def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None
 
     width, height = (config.get(name, size) / 10 for name, size in _SIZES.items())
     around = {name: config[name] for name in ('title', 'caption')}
-    picture = render(result.draw, **around, size=(width, height))
+    stand_ins: dict[str, str] = {}
+    picture = render(result.draw, **around, size=(width, height), stand_ins=stand_ins)
     form: Any = {'float_format': '%.10g', 'na_rep': 'nan', 'lineterminator': '\n'}
     numbers = pandas.DataFrame(result.columns).to_csv(index=False, **form)
     text = f'# {config["title"]}\n\n{result.table.markdown()}\n{config["caption"]}\n'
+    if stand_ins:
+        text += f'\n{scripts.explanation(stand_ins)}\n'
     files = {PICTURE: picture, NUMBERS: numbers.encode(), TEXT: text.encode()}
     outputs.write('workdir', folder, files.items())

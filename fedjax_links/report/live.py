@@ -9,10 +9,12 @@ import dataclasses
 import html
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedjax_links import runs
+from fedjax_links.plot import scripts
 from fedjax_links.report import figure, layouts, source
 from fedjax_links.report.source import Source
 from fedjax_links.storage import checkpoints
@@ -103,11 +105,14 @@ def write(
     title = html.escape(found.title)
     parts.append(f'<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>')
     parts.append(f'<pre>{html.escape(chr(10).join(lines))}</pre>')
+    stand_ins: dict[str, str] = {}
     for page in pages:
         parts.append(f'<h2>{html.escape(page.heading)}</h2>')
         if page.draw is not None:
-            picture = figure.render(page.draw, title='', caption='', size=page.size)
+            around: dict[str, Any] = {'title': '', 'caption': '', 'size': page.size}
+            picture = figure.render(page.draw, **around, stand_ins=stand_ins)
             encoded = base64.b64encode(picture).decode()
             parts.append(f'<img alt="" src="data:image/png;base64,{encoded}">')
         parts += [f'<pre>{html.escape(table.text())}</pre>' for table in page.tables]
+    parts.append(f'<p>{html.escape(scripts.explanation(stand_ins))}</p>')
     checkpoints.write_whole(Path(folder) / PAGE, '\n'.join(parts).encode())

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedjax_links.config import factories, sections, trees
 from fedjax_links.planning import limits, redraws
+from fedjax_links.plot import scripts
 from fedjax_links.report import figure, provenance, tables
 from fedjax_links.report.layouts.clients import clients, link_maps, participation
 from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread
@@ -134,16 +135,21 @@ def write(
         ]
         shown = tables.as_markdown('; '.join(listed))
         parts.append(f'Diverged (rounds count from 0): {shown}.\n')
+    stand_ins: dict[str, str] = {}
+    head = len(parts)
     for name, page in pages.items():
         parts.append(f'## {page.heading}\n')
         if page.draw is not None:
             written.append(f'{name}.png')
             captions = [page.caption, '' if page.of_links else source.caption]
             caption = '\n\n'.join(text for text in captions if text)
-            around = {'title': source.title, 'caption': caption}
-            figure.save_page(folder / written[-1], page.draw, **around, size=page.size)
+            around: dict[str, Any] = {'title': source.title, 'caption': caption}
+            around |= {'size': page.size, 'stand_ins': stand_ins}
+            figure.save_page(folder / written[-1], page.draw, **around)
             parts.append(f'![{page.heading}]({written[-1]})\n')
         parts.extend(table.markdown() for table in page.tables)
+    if stand_ins:
+        parts.insert(head, f'{tables.as_markdown(scripts.explanation(stand_ins))}\n')
     if source.caption:
         parts.append(f'{tables.as_markdown(source.caption)}\n')
     if source.run is not None:

@@ -1,0 +1,122 @@
+"""Pictures write every name so that it can be read."""
+
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib import font_manager
+
+from fedjax_links import experiment, report
+from fedjax_links.plot import scripts
+from fedjax_links.report import figure
+from tests.experiment import configs
+
+CHINESE, HINDI, ROCKET = '联邦平均', 'हिन्दी', '🚀'
+
+
+@pytest.fixture(autouse=True)
+def bare_fonts(monkeypatch):
+    """Only the fonts that come with matplotlib."""
+    bundled = [e for e in font_manager.fontManager.ttflist if 'matplotlib' in e.fname]
+    monkeypatch.setattr(font_manager.fontManager, 'ttflist', bundled)
+    scripts._fonts_for.cache_clear()
+    yield
+    scripts._fonts_for.cache_clear()
+
+
+def draw(names):
+    """A figure with a name at every kind of place."""
+
+    def on(page):
+        legend, ticks, categories = page.subplots(1, 3)
+        for index, name in enumerate(names):
+            legend.plot([0, 1], [index, index], label=f'{name} (client mean)')
+        legend.legend()
+        legend.set_title(names[0])
+        ticks.set_yticks(range(len(names)), names)
+        ticks.annotate(names[-1], (0.5, 0.5))
+        categories.barh(list(names), np.arange(len(names)))
+
+    return on
+
+
+def assert_all_drawn(names, stand_ins):
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            'error'
+        )  # matplotlib warns of each sign that it draws as a box
+        around = {
+            'title': names[0],
+            'caption': f'{names[-1]} of this run',
+            'size': (9, 4),
+        }
+        assert figure.render(draw(names), **around, stand_ins=stand_ins)[1:4] == b'PNG'
+
+
+def test_signs_that_no_font_has_become_numbers():
+    stand_ins = {}
+    assert_all_drawn([f'a {CHINESE}', f'{HINDI} B', f'{CHINESE} 2', ROCKET], stand_ins)
+    assert set(stand_ins) == {CHINESE, HINDI, ROCKET}
+    assert sorted(stand_ins.values()) == ['#1', '#2', '#3']
+    before = dict(stand_ins)
+    assert_all_drawn([HINDI, CHINESE], stand_ins)  # the next picture numbers them alike
+    assert stand_ins == before
+    said = scripts.explanation(stand_ins)
+    assert all(f'{number} is {name}' in said for name, number in stand_ins.items())
+    assert '\n' not in said
+
+
+@pytest.mark.parametrize(
+    'name', ['é', 'Straße', 'мир', 'متوسط', 'עברית', 'a ≤ b', 'a\u200bb']
+)
+def test_signs_that_a_font_has_are_drawn(name):
+    stand_ins = {}
+    assert_all_drawn([name, 'other'], stand_ins)
+    assert stand_ins == {}
+    assert scripts.explanation(stand_ins) == ''
+
+
+def test_an_installed_font_that_has_the_signs_is_taken(monkeypatch):
+    """Signs that DejaVu has are drawn by it where the picture's own font has none of them."""
+    name = 'мир'
+    page = plt.figure()
+    axes = page.add_subplot()
+    axes.set_title(name)
+    axes.set_yticks([0], [name])
+    with plt.rc_context(
+        {'font.family': ['cmr10'], 'axes.formatter.use_mathtext': True}
+    ):
+        stand_ins = {}
+        scripts.make_legible(page, stand_ins)
+        assert stand_ins == {}
+        families = axes.title.get_fontfamily()
+        assert families[0] == 'cmr10'
+        files = [
+            font_manager.findfont(font_manager.FontProperties(family=[f]))
+            for f in families
+        ]
+        fonts = [font_manager.get_font(file) for file in files]
+        assert all(
+            any(font.get_char_index(ord(sign)) for font in fonts) for sign in name
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter('error')
+            page.canvas.draw()
+    plt.close(page)
+
+
+def test_a_report_says_what_numbers_stand_for(tmp_path):
+    config = configs.values(
+        problem={'name': 'quadratic', 'targets': [[0.0], [1.0], [2.0]]},
+        algorithms={CHINESE: {'name': 'fedavg'}, 'fedpbc': {}},
+        names=[['fedpbc', HINDI]],
+    )
+    planned = experiment.build(config)
+    with warnings.catch_warnings():
+        warnings.filterwarnings('error', message='Glyph')
+        report.write(planned.run(tmp_path), planned)
+    text = (tmp_path / 'report.md').read_text()
+    assert f'is {CHINESE}' in text.split('##')[0]
+    assert f'is {HINDI}' in text.split('##')[0]
+    assert f'| {CHINESE} |' in text
