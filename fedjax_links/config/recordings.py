@@ -137,12 +137,11 @@ def read_log(
         said = f'{found}: {error.strerror or error}'
         raise errors.invalid(argument, 'name a readable log', said) from None
     except errors.InvalidError as error:
-        said = (
-            error.clause if error.path == 'path' else f'`{error.path}` {error.clause}'
-        )
-        raise errors.invalid(
-            argument, 'name a readable log', f'{found}: {said}'
-        ) from None
+        said = f'{found}: `{error.path}` {error.clause}'
+        if error.path == 'path':
+            names_file = str(error.value).startswith(str(found))
+            said = str(error.value) if names_file else f'{found}: {error.clause}'
+        raise errors.invalid(argument, 'name a readable log', said) from None
     if problem is None:
         return intervals
     if match == 'numbers':

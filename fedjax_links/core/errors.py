@@ -105,9 +105,7 @@ def unknown_name(
     """
     names = sorted(valid)
     if near is None:
-        near = next(
-            iter(difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)), None
-        )
+        near = _nearest(str(value), names)
     listed = ', '.join(names)
     hint = (
         f'did you mean {near!r}?'
@@ -116,6 +114,15 @@ def unknown_name(
     )
     said = 'must be given' if value is None else f'has no {text_of(value)}'
     return InvalidError(argument, f'be one of {listed}', value, f'{said}; {hint}')
+
+
+def _nearest(text: str, names: Iterable[str]) -> str | None:
+    """Finds the name that a text comes near, in whatever capitals; None if none is close."""
+    by_folded = {name.casefold().strip(): name for name in reversed(list(names))}
+    near = difflib.get_close_matches(
+        text.casefold().strip(), by_folded, n=1, cutoff=0.5
+    )
+    return by_folded[near[0]] if near else None
 
 
 def text_of(value: Any) -> str:
@@ -173,7 +180,10 @@ def reading(path: object) -> Iterator[None]:
     """Makes a file that cannot be read a mistake in the argument ``path``."""
     try:
         yield
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        said = f'{path}, which is no text in {error.encoding}'
+        raise invalid('path', 'name a readable file', said) from None
+    except (OSError, csv.Error) as error:
         said = f'{path}: {getattr(error, "strerror", None) or error}'
         raise invalid('path', 'name a readable file', said) from None
 

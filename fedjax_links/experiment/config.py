@@ -188,9 +188,8 @@ def _check_float(where: str, value: float) -> None:
         raise errors.invalid(where, 'be finite', errors.text_of(value))
     largest = float(np.finfo(jnp.result_type(float)).max)
     if abs(value) > largest:
-        raise errors.invalid(
-            where, f'be at most {largest:.2g}, to be finite here', value
-        )
+        limit = f'at most {largest:.2g}' if value > 0 else f'at least {-largest:.2g}'
+        raise errors.invalid(where, f'be {limit}, to be finite here', value)
 
 
 def _filled_in(text: str, config: Mapping[str, Any]) -> str:

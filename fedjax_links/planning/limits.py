@@ -220,8 +220,16 @@ def check_labels(field: str, labels: Sequence[Any], pages: Sequence[str] = ()) -
     """
     seen: dict[str, str] = {}
     for label in labels:
-        is_text = isinstance(label, str) and label.isprintable()
-        if not is_text or not _FILE_NAME.fullmatch(label) or '..' in label:
+        if isinstance(label, str) and not label.isprintable():
+            requirement = (
+                'have labels of signs that are seen, without line breaks or joiners'
+            )
+            raise errors.invalid(field, requirement, errors.text_of(label))
+        if (
+            not isinstance(label, str)
+            or not _FILE_NAME.fullmatch(label)
+            or '..' in label
+        ):
             requirement = "have labels that are file names without '/' and '..'"
             raise errors.invalid(field, requirement, errors.text_of(label))
         if len(label.encode()) > MOST_BYTES:

@@ -77,9 +77,10 @@ def _check_fits(argument: str, array: np.ndarray, kind: Any) -> None:
         return
     limits: Any = np.finfo(kind) if kind.kind == 'f' else np.iinfo(kind)
     low, high = limits.min, limits.max
-    if array.min() >= low and array.max() <= high:
+    is_outside = (array < low) | (array > high)  # what is not a number is neither
+    if not is_outside.any():
         return
-    index = tuple(np.argwhere((array < low) | (array > high))[0])
+    index = tuple(np.argwhere(is_outside)[0])
     where = f' in row {index[0]}' if index else ''
     raise errors.invalid(
         argument, f'fit into {8 * kind.itemsize} bits', f'{array[index]}{where}'

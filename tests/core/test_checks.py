@@ -93,6 +93,14 @@ def test_an_unknown_name_is_refused_with_the_nearest():
     assert str(caught.value) == "`field` has no 'deltas'; did you mean 'delta'?"
 
 
+@pytest.mark.parametrize('given', ['DELTA', 'Delta', ' delta', 'DELTAS', 'delta\n'])
+def test_the_nearest_name_has_whatever_capitals(given):
+    with pytest.raises(errors.InvalidError, match="did you mean 'delta'"):
+        checks.choice('field', given, ('delta', 'gradient', 'Other'))
+    with pytest.raises(errors.InvalidError, match="did you mean 'Other'"):
+        checks.choice('field', 'other', ('delta', 'gradient', 'Other'))
+
+
 def test_what_does_not_fit_into_memory_says_so(monkeypatch):
     monkeypatch.setattr(checks.memory, 'host_bytes', lambda: 2048)
     checks.fits('field', 3, 2048)

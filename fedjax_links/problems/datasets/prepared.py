@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.columns import stack_features, stack_labels, stack_rows
+from fedjax_links.problems.columns import stack_features, stack_labels
 from fedjax_links.problems.datasets import characters
 from fedjax_links.problems.datasets.npz import Dataset, PathLike, data_root
 
 _CHUNK = 1024  # what is decoded together: one by one takes three times as long
 _COLUMNS = 'features', 'labels', 'clients'
+_ENTRIES = {'features': 'x', 'labels': 'y'}
 
 Encode = Callable[[Sequence[Any]], np.ndarray]
 """From entries of ``x``, or of ``y``, to an array with a row for each."""
@@ -51,16 +52,23 @@ class Encoding(NamedTuple):
         Raises:
           ValueError: for a file that is not of this form, naming it, or rows of several shapes.
         """
-        held = ((user, x, y) for user, x, y in _users(path) if x)
-        parts = [
-            (self.features(x), self.labels(y), np.full(len(x), user))
-            for user, x, y in held
-        ]
+        parts = []
+        for file, user, x, y in _users(path):
+            if not x:
+                continue
+            try:
+                parts.append((self.features(x), self.labels(y), np.full(len(x), user)))
+            except errors.InvalidError as error:
+                said = f'{error.value} of user {errors.text_of(user)} in {file}'
+                raise errors.invalid(error.path, error.requirement, said) from None
         if not parts:
             raise errors.invalid('path', 'hold examples', path)
         columns = {name: [part[k] for part in parts] for k, name in enumerate(_COLUMNS)}
         for name in _COLUMNS[:2]:
-            stack_rows(name, [rows[0] for rows in columns[name]])  # users may differ
+            shapes = list(dict.fromkeys(rows.shape[1:] for rows in columns[name]))
+            if len(shapes) > 1:
+                got = f'{shapes[0]} and {shapes[1]} in {path}'
+                raise errors.invalid(name, 'have one shape', got)
         return {name: np.concatenate(column) for name, column in columns.items()}
 
 
@@ -87,17 +95,31 @@ def from_leaf(
     encoding = (
         Encoding() if encode is None else checks.entry('encode', encode, ENCODINGS)
     )
-    parts = {'train': encoding.read(path)} | (
-        {} if test is None else {'test': encoding.read(test)}
-    )
+    parts = {'train': _read(encoding, 'path', path)}
+    if test is not None:
+        parts['test'] = _read(encoding, 'test', test)
     columns: Any = {
         f'{part}_{key}': v for part, held in parts.items() for key, v in held.items()
     }
     return Dataset(**columns, num_classes=encoding.num_classes)
 
 
-def _users(path: PathLike) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """Name, ``x`` and ``y`` of every user."""
+def _read(encoding: Encoding, argument: str, path: PathLike) -> dict[str, np.ndarray]:
+    """Reads columns; a mistake in the files is one in the argument that named them."""
+    try:
+        return encoding.read(path)
+    except errors.InvalidError as error:
+        if error.path == 'path':
+            raise error.at(argument) from None
+        column = _ENTRIES.get(error.path)
+        if column is None:
+            raise
+        requirement = f'lead to entries of {column!r} that must {error.requirement}'
+        raise errors.invalid(argument, requirement, error.value) from None
+
+
+def _users(path: PathLike) -> Iterator[tuple[pathlib.Path, str, list[Any], list[Any]]]:
+    """Gives file, name, ``x`` and ``y`` of every user."""
     place = pathlib.Path(path).expanduser()
     for file in sorted(place.glob('*.json')) if place.is_dir() else [place]:
         try:
@@ -113,7 +135,8 @@ def _users(path: PathLike) -> Iterator[tuple[str, list[Any], list[Any]]]:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             said = f'{file}: {errors.describe(error)}'
             raise errors.invalid('path', "name JSON of LEAF's form", said) from None
-        yield from held
+        for user, x, y in held:
+            yield file, user, x, y
 
 
 def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:

@@ -111,6 +111,38 @@ def test_mistakes_cost_one_line(tmp_path):
         problems.images(**settings, partition='natural')
 
 
+@pytest.mark.parametrize(
+    'users, fault',
+    [
+        (
+            {'u': ([[0.5], [float('nan')]], [0, 1])},
+            "entries of 'x' that must be finite",
+        ),
+        (
+            {'u': ([[0.5], [0.5, 1.0]], [0, 1])},
+            "entries of 'x' that must have one shape",
+        ),
+        (
+            {'u': ([[0.5]], [0]), 'v': ([[1.0, 0.0]], [1])},
+            "of 'x' that must have one shape",
+        ),
+        ({'u': ([[0.5]], ['a'])}, "entries of 'y' that must hold numbers"),
+        ({'u': ([[{}]], [0])}, "entries of 'x' that must hold numbers"),
+    ],
+)
+def test_entries_of_leaf_are_named_by_file_and_user(users, fault, tmp_path):
+    write(tmp_path / 'good.json', {'w': ([[0.5]], [1])})
+    write(tmp_path / 'bad' / 'all.json', users)
+    for options, argument in (
+        ({'path': tmp_path / 'bad'}, 'path'),
+        ({'path': tmp_path / 'good.json', 'test': tmp_path / 'bad'}, 'test'),
+    ):
+        with pytest.raises(
+            ValueError, match=rf'^`{argument}` must lead to .*{fault}.*/bad'
+        ):
+            datasets.from_leaf(**options)
+
+
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
     """Any attempt to reach a host fails the test."""
