@@ -143,12 +143,12 @@ def _run(planned: experiment.Experiment, folder: Path) -> list[str]:
     lines = (path / runs.METRICS).read_text()
     if (folder / 'merged' / runs.METRICS).read_text() != lines:
         found.append('merged metrics differ')
-    if _hides_nan(lines, text):
+    if hides_nan(lines, text):
         found.append('numbers that are none, of which the report says nothing')
     return found
 
 
-def _hides_nan(lines: str, text: str) -> bool:
+def hides_nan(lines: str, text: str) -> bool:
     """Whether a metric at the end is no number and the report does not say why."""
     is_hidden = False
     for line in map(json.loads, lines.splitlines()):

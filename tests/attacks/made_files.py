@@ -11,6 +11,7 @@ import numpy as np
 Files = dict[str, bytes]
 
 NUM_OWNERS = 4
+_EVERYDAY = ('ann', 'bob', 'eve', 'zoe')
 NAMES: tuple[str, ...] = (
     *(
         'ann',
@@ -94,17 +95,25 @@ def write(rng: random.Random) -> Files:
     Returns:
       Contents by name.
     """
-    names = ['ann', 'bob', 'eve', 'zoe']
+    names = list(_EVERYDAY)
     if rng.random() < 0.5:
         names = rng.sample(NAMES, NUM_OWNERS)
         names = [name for name in names if name.strip() or rng.random() < 0.3] or [
             'ann'
         ]
         names += [f'{name}2' for name in names[: NUM_OWNERS - len(names)]]
+    return _files(rng, names, is_spoilt=rng.random() < 0.35)
+
+
+def intact(rng: random.Random) -> Files:
+    """Makes every file that the bases name, with everyday names and without mistakes."""
+    return _files(rng, list(_EVERYDAY), is_spoilt=False)
+
+
+def _files(rng: random.Random, names: list[str], *, is_spoilt: bool) -> Files:
     arrays, rows = _arrays(rng, names), _intervals(rng, names)
     leaf = {'users': names, 'user_data': _users(rng, names)}
     ready = {name: _timer(rows, name) for name in names}
-    is_spoilt = rng.random() < 0.35
     if is_spoilt and rng.random() < 0.7:
         rng.choice(_SPOILS)(arrays, rng)
     if is_spoilt and rng.random() < 0.7:

@@ -1,11 +1,13 @@
 """Spoilt configs run as meant or cost one line."""
 
+import random
+
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from fedjax_links.core import errors
-from tests.attacks import fuzz, mutations, rules
+from tests.attacks import everyday, fuzz, made_files, mutations, rules
 from tests.tiers import cases
 
 CHECKED = settings(
@@ -41,13 +43,31 @@ def test_many_spoilt_configs_run_or_cost_one_line(seed):
 
 @pytest.mark.parametrize(
     'base',
-    cases(mutations.BASES, ['quickstart', 'comparison', 'quadratic', 'images']),
+    cases(
+        everyday.BASES,
+        ['quickstart', 'comparison', 'quadratic', 'images', 'npz', 'leaf', 'logged'],
+    ),
 )
 def test_the_unspoilt_configs_run(base):
-    import random
-
-    verdict = fuzz.judge(mutations.BASES[base](random.Random(1)))
+    files = made_files.intact(random.Random(1))
+    verdict = fuzz.judge(everyday.BASES[base](random.Random(1)), files)
     assert verdict == fuzz.Verdict(fuzz.RUNS, '')
+
+
+@pytest.mark.parametrize('base', cases(everyday.ON_FILES, ['npz']))
+def test_configs_of_files_run_and_are_reported(base):
+    rng = random.Random(3)
+    case = everyday.BASES[base](rng), made_files.intact(rng)
+    assert fuzz.judge(*case, runs_too=True) == fuzz.Verdict(fuzz.ENDS, '')
+
+
+def test_numbers_that_are_none_are_seen():
+    good = '{"server/loss": 1.0}\n'
+    bad = '{"server/loss": NaN}\n'
+    assert not fuzz.hides_nan(good, '')
+    assert fuzz.hides_nan(good + bad, 'all is well')
+    assert not fuzz.hides_nan(bad, 'Diverged: fedavg')
+    assert not fuzz.hides_nan('{"finite": false, "server/loss": NaN}', '')
 
 
 @pytest.mark.parametrize(
