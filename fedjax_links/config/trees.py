@@ -4,6 +4,7 @@ A config may have a section ``quick`` of fields that replace its own; it says in
 short version of an experiment changes.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +17,7 @@ Config: TypeAlias = 'Mapping[str, Any] | ConfigDict'
 QUICK = 'quick'
 REMOVED = object()
 """In place of a value, for `put`: the field goes."""
+_ABSENT = object()
 _LEAF = str | int | float | None
 _LOOKS = ('caption', 'title', 'width', 'height')
 """Words above and below a picture, and its size: they change no result."""
@@ -318,3 +320,30 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, s
 
 def _text(value: Any) -> str:
     return value if value and isinstance(value, str) else errors.text_of(value)
+
+
+def filled_in(text: str, config: Mapping[str, Any]) -> str:
+    """Replaces ``{config.problem.num_clients}`` and the like in a text by the value.
+
+    So a caption tells what runs, whatever flags or a section ``quick`` made of it. Other braces
+    stay.
+
+    Args:
+      text: a caption.
+      config: that runs.
+
+    Raises:
+      InvalidError: for a field that the config does not have.
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        value = value_at(config, found[1].split('.'), _ABSENT)
+        if value is _ABSENT:
+            raise errors.invalid(
+                'config.caption', 'name fields of the config', found[0][1:-1]
+            )
+        if isinstance(value, list | tuple):
+            return ', '.join(map(str, value))
+        return f'{value:,}' if isinstance(value, int) else str(value)
+
+    return re.sub(r'\{config\.([\w.]+)\}', shown, text)

@@ -5,7 +5,6 @@ Plain values only before `build`, objects only after it.
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,8 +24,6 @@ _TUNED = {'learning_rates': config_parts.RATE, 'server_lrs': config_parts.SERVER
 
 _SHOWN = ('title', 'caption', 'names')
 """Fields whose texts name nothing."""
-
-_ABSENT = object()
 
 
 def build(config: trees.Config) -> Experiment:
@@ -91,7 +88,7 @@ def _build(config: Mapping[str, Any]) -> Experiment:
         'tuning': tuning,
         'eval_fn': _eval_fn(config),
         'config': config,
-        'caption': _filled_in(config.get('caption', ''), config),
+        'caption': trees.filled_in(config.get('caption', ''), config),
     }
     same = {field.name for field in dataclasses.fields(Experiment)} & config.keys()
     try:
@@ -190,26 +187,6 @@ def _check_float(where: str, value: float) -> None:
     if abs(value) > largest:
         limit = f'at most {largest:.2g}' if value > 0 else f'at least {-largest:.2g}'
         raise errors.invalid(where, f'be {limit}, to be finite here', value)
-
-
-def _filled_in(text: str, config: Mapping[str, Any]) -> str:
-    """A text with ``{config.problem.num_clients}`` and the like replaced by the value.
-
-    So a caption tells what runs, whatever flags or a section ``quick`` made of it. Other braces
-    stay.
-    """
-
-    def shown(found: re.Match[str]) -> str:
-        value = trees.value_at(config, found[1].split('.'), _ABSENT)
-        if value is _ABSENT:
-            raise errors.invalid(
-                'config.caption', 'name fields of the config', found[0][1:-1]
-            )
-        if isinstance(value, list | tuple):
-            return ', '.join(map(str, value))
-        return f'{value:,}' if isinstance(value, int) else str(value)
-
-    return re.sub(r'\{config\.([\w.]+)\}', shown, text)
 
 
 def _seeds(config: Mapping[str, Any]) -> Sequence[int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.config import trees
 from fedjax_links.core import checks, describing, errors, grids
 from fedjax_links.experiment.looking import forking, preflight
 from fedjax_links.machines import devices as devices_
@@ -139,6 +140,11 @@ class Experiment:
                 None if changed.keys() & _PARTS else {**self.config, **changed}
             )
             object.__setattr__(self, 'config', fields['config'])
+            if self.config is not None:  # whose caption may name fields that changed
+                fields['caption'] = trees.filled_in(
+                    self.config.get('caption', ''), self.config
+                )
+                object.__setattr__(self, 'caption', fields['caption'])
         object.__setattr__(self, '_copied', fields)
 
     def __eq__(self, other: object) -> bool:

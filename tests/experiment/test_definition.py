@@ -222,3 +222,15 @@ def test_an_experiment_says_what_it_is_in_a_few_lines():
         '  seeds: 2',
         '  rounds: 40, evaluated every 4',
     ]
+
+
+def test_the_caption_of_a_copy_says_what_the_copy_runs():
+    caption = 'Over {config.num_rounds} rounds, {config.num_seeds} seeds.'
+    planned = experiment.build(values(caption=caption))
+    assert planned.caption == 'Over 4 rounds, 2 seeds.'
+    longer = dataclasses.replace(planned, num_rounds=2000, eval_every=1000)
+    assert longer.caption == 'Over 2,000 rounds, 2 seeds.'
+    assert longer.config['caption'] == caption
+    assert dataclasses.replace(longer, title='Longer').caption == longer.caption
+    assert dataclasses.replace(longer, caption='Mine.').caption == 'Mine.'
+    assert dataclasses.replace(longer, caption='Mine.').config['caption'] == 'Mine.'
