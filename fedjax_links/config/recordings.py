@@ -5,7 +5,6 @@ config file first (while `BESIDE` names its folder), and in the working director
 """
 
 import contextvars
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import Params, Participation, Problem
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.participation import replay
 from fedjax_links.participation.traces.trace import Intervals
 
@@ -42,7 +41,7 @@ def locate(argument: str, path: Any) -> Path:
     """
     if not isinstance(path, str | Path) or not str(path):
         raise errors.invalid(argument, 'be a path', repr(path))
-    wanted = Path(os.path.expanduser(path))
+    wanted = paths.as_path(path)
     beside = (BESIDE.get() or Path()) / wanted
     return beside if beside.exists() else wanted
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import runs
+from fedjax_links.core import paths
 from fedjax_links.runs import KeptLane
 from fedjax_links.storage import checkpoints
 
@@ -104,7 +105,7 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     Raises:
       ValueError: if either holds no run, or its files were changed.
     """
-    sides = Path(first), Path(second)
+    sides = paths.as_path(first), paths.as_path(second)
     facts, configs = zip(*map(runs.read_description, sides), strict=True)
     environments = [runs.read_json(side, runs.ENVIRONMENT) or {} for side in sides]
     described = (

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.core import errors
+from fedjax_links.core import errors, paths
 from fedjax_links.results.runs import CLIENTS
 from fedjax_links.storage import checkpoints, door, outputs, packing
 
@@ -37,7 +37,7 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
     Raises:
       ValueError: if the folder holds no run or was changed, or ``to`` is the folder of a run.
     """
-    return outputs.write('to', _target(to), _contents(Path(folder)))
+    return outputs.write('to', _target(to), _contents(paths.as_path(folder)))
 
 
 def archive(
@@ -59,7 +59,7 @@ def archive(
       ValueError: if the folder holds no run, ``to`` is the folder of a run, or for metrics that are
         unknown or without the run's own.
     """
-    run, source, target = runs.read(folder), Path(folder), _target(to)
+    run, source, target = runs.read(folder), paths.as_path(folder), _target(to)
     facts = dict(run.facts)
     if metrics is not None:
         known = facts['directions']
@@ -80,9 +80,10 @@ def archive(
 
 def _target(to: str | Path) -> Path:
     """The folder to write to, which is no run's."""
-    if (Path(to) / runs.EXPERIMENT).exists():
+    target = paths.as_path(to)
+    if (target / runs.EXPERIMENT).exists():
         raise errors.invalid('to', 'be another folder than that of a run', to)
-    return Path(to)
+    return target
 
 
 def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import runs
+from fedjax_links.core import paths
 from fedjax_links.plot import scripts
 from fedjax_links.report import figure, layouts, source
 from fedjax_links.report.source import Source
@@ -115,4 +116,4 @@ def write(
             parts.append(f'<img alt="" src="data:image/png;base64,{encoded}">')
         parts += [f'<pre>{html.escape(table.text())}</pre>' for table in page.tables]
     parts.append(f'<p>{html.escape(scripts.explanation(stand_ins))}</p>')
-    checkpoints.write_whole(Path(folder) / PAGE, '\n'.join(parts).encode())
+    checkpoints.write_whole(paths.as_path(folder) / PAGE, '\n'.join(parts).encode())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.config import sections
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.machines import processes
 from fedjax_links.planning.lanes import Lane
 
@@ -146,7 +146,7 @@ def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
     Raises:
       ValueError: for what is no callback.
     """
-    path, found = None if folder is None else Path(folder), []
+    path, found = None if folder is None else paths.as_path(folder), []
     for name in (name for name in log if name != LINKS):
         made = sections.build_named('log', name, {}, path)
         if not isinstance(made, Callback):

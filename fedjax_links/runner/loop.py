@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
-from fedjax_links.core import errors
+from fedjax_links.core import errors, paths
 from fedjax_links.machines import devices, processes
 from fedjax_links.planning.deciding import UntilDecided
 from fedjax_links.planning.lanes import TUNING, Lane
@@ -92,7 +92,7 @@ def run(
     facts = {**plan.facts(), **origin.facts}
     if programs.places[0].is_mesh:
         facts[runs.ON_A_MESH] = True
-    path = None if folder is None else Path(folder)
+    path = None if folder is None else paths.as_path(folder)
     identities = Identities(experiment)
 
     def opened() -> stores.Memory:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
 from fedjax_links.config import recordings, sections
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.machines import devices as devices_
 from fedjax_links.planning import lanes
 from fedjax_links.runner import hooks, loop, shared
@@ -64,7 +64,7 @@ def run(
         raise errors.invalid(
             'folder', 'be given with an executor, whose jobs meet there', None
         )
-    path, plan = Path(folder).absolute(), experiment.plan
+    path, plan = paths.as_path(folder).absolute(), experiment.plan
     config = _as_text(experiment)
     for name, number in (('jobs', jobs), ('devices', devices)):
         if number is not None:

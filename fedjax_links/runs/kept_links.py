@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.core import errors
+from fedjax_links.core import errors, paths
 from fedjax_links.runs.folder import LINKS, read_description
 from fedjax_links.storage import packing
 
@@ -26,7 +26,7 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
     Raises:
       ValueError: if the file was changed.
     """
-    path = Path(folder) / LINKS
+    path = paths.as_path(folder) / LINKS
     with errors.on_disk(path):
         if not path.exists():
             return {}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.base import Params
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.runs import folder as folders
 from fedjax_links.runs.folder import KeptLane
 from fedjax_links.storage import checkpoints
@@ -44,7 +44,7 @@ def model(
       ValueError: if the folder holds no run, no such lane or save, or a file was changed.
     """
     checks.choice('name', name, _STATE_FIELDS)
-    path = Path(folder)
+    path = paths.as_path(folder)
     if path.suffix == '.npz' and path.is_file():
         leaves = _of_file(path)
     else:

@@ -2,6 +2,8 @@
 
 The folder keeps a list of what was written, with digests. A file that the list does not have, or
 that was changed since, is the user's own, and the command is refused before it writes anything.
+Before a file is written again the list has the digests of both, the one that lies there and the one
+that is to come: so a process may be killed at any moment, and the next one knows the file.
 Into the folder of a run everything goes that reports write there anyway.
 """
 
@@ -37,7 +39,9 @@ def check(argument: str, folder: Path, names: Iterable[str]) -> None:
         path = folder / name
         if path.is_dir():
             raise errors.invalid(argument, f'have no folder {name}', folder)
-        if path.exists() and known.get(name) != digests.of_bytes(path.read_bytes()):
+        if path.exists() and digests.of_bytes(path.read_bytes()) not in known.get(
+            name, ()
+        ):
             requirement = f'have no {name} of somebody else, which would be overwritten'
             raise errors.invalid(argument, requirement, folder)
 
@@ -63,7 +67,8 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if door.kind_of(folder) is not door.Kind.RUN:
-                known = {**_read(folder), name: digests.of_bytes(content)}
+                there = [digests.of_bytes(path.read_bytes())] if path.exists() else []
+                known = {**_read(folder), name: [*there, digests.of_bytes(content)]}
                 checkpoints.write_whole(
                     folder / LIST, documents.as_json({'files': known})
                 )
@@ -72,7 +77,7 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
     return written
 
 
-def _read(folder: Path) -> dict[str, str]:
+def _read(folder: Path) -> dict[str, list[str]]:
     """Returns digests of what was written, by name; none where the list is not ours."""
     if not documents.has_digest(folder / LIST):
         return {}
@@ -80,4 +85,9 @@ def _read(folder: Path) -> dict[str, str]:
         files = documents.read_json(folder, LIST)['files']
     except (errors.InvalidError, KeyError):
         return {}
-    return dict(files) if isinstance(files, dict) else {}
+    if not isinstance(files, dict):
+        return {}
+    return {
+        name: [kept] if isinstance(kept, str) else list(kept)
+        for name, kept in files.items()
+    }

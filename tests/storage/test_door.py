@@ -12,7 +12,7 @@ import fedjax_links as fl
 from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.experiment.looking import forking
-from fedjax_links.report import exporting, figure
+from fedjax_links.report import comparing, exporting, figure
 from fedjax_links.storage import checkpoints, claims, door, outputs
 from tests.experiment.configs import files_of
 from tests.runner.test_identities import quadratic
@@ -254,3 +254,68 @@ def test_an_output_of_ours_is_written_again_and_no_other(tmp_path):
     ):
         outputs.write('workdir', tmp_path, [('figure.md', b'third')])
     assert (tmp_path / 'figure.md').read_bytes() == b'edited by hand'
+
+
+class KilledError(Exception):
+    """Stands for the end of a process."""
+
+
+@pytest.mark.parametrize('writes', range(1, 5))
+@pytest.mark.parametrize('is_before', [True, False])
+def test_an_output_whose_writer_was_killed_is_written_again(
+    writes, is_before, tmp_path, monkeypatch
+):
+    """The process ends before or after any of its writes; the next one goes on."""
+    files = [('figure.md', b'first'), ('figure.csv', b'1')]
+    outputs.write('workdir', tmp_path, files)
+    write_whole, left = checkpoints.write_whole, [writes]
+
+    def killed(path, content):
+        left[0] -= 1
+        if left[0] == 0 and is_before:
+            raise KilledError
+        write_whole(path, content)
+        if left[0] == 0:
+            raise KilledError
+
+    newer = [('figure.md', b'second'), ('figure.csv', b'2')]
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, 'write_whole', killed)
+        with pytest.raises(KilledError):
+            outputs.write('workdir', tmp_path, newer)
+    newest = [('figure.md', b'third'), ('figure.csv', b'3')]
+    outputs.write('workdir', tmp_path, newest)
+    assert {name: (tmp_path / name).read_bytes() for name, _ in newest} == dict(newest)
+    (tmp_path / 'figure.csv').write_bytes(b'edited by hand')
+    with pytest.raises(
+        errors.InvalidError, match=r'have no figure\.csv of somebody else'
+    ):
+        outputs.write('workdir', tmp_path, newer)
+
+
+def test_a_leading_tilde_is_the_home(tmp_path, monkeypatch):
+    """All that take a folder in Python, as commands do."""
+    home, elsewhere = tmp_path / 'home', tmp_path / 'elsewhere'
+    home.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.setenv('HOME', str(home))
+    monkeypatch.chdir(elsewhere)
+    quadratic().run('~/run', devices=1)
+    quadratic(rounds=6).fork('~/run', 4, '~/fork', devices=1)
+    for shard in range(2):
+        quadratic(seeds=[0, 1]).shard(shard, 2).run('~/shards', devices=1)
+    runs.merge('~/shards', '~/whole')
+    quadratic(seeds=[0]).run('~/run', devices=1)
+    assert len(runs.read('~/run')['round']) == 2
+    assert len(runs.read('~/whole')['round']) == 4
+    assert runs.status('~/run').done == 1
+    assert runs.links('~/run').masks
+    assert runs.model('~/run') is not None
+    assert len(fl.report.table('~/run')) == 1
+    assert comparing.compare('~/run', '~/run').equal
+    exporting.export('~/run', '~/exported')
+    exporting.archive('~/run', '~/archive')
+    assert runs.read('~/archive')['round'].tolist() == [2, 4]
+    made = {'run', 'fork', 'shards', 'whole', 'exported', 'archive'}
+    assert {path.name for path in home.iterdir()} == made
+    assert not list(elsewhere.iterdir())

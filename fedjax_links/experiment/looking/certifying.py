@@ -25,7 +25,7 @@ from fedjax_links import (
     sweeps,
 )
 from fedjax_links.base import PyTree
-from fedjax_links.core import errors
+from fedjax_links.core import errors, paths
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.experiment.looking import standards
 from fedjax_links.machines import cpus, devices, environment
@@ -246,7 +246,7 @@ def keep(verdicts: Iterable[Verdict], folder: str | Path | None = None) -> bool:
     content = runs.as_json({'fingerprint': fingerprint, 'programs': rows})
     checkpoints.write_whole(_of_device(), content)
     if folder is not None:
-        outputs.write('workdir', Path(folder), [(FILE, content)])
+        outputs.write('workdir', paths.as_path(folder), [(FILE, content)])
     return all(verdict.holds for verdict in found)
 
 

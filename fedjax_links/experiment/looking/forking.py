@@ -32,7 +32,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.config import factories, trees
-from fedjax_links.core import checks, errors, grids, prng
+from fedjax_links.core import checks, errors, grids, paths, prng
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.machines import devices, environment
 from fedjax_links.participation import PARTICIPATION
@@ -81,7 +81,7 @@ class Fork(hooks.Origin):
             config does not stand for any more.
         """
         self._experiment, self._allow_imports = experiment, allow_imports
-        self._folder = Path(fork_from)
+        fork_from = self._folder = paths.as_path(fork_from)
         self._theirs, self._config = runs.read_description(fork_from, 'fork_from')
         self._kept = {lane.name: lane for lane in runs.lanes(fork_from)}
         self._ready: dict[str, FederationState] = {}

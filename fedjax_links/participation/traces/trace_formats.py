@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, paths
 from fedjax_links.participation.traces.trace import Intervals
 
 Path = str | os.PathLike[str]
@@ -192,7 +192,10 @@ def _comes(
 
 def _table(path: Path, columns: Sequence[str]) -> list[Any]:
     """Reads columns of a CSV file: the numbers of its lines, then the cells of each column."""
-    with errors.reading(path), open(path, newline='', encoding='utf-8-sig') as file:
+    with (
+        errors.reading(path),
+        open(paths.as_path(path), newline='', encoding='utf-8-sig') as file,
+    ):
         reader = csv.reader(file)
         numbered = ((reader.line_num, [cell.strip() for cell in row]) for row in reader)
         _, header = next(numbered, (1, []))
@@ -391,7 +394,7 @@ def _timers(path: Path) -> Mapping[str, Mapping[str, Any]]:
 def _descriptions(path: Path) -> Mapping[str, Mapping[str, Any]]:
     """What a JSON file holds, if that is a description by client."""
     try:
-        with errors.reading(path), open(path, encoding='utf-8') as file:
+        with errors.reading(path), open(paths.as_path(path), encoding='utf-8') as file:
             held = json.load(file)
     except (RecursionError, json.JSONDecodeError) as error:
         reason = getattr(error, 'msg', 'too deep a structure')
