@@ -28,7 +28,9 @@ def constant(eta: Number) -> Schedule:
       ValueError: for a rate that is not positive.
     """
     checks.positive_number('eta', eta)
-    return lambda round: jnp.asarray(eta)
+    # A float64 of NumPy is a Python float, which takes the precision of what it meets.
+    rate = float(eta) if isinstance(eta, float) else eta
+    return lambda round: jnp.asarray(rate)
 
 
 def inverse_sqrt(eta: Number) -> Schedule:

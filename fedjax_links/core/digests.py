@@ -5,9 +5,13 @@ the constants that it holds. It does not depend on names of functions, on commen
 in memory anything lies. Digests of programs compare under one version of JAX.
 """
 
+import functools
 import hashlib
+import inspect
 import re
+import types
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,9 +20,11 @@ import numpy as np
 from jax.extend import core as jax_core
 
 from fedjax_links.base import PyTree
+from fedjax_links.core import errors
 
 _NAMES_ONLY = {'name', 'debug_info', 'source_info'}
 """Parameters of operations that change no result."""
+_CALLS_THE_HOST = ('pure_callback', 'io_callback')
 _ADDRESS = re.compile(r' at 0x[0-9a-f]+')
 _CHUNK_BYTES = 2**24
 
@@ -135,6 +141,11 @@ class _Walk:
         lines = [' '.join(define(v) for v in [*jaxpr.constvars, *jaxpr.invars])]
         for equation in jaxpr.eqns:
             inputs = ' '.join(use(atom) for atom in equation.invars)
+            if equation.primitive.name in _CALLS_THE_HOST:
+                host_function = getattr(
+                    equation.params['callback'], 'callback_func', None
+                )
+                inputs = f'{inputs} {_Code().of(host_function)}'
             params = ' '.join(
                 f'{name}={self.value(value)}'
                 for name, value in sorted(equation.params.items())
@@ -169,6 +180,51 @@ class _Walk:
         if callable(value) and not isinstance(value, type):
             return 'function'  # what it computes is traced into the program where it is used
         return _ADDRESS.sub('', repr(value))
+
+
+class _Code:
+    """Describes functions of the host, which no jaxpr shows: their code and what it holds."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def of(self, value: Any) -> str:
+        """Describes a function, or what one refers to."""
+        if isinstance(value, np.ndarray | np.generic | jax.Array):
+            return of_array(value)
+        if isinstance(value, str | bytes | int | float | complex | bool | type(None)):
+            return repr(value)
+        if id(value) in self._seen:
+            return 'known'
+        self._seen.add(id(value))
+        if isinstance(value, Mapping):
+            return str({str(key): self.of(entry) for key, entry in value.items()})
+        if isinstance(value, list | tuple):
+            return str([self.of(entry) for entry in value])
+        if isinstance(value, functools.partial):
+            return self.of([value.func, value.args, value.keywords])
+        if isinstance(value, types.MethodType):
+            return self.of([value.__func__, vars(value.__self__)])
+        if isinstance(value, types.FunctionType) and not _is_of_a_library(value):
+            return self._of_function(value)
+        if isinstance(value, types.CodeType):
+            return f'{value.co_code.hex()} {value.co_names} {self.of(value.co_consts)}'
+        return str(getattr(value, '__qualname__', type(value).__qualname__))
+
+    def _of_function(self, function: types.FunctionType) -> str:
+        """Describes a user's function by its code, and by what that refers to."""
+        code = function.__code__
+        held = inspect.getclosurevars(function)
+        consts = [value for value in code.co_consts if value != function.__doc__]
+        parts = [code.co_code.hex(), code.co_names, consts, function.__defaults__]
+        return self.of([*parts, function.__kwdefaults__, held.nonlocals, held.globals])
+
+
+def _is_of_a_library(function: types.FunctionType) -> bool:
+    file = Path(function.__code__.co_filename)
+    return file.is_file() and not errors.is_users_file(
+        file
+    )  # a cell of a notebook is no file
 
 
 def _plain(array: Any) -> np.ndarray:

@@ -51,6 +51,15 @@ class Identities:
         Args:
           lane: of the experiment.
         """
+        return dataclasses.replace(self._of_lane(lane), series=self._series(lane))
+
+    def _series(self, lane: Lane) -> str:
+        """Returns the digest of what the lane is of at the first seed."""
+        first = lane._replace(seed=int(self._experiment.seeds[0]))
+        key = 'series', lane.algorithm, lane.pattern, repr(lane.point)
+        return self._once(key, lambda: self._of_lane(first).digest())
+
+    def _of_lane(self, lane: Lane) -> LaneIdentity:
         columns, _ = traced.split(self._experiment, lane)
         return LaneIdentity(
             version=environment.version(),

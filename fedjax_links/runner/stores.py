@@ -16,7 +16,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
-from fedjax_links.core import errors
+from fedjax_links.core import errors, paths
 from fedjax_links.machines import environment
 from fedjax_links.planning import lanes
 from fedjax_links.results import dataset
@@ -65,7 +65,7 @@ class RunFolder(Memory):
             int, Any
         ] = {}  # by seed, of the machine of a lane that was there
         self._checked: set[int] = set()  # seeds that this machine may go on with
-        self.path, self._allow_mixed = Path(folder).absolute(), allow_mixed
+        self.path, self._allow_mixed = paths.as_path(folder).absolute(), allow_mixed
         self._allow_changed = allow_changed
         self._identities = identities
         self._found: dict[str, LaneIdentity | None] = {}  # of lanes that were there
@@ -310,7 +310,15 @@ class RunFolder(Memory):
         checkpoints.write_whole(self.path / runs.ENVIRONMENT, present.encode())
 
     def _check_lanes(self) -> None:
-        """Compares one seed of every algorithm, pattern and point with what would run now."""
+        """Compares one seed of every algorithm, pattern and point with what would run now.
+
+        Lanes of the other seeds are compared with that one.
+        """
+        if not self._allow_changed:
+            described = {
+                k: (self._lanes[k]['labels'], it) for k, it in self._found.items()
+            }
+            runs.check_alike('workdir', described, self.facts)
         first: dict[str, str] = {}
         for lane in self._found:
             labels = dict(self._lanes[lane]['labels'])

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedjax_links.core import errors
+from fedjax_links.core import errors, paths
 from fedjax_links.results.runs import Results as Results
+from fedjax_links.runs.belonging import check_alike as check_alike
 from fedjax_links.runs.divisions import Division as Division
 from fedjax_links.runs.divisions import check_division as check_division
 from fedjax_links.runs.divisions import failure_file as failure_file
@@ -130,7 +131,7 @@ def status(folder: str | Path) -> Status:
       ValueError: if it holds no run.
     """
     with errors.on_disk(folder):
-        return _status(Path(folder), read_description(folder)[0])
+        return _status(paths.as_path(folder), read_description(folder)[0])
 
 
 def _status(path: Path, facts: Mapping[str, Any]) -> Status:

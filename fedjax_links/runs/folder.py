@@ -34,9 +34,9 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links.core import errors
+from fedjax_links.core import errors, paths
 from fedjax_links.results.runs import Results as Results
-from fedjax_links.runs import checking
+from fedjax_links.runs import belonging, checking
 from fedjax_links.storage import checkpoints, packing
 from fedjax_links.storage.documents import as_json as as_json
 from fedjax_links.storage.documents import read_json as read_json
@@ -120,16 +120,18 @@ def read(folder: str | Path, *, prove: bool = True) -> Results:
       The columns up to the last save.
 
     Raises:
-      ValueError: if the folder holds no run, or its files were changed.
+      ValueError: if the folder holds no run, its files were changed, or a lane is of another run.
     """
-    path, (facts, _) = Path(folder), read_description(folder)
+    path, (facts, _) = paths.as_path(folder), read_description(folder)
     archive = path / packing.METRICS
     if archive.exists():
         columns = packing.read_metrics(archive)
     else:
-        columns = as_columns(
-            line for lane in lanes(path, prove=prove) for line in lane.lines
-        )
+        kept = lanes(path, prove=prove)
+        described = {lane.name: (lane.labels, lane.identity) for lane in kept}
+        belonging.check_alike('folder', described, facts)
+        belonging.check_of_run('folder', path, described, facts)
+        columns = as_columns(line for lane in kept for line in lane.lines)
     checking.check_columns(path, columns, facts)
     return Results(columns, facts, path)
 
@@ -149,7 +151,7 @@ def lanes(folder: str | Path, *, prove: bool = True) -> list[KeptLane]:
     """
     facts, _ = read_description(folder)
     with errors.on_disk(folder):
-        path = Path(folder)
+        path = paths.as_path(folder)
         every = [_lane_now(path, *of, prove=prove) for of in saves(path).items()]
         return in_order(every, facts)
 
@@ -248,12 +250,12 @@ def read_description(
     Raises:
       ValueError: if the folder holds no run.
     """
-    facts = read_json(Path(folder), EXPERIMENT)
+    facts = read_json(paths.as_path(folder), EXPERIMENT)
     if facts is None or not facts.keys() >= _NEEDED_FACTS:
         raise errors.invalid(argument, f'hold a run ({EXPERIMENT})', folder)
     refuse_older(folder, argument)
-    checking.check_facts(Path(folder) / EXPERIMENT, facts)
-    config = read_json(Path(folder), CONFIG)
+    checking.check_facts(paths.as_path(folder) / EXPERIMENT, facts)
+    config = read_json(paths.as_path(folder), CONFIG)
     if not isinstance(config, dict | None):
         raise errors.invalid(argument, f'hold a readable {CONFIG}', folder)
     return facts, config
@@ -288,7 +290,7 @@ def refuse_older(
     folder: str | Path, argument: str, lanes: Iterable[KeptLane] = ()
 ) -> None:
     """Refuses a run, or lanes of it, that an older version of this package kept in another form."""
-    if (Path(folder) / _OLDER).exists() or any(
+    if (paths.as_path(folder) / _OLDER).exists() or any(
         isinstance(lane.place, int) for lane in lanes
     ):
         requirement = (

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedjax_links.core import errors
+from fedjax_links.core import errors, paths
 from fedjax_links.planning import choosing
 from fedjax_links.results.runs import Results
+from fedjax_links.runs import belonging
 from fedjax_links.runs.divisions import Division, read_division, rounds_wanted
 from fedjax_links.runs.folder import (
     KeptLane,
@@ -37,7 +38,6 @@ from fedjax_links.storage.door import (
     LINKS,
     METRICS,
 )
-from fedjax_links.storage.identity import lane_differences
 
 _MOST_NAMED = 5
 
@@ -67,10 +67,10 @@ def merge(
         experiments, programs, data or kinds of machines.
     """
     given = [folders] if isinstance(folders, str | Path) else list(folders)
-    parts = list(dict.fromkeys(Path(folder).absolute() for folder in given))
+    parts = list(dict.fromkeys(paths.as_path(folder).absolute() for folder in given))
     if into is None and len(parts) != 1:
         raise errors.invalid('into', 'be given for several folders', None)
-    target = parts[0] if into is None else Path(into).absolute()
+    target = parts[0] if into is None else paths.as_path(into).absolute()
     with errors.on_disk(target):
         _check_mergeable(parts, target, allow_changed=allow_changed)
         target.mkdir(parents=True, exist_ok=True)
@@ -123,8 +123,9 @@ def _merge(
     divisions = [found for part in parts if (found := read_division(part)) is not None]
     expected = divisions[0].expected(best) if divisions else dict.fromkeys(best, 0)
     _check_complete(best, expected, divisions, facts, target)
-    if door.CHANGED not in facts:
-        _check_alike(best.values())
+    described = {name: (lane.labels, lane.identity) for name, lane in best.items()}
+    belonging.check_alike('workdir', described, facts)
+    belonging.check_of_run('workdir', parts[0], described, facts)
     kinds = ((lane.labels['seed'], lane.fingerprint) for lane in best.values())
     check_kinds(kinds, allow_mixed=allow_mixed)
     ordered = in_order((best[name] for name in expected), facts)
@@ -188,26 +189,6 @@ def _check_complete(
             'have run until all pairs are decided (a shard that is started goes on)'
         )
         raise errors.invalid('workdir', requirement, target)
-
-
-def _check_alike(lanes: Iterable[KeptLane]) -> None:
-    """Refuses lanes of one algorithm, pattern and point that differ in more than their seeds.
-
-    Raises:
-      InvalidError: naming the lane and what differs.
-    """
-    first: dict[Any, KeptLane] = {}
-    for lane in lanes:
-        labels = {name: value for name, value in lane.labels.items() if name != 'seed'}
-        other = first.setdefault(repr(labels), lane)
-        if lane.identity is None or other.identity is None:
-            continue
-        by_seed = {f'links {lane.labels["pattern"]}', *lane.identity.data}
-        for part, clause in lane_differences(other.identity, lane.identity):
-            if part not in by_seed:
-                requirement = 'hold lanes of the same programs'
-                said = f'{lane.name}, which differs from {other.name}: {clause}'
-                raise errors.invalid('workdir', requirement, said)
 
 
 def check_kinds(

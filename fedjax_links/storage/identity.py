@@ -37,6 +37,8 @@ class LaneIdentity:
       programs: digests by name, in the order in which a difference is looked for.
       columns: numbers by name that the lane's programs take.
       data: digests of the arrays of its problem, by their names.
+      series: digest of what the same lane is of at the first seed of its run, so that lanes which
+        differ in their seeds alone know each other, whatever seeds draw; empty where nothing says.
     """
 
     version: str
@@ -44,6 +46,13 @@ class LaneIdentity:
     programs: Mapping[str, str]
     columns: Mapping[str, Any]
     data: Mapping[str, str]
+    series: str = ''
+
+    def digest(self) -> str:
+        """Returns one digest of it all."""
+        return digests.of_bytes(
+            json.dumps(dataclasses.asdict(self), sort_keys=True).encode()
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,9 +104,9 @@ def lane_from_plain(values: Any) -> LaneIdentity:
       UnreadableError: for anything else.
     """
     fields = {field.name for field in dataclasses.fields(LaneIdentity)}
-    if not isinstance(values, Mapping) or set(values) != fields:
+    if not isinstance(values, Mapping) or {*values, 'series'} != fields:
         raise UnreadableError('no identity of a lane')
-    _check_texts(values['version'], values['machine'])
+    _check_texts(values['version'], values['machine'], values.get('series', ''))
     for name in ('programs', 'data'):
         _check_texts_by_name(values[name])
     columns = values['columns']
@@ -194,6 +203,17 @@ def lane_differences(
                 yield name, f'program of {name}'
 
 
+def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
+    """Tells whether two lanes may differ in their seeds alone, as far as is known.
+
+    Args:
+      one: of a lane.
+      other: of a lane of the same algorithm, pattern and point.
+    """
+    is_known = one.machine == other.machine and one.series and other.series
+    return not is_known or one.series == other.series
+
+
 def _short(number: Any) -> str:
     """Returns a number as its float32 stands for it, without digits beyond that."""
     return 'none' if number is None else f'{number:.7g}'
@@ -251,7 +271,8 @@ def _row_differences(there: RunIdentity, here: RunIdentity) -> dict[str, str]:
                 clauses[part] = f'{part}: {changed:,} of {len(old):,} examples differ'
             elif part == DATA:
                 clauses[part] = clauses[PARTITION] = (
-                    f'{PARTITION}: the same {len(old):,} examples lie with other clients'
+                    f'{PARTITION}: the same {len(old):,} examples lie with other clients or in '
+                    'another order'
                 )
             else:
                 clauses[part] = (

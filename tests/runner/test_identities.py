@@ -9,157 +9,10 @@ import fedjax_links as fl
 from fedjax_links import local_training, participation, problems, runs
 from fedjax_links.config import sections
 from fedjax_links.core import errors
-from fedjax_links.machines import environment
 from tests.experiment.configs import files_of
-from tests.runner.study import HELPER, LOG, MODULE, Study
+from tests.runner.changes import CHANGES, HARMLESS, UNDER_THE_CONFIG, relabel
+from tests.runner.study import Study
 from tests.tiers import cases
-
-
-def edit(path, value):
-    """A change of a field of the config, by dotted path."""
-
-    def change(study, monkeypatch):
-        *parents, name = path.split('.')
-        section = study.config
-        for parent in parents:
-            section = section[parent]
-        section[name] = value
-
-    return change
-
-
-def relabel(study, monkeypatch):
-    study.arrays['train_labels'] = study.arrays['train_labels'][::-1].copy()
-    study.write_data()
-
-
-def change_a_pixel(study, monkeypatch):
-    study.arrays['train_features'][5, 1] += 1e-3
-    study.write_data()
-
-
-def change_test_data(study, monkeypatch):
-    study.arrays['test_features'][0] += 1
-    study.write_data()
-
-
-def fewer_examples(study, monkeypatch):
-    study.arrays['train_features'] = study.arrays['train_features'][:40]
-    study.arrays['train_labels'] = study.arrays['train_labels'][:40]
-    study.write_data()
-
-
-def change_log(study, monkeypatch):
-    study.write('log.csv', LOG.replace('1,1,4', '1,2,4'))
-
-
-def change_module(study, monkeypatch):
-    study.write('mine.py', MODULE.replace('SCALE * server_lr', 'SCALE * server_lr / 2'))
-
-
-def change_helper(study, monkeypatch):
-    study.write('helper.py', HELPER.replace('1.0', '0.25'))
-
-
-def change_version(study, monkeypatch):
-    monkeypatch.setattr(environment, 'version', lambda: '99.0.0')
-
-
-CHANGES = {
-    'rate': (edit('client.learning_rate', 0.2), 'client.learning_rate'),
-    'steps': (edit('client.local_steps', 3), 'config.client.local_steps'),
-    'batch': (edit('client.batch_size', 8), 'config.client.batch_size'),
-    'full batch': (edit('client.batch_size', 0), 'config.client.batch_size'),
-    'decay': (edit('client.decay', 'inverse_sqrt'), 'config.client.decay'),
-    'proximal': (
-        edit('algorithms.fedavg', {'name': 'fedprox', 'client': {'mu': 0.1}}),
-        'config.algorithms.fedavg',
-    ),
-    'rule': (edit('algorithms.fedavg', {'name': 'fedpbc'}), 'config.algorithms.fedavg'),
-    'server rate': (edit('algorithms.fedavg', {'server_lr': 0.5}), 'server_lr'),
-    'rule of a label': (
-        edit('algorithms.own', {'name': 'fedavg_all'}),
-        'config.algorithms.own',
-    ),
-    'probability': (
-        edit('patterns.coin.probs.value', 0.25),
-        'config.patterns.coin.probs.value',
-    ),
-    'pattern': (edit('patterns.coin.name', 'markov'), 'config.patterns.coin.name'),
-    'wrapper': (
-        edit(
-            'patterns.coin',
-            {'name': 'outage', 'pattern': {'name': 'always'}, 'start': 1, 'stop': 2},
-        ),
-        'patterns.coin',
-    ),
-    'tick': (edit('patterns.log.tick', 2.0), 'config.patterns.log.tick'),
-    'partition': (edit('problem.partition', 'dirichlet'), 'partition'),
-    'seed of the partition': (edit('problem.partition_seed', 3), 'partition'),
-    'clients of one class': (edit('problem.num_clients', 3), 'num_clients'),
-    'model': (edit('problem.model', 'mine:Scores'), 'config.problem.model'),
-    'test held out': (edit('problem.holdout_examples', 0.25), 'config.problem.holdout'),
-    'labels': (relabel, 'data: 32 of 48 examples differ'),
-    'a pixel': (change_a_pixel, 'data: 1 of 48 examples differ'),
-    'test data': (change_test_data, 'evaluation data: 1 of 12 examples differ'),
-    'fewer examples': (fewer_examples, 'data: 48 examples and not 40'),
-    'log': (change_log, 'links log'),
-    'module': (change_module, 'module mine.py'),
-    'module of the module': (change_helper, 'module helper.py'),
-    'version': (change_version, 'fedjax_links is'),
-    'precision': (edit('matmul_precision', 'highest'), 'matmul_precision'),
-    'seeds': (edit('first_seed', 7), 'config.first_seed'),
-    'period': (edit('eval_every', 1), 'eval_every'),
-    'draws': (edit('redraw', 'by_seed'), 'redraw'),
-}
-
-
-def rename_module(study, monkeypatch):
-    study.write('other.py', MODULE)
-    study.config['algorithms']['own'] = {'name': 'other:rule'}
-
-
-def comment_module(study, monkeypatch):
-    study.write('mine.py', f'# A comment.\n{MODULE}')
-
-
-def move_data(study, monkeypatch):
-    shutil.move(study.folder / 'data.npz', study.folder / 'moved.npz')
-    study.config['problem']['data'] = {'path': str(study.folder / 'moved.npz')}
-
-
-def touch_data(study, monkeypatch):
-    study.write_data()
-
-
-def move_study(study, monkeypatch):
-    moved = study.folder.with_name('moved')
-    shutil.move(study.folder, moved)
-    study.folder = moved
-    study.config['problem']['data'] = {'path': str(moved / 'data.npz')}
-
-
-HARMLESS = {
-    'nothing': lambda study, monkeypatch: None,
-    'title': edit('title', 'another'),
-    'caption': edit('caption', 'A caption.'),
-    'names': edit('names', [['fedavg', 'FedAvg']]),
-    'reports': edit('reports', {'mine': {'name': 'levels'}}),
-    'baseline': edit('baseline', 'own'),
-    'log': edit('log', ['links']),
-    'metric': edit('metric', 'eval_loss'),
-    'rate as text of an int': edit('client.learning_rate', np.float64(0.1)),
-    'name for a section': edit('problem.model', {'name': 'softmax'}),
-    'default given': edit('grid_mode', 'cross'),
-    'default of a rule': edit('algorithms.fedavg', {'server_lr': 1.0}),
-    'default of links': edit('patterns.log.wrap', None),
-    'comment in a module': comment_module,
-    'module renamed': rename_module,
-    'data moved': move_data,
-    'data written again': touch_data,
-    'study moved': move_study,
-    'tuples for lists': edit('names', (('fedavg', 'FedAvg'),)),
-}
 
 
 @pytest.fixture(scope='module')
@@ -204,46 +57,18 @@ def test_a_harmless_change_goes_on(name, again, monkeypatch):
     assert (run / runs.METRICS).read_bytes() == before
 
 
-def merge_both(study, run):
-    other = run.with_name('other')
-    study.build().run(other, devices=1)
-    runs.merge([run, other], run.with_name('target'))
+@pytest.fixture(scope='module')
+def past(tmp_path_factory):
+    """A study and its run; who changes the study's files writes them again."""
+    folder = tmp_path_factory.mktemp('past')
+    Study(folder / 'study').run(folder / 'run')
+    return folder
 
 
-GOING_ON = {
-    'rounds': lambda study, run: study.build(num_rounds=8).run(run, devices=1),
-    'seeds': lambda study, run: study.build(num_seeds=2).run(run, devices=1),
-    'shard': lambda study, run: study.build().shard(0, 2).run(run, devices=1),
-    'merge': merge_both,
-}
-
-
-@pytest.mark.parametrize(
-    'name', cases(['rate', 'labels', 'log', 'module', 'version', 'model'], ['labels'])
-)
-@pytest.mark.parametrize('how', GOING_ON)
-def test_however_one_goes_on_it_is_refused(name, how, again, monkeypatch):
-    study, run = again
-    change, words = CHANGES[name]
-    change(study, monkeypatch)
-    before = files_of(run)
-    with (
-        sections.importable(study.folder),
-        pytest.raises(errors.InvalidError) as refused,
-    ):
-        GOING_ON[how](study, run)
-    assert words in str(refused.value)
-    assert files_of(run) == before
-    assert not run.with_name('target').exists()
-
-
-@pytest.mark.parametrize(
-    'name', cases(['labels', 'log', 'module', 'version'], ['labels'])
-)
-def test_a_fork_of_what_has_changed_since_is_refused(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize('name', cases(UNDER_THE_CONFIG, ['labels']))
+def test_a_fork_of_what_has_changed_since_is_refused(name, past, tmp_path, monkeypatch):
     """What a fork's own config says may differ; what has changed under the same config may not."""
-    study = Study(tmp_path / 'study')
-    study.run(tmp_path / 'run')
+    study = Study(past / 'study')
     change, words = CHANGES[name]
     change(study, monkeypatch)
     planned = study.build(num_rounds=6)
@@ -251,7 +76,7 @@ def test_a_fork_of_what_has_changed_since_is_refused(name, tmp_path, monkeypatch
         sections.importable(study.folder),
         pytest.raises(errors.InvalidError) as refused,
     ):
-        planned.fork(tmp_path / 'run', 2, tmp_path / 'fork', devices=1)
+        planned.fork(past / 'run', 2, tmp_path / 'fork', devices=1)
     assert words in str(refused.value)
     assert not (tmp_path / 'fork').exists()
 
@@ -284,31 +109,11 @@ def quadratic(
     )
 
 
-@pytest.mark.parametrize(
-    'changes, words',
-    [
-        ({'rate': 0.9}, 'rounds of fedavg'),
-        ({'targets': ((0.0,), (999.0,))}, 'data: 1 of 2 examples differ'),
-        ({'probs': (0.5, 0.4)}, 'links links'),
-        ({'steps': 3}, 'rounds of fedavg'),
-        ({'rule': 'fedavg_all'}, 'rounds of fedavg'),
-        (
-            {'eval_fn': lambda params, key, problem: {'distance': params[0]}},
-            'evaluation of fedavg',
-        ),
-        ({'matmul_precision': 'highest'}, 'matmul_precision'),
-    ],
-)
-@pytest.mark.parametrize('growth', [{}, {'rounds': 8}, {'seeds': [0, 1]}])
-def test_in_python_too_it_is_refused(changes, words, growth, tmp_path):
+@pytest.mark.parametrize('growth', [{'rounds': 8}, {'seeds': [0, 1]}])
+def test_an_experiment_of_python_grows(growth, tmp_path):
     quadratic().run(tmp_path, devices=1)
-    before = files_of(tmp_path)
-    with pytest.raises(errors.InvalidError) as refused:
-        quadratic(**changes, **growth).run(tmp_path, devices=1)
-    assert words in str(refused.value)
-    assert files_of(tmp_path) == before
     grown = quadratic(**growth).run(tmp_path, devices=1)
-    assert len(grown['round']) == 2 * (2 if growth else 1)
+    assert len(grown['round']) == 4
 
 
 def test_a_grid_of_python_is_compared_at_every_point(tmp_path):
@@ -339,6 +144,60 @@ def test_a_lane_of_another_run_is_not_joined(tmp_path):
     shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
     with pytest.raises(errors.InvalidError, match=r'differs from .* rounds of fedavg'):
         runs.merge(tmp_path / 'a')
+
+
+def coin(probs, seeds=(0, 1), redraw='fixed'):
+    """An experiment whose links have a quality of their own by seed, if that is redrawn."""
+    client = local_training.local_sgd(0.1, local_steps=1)
+
+    def links(links_quality_seed=0):
+        return participation.bernoulli(
+            np.clip(np.array(probs) + 0.01 * links_quality_seed, 0, 1)
+        )
+
+    return fl.Experiment(
+        title='coin',
+        problem=problems.quadratic(np.array([[0.0], [10.0]])),
+        patterns={'links': links},
+        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
+        num_rounds=2,
+        eval_every=2,
+        seeds=list(seeds),
+        redraw={'links_quality': redraw},
+    )
+
+
+OPENING = {
+    'run': lambda planned, folder: planned.run(folder, devices=1),
+    'read': lambda planned, folder: runs.read(folder),
+    'report': lambda planned, folder: fl.report.table(folder),
+    'merge': lambda planned, folder: runs.merge(folder),
+}
+
+
+@pytest.mark.parametrize('redraw', ['fixed', 'by_seed'])
+@pytest.mark.parametrize('seed', [0, 1])
+def test_a_lane_of_other_links_is_found_out(seed, redraw, tmp_path):
+    """Links of the two runs differ in numbers alone, and no program of an algorithm does."""
+    for probs, folder in (([0.5, 0.3], 'a'), ([0.5, 0.4], 'b')):
+        coin(probs, redraw=redraw).run(tmp_path / folder, devices=1)
+    stranger = next((tmp_path / 'b' / runs.CHECKPOINTS).glob(f'*-{seed}@2.npz'))
+    shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
+    before = files_of(tmp_path / 'a')
+    for go in OPENING.values():
+        with pytest.raises(errors.InvalidError, match=r'links|another run'):
+            go(coin([0.5, 0.3], redraw=redraw), tmp_path / 'a')
+    assert files_of(tmp_path / 'a') == before
+
+
+def test_the_only_lane_of_another_run_is_found_out(tmp_path):
+    for probs, folder in (([0.5, 0.3], 'a'), ([0.5, 0.4], 'b')):
+        coin(probs, seeds=[0]).run(tmp_path / folder, devices=1)
+    stranger = next((tmp_path / 'b' / runs.CHECKPOINTS).glob('*@2.npz'))
+    shutil.copy(stranger, tmp_path / 'a' / runs.CHECKPOINTS / stranger.name)
+    for go in OPENING.values():
+        with pytest.raises(errors.InvalidError, match=r'links|another run'):
+            go(coin([0.5, 0.3], seeds=[0]), tmp_path / 'a')
 
 
 def test_the_report_ends_with_seeds_versions_and_data(finished):

@@ -1,0 +1,117 @@
+"""Digests of programs: equal for what computes the same, different for what does not."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links.core import digests
+from tests import ROOT
+
+X = jnp.zeros(2, jnp.float32)
+SHAPE = jax.ShapeDtypeStruct((2,), jnp.float32)
+FACTOR = 1.0
+
+
+def asks_host(host):
+    return lambda x: jax.pure_callback(host, SHAPE, x)
+
+
+def scaled(scale):
+    """Holds a constant in a closure."""
+
+    def host(x):
+        """Scales."""
+        return np.asarray(x) * scale
+
+    return host
+
+
+def scaled_again(scale):
+    def another_name(x):
+        """Says something else."""
+        return np.asarray(x) * scale  # with a comment
+
+    return another_name
+
+
+def by_global(x):
+    return np.asarray(x) * FACTOR
+
+
+def by_default(x, scale=1.0):
+    return np.asarray(x) * scale
+
+
+def by_other_default(x, scale=2.0):
+    return np.asarray(x) * scale
+
+
+class Scaling:
+    """Holds a constant in an object."""
+
+    def __init__(self, scale):
+        """Keeps it."""
+        self.scale = scale
+
+    def method(self, x):
+        """Scales by it."""
+        return np.asarray(x) * self.scale
+
+
+def of_host(host):
+    return digests.of_program(asks_host(host), X)
+
+
+@pytest.mark.parametrize(
+    'one, other',
+    [
+        (scaled(1.0), scaled(2.0)),
+        (scaled(np.ones(2)), scaled(np.array([1.0, 2.0]))),
+        (lambda x: np.asarray(x) + 1, lambda x: np.asarray(x) - 1),
+        (lambda x: np.asarray(x) + 1, lambda x: np.asarray(x) + 2),
+        (lambda x: np.sin(x), lambda x: np.cos(x)),
+        (by_default, by_other_default),
+        (Scaling(1.0).method, Scaling(2.0).method),
+        (scaled(scaled(1.0)), scaled(scaled(2.0))),
+    ],
+)
+def test_another_function_of_the_host_is_another_program(one, other):
+    assert of_host(one) != of_host(other)
+
+
+def test_names_and_comments_of_a_function_of_the_host_change_nothing():
+    assert of_host(scaled(2.0)) == of_host(scaled_again(2.0))
+
+
+def test_a_global_of_a_function_of_the_host_counts(monkeypatch):
+    before = of_host(by_global)
+    monkeypatch.setitem(globals(), 'FACTOR', 2.0)
+    assert of_host(by_global) != before
+
+
+DIGEST = """
+import jax
+from fedjax_links.runner.identity import Identities
+from tests.runner import made
+print(Identities(made.Made().build()).of_run().digest())
+"""
+
+
+@pytest.mark.slow
+def test_another_process_finds_the_same_digests():
+    found = {
+        subprocess.run(
+            [sys.executable, '-c', DIGEST],
+            cwd=ROOT,
+            env={'PYTHONHASHSEED': str(seed), 'PATH': ''},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in (0, 1)
+    }
+    assert len(found) == 1

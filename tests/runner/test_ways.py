@@ -1,0 +1,195 @@
+"""A change of an experiment is refused by whichever way one goes on; a harmless one is not."""
+
+import contextlib
+import re
+import shutil
+
+import pytest
+
+from fedjax_links import experiment, runs
+from fedjax_links.config import sections
+from fedjax_links.core import errors
+from tests.experiment.configs import files_of
+from tests.runner import changes, made
+from tests.runner.study import Study
+from tests.tiers import cases
+
+OF_STATES = ('hold states that fit', 'hold seed')
+"""What a fork whose lanes cannot begin is refused by."""
+
+
+class Halt(experiment.Callback):
+    """Ends a run once its folder is open, before anything is compiled."""
+
+    def on_start(self, planned):
+        """Ends it."""
+        raise experiment.Stop
+
+
+def built(source, rounds=None, more_seeds=0):
+    """Builds the experiment of a `Study` or of a `made.Made`, larger where that is asked."""
+    growth = {} if rounds is None else {'num_rounds': rounds}
+    if isinstance(source, Study):
+        growth |= {'num_seeds': 1 + more_seeds} if more_seeds else {}
+    elif more_seeds:
+        first = source.fields.get('seeds', [0])
+        growth['seeds'] = [*first, *range(100, 100 + more_seeds)]
+    return source.build(**growth)
+
+
+def attempt(source, go):
+    """Returns why somebody is refused, in a list; an empty one where they go on."""
+    folder = getattr(source, 'folder', None)
+    beside = contextlib.nullcontext() if folder is None else sections.importable(folder)
+    try:
+        with beside:
+            go()
+    except experiment.Stop:
+        return []
+    except errors.InvalidError as refused:
+        return [str(refused)]
+    return []
+
+
+def begin(source, folder, planned):
+    """Opens the folder, and leaves it at once."""
+    return attempt(source, lambda: planned.run(folder, [Halt()], devices=1))
+
+
+def merge(source, here):
+    """Joins the run with what the changed experiment begins elsewhere, into three targets."""
+    assert begin(source, here / 'other', built(source)) == []
+    before = files_of(here / 'other')
+    refusals = []
+    for parts, target in ((['run', 'other'], 'new'), (['other', 'run'], 'run')):
+        folders = [here / part for part in parts]
+        refusals += attempt(source, lambda f=folders, t=target: runs.merge(f, here / t))
+    assert len(refusals) in (0, 2)
+    if refusals:
+        assert files_of(here / 'other') == before
+        assert not (here / 'new').exists()
+    shutil.rmtree(here / 'other')
+    return refusals
+
+
+def fork(source, here):
+    """Goes on in the folder of a fork that is done."""
+    planned = built(source, rounds=8)
+
+    def go():
+        planned.fork(here / 'run', 4, here / 'fork', [Halt()], devices=1)
+
+    return attempt(source, go)
+
+
+WAYS = {
+    'same folder': lambda source, here: begin(source, here / 'run', built(source)),
+    'rounds': lambda source, here: begin(source, here / 'run', built(source, rounds=8)),
+    'seeds': lambda source, here: begin(
+        source, here / 'run', built(source, more_seeds=1)
+    ),
+    'shard': lambda source, here: begin(
+        source, here / 'run', built(source).shard(0, 2)
+    ),
+    'merge': merge,
+    'fork': fork,
+}
+OF_THE_WEEK = pytest.mark.release(
+    'test_another_experiment_under_the_same_labels_is_refused'
+)
+EACH_WAY = [
+    pytest.param(way, marks=OF_THE_WEEK if way in ('rounds', 'seeds', 'shard') else ())
+    for way in WAYS
+]
+"""The door compares what grows as it compares the same folder."""
+
+
+@pytest.fixture(scope='module')
+def of_config(tmp_path_factory):
+    here = tmp_path_factory.mktemp('config')
+    study = Study(here / 'study')
+    with sections.importable(study.folder):
+        study.build().run(here / 'run', devices=1)
+        study.build(num_rounds=8).fork(here / 'run', 4, here / 'fork', devices=1)
+    return here
+
+
+@pytest.fixture(scope='module')
+def of_python(tmp_path_factory):
+    here = tmp_path_factory.mktemp('python')
+    made.Made().build().run(here / 'run', devices=1)
+    made.Made().build(num_rounds=8).fork(here / 'run', 4, here / 'fork', devices=1)
+    return here
+
+
+@pytest.fixture
+def study(of_config, tmp_path):
+    """A copy of the study and of what has run, which a test may change."""
+    shutil.copytree(of_config, tmp_path / 'here')
+    return Study(tmp_path / 'here' / 'study'), tmp_path / 'here'
+
+
+@pytest.fixture
+def objects(of_python, tmp_path):
+    """Parts of an experiment made in Python, and a copy of what has run."""
+    shutil.copytree(of_python, tmp_path / 'here')
+    return made.Made(), tmp_path / 'here'
+
+
+def check_refused(way, subject, change, words, monkeypatch):
+    """Checks that each refusal names what differs, and that nothing was written."""
+    source, here = subject
+    change(source, monkeypatch)
+    before = {name: files_of(here / name) for name in ('run', 'fork')}
+    refusals = WAYS[way](source, here)
+    assert refusals
+    swapped = re.sub(r'(\d+) examples and not (\d+)', r'\2 examples and not \1', words)
+    known = (
+        words,
+        *([swapped] if way == 'merge' else OF_STATES if way == 'fork' else []),
+    )
+    for refusal in refusals:
+        assert any(part in refusal for part in known), refusal
+    assert {name: files_of(here / name) for name in ('run', 'fork')} == before
+
+
+@pytest.mark.parametrize('name', cases(changes.CHANGES, ['labels']))
+@pytest.mark.parametrize('way', EACH_WAY)
+def test_another_study_is_refused_by_every_way(way, name, study, monkeypatch):
+    check_refused(way, study, *changes.CHANGES[name], monkeypatch)
+
+
+@pytest.mark.parametrize('name', cases(made.CHANGES, ['own algorithm']))
+@pytest.mark.parametrize('way', EACH_WAY)
+def test_other_objects_are_refused_by_every_way(way, name, objects, monkeypatch):
+    check_refused(way, objects, *made.CHANGES[name], monkeypatch)
+
+
+def lines_of(folder):
+    """Returns what the lanes of a run have measured."""
+    return {lane.name: list(lane.lines) for lane in runs.lanes(folder)}
+
+
+def check_goes_on(way, subject, change, monkeypatch):
+    """Checks that nobody is refused, and that what has run is as it was."""
+    source, here = subject
+    change(source, monkeypatch)
+    before = lines_of(here / 'run')
+    assert WAYS[way](source, here) == []
+    assert lines_of(here / 'run') == before
+
+
+@pytest.mark.parametrize('name', cases(changes.HARMLESS, ['comment in a module']))
+@pytest.mark.parametrize('way', EACH_WAY)
+def test_a_harmless_change_of_a_study_goes_on_by_every_way(
+    way, name, study, monkeypatch
+):
+    check_goes_on(way, study, changes.HARMLESS[name], monkeypatch)
+
+
+@pytest.mark.parametrize('name', cases(made.HARMLESS, ['parts by makers']))
+@pytest.mark.parametrize('way', EACH_WAY)
+def test_a_harmless_change_of_objects_goes_on_by_every_way(
+    way, name, objects, monkeypatch
+):
+    check_goes_on(way, objects, made.HARMLESS[name], monkeypatch)
