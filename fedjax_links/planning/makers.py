@@ -170,18 +170,36 @@ class Problems:
         """
         self._make = make
         self._kept: collections.OrderedDict[str, Problem] = collections.OrderedDict()
+        self._uses = collections.Counter[
+            int
+        ]()  # of arrays, by their id, in what is kept
+        self._bytes = 0
         self._common: dict[Any, list[Any]] = {}
         self._sizes: dict[str, tuple[int, int] | None] = {}
 
     def __call__(self, **values: Any) -> Problem:
         """The problem at values of the columns."""
         key = repr(values)
-        if key not in self._kept:
-            self._kept[key] = self._shared(self._make(**values))
-        self._kept.move_to_end(key)
-        while len(self._kept) > 1 and distinct_bytes(self._kept.values()) > MOST_BYTES:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        problem = self._kept[key] = self._shared(self._make(**values))
+        self._count(problem, 1)
+        while len(self._kept) > 1 and self._bytes > MOST_BYTES:
+            _, dropped = self._kept.popitem(last=False)
+            self._count(dropped, -1)
+        return problem
+
+    def _count(self, problem: Problem, change: int) -> None:
+        """Counts the bytes of what is kept, each array once, as problems come and go."""
+        for leaf in {id(leaf): leaf for leaf in jax.tree.leaves(problem)}.values():
+            before = self._uses[id(leaf)]
+            self._uses[id(leaf)] = before + change
+            if not before:
+                self._bytes += leaf.nbytes
+            if not before + change:
+                self._bytes -= leaf.nbytes
+                del self._uses[id(leaf)]
 
     def sizes_of(self, rows: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
         """The fewest and the most examples of a client, over several problems.
@@ -298,13 +316,6 @@ def own_bytes(problems: Iterable[Problem]) -> int:
         first = first or leaves
         varying |= {i for i, leaf in enumerate(leaves) if leaf is not first[i]}
     return sum(first[i].nbytes for i in varying)
-
-
-def distinct_bytes(problems: Iterable[Problem]) -> int:
-    """Bytes of the arrays of several problems, each array once."""
-    return sum(
-        {id(leaf): leaf.nbytes for leaf in jax.tree.leaves(list(problems))}.values()
-    )
 
 
 def together(problems: Sequence[Part]) -> Part:

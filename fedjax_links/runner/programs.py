@@ -190,8 +190,9 @@ class Programs:
         new = dict(zip(begun, groups, strict=True))
 
         def check() -> None:
-            free = memory.available_bytes()
-            for future in new.keys() - self._fitting:
+            unknown = new.keys() - self._fitting
+            free = memory.available_bytes() if unknown else None  # which reads files
+            for future in unknown:
                 needed = memory.peak_bytes(
                     future.result(), new[future].place.num_copies
                 )

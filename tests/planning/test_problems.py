@@ -1,12 +1,13 @@
 """Problems are made when they are asked for, and few are kept."""
 
+import dataclasses
 import gc
 
 import jax
 import numpy as np
 import pytest
 
-from fedjax_links import experiment, local_training
+from fedjax_links import experiment, local_training, problems
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Problem
 from fedjax_links.config import sections
@@ -189,3 +190,25 @@ def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
     assert one > 3000 * 256
     assert two < 2.2 * one  # the one under way, and the one before
     assert eight < 1.05 * two
+
+
+def test_what_is_kept_counts_each_array_once(monkeypatch):
+    """Against a count of all that is kept, after each problem of a long series."""
+    shared = np.ones((2, 100), np.float32)
+
+    def make(seed):
+        own = np.full((2, 100), seed, np.float32)
+        problem = problems.quadratic(shared)
+        return dataclasses.replace(problem, eval_data=(own, own))
+
+    monkeypatch.setattr(makers, 'MOST_BYTES', 4_000)
+    make_at = makers.Problems(make)
+    rng = np.random.default_rng(0)
+    for seed in rng.integers(0, 12, 100):
+        assert make_at(seed=int(seed)).eval_data[0][0, 0] == seed
+        leaves = jax.tree.leaves(list(make_at._kept.values()))
+        count = sum({id(leaf): leaf.nbytes for leaf in leaves}.values())
+        assert make_at._bytes == count
+        assert count <= 4_000
+        assert set(make_at._uses) == {id(leaf) for leaf in leaves}
+    assert 1 < len(make_at._kept) < 12
