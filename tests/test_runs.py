@@ -12,7 +12,7 @@ from fedjax_links import report, runs
 from fedjax_links.core import errors
 from fedjax_links.runner import stores
 from fedjax_links.storage import checkpoints
-from tests.experiment.configs import files_of
+from tests.experiment.configs import last_files_of
 from tests.runner.identities import OneIdentity
 from tests.runner.test_loop import in_python
 
@@ -248,7 +248,7 @@ def test_a_flipped_bit_anywhere_in_a_lanes_file_is_told_and_mended(
     """Also in what is passed over by whoever unpacks it."""
     in_python().run(tmp_path)
     path = sorted((tmp_path / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
-    size, before = path.stat().st_size, files_of(tmp_path)
+    size, before = path.stat().st_size, last_files_of(tmp_path)
     step = size // 40
     for place in range(size - 80, size, 8) if end else range(0, size, step):
         flip(path, place)
@@ -258,7 +258,7 @@ def test_a_flipped_bit_anywhere_in_a_lanes_file_is_told_and_mended(
     flip(path, size - 1 if end else 12)
     in_python().run(tmp_path)
     assert capsys.readouterr().err.count(f'{path} is damaged') == 1
-    assert files_of(tmp_path) == before
+    assert last_files_of(tmp_path) == before
 
 
 def flip(path, place=None):

@@ -9,18 +9,15 @@ byte for byte: metrics, config, links, final states, report and its pictures.
 
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 from absl import app, flags
 
-from tests import ROOT
+from tests.attacks import killing
 
 STAGES = ('start', 'tuning', 'main', 'checkpoint', 'report')
 COUNT = flags.DEFINE_integer('count', 60, 'Runs to kill.', lower_bound=1)
@@ -57,13 +54,6 @@ def command(folder: Path) -> list[str]:
     config.write_text(PLAIN)
     flags_ = [f'--config={config}', f'--workdir={folder}']
     return [sys.executable, '-m', 'fedjax_links', 'simulate', *flags_]
-
-
-def start(folder: Path, errors: IO[bytes] | int) -> subprocess.Popen[bytes]:
-    """Starts the command in a process of its own, whose errors go to that file."""
-    return subprocess.Popen(
-        command(folder), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors
-    )
 
 
 def moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
@@ -113,23 +103,15 @@ def survives(
     stage: str, whole: dict[str, bytes], rng: random.Random
 ) -> tuple[str, int]:
     """Kills one run once or more; what is wrong with how it ended, and how often it was killed."""
-    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as errors:
-        folder, kills = Path(scratch) / 'run', 0
-        while True:
-            process, due = start(folder, errors), moment(stage, folder, rng)
-            while process.poll() is None and (kills >= 3 or not due()):
-                time.sleep(0.0005 if stage == 'checkpoint' else 0.005)
-            if process.poll() is not None:
-                break
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            kills += 1
-        errors.seek(0)
-        if process.returncode != 0:
-            return (
-                f'status {process.returncode}: {errors.read().decode()[-2000:]}',
-                kills,
-            )
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / 'run'
+        wrong, kills = killing.run_with_kills(
+            [command(folder)],
+            lambda _: moment(stage, folder, rng),
+            pause=0.0005 if stage == 'checkpoint' else 0.005,
+        )
+        if wrong:
+            return wrong, kills
         here = contents(folder)
         names = [
             name for name in {**whole, **here} if whole.get(name) != here.get(name)
@@ -143,8 +125,9 @@ def main(argv: list[str]) -> None:
     rng = random.Random(SEED.value)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / 'run'
-        if start(folder, subprocess.DEVNULL).wait() != 0:
-            raise SystemExit('the unbroken run failed')
+        wrong, _ = killing.run_with_kills([command(folder)], lambda _: lambda: False)
+        if wrong:
+            raise SystemExit(f'the unbroken run failed: {wrong}')
         whole = contents(folder)
         shutil.rmtree(folder)
     alike = killed = 0

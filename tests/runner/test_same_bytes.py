@@ -3,6 +3,8 @@
 import dataclasses
 import itertools
 import random
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from fedjax_links import experiment, problems, runs
 from fedjax_links.planning.lanes import Share
 from fedjax_links.runner import loop
 from fedjax_links.runner.programs import Programs
+from tests.attacks import killing
 from tests.experiment.configs import last_files_of
 from tests.runner.test_executors import AtOnce
 
@@ -153,6 +156,74 @@ def test_shards_and_jobs_leave_the_bytes_of_one_process(tmp_path, case):
     if 'until' in case:
         seeds = set(fl.runs.read(tmp_path / 'whole')['seed']) - {10_000, 10_001}
         assert len(seeds) > 2
+
+
+HARD = (
+    *(
+        'a race on one of two patterns',
+        'until decided, with tuning',
+        'a grid with tuning',
+    ),
+    *('natural owners', 'peers until decided, tuned'),
+)
+
+
+def moment(folder, rng):
+    """Tells when to kill a process: some seconds after its start, or once so many saves are new."""
+    after, wanted = time.monotonic() + rng.uniform(0, 15), rng.randrange(1, 12)
+    is_by_time, before = (
+        rng.random() < 0.3,
+        len(list(folder.glob('checkpoints/*@*.npz'))),
+    )
+
+    def due():
+        if is_by_time:
+            return time.monotonic() > after
+        return len(list(folder.glob('checkpoints/*@*.npz'))) >= before + wanted
+
+    return due
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('case', HARD)
+def test_killed_processes_of_shards_leave_the_bytes_of_one(tmp_path, case):
+    """Two true processes, each killed (SIGKILL) three times at the most and started again."""
+    config = tmp_path / 'case.py'
+    config.write_text(
+        'from tests.runner.test_same_bytes import CASES\n'
+        f'def get_config():\n    return CASES[{case!r}]\n'
+    )
+    rng = random.Random(case)
+    base = [
+        sys.executable,
+        '-m',
+        'fedjax_links',
+        'simulate',
+        f'--config={config}',
+        '--devices=1',
+    ]
+    wrong, _ = killing.run_with_kills(
+        [[*base, f'--workdir={tmp_path / "whole"}']], lambda _: lambda: False
+    )
+    assert not wrong
+    shards = [
+        [*base, f'--workdir={tmp_path / "shards"}', f'--shard={number}/2']
+        for number in (1, 2)
+    ]
+    wrong, kills = killing.run_with_kills(
+        shards, lambda _: moment(tmp_path / 'shards', rng)
+    )
+    assert not wrong
+    assert kills
+    runs.merge(tmp_path / 'shards')
+    whole, merged = (
+        last_files_of(tmp_path / 'whole'),
+        last_files_of(tmp_path / 'shards'),
+    )
+    written_by_reports = {
+        name for name in whole if name.endswith(('.md', '.png', 'clients.npz'))
+    }
+    assert merged == {name: whole[name] for name in whole.keys() - written_by_reports}
 
 
 @pytest.mark.slow
