@@ -66,6 +66,7 @@ class Plan:
             if id(of_label) not in shared:
                 shared[id(of_label)] = makers.as_problems(f'problem.{label}', of_label)
             self.problems[label] = shared[id(of_label)]
+        self._sizes: dict[tuple[str, str], tuple[int, int] | None] = {}
         every: list[Maker[Any]] = [*self.patterns.values(), *self.problems.values()]
         self.drawn_columns = {name for maker in every for name in maker.columns}
 
@@ -144,11 +145,18 @@ class Plan:
             return makers.with_sizes(
                 problem, 1, max(lengths, default=problem.max_examples)
             )
-        maker = self.problems[lane.pattern]
-        assert isinstance(maker.make, makers.Problems)
-        rows = [maker.at({**lane.point, **row}) for row in self.draws.every()]
-        sizes = maker.make.sizes_of(list({repr(row): row for row in rows}.values()))
+        sizes = self._sizes_at(lane.pattern, lane.point)
         return makers.with_sizes(problem, *sizes) if sizes else problem
+
+    def _sizes_at(self, pattern: str, point: Point) -> tuple[int, int] | None:
+        """Returns the tightest bounds of the sizes of clients, over all seeds; once for a point."""
+        maker = self.problems[pattern]
+        assert isinstance(maker.make, makers.Problems)
+        key = pattern, repr(maker.at({**point, **self.draws.columns()}))
+        if key not in self._sizes:
+            rows = [maker.at({**point, **row}) for row in self.draws.every()]
+            self._sizes[key] = maker.make.sizes_of(list({repr(row): row for row in rows}.values()))
+        return self._sizes[key]
 
     def _reads_sizes(self, lane: Lane) -> bool:
         """Whether what trains or evaluates a lane may look at how many examples clients have."""
