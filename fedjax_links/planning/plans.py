@@ -155,7 +155,9 @@ class Plan:
         key = pattern, repr(maker.at({**point, **self.draws.columns()}))
         if key not in self._sizes:
             rows = [maker.at({**point, **row}) for row in self.draws.every()]
-            self._sizes[key] = maker.make.sizes_of(list({repr(row): row for row in rows}.values()))
+            self._sizes[key] = maker.make.sizes_of(
+                list({repr(row): row for row in rows}.values())
+            )
         return self._sizes[key]
 
     def _reads_sizes(self, lane: Lane) -> bool:
