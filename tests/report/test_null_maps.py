@@ -9,7 +9,7 @@ from fedjax_links.report import layouts
 from tests.report import made, null_runs
 from tests.report.null_runs import Accuracies, Null
 
-GRID = {'x': (1, 2, 3), 'y': (1, 2)}
+GRID = {'x': (1, 2), 'y': (1, 2)}
 
 
 def shares(null, pages, seed, **options):

@@ -134,9 +134,12 @@ def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
     found, false, held = [], [], []
     for _ in range(pages):
         *others, (_, difference, word) = table(null, rng)
-        found.append(difference.endswith('**') and word == evaluation.AHEAD)
+        starred = difference.endswith('**')
+        assert starred == (word == evaluation.AHEAD)
+        # A pair that gets seeds until it is decided stops there: few are left for others' sake.
+        found.append(word.startswith(evaluation.AHEAD) if null.least else starred)
         num_false = sum('**' in text for _, text, _ in others)
-        false.append(num_false / max(num_false + found[-1], 1))
+        false.append(num_false / max(num_false + starred, 1))
         held.append(covers(difference, null.gain))
     assert np.mean(found) >= 0.9
     assert np.mean(false) <= most(pages)
