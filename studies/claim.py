@@ -278,13 +278,13 @@ def link(run: str, minutes: Mapping[str, str]) -> str:
 
 
 def summary(found: Judged) -> str:
-    """How many differences the table has, and what chance and many tests make of them."""
+    """Count the differences of the table, those of chance, and those that survive."""
     p_values = np.array([outcome.p_value for _, pairs in found for outcome in pairs])
     survive = sum(map(sum, survivors(found)))
     return (
-        f'Of the {len(p_values)} differences {np.sum(p_values < LEVEL)} have a p-value below '
-        f'{LEVEL:g}; were all of them zero, {LEVEL * len(p_values):.0f} would by chance. '
-        f'{survive} survive Benjamini and Hochberg at {100 * LEVEL:.0f} %.'
+        f'Of the {len(p_values)} differences, {np.sum(p_values < LEVEL)} have a p-value below '
+        f'{LEVEL:g}. If all were zero, {LEVEL * len(p_values):.0f} would have one by chance. '
+        f'{survive} survive Benjamini-Hochberg at {100 * LEVEL:.0f} %.'
     )
 
 
