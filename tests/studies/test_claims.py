@@ -145,7 +145,9 @@ def test_stars_are_of_all_pairs_at_once():
         (many, [outcome(2.0, p) for p in (0.001, 0.5, 0.04)]),
     ]
     assert claim_of.survivors(found) == [[True], [True, False, False]]
-    assert 'Of the 4 differences, 3 have a p-value below 0.05' in claim_of.summary(found)
+    assert 'Of the 4 differences, 3 have a p-value below 0.05' in claim_of.summary(
+        found
+    )
     assert '2 survive' in claim_of.summary(found)
     assert '+2.00 ± 1.00 *; ' in claim_of.shown(many, found[1][1], [True, False, False])
 
