@@ -18,11 +18,7 @@ import numpy as np
 import fedjax_links as fl
 from benchmarks import cifar, common, convolution, fashion, images, micro, pfl, summary
 from fedjax_links import local_training, participation
-from fedjax_links.problems.kernels.convolution import (
-    by_patches,
-    by_rows,
-    conv_as_matmul,
-)
+from fedjax_links.problems.convolution import by_patches, by_rows, conv_as_matmul
 
 MOST_SECONDS = 480.0
 LONG_RUN = 300_000

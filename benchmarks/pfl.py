@@ -14,11 +14,7 @@ from flax import linen as nn
 
 from benchmarks import common, images, proofs
 from fedjax_links import participation
-from fedjax_links.problems.kernels.convolution import (
-    conv_as_matmul,
-    dense_product,
-    max_pool,
-)
+from fedjax_links.problems.convolution import conv_as_matmul, dense_product, max_pool
 
 TARGET_SECONDS = 60.0
 COHORT_SIZE = 50

@@ -26,10 +26,10 @@ from fedjax_links import (
     evaluation,
     local_training,
     participation,
+    partition,
     plot,
     problems,
 )
-from fedjax_links.problems import partition
 
 # %% [markdown]
 # ## Data and links

@@ -28,8 +28,7 @@ from flax import nnx
 from sklearn import datasets
 
 import fedjax_links as fl
-from fedjax_links import local_training, participation, plot, problems
-from fedjax_links.problems import partition
+from fedjax_links import local_training, participation, partition, plot, problems
 
 # %% [markdown]
 # ## Data, and who owns it

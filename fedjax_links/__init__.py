@@ -34,7 +34,7 @@ if typing.TYPE_CHECKING:  # what type checkers see
     from fedjax_links.machines import devices as devices
     from fedjax_links.participation import PARTICIPATION as PARTICIPATION
     from fedjax_links.problems import PROBLEMS as PROBLEMS
-    from fedjax_links.report import pricing as pricing
+    from fedjax_links.report import cost_model as pricing  # noqa: F401
     from fedjax_links.simulation import simulate as simulate
     from fedjax_links.sweeps import sweep as sweep
 else:
@@ -69,7 +69,7 @@ else:
         'devices': 'fedjax_links.machines.devices',
         'PARTICIPATION': 'fedjax_links.participation:PARTICIPATION',
         'PROBLEMS': 'fedjax_links.problems:PROBLEMS',
-        'pricing': 'fedjax_links.report.pricing',
+        'pricing': 'fedjax_links.report.cost_model',
         'simulate': 'fedjax_links.simulation:simulate',
         'sweep': 'fedjax_links.sweeps:sweep',
     }

@@ -62,10 +62,10 @@ def registries() -> dict[str, Mapping[str, Any]]:
     Returns:
       The factories of each place by name.
     """
-    from fedjax_links import algorithms, participation, problems
+    from fedjax_links import algorithms, datasets, participation, problems
     from fedjax_links.config import choices
-    from fedjax_links.problems import augmentation, classification, datasets
-    from fedjax_links.problems.partition import PARTITIONS
+    from fedjax_links.partition import PARTITIONS
+    from fedjax_links.problems import augmentation, classification
     from fedjax_links.report import layouts
 
     named = {n: v for n, v in vars(choices).items() if n.isupper() and n[0] != '_'}

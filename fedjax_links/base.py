@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.core import describing
+from fedjax_links.core import reprs
 from fedjax_links.links.samples import CohortLinkSample as CohortLinkSample
 from fedjax_links.links.samples import DuplexLinkSample as DuplexLinkSample
 from fedjax_links.links.samples import Kinds as Kinds
@@ -165,7 +165,7 @@ class ClientNames:
         return 'ClientNames()'
 
 
-@describing.described(describing.problem_text)
+@reprs.described(reprs.problem_text)
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Problem:
@@ -266,7 +266,7 @@ class Problem:
         return self.data, self.owned.offsets[client], self.owned.counts[client]
 
 
-@describing.described_by('round_step')
+@reprs.described_by('round_step')
 class Algorithm(NamedTuple):
     """A federated algorithm as three pure functions.
 
@@ -285,7 +285,7 @@ class Algorithm(NamedTuple):
     client_models: Callable[[PyTree], Params] | None = None
 
 
-@describing.described(describing.pattern_text)
+@reprs.described(reprs.pattern_text)
 class Participation(NamedTuple):
     """A participation pattern as a sampler driven by keys.
 

@@ -21,16 +21,16 @@ from fedjax_links.core import (
     checks,
     compiling,
     contracts,
-    drawing,
     errors,
     meshes,
     prng,
     scans,
     tree,
 )
-from fedjax_links.core.drawing import draw as draw
-from fedjax_links.core.drawing import realised_links as realised_links
-from fedjax_links.core.drawing import sample_shapes as sample_shapes
+from fedjax_links.links import drawing
+from fedjax_links.links.drawing import draw as draw
+from fedjax_links.links.drawing import realised_links as realised_links
+from fedjax_links.links.drawing import sample_shapes as sample_shapes
 from fedjax_links.results.simulation import SimulationResult as SimulationResult
 
 EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedjax_links import runs
-from fedjax_links.report import layouts, source
+from fedjax_links.report import layouts, run_view
 
 RECORDS = Path(__file__).parent / 'records'
 
@@ -20,7 +20,7 @@ def rows(name: str) -> Iterator[str]:
 
     A star is behind what survives Benjamini-Hochberg, an interval in brackets allows for tuning.
     """
-    found = source.of_run(runs.read(RECORDS / name))
+    found = run_view.of_run(runs.read(RECORDS / name))
     (table,) = layouts.levels(found).tables
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for row in table.rows:
@@ -37,7 +37,7 @@ def rows(name: str) -> Iterator[str]:
 
 def against(name: str, base: str) -> Iterator[str]:
     """Lines of the table: every rule under other patterns minus itself under one, seed by seed."""
-    found = source.of_run(runs.read(RECORDS / name))
+    found = run_view.of_run(runs.read(RECORDS / name))
     ends, models = found.ends(None, None), found.main_models
     others = [pattern for pattern in found.patterns if pattern != base]
     yield f'| rule | {base} | {" | ".join(others)} |'

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import stats
 
 from fedjax_links import evaluation, runs
-from fedjax_links.report import source
-from fedjax_links.report.verdicts import Difference
+from fedjax_links.report import run_view
+from fedjax_links.report.comparisons import Difference
 from fedjax_links.results import dataset
 
 ARCHIVES = Path(__file__).parent / 'records' / 'papers'
@@ -181,8 +181,8 @@ def _with_tuning(claim: Claim, sides: tuple[Side, ...]) -> Difference | None:
 
 
 @functools.cache
-def _ends(run: str, metric: str) -> tuple[source.Source, source.Ends]:
-    found = source.of_run(runs.read(ARCHIVES / run))
+def _ends(run: str, metric: str) -> tuple[run_view.Source, run_view.Ends]:
+    found = run_view.of_run(runs.read(ARCHIVES / run))
     return found, found.ends(metric)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedjax_links import analysis, runs
-from fedjax_links.report import source
+from fedjax_links.report import run_view
 
 RECORD = Path(__file__).parent / 'records' / 'connectivity'
 LOSSES, EDGES = (0.0, 0.8, 0.95), (0.0, 0.1, 0.3, 1.0)
@@ -27,7 +27,7 @@ UPLINKS, CLIENT_LINKS, TOLERANCES = (
 
 def differences() -> Iterator[str]:
     """Rows by lost share of uplinks and by edges, and to FedPBC whose uplinks lose nothing."""
-    found = source.of_run(runs.read(RECORD))
+    found = run_view.of_run(runs.read(RECORD))
     ends, (pattern,) = found.ends(None, None), found.patterns
 
     def difference(
@@ -54,7 +54,7 @@ def differences() -> Iterator[str]:
             yield f'| {loss:g} | {prob:g} | {" | ".join(cells)} |'
 
 
-def _label(found: source.Source, rule: str, loss: float, prob: float) -> str:
+def _label(found: run_view.Source, rule: str, loss: float, prob: float) -> str:
     wanted = {'links.pattern.loss': loss, 'links.prob': prob}
     return next(
         k

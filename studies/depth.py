@@ -23,13 +23,14 @@ from fedjax_links import (
     evaluation,
     local_training,
     participation,
+    partition,
     problems,
     runs,
 )
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.plot import COLOURS, EXACT
-from fedjax_links.problems import classification, partition
-from fedjax_links.report.screens import prediction
+from fedjax_links.preview import prediction
+from fedjax_links.problems import classification
 
 FOLDER = Path(__file__).parent / 'records' / 'depth'
 DATA = ('gaussians', 'images', 'digits')

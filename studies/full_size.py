@@ -26,10 +26,10 @@ from benchmarks import common
 from fedjax_links import evaluation, experiment, report
 from fedjax_links.base import Problem
 from fedjax_links.core import memory, tree
+from fedjax_links.datasets import npz
 from fedjax_links.experiment import Experiment
 from fedjax_links.experiment.looking import preflight
 from fedjax_links.machines import devices
-from fedjax_links.problems.datasets import npz
 from fedjax_links.runner.groups import Group
 from fedjax_links.runner.programs import Programs
 from fedjax_links.runner.traced import lane_bytes

@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_links import experiment
 from fedjax_links.base import Problem
 from fedjax_links.config import trees
-from fedjax_links.problems.datasets import npz
+from fedjax_links.datasets import npz
 
 STAND_INS = {
     # images for training, for testing, shape

@@ -14,19 +14,19 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from fedjax_links import evaluation, plot, runs
-from fedjax_links.report import cells, source
+from fedjax_links.report import cells, run_view
 
 FOLDER = Path(__file__).parent / 'records' / 'maps'
 MAPS = 'space', 'rounds', 'correlation'
 TITLES = ('map', 'algorithm', 'minus FedAvg', 'level, %', 'FedPBC minus it')
 
 
-def read(name: str) -> tuple[source.Source, cells.Cells]:
+def read(name: str) -> tuple[run_view.Source, cells.Cells]:
     """A recorded map, and its cells."""
     run = runs.read(FOLDER / name)
     options = {'best_over': (), **run.facts['reports']['map']}
     del options['name']
-    found = source.of_run(run)
+    found = run_view.of_run(run)
     return found, cells.of_source(found, metric='eval_accuracy', **options)
 
 

@@ -19,7 +19,7 @@ from matplotlib import pyplot as plt
 
 from fedjax_links import experiment
 from fedjax_links.papers.xiang2024 import presets
-from fedjax_links.report.screens import configured, prediction
+from fedjax_links.preview import configured_links, prediction
 
 SETTINGS = (
     # Bayes accuracy, alpha, sigma, seed of the draw
@@ -102,7 +102,7 @@ def points(
     planned = experiment.build(values)
     columns = planned.run().columns
     for pattern in values['patterns']:
-        found = prediction.under(configured.of_experiment(planned, pattern))
+        found = prediction.under(configured_links.of_experiment(planned, pattern))
         assert found is not None
         for (algorithm, model), expected in zip(MODELS, found[:2], strict=True):
             rows = (columns['pattern'] == pattern) & (columns['algorithm'] == algorithm)

@@ -13,8 +13,8 @@ import fedjax_links as fl
 from fedjax_links import analysis, local_training, participation, problems
 from fedjax_links.base import Problem
 from fedjax_links.config import sections
+from fedjax_links.preview import prediction
 from fedjax_links.problems import models
-from fedjax_links.report.screens import prediction
 from studies.gaussian_accuracy import gaussian_accuracy
 
 LINKS = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}

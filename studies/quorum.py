@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from fedjax_links import base, evaluation, experiment, runs, simulation
-from fedjax_links.report import source
+from fedjax_links.report import run_view
 
 RECORD = Path(__file__).parent / 'records' / 'quorum'
 RULES = {'fedavg': 'FedAvg', 'fedau': 'FedAU', 'scaffold': 'SCAFFOLD'}
@@ -21,7 +21,7 @@ BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0)
 """Minutes."""
 
 
-def clocks(found: source.Source) -> dict[str, np.ndarray]:
+def clocks(found: run_view.Source) -> dict[str, np.ndarray]:
     """Minutes when each evaluation was made, float64[S, E], by pattern."""
     facts, config = runs.read_description(RECORD)
     planned = experiment.build(config)
@@ -53,7 +53,7 @@ def rows() -> Iterator[str]:
 
     Means over the seeds with 95 % intervals.
     """
-    found = source.of_run(runs.read(RECORD))
+    found = run_view.of_run(runs.read(RECORD))
     minutes, metric = clocks(found), found.metric(None)
     titles = ' | '.join(f'{budget:g} min' for budget in BUDGETS)
     yield f'| rule | round ends with | 1,000 rounds, min | {titles} | at the end |'

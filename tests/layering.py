@@ -9,10 +9,12 @@ _CORE = {'core', 'errors'}
 _ENGINE = _CORE | {
     'algorithms',
     'clients',
+    'datasets',
     'links',
     'local_training',
     'mixing',
     'participation',
+    'partition',
     'problems',
 }
 _DRIVERS = {'evaluation', 'machines', 'simulation', 'sweeps'}
@@ -27,10 +29,12 @@ MAY_SEE = {
     'mixing': _CORE,
     'local_training': _CORE | {'clients'},
     'participation': _CORE | {'analysis', 'links'},
-    'problems': _CORE | {'analysis'},
+    'datasets': _CORE,
+    'partition': _CORE | {'datasets'},
+    'problems': _CORE | {'analysis', 'datasets', 'partition'},
     'algorithms': _CORE | {'clients', 'local_training', 'mixing'},
     'results': _CORE,
-    'simulation': _CORE | {'results'},
+    'simulation': _CORE | {'links', 'results'},
     'evaluation': _CORE,
     'machines': _CORE,
     'sweeps': _CORE | {'evaluation', 'machines', 'simulation'},
@@ -40,17 +44,29 @@ MAY_SEE = {
     'config': _ENGINE | _DRIVERS | _KEPT,
     'experiment': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config'},
     'plot': _CORE | {'analysis', 'evaluation', 'results', 'runs', 'simulation'},
-    'report': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config', 'experiment', 'plot'},
+    'certify': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config', 'experiment'},
+    'pages': _CORE | {'config', 'plot', 'storage'},
+    'preview': _ENGINE
+    | _DRIVERS
+    | _KEPT
+    | {'analysis', 'config', 'experiment', 'pages', 'plot'},
+    'report': _ENGINE
+    | _DRIVERS
+    | _KEPT
+    | {'analysis', 'config', 'experiment', 'pages', 'plot', 'preview'},
     'testing': _ENGINE | _DRIVERS,
-    '__main__': _ENGINE | {'config', 'experiment', 'report'},
+    '__main__': _ENGINE | {'certify', 'config', 'experiment', 'report'},
     'cli': _ENGINE
     | _DRIVERS
     | _KEPT
-    | {'analysis', 'config', 'experiment', 'report', 'testing'},
+    | {
+        *('analysis', 'certify', 'config', 'experiment', 'pages', 'preview', 'report'),
+        'testing',
+    },
     '': _ENGINE
     | _DRIVERS
     | _KEPT
-    | {'analysis', 'config', 'experiment', 'plot', 'report', 'testing'},
+    | {'analysis', 'certify', 'config', 'experiment', 'plot', 'report', 'testing'},
 }
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', '__main__', 'cli'}  # seen by configs alone
 """By room of the package: the other rooms that it may import."""
@@ -65,28 +81,23 @@ _HOMES = {
 }
 """Modules that are not of the room of their folder."""
 
-_FRONT_END_PARTS = {'plot', 'report', 'cli'}
+_FRONT_END_PARTS = {'plot', 'pages', 'preview', 'report', 'cli'}
 _FRONT_END_LIBRARIES = {'matplotlib', 'absl', 'ml_collections'}
 _COMMON_LIBRARIES = {'jax', 'numpy', 'scipy', 'optax'}
 _LIBRARIES = {
     'errors': set(),
     'analysis': {'numpy', 'scipy'},
-    'problems': {
-        *('jax', 'numpy', 'scipy', 'flax', 'optax'),
-        *(
-            'sklearn',
-            'tensorflow_datasets',
-            'PIL',
-            'pooch',
-            'pyarrow',
-            'requests',
-        ),  # of data sets
+    'datasets': {
+        *('jax', 'numpy', 'scipy', 'sklearn'),
+        *('tensorflow_datasets', 'PIL', 'pooch', 'pyarrow', 'requests'),
     },
+    'problems': {'jax', 'numpy', 'scipy', 'flax', 'optax'},
     'papers': {'jax', 'numpy', 'scipy', 'optax', 'flax'},
     'testing': {'jax', 'numpy', 'scipy', 'chex'},
     'config': {*_COMMON_LIBRARIES, 'pandas'},
     'runs': {'jax', 'numpy', 'pandas'},
     'results': {'jax', 'numpy', 'pandas', 'xarray'},
+    'pages': {'numpy', 'pandas'},
     'report': {'jax', 'numpy', 'scipy', 'pandas'},
     'experiment': {'jax', 'numpy', 'scipy', 'optax', 'tqdm'},  # of a notebook's line
     '': set(),

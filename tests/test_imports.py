@@ -116,7 +116,7 @@ def test_a_wrong_import_is_found(module, source, message):
             'papers.xiang2024.released',
             'from fedjax_links.algorithms.f3ast import f3ast',
         ),
-        ('papers.common', 'from fedjax_links.report.figure import FigureResult'),
+        ('papers.common', 'from fedjax_links.pages.figure import FigureResult'),
         ('simulation', 'from fedjax_links.core import checks, errors, prng, tree'),
         ('sweeps', 'from .simulation import simulate'),
         ('cli.main', 'from absl import app\nfrom fedjax_links import experiment'),

@@ -6,7 +6,7 @@ import pytest
 
 from fedjax_links import experiment, problems, runs
 from fedjax_links.core import tree
-from fedjax_links.report import exporting
+from fedjax_links.runs import export
 from tests import refusals
 from tests.experiment.configs import values
 
@@ -58,7 +58,7 @@ def test_a_lane_has_a_name_and_earlier_saves(first):
 
 def test_an_exported_state_holds_the_same_model(first, tmp_path):
     _, folder, _ = first
-    exporting.export(folder, tmp_path)
+    export.export(folder, tmp_path)
     (path,) = tmp_path.glob('states/fedpbc/links/*/1.npz')
     found = runs.model(path)
     jax.tree.map(np.testing.assert_array_equal, found, runs.model(folder, FEDPBC))

@@ -17,7 +17,7 @@ from fedjax_links import (
     simulation,
 )
 from fedjax_links.base import RoundMetrics
-from fedjax_links.core import drawing
+from fedjax_links.links import drawing
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.testing import federation
 from tests.reference import quadratic_loops

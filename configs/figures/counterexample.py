@@ -10,10 +10,10 @@ from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.config import sections
 from fedjax_links.core import checks, errors
+from fedjax_links.pages import tables
+from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import bernoulli
 from fedjax_links.plot.panels import finish
-from fedjax_links.report import tables
-from fedjax_links.report.figure import FigureResult, stack
 
 _RULES = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}

@@ -8,10 +8,10 @@ import numpy as np
 from fedjax_links import analysis, plot, simulation
 from fedjax_links.base import Participation
 from fedjax_links.config import sections
+from fedjax_links.pages import tables
+from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import minimum_separation
 from fedjax_links.plot import panels
-from fedjax_links.report import tables
-from fedjax_links.report.figure import FigureResult, stack
 
 from .sun2025 import selection_weights
 

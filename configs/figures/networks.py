@@ -10,9 +10,9 @@ import numpy as np
 from fedjax_links import plot
 from fedjax_links.config import sections
 from fedjax_links.core import tree
+from fedjax_links.pages import tables
+from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.problems.classification import MODELS
-from fedjax_links.report import tables
-from fedjax_links.report.figure import FigureResult, stack
 
 _CLASSES = 10
 

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links import analysis, evaluation, plot, runs
+from fedjax_links import analysis, evaluation, partition, plot, runs
 from fedjax_links.core import checks, errors
+from fedjax_links.pages.figure import FigureResult
+from fedjax_links.pages.tables import Table
 from fedjax_links.participation import label_dependent_probs
 from fedjax_links.plot import heat
-from fedjax_links.problems import gaussians, owners, partition
-from fedjax_links.report import cells, source
-from fedjax_links.report.figure import FigureResult
-from fedjax_links.report.tables import Table
+from fedjax_links.problems import gaussians, owners
+from fedjax_links.report import cells, run_view
 
 _COLUMNS = {
     'bayes_accuracy': 'problem.bayes_accuracy',
@@ -205,7 +205,7 @@ def _simulated(
 ) -> tuple[dict[str, Sequence[float]], Sequence[int], np.ndarray]:
     """A run's axes, the seeds that all cells have, FedPBC's differences to FedAvg [A, B, S, D]."""
     run = runs.read(folder)
-    found = source.of_run(run)
+    found = run_view.of_run(run)
     map_ = cells.of_source(
         found,
         x=_COLUMNS['sigma'],

@@ -10,10 +10,10 @@ from scipy import stats
 
 from fedjax_links import analysis, plot, simulation
 from fedjax_links.config import sections
+from fedjax_links.pages import tables
+from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import minimum_separation
 from fedjax_links.plot import panels
-from fedjax_links.report import tables
-from fedjax_links.report.figure import FigureResult, stack
 
 _LISTED_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
 _CLIENTS, _NUM_BATCHES = 100, 20

@@ -9,10 +9,10 @@ import numpy as np
 from fedjax_links import local_training, plot, problems, sweeps
 from fedjax_links.algorithms import amplified_fedavg
 from fedjax_links.base import Algorithm, Problem
+from fedjax_links.pages import tables
+from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import replay
 from fedjax_links.plot import panels
-from fedjax_links.report import tables
-from fedjax_links.report.figure import FigureResult, stack
 
 _PERIOD, _ROUNDS = 3, 15
 

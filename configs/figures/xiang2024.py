@@ -7,11 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from fedjax_links import analysis, local_training, plot, problems, sweeps
+from fedjax_links import analysis, local_training, partition, plot, problems, sweeps
 from fedjax_links.algorithms import fedavg
 from fedjax_links.base import delivers
 from fedjax_links.config import sections
 from fedjax_links.core import checks
+from fedjax_links.pages import tables
+from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import (
     bernoulli,
     label_dependent_probs,
@@ -20,10 +22,7 @@ from fedjax_links.participation import (
 )
 from fedjax_links.participation.markov import rates
 from fedjax_links.plot.panels import finish, grid
-from fedjax_links.problems import partition
-from fedjax_links.report import tables
-from fedjax_links.report.figure import FigureResult, stack
-from fedjax_links.report.screens.links import record_links
+from fedjax_links.preview.links import record_links
 
 _UP_RATE, _LINK_ROUNDS = 0.05, 4000
 _QUANTITIES = (

@@ -18,7 +18,7 @@ _MORE = (
         'core.references',
         'core.registry',
     ),
-    *('links.samples', 'participation.sojourns', 'participation.traces.trace_formats'),
+    *('links.samples', 'participation.durations', 'participation.traces.trace_formats'),
     'results.runs',
 )
 _ELSEWHERE = {

@@ -36,26 +36,26 @@ def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
     """Compares, prints and keeps."""
     app.make_portable(given.portable)
     from fedjax_links import runs
+    from fedjax_links.certify import certificates
     from fedjax_links.experiment.config import recorded
-    from fedjax_links.experiment.looking import certifying
     from fedjax_links.machines import environment
     from fedjax_links.storage import outputs
 
     for warning in environment.warnings():
         print(f'warning: {warning}', file=sys.stderr)
     if given.workdir is not None:
-        outputs.check('workdir', Path(given.workdir), [certifying.FILE])
+        outputs.check('workdir', Path(given.workdir), [certificates.FILE])
         kept = None if values else runs.read_json(Path(given.workdir), runs.CONFIG)
         if kept is not None:
             values = recorded(kept, allow_imports=given.allow_imports)
     found = []
     with app.importing(given.allow_imports):
-        for verdict in certifying.certify(values):
+        for verdict in certificates.certify(values):
             found.append(verdict)
             off = '' if verdict.holds else f'  OFF at {verdict.where}'
             said = f'{verdict.program:<36} {verdict.error:8.1e} of {verdict.bound:.0e}{off}'
             print(said, flush=True)
-    are_fine = certifying.keep(found, given.workdir)
+    are_fine = certificates.keep(found, given.workdir)
     print(f'{sum(verdict.holds for verdict in found)} of {len(found)} programs hold')
     sys.exit(0 if are_fine else 1)
 

@@ -17,9 +17,9 @@ def main(*folders: str) -> None:
     if len(folders) != 2:
         requirement = 'be given two run folders, such as runs/first runs/second'
         raise errors.invalid('compare', requirement, len(folders))
-    from fedjax_links.report import comparing
+    from fedjax_links.runs import comparison
 
-    found = comparing.compare(*folders)
+    found = comparison.compare(*folders)
     print(f'{folders[0]} | {folders[1]}\n{found.text()}')
     sys.exit(0 if found.equal else 1)
 

@@ -34,11 +34,11 @@ def main(given: flags.FlagValues, action: str = 'list', *names: str) -> None:
         raise errors.unknown_name('data', action, ACTIONS)
     if action == 'fetch' and not names:
         raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
-    from fedjax_links.problems.datasets import npz, sources, unknown
+    from fedjax_links.datasets import npz, publishers, unknown
 
     if action == 'list':
         print(f'Data sets in {npz.data_root(given.data_dir)}')
-        for name, recipe in sources.RECIPES.items():
+        for name, recipe in publishers.RECIPES.items():
             file, size = (
                 npz.npz_file(name, given.data_dir),
                 sum(p.size for p in recipe.files),
@@ -48,14 +48,14 @@ def main(given: flags.FlagValues, action: str = 'list', *names: str) -> None:
             print(f'  {name:<16} {said}')
         return
     for name in names:
-        if name not in sources.RECIPES:
-            raise unknown('data', name, sources.RECIPES)
+        if name not in publishers.RECIPES:
+            raise unknown('data', name, publishers.RECIPES)
         file = npz.npz_file(name, given.data_dir)
         if file.is_file():
             print(f'{name}: {file} is there, {_size(file)}')
             continue
         shown = sys.stderr.isatty()
-        sources.fetch(
+        publishers.fetch(
             name, data_dir=given.data_dir, mirror=given.mirror, progressbar=shown
         )
         print(f'{name}: {_size(file)} in {file}')

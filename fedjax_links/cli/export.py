@@ -28,14 +28,14 @@ def main(given: flags.FlagValues, *folders: str) -> None:
         raise errors.invalid(
             'to', 'name a folder for the files, such as --to=exported', None
         )
-    from fedjax_links.report import exporting
+    from fedjax_links.runs import export
 
     if given.metrics is not None and not given.archive:
         raise errors.invalid('metrics', 'go with --archive', 'it without')
     if given.archive:
-        done = exporting.archive(folders[0], given.to, metrics=given.metrics)
+        done = export.archive(folders[0], given.to, metrics=given.metrics)
     else:
-        done = exporting.export(folders[0], given.to)
+        done = export.export(folders[0], given.to)
     print(f'Wrote {len(done)} files to {given.to}')
 
 

@@ -16,7 +16,7 @@ from fedjax_links.cli import app
 
 def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     """Computes, prints and writes."""
-    from fedjax_links.report import figure, tables
+    from fedjax_links.pages import figure, tables
     from fedjax_links.storage import outputs
 
     figure.check(values)

@@ -57,7 +57,7 @@ def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
     from fedjax_links import experiment
     from fedjax_links.core import checks
     from fedjax_links.experiment.looking import preflight
-    from fedjax_links.report.screens import configured, links
+    from fedjax_links.preview import configured_links, links
 
     if given.rounds is not None:
         checks.static_int('rounds', given.rounds, minimum=2)
@@ -67,7 +67,7 @@ def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
         planned = experiment.build(values)
         for line in preflight.describe_recordings(planned):
             print(line)
-        found = configured.of_experiment(planned, given.pattern)
+        found = configured_links.of_experiment(planned, given.pattern)
         record, law = found.record(given.rounds or 10_000), found.law
         what = filter(
             None, (found.name, found.where, f'seed {found.experiment.seeds[0]}')
@@ -84,7 +84,7 @@ def _of_log(given: flags.FlagValues) -> tuple[Any, ...]:
     """A log at the times of rounds: title, links and what is known of them."""
     from fedjax_links.config import choices, recordings
     from fedjax_links.core import checks
-    from fedjax_links.report.screens import links
+    from fedjax_links.preview import links
 
     checks.choice('format', given.format, choices.TRACE_FORMATS)
     reader = choices.TRACE_FORMATS[given.format]

@@ -18,8 +18,8 @@ def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     """Builds the experiment, and describes who holds what."""
     from fedjax_links import experiment
     from fedjax_links.experiment import config_parts
+    from fedjax_links.preview import configured_links, partitions
     from fedjax_links.problems.classification import partition_of
-    from fedjax_links.report.screens import configured, partitions
 
     planned = experiment.build(values)
     pattern, point = next(iter(planned.patterns)), planned.plan.points[0]
@@ -28,7 +28,7 @@ def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     section = config_parts.at_point(section, point, 'problem')
     hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
     options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
-    where = configured.first_point(planned, planned.plan.problems[pattern])
+    where = configured_links.first_point(planned, planned.plan.problems[pattern])
     said = str(section.get('dataset', section['name'])), *options, where
     title = ', '.join(filter(None, said))
     print(partitions.text(title, report))

@@ -234,12 +234,8 @@ def _plan(
 ) -> tuple[Any, Any] | None:
     """The experiment, and where it runs; None if it is not to be run."""
     from fedjax_links import experiment, report
-    from fedjax_links.experiment.looking import (
-        certifying,
-        debugging,
-        forking,
-        preflight,
-    )
+    from fedjax_links.certify import certificates
+    from fedjax_links.experiment.looking import debugging, forking, preflight
     from fedjax_links.machines import devices, environment, processes
     from fedjax_links.runner import programs, stages
     from fedjax_links.storage import door
@@ -272,7 +268,7 @@ def _plan(
         for warning in environment.warnings():
             print(f'warning: {warning}', file=sys.stderr)
         print(planned.describe())
-        if not given.dry_run and (note := certifying.note()):
+        if not given.dry_run and (note := certificates.note()):
             print(note)
         print(f'folder   {folder}')
     preflight.check(planned, shared)
@@ -281,7 +277,7 @@ def _plan(
         if first := next(filter(None, every), None):
             stages.compile_ahead(shared, first)
     if leads and (planned.share is None or planned.share.index == 0):
-        from fedjax_links.report.screens import theory  # while the compiler works
+        from fedjax_links.preview import theory
 
         print(theory.prediction(planned))
     if given.dry_run:

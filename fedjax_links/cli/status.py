@@ -16,7 +16,7 @@ from typing import Any
 from absl import flags
 
 from fedjax_links.cli import app, paths
-from fedjax_links.core import checks, describing, errors
+from fedjax_links.core import checks, errors, reprs
 
 _CLEAR = '\x1b[2J\x1b[H'  # a terminal's screen
 
@@ -79,9 +79,7 @@ def _lines(found: Any, is_done: bool) -> Iterator[str]:
     for shard in found.shards:
         if shard.done < shard.lanes:
             hours = shard.hours_left
-            left = (
-                '' if hours is None else f', {describing.duration(3600 * hours)} left'
-            )
+            left = '' if hours is None else f', {reprs.duration(3600 * hours)} left'
             who = (
                 shard.holder
                 or f'nobody runs it: --shard={shard.shard}/{len(found.shards)} does'
@@ -91,7 +89,7 @@ def _lines(found: Any, is_done: bool) -> Iterator[str]:
     for name in found.failed:
         yield f'failed   {name}'
     if found.hours_left is not None and found.done < found.lanes:
-        yield f'time     about {describing.duration(3600 * found.hours_left)} left'
+        yield f'time     about {reprs.duration(3600 * found.hours_left)} left'
 
 
 if __name__ == '__main__':

@@ -20,10 +20,10 @@ def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     """Builds the experiment, simulates its links without training, and prints the screen."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
-    from fedjax_links.report.screens import configured, theory
+    from fedjax_links.preview import configured_links, theory
 
     checks.static_int('rounds', given.rounds, minimum=32)
-    links = configured.of_experiment(experiment.build(values), given.pattern)
+    links = configured_links.of_experiment(experiment.build(values), given.pattern)
     print(theory.text(links, links.record(given.rounds)))
 
 

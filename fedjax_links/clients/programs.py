@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
 from fedjax_links.clients.rates import Schedule, constant
-from fedjax_links.core import checks, describing, errors, prng, tree
+from fedjax_links.core import checks, errors, prng, reprs, tree
 from fedjax_links.core.references import cite
 
 Rate = Number | Schedule
@@ -63,7 +63,7 @@ class LocalUpdate(NamedTuple):
     gradient: Params | None = None
 
 
-@describing.described_by('run')
+@reprs.described_by('run')
 class ClientProgram(NamedTuple):
     """A client program.
 

@@ -13,17 +13,17 @@ import jax
 import numpy as np
 import optax
 
-from fedjax_links import algorithms, evaluation, local_training, simulation
+from fedjax_links import algorithms, evaluation, local_training, partition, simulation
 from fedjax_links.base import Problem
 from fedjax_links.clients import rates as learning_rates
 from fedjax_links.config import recordings
 from fedjax_links.core import checks, errors, tree
 from fedjax_links.links import graphs
-from fedjax_links.participation import schedules, sojourns
+from fedjax_links.participation import durations, schedules
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.participation.quorum import Times
 from fedjax_links.participation.traces import trace_formats
-from fedjax_links.problems import owners, partition
+from fedjax_links.problems import owners
 
 Table = Mapping[str, Callable[..., Any]]
 
@@ -305,7 +305,7 @@ TIMES: Table = {'devices': _devices}
 GRAPHS = graphs.GRAPHS
 """``graph`` of `peers`: given N as ``num_clients`` where they ask for it."""
 
-SOJOURNS = sojourns.SOJOURNS
+SOJOURNS = durations.SOJOURNS
 """``up`` and ``down`` of `semi_markov`."""
 
 DRAWN = {

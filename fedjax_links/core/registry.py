@@ -6,13 +6,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fedjax_links.base import Algorithm, Participation
-from fedjax_links.core import describing, errors
+from fedjax_links.core import errors, reprs
 from fedjax_links.core.references import Reference, references_of
 
 Entry = TypeVar('Entry')
 
 
-@describing.described(describing.registry_text)
+@reprs.described(reprs.registry_text)
 class Registry(dict[str, Entry]):
     """Entries by name; a name that is not there is told with the nearest that is."""
 
@@ -54,7 +54,7 @@ class Traffic(NamedTuple):
     asked: Callable[[np.ndarray, Mapping[str, Any]], np.ndarray] | None = None
 
 
-@describing.described(describing.call_text)
+@reprs.described(reprs.call_text)
 class AlgorithmEntry(NamedTuple):
     """A registered algorithm; calling the entry calls its factory.
 
@@ -101,7 +101,7 @@ class AlgorithmEntry(NamedTuple):
         return '\n\n'.join(reference.bibtex for reference in self.references)
 
 
-@describing.described(describing.call_text)
+@reprs.described(reprs.call_text)
 class ParticipationEntry(NamedTuple):
     """A registered pattern; calling the entry calls its factory.
 
@@ -114,8 +114,8 @@ class ParticipationEntry(NamedTuple):
         every single round; otherwise only over time, as for a cycle that starts off.
       carries_pattern: its carry is that of its ``pattern``: it adds no memory of its own but the
         order of a cap.
-      law: what is known exactly of who takes part, `participation.laws.Given` to
-        `participation.laws.LinkLaw`; None for what is only simulated.
+      law: what is known exactly of who takes part, `participation.link_laws.Given` to
+        `participation.link_laws.LinkLaw`; None for what is only simulated.
     """
 
     factory: Callable[..., Participation]

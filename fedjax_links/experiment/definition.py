@@ -12,7 +12,7 @@ import numpy as np
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
 from fedjax_links.config import trees
-from fedjax_links.core import checks, describing, errors, grids
+from fedjax_links.core import checks, errors, grids, reprs
 from fedjax_links.experiment.looking import forking, preflight
 from fedjax_links.machines import devices as devices_
 from fedjax_links.planning import lanes, limits
@@ -35,7 +35,7 @@ _PARTS = {
 """Fields that are no values of a config, or on which other fields that it built depend."""
 
 
-@describing.described(lambda experiment: experiment._summary())
+@reprs.described(lambda experiment: experiment._summary())
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Experiment:
     """Algorithms over link patterns, at every point of a grid and with every seed.
@@ -352,7 +352,7 @@ class Experiment:
             'seeds': preflight.seeds_of(self).removesuffix('s').removesuffix(' seed'),
             'rounds': f'{self.num_rounds:,}, evaluated every {self.eval_every:,}',
         }
-        return describing.block('Experiment', rows)
+        return reprs.block('Experiment', rows)
 
 
 def _is_same(value: Any, other: Any) -> bool:

@@ -12,7 +12,7 @@ from flax import linen as nn
 from fedjax_links.base import Array
 from fedjax_links.core import errors
 from fedjax_links.problems import models
-from fedjax_links.problems.kernels.convolution import dense_product
+from fedjax_links.problems.convolution import dense_product
 
 
 class BatchNorm(nn.LayerNorm):

@@ -70,7 +70,7 @@ def synthetic_images(
     Args:
       num_clients: N.
       num_train: number of training images.
-      difficulty: of `problems.datasets.synthetic_images`.
+      difficulty: of `datasets.synthetic_images`.
       partition: ``partition`` and its options.
 
     Returns:

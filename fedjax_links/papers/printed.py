@@ -4,7 +4,7 @@ import csv
 from importlib import resources
 
 from fedjax_links.core import errors
-from fedjax_links.report.tables import Level
+from fedjax_links.pages.tables import Level
 
 Rows = list[dict[str, str]]
 

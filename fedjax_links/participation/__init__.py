@@ -12,8 +12,10 @@ import numpy as np
 from fedjax_links.base import Participation
 from fedjax_links.core.registry import ParticipationEntry, Registry
 from fedjax_links.links import graphs
-from fedjax_links.participation import schedules, sojourns
-from fedjax_links.participation.algebra import (
+from fedjax_links.participation import durations, schedules
+from fedjax_links.participation.always import always, always_law
+from fedjax_links.participation.bernoulli import bernoulli, bernoulli_law
+from fedjax_links.participation.combinators import (
     both,
     both_law,
     by_group,
@@ -24,8 +26,6 @@ from fedjax_links.participation.algebra import (
     outage,
     switch,
 )
-from fedjax_links.participation.always import always, always_law
-from fedjax_links.participation.bernoulli import bernoulli, bernoulli_law
 from fedjax_links.participation.cyclic import cyclic, cyclic_law
 from fedjax_links.participation.duplex import (
     duplex,
@@ -123,8 +123,8 @@ def _fastest(num_clients: int) -> Participation:
 
 
 def _lasting(num_clients: int) -> Participation:
-    up = sojourns.lognormal(2 + np.arange(num_clients) % 5, 0.8)
-    return semi_markov(up, sojourns.weibull(3.0, 0.7))
+    up = durations.lognormal(2 + np.arange(num_clients) % 5, 0.8)
+    return semi_markov(up, durations.weibull(3.0, 0.7))
 
 
 def _shocked(num_clients: int) -> Participation:

@@ -5,7 +5,7 @@ import numpy as np
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import checks
-from fedjax_links.participation.laws import Given, LinkLaw, independent
+from fedjax_links.participation.link_laws import Given, LinkLaw, independent
 
 
 def always(num_clients: int) -> Participation:

@@ -4,7 +4,7 @@ import numpy as np
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import references
-from fedjax_links.participation import laws, schedules
+from fedjax_links.participation import link_laws, schedules
 
 
 @references.cite('xiang2023towards')
@@ -45,16 +45,18 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     return Participation(lambda key: (), sample, schedule.num_clients, schedule.cycle)
 
 
-def bernoulli_law(given: laws.Given) -> laws.LinkLaw:
+def bernoulli_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `bernoulli`."""
     kind, period = given.schedule
     if kind in ('constant', 'jitter'):
-        return laws.independent('independent over clients and rounds', given.probs)
+        return link_laws.independent('independent over clients and rounds', given.probs)
     if period is None:
-        return laws.LinkLaw(f'probabilities follow a {kind} schedule, without memory')
+        return link_laws.LinkLaw(
+            f'probabilities follow a {kind} schedule, without memory'
+        )
     schedule = given.options['schedule']
     by_round = np.array([schedule.mean(t) for t in range(period)], np.float64)
-    return laws.LinkLaw(
+    return link_laws.LinkLaw(
         f'independent, probabilities follow a {kind} schedule',
         rates=by_round.mean(axis=0),
         weights=_mean_weights(by_round),

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, references
-from fedjax_links.participation import laws, schedules
+from fedjax_links.participation import link_laws, schedules
 
 
 class CyclicState(NamedTuple):
@@ -94,7 +94,7 @@ def _lengths(probs: Any, cycle_length: int, xp: Any = np) -> tuple[Any, Any]:
     return active, xp.maximum(1, cycle_length - active)
 
 
-def cyclic_law(given: laws.Given) -> laws.LinkLaw:
+def cyclic_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `cyclic`."""
     length, reset = (
         given.options.get('cycle_length', 100),
@@ -105,4 +105,4 @@ def cyclic_law(given: laws.Given) -> laws.LinkLaw:
     alike = int(period[0]) if (period == period[0]).all() else None
     drawn = 'redrawn every cycle' if reset else 'drawn once'
     description = f'cycles of {length} rounds, offsets {drawn}'
-    return laws.LinkLaw(description, rates=active / period, period=alike)
+    return link_laws.LinkLaw(description, rates=active / period, period=alike)

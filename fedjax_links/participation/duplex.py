@@ -7,8 +7,9 @@ touched.
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
-from fedjax_links.core import drawing, errors
-from fedjax_links.participation import algebra, combining, laws
+from fedjax_links.core import errors
+from fedjax_links.links import drawing
+from fedjax_links.participation import combinators, combining, link_laws
 from fedjax_links.participation.always import always
 
 
@@ -87,13 +88,13 @@ def unavailable(pattern: Participation) -> Participation:
     return pattern._replace(sample=sample)
 
 
-def duplex_law(given: laws.Given) -> laws.LinkLaw:
+def duplex_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `duplex`, whose parts are independent over clients and rounds."""
     parts = given.parts.values()
-    law = next(iter(parts)) if len(parts) == 1 else algebra.both_law(given)
+    law = next(iter(parts)) if len(parts) == 1 else combinators.both_law(given)
     return law._replace(is_duplex=True)
 
 
-def unavailable_law(given: laws.Given) -> laws.LinkLaw:
+def unavailable_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `unavailable`: that of its pattern."""
     return given.parts['pattern']._replace(is_duplex=False)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, references
-from fedjax_links.participation import laws, schedules
+from fedjax_links.participation import link_laws, schedules
 
 _UP_RATE = 0.05
 
@@ -135,11 +135,11 @@ def forgetting(probs: Any, correlation_time: Any, xp: Any = jnp) -> tuple[Any, A
     return probs * forgotten, (1 - probs) * forgotten
 
 
-def markov_law(given: laws.Given) -> laws.LinkLaw:
+def markov_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `markov`."""
     kind, period = given.schedule
     if kind != 'constant':
-        return laws.LinkLaw(
+        return link_laws.LinkLaw(
             f'probabilities follow a {kind} schedule, with memory', period=period
         )
     times, up_rate = (
@@ -151,7 +151,7 @@ def markov_law(given: laws.Given) -> laws.LinkLaw:
         up, down = rates(
             given.probs, np.asarray(_UP_RATE if up_rate is None else up_rate), np
         )
-    law = laws.independent(
+    law = link_laws.independent(
         'two-state Markov chains, independent over clients', given.probs
     )
     return law._replace(

@@ -10,8 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Drawn, Key, Kinds, Participation
-from fedjax_links.core import checks, describing, errors, references
-from fedjax_links.participation import laws, rejection, schedules, selection
+from fedjax_links.core import checks, errors, references, reprs
+from fedjax_links.participation import (
+    link_laws,
+    rejection_sampling,
+    schedules,
+    subset_sampling,
+)
 
 _MAX_ENUMERATED_UNITS = 10
 _NEVER = np.iinfo(np.int32).max
@@ -91,14 +96,14 @@ def minimum_separation(
       Sun et al. 2025, section 3. Its text states the sum design, its Proposition 1 the product;
       its experiments select groups, with B = 1, where they agree.
     """
-    masses, positive = selection.relative_weights(weights)
+    masses, positive = subset_sampling.relative_weights(weights)
     scaled, num_units = schedules.as_floats(masses), masses.size
     checks.static_int('cohort_size', cohort_size, maximum=num_units)
-    checks.choice('design', design, selection.DESIGNS)
+    checks.choice('design', design, subset_sampling.DESIGNS)
     _check_separation(separation, weights, cohort_size)
     is_certain = checks.is_concrete(weights) and checks.is_concrete(separation)
     waits = checks.array_module(separation).asarray(separation, np.int32)
-    subset = selection.DESIGNS[design if cohort_size > 1 else 'successive']
+    subset = subset_sampling.DESIGNS[design if cohort_size > 1 else 'successive']
 
     def among_all(key: Key, free: Free) -> Array:
         return subset(key, free(slice(None)), scaled, cohort_size)
@@ -114,7 +119,7 @@ def minimum_separation(
             chance = chance[:1]
     num_clients, members, kinds = num_units, None, None
     if groups is not None:
-        labels = selection.group_labels(groups, num_units)
+        labels = subset_sampling.group_labels(groups, num_units)
         num_clients, members = len(labels), _members(labels)
         is_certain = is_certain and bool(
             (members[:-1] < num_clients).all()
@@ -132,7 +137,9 @@ def minimum_separation(
         ids = (
             units if members is None else jnp.sort(jnp.asarray(members)[units].ravel())
         )
-        links = rejection.sample(ids, num_clients, chance, kinds, is_full=is_certain)
+        links = rejection_sampling.sample(
+            ids, num_clients, chance, kinds, is_full=is_certain
+        )
         return MinimumSeparationState(free_from=free_from), links
 
     def init(key: Key) -> MinimumSeparationState:
@@ -165,20 +172,29 @@ def _by_rejection(
         design = 'successive'
     if design == 'sum':
         share = max(share, most_away / num_units + np.mean(masses == 0))
-    if not rejection.pays(num_units, share):
+    if not rejection_sampling.pays(num_units, share):
         return None
     left = float((1 - share) * masses.sum())
-    if design == 'product' and not rejection.seldom_meet(cohort_size, masses, left):
+    if design == 'product' and not rejection_sampling.seldom_meet(
+        cohort_size, masses, left
+    ):
         return None
-    by_weight, uniform = rejection.by_weight(masses), rejection.uniform(num_units)
-    take = rejection.all_at_once if design == 'product' else rejection.distinct
+    by_weight, uniform = (
+        rejection_sampling.by_weight(masses),
+        rejection_sampling.uniform(num_units),
+    )
+    take = (
+        rejection_sampling.all_at_once
+        if design == 'product'
+        else rejection_sampling.distinct
+    )
 
     def draw(key: Key, free: Free) -> Array:
         if design != 'sum':
             return take(key, by_weight, cohort_size, num_units, free)
         first_key, rest_key = jax.random.split(key)
-        first = rejection.distinct(first_key, by_weight, 1, num_units, free)
-        rest = rejection.distinct(
+        first = rejection_sampling.distinct(first_key, by_weight, 1, num_units, free)
+        rest = rejection_sampling.distinct(
             rest_key,
             uniform,
             cohort_size - 1,
@@ -219,7 +235,7 @@ def _check_separation(
         raise errors.invalid('separation', wanted, got)
 
 
-def minimum_separation_law(given: laws.Given) -> laws.LinkLaw:
+def minimum_separation_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `minimum_separation`, as far as it is known or can be listed."""
     from fedjax_links import analysis  # SciPy takes long to import
 
@@ -230,11 +246,11 @@ def minimum_separation_law(given: laws.Given) -> laws.LinkLaw:
     )
     size, design = options.get('cohort_size', 1), options.get('design', 'product')
     unit = 'clients' if groups is None else 'groups'
-    wait = describing.span(str(separation.min()), str(separation.max()))
+    wait = reprs.span(str(separation.min()), str(separation.max()))
     description = (
         f'{size:,} of {weights.size:,} {unit} by weight, a separation of {wait} rounds'
     )
-    law = laws.LinkLaw(description, never_empty=True)
+    law = link_laws.LinkLaw(description, never_empty=True)
     shares, positive = np.zeros(weights.size), weights > 0
     if separation.ndim == 0 and (size == 1 or design == 'product'):
         own = weights[positive], int(separation), size
@@ -265,5 +281,5 @@ def minimum_separation_law(given: laws.Given) -> laws.LinkLaw:
         rates=size * shares[members],
         weights=(shares / sizes)[members] if equal or size == 1 else None,
         weights_source=source,
-        separation=laws.SeparationLaw(shares, group_size),
+        separation=link_laws.SeparationLaw(shares, group_size),
     )

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, prng
-from fedjax_links.participation import combining, laws, schedules
+from fedjax_links.participation import combining, link_laws, schedules
 
 
 def packets(
@@ -44,13 +44,17 @@ def packets(
     return combining.combine('packets', [pattern], sample)
 
 
-def packets_law(given: laws.Given) -> laws.LinkLaw:
+def packets_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact where the pattern is independent over clients and rounds."""
     part, options = given.parts['pattern'], given.options
     if part.probs is None or not part.memoryless:
-        return laws.LinkLaw('packets are lost independently', is_duplex=part.is_duplex)
+        return link_laws.LinkLaw(
+            'packets are lost independently', is_duplex=part.is_duplex
+        )
     arrives = _arrives(options['loss'], options['num_packets'])
-    law = laws.independent('independent over clients and rounds', part.probs * arrives)
+    law = link_laws.independent(
+        'independent over clients and rounds', part.probs * arrives
+    )
     return law._replace(is_duplex=part.is_duplex)
 
 

@@ -6,9 +6,10 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, Participation, PeerLinkSample
-from fedjax_links.core import checks, drawing, errors, references
+from fedjax_links.core import checks, errors, references
+from fedjax_links.links import drawing
 from fedjax_links.links.graphs import Graph
-from fedjax_links.participation import combining, laws
+from fedjax_links.participation import combining, link_laws
 from fedjax_links.participation.bernoulli import bernoulli
 
 
@@ -87,7 +88,7 @@ def _coins(prob: ArrayLike, num_edges: int) -> Participation:
     return bernoulli(xp.broadcast_to(prob, (num_edges,)) if num_edges else np.zeros(1))
 
 
-def peers_law(given: laws.Given) -> laws.LinkLaw:
+def peers_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of who takes part, which is that of the uplinks, and of edges that are coins."""
     law, graph, prob = (
         given.parts['pattern'],

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Drawn, Key, Kinds, Participation
 from fedjax_links.core import checks, prng, references
-from fedjax_links.participation import laws, rejection, selection
+from fedjax_links.participation import link_laws, rejection_sampling, subset_sampling
 
 
 class PeriodicGroupsState(NamedTuple):
@@ -57,7 +57,7 @@ def periodic_groups(
     References:
       Wang & Ji 2022, appendix D: 250 clients in 5 groups, turns of 100 rounds, S = 10.
     """
-    labels = selection.group_labels(groups)
+    labels = subset_sampling.group_labels(groups)
     checks.static_int('active_rounds', active_rounds, maximum=2**30)
     sizes = np.bincount(labels)
     checks.static_int('cohort_size', cohort_size, maximum=int(sizes.min()))
@@ -66,7 +66,7 @@ def periodic_groups(
         cohort_size / sizes,
         Kinds(labels.tobytes()),
     )
-    few_of_many = rejection.pays(num_clients, shares.max())
+    few_of_many = rejection_sampling.pays(num_clients, shares.max())
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     is_in_order = bool((np.diff(labels) >= 0).all())
     by_group = (
@@ -89,23 +89,23 @@ def periodic_groups(
                 place = first + prng.integers(key, (count,), stop - first)
                 return place if by_group is None else jnp.asarray(by_group)[place]
 
-            ids = rejection.distinct(key, propose, cohort_size, num_clients)
+            ids = rejection_sampling.distinct(key, propose, cohort_size, num_clients)
         else:
-            ids = selection.uniform_subset(key, labels == turn, cohort_size)
+            ids = subset_sampling.uniform_subset(key, labels == turn, cohort_size)
         chance = jnp.where(np.arange(len(sizes)) == turn, shares, 0)
-        return carry, rejection.sample(ids, num_clients, chance, kinds)
+        return carry, rejection_sampling.sample(ids, num_clients, chance, kinds)
 
     cycle = active_rounds * len(sizes)
     return Participation(init, sample, num_clients, cycle=cycle)
 
 
-def periodic_groups_law(given: laws.Given) -> laws.LinkLaw:
+def periodic_groups_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `periodic_groups`."""
     size, active_rounds = given.options['cohort_size'], given.options['active_rounds']
     groups = np.asarray(given.options['groups'])
     sizes = np.bincount(groups)
     weights = 1 / (len(sizes) * sizes[groups])
-    return laws.LinkLaw(
+    return link_laws.LinkLaw(
         f'{len(sizes)} groups in turns of {active_rounds} rounds, {size} clients each',
         rates=size * weights,
         weights=weights,

@@ -51,8 +51,8 @@ def label_dependent_probs(
     """Couples availability with data: ``p_i = max(minimum, <r, nu_i>)``.
 
     ``r = class_weights(C, sigma=sigma, seed=seed)``; nu_i are client i's class shares:
-    those it holds (`problems.partition.class_mix`, as in the released code) or those it aimed at
-    (`problems.partition.dirichlet_shares`, as in the paper's text).
+    those it holds (`partition.class_mix`, as in the released code) or those it aimed at
+    (`partition.dirichlet_shares`, as in the paper's text).
 
     Args:
       class_mix: float[N, C], class shares nu; rows sum to one.

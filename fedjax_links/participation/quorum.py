@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fedjax_links import base
 from fedjax_links.base import Array, Key, LinkSample, MaskLinks, Participation
 from fedjax_links.core import checks, errors
-from fedjax_links.participation import combining, laws, schedules
+from fedjax_links.participation import combining, link_laws, schedules
 from fedjax_links.participation.always import always
 
 
@@ -102,12 +102,14 @@ def _is_exchangeable(times: Times, grace: float) -> bool:
     return alike and no_grace and np.min(times.sigma) > 0 and np.min(times.median) > 0
 
 
-def quorum_law(given: laws.Given) -> laws.LinkLaw:
+def quorum_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact rates and weights where all clients are alike: everyone's are equal."""
     times, options = given.options['times'], given.options
     times = times if isinstance(times, Times) else Times(times)
     plain = all(options.get(name) is None for name in ('deadline', 'pattern'))
     if not (plain and _is_exchangeable(times, options.get('grace', 0.0))):
-        return laws.LinkLaw('the first that arrive')
+        return link_laws.LinkLaw('the first that arrive')
     said, size = 'the first that arrive, all alike', np.size(times.median)
-    return laws.alike(said, size, options['quorum'] / size, weights_source='all alike')
+    return link_laws.alike(
+        said, size, options['quorum'] / size, weights_source='all alike'
+    )

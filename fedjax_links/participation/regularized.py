@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from fedjax_links.base import Array, Drawn, Key, Participation
 from fedjax_links.core import checks, references
-from fedjax_links.participation import laws, rejection, selection
+from fedjax_links.participation import link_laws, rejection_sampling, subset_sampling
 
 
 class RegularizedState(NamedTuple):
@@ -57,7 +57,7 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     period = -(-num_clients // cohort_size)
 
     def shuffled(key: Key) -> Array:
-        position = selection.random_order(key, num_clients).position
+        position = subset_sampling.random_order(key, num_clients).position
         empty = jnp.full(period * cohort_size, num_clients, jnp.int32)
         clients = jnp.arange(num_clients, dtype=jnp.int32)
         return empty.at[position].set(clients, unique_indices=True)
@@ -78,7 +78,9 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
         chance = size.astype(jnp.result_type(float)) / num_clients
         is_full = num_clients % cohort_size == 0
-        links = rejection.sample(jnp.sort(ids), num_clients, chance, is_full=is_full)
+        links = rejection_sampling.sample(
+            jnp.sort(ids), num_clients, chance, is_full=is_full
+        )
         return RegularizedState(deck=deck), links
 
     return Participation(
@@ -86,9 +88,9 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     )
 
 
-def regularized_law(given: laws.Given) -> laws.LinkLaw:
+def regularized_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `regularized`."""
     size, num_clients = given.options['cohort_size'], given.options['num_clients']
     turns = -(-num_clients // size)
     description = f'every client once in {turns} rounds, {size} at a time'
-    return laws.alike(description, num_clients, 1 / turns, period=turns)
+    return link_laws.alike(description, num_clients, 1 / turns, period=turns)

@@ -18,7 +18,7 @@ from fedjax_links.base import (
     PyTree,
 )
 from fedjax_links.core import checks, errors
-from fedjax_links.participation import rejection, schedules
+from fedjax_links.participation import rejection_sampling, schedules
 
 
 def replay(
@@ -100,7 +100,7 @@ def replay(
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         row = jnp.mod(round, num_rounds)
         if cohorts is not None:
-            return carry, rejection.sample(
+            return carry, rejection_sampling.sample(
                 jnp.asarray(cohorts)[row], num_clients, jnp.nan
             )
         mask = jnp.asarray(masks)[row]

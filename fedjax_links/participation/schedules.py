@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Numbers
-from fedjax_links.core import checks, contracts, describing, errors, prng
+from fedjax_links.core import checks, contracts, errors, prng, reprs
 
 _PROBS, _LINKS = 0, 1
 _LOOKED_AT = 0, 1, 2, 3, 10, 30, 100, 300, 1000, 10_000
 
 
-@describing.described_by('mean')
+@reprs.described_by('mean')
 class Schedule(NamedTuple):
     """Probabilities of every client in every round; calling it gives those of one round.
 

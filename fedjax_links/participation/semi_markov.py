@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Drawn, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
-from fedjax_links.participation import laws, schedules, sojourns
+from fedjax_links.participation import durations, link_laws, schedules
 
 
 class SemiMarkovState(NamedTuple):
@@ -38,7 +38,7 @@ def semi_markov(
 
     Args:
       up: float[G, L], survival function of the rounds that a link stays up, as
-        `fedjax_links.participation.sojourns` makes them.
+        `fedjax_links.participation.durations` makes them.
       down: likewise, of the rounds that it stays down.
       num_clients: N, where all follow one row.
       kinds: int[N], the row that each client follows; by default row i is client i's.
@@ -118,7 +118,7 @@ def _by_client(
     up: ArrayLike, down: ArrayLike, num_clients: int | None, kinds: ArrayLike | None
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Both laws, [G, L] with the same G, and the row of each client."""
-    both = [sojourns.checked('up', up), sojourns.checked('down', down)]
+    both = [durations.checked('up', up), durations.checked('down', down)]
     rows = max(map(len, both))
     if {len(law) for law in both} - {1, rows}:
         raise errors.invalid('down', f'have 1 or {rows} rows, as `up`', len(both[1]))
@@ -146,10 +146,10 @@ def _hazards(survival: np.ndarray) -> np.ndarray:
     )
 
 
-def semi_markov_law(given: laws.Given) -> laws.LinkLaw:
+def semi_markov_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `semi_markov` in a round."""
     options = {'num_clients': None, 'kinds': None, **given.options}
     both, kinds = _by_client(**options)
     said = 'up and down for times of given laws, independent over clients'
-    law = laws.independent(said, _stationary(both)[kinds])
+    law = link_laws.independent(said, _stationary(both)[kinds])
     return law._replace(memoryless=False, weights_source='independent each round')

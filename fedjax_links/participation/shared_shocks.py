@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, MaskLinks, Participation
 from fedjax_links.core import checks, errors
-from fedjax_links.participation import combining, laws, schedules, selection
+from fedjax_links.participation import combining, link_laws, schedules, subset_sampling
 from fedjax_links.participation.markov import markov
 
 
@@ -34,7 +34,7 @@ def shared_shocks(
     Raises:
       ValueError: for a value out of range, or if numbers of clients differ.
     """
-    labels = selection.group_labels(groups)
+    labels = subset_sampling.group_labels(groups)
     if len(labels) != pattern.num_clients:
         raise errors.invalid(
             'groups', f'have {pattern.num_clients} entries', len(labels)
@@ -56,15 +56,15 @@ def shared_shocks(
     return shocked._replace(cycle=pattern.cycle)
 
 
-def shared_shocks_law(given: laws.Given) -> laws.LinkLaw:
+def shared_shocks_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Rates are exact, clients of a group depend on each other."""
     part, options = given.parts['pattern'], given.options
     if part.rates is None:
-        return laws.UNKNOWN
+        return link_laws.UNKNOWN
     rise, fall = (np.asarray(options[name], float) for name in ('up_rate', 'down_rate'))
     labels = np.asarray(options['groups'])
     share = np.broadcast_to(rise / (rise + fall), labels.max() + 1)
     rates = part.rates * share[labels]
-    return laws.LinkLaw(
+    return link_laws.LinkLaw(
         'groups of clients go down together', rates=rates, is_duplex=part.is_duplex
     )

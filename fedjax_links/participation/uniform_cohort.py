@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from fedjax_links.base import Array, CohortLinkSample, Key, Participation, PyTree
 from fedjax_links.core import checks, references
-from fedjax_links.participation import laws, rejection, selection
+from fedjax_links.participation import link_laws, rejection_sampling, subset_sampling
 
 
 @references.cite('wang2022unified')
@@ -39,25 +39,27 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
 
     share = cohort_size / num_clients
-    few_of_many = rejection.pays(num_clients, share)
+    few_of_many = rejection_sampling.pays(num_clients, share)
 
     def sample(
         carry: PyTree, key: Key, round: Array
     ) -> tuple[PyTree, CohortLinkSample]:
         if few_of_many:
-            propose = rejection.uniform(num_clients)
-            ids = rejection.distinct(key, propose, cohort_size, num_clients)
+            propose = rejection_sampling.uniform(num_clients)
+            ids = rejection_sampling.distinct(key, propose, cohort_size, num_clients)
         else:
-            ids = selection.uniform_subset(
+            ids = subset_sampling.uniform_subset(
                 key, jnp.ones(num_clients, bool), cohort_size
             )
-        return carry, rejection.sample(ids, num_clients, share)
+        return carry, rejection_sampling.sample(ids, num_clients, share)
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
 
 
-def uniform_cohort_law(given: laws.Given) -> laws.LinkLaw:
+def uniform_cohort_law(given: link_laws.Given) -> link_laws.LinkLaw:
     """Exact law of `uniform_cohort`."""
     size, num_clients = given.options['cohort_size'], given.options['num_clients']
     description = f'{size:,} of {num_clients:,} clients, uniformly, rounds independent'
-    return laws.alike(description, num_clients, size / num_clients, memoryless=True)
+    return link_laws.alike(
+        description, num_clients, size / num_clients, memoryless=True
+    )

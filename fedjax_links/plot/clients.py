@@ -88,7 +88,7 @@ def partition(
       fl.plot.partition(fl.problems.digits(num_clients=20, alpha=0.1))
 
     Args:
-      data: a problem with integer labels, a report of `problems.partition.report`, or shares
+      data: a problem with integer labels, a report of `partition.report`, or shares
         float[N, C] of the C classes by client.
       order: clients from left to right; by their largest class, purest first, by default.
       colorbar: whether to draw one.

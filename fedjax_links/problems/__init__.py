@@ -8,6 +8,7 @@ known difficulty, and `label_noise` adds more; `PROBLEMS` names the ready-made o
 
 from collections.abc import Callable, Mapping
 
+from fedjax_links import datasets, partition
 from fedjax_links.base import LinearObjective, Problem
 from fedjax_links.core.registry import Registry
 from fedjax_links.problems.arrays import Batch, from_arrays, generated
@@ -29,6 +30,7 @@ __all__ = [
     'Batch',
     'LinearObjective',
     'counterexample',
+    'datasets',
     'digits',
     'from_arrays',
     'from_flax',
@@ -38,6 +40,7 @@ __all__ = [
     'images',
     'label_noise',
     'owners',
+    'partition',
     'quadratic',
     'robust_regression',
     'synthetic',

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import errors
-from fedjax_links.problems import columns
-from fedjax_links.problems.datasets import prepared
-from fedjax_links.problems.datasets.npz import PathLike
+from fedjax_links.datasets import columns, prepared
+from fedjax_links.datasets.npz import PathLike
 
 Columns = Hashable | list[Hashable]
 Convert = Callable[[Any], Any] | None

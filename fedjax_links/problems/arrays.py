@@ -25,8 +25,13 @@ from fedjax_links.base import (
     Source,
 )
 from fedjax_links.core import checks, errors
+from fedjax_links.datasets.columns import (
+    as_array,
+    check_numbers,
+    check_rows,
+    check_same_kind,
+)
 from fedjax_links.problems import losses, models
-from fedjax_links.problems.columns import as_array, check_numbers, check_rows
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 
@@ -341,7 +346,7 @@ def examples_held_out(
     for part in (rows, *owners):
         check_rows('eval_data', part, 'label', len(labels) if labels.ndim else 0)
     check_numbers('eval_data', labels)
-    check_alike('eval_data', rows, 'features', features)
+    check_same_kind('eval_data', rows, 'features', features)
     if num_clients is None:
         return [rows, labels, *owners]
     limit = num_clients + len(labels)
@@ -350,25 +355,6 @@ def examples_held_out(
         labels,
         *(checks.ids('eval_data', whose, limit=limit) for whose in owners),
     ]
-
-
-def check_alike(
-    argument: str, rows: np.ndarray, other: str, others: np.ndarray
-) -> None:
-    """Raises unless rows have the shape and the kind of the rows of another argument."""
-    if rows.shape[1:] != others.shape[1:]:
-        requirement = f'have examples of shape {list(others.shape[1:])}'
-        raise errors.invalid(argument, requirement, list(rows.shape[1:]))
-    if _kind(rows.dtype) != _kind(others.dtype):
-        requirement = f'hold numbers of the kind of `{other}`, {others.dtype}'
-        raise errors.invalid(argument, requirement, rows.dtype)
-
-
-def _kind(dtype: Any) -> str:
-    """Returns what a model reads in numbers: pixels in a byte, whole numbers, or real ones."""
-    if dtype == np.uint8:
-        return 'uint8'
-    return 'real' if jnp.issubdtype(dtype, jnp.floating) else 'whole'
 
 
 def _by_owner(

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from fedjax_links import datasets
+from fedjax_links import partition as partitions
 from fedjax_links.base import Array, ClientNames, Problem
-from fedjax_links.core import checks, errors
-from fedjax_links.problems import augmentation, datasets, draws, models
-from fedjax_links.problems import partition as partitions
+from fedjax_links.core import checks, errors, numpy_random
+from fedjax_links.problems import augmentation, models
 from fedjax_links.problems.arrays import Partial
 from fedjax_links.problems.networks import check_linen, from_flax, is_nnx, unchanged
 
@@ -91,7 +92,7 @@ def text(
 
     Example:
       >>> from fedjax_links import problems
-      >>> from fedjax_links.problems.datasets import Dataset, characters
+      >>> from fedjax_links.datasets import Dataset, characters
       >>> texts, after, speakers = ['to be or', 'not to b'], [' ', 'e'], ['Hamlet', 'Ophelia']
       >>> data = Dataset(
       ...     characters.encode(texts), characters.encode_next(after), speakers,
@@ -179,7 +180,7 @@ def images(
     channels = None if normalise is None else augmentation.statistics(normalise)
     augmented = augmentation.chain(augment)
     _build_model(model, 10)
-    noise_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
+    noise_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     held = _load(dataset, data, data_seed)
     features, natural = held.train_features, partition == 'natural'
     if augment and features.ndim != 4:

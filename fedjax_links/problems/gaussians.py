@@ -14,18 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedjax_links.base import Array, Params, Problem
-from fedjax_links.core import checks
-from fedjax_links.problems import augmentation, draws, models
+from fedjax_links.core import checks, numpy_random
+from fedjax_links.datasets import Dataset
+from fedjax_links.partition import Partitioner, bind, dirichlet_shares, keywords
+from fedjax_links.problems import augmentation, models
 from fedjax_links.problems.arrays import Batch
 from fedjax_links.problems.classification import Model, images
-from fedjax_links.problems.datasets import Dataset
 from fedjax_links.problems.networks import from_flax
-from fedjax_links.problems.partition import (
-    Partitioner,
-    bind,
-    dirichlet_shares,
-    keywords,
-)
 from fedjax_links.problems.vectors import vector_regression
 
 _FEATURES, _CLASSES = 60, 10  # of `synthetic`
@@ -95,8 +90,8 @@ def gaussians(
     bind(partitioner, partition_options, keywords(gaussians))
     total = num_clients * examples_per_client
     checks.fits('examples_per_client', examples_per_client, 16 * total * num_classes)
-    data_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
-    rng = draws.generator(data_seed, 'GC')
+    data_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
+    rng = numpy_random.generator(data_seed, 'GC')
     if partition is None:
         alpha = 0.1 if alpha is None else alpha
         shares = dirichlet_shares(
@@ -191,7 +186,7 @@ def synthetic(
     checks.static_int('num_clients', num_clients)
     if max_examples is not None:
         checks.static_int('max_examples', max_examples, minimum=51)
-    rng, size = draws.generator(seed, 'SA'), 8 * _FEATURES
+    rng, size = numpy_random.generator(seed, 'SA'), 8 * _FEATURES
     # The fewest that there can be; how many there are is drawn first.
     checks.fits('num_clients', num_clients, num_clients * size * (_CLASSES + 50))
     counts = rng.lognormal(4, 2, num_clients).astype(np.int64) + 50
@@ -268,7 +263,7 @@ def gaussian_regression(
     """
     from fedjax_links import analysis  # brings SciPy, which takes longest to import
 
-    data_seed, partition_seed = draws.seeds(seed, data_seed, partition_seed)
+    data_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     checks.counts(num_clients=num_clients, examples_per_client=examples_per_client)
     checks.counts(dimension=dimension)
     checks.within('heterogeneity', heterogeneity, 0, 1e30)
@@ -277,12 +272,12 @@ def gaussian_regression(
     checks.fits('dimension', dimension, 16 * dimension * (num_clients + dimension))
     needed = 20 * num_clients * examples_per_client * dimension
     checks.fits('examples_per_client', examples_per_client, needed)
-    rng = draws.generator(partition_seed, 'RC')
+    rng = numpy_random.generator(partition_seed, 'RC')
     common = rng.standard_normal(dimension)
     common /= np.linalg.norm(common)
     spread = rng.standard_normal((2, num_clients, dimension)) / np.sqrt(dimension)
     vectors, shifts = common + heterogeneity * spread[0], shift * spread[1]
-    rng = draws.generator(data_seed, 'RD')
+    rng = numpy_random.generator(data_seed, 'RD')
     features = (
         rng.standard_normal((num_clients, examples_per_client, dimension))
         + shifts[:, None]

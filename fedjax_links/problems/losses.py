@@ -18,7 +18,7 @@ import optax
 
 from fedjax_links.base import Array, Params
 from fedjax_links.core import checks, errors, memory
-from fedjax_links.problems import columns
+from fedjax_links.datasets import columns
 
 _EVAL_CHUNK = 1024
 _CHUNKS_AT_ONCE = 16  # elsewhere than on a CPU

@@ -12,11 +12,7 @@ from jax.typing import DTypeLike
 
 from fedjax_links.base import Array, Key, Params
 from fedjax_links.core import checks, errors
-from fedjax_links.problems.kernels.convolution import (
-    conv_as_matmul,
-    dense_product,
-    max_pool,
-)
+from fedjax_links.problems.convolution import conv_as_matmul, dense_product, max_pool
 
 
 class Softmax(nn.Module):

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem
 from fedjax_links.core import checks, errors, tree
-from fedjax_links.problems import arrays, columns, losses, models
+from fedjax_links.datasets import columns
+from fedjax_links.problems import arrays, losses, models
 from fedjax_links.problems.arrays import Batch, Partial
 
 _Augment = Callable[[Key, Array], Array]

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, Params, Problem, Rows
-from fedjax_links.core import checks, errors
-from fedjax_links.problems import draws
+from fedjax_links.core import checks, errors, numpy_random
 from fedjax_links.problems.arrays import Batch, Partial, from_arrays
 
 _Doubles = NDArray[np.float64]
@@ -224,7 +223,7 @@ def robust_regression(
     checks.fits(
         'num_clients', num_clients, 16 * num_clients * examples_per_client * dimension
     )
-    rng = draws.generator(seed, 'RS')
+    rng = numpy_random.generator(seed, 'RS')
     reference_means = 10 * rng.standard_normal() + rng.standard_normal(num_clients)
     references = reference_means[:, None] + rng.standard_normal(
         (num_clients, dimension)

@@ -46,11 +46,11 @@ def write(
     Raises:
       ValueError: if no algorithm is done, or naming the field of a report and its value.
     """
-    from fedjax_links.report import clients, layouts, source
+    from fedjax_links.report import client_stats, layouts, run_view
 
     if experiment is not None:
-        clients.keep(experiment, run)
-    found = source.of_run(run, experiment, allow_imports=allow_imports)
+        client_stats.keep(experiment, run)
+    found = run_view.of_run(run, experiment, allow_imports=allow_imports)
     own: Mapping[str, Any] = run.facts['reports']
     lacking: list[str] = []
     if experiment is not None and experiment.reports:
@@ -99,7 +99,7 @@ def table(
         a table, or one that names code outside the package and may not.
     """
     from fedjax_links.config import factories, sections
-    from fedjax_links.report import layouts, source
+    from fedjax_links.report import layouts, run_view
 
     run = run if isinstance(run, runs.Results) else runs.read(run)
     checks.choice('form', form, ('data', 'csv', 'latex'))
@@ -111,7 +111,7 @@ def table(
     section = {**sections.as_mapping(f'config.reports.{page}', kept), **options}
     named = f'config.reports.{page}', section, layouts.LAYOUTS
     found = sections.build_named(
-        *named, source.of_run(run, allow_imports=allow_imports)
+        *named, run_view.of_run(run, allow_imports=allow_imports)
     ).tables
     if not 0 <= number < len(found):
         has = f'{len(found)} of {page!r}' if found else f'{page!r}, which has none'
@@ -140,6 +140,6 @@ def check(experiment: Experiment) -> None:
     """
     if not experiment.reports:
         return
-    from fedjax_links.report import layouts, source
+    from fedjax_links.report import layouts, run_view
 
-    layouts.build(source.blank(experiment), experiment.reports)
+    layouts.build(run_view.blank(experiment), experiment.reports)

@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment.looking import choices
 from fedjax_links.experiment.looking.choices import Choice
-from fedjax_links.report.source import Source
+from fedjax_links.report.run_view import Source
 from fedjax_links.results.metric import Metric
 
 _DRAWS = 200

@@ -15,9 +15,10 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.core import paths
+from fedjax_links.pages import figure
 from fedjax_links.plot import scripts
-from fedjax_links.report import figure, layouts, source
-from fedjax_links.report.source import Source
+from fedjax_links.report import layouts, run_view
+from fedjax_links.report.run_view import Source
 from fedjax_links.storage import checkpoints
 
 PAGE = 'live.html'
@@ -39,7 +40,7 @@ def read(folder: str | Path) -> Source:
       ValueError: if the folder holds no run.
     """
     run = runs.read(folder, prove=False)
-    found = source.of_run(run, so_far=True)
+    found = run_view.of_run(run, so_far=True)
     has_begun = found.data['begun'].any(('model', 'pattern', 'seed')).values
     data, metric = (
         found.data.isel(series=np.flatnonzero(has_begun)),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links.core import describing, errors, grids
+from fedjax_links.core import errors, grids, reprs
 from fedjax_links.results import dataset, recorded
 
 CLIENTS = 'clients.npz'
@@ -37,15 +37,13 @@ def _text(run: Any) -> str:
                 for model in facts['models'][algorithm]
             }
             said = [
-                f'{model} {describing.numbers(v)}'
-                for model, v in ends.items()
-                if v.size
+                f'{model} {reprs.numbers(v)}' for model, v in ends.items() if v.size
             ]
             rows[algorithm] = f'{metric}: {", ".join(said)}' if said else 'not finished'
-    return describing.block(f'Results of {facts["title"]!r}', rows)
+    return reprs.block(f'Results of {facts["title"]!r}', rows)
 
 
-@describing.described(_text)
+@reprs.described(_text)
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Results:
     """Metrics of a run: its lines as columns, and in one labelled form.

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from fedjax_links.base import FederationState, PyTree, RoundMetrics
-from fedjax_links.core import describing, errors
+from fedjax_links.core import errors, reprs
 from fedjax_links.results import dataset, recorded
 
 Grid = Mapping[str, Mapping[str, Any]]
@@ -47,16 +47,16 @@ def _text(result: Any) -> str:
         for path, leaf in jax.tree_util.tree_leaves_with_path(measured):
             name = jax.tree_util.keystr(path, simple=True, separator='/')
             final = leaf[(slice(None),) * len(shape) + (-1,)]
-            said.append(f'{name} {describing.numbers(final)}'.strip())
+            said.append(f'{name} {reprs.numbers(final)}'.strip())
         rows[f'{model}, at the end'] = ', '.join(said)
     if not isinstance(result.state.finite, jax.core.Tracer):
         finite = np.asarray(result.state.finite)
         if not finite.all():
             rows['not finite'] = f'{int((~finite).sum())} of {finite.size} lanes'
-    return describing.block('SimulationResult', rows)
+    return reprs.block('SimulationResult', rows)
 
 
-@describing.described(_text)
+@reprs.described(_text)
 class SimulationResult(NamedTuple):
     """What a simulation returns; a sweep's leaves have leading axes [G, S], points by seeds.
 

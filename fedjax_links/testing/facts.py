@@ -10,7 +10,7 @@ from fedjax_links import base, simulation
 from fedjax_links.base import Algorithm, Array, Problem
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
-from fedjax_links.participation import rejection
+from fedjax_links.participation import rejection_sampling
 from fedjax_links.problems.vectors import quadratic
 
 _NUM_CLIENTS, _DIMENSION = 24, 2
@@ -188,7 +188,7 @@ class Rounds:
                 links = base.LinkSample(active, chances)
             if named:
                 ids = jnp.flatnonzero(active).astype(jnp.int32)
-                links = rejection.sample(ids, _NUM_CLIENTS, prob)
+                links = rejection_sampling.sample(ids, _NUM_CLIENTS, prob)
             state, metrics = self.step(state, jnp.int32(t), links)
             servers.append(np.asarray(self.models(state)['server']))
             num_computing.append(int(metrics.num_computing))

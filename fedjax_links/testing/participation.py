@@ -10,7 +10,8 @@ import numpy as np
 
 from fedjax_links import base, simulation
 from fedjax_links.base import Array, Participation
-from fedjax_links.core import drawing, prng
+from fedjax_links.core import prng
+from fedjax_links.links import drawing
 from fedjax_links.testing.suites import Suite, alike, identical, needs, require
 
 _NUM_ROUNDS, _PIECE = 24, 4

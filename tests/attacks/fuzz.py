@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 from fedjax_links import experiment, report, runs
 from fedjax_links.config import factories, trees
 from fedjax_links.core import errors
+from fedjax_links.preview import theory
 from fedjax_links.report import live
-from fedjax_links.report.screens import theory
 from tests.attacks import mutations, rules
 
 LINE, NAMELESS, TRACEBACK = 'one line', 'a line that names nothing', 'traceback'

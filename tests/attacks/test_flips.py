@@ -8,8 +8,8 @@ import pytest
 
 from fedjax_links import experiment, report, runs
 from fedjax_links.core import errors
-from fedjax_links.report import exporting
 from fedjax_links.runner import stores
+from fedjax_links.runs import export
 
 NUM_FLIPS = 60
 CONFIG = {
@@ -103,10 +103,10 @@ def test_a_run_that_goes_on_ends_like_an_unbroken_one_or_is_refused(whole, monke
         overcome += not changed
         if changed:
             assert all('@' in name for name in changed), where
-            export = functools.partial(
-                exporting.export, folder, folder.with_name(f'to{seed}')
+            export_run = functools.partial(
+                export.export, folder, folder.with_name(f'to{seed}')
             )
-            assert unless_refused(export) is None, where
+            assert unless_refused(export_run) is None, where
     assert 0 < overcome < NUM_FLIPS
 
 

@@ -123,7 +123,7 @@ def test_certificates_and_forks_of_a_folder_import_nothing(way, stranger, tmp_pa
 OWN = """
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.report.tables import Level, Table
+from fedjax_links.pages.tables import Level, Table
 
 
 def rule(local_train):

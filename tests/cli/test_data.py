@@ -2,11 +2,11 @@
 
 import pytest
 
-from fedjax_links.problems import datasets
+from fedjax_links import datasets
 from tests.cli.command import refused, run
-from tests.problems.datasets.sources import published
-from tests.problems.datasets.sources.published import TRAIN, small
-from tests.problems.datasets.sources.test_fetching import serving
+from tests.datasets import published
+from tests.datasets.published import TRAIN, small
+from tests.datasets.test_fetching import serving
 
 
 def test_fetch_list_and_use(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links import runs
 from tests.cli.command import run
-from tests.problems.datasets.sources import owned
+from tests.datasets import owned
 
 TICK, DAY = 600, 144
 

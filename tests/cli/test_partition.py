@@ -110,7 +110,7 @@ def test_a_missing_package_costs_one_line_and_a_bug_shows_where_it_is(tmp_path):
         'error: prepared data need TensorFlow Datasets: `pip install'
     )
     assert done.stderr.count('\n') == 1
-    prelude = 'sys.modules["fedjax_links.report.screens.partitions"] = None'
+    prelude = 'sys.modules["fedjax_links.preview.partitions"] = None'
     bug = run_with(prelude, CONFIG, tmp_path)
     assert bug.returncode == 1
     assert 'Traceback' in bug.stderr

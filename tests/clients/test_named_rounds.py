@@ -10,7 +10,7 @@ import pytest
 from fedjax_links import algorithms, base, local_training, participation, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.clients import cohorts
-from fedjax_links.participation import rejection
+from fedjax_links.participation import rejection_sampling
 from fedjax_links.problems import generated
 from fedjax_links.testing import federation
 from tests.tiers import cases
@@ -31,7 +31,7 @@ def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
             lambda p: simulation.simulate(key, algorithm, pattern, p, num_rounds=5)
         )(problem)
 
-    monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)
+    monkeypatch.setattr(rejection_sampling, 'FEWEST_CLIENTS', 1)
     pattern = participation.uniform_cohort(federation.NUM_CLIENTS, 3)
     links = simulation.realised_links(key, pattern, num_rounds=5)
     assert isinstance(links, base.CohortLinkSample)
@@ -49,7 +49,7 @@ def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
 
 def test_the_cohort_of_a_sample_that_names_it_is_the_sample():
     ids = jnp.array([1, 4, 6], jnp.int32)
-    links = rejection.sample(ids, 6, 0.5, is_full=False)
+    links = rejection_sampling.sample(ids, 6, 0.5, is_full=False)
     assert links.size == 2
     for cohort in (cohorts.participating(links), cohorts.delivering(links)):
         assert cohort.ids is ids

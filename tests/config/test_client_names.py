@@ -7,6 +7,7 @@ from flax import linen as nn
 
 from fedjax_links import (
     ALGORITHMS,
+    datasets,
     experiment,
     local_training,
     participation,
@@ -15,7 +16,7 @@ from fedjax_links import (
 )
 from fedjax_links.core import errors
 from fedjax_links.participation.traces import trace_formats
-from fedjax_links.problems import adapters, datasets
+from fedjax_links.problems import adapters
 
 NAMES = ('zoe', 'ann', 'kim', 'bob', 'eve', 'dan')
 UP = {'zoe': 10, 'ann': 1, 'kim': 2, 'bob': 3, 'eve': 4, 'dan': 5}

@@ -5,8 +5,8 @@ import itertools
 
 import numpy as np
 
+from fedjax_links import datasets
 from fedjax_links.config import trees
-from fedjax_links.problems import datasets
 from tests import ROOT
 
 FOLDER = ROOT / 'configs'

@@ -8,9 +8,9 @@ import pytest
 from fedjax_links import experiment, problems, report
 from fedjax_links.config import sections, trees
 from fedjax_links.core import student
+from fedjax_links.pages import figure
 from fedjax_links.papers import common
 from fedjax_links.papers.xiang2024 import presets
-from fedjax_links.report import figure
 from tests.configs import shipped
 from tests.tiers import cases
 

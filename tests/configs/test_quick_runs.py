@@ -10,7 +10,7 @@ from scipy import optimize
 from fedjax_links import analysis, experiment, report, simulation
 from fedjax_links.config import sections, trees
 from fedjax_links.papers.sun2025 import presets as sun2025
-from fedjax_links.report import layouts, source
+from fedjax_links.report import layouts, run_view
 from tests.configs import shipped
 from tests.problems.generators import draw_robust_regression
 from tests.tiers import cases
@@ -25,14 +25,14 @@ def values(name, argument=None, **changes):
 
 def run(config):
     """Runs every algorithm."""
-    return source.of_run(experiment.build(config).run())
+    return run_view.of_run(experiment.build(config).run())
 
 
 def run_and_report(config, folder):
     """Runs every algorithm and writes the report."""
     run = experiment.build(config).run(folder)
     report.write(run)
-    return source.of_run(run)
+    return run_view.of_run(run)
 
 
 def finals(found, label, metric=None):

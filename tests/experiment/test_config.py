@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from fedjax_links import experiment, local_training, problems
+from fedjax_links import experiment, local_training, partition, problems
 from fedjax_links.config import sections
 from fedjax_links.participation.probabilities import label_dependent_probs
-from fedjax_links.problems import owners, partition
+from fedjax_links.problems import owners
 from tests.experiment.configs import tuned, values
 
 

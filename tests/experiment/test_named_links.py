@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import base, experiment, runs, simulation
-from fedjax_links.participation import rejection
+from fedjax_links.participation import rejection_sampling
 from tests.experiment.configs import values
 from tests.runner.test_loop import assert_lanes_are_plain_simulations
 
@@ -26,8 +26,8 @@ PATTERNS = {
 def test_lanes_and_kept_links_are_those_of_plain_simulations(
     monkeypatch, tmp_path, side_by_side
 ):
-    monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)
-    monkeypatch.setattr(rejection, 'LARGEST_SHARE', 1.0)
+    monkeypatch.setattr(rejection_sampling, 'FEWEST_CLIENTS', 1)
+    monkeypatch.setattr(rejection_sampling, 'LARGEST_SHARE', 1.0)
     if side_by_side:
         monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
     planned = experiment.build(values(links=None, patterns=PATTERNS))

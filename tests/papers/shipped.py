@@ -5,7 +5,7 @@ import functools
 import importlib
 
 from fedjax_links.config import sections, trees
-from fedjax_links.report import figure
+from fedjax_links.pages import figure
 from tests import ROOT
 
 CONFIGS = ROOT / 'configs'

@@ -15,8 +15,8 @@ from configs.figures import sun2025
 from configs.figures import wang2022 as toy
 from fedjax_links import analysis
 from fedjax_links.config import sections, trees
-from fedjax_links.report import figure
-from fedjax_links.report.figure import FigureResult
+from fedjax_links.pages import figure
+from fedjax_links.pages.figure import FigureResult
 from tests.papers.shipped import CONFIGS, config, numbers
 
 BOUND = 4.5

@@ -7,8 +7,8 @@ import pytest
 
 from configs.figures import predicted_map
 from fedjax_links import analysis, experiment
+from fedjax_links.pages import figure
 from fedjax_links.problems import owners
-from fedjax_links.report import figure
 from studies.gaussian_accuracy import gaussian_accuracy
 
 AXES = {

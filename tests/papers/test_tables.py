@@ -5,11 +5,11 @@ import tomllib
 
 import pytest
 
+from fedjax_links.pages.tables import load_levels
 from fedjax_links.papers import printed
 from fedjax_links.papers.sun2025 import tables as sun2025
 from fedjax_links.papers.wang2022 import tables as wang2022
 from fedjax_links.papers.xiang2024 import tables as xiang2024
-from fedjax_links.report.tables import load_levels
 from tests import ROOT
 
 

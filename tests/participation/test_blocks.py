@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links import base, participation
 from fedjax_links.core import prng
-from fedjax_links.participation import PARTICIPATION, rejection
+from fedjax_links.participation import PARTICIPATION, rejection_sampling
 from tests.tiers import cases
 
 NUM_CLIENTS = 12
@@ -39,7 +39,7 @@ def _others():
     yield 'switch', participation.switch([cohort, sine], 100)
     yield 'capped', participation.cap(sine, 4)
     yield 'record', participation.replay(np.eye(NUM_CLIENTS, dtype=bool))
-    yield 'many', participation.uniform_cohort(rejection.FEWEST_CLIENTS, 700)
+    yield 'many', participation.uniform_cohort(rejection_sampling.FEWEST_CLIENTS, 700)
 
 
 def memoryless():

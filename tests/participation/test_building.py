@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from fedjax_links import participation
-from fedjax_links.participation import PARTICIPATION, rejection
+from fedjax_links.participation import PARTICIPATION, rejection_sampling
 
 N = 53  # of its own: elsewhere nothing is compiled for so many
 P = np.linspace(0.1, 0.9, N)
-MANY = rejection.FEWEST_CLIENTS + N
+MANY = rejection_sampling.FEWEST_CLIENTS + N
 
 MAKERS = {
     **{

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import analysis
-from fedjax_links.participation import minimum_separation, selection
+from fedjax_links.participation import minimum_separation, subset_sampling
 from tests.analysis.enumeration import elementary_of_many
 from tests.participation.sampling import (
     advance,
@@ -227,7 +227,9 @@ def test_ratio_recursion_against_exact_fractions(x64):
     scaled = jnp.asarray([float(w / top) for w in weights])
     # With uniforms u the walk takes client i iff u_i < w_i e_{r-1} / e_r over the clients from i.
     uniforms = np.asarray(jax.random.uniform(jax.random.key(8), (12,), 'float32'))
-    ids = selection.product_subset(jax.random.key(8), jnp.ones(12, bool), scaled, 4)
+    ids = subset_sampling.product_subset(
+        jax.random.key(8), jnp.ones(12, bool), scaled, 4
+    )
     mask = np.isin(np.arange(12), ids)
 
     left = 4

@@ -22,7 +22,7 @@ from fedjax_links.participation import (
     outage,
     periodic_groups,
     regularized,
-    rejection,
+    rejection_sampling,
     replay,
     switch,
     unavailable,
@@ -32,15 +32,15 @@ from tests.participation.sampling import advance, assert_frequencies, masks, rol
 from tests.tiers import cases
 
 SEEDS = 20_000
-BOUND = rejection.FEWEST_CLIENTS
+BOUND = rejection_sampling.FEWEST_CLIENTS
 
 
 @pytest.fixture
 def rejecting(monkeypatch):
     """Cohorts of few clients, too, are drawn by rejection, whatever it costs."""
-    monkeypatch.setattr(rejection, 'FEWEST_CLIENTS', 1)
-    monkeypatch.setattr(rejection, 'LARGEST_SHARE', 1.0)
-    monkeypatch.setattr(rejection, 'seldom_meet', lambda *of: True)
+    monkeypatch.setattr(rejection_sampling, 'FEWEST_CLIENTS', 1)
+    monkeypatch.setattr(rejection_sampling, 'LARGEST_SHARE', 1.0)
+    monkeypatch.setattr(rejection_sampling, 'seldom_meet', lambda *of: True)
 
 
 def rejects(pattern):
@@ -160,7 +160,7 @@ def test_alias_table_has_the_law_of_the_weights(kind):
             np.ones(size),
             np.append(np.where(rng.random(size - 1) < 0.5, 1e-300, 1), 1),
         )[kind]
-        threshold, alias = rejection.alias_table(weights)
+        threshold, alias = rejection_sampling.alias_table(weights)
         own = np.where(alias == np.arange(size), 2**32, threshold.astype(np.int64))
         amounts = own.copy()
         np.add.at(amounts, alias, 2**32 - own)

@@ -9,7 +9,7 @@ from scipy import stats
 
 from fedjax_links import analysis, mixing, participation, simulation
 from fedjax_links.links import graphs
-from fedjax_links.participation import sojourns
+from fedjax_links.participation import durations
 from tests import refusals
 
 NUM_SEEDS, Z_BOUND = 20_000, 4.8  # of 700 comparisons one in a thousand would be beyond
@@ -39,9 +39,9 @@ def agree(samples, expected):
 
 
 LAWS = {
-    'lognormal, weibull': (sojourns.lognormal(3.0, 0.9), sojourns.weibull(4.0, 0.6)),
-    'ageing': (sojourns.weibull(6.0, 3.0), sojourns.geometric(0.3)),
-    'observed': (sojourns.observed([1, 2, 2, 9]), sojourns.observed([0.5, 3.2, 4.0])),
+    'lognormal, weibull': (durations.lognormal(3.0, 0.9), durations.weibull(4.0, 0.6)),
+    'ageing': (durations.weibull(6.0, 3.0), durations.geometric(0.3)),
+    'observed': (durations.observed([1, 2, 2, 9]), durations.observed([0.5, 3.2, 4.0])),
     'fixed': (np.ones(3), np.ones(5)),
 }
 
@@ -95,7 +95,7 @@ def test_sojourns_have_their_law():
 
 def test_both_geometric_is_the_markov_link():
     rise, fall = 0.15, 0.3
-    up, down = sojourns.geometric(fall), sojourns.geometric(rise)
+    up, down = durations.geometric(fall), durations.geometric(rise)
     memory = analysis.semi_markov_autocorrelation(up[0], down[0], 20)
     expected = analysis.markov_autocorrelation(rise, fall, np.arange(21))
     np.testing.assert_allclose(memory, expected, rtol=0, atol=1e-8)
@@ -144,9 +144,9 @@ def test_packets():
 
 
 TOO_LONG = {
-    'rate': lambda: sojourns.geometric([0.5, 1e-6]),
-    'median': lambda: sojourns.lognormal(1e6, 1.0),
-    'scale': lambda: sojourns.weibull(1e4, 0.3),
+    'rate': lambda: durations.geometric([0.5, 1e-6]),
+    'median': lambda: durations.lognormal(1e6, 1.0),
+    'scale': lambda: durations.weibull(1e4, 0.3),
 }
 
 
@@ -158,20 +158,20 @@ def test_sojourns_that_would_be_cut_are_refused(name):
 
 def test_long_sojourns_have_their_mean():
     """E[D] = sum_k P(D > k); rounding up adds a half, nearly, where D is long and smooth."""
-    np.testing.assert_allclose(sojourns.geometric(2e-5).sum(), 5e4, rtol=1e-6)
+    np.testing.assert_allclose(durations.geometric(2e-5).sum(), 5e4, rtol=1e-6)
     mean = 200 * np.exp(1.5**2 / 2)
     np.testing.assert_allclose(
-        sojourns.lognormal(200.0, 1.5).sum(), mean + 0.5, rtol=2e-5
+        durations.lognormal(200.0, 1.5).sum(), mean + 0.5, rtol=2e-5
     )
     scale, shape = 300.0, 0.5
     np.testing.assert_allclose(
-        sojourns.weibull(scale, shape).sum(), 2 * scale + 0.5, rtol=2e-3
+        durations.weibull(scale, shape).sum(), 2 * scale + 0.5, rtol=2e-3
     )
 
 
 def test_the_start_of_long_sojourns_takes_little_memory():
     """Not a row of the law for each of 2,000 clients, which would be 8 GB."""
-    up, down = sojourns.lognormal(200.0, 1.5), sojourns.geometric(0.01)
+    up, down = durations.lognormal(200.0, 1.5), durations.geometric(0.01)
     pattern = participation.semi_markov(up, down, num_clients=2000)
     compiled = jax.jit(pattern.init).lower(jax.random.key(0)).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < 2**24
@@ -334,7 +334,7 @@ def test_peer_links(kind):
         'num_clients': lambda: participation.semi_markov(
             np.ones((2, 3)), np.ones(3), num_clients=3
         ),
-        'median': lambda: sojourns.lognormal(0.0, 1.0),
+        'median': lambda: durations.lognormal(0.0, 1.0),
         'edges': lambda: graphs.from_edges(3, [(0, 1), (1, 0)]),
         'degree': lambda: graphs.ring(6, 3),
         'p': lambda: graphs.erdos_renyi(5, 1.5),

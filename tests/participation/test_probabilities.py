@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import fedjax_links
+from fedjax_links import partition
 from fedjax_links.participation import probabilities
-from fedjax_links.problems import partition
 
 Z = 4.5
 MIX = np.random.default_rng(0).dirichlet(np.full(10, 0.1), 50)

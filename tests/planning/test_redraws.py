@@ -12,7 +12,7 @@ from fedjax_links import experiment, local_training, participation, problems, si
 from fedjax_links.config import sections
 from fedjax_links.experiment.looking import debugging
 from fedjax_links.planning import makers, redraws
-from fedjax_links.report import layouts, source
+from fedjax_links.report import layouts, run_view
 from fedjax_links.runner.loop import run
 from fedjax_links.runner.programs import Programs
 from tests.experiment.configs import values
@@ -382,7 +382,7 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
         len({programs.key(lane) for lane in planned.plan.schedule.main('fedavg')}) == 1
     )
     results = planned.run()
-    (table,) = layouts.spread(source.of_run(results)).tables
+    (table,) = layouts.spread(run_view.of_run(results)).tables
     assert table.header[2:] == [stream.replace('_', ' ') for stream in streams]
     rows = {
         stream: {

@@ -9,7 +9,7 @@ from fedjax_links import algorithms, experiment, runs
 from fedjax_links.experiment.looking import debugging
 from fedjax_links.local_training import local_sgd
 from fedjax_links.planning import choosing
-from fedjax_links.report import source
+from fedjax_links.report import run_view
 from tests.experiment.configs import tuned, values
 from tests.refusals import names
 from tests.runner.test_loop import in_python
@@ -92,7 +92,7 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
         '(tuning: 1 of 2 tried).'
     )
     with pytest.raises(ValueError, match=re.escape(said)):
-        source.of_run(run)
+        run_view.of_run(run)
     found = list(debugging.debug_round(planned, tmp_path, 3))
     assert [line.partition(', tuning')[0] for line in found] == [
         f'mine, some, seed {seed}, learning_rate {rate}'

@@ -8,8 +8,8 @@ import pytest
 from matplotlib import font_manager
 
 from fedjax_links import experiment, report
+from fedjax_links.pages import figure
 from fedjax_links.plot import scripts
-from fedjax_links.report import figure
 from tests.experiment import configs
 
 CHINESE, HINDI, ROCKET = '联邦平均', 'हिन्दी', '🚀'

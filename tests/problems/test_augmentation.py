@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fedjax_links import problems
+from fedjax_links.datasets.publishers import RECIPES
 from fedjax_links.problems import augmentation
-from fedjax_links.problems.datasets.sources import RECIPES
 
 NUM_DRAWS = 1800
 IMAGES = np.arange(1, 2 * 5 * 6 * 2 + 1, dtype=np.float32).reshape(2, 5, 6, 2)

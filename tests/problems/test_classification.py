@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from fedjax_links import problems
+from fedjax_links import datasets, problems
 from fedjax_links.papers import architectures
-from fedjax_links.problems import datasets, models
+from fedjax_links.problems import models
 from fedjax_links.problems.classification import MODELS
 from tests.tiers import cases
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from fedjax_links import problems
-from fedjax_links.problems import adapters, datasets, models, partition
+from fedjax_links import datasets, partition, problems
+from fedjax_links.problems import adapters, models
 from tests import refusals
 
 RNG = np.random.default_rng(0)

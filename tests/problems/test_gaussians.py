@@ -8,10 +8,10 @@ import pytest
 from scipy.spatial import distance as distances
 
 from fedjax_links import analysis, experiment, problems
+from fedjax_links.partition import dirichlet_shares
+from fedjax_links.preview import configured_links, theory
 from fedjax_links.problems.gaussians import simplex
-from fedjax_links.problems.partition import dirichlet_shares
-from fedjax_links.report import source
-from fedjax_links.report.screens import configured, theory
+from fedjax_links.report import run_view
 from tests.problems.generators import draw_regression_clients
 
 LIMIT = 4.5
@@ -137,10 +137,10 @@ def test_what_is_known_is_printed_before_a_run():
         'eval_every': 2,
     }
     known = "The population's best model, exactly: accuracy 0.6000."
-    assert source.blank(experiment.build(config)).caption == known
+    assert run_view.blank(experiment.build(config)).caption == known
     line = "best     accuracy 0.6000 (the population's best model, exact)"
     assert line in experiment.build(config).describe().splitlines()
-    links = configured.of_experiment(experiment.build(config))
+    links = configured_links.of_experiment(experiment.build(config))
     assert line in theory.text(links, links.record(32)).splitlines()
 
 

@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from fedjax_links import algorithms, local_training, participation, problems, sweeps
+from fedjax_links import (
+    algorithms,
+    datasets,
+    local_training,
+    participation,
+    problems,
+    sweeps,
+)
 from fedjax_links.core import prng
-from fedjax_links.problems import augmentation, datasets, models
+from fedjax_links.problems import augmentation, models
 from fedjax_links.simulation import simulate
 from tests.reference.local_loops import rows_drawn
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import xarray
 
-from fedjax_links.report.source import Source
+from fedjax_links.report.run_view import Source
 from fedjax_links.results import dataset
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.planning import choosing, deciding
-from fedjax_links.report import source
+from fedjax_links.report import run_view
 from fedjax_links.results import recorded
 
 RATE = 'client.learning_rate'
@@ -114,7 +114,7 @@ class Null:
             facts['until'] = until
         return facts
 
-    def source(self, rng: np.random.Generator) -> source.Source:
+    def source(self, rng: np.random.Generator) -> run_view.Source:
         """Draws a run; returns what its report is made of."""
         facts = self.facts
         labels = facts['algorithms']
@@ -150,7 +150,7 @@ class Null:
         columns = lines.columns
         if self.least:
             columns = _until_decided(columns, facts)
-        return source.of_run(runs.Results(columns, facts))
+        return run_view.of_run(runs.Results(columns, facts))
 
 
 def most(pages: int) -> float:

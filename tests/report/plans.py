@@ -1,9 +1,9 @@
 """Small experiments over every kind of links that has a known law, and some that have none."""
 
 from fedjax_links import experiment
-from fedjax_links.report.screens import theory
-from fedjax_links.report.screens.configured import of_experiment
-from fedjax_links.report.screens.links import record_links
+from fedjax_links.preview import theory
+from fedjax_links.preview.configured_links import of_experiment
+from fedjax_links.preview.links import record_links
 
 _HALVES = {'name': 'halves', 'first': 0.15, 'second': 0.7}
 _SINE = {'name': 'sine', 'gamma': 0.4, 'period': 8}

@@ -5,7 +5,7 @@ import pytest
 
 from fedjax_links import experiment, report
 from fedjax_links.report import layouts
-from fedjax_links.report.source import of_run
+from fedjax_links.report.run_view import of_run
 from tests.experiment.configs import values
 from tests.report.made import ends, results
 

@@ -9,7 +9,7 @@ from scipy import stats
 from fedjax_links import evaluation
 from fedjax_links.experiment.looking import choices
 from fedjax_links.planning.deciding import looks
-from fedjax_links.report import source
+from fedjax_links.report import run_view
 from fedjax_links.results.metric import Metric
 
 PAGES, PAIRS, MOST = 1000, 4, 12
@@ -33,7 +33,7 @@ def accuracies(rng, examples, spread):
 
 def page_of(levels, until):
     """Differences and verdicts of a page, as reports make them."""
-    page = source.Source('title', '', types.SimpleNamespace(attrs={'until': until}))
+    page = run_view.Source('title', '', types.SimpleNamespace(attrs={'until': until}))
     base, *others = levels
     found = []
     for own in others:

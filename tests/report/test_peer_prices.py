@@ -8,7 +8,7 @@ import fedjax_links as fl
 from fedjax_links import experiment, participation, runs, simulation
 from fedjax_links.config import recordings
 from fedjax_links.links import graphs
-from fedjax_links.report import layouts, pricing, source
+from fedjax_links.report import cost_model, layouts, run_view
 
 N, T = 6, 8
 TIMES = participation.Times(np.linspace(1, 3, N), sigma=0.4, fixed=0.5)
@@ -70,7 +70,7 @@ def test_a_recording_is_played_back_to_the_bit(folder):
 def test_edges_cost_bytes_and_quorums_hours(folder):
     kept = runs.links(folder)
     page = layouts.price(
-        source.of_run(runs.read(folder)),
+        run_view.of_run(runs.read(folder)),
         **SPEEDS,
         model_bytes=24.0,
         local_steps=2,
@@ -91,10 +91,10 @@ def test_edges_cost_bytes_and_quorums_hours(folder):
 
 def test_a_price_by_hand():
     mask = np.array([[True, False], [True, True]])
-    table = pricing.devices(2, step=[1.0, 2.0], uplink=10.0, downlink=20.0)
-    spent = pricing.price(
+    table = cost_model.devices(2, step=[1.0, 2.0], uplink=10.0, downlink=20.0)
+    spent = cost_model.price(
         mask,
-        pricing.Traffic(peers=2),
+        cost_model.Traffic(peers=2),
         table,
         model_bytes=100,
         durations=np.array([4.0, 5.0]),

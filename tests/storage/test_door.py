@@ -12,7 +12,8 @@ import fedjax_links as fl
 from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.experiment.looking import forking
-from fedjax_links.report import comparing, exporting, figure
+from fedjax_links.pages import figure
+from fedjax_links.runs import comparison, export
 from fedjax_links.storage import checkpoints, claims, door, outputs
 from tests.experiment.configs import files_of
 from tests.runner.test_identities import quadratic
@@ -106,11 +107,9 @@ COMMANDS = {
     'read': lambda foreign, run: runs.read(foreign),
     'status': lambda foreign, run: runs.status(foreign),
     'report': lambda foreign, run: fl.report.write(runs.read(foreign)),
-    'export to': lambda foreign, run: exporting.export(run, foreign),
-    'export of': lambda foreign, run: exporting.export(
-        foreign, foreign.with_name('to')
-    ),
-    'archive to': lambda foreign, run: exporting.archive(run, foreign),
+    'export to': lambda foreign, run: export.export(run, foreign),
+    'export of': lambda foreign, run: export.export(foreign, foreign.with_name('to')),
+    'archive to': lambda foreign, run: export.archive(run, foreign),
     'picture': lambda foreign, run: figure.save_page(
         foreign / 'links.png', lambda _: None, title='', caption='', size=(2, 2)
     ),
@@ -312,9 +311,9 @@ def test_a_leading_tilde_is_the_home(tmp_path, monkeypatch):
     assert runs.links('~/run').masks
     assert runs.model('~/run') is not None
     assert len(fl.report.table('~/run')) == 1
-    assert comparing.compare('~/run', '~/run').equal
-    exporting.export('~/run', '~/exported')
-    exporting.archive('~/run', '~/archive')
+    assert comparison.compare('~/run', '~/run').equal
+    export.export('~/run', '~/exported')
+    export.archive('~/run', '~/archive')
     assert runs.read('~/archive')['round'].tolist() == [2, 4]
     made = {'run', 'fork', 'shards', 'whole', 'exported', 'archive'}
     assert {path.name for path in home.iterdir()} == made

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import common as common_benchmarks
-from fedjax_links import experiment, problems
+from fedjax_links import datasets, experiment, problems
 from fedjax_links.papers import common
 from studies import full_size
 from studies import full_size_configs as configs
@@ -108,7 +108,7 @@ def test_hours_add_up_training_and_evaluations():
 
 def test_stand_ins_have_the_shape_and_share_of_the_data(tmp_path):
     configs.write_stand_in('svhn', tmp_path, share=0.01)
-    data = problems.datasets.published('svhn', data_dir=tmp_path)
+    data = datasets.published('svhn', data_dir=tmp_path)
     assert data.train_features.shape == (733, 32, 32, 3)
     assert data.test_features.shape == (260, 32, 32, 3)
     np.testing.assert_array_equal(np.bincount(data.test_labels), np.full(10, 26))

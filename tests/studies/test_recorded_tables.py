@@ -10,7 +10,7 @@ from scipy import stats
 
 from configs.figures import predicted_map
 from fedjax_links import experiment, runs
-from fedjax_links.report import source
+from fedjax_links.report import run_view
 from studies import by_pattern, predicted_points
 from tests import ROOT
 
@@ -122,7 +122,7 @@ def numbers(cell):
 )
 def test_a_level_by_pattern(record, name, argument, column, algorithm):
     """That of the baseline, whose row has levels, at the rate that the record has for it."""
-    found = source.of_run(runs.read(ROOT / 'studies' / 'records' / record))
+    found = run_view.of_run(runs.read(ROOT / 'studies' / 'records' / record))
     titles, _, *lines = by_pattern.rows(record)
     (line,) = (
         line for line in lines if line.startswith(f'| {found.name(algorithm)} |')

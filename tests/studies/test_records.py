@@ -5,7 +5,7 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.planning import choosing
-from fedjax_links.report import cells, layouts, source
+from fedjax_links.report import cells, layouts, run_view
 from fedjax_links.report.layouts.rates import edges
 from studies import depth
 from tests import ROOT
@@ -38,7 +38,7 @@ def cells_at_edges(run):
     ]
     assert all(page.pop('name') == 'heat_map' for page in pages)
     return sum(
-        cells.of_source(source.of_run(run), metric=None, **page).at_edge
+        cells.of_source(run_view.of_run(run), metric=None, **page).at_edge
         for page in pages
     )
 
@@ -71,5 +71,5 @@ def test_a_planted_edge_is_seen():
         values(client=client, tuning=tuning, num_seeds=1, metric='eval_loss')
     ).run()
     assert at_edges(run) == [{'client.learning_rate': 1e-4}]
-    (table,) = layouts.rates(source.of_run(run)).tables
+    (table,) = layouts.rates(run_view.of_run(run)).tables
     assert '↑' in np.ravel(table.rows)[1]

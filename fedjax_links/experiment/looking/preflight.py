@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjax_links import evaluation
 from fedjax_links.base import FederationState, Problem
-from fedjax_links.core import describing, errors, memory, tree
+from fedjax_links.core import errors, memory, reprs, tree
 from fedjax_links.planning import deciding, redraws
 from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.problems.classification import partition_of
@@ -58,7 +58,7 @@ def describe(experiment: 'Experiment') -> str:
 
 def _describe_problem(problem: Problem, whose: str) -> list[str]:
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
-    each = describing.span(str(problem.min_examples), str(problem.max_examples))
+    each = reprs.span(str(problem.min_examples), str(problem.max_examples))
     lines = [
         f'problem  {problem.num_clients:,} clients with {each} examples, '
         f'{tree.size(params):,} parameters{whose}'
@@ -69,7 +69,7 @@ def _describe_problem(problem: Problem, whose: str) -> list[str]:
             f'data     {np.mean(mix.classes_held):.1f} of {mix.global_mix.size} labels per '
             f'client, total variation {np.mean(mix.total_variation):.2f} from the global mix'
         )
-    if tests := describing.tests_text(problem):
+    if tests := reprs.tests_text(problem):
         lines.append(f'tests    {tests}')
     if known := evaluation.attainable_text(problem):
         lines.append(f"best     {known} (the population's best model, exact)")
@@ -270,7 +270,7 @@ def dry_run(
         more += experiment.plan.more_rounds(label) * timed.round
         yield (
             f'{"":16s} compiled in {timed.training:.1f} s; {1 / timed.round:,.0f} rounds/s, '
-            f'{describing.duration(seconds)} in all; needs {timed.peak} at its peak'
+            f'{reprs.duration(seconds)} in all; needs {timed.peak} at its peak'
         )
         programs.forget(label)
     free = memory.available_bytes()
@@ -283,10 +283,8 @@ def dry_run(
         compiled += f', {of_evaluation} of evaluation before the first round'
     yield f'compiles {count(of_training + len(drawing) + of_evaluation, "program")}: {compiled}'
     total += max(drawing.values(), default=0.0) * len(drawing)
-    further = (
-        f', up to {describing.duration(more)} more as results ask for' if more else ''
-    )
-    said = f'{describing.duration(total)}{further}, from a few timed rounds of each program'
+    further = f', up to {reprs.duration(more)} more as results ask for' if more else ''
+    said = f'{reprs.duration(total)}{further}, from a few timed rounds of each program'
     yield f'time     about {said}'
 
 

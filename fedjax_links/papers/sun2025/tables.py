@@ -1,7 +1,7 @@
 """What Sun et al. 2025 print in Table 1."""
 
+from fedjax_links.pages.tables import Level
 from fedjax_links.papers import printed
-from fedjax_links.report.tables import Level
 
 
 def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:

@@ -1,7 +1,7 @@
 """What Xiang et al. 2024 print in Tables 1 and 2."""
 
+from fedjax_links.pages.tables import Level
 from fedjax_links.papers import printed
-from fedjax_links.report.tables import Level
 
 
 def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import checks, errors, prng
-from fedjax_links.participation import schedules, sojourns
+from fedjax_links.participation import durations, schedules
 from fedjax_links.participation.markov import MarkovState, move
 from fedjax_links.participation.semi_markov import semi_markov
 from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability
@@ -180,7 +180,7 @@ def _semi_markov(mask: NDArray[np.bool_], chosen: NDArray[np.int64]) -> Particip
             _durations(record[:, i]) for i in kinds
         ]  # without any, the other law matters not
         tables = [
-            sojourns.observed(lengths if len(lengths) else [1])[0] for lengths in own
+            durations.observed(lengths if len(lengths) else [1])[0] for lengths in own
         ]
         laws.append(np.array([*itertools.zip_longest(*tables, fillvalue=0.0)]).T)
     moving = semi_markov(*laws, kinds=rows)

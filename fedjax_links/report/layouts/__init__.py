@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.config import factories, sections, trees
+from fedjax_links.pages import figure, tables
 from fedjax_links.planning import limits, redraws
 from fedjax_links.plot import scripts
-from fedjax_links.report import figure, provenance, tables
+from fedjax_links.report import provenance
 from fedjax_links.report.layouts.clients import clients, link_maps, participation
 from fedjax_links.report.layouts.final import bars, best, levels, metrics, spread
 from fedjax_links.report.layouts.heat_map import heat_map
@@ -19,7 +20,7 @@ from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.layouts.price import price
 from fedjax_links.report.layouts.progress import curves, first_rounds, overview
 from fedjax_links.report.layouts.rates import rates
-from fedjax_links.report.source import Source
+from fedjax_links.report.run_view import Source
 from fedjax_links.storage import checkpoints
 
 _EVERY: Sequence[Callable[..., Page]] = (

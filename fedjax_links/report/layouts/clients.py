@@ -9,12 +9,12 @@ import numpy as np
 
 from fedjax_links import analysis, evaluation, plot
 from fedjax_links.core import errors
+from fedjax_links.pages import tables
 from fedjax_links.plot import panels
 from fedjax_links.plot.links import MAP_ROUNDS
-from fedjax_links.report import tables
-from fedjax_links.report.clients import Clients
+from fedjax_links.report.client_stats import Clients
 from fedjax_links.report.layouts.page import Page, with_panels
-from fedjax_links.report.source import Source
+from fedjax_links.report.run_view import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 

@@ -7,14 +7,14 @@ import numpy as np
 
 from fedjax_links import evaluation, plot
 from fedjax_links.core import errors
+from fedjax_links.pages import tables
 from fedjax_links.planning import redraws
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import LETTERS_PER_INCH
-from fedjax_links.report import tables
+from fedjax_links.report.comparisons import SEED_INTERVAL, Ends, Key
 from fedjax_links.report.layouts.page import Page, labels, with_panels
 from fedjax_links.report.layouts.rates import edge, mark_edges
-from fedjax_links.report.source import Source
-from fedjax_links.report.verdicts import SEED_INTERVAL, Ends, Key
+from fedjax_links.report.run_view import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric, numbers_of
 
@@ -70,7 +70,7 @@ def levels(
         tenth by default.
       margin: differences up to it count as alike, in the unit of the metric; by default that of
         seeds until decided, else none.
-      published: a ``module:factory`` that returns a `report.tables.Level` by (pattern, algorithm),
+      published: a ``module:factory`` that returns a `pages.tables.Level` by (pattern, algorithm),
         and its options; no such columns by default.
 
     Returns:

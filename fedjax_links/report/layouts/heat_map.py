@@ -12,13 +12,14 @@ import numpy as np
 from fedjax_links import evaluation, plot
 from fedjax_links.core import student
 from fedjax_links.experiment.looking.choices import Choice
+from fedjax_links.pages import tables
+from fedjax_links.pages.tables import Table
 from fedjax_links.plot import heat, panels
-from fedjax_links.report import cells, tables
+from fedjax_links.report import cells
 from fedjax_links.report.cells import ROUND, Cells
+from fedjax_links.report.comparisons import Difference
 from fedjax_links.report.layouts.page import Page, with_panels
-from fedjax_links.report.source import Source
-from fedjax_links.report.tables import Table
-from fedjax_links.report.verdicts import Difference
+from fedjax_links.report.run_view import Source
 from fedjax_links.results.metric import numbers_of
 
 _NARROWEST, _WIDEST = 1.7, 5.5  # inches: of a panel's width

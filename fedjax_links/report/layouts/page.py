@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from fedjax_links.pages.tables import Table
 from fedjax_links.plot import panels
-from fedjax_links.report.source import Source
-from fedjax_links.report.tables import Table
-from fedjax_links.report.verdicts import Ends, Key
+from fedjax_links.report.comparisons import Ends, Key
+from fedjax_links.report.run_view import Source
 
 
 class Page(NamedTuple):

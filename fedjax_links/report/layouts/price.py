@@ -10,9 +10,10 @@ from fedjax_links import runs
 from fedjax_links.config import choices, trees
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment.config import build, recorded
-from fedjax_links.report import pricing, tables
+from fedjax_links.pages import tables
+from fedjax_links.report import cost_model
 from fedjax_links.report.layouts import page, progress
-from fedjax_links.report.source import Source
+from fedjax_links.report.run_view import Source
 
 _AXES = {'hours': 'hours', 'gigabytes': 'gigabytes, up and down'}
 _UNITS = {'hours': 3600, 'GB up': 1e9, 'GB down': 1e9, 'compute': 3600, 'GB peers': 1e9}
@@ -36,7 +37,7 @@ def price(
     local_steps: int | None = None,
     traffic: Mapping[str, Any] | None = None,
 ) -> page.Page:
-    """What a run would have cost on given devices; `fedjax_links.report.pricing` is the model.
+    """What a run would have cost on given devices; `fedjax_links.report.cost_model` is the model.
 
     Made of the links that the run kept: of the first seed, and of all seeds with
     ``log: ('links',)``; seeds without links are drawn at the mean price of the others and are not
@@ -67,7 +68,7 @@ def price(
     checks.choice('against', against, _AXES)
     config, kept = _kept(source)
     first = next(iter(kept.masks[source.patterns[0]].values()))
-    devices = pricing.devices(
+    devices = cost_model.devices(
         first.shape[1], step=step, uplink=uplink, downlink=downlink
     )
     sizes = (
@@ -103,7 +104,7 @@ def price(
                 part.get(pattern, {}).get(seed) for part in (kept.durations, kept.edges)
             )
             terms |= zip(('durations', 'edges'), told, strict=True)
-            prices.append(pricing.price(mask, model, devices, **terms))
+            prices.append(cost_model.price(mask, model, devices, **terms))
         totals = {
             title: np.array([each[place][at] for each in prices]) / unit
             for place, (title, unit) in enumerate(units.items())
@@ -174,7 +175,7 @@ def _facts(
     label: str,
     local_steps: int | None,
     given: Mapping[str, Any],
-) -> tuple[pricing.Traffic, Mapping[str, Any], Any]:
+) -> tuple[cost_model.Traffic, Mapping[str, Any], Any]:
     """What a series sends, the options of its algorithm, and its local steps."""
     algorithm, point = source.members[label]
     for path, value in point.items():
@@ -192,13 +193,13 @@ def _facts(
         raise errors.invalid('local_steps', requirement, None)
     place = algorithm if algorithm in given else options['name']
     if place not in given:
-        if place not in pricing.TRAFFIC:
+        if place not in cost_model.TRAFFIC:
             raise errors.invalid(
                 'traffic', f'say what {algorithm} sends', sorted(given)
             )
-        return pricing.TRAFFIC[place], options, local_steps
-    checks.options(f'traffic.{place}', pricing.Traffic, given[place])
-    sent = pricing.Traffic(**given[place])
+        return cost_model.TRAFFIC[place], options, local_steps
+    checks.options(f'traffic.{place}', cost_model.Traffic, given[place])
+    sent = cost_model.Traffic(**given[place])
     checks.static_int(f'traffic.{place}.up', sent.up, minimum=0)
     checks.static_int(f'traffic.{place}.down', sent.down, minimum=0)
     return sent, options, local_steps

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import plot
-from fedjax_links.core import checks, describing, errors
+from fedjax_links.core import checks, errors, reprs
+from fedjax_links.pages import tables
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
-from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page, labels, limit_series, with_panels
-from fedjax_links.report.source import Source
+from fedjax_links.report.run_view import Source
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
@@ -266,6 +266,4 @@ def say_when(
     every = list(map(first, values, costs))
     ends = first(values.mean(axis=0), costs.mean(axis=0)), min(every), max(every)
     shown = ['never' if np.isinf(end) else format(end, form) for end in ends]
-    return (
-        shown[0] if len(every) == 1 else f'{shown[0]} ({describing.span(*shown[1:])})'
-    )
+    return shown[0] if len(every) == 1 else f'{shown[0]} ({reprs.span(*shown[1:])})'

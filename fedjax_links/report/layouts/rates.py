@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from fedjax_links.pages import tables
 from fedjax_links.planning.choosing import Tried
-from fedjax_links.report import tables
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.report.source import Source
+from fedjax_links.report.run_view import Source
 from fedjax_links.results.metric import Metric, numbers_of
 
 CLIENT_RATE = 'client.learning_rate'

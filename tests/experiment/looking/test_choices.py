@@ -16,7 +16,7 @@ from fedjax_links import (
 )
 from fedjax_links.experiment.looking import choices
 from fedjax_links.planning import choosing
-from fedjax_links.report import layouts, source
+from fedjax_links.report import layouts, run_view
 from fedjax_links.results.metric import Metric
 
 
@@ -211,7 +211,7 @@ def test_tuning_noise_is_that_of_choices_made_again_by_hand():
 
 
 def test_a_report_shows_both_intervals_and_its_verdict_goes_by_the_wider_one():
-    table = layouts.levels(source.of_run(planted().run())).tables[0]
+    table = layouts.levels(run_view.of_run(planted().run())).tables[0]
     fedavg, server, clients = (
         dict(zip(table.header, row, strict=True)) for row in table.rows
     )
@@ -223,7 +223,7 @@ def test_a_report_shows_both_intervals_and_its_verdict_goes_by_the_wider_one():
     assert {row['verdict'] for row in (server, clients)} <= known
     without = planted(ties=0).run()
     assert (without['stage'] != 'tie').all()
-    plain = layouts.levels(source.of_run(without)).tables[0]
+    plain = layouts.levels(run_view.of_run(without)).tables[0]
     assert not any('[' in cell for row in plain.rows for cell in row)
     assert 'in brackets' not in plain.caption
 
@@ -235,7 +235,7 @@ def choice(rng, *means):
 
 
 def difference(metric, one, other, margin=0.0, **until):
-    page = source.Source('title', '', types.SimpleNamespace(attrs={'until': until}))
+    page = run_view.Source('title', '', types.SimpleNamespace(attrs={'until': until}))
     return page.difference(metric, one, other, margin)
 
 

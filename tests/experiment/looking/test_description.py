@@ -3,7 +3,7 @@
 import pytest
 
 from fedjax_links import experiment, participation
-from fedjax_links.participation import algebra, schedules
+from fedjax_links.participation import combinators, schedules
 from tests.experiment.configs import values
 
 HALF = [0.5] * 8
@@ -59,8 +59,8 @@ def test_patterns_know_their_cycle():
     )
     assert waves.cycle == 4
     assert participation.markov(schedules.sine(HALF, gamma=0.1, period=24)).cycle == 24
-    assert algebra.both(cyclic, waves).cycle == 12
-    assert algebra.cap(cyclic, 2).cycle == 6
+    assert combinators.both(cyclic, waves).cycle == 12
+    assert combinators.cap(cyclic, 2).cycle == 6
     assert participation.duplex(uplink=waves, downlink=cyclic).cycle == 12
     turns = participation.periodic_groups(
         [0, 0, 1, 1, 2, 2], active_rounds=5, cohort_size=1

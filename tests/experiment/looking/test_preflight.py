@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, experiment, local_training, participation, problems
-from fedjax_links.core import describing, errors, memory
+from fedjax_links.core import errors, memory, reprs
 from fedjax_links.experiment.looking import preflight
 from fedjax_links.runner import groups
 from tests import refusals
@@ -54,9 +54,7 @@ def test_a_dry_run_counts_what_is_compiled_and_its_time(monkeypatch):
     counts = '1 of training, 3 of links, 1 of evaluation before the first round'
     assert f'compiles 5 programs: {counts}' in lines
     # 7 s of training, 3 x 40 s of links; 3 patterns x 2 seeds x 8 rounds of half a second.
-    assert lines[-1].startswith(
-        f'time     about {describing.duration(7 + 3 * 40 + 24)},'
-    )
+    assert lines[-1].startswith(f'time     about {reprs.duration(7 + 3 * 40 + 24)},')
 
 
 def broken(local_train):

@@ -6,8 +6,7 @@ import pytest
 from flax import linen as nn
 
 import fedjax_links as fl
-from fedjax_links import evaluation, experiment, report, runs
-from fedjax_links.problems import datasets, partition
+from fedjax_links import datasets, evaluation, experiment, partition, report, runs
 
 SEEDS, ROUNDS, RATE = 2, 40, 0.1
 HELD_OUT = {'holdout_clients': 3, 'holdout_examples': 0.3, 'min_examples': 5}

@@ -6,7 +6,7 @@ import pytest
 from fedjax_links.planning.choosing import Race, Tried
 from fedjax_links.report import layouts
 from fedjax_links.report.layouts import bars, first_rounds, levels, link_maps, rates
-from fedjax_links.report.source import Links
+from fedjax_links.report.run_view import Links
 from tests.report.made import changed, ends, results
 
 TABLES = 'fedjax_links.papers.xiang2024.tables'

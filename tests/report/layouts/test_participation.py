@@ -6,10 +6,11 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import analysis, experiment, report, runs, simulation
-from fedjax_links.report import clients, exporting, source
+from fedjax_links.report import client_stats, run_view
 from fedjax_links.report.layouts import link_maps, participation
-from fedjax_links.report.source import Links
+from fedjax_links.report.run_view import Links
 from fedjax_links.results.runs import CLIENTS
+from fedjax_links.runs import export
 from tests.report.made import changed, results
 
 FIRST, SECOND = 0.2, 0.8
@@ -77,7 +78,7 @@ def test_what_cannot_be_said_says_why():
         'not_kept': np.ones((400, 3)),
         'fixed': np.ones((400, 3)),
     }
-    exact = clients.Clients(np.full(3, 1 / 3), 'a formula')
+    exact = client_stats.Clients(np.full(3, 1 / 3), 'a formula')
     known = {label: exact for label in masks if label != 'not_kept'}
     known['unknown'] = exact._replace(
         weights=np.zeros(0), source='not known: nobody did the sums'
@@ -105,7 +106,7 @@ def test_weights_stand_beside_their_exact_law(rng):
     probs = np.repeat([FIRST, SECOND], 4)
     mask = rng.random((2000, 8)) < probs
     law = analysis.fedavg_weights(probs)
-    found = source_of({'some': mask}, {'some': clients.Clients(law, 'a formula')})
+    found = source_of({'some': mask}, {'some': client_stats.Clients(law, 'a formula')})
     (row,) = rows_of(link_maps(found).tables[0])
     assert row['exact'] == f'{np.abs(law - 1 / 8).sum():.3f}'
     heard = mask[mask.any(axis=1)]
@@ -148,7 +149,7 @@ def final_models(built, label):
 )
 def test_losses_are_those_of_plain_simulations(finished):
     built, folder = finished
-    kept = clients.read(folder)['links']
+    kept = client_stats.read(folder)['links']
     targets = np.asarray(built.problem_at('links', {}, built.seeds[0]).data, float)
     for label, name in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
         model = final_models(built, label)[name][0]
@@ -174,7 +175,7 @@ def test_what_was_kept_of_clients_stays_in_an_archive_that_has_no_models(
     finished, tmp_path
 ):
     built, folder = finished
-    exporting.archive(folder, tmp_path / 'archive')
+    export.archive(folder, tmp_path / 'archive')
     report.write(runs.read(tmp_path / 'archive'), built)
     kept = (tmp_path / 'archive' / CLIENTS).read_bytes()
     assert kept == (folder / CLIENTS).read_bytes()
@@ -187,7 +188,7 @@ def test_the_worst_clients_are_named_and_all_are_drawn_beside_their_participatio
     mask[1:, [3, 8]] = False
     losses = np.full(20, 0.1)
     losses[[8, 3]] = 2.0, 1.0
-    kept = {'some': clients.Clients(np.zeros(0), '', {'fedavg': losses})}
+    kept = {'some': client_stats.Clients(np.zeros(0), '', {'fedavg': losses})}
     page = page_of({'some': mask, 'unknown': mask}, kept)
     (line,) = drawn(page).axes[0].lines
     np.testing.assert_array_equal(line.get_xdata(), mask.sum(axis=0))
@@ -220,7 +221,7 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
         eval_every=4,
     )
     run = built.run(tmp_path / 'python')
-    found = clients.compute(built, run, tmp_path / 'python')['some']
+    found = client_stats.compute(built, run, tmp_path / 'python')['some']
     assert found.source == 'not known: made in Python, no config names the links'
     assert found.missing == {'fedavg': 'diverged'}
     assert not found.losses
@@ -232,7 +233,7 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     run = changing.run(tmp_path / 'grid')
     for path in (tmp_path / 'grid' / runs.CHECKPOINTS).glob('*fedpbc*.npz'):
         path.unlink()
-    found = clients.compute(changing, run, tmp_path / 'grid')['links']
+    found = client_stats.compute(changing, run, tmp_path / 'grid')['links']
     assert found.source == 'not known: the grid changes links or data'
     assert found.missing == {'fedpbc': 'its last checkpoint is not there'}
     assert list(found.losses) == ['fedavg']
@@ -257,7 +258,7 @@ def test_python_experiments_grids_of_links_and_divergence_say_so(tmp_path):
     )
     normalising = experiment.build(batches)
     run = normalising.run(tmp_path / 'normalising')
-    found = clients.compute(normalising, run, tmp_path / 'normalising')['links']
+    found = client_stats.compute(normalising, run, tmp_path / 'normalising')['links']
     assert found.missing == {'fedavg': 'its loss needs batches'}
 
 
@@ -280,7 +281,7 @@ def test_losses_are_those_of_the_model_that_was_tuned(tmp_path):
     )
     run = built.run(tmp_path)
     report.write(run, built)
-    kept = clients.read(tmp_path)['links'].losses
+    kept = client_stats.read(tmp_path)['links'].losses
     ends = run.dataset['distance'].isel(pattern=0, seed=0, round=-1)
     spread = 0.5 * ((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()
     for label, model in (('fedpbc', 'client_mean'), ('fedpbc_server', 'server')):
@@ -289,7 +290,7 @@ def test_losses_are_those_of_the_model_that_was_tuned(tmp_path):
             kept[label].mean(), spread + 0.5 * distance**2, rtol=1e-5
         )
     assert abs(kept['fedpbc'] - kept['fedpbc_server']).max() > 0.01
-    table = rows_of(participation(source.of_run(runs.read(tmp_path))).tables[1])
+    table = rows_of(participation(run_view.of_run(runs.read(tmp_path))).tables[1])
     losses = {row['algorithm']: row['loss'] for row in table}
     for label, name in built.names:
         assert losses[name] == f'{kept[label].mean():.4g}'

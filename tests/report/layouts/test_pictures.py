@@ -8,7 +8,7 @@ import pytest
 
 from fedjax_links import plot
 from fedjax_links.report.layouts import bars, curves, levels, link_maps, overview
-from fedjax_links.report.source import Links
+from fedjax_links.report.run_view import Links
 from tests.report.made import changed, results
 from tests.tiers import cases
 

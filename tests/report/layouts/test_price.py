@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, report, runs
-from fedjax_links.report import source
+from fedjax_links.report import run_view
 from fedjax_links.report.layouts import price
 from tests.cli.command import run as command
 from tests.report.made import results as made
@@ -60,7 +60,7 @@ def hours(mask, steps):
 
 
 def test_totals_are_those_of_the_links(folder):
-    page = price(source.of_run(runs.read(folder)), **SPEEDS)
+    page = price(run_view.of_run(runs.read(folder)), **SPEEDS)
     both = masks(folder)
     active = np.mean([mask.sum() for mask in both])
     for label, steps, training in (
@@ -85,7 +85,7 @@ def first(curve, level):
 
 
 def test_a_target_costs_what_the_rounds_until_then_cost(folder):
-    found = source.of_run(runs.read(folder))
+    found = run_view.of_run(runs.read(folder))
     distances = found.curve('distance', ('links', 'fedavg', 'server'))
     level = float(distances.mean(axis=0)[3])
     page = price(found, **SPEEDS, targets=[level, -1.0], metric='distance')
@@ -103,7 +103,7 @@ def test_a_target_costs_what_the_rounds_until_then_cost(folder):
 
 @pytest.mark.parametrize('against', ['hours', 'gigabytes'])
 def test_curves_are_drawn_against_what_was_spent(folder, against, drawn):
-    page = price(source.of_run(runs.read(folder)), **SPEEDS, against=against)
+    page = price(run_view.of_run(runs.read(folder)), **SPEEDS, against=against)
     (axes,) = drawn(page).axes
     spent = {
         'hours': [
@@ -117,7 +117,7 @@ def test_curves_are_drawn_against_what_was_spent(folder, against, drawn):
     }
     assert axes.get_xlabel().startswith(against)
     np.testing.assert_allclose(axes.lines[0].get_xdata(), spent[against])
-    found = source.of_run(runs.read(folder))
+    found = run_view.of_run(runs.read(folder))
     values = found.curve(found.metric().name, ('links', 'fedavg', 'server'))
     np.testing.assert_allclose(axes.lines[0].get_ydata(), values.mean(axis=0))
 
@@ -136,7 +136,7 @@ def test_prices_leave_the_run_as_it_was(folder):
     before = {
         path.name: path.read_bytes() for path in folder.glob('*.*') if path.is_file()
     }
-    price(source.of_run(runs.read(folder)), **SPEEDS)
+    price(run_view.of_run(runs.read(folder)), **SPEEDS)
     assert before == {p.name: p.read_bytes() for p in folder.glob('*.*') if p.is_file()}
 
 
@@ -179,13 +179,13 @@ def test_the_command_takes_options_and_their_file(folder, tmp_path):
 )
 def test_a_mistake_is_named(folder, options, message):
     with pytest.raises(ValueError) as raised:  # noqa: PT011  compared below
-        price(source.of_run(runs.read(folder)), **{**SPEEDS, **options})
+        price(run_view.of_run(runs.read(folder)), **{**SPEEDS, **options})
     assert message in str(raised.value)
 
 
 def test_what_is_said_of_traffic_replaces_what_is_known(folder):
     page = price(
-        source.of_run(runs.read(folder)),
+        run_view.of_run(runs.read(folder)),
         **SPEEDS,
         traffic={'pausing': {'up': 3, 'down': 0}},
         model_bytes=100,
@@ -205,7 +205,7 @@ def test_what_cannot_be_priced_says_why(tmp_path):
     experiment.build(
         {**CONFIG, 'algorithms': own, 'num_rounds': 3, 'num_seeds': 1}
     ).run(tmp_path)
-    found = source.of_run(runs.read(tmp_path), allow_imports=True)
+    found = run_view.of_run(runs.read(tmp_path), allow_imports=True)
     with pytest.raises(
         ValueError, match=r'`traffic` must say what mine sends, got \[\].'
     ):

@@ -1,0 +1,1 @@
+"""Certificates: programs of a machine compared with float64 and with another machine."""

@@ -1,0 +1,208 @@
+"""What programs are certified by: rounds in double precision on a CPU, in a process of its own.
+
+Of a config, or of every rule, pattern and model of this package. The process shares the definition
+of rules, models and links with the one that asks, and nothing that runs them: neither the programs
+of a run, nor the device, nor the precision.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links import local_training, problems, simulation
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.base import Algorithm, PyTree
+from fedjax_links.config import recordings, sections
+from fedjax_links.datasets import Dataset
+from fedjax_links.experiment.config import build
+from fedjax_links.experiment.definition import Experiment
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.planning.lanes import Lane
+from fedjax_links.runner.traced import algorithm_of, split
+from fedjax_links.storage import checkpoints
+
+_REQUEST = 'request.json'
+_PLAINLY = '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true'
+_NUM_ROUNDS, _NUM_CLIENTS = 4, 12
+_MODELS: Mapping[str, Any] = {
+    'mlp': 'mlp',
+    'mlp_bfloat16': {'name': 'mlp', 'dtype': 'bfloat16'},
+    'cnn': {'name': 'cnn', 'channels': (8, 8), 'hidden': (32,)},
+    'gru': {'name': 'gru', 'hidden': 16},
+    'transformer': {'name': 'transformer', 'hidden': 16},
+}
+_PEERS = [name for name, entry in ALGORITHMS.items() if entry.traffic.peers]
+STANDARD: Mapping[str, Mapping[str, Any]] = {
+    'rules': {'rules': {name: name for name in ALGORITHMS}},
+    'patterns': {'rules': {'fedavg': 'fedavg'}, 'patterns': [*PARTICIPATION]},
+    'peers': {'rules': {name: name for name in _PEERS}, 'patterns': ['peers']},
+    **{
+        name: {'rules': {name: 'fedpbc'}, 'model': model}
+        for name, model in _MODELS.items()
+    },
+}
+"""Experiments that together have every rule, pattern and model of this package, by name."""
+
+
+def experiment_of(source: Mapping[str, Any] | str) -> Experiment:
+    """The experiment of a config, or one of `STANDARD`."""
+    return (
+        _standard(source, **STANDARD[source])
+        if isinstance(source, str)
+        else build(source)
+    )
+
+
+def _standard(
+    title: str,
+    rules: Mapping[str, str],
+    patterns: Sequence[str] = ('bernoulli',),
+    model: Any = 'softmax',
+) -> Experiment:
+    if title in ('gru', 'transformer'):
+        texts = np.random.default_rng(0).integers(
+            0, 10, (8 * _NUM_CLIENTS, 6), np.int32
+        )
+        owners = np.arange(len(texts), dtype=np.int32) % _NUM_CLIENTS
+        held = Dataset(texts[:, :5], texts[:, 5], owners, num_classes=10)
+        problem = problems.text(dataset=held, model=model)
+    else:
+        problem = problems.digits(
+            num_clients=_NUM_CLIENTS, alpha=0.5, seed=0, model=model
+        )
+
+    def algorithm(name: str) -> Algorithm:
+        entry = ALGORITHMS[name]
+        make: Any = entry.client_program or local_training.local_sgd
+        program = make(0.1, local_steps=3, batch_size=4, **entry.client_example)
+        made: Algorithm = entry(program, **entry.example)
+        return made
+
+    return Experiment(
+        title=title,
+        problem=problem,
+        patterns={name: PARTICIPATION[name].example(_NUM_CLIENTS) for name in patterns},
+        algorithms={label: algorithm(name) for label, name in rules.items()},
+        num_rounds=_NUM_ROUNDS,
+        eval_every=_NUM_ROUNDS,
+    )
+
+
+def shortened(experiment: Experiment) -> Experiment:
+    """The same programs for a few rounds of one seed."""
+    short: dict[str, Any] = {'num_rounds': _NUM_ROUNDS, 'eval_every': _NUM_ROUNDS}
+    if experiment.tuning is not None:
+        short['tuning'] = dataclasses.replace(experiment.tuning, num_rounds=_NUM_ROUNDS)
+    seeds = list(experiment.seeds)[:1]
+    return dataclasses.replace(experiment, **short, seeds=seeds, config=None)
+
+
+def lanes_of(experiment: Experiment) -> list[Lane]:
+    """The lanes of the main stage at the values that tuning tries first."""
+    plan = experiment.plan
+    return [
+        lane for label in experiment.algorithms for lane in plan.schedule.main(label)
+    ]
+
+
+# The process.
+
+
+def begin(
+    folder: Path,
+    source: Mapping[str, Any] | str,
+    drawn: Sequence[Lane],
+    run: Sequence[Lane],
+) -> subprocess.Popen[bytes]:
+    """Starts the process.
+
+    Args:
+      folder: of its files, with the parameters that each lane that is run begins with, as
+        ``params-LANE.npz``. It writes ``links-LANE.npz``, ``before-LANE.npz``, ``after-LANE.npz``
+        and ``evals-LANE.npz``.
+      source: as in `experiment_of`.
+      drawn: lanes of the shortened experiment, whose links are drawn.
+      run: those that are run.
+    """
+    request = {
+        'source': source,
+        'beside': str(recordings.BESIDE.get() or Path.cwd()),
+        'drawn': [lane.name for lane in drawn],
+        'run': [lane.name for lane in run],
+    }
+    (folder / _REQUEST).write_text(json.dumps(request))
+    changed = {'JAX_PLATFORMS': 'cpu', 'JAX_ENABLE_X64': '1', 'XLA_FLAGS': _PLAINLY}
+    options: dict[str, Any] = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.PIPE}
+    command = [sys.executable, '-m', __name__, str(folder)]
+    return subprocess.Popen(command, env={**os.environ, **changed}, **options)
+
+
+def main(folder: Path) -> None:
+    """Answers a request."""
+    asked: Mapping[str, Any] = json.loads((folder / _REQUEST).read_text())
+
+    def answer(kind: str, name: str, found: PyTree) -> None:
+        checkpoints.write_whole(folder / f'{kind}-{name}.npz', checkpoints.pack(found))
+
+    with sections.importable(asked['beside']):
+        experiment = shortened(experiment_of(asked['source']))
+        lanes = {lane.name: lane for lane in lanes_of(experiment)}
+        for name in asked['drawn']:
+            answer('links', name, _links(experiment, lanes[name]))
+        for name in asked['run']:
+            params = [*checkpoints.leaves(folder / f'params-{name}.npz').values()]
+            for kind, found in _rounds(experiment, lanes[name], params).items():
+                answer(kind, name, found)
+
+
+def _links(experiment: Experiment, lane: Lane) -> PyTree:
+    """The links of all rounds of a lane."""
+    plan = experiment.plan
+    own: Any = {'participation': plan.pattern_of(lane), 'num_rounds': lane.num_rounds}
+    draw = functools.partial(simulation.realised_links, **own)
+    return jax.jit(draw)(plan.draws.key_of('links', lane.seed, lane.point))
+
+
+def _rounds(
+    experiment: Experiment, lane: Lane, leaves: Sequence[Any]
+) -> dict[str, PyTree]:
+    """What an algorithm keeps before and after all rounds of a lane, and evaluations."""
+    plan = experiment.plan
+    algorithm = algorithm_of(experiment, lane)(split(experiment, lane)[0])
+    problem = _double(plan.problem_of(lane))
+    kind = jax.tree.structure(jax.eval_shape(problem.init_params, jax.random.key(0)))
+    params = jax.tree.unflatten(kind, _double(leaves))
+    problem = dataclasses.replace(problem, init_params=lambda _: params)
+    keys = [plan.draws.key_of(s, lane.seed, lane.point) for s in ('init', 'batches')]
+
+    def run(init_key: Any, key: Any, links: PyTree) -> dict[str, PyTree]:
+        state = simulation.init(init_key, algorithm, plan.pattern_of(lane), problem)
+        after, _ = simulation.advance(state, key, links, algorithm, problem)
+        evals = simulation.evaluate(
+            after, key, algorithm, problem, plan.eval_fn(problem)
+        )
+        return {'before': state.algorithm, 'after': after.algorithm, 'evals': evals}
+
+    found: dict[str, PyTree] = jax.jit(run)(*keys, _links(experiment, lane))
+    return found
+
+
+def _double(values: PyTree) -> PyTree:
+    def widened(a: Any) -> Any:
+        return jnp.asarray(a, float) if jnp.issubdtype(a.dtype, jnp.floating) else a
+
+    return jax.tree.map(widened, values)
+
+
+if __name__ == '__main__':
+    main(Path(sys.argv[1]))

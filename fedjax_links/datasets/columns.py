@@ -1,0 +1,302 @@
+"""Columns of anybody's data as arrays: numbers, images, classes, and names of owners."""
+
+import functools
+import io
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from fedjax_links.core import errors
+
+_NUMBERS = 'hold numbers, as np.unique(..., return_inverse=True)[1] makes of names'
+_SMALLER = {
+    'int64': np.int32,
+    'uint64': np.int32,
+    'float64': np.float32,
+    'float128': np.float32,
+    'longdouble': np.float32,
+}
+_DECODING = (OSError, SyntaxError, TypeError, ValueError, zlib.error)
+"""What NumPy says of rows that are no arrays, and Pillow of files that are no images."""
+
+
+def as_array(value: Any) -> np.ndarray:
+    """Converts to an array in the byte order of this machine, which JAX needs."""
+    array = np.asarray(value)
+    return array.astype(array.dtype.newbyteorder('='), copy=False)
+
+
+def as_classes(array: np.ndarray) -> np.ndarray:
+    """Converts flags, and floats that are all whole, to int32; leaves other arrays as they are."""
+    if array.dtype == bool:
+        return array.astype(np.int32)
+    if array.dtype.kind != 'f' or not array.size:
+        return array
+    are_whole = bool(
+        np.all((np.abs(array) < 2**31) & (array == np.rint(array)))
+    )  # false for NaN
+    return array.astype(np.int32) if are_whole else array
+
+
+def check_numbers(argument: str, array: np.ndarray) -> None:
+    """Raises unless an array holds finite numbers or flags that JAX can hold.
+
+    The error names the row, and for names what makes numbers of them.
+    """
+    if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
+        raise errors.invalid(argument, _NUMBERS, array.dtype)
+    finite = np.isfinite(array)
+    if not finite.all():
+        raise errors.invalid(
+            argument, 'be finite', f'not so in row {np.argwhere(~finite)[0][0]}'
+        )
+    _check_fits(argument, array, jax.dtypes.canonicalize_dtype(array.dtype))
+
+
+def check_rows(argument: str, array: np.ndarray, whose: str, count: int) -> None:
+    """Raises unless there are as many rows of numbers as there should be."""
+    if not array.ndim or len(array) != count:
+        requirement = f'have one row per {whose} ({count})'
+        raise errors.invalid(argument, requirement, len(array) if array.ndim else array)
+    check_numbers(argument, array)
+
+
+def check_same_kind(
+    argument: str, rows: np.ndarray, other: str, others: np.ndarray
+) -> None:
+    """Raises unless rows have the shape and the kind of the rows of another argument."""
+    if rows.shape[1:] != others.shape[1:]:
+        requirement = f'have examples of shape {list(others.shape[1:])}'
+        raise errors.invalid(argument, requirement, list(rows.shape[1:]))
+    if _kind_of_dtype(rows.dtype) != _kind_of_dtype(others.dtype):
+        requirement = f'hold numbers of the kind of `{other}`, {others.dtype}'
+        raise errors.invalid(argument, requirement, rows.dtype)
+
+
+def _kind_of_dtype(dtype: Any) -> str:
+    """Returns what a model reads in numbers: pixels in a byte, whole numbers, or real ones."""
+    if dtype == np.uint8:
+        return 'uint8'
+    return 'real' if jnp.issubdtype(dtype, jnp.floating) else 'whole'
+
+
+def _check_fits(argument: str, array: np.ndarray, kind: Any) -> None:
+    """Raises for a number that a smaller type would turn into another one."""
+    kind = np.dtype(kind)
+    if (
+        not array.size
+        or array.dtype.kind not in 'iuf'
+        or kind.itemsize >= array.dtype.itemsize
+    ):
+        return
+    limits: Any = np.finfo(kind) if kind.kind == 'f' else np.iinfo(kind)
+    low, high = limits.min, limits.max
+    is_outside = (array < low) | (array > high)  # what is not a number is neither
+    if not is_outside.any():
+        return
+    index = tuple(np.argwhere(is_outside)[0])
+    where = f' in row {index[0]}' if index else ''
+    raise errors.invalid(
+        argument, f'fit into {8 * kind.itemsize} bits', f'{array[index]}{where}'
+    )
+
+
+def stack_rows(argument: str, rows: Any) -> np.ndarray:
+    """Stacks rows of numbers of one shape, or images of one size, into an array.
+
+    Images are Pillow's, or mappings of ``bytes`` that it decodes. Those of 16 and 32 bits and of
+    floats keep their numbers, [height, width, 1]; shades of grey become uint8[height, width, 1] and
+    all others uint8[height, width, 3]. 64 bits become 32, as JAX has them by default.
+
+    Args:
+      argument: what to name in an error.
+      rows: the rows: an array, a sequence, or a frame or series of `pandas`. Columns of a frame
+        hold numbers or flags.
+
+    Raises:
+      ValueError: if they are no numbers, differ in shape, or do not fit into 32 bits; for an image
+        that cannot be decoded without loss, with its row.
+    """
+    if hasattr(rows, 'columns') and hasattr(rows, 'iloc'):
+        array = _stack_frame(argument, rows)
+    else:
+        rows = rows.to_numpy() if hasattr(rows, 'to_numpy') else rows
+        is_stacked = isinstance(rows, np.ndarray) and rows.dtype != object
+        array = as_array(rows) if is_stacked else _stack(argument, rows)
+    smaller = _SMALLER.get(array.dtype.name)
+    if smaller is not None:
+        _check_fits(argument, array, smaller)
+    check_numbers(argument, array)
+    return array if smaller is None else array.astype(smaller)
+
+
+stack_features = functools.partial(stack_rows, 'features')
+stack_labels = functools.partial(stack_rows, 'labels')
+
+
+def _stack(argument: str, rows: Iterable[Any]) -> np.ndarray:
+    """Stacks rows one by one; the error names the row."""
+    arrays: list[np.ndarray] = []
+    try:
+        for row in rows:
+            array = _row_of(argument, row)
+            if array.dtype == object:
+                raise errors.invalid(argument, _NUMBERS, errors.text_of(row))
+            arrays.append(array)
+    except errors.InvalidError as error:
+        said = f'{error.value} in row {len(arrays)}'
+        raise errors.invalid(argument, error.requirement, said) from None
+    except _DECODING as error:
+        said = f'{errors.describe(error)} in row {len(arrays)}'
+        raise errors.invalid(
+            argument, 'hold images, or numbers of one shape', said
+        ) from None
+    shapes = sorted({str(array.shape) for array in arrays})
+    if len(shapes) > 1:
+        raise errors.invalid(argument, 'have one shape', ' and '.join(shapes[:2]))
+    return as_array(np.stack(arrays)) if arrays else np.zeros(0)
+
+
+def _row_of(argument: str, row: Any) -> np.ndarray:
+    """Converts a row of numbers, an image or an encoded image to an array."""
+    if isinstance(row, Mapping):
+        row = _decode(argument, row)
+    if hasattr(row, 'getbands'):
+        return _pixels(argument, row)
+    array = np.asarray(row)
+    # Such as a row of flags and floats, which a frame holds as objects.
+    return np.asarray(array.tolist()) if array.dtype == object else array
+
+
+def _decode(argument: str, row: Mapping[str, Any]) -> Any:
+    """Opens an image that is stored as ``bytes``."""
+    from PIL import Image, UnidentifiedImageError  # slow to import, so only here
+
+    if not row.get('bytes'):
+        requirement = 'hold the `bytes` of every image'
+        raise errors.invalid(argument, requirement, errors.text_of(dict(row)))
+    try:
+        return Image.open(io.BytesIO(row['bytes']))
+    except UnidentifiedImageError:
+        raise errors.invalid(
+            argument, 'hold images that Pillow reads', 'other bytes'
+        ) from None
+
+
+def _pixels(argument: str, image: Any) -> np.ndarray:
+    """Returns the numbers of an image [height, width, channels], none of which is clipped."""
+    # Pillow keeps 8 of 16 bits a channel of colours; until it decodes, `tile` has the file's form.
+    for tile in getattr(image, 'tile', ()):
+        if image.mode not in _deep_modes(image) and ';16' in str(tile[-1]):
+            requirement = 'have 8 bits a channel where images are in colour'
+            raise errors.invalid(argument, requirement, '16 bits')
+    is_plain = image.mode in ('L', 'RGB', *_deep_modes(image))
+    pixels = np.asarray(image if is_plain else image.convert('RGB'))
+    return pixels if pixels.ndim == 3 else pixels[..., None]
+
+
+def _deep_modes(image: Any) -> tuple[str, ...]:
+    """Returns Pillow's modes of one channel of more than 8 bits, this image's among them."""
+    return ('I', 'F', *([image.mode] if image.mode.startswith('I;16') else []))
+
+
+def _stack_frame(argument: str, frame: Any) -> np.ndarray:
+    """Stacks columns of numbers and flags as columns of a matrix; the error names the column."""
+    columns = []
+    for index, name in enumerate(frame.columns):
+        column = frame.iloc[:, index].to_numpy()
+        if column.dtype == object:
+            column = np.asarray(column.tolist())
+        where = f'column {errors.text_of(name)}'
+        if column.ndim != 1 or column.dtype.kind not in 'biuf':
+            requirement = 'hold numbers, as pandas.get_dummies makes of words'
+            raise errors.invalid(argument, requirement, f'{column.dtype} in {where}')
+        if column.dtype.kind == 'f' and not np.isfinite(column).all():
+            row = int(np.argmax(~np.isfinite(column)))
+            raise errors.invalid(
+                argument, 'be finite', f'not so in row {row} of {where}'
+            )
+        columns.append(column)
+    if not columns:
+        raise errors.invalid(argument, 'have a column', 'none')
+    return np.stack(columns, axis=1)
+
+
+def number_owners(
+    argument: str, owners: Any, names: Sequence[Any] = ()
+) -> tuple[NDArray[np.int32], tuple[Any, ...]]:
+    """Numbers owners by their names.
+
+    Args:
+      argument: what to name in an error.
+      owners: [E], the name of each example's owner, all of one kind: texts, numbers, dates, ...
+      names: what the first clients are called, by number. Owners that are not among these have the
+        numbers behind, in the sorted order of their names.
+
+    Returns:
+      The number of each example's owner, int32[E], and all names by number.
+
+    Raises:
+      ValueError: if an owner is missing, or names are of several kinds.
+    """
+    values = _as_list(argument, owners)
+    rows: dict[Any, int] = {}  # of the first example of each owner
+    try:
+        for row, value in enumerate(values):
+            rows.setdefault(value, row)
+    except TypeError:
+        said = f'{errors.text_of(values[len(rows)])}'
+        raise errors.invalid(
+            argument, 'name an owner by a text or a number', said
+        ) from None
+    for value, row in rows.items():
+        if value is None or repr(value) in ('<NA>', 'NaT') or value != value:
+            raise errors.invalid(argument, 'name an owner', f'none for example {row}')
+    _check_kinds(argument, rows, names)
+    numbers = {name: number for number, name in enumerate(names)}
+    for value in sorted(rows.keys() - numbers.keys()):
+        numbers[value] = len(numbers)
+    clients = np.fromiter((numbers[value] for value in values), np.int32, len(values))
+    return clients, tuple(numbers)
+
+
+def _as_list(argument: str, owners: Any) -> list[Any]:
+    """Lists owners as Python's own values."""
+    requirement = 'have one entry per example'
+    shape = getattr(owners, 'shape', None)
+    if isinstance(owners, str | bytes) or (shape is not None and len(shape) != 1):
+        raise errors.invalid(argument, requirement, f'shape {np.shape(owners)}')
+    try:
+        values = owners.tolist() if hasattr(owners, 'tolist') else list(owners)
+    except TypeError:
+        raise errors.invalid(argument, requirement, errors.text_of(owners)) from None
+    if not values:
+        raise errors.invalid(argument, requirement, 'shape (0,)')
+    return [
+        value.item() if isinstance(value, np.generic) else value for value in values
+    ]
+
+
+def _check_kinds(argument: str, rows: Mapping[Any, int], names: Sequence[Any]) -> None:
+    """Raises for names of several kinds, whose order and equality mean nothing."""
+    first = next(iter(rows))
+    for value, row in rows.items():
+        if _kind(value) != _kind(first):
+            got = f'{errors.text_of(first)} and, for example {row}, {errors.text_of(value)}'
+            raise errors.invalid(
+                argument, 'name owners by texts alone or numbers alone', got
+            )
+    for name in names:
+        if _kind(name) != _kind(first):
+            requirement = f'name owners as `names` does ({errors.text_of(name)}, ...)'
+            raise errors.invalid(argument, requirement, errors.text_of(first))
+
+
+def _kind(value: Any) -> Any:
+    """Returns what sorts with a value: numbers of any type go together."""
+    return float if isinstance(value, int | float) else type(value)

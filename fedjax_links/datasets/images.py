@@ -1,0 +1,171 @@
+"""Images that need no file: handwritten digits, and images drawn from a simple law."""
+
+import gzip
+import math
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedjax_links.core import checks, errors, numpy_random
+from fedjax_links.datasets.npz import Dataset
+
+_Floats = NDArray[np.float32]
+
+_TEST_SHARE = 0.2  # of the digits
+_CHUNK = 512
+_FINENESS = 8  # points per pixel of the pattern that is sampled
+
+
+def digits(*, seed: int = 0) -> Dataset:
+    """Loads 1797 handwritten digits of 8 x 8 pixels, embedded in scikit-learn.
+
+    The split is stratified: of the n_c examples of a class, ``rint(0.2 n_c)`` random ones are for
+    testing. Both parts keep the order of the data.
+
+    Args:
+      seed: integer in ``[0, 2**32)``, fixes the split.
+
+    Returns:
+      Features float32[*, 8, 8, 1] in [0, 1] and 10 classes.
+
+    Raises:
+      ValueError: if the seed is out of range.
+
+    References:
+      Alpaydin and Kaynak, Optical recognition of handwritten digits, UCI, 1998 (its test part).
+    """
+    rng = numpy_random.generator(seed, 'DS')
+    # A file of scikit-learn, whose own reader takes a second: pixels and a label in each row.
+    file = metadata.distribution('scikit-learn').locate_file(
+        'sklearn/datasets/data/digits.csv.gz'
+    )
+    with gzip.open(str(file)) as lines:
+        table = np.loadtxt(lines, delimiter=',')
+    features = (table[:, :-1].reshape(-1, 8, 8, 1) / 16).astype(np.float32)
+    labels = table[:, -1].astype(np.int32)
+    test = np.zeros(labels.size, bool)
+    for c in range(10):
+        examples = np.flatnonzero(labels == c)
+        test[rng.permutation(examples)[: round(_TEST_SHARE * examples.size)]] = True
+    held_out: Any = {'test_features': features[test], 'test_labels': labels[test]}
+    return Dataset(features[~test], labels[~test], num_classes=10, **held_out)
+
+
+def synthetic_images(
+    *,
+    num_train: int = 10_000,
+    num_test: int = 2_000,
+    shape: Sequence[int] = (28, 28, 1),
+    num_classes: int = 10,
+    difficulty: float = 0.5,
+    seed: int = 0,
+) -> Dataset:
+    """Draws images of classes that a small network can learn, without any file.
+
+    Class c has a pattern g_c, a random sum of plane waves of at most three periods per side,
+    squeezed into [0, 1] and partly shared by all classes. An example of class c at pixel p is
+
+    ``x(p) = clip(g_c(p + s (a + B (p - 1/2) + elastic(p))) + s n(p), 0, 1)``
+
+    with s the difficulty, a Gaussian shift a, stretch B and smooth elastic field, and white
+    noise n. At difficulty 0 all examples of a class are its pattern. Draws for one seed are the
+    same for every difficulty, and training and test data do not depend on each other's number.
+
+    Args:
+      num_train: E, at least 1.
+      num_test: T, at least 1.
+      shape: height, width and channels, such as (28, 28, 1) or (32, 32, 3).
+      num_classes: C; classes have equally many examples, up to one, in random order.
+      difficulty: in [0, 1].
+      seed: integer in ``[0, 2**32)``.
+
+    Returns:
+      Images float32[*, height, width, channels] in [0, 1].
+
+    Raises:
+      ValueError: if an argument is out of range.
+    """
+    checks.counts(num_train=num_train, num_test=num_test)
+    checks.static_int('num_classes', num_classes, maximum=2**16)
+    checks.within('difficulty', difficulty, 0, 1)
+    if len(shape) != 3:
+        raise errors.invalid('shape', 'be height, width, channels', list(shape))
+    for size in shape:
+        checks.static_int('shape', size, maximum=4096)
+    pixels = math.prod(shape)
+    # Held as drawn, in the order of their owners, and on the device.
+    checks.fits('num_train', num_train, 16 * (num_train + num_test) * pixels)
+    checks.fits('num_classes', num_classes, 4 * num_classes * pixels * _FINENESS**2)
+    streams = [numpy_random.generator(seed, 'SI', part) for part in range(3)]
+    patterns = _patterns(streams[0], num_classes, shape, difficulty)
+    train, labels = _draw(streams[1], num_train, patterns, difficulty)
+    test, test_labels = _draw(streams[2], num_test, patterns, difficulty)
+    held_out: Any = {'test_features': test, 'test_labels': test_labels}
+    return Dataset(train, labels, num_classes=num_classes, **held_out)
+
+
+def _patterns(
+    rng: np.random.Generator, num_classes: int, shape: Sequence[int], difficulty: float
+) -> _Floats:
+    """float32[C, channels, fine height, fine width], periodic."""
+    height, width, channels = shape
+    waves = np.arange(-3, 4)  # at most three periods per side
+    decay = 1 / (1 + np.hypot(waves[:, None], waves[None]))
+    drawn = (
+        rng.normal(size=(num_classes + 1, channels, 2, len(waves), len(waves))) * decay
+    )
+    amplitudes = drawn[:, :, 0] + 1j * drawn[:, :, 1]
+    fine = [(np.arange(s * _FINENESS) + 0.5) / (s * _FINENESS) for s in (height, width)]
+    rows, columns = (np.exp(2j * np.pi * np.outer(points, waves)) for points in fine)
+    fields = np.real(rows @ amplitudes @ columns.T)
+    fields /= np.sqrt(np.sum(decay**2))  # unit variance
+    likeness = 0.6 * difficulty  # share of a common pattern
+    mixed = np.sqrt(1 - likeness) * fields[1:] + np.sqrt(likeness) * fields[:1]
+    return (1 / (1 + np.exp(-2 * mixed))).astype(np.float32)
+
+
+def _draw(
+    rng: np.random.Generator, number: int, patterns: _Floats, difficulty: float
+) -> tuple[_Floats, NDArray[np.int32]]:
+    channels, *fine = patterns.shape[1:]
+    height, width = (size // _FINENESS for size in fine)
+    labels = rng.permutation(np.arange(number) % len(patterns)).astype(np.int32)
+    grid = np.mgrid[:height, :width].reshape(2, -1)
+    centres = ((grid + 0.5) / np.array([[height], [width]])).astype(np.float32)
+    basis, scales = _displacements(*centres)
+    flat = (
+        patterns.reshape(len(patterns), channels, -1)
+        .transpose(0, 2, 1)
+        .reshape(-1, channels)
+    )
+    images = np.empty((number, height * width, channels), np.float32)
+    for start in range(0, number, _CHUNK):
+        chunk = images[start : start + _CHUNK]
+        size = len(chunk)
+        drawn = rng.standard_normal((size, 2, len(scales)), dtype=np.float32)
+        moved = (difficulty * scales * drawn).reshape(2 * size, -1) @ basis
+        points = moved.reshape(size, 2, -1) + centres
+        index = np.floor(points[:, 0] * fine[0]).astype(np.int32) % fine[0]
+        index *= fine[1]
+        index += np.floor(points[:, 1] * fine[1]).astype(np.int32) % fine[1]
+        index += (labels[start : start + size] * (fine[0] * fine[1]))[:, None]
+        noise = rng.standard_normal(chunk.shape, dtype=np.float32)
+        noise *= np.float32(0.5 * difficulty)
+        np.clip(flat[index] + noise, 0, 1, out=chunk)
+    return images.reshape(number, height, width, channels), labels
+
+
+def _displacements(row: _Floats, column: _Floats) -> tuple[_Floats, _Floats]:
+    """Fields [K, height * width] that displacements are sums of, and their scales [K].
+
+    Scales are standard deviations at difficulty 1, in sides: of a shift, of an entry of the linear
+    map less the identity, and of elastic waves of one or two half periods per side.
+    """
+    waves = [(i, j) for i in range(3) for j in range(3) if i + j]
+    fields = [np.cos(np.pi * i * row) * np.cos(np.pi * j * column) for i, j in waves]
+    scales = [0.16, 0.4, 0.4, *(0.06 / np.hypot(i, j) for i, j in waves)]
+    fields = [np.ones_like(row), row - 0.5, column - 0.5, *fields]
+    return np.stack(fields), np.array(scales, np.float32)

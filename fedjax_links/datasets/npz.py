@@ -1,0 +1,221 @@
+"""Data sets as arrays, checked, and in plain npz files, which slower formats are kept as."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedjax_links.core import checks, errors
+from fedjax_links.datasets import columns
+
+Arrays = Mapping[str, Any]
+PathLike = str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """A labelled data set: examples to train on, whose they are, and examples to test on.
+
+    Arrays keep the type that they are stored in: pixels uint8 are scaled to [0, 1] inside the
+    program, tokens uint8, int16 or int32 are looked up there.
+
+    Attributes:
+      train_features: [E, ...].
+      train_labels: int32[E], classes numbered from 0; or int32[E, L], tokens, negative ones of
+        which do not count.
+      train_clients: the owner of each example, where the data have owners: names or numbers [E],
+        which become int32[E]. Owners are numbered in the sorted order of their names, those that
+        have test examples alone after the others. None: nobody's.
+      test_features: [T, ...], examples of the same shape; None for none.
+      test_labels: like ``train_labels``.
+      test_clients: the owner of each test example, like ``train_clients``; None: nobody's.
+      num_classes: C; one more than the largest label by default.
+      client_names: what the data call each owner, by number; where given, owners
+        are the numbers of these.
+
+    Raises:
+      ValueError: if shapes or dtypes do not fit, a label is no class, or a feature is not finite.
+    """
+
+    train_features: NDArray[Any]
+    train_labels: NDArray[np.int32]
+    train_clients: NDArray[np.int32] | None = None
+    _: dataclasses.KW_ONLY
+    test_features: NDArray[Any] | None = None
+    test_labels: NDArray[np.int32] | None = None
+    test_clients: NDArray[np.int32] | None = None
+    num_classes: int = 0
+    client_names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Checks that everything fits together, and numbers classes and owners."""
+        if (self.test_features is None) != (self.test_labels is None):
+            raise errors.invalid('test_labels', 'be given with `test_features`', None)
+        parts = ('train',) if self.test_features is None else ('train', 'test')
+        for part in parts:
+            self._check_part(part)
+        labels = {f'{part}_labels': getattr(self, f'{part}_labels') for part in parts}
+        if not self.num_classes:
+            self._set(
+                'num_classes', max(int(held.max()) for held in labels.values()) + 1
+            )
+        checks.static_int('num_classes', self.num_classes)
+        for name, held in labels.items():
+            if held.max() >= self.num_classes:
+                got = f'{held.max()} at {np.argmax(held)}'
+                raise errors.invalid(
+                    name, f'lie below num_classes ({self.num_classes})', got
+                )
+        self._number_owners()
+
+    def _set(self, field: str, value: Any) -> None:
+        object.__setattr__(self, field, value)
+
+    def _check_part(self, part: str) -> None:
+        """Features and labels of one part, that belong together, as arrays."""
+        features, labels = f'{part}_features', f'{part}_labels'
+        rows = columns.as_array(getattr(self, features))
+        classes = columns.as_classes(columns.as_array(getattr(self, labels)))
+        if rows.ndim < 2 or 0 in rows.shape:
+            raise errors.invalid(
+                features, 'have shape [examples, ...]', list(rows.shape)
+            )
+        if rows.dtype == bool:
+            raise errors.invalid(features, 'be numbers', rows.dtype)
+        columns.check_numbers(features, rows)
+        if classes.ndim < 2:
+            classes = checks.ids(labels, classes)
+        elif not np.issubdtype(classes.dtype, np.integer):
+            raise errors.invalid(labels, 'have an integer dtype', classes.dtype)
+        if len(classes) != len(rows):
+            requirement = f'have one entry per row of `{features}` ({len(rows)})'
+            raise errors.invalid(labels, requirement, len(classes))
+        self._set(
+            features,
+            rows.astype(np.float32, copy=False) if rows.dtype.kind == 'f' else rows,
+        )
+        self._set(labels, classes.astype(np.int32, copy=False))
+        columns.check_same_kind(features, rows, 'train_features', self.train_features)
+
+    def _number_owners(self) -> None:
+        """Owners as numbers, and what they were called."""
+        called: tuple[Any, ...] = ()
+        for part in ('train', 'test'):
+            argument, labels = f'{part}_clients', getattr(self, f'{part}_labels')
+            owners = getattr(self, argument)
+            if owners is None:
+                continue
+            if labels is None or np.shape(owners) != (len(labels),):
+                requirement = f'have one owner per row of `{part}_features`'
+                raise errors.invalid(argument, requirement, f'shape {np.shape(owners)}')
+            if self.client_names:
+                numbers = checks.ids(argument, owners, limit=2**31)
+                if numbers.max() >= len(self.client_names):
+                    requirement = (
+                        f'number the {len(self.client_names)} `client_names` from 0'
+                    )
+                    raise errors.invalid(argument, requirement, numbers.max())
+            else:
+                known, called = columns.number_owners(argument, owners, called)
+                numbers = known.astype(np.int64)
+            self._set(argument, numbers.astype(np.int32))
+        self._set('client_names', tuple(self.client_names) or tuple(map(str, called)))
+
+
+_KEYS = [field.name for field in dataclasses.fields(Dataset)]
+
+
+def from_npz(path: PathLike) -> Dataset:
+    """Reads a data set from an npz file, compressed or not.
+
+    Keys of the file:
+
+    * ``train_features`` [E, ...]: pixels uint8, tokens of any integer type, or real numbers;
+    * ``train_labels`` [E]: integers from 0;
+    * all others that a `Dataset` has, where it has them: ``train_clients`` [E], the owners, names
+      or numbers; ``test_features``, ``test_labels`` and ``test_clients``; ``num_classes`` [];
+      ``client_names``.
+
+    Other keys are ignored, and nothing is unpickled.
+
+    Args:
+      path: the file.
+
+    Returns:
+      The data set.
+
+    Raises:
+      ValueError: if the file is missing or no npz file, or its arrays do not fit.
+    """
+    file = pathlib.Path(path).expanduser()
+    if not file.is_file():
+        raise errors.invalid('path', 'name an npz file', file)
+    try:
+        with np.load(file, allow_pickle=False) as loaded:
+            names = sorted(loaded.files)
+            held: dict[str, Any] = {key: loaded[key] for key in _KEYS if key in loaded}
+    except Exception as error:  # whatever the reader makes of changed bytes
+        requirement = f'name an intact npz file of numbers ({errors.describe(error)})'
+        raise errors.invalid('path', requirement, file) from error
+    try:
+        for key in _KEYS[:2]:
+            if key not in held:
+                shown = ', '.join(names) or 'none'
+                raise errors.invalid('path', f'hold the array {key}', f'only: {shown}')
+        for key in held.keys() & {'num_classes', 'client_names'}:
+            held[key] = held[key].tolist()
+        return Dataset(**held)
+    except errors.InvalidError as error:
+        said = f'{error.clause} in {file}'
+        raise errors.InvalidError(
+            error.path, error.requirement, error.value, said
+        ) from None
+
+
+def save_npz(dataset: Dataset, path: PathLike) -> None:
+    """Writes a data set so that `from_npz` reads it back bit for bit.
+
+    Args:
+      dataset: what to write.
+      path: the file to write, replaced as a whole if it exists.
+
+    Raises:
+      ValueError: if its folder does not exist.
+    """
+    given = {key: getattr(dataset, key) for key in _KEYS}
+    arrays = {
+        key: value
+        for key, value in given.items()
+        if value is not None and np.size(value)
+    }
+    file = pathlib.Path(path).expanduser()
+    half = file.with_name(
+        f'.{file.name}.{os.getpid()}.tmp'
+    )  # renamed, so that none sees half
+    with errors.on_disk(file):
+        try:
+            with open(half, 'wb') as stream:
+                np.savez(stream, **arrays)
+            os.replace(half, file)
+        finally:
+            half.unlink(missing_ok=True)
+
+
+def data_root(data_dir: PathLike | None) -> pathlib.Path:
+    """``data_dir``, or ``TFDS_DATA_DIR`` from the environment, or ``~/tensorflow_datasets``."""
+    chosen = data_dir or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
+    return pathlib.Path(chosen).expanduser()
+
+
+def npz_file(name: str, data_dir: PathLike | None = None) -> pathlib.Path:
+    """The file that ``data fetch`` writes and the loaders read.
+
+    Args:
+      name: a data set of ``data list``, such as ``'mnist'``.
+      data_dir: folder of the file, see `data_root`.
+    """
+    return data_root(data_dir) / f'{name}.npz'

@@ -1,0 +1,242 @@
+"""Data sets in files that others prepared: LEAF's JSON, and images of TensorFlow Datasets.
+
+JSON in LEAF's form is ``{"users": [...], "user_data": {user: {"x": [...], "y": [...]}}}``. What
+TensorFlow Datasets prepared is read without TensorFlow and without a network.
+
+References:
+  Caldas et al. 2018, LEAF: a benchmark for federated settings.
+"""
+
+import json
+import math
+import pathlib
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links.core import checks, errors
+from fedjax_links.datasets import characters
+from fedjax_links.datasets.columns import stack_features, stack_labels
+from fedjax_links.datasets.npz import Dataset, PathLike, data_root
+
+_CHUNK = 1024  # what is decoded together: one by one takes three times as long
+_COLUMNS = 'features', 'labels', 'clients'
+_ENTRIES = {'features': 'x', 'labels': 'y'}
+
+Encode = Callable[[Sequence[Any]], np.ndarray]
+"""From entries of ``x``, or of ``y``, to an array with a row for each."""
+
+
+class Encoding(NamedTuple):
+    """How entries become arrays.
+
+    Attributes:
+      features: those of ``x``.
+      labels: those of ``y``.
+      num_classes: C; 0 for one more than the largest label.
+    """
+
+    features: Encode = stack_features
+    labels: Encode = stack_labels
+    num_classes: int = 0
+
+    def read(self, path: PathLike) -> dict[str, np.ndarray]:
+        """Features, labels and clients, users' names, by file and user in their order.
+
+        Args:
+          path: a file, or a folder of which all ``*.json`` files are read.
+
+        Raises:
+          ValueError: for a file that is not of this form, naming it, or rows of several shapes.
+        """
+        parts = []
+        for file, user, x, y in _users(path):
+            if not x:
+                continue
+            try:
+                parts.append((self.features(x), self.labels(y), np.full(len(x), user)))
+            except errors.InvalidError as error:
+                said = f'{error.value} of user {errors.text_of(user)} in {file}'
+                raise errors.invalid(error.path, error.requirement, said) from None
+        if not parts:
+            raise errors.invalid('path', 'hold examples', path)
+        columns = {name: [part[k] for part in parts] for k, name in enumerate(_COLUMNS)}
+        for name in _COLUMNS[:2]:
+            shapes = list(dict.fromkeys(rows.shape[1:] for rows in columns[name]))
+            if len(shapes) > 1:
+                got = f'{shapes[0]} and {shapes[1]} in {path}'
+                raise errors.invalid(name, 'have one shape', got)
+        return {name: np.concatenate(column) for name, column in columns.items()}
+
+
+def from_leaf(
+    path: PathLike, *, test: PathLike | None = None, encode: str | None = None
+) -> Dataset:
+    """A data set of LEAF's preprocessed JSON.
+
+    Files are read one after the other, and no more than one is held as Python's objects.
+
+    Args:
+      path: a file, or a folder of which all ``*.json`` files are read, of examples to train on.
+      test: the same for examples to test on, of the same users or of others.
+      encode: a name in `ENCODINGS`: ``'characters'`` for texts, such as Shakespeare's, whose labels
+        are the next characters; ``'pixels'`` for numbers in [0, 1], such as FEMNIST's, of square
+        images. None: numbers as they are.
+
+    Returns:
+      The data set, whose owners are the users.
+
+    Raises:
+      ValueError: for a file that is not of this form, naming it.
+    """
+    encoding = (
+        Encoding() if encode is None else checks.entry('encode', encode, ENCODINGS)
+    )
+    parts = {'train': _read(encoding, 'path', path)}
+    if test is not None:
+        parts['test'] = _read(encoding, 'test', test)
+    columns: Any = {
+        f'{part}_{key}': v for part, held in parts.items() for key, v in held.items()
+    }
+    return Dataset(**columns, num_classes=encoding.num_classes)
+
+
+def _read(encoding: Encoding, argument: str, path: PathLike) -> dict[str, np.ndarray]:
+    """Reads columns; a mistake in the files is one in the argument that named them."""
+    try:
+        return encoding.read(path)
+    except errors.InvalidError as error:
+        if error.path == 'path':
+            raise error.at(argument) from None
+        column = _ENTRIES.get(error.path)
+        if column is None:
+            raise
+        requirement = f'lead to entries of {column!r} that must {error.requirement}'
+        raise errors.invalid(argument, requirement, error.value) from None
+
+
+def _users(path: PathLike) -> Iterator[tuple[pathlib.Path, str, list[Any], list[Any]]]:
+    """Gives file, name, ``x`` and ``y`` of every user."""
+    place = pathlib.Path(path).expanduser()
+    for file in sorted(place.glob('*.json')) if place.is_dir() else [place]:
+        try:
+            users: Mapping[str, Any] = json.loads(file.read_text(encoding='utf-8'))[
+                'user_data'
+            ]
+            held = [
+                (user, list(data['x']), list(data['y'])) for user, data in users.items()
+            ]
+            for user, x, y in held:
+                if len(x) != len(y):
+                    raise ValueError(f'user {user} has {len(x)} x, {len(y)} y')
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            said = f'{file}: {errors.describe(error)}'
+            raise errors.invalid('path', "name JSON of LEAF's form", said) from None
+        for user, x, y in held:
+            yield file, user, x, y
+
+
+def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
+    """uint8[E, side, side, 1] of numbers in [0, 1]."""
+    numbers = stack_features(rows)
+    side = math.isqrt(numbers.shape[-1])
+    if (
+        numbers.ndim != 2
+        or side**2 != numbers.shape[1]
+        or numbers.min() < 0
+        or numbers.max() > 1
+    ):
+        requirement = 'be another for what is no square of numbers in [0, 1]'
+        raise errors.invalid('encode', requirement, "'pixels'")
+    return np.rint(255 * numbers).astype(np.uint8).reshape(-1, side, side, 1)
+
+
+ENCODINGS: Mapping[str, Encoding] = {
+    'characters': Encoding(
+        characters.encode, characters.encode_next, characters.NUM_TOKENS
+    ),
+    'pixels': Encoding(_encode_pixels),
+}
+"""``encode`` of `from_leaf`."""
+
+
+def from_tfds(
+    name: str,
+    *,
+    data_dir: PathLike | None = None,
+    train: Sequence[str] = ('train',),
+    test: Sequence[str] = ('test',),
+) -> Dataset:
+    """Reads prepared images with labels in a format of random access, such as array_record.
+
+    Only files are read: data that are not there are an error at once, never a download. Preparing
+    them, ``tfds build NAME --file_format=array_record``, needs TensorFlow; reading does not.
+
+    Args:
+      name: as TensorFlow Datasets calls it, such as ``'mnist'``, ``'emnist/balanced'`` or, with a
+        version, ``'mnist:3.0.1'``; its examples have an ``image`` of fixed shape and uint8 pixels,
+        and a class ``label``.
+      data_dir: folder with the prepared data, by default ``TFDS_DATA_DIR`` from the environment or
+        else ``~/tensorflow_datasets``.
+      train: splits that make the training data, one after the other.
+      test: splits that make the test data.
+
+    Returns:
+      The data set, pixels uint8[*, height, width, channels] in the order of the files.
+
+    Raises:
+      ValueError: if the data are not prepared, incomplete, damaged, or not of this kind.
+      ImportError: if TensorFlow Datasets is not installed.
+    """
+    root = data_root(data_dir)
+    build = f'tfds build {name} --file_format=array_record --data_dir={shlex.quote(str(root))}'
+    requirement = f'hold prepared data (run `{build}`, which needs TensorFlow)'
+    folder = _folder(root / name.replace(':', '/'))
+    if folder is None:
+        raise errors.invalid('data_dir', requirement, f'none of {name} in {root}')
+    try:
+        import tensorflow_datasets  # slow to import, so only here
+    except ImportError as error:
+        packages = "'fedjax_links[tfds]'"
+        raise errors.missing_package(
+            'prepared data need TensorFlow Datasets', packages
+        ) from error
+    arrays: dict[str, Any] = {}
+    try:
+        builder = tensorflow_datasets.builder_from_directory(str(folder))
+        for part, splits in (('train', train), ('test', test)):
+            images, labels = [], []
+            for source in map(builder.as_data_source, splits):
+                for start in range(0, len(source), _CHUNK):
+                    rows = source.__getitems__(
+                        range(start, min(start + _CHUNK, len(source)))
+                    )
+                    images.append(np.stack([row['image'] for row in rows]))
+                    labels += [row['label'] for row in rows]
+            arrays |= {
+                f'{part}_features': np.concatenate(images),
+                f'{part}_labels': labels,
+            }
+        num_classes = builder.info.features['label'].num_classes
+    except (
+        Exception
+    ) as error:  # whatever the reader makes of other formats and changed bytes
+        said = f'{folder}: {errors.describe(error)}'
+        raise errors.invalid('data_dir', requirement, said) from error
+    return Dataset(**arrays, num_classes=num_classes)
+
+
+def _folder(place: pathlib.Path) -> pathlib.Path | None:
+    """A version's folder: the place itself, or the newest in it."""
+    described = [
+        *place.glob('dataset_info.json'),
+        *place.glob('*.*.*/dataset_info.json'),
+    ]
+    folders = {file.parent.name: file.parent for file in described}
+    versions = [name for name in folders if re.fullmatch(r'\d+\.\d+\.\d+', name)]
+    return folders.get(
+        max(versions, key=lambda name: [*map(int, name.split('.'))], default='')
+    )

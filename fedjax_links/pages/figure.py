@@ -1,0 +1,152 @@
+"""Pages: a picture under its title and over its caption; figures: numbers, and how to draw them.
+
+A figure is a function of plain options that returns a `FigureResult`, named by ``module:factory``.
+The section ``quick`` of a config says how to show the same with less computation.
+"""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links.config import fields, sections
+from fedjax_links.core import checks
+from fedjax_links.pages import tables
+from fedjax_links.plot import panels, scripts
+from fedjax_links.storage import outputs
+
+PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
+
+_REQUIRED = {'title': str, 'figure': Mapping, 'caption': str}
+_SIZES = {'width': 100, 'height': 50}
+_LETTERS_PER_INCH, _LINE_INCHES = 14, 0.17
+_TITLE_LETTERS_PER_INCH, _TITLE_LINE_INCHES = 10, 0.2
+
+
+def save_page(path: Path, draw: Callable[[Any], None], **around: Any) -> None:
+    """Writes a picture as a file, see `render`; a file of somebody else is not overwritten."""
+    outputs.write('workdir', path.parent, [(path.name, render(draw, **around))])
+
+
+def render(
+    draw: Callable[[Any], None],
+    *,
+    title: str,
+    caption: str,
+    size: tuple[float, float],
+    stand_ins: dict[str, str] | None = None,
+) -> bytes:
+    """Draws a picture under its title and over its caption.
+
+    Args:
+      draw: draws on an empty matplotlib figure.
+      title: wrapped above.
+      caption: wrapped below; may be empty.
+      size: inches of the picture, to which the lines of caption and title are added.
+      stand_ins: what stands in pictures for names that no installed font can write, by name; new
+        ones are added, see `plot.scripts`.
+
+    Returns:
+      A PNG.
+    """
+    from matplotlib.figure import Figure
+
+    width, height = size
+    title = tables.wrap(title, int(width * _TITLE_LETTERS_PER_INCH))
+    height += _TITLE_LINE_INCHES * title.count('\n')
+    wrapped = tables.wrap(caption, int(width * _LETTERS_PER_INCH))
+    below = _LINE_INCHES * (wrapped.count('\n') + 2) if wrapped else 0.01
+    page = Figure(figsize=(width, height + below), layout='constrained')
+    parts: Any = page.subfigures(2, 1, height_ratios=[height, below])
+    top, bottom = parts
+    draw(top)
+    top.suptitle(panels.literal(title))
+    bottom.text(0.02, 0.95, panels.literal(wrapped), va='top', fontsize=8.5)
+    scripts.make_legible(page, {} if stand_ins is None else stand_ins)
+    buffer = io.BytesIO()
+    page.savefig(buffer, dpi=110, format='png')
+    return buffer.getvalue()
+
+
+class FigureResult(NamedTuple):
+    """Numbers of a figure and how to draw them.
+
+    Attributes:
+      columns: by name, all of the same length; what figure.csv holds.
+      table: the few numbers to read.
+      draw: draws on an empty matplotlib figure.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    table: tables.Table
+    draw: Callable[[Any], None]
+
+
+def stack(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """One column per name from blocks of rows; single values are repeated down their block.
+
+    Args:
+      parts: blocks with the same names, whose entries are vectors of one length or single values.
+
+    Returns:
+      The columns.
+    """
+    blocks = [np.broadcast_arrays(*map(np.atleast_1d, part.values())) for part in parts]
+    return {
+        name: np.concatenate([block[place] for block in blocks])
+        for place, name in enumerate(parts[0])
+    }
+
+
+def build(config: Mapping[str, Any]) -> FigureResult:
+    """Computes the numbers of a figure.
+
+    Fields: ``title``, one line above the picture; ``figure``, a section whose name is a
+    ``module:factory`` that returns a `FigureResult`; ``caption``, what was reported elsewhere, and
+    every deviation from it; ``width`` and ``height`` of the picture in tenths of an inch.
+
+    Args:
+      config: nested dictionaries, as a config file's ``to_dict()`` gives them.
+
+    Returns:
+      The numbers, and how to draw them.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    check(config)
+    return sections.build_named('config.figure', config['figure'], {})
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raises unless a figure's config has the fields that `build` names, without computing it."""
+    fields.check(config, {**_REQUIRED, **dict.fromkeys(_SIZES, int)}, [*_REQUIRED])
+    for name in _SIZES.keys() & config.keys():
+        checks.static_int(f'config.{name}', config[name])
+    factory, options = sections.lookup('config.figure', config['figure'], {})
+    checks.options('config.figure', factory, options)
+
+
+def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None:
+    """Writes picture, numbers and text.
+
+    Args:
+      folder: made if missing; files of somebody else in it are not overwritten.
+      config: the config.
+      result: what it gave.
+    """
+    import pandas
+
+    width, height = (config.get(name, size) / 10 for name, size in _SIZES.items())
+    around = {name: config[name] for name in ('title', 'caption')}
+    stand_ins: dict[str, str] = {}
+    picture = render(result.draw, **around, size=(width, height), stand_ins=stand_ins)
+    form: Any = {'float_format': '%.10g', 'na_rep': 'nan', 'lineterminator': '\n'}
+    numbers = pandas.DataFrame(result.columns).to_csv(index=False, **form)
+    text = f'# {config["title"]}\n\n{result.table.markdown()}\n{config["caption"]}\n'
+    if stand_ins:
+        text += f'\n{scripts.explanation(stand_ins)}\n'
+    files = {PICTURE: picture, NUMBERS: numbers.encode(), TEXT: text.encode()}
+    outputs.write('workdir', folder, files.items())

@@ -1,0 +1,272 @@
+"""Partitions: which client owns which example.
+
+Every partitioner takes the labels and returns ``clients``, int32[E], the owner of each example: the
+form that `problems.from_arrays` consumes. Each example is used exactly once. This is host code in
+NumPy.
+
+======================== =========== =============================================================
+partitioner              volumes     label skew
+======================== =========== =============================================================
+`iid`                    equal       none
+`dirichlet`              equal       Dirichlet class shares per client (the papers' default)
+`hierarchical_dirichlet` equal       the same over coarse classes, then within each (Reddi et al.)
+`dirichlet_unequal`      unequal     the same, as released with FedAU, FedPBC and FedAWE
+`dirichlet_per_class`    unequal     Dirichlet client shares per class (Sun et al.)
+`label_shards`           equal       a few shards of the sorted data (McMahan et al.)
+`similarity`             near equal  one class per client, 5 % spread at random (Wang and Ji)
+`natural`                the data's  the data's: each example has its owner
+======================== =========== =============================================================
+
+Equal volumes differ by at most one (`label_shards`: one per shard). The others redraw until every
+client owns an example. `divide` leaves clients and examples out, or holds them out;
+`class_mix` and `report` describe what came out; `contiguous_groups` groups
+clients by id. `PARTITIONS` has them by name.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedjax_links.core import checks, errors
+from fedjax_links.datasets import columns
+from fedjax_links.partition.label_shares import (
+    dirichlet,
+    dirichlet_per_class,
+    dirichlet_shares,
+    dirichlet_unequal,
+    hierarchical_dirichlet,
+)
+from fedjax_links.partition.rules import (
+    Division,
+    contiguous_groups,
+    divide,
+    iid,
+    label_shards,
+    natural,
+    similarity,
+)
+
+__all__ = [
+    'PARTITIONS',
+    'Division',
+    'PartitionReport',
+    'Partitioner',
+    'bind',
+    'class_mix',
+    'contiguous_groups',
+    'dirichlet',
+    'dirichlet_per_class',
+    'dirichlet_shares',
+    'dirichlet_unequal',
+    'divide',
+    'hierarchical_dirichlet',
+    'iid',
+    'keywords',
+    'label_shards',
+    'natural',
+    'report',
+    'similarity',
+    'volumes',
+]
+
+Partitioner = Callable[..., np.ndarray]
+"""``(labels, *, num_clients, **options) -> int[E]``; gets ``seed`` if it has such a parameter."""
+
+_BY_SHARES = dirichlet, dirichlet_unequal, dirichlet_per_class, hierarchical_dirichlet
+_BY_RULE = label_shards, similarity, iid, natural
+PARTITIONS: Mapping[str, Partitioner] = {
+    f.__name__: f for f in (*_BY_SHARES, *_BY_RULE)
+}
+
+
+def bind(
+    partition: str | Partitioner,
+    options: Mapping[str, Any],
+    others: Collection[str] = (),
+) -> Callable[[np.ndarray, int | None, int], np.ndarray]:
+    """A partition with its options, checked before any data are read.
+
+    Args:
+      partition: a name in `PARTITIONS`, or a function.
+      options: of the partition.
+      others: names of options that are no concern of the partition's, to be suggested.
+
+    Returns:
+      ``(labels int[E], num_clients, seed) -> owners int[E]``; it raises if there is not one owner
+      per example, or the last clients own nothing.
+
+    Raises:
+      ValueError: naming the option and the nearest valid one.
+    """
+    if isinstance(partition, str):
+        partition = checks.entry('partition', partition, PARTITIONS)
+    if not callable(partition):
+        raise errors.invalid('partition', 'be a name or a function', repr(partition))
+    function, names = partition, keywords(partition)
+    for option in options:
+        if option not in names:
+            raise errors.unknown_name('partition', option, {*others, *names} - {option})
+    checks.kinds('', function, options)
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+
+    def complete(num_clients: int | None, seed: int) -> dict[str, Any]:
+        drawn = {'seed': seed} if 'seed' in names - bound.keys() else {}
+        return {'num_clients': num_clients, **drawn, **options}
+
+    checks.options('partition', function, complete(1, 0), None)
+
+    def deal(labels: np.ndarray, num_clients: Any, seed: int) -> np.ndarray:
+        checks.static_int('num_clients', num_clients, maximum=len(labels))
+        clients = np.asarray(function(labels, **complete(num_clients, seed)))
+        if clients.shape != labels.shape:
+            requirement = f'give each of the {len(labels)} examples an owner'
+            raise errors.invalid('partition', requirement, f'shape {clients.shape}')
+        if clients.max() != num_clients - 1:
+            requirement = f'number the owners from 0 to {num_clients - 1}'
+            raise errors.invalid(
+                'partition', requirement, f'{clients.max()} as the highest'
+            )
+        return clients
+
+    return deal
+
+
+def keywords(function: Callable[..., Any]) -> set[str]:
+    """Names that a function takes by keyword, apart from that of its first positional argument."""
+    function = function.func if isinstance(function, functools.partial) else function
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        name = getattr(function, '__name__', repr(function))
+        raise errors.invalid(
+            'partition', 'name a function that takes labels first', name
+        )
+    first, *others = parameters
+    named = others if first.kind is not first.KEYWORD_ONLY else [first, *others]
+    return {
+        p.name for p in named if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
+    }
+
+
+def class_mix(clients: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
+    """The class shares that clients actually hold, ``nu_ic = n_ic / n_i``.
+
+    Args:
+      clients: int[E], owner of each example.
+      labels: int[E], class of each example, numbered from 0.
+
+    Returns:
+      Shares float64[N, C]. Rows sum to one; the row of a client without examples is zero.
+
+    Raises:
+      ValueError: if the two vectors differ in length.
+    """
+    return report(clients, labels).class_mix
+
+
+class PartitionReport(NamedTuple):
+    """A partition in numbers; ``str`` shows them on a terminal. C is 0 where nothing has a class.
+
+    Attributes:
+      counts: int64[N], examples of each client.
+      class_mix: float64[N, C], class shares of each client, zero where it owns nothing.
+      global_mix: float64[C], class shares of the pooled data.
+      total_variation: float64[N], ``0.5 sum_c |nu_ic - nu_c|`` in [0, 1], the distance of a
+        client's mix to the pooled one; NaN where it owns nothing.
+      classes_held: int64[N], classes of which a client owns at least one example.
+    """
+
+    counts: NDArray[np.int64]
+    class_mix: NDArray[np.float64]
+    global_mix: NDArray[np.float64]
+    total_variation: NDArray[np.float64]
+    classes_held: NDArray[np.int64]
+
+    def __str__(self) -> str:
+        """A table of one screen, at most 80 columns wide however many clients there are."""
+        owning, num_classes = self.counts > 0, self.global_mix.size
+        classes = f', {num_classes} classes' if num_classes else ''
+        heads = ('min', '10 %', 'median', '90 %', 'max', 'mean')
+        lines = [
+            f'{owning.size} clients ({(~owning).sum()} without examples), '
+            f'{self.counts.sum()} examples{classes}',
+            f'{"per client":<22}' + ''.join(f'{head:>9}' for head in heads),
+            _line('examples', self.counts, '.1f'),
+        ]
+        if num_classes:
+            lines += [
+                _line('classes held', self.classes_held, '.1f'),
+                _line('largest class share', self.class_mix.max(axis=1)[owning], '.3f'),
+                _line('distance to pooled mix', self.total_variation[owning], '.3f'),
+            ]
+        if 0 < num_classes <= 10:
+            holders = (self.class_mix > 0).sum(axis=0)
+            for name, cells, form in (
+                ('class', range(num_classes), '>6'),
+                ('pooled share', self.global_mix, '>6.3f'),
+                ('clients holding', holders, '>6'),
+            ):
+                lines.append(
+                    f'{name:<15}' + ''.join(f'{cell:{form}}' for cell in cells)
+                )
+        return '\n'.join(lines)
+
+
+def volumes(counts: ArrayLike) -> PartitionReport:
+    """Describes how many examples clients have where these have no classes.
+
+    Args:
+      counts: int[N].
+    """
+    counts = np.asarray(counts, np.int64)
+    return _describe(np.zeros((counts.size, 0), np.int64), counts)
+
+
+def report(clients: ArrayLike, labels: ArrayLike) -> PartitionReport:
+    """Describes a partition: ``print(report(clients, labels))``.
+
+    Args:
+      clients: int[E], owner of each example.
+      labels: int[E], class of each example, numbered from 0.
+
+    Returns:
+      Counts, mixes and distances; see `PartitionReport`.
+
+    Raises:
+      ValueError: if the two vectors differ in length.
+    """
+    clients = checks.ids('clients', clients)
+    labels = checks.ids('labels', columns.as_classes(np.asarray(labels)))
+    if clients.size != labels.size:
+        raise errors.invalid(
+            'clients', f'have {labels.size} entries, as labels do', clients.size
+        )
+    num_clients, num_classes = int(clients.max()) + 1, int(labels.max()) + 1
+    checks.fits('labels', num_classes, 32.0 * num_clients * num_classes)
+    table = np.zeros((num_clients, num_classes), np.int64)
+    np.add.at(table, (clients, labels), 1)
+    return _describe(table, table.sum(axis=1))
+
+
+def _describe(table: NDArray[np.int64], counts: NDArray[np.int64]) -> PartitionReport:
+    """Of examples int64[N, C] of each client in each class, and of each client."""
+    mix = table / np.maximum(counts, 1)[:, None]
+    global_mix = table.sum(axis=0) / counts.sum()
+    distance = 0.5 * np.abs(mix - global_mix).sum(axis=1)
+    total_variation, classes_held = (
+        np.where(counts > 0, distance, np.nan),
+        (table > 0).sum(axis=1),
+    )
+    return PartitionReport(counts, mix, global_mix, total_variation, classes_held)
+
+
+def _line(
+    name: str, values: NDArray[np.floating] | NDArray[np.int64], form: str
+) -> str:
+    """One row of the table: five quantiles that are values of the data, and the mean."""
+    quantiles = np.quantile(values, [0, 0.1, 0.5, 0.9, 1], method='nearest')
+    cells = [f'{value:>9{form if value % 1 else ".0f"}}' for value in quantiles]
+    return f'{name:<22}' + ''.join(cells) + f'{values.mean():>9{form}}'

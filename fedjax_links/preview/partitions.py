@@ -1,0 +1,88 @@
+"""How a data set is spread over clients: a page of text, and a picture."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import plot
+from fedjax_links.pages import figure as pages
+from fedjax_links.partition import PartitionReport
+from fedjax_links.plot import clients
+
+
+def text(title: str, report: PartitionReport) -> str:
+    """Lines of at most 80 columns.
+
+    Args:
+      title: first line.
+      report: the partition.
+
+    Returns:
+      The table of `PartitionReport`, and effective numbers: ``1 / sum_k q_k^2`` of shares q, which
+      is K if all K are equal and 1 if one has everything.
+    """
+    volumes = effective_number(report.counts / report.counts.sum())
+    effective = f'effective numbers: {volumes:.1f} clients by volume'
+    if report.global_mix.size:
+        classes = effective_number(report.class_mix[report.counts > 0]).mean()
+        effective += f', {classes:.2f} classes per client (mean)'
+    return '\n'.join([title[:80], str(report), effective])
+
+
+def effective_number(shares: np.ndarray) -> Any:
+    """``1 / sum_k q_k^2`` of shares float[..., K] that sum to one."""
+    return 1 / np.sum(np.square(shares), axis=-1)
+
+
+def picture(path: Path, title: str, report: PartitionReport) -> None:
+    """The page: class shares of every client, volumes, distances to the pooled mix, classes held.
+
+    Where nothing has a class, volumes alone, the largest first.
+
+    Args:
+      path: where the PNG goes.
+      title: above everything.
+      report: the partition.
+    """
+    draw, size = (
+        (_draw, (12, 8)) if report.global_mix.size else (_draw_volumes, (12, 4))
+    )
+    pages.save_page(
+        path, lambda figure: draw(figure, report), title=title, caption='', size=size
+    )
+
+
+def _draw_volumes(figure: Any, report: PartitionReport) -> None:
+    order = np.argsort(-report.counts, kind='stable')
+    axes = plot.volumes(report.counts, order=order, ax=figure.add_subplot())
+    axes.set_xlabel(f'{axes.get_xlabel()}, largest first')
+
+
+def _draw(figure: Any, report: PartitionReport) -> None:
+    order = clients.by_largest_class(report.class_mix)
+    upper = [['map'] * 10 + ['pooled'] * 2, ['volumes'] * 10 + ['.'] * 2]
+    lower = ['distances'] * 6 + ['held'] * 6
+    axes = figure.subplot_mosaic([*upper, lower], height_ratios=[1.5, 0.8, 1])
+    axes['pooled'].sharey(axes['map'])
+    axes['volumes'].sharex(axes['map'])
+    plot.partition(report, order=order, colorbar=False, ax=axes['map'])
+    plot.pooled_classes(report.global_mix, ax=axes['pooled'])
+    plot.volumes(report.counts, order=order, ax=axes['volumes'])
+    plot.label_distances(
+        report.total_variation[report.counts > 0], ax=axes['distances']
+    )
+    plot.classes_held(report.classes_held, report.global_mix.size, ax=axes['held'])
+    shares = "share of the client's examples"
+    figure.colorbar(axes['map'].images[0], ax=axes['pooled'], label=shares)
+    axes['map'].set(title='Classes of each client', xlabel='')
+    axes['map'].tick_params(labelbottom=False)
+    axes['pooled'].set(title='All clients', ylabel='')
+    axes['pooled'].tick_params(labelleft=False)
+    axes['volumes'].set_xlabel(
+        f'{axes["volumes"].get_xlabel()}, by their largest class'
+    )
+    axes['distances'].set_title('Total variation from the mix of all clients')
+    axes['held'].set_title('Classes held by a client')
+    for each in axes.values():
+        each.title.set_fontsize(10)

@@ -1,0 +1,159 @@
+"""Certificates: what computes as it says holds, and what does not is named."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.certify import certificates, float64_reference
+from fedjax_links.certify.certificates import Verdict
+from fedjax_links.machines import environment
+from fedjax_links.participation import PARTICIPATION
+from fedjax_links.problems.classification import MODELS
+from tests import ROOT
+from tests.experiment.configs import values
+from tests.experiment.looking import scaled
+from tests.experiment.several import environment as users_environment
+
+CONFIG = values(
+    problem={'name': 'tests.experiment.looking.scaled:scaled_digits', 'num_clients': 6},
+    tuning={'learning_rates': (0.1, 0.2), 'num_rounds': 4},
+    client={'local_steps': 2, 'batch_size': 4},
+)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    """Certificates of tests are not the user's."""
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+
+
+def test_a_dot_that_drops_the_factor_of_its_bias_is_found(monkeypatch, tmp_path):
+    found = {verdict.program: verdict for verdict in certificates.certify(CONFIG)}
+    assert all(verdict.holds for verdict in found.values())
+    rounds = found['fedavg, links']
+    assert (
+        0 < rounds.error < rounds.bound / 10
+    )  # rounding, and not zero by comparing nothing
+    monkeypatch.setattr(scaled, 'layer', scaled.faulty_layer)
+    found = {verdict.program: verdict for verdict in certificates.certify(CONFIG)}
+    off = [name for name, verdict in found.items() if not verdict.holds]
+    assert off == ['fedavg, links']
+    assert found['fedavg, links'].error > 0.1
+    assert found['fedavg, links'].where.startswith('.server')
+    assert not certificates.keep(found.values(), tmp_path)
+    kept = json.loads((tmp_path / certificates.FILE).read_text())
+    assert [row['program'] for row in kept['programs'] if not row['holds']] == off
+    assert kept['fingerprint'] == json.loads(json.dumps(environment.fingerprint()))
+
+
+def test_links_that_are_drawn_otherwise_are_found():
+    exact = {'.mask': np.array([True, False]), '.prob': np.array([0.5, np.nan])}
+    like = Verdict('links', 0.0, 0.0, '')
+
+    def of(mask, prob):
+        from fedjax_links.base import LinkSample
+
+        links = LinkSample(mask=np.array(mask), prob=np.array(prob, np.float32))
+        known = {path: exact[path] for path in exact}
+        return certificates._of_links('links', links, known)
+
+    assert of([True, False], [0.5, np.nan]) == like
+    assert of([True, True], [0.5, np.nan]) == Verdict('links', 0.5, 0.0, '.mask')
+    assert of([True, False], [0.4, np.nan]) == Verdict('links', 0.5, 0.0, '.prob')
+
+
+@pytest.mark.parametrize('rate, holds', [(0.1, True), (0.11, False)])
+def test_theory_finds_another_mean(monkeypatch, rate, holds):
+    make = ALGORITHMS['fedavg']
+
+    def off(program):
+        return make(certificates.local_training.local_sgd(rate, local_steps=3))
+
+    changed = {**ALGORITHMS, 'fedavg': off}
+    monkeypatch.setattr(certificates.algorithms, 'ALGORITHMS', changed)
+    fedavg, fedpbc = certificates._of_theory()
+    assert (fedavg.holds, fedpbc.holds) == (holds, True)
+
+
+def test_what_is_not_finite_holds_nowhere():
+    before, after = {"['w']": np.zeros(2)}, {"['w']": np.ones(2)}
+    assert certificates._errors({'w': np.array([1.0, np.nan])}, before, after) == {
+        "['w']": np.inf
+    }
+    assert certificates._errors({'w': np.ones(2)}, after, after) == {"['w']": 0}
+    assert not Verdict('a', np.inf, 1e-4, '').holds
+    assert not Verdict('a', np.nan, 1e-4, '').holds
+
+
+def test_what_was_measured_can_be_farthest_off():
+    exact = {"['server']['eval_loss']": np.array(1.0)}
+    found = certificates._errors_of_evals({'server/eval_loss': np.float64(1.1)}, exact)
+    assert found == {'server/eval_loss': pytest.approx(0.1 / (1 + certificates._SMALL))}
+    assert certificates.keep(
+        [Verdict('a', found['server/eval_loss'], 0.2, 'server/eval_loss')]
+    )
+
+
+def test_the_standard_list_has_every_rule_pattern_and_model():
+    found = {
+        name: float64_reference.experiment_of(name)
+        for name in float64_reference.STANDARD
+    }
+    assert list(found['rules'].algorithms) == list(ALGORITHMS)
+    assert list(found['patterns'].patterns) == list(PARTICIPATION)
+    assert set(MODELS) <= {*found, 'softmax'}
+    for name, experiment in found.items():
+        kinds = {
+            lane.algorithm
+            for lane in float64_reference.lanes_of(
+                float64_reference.shortened(experiment)
+            )
+        }
+        assert kinds == set(experiment.algorithms), name
+
+
+def test_a_first_run_says_once_that_there_is_no_certificate():
+    said = certificates.note()
+    assert 'certify' in said
+    assert jax.devices()[0].device_kind in said
+    assert certificates.note() is None
+
+
+def test_a_certificate_is_of_a_device(monkeypatch):
+    assert certificates.keep([Verdict('a', 0.0, 1e-4, '')])
+    assert certificates.note() is None
+    own = environment.fingerprint()
+    monkeypatch.setattr(environment, 'fingerprint', lambda: {**own, 'jaxlib': '99'})
+    assert certificates.note() is not None
+
+
+@pytest.mark.parametrize(
+    'backend, version, count',
+    [('gpu', '0.10.2', 1), ('gpu', '0.11.1', 0), ('cpu', '0.10.2', 0)],
+)
+def test_versions_with_known_faults_are_warned_of_on_a_gpu(
+    monkeypatch, backend, version, count
+):
+    monkeypatch.setattr(jax, 'default_backend', lambda: backend)
+    monkeypatch.setattr(environment.metadata, 'version', lambda name: version)
+    assert len(environment.warnings()) == count
+
+
+@pytest.mark.slow
+@pytest.mark.release('test_a_newer_python_with_its_newest_jax')
+def test_this_machine_is_certified(tmp_path):
+    command = [sys.executable, '-m', 'fedjax_links', 'certify', f'--workdir={tmp_path}']
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=users_environment()
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    kept = json.loads((tmp_path / certificates.FILE).read_text())['programs']
+    assert done.stdout.splitlines()[-1] == f'{len(kept)} of {len(kept)} programs hold'
+    named = {row['program'].partition(',')[0] for row in kept}
+    assert set(ALGORITHMS) <= named
+    assert {f'links of {name}' for name in PARTICIPATION} <= named

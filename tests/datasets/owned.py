@@ -1,0 +1,87 @@
+"""Small data with owners in the publishers' true formats, written by Hugging Face's own library."""
+
+import csv
+
+import numpy as np
+
+CLASSES = [*'0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz']
+
+
+def write_parquet(path, image, **columns):
+    """A file of images, as PNG with their paths, and of columns of class labels, ints or texts."""
+    import datasets
+    from PIL import Image
+
+    pictures = [Image.fromarray(np.squeeze(pixels)) for pixels in image]
+    features = {'image': datasets.Image()}
+    for name, column in columns.items():
+        kinds = {
+            'character': datasets.ClassLabel(names=CLASSES),
+            'Smiling': datasets.Value('bool'),
+        }
+        of_text = isinstance(column[0], str)
+        features[name] = kinds.get(
+            name, datasets.Value('string' if of_text else 'int64')
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = {'image': pictures, **columns}
+    datasets.Dataset.from_dict(rows, features=datasets.Features(features)).to_parquet(
+        path
+    )
+
+
+def write_femnist(folder, *, writers, examples, seed=0):
+    """FEMNIST of some writers in one file: ten of its classes, drawn by a hand of each writer's.
+
+    Returns:
+      Pixels, classes and names of the writers, in the order of the file.
+    """
+    from fedjax_links.datasets import synthetic_images
+
+    drawn = synthetic_images(
+        num_train=writers * examples, num_test=1, difficulty=0.3, seed=seed
+    )
+    rng = np.random.default_rng(seed)
+    strokes = rng.uniform(0.6, 1, writers).repeat(examples)[:, None, None, None]
+    pixels = np.rint(255 * (1 - strokes * drawn.train_features)).astype(np.uint8)
+    names = [
+        f'f{writer:04}_{writer % 50:02}'
+        for writer in range(writers)
+        for _ in range(examples)
+    ]
+    write_parquet(
+        folder / 'train-00000-of-00001.parquet',
+        pixels,
+        writer_id=names,
+        hsf_id=[0] * len(names),
+        character=drawn.train_labels.tolist(),
+    )
+    return pixels, drawn.train_labels, names
+
+
+LINES = (
+    'That time of year thou mayst in me behold, when yellow leaves, or none, or few, do hang\n',
+    'Upon those boughs which shake against the cold: "bare ruin\'d choirs" & [late] sweet birds\n',
+)
+
+
+def write_shakespeare(folder, *, characters, examples, seed=0):
+    """Windows of 80 characters of two lines that repeat, and what follows, in CSV.
+
+    Returns:
+      Texts, the characters after them and the names of who speaks, in the order of the file.
+    """
+    rng = np.random.default_rng(seed)
+    texts, after, names = [], [], []
+    for character in range(characters):
+        speech = LINES[character % 2] * 4
+        for start in rng.integers(0, len(speech) - 81, examples):
+            texts.append(speech[start : start + 80])
+            after.append(speech[start + 80])
+            names.append(f'THE_SONNETS_SPEAKER {character}')
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / 'shakespeare.csv', 'w', encoding='utf-8', newline='') as file:
+        rows = csv.writer(file)
+        rows.writerow(['character_id', 'x', 'y'])
+        rows.writerows(zip(names, texts, after, strict=True))
+    return texts, after, names

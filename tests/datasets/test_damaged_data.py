@@ -1,0 +1,83 @@
+"""Damaged data files are named, in one line."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import datasets, experiment
+from tests.experiment.configs import values
+
+
+def save(path, saver=np.savez, **changes):
+    rng = np.random.default_rng(0)
+    arrays = {
+        'train_features': rng.integers(0, 256, (20, 4, 4, 1), dtype=np.uint8),
+        'train_labels': np.arange(20) % 3,
+        'test_features': rng.integers(0, 256, (6, 4, 4, 1), dtype=np.uint8),
+        'test_labels': np.arange(6) % 3,
+    }
+    saver(path, **{**arrays, **changes})
+
+
+def line(call):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        call()
+    assert '\n' not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize('saver', [np.savez, np.savez_compressed])
+def test_whatever_happens_to_the_bytes_of_an_npz_file_it_is_named(saver, tmp_path):
+    """Cut at, or with a byte changed at, places all over the file."""
+    whole, file = tmp_path / 'whole.npz', tmp_path / 'damaged.npz'
+    save(whole, saver)
+    data = whole.read_bytes()
+    found = set()
+    for place in range(0, len(data), 37):
+        changed = bytearray(data)
+        changed[place] ^= 0xFF
+        for damaged in (data[:place], bytes(changed)):
+            file.write_bytes(damaged)
+            told = None
+            try:
+                datasets.from_npz(file)
+            except ValueError as error:
+                told = str(error)
+            if told is not None:
+                assert str(file) in told
+                assert '\n' not in told
+                found.add(told.split('`')[1])
+    assert 'path' in found
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (
+            {'train_labels': np.r_[np.arange(19) % 3, 7], 'num_classes': 3},
+            'got 7 at 19',
+        ),
+        ({'test_labels': np.array([0, 1, -2, 0, 0, 0])}, 'got -2 at 2'),
+        (
+            {'train_features': np.where(np.arange(20) == 4, np.nan, 1.0)[:, None]},
+            'in row 4',
+        ),
+        ({'test_features': np.zeros((6, 5, 4, 1), np.uint8)}, 'got [5, 4, 1]'),
+        ({'train_labels': np.zeros(19, int)}, 'got 19'),
+    ],
+)
+def test_a_config_names_file_and_record_of_bad_arrays(changes, message, tmp_path):
+    path = tmp_path / 'mine.npz'
+    save(path, **changes)
+    problem = {
+        'name': 'images',
+        'dataset': 'npz',
+        'data': {'path': str(path)},
+        'num_clients': 4,
+        'model': 'softmax',
+    }
+    if 'train_features' in changes:
+        save(path, **changes, test_features=np.ones((6, 1)))
+    said = line(lambda: experiment.build(values(problem=problem)))
+    assert said.startswith('`config.problem.data.')
+    assert message in said
+    assert str(path) in said

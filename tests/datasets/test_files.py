@@ -1,0 +1,196 @@
+"""Data sets from npz archives."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from fedjax_links import datasets
+
+
+@pytest.fixture
+def arrays(rng):
+    return {
+        'train_features': rng.integers(0, 256, (5, 4, 3, 1), dtype=np.uint8),
+        'train_labels': np.array([0, 2, 1, 1, 0]),
+        'test_features': rng.integers(0, 256, (2, 4, 3, 1), dtype=np.uint8),
+        'test_labels': np.array([3, 0], np.uint8),
+    }
+
+
+def assert_raises(message, call):
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        call()
+
+
+@pytest.mark.parametrize('save', [np.savez, np.savez_compressed])
+def test_npz_pixels_stay_pixels(arrays, save, tmp_path):
+    save(tmp_path / 'mine.npz', **arrays, comment='more keys do no harm')
+    data = datasets.from_npz(tmp_path / 'mine.npz')
+    for part in ('train', 'test'):
+        features, labels = (
+            getattr(data, f'{part}_features'),
+            getattr(data, f'{part}_labels'),
+        )
+        assert (features.dtype, labels.dtype) == (np.uint8, np.int32)
+        np.testing.assert_array_equal(features, arrays[f'{part}_features'])
+        np.testing.assert_array_equal(labels, arrays[f'{part}_labels'])
+    assert data.num_classes == 4
+
+
+def test_npz_real_numbers_stay(arrays, tmp_path):
+    arrays |= {k: -3.5 * v for k, v in arrays.items() if k.endswith('features')}
+    np.savez(tmp_path / 'mine.npz', **arrays, num_classes=7)
+    data = datasets.from_npz(tmp_path / 'mine.npz')
+    np.testing.assert_array_equal(data.train_features, arrays['train_features'])
+    assert data.num_classes == 7
+
+
+def test_a_saved_data_set_comes_back_bit_for_bit(tmp_path):
+    drawn = datasets.synthetic_images(
+        num_train=12, num_test=3, shape=(5, 6, 3), num_classes=4
+    )
+    owners = {'train_clients': ['b', 'c', 'b'] * 4, 'test_clients': ['c', 'a', 'b']}
+    for data in (
+        drawn,
+        dataclasses.replace(drawn, **owners),
+    ):  # also over an older file
+        datasets.save_npz(data, tmp_path / 'drawn.npz')
+        again = datasets.from_npz(tmp_path / 'drawn.npz')
+        for name, value in vars(data).items():
+            np.testing.assert_array_equal(value, getattr(again, name))
+    assert [file.name for file in tmp_path.iterdir()] == ['drawn.npz']
+
+
+def test_owners_are_numbered_those_with_test_examples_alone_last():
+    data = datasets.Dataset(
+        np.zeros((4, 1)),
+        np.zeros(4, int),
+        [17, 3, 17, 5],
+        test_features=np.zeros((3, 1)),
+        test_labels=np.zeros(3, int),
+        test_clients=[4, 5, 1],
+    )
+    np.testing.assert_array_equal(data.train_clients, [2, 0, 2, 1])
+    np.testing.assert_array_equal(data.test_clients, [4, 1, 3])
+    assert data.client_names == ('3', '5', '17', '1', '4')
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (
+            {'train_clients': [0]},
+            '`train_clients` must have one owner per row of `train_features`',
+        ),
+        (
+            {'test_clients': [0]},
+            '`test_clients` must have one owner per row of `test_features`',
+        ),
+        (
+            {'train_clients': [0, 2], 'client_names': ['a', 'b']},
+            'number the 2 `client_names` from',
+        ),
+        (
+            {'train_labels': np.full((2, 3), 0.5)},
+            '`train_labels` must have an integer dtype, got floa',
+        ),
+        (
+            {'train_features': [['a'], ['b']]},
+            '`train_features` must hold numbers, as np.unique',
+        ),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(changes, message):
+    plain = {'train_features': np.zeros((2, 1)), 'train_labels': np.zeros(2, int)}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        datasets.Dataset(**plain | changes)
+
+
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        (
+            {'train_labels': None},
+            '`path` must hold the array train_labels, got only: test_features, test_labels, '
+            'train_features.',
+        ),
+        (
+            {'test_labels': None},
+            '`test_labels` must be given with `test_features`, got None.',
+        ),
+        (
+            {'train_labels': np.zeros(4, int)},
+            '`train_labels` must have one entry per row of `train_features` (5), got 4.',
+        ),
+        (
+            {'test_features': np.zeros((2, 4, 4, 1))},
+            '`test_features` must have examples of shape [4, 3, 1], got [4, 4, 1].',
+        ),
+        (
+            {'test_features': np.zeros(2)},
+            '`test_features` must have shape [examples, ...], got [2].',
+        ),
+        (
+            {'train_features': np.zeros((0, 4))},
+            '`train_features` must have shape [examples, ...], got [0, 4].',
+        ),
+        (
+            {'train_features': np.zeros((5, 4, 3, 1), bool)},
+            '`train_features` must be numbers, got bool.',
+        ),
+        (
+            {'test_features': np.full((2, 4, 3, 1), np.nan)},
+            '`test_features` must be finite, got not so in row 0.',
+        ),
+        (
+            {'test_labels': np.array([0.5, 1.0])},
+            '`test_labels` must have an integer dtype, got float64.',
+        ),
+        (
+            {'test_labels': np.array([0, -1])},
+            '`test_labels` must be at least 0, got -1 at 1.',
+        ),
+        (
+            {'num_classes': 3},
+            '`test_labels` must lie below num_classes (3), got 3 at 0.',
+        ),
+        (
+            {'num_classes': [5, 5]},
+            '`num_classes` must be a Python integer, got [5, 5].',
+        ),
+    ],
+)
+def test_npz_arrays_that_do_not_fit_are_refused(arrays, change, message, tmp_path):
+    changed = {
+        key: value for key, value in (arrays | change).items() if value is not None
+    }
+    np.savez(tmp_path / 'mine.npz', **changed)
+    file = tmp_path / 'mine.npz'
+    assert_raises(f'{message[:-1]} in {file}.', lambda: datasets.from_npz(file))
+
+
+def test_saving_needs_a_folder(tmp_path):
+    data = datasets.synthetic_images(
+        num_train=2, num_test=1, shape=(2, 2, 1), num_classes=2
+    )
+    file = tmp_path / 'none' / 'drawn.npz'
+    with pytest.raises(
+        ValueError, match=r'^`.*none/.*` cannot be used: No such file or directory'
+    ):
+        datasets.save_npz(data, file)
+
+
+def test_npz_files_that_are_none_are_refused(tmp_path):
+    file = tmp_path / 'mine.npz'
+    assert_raises(
+        f'`path` must name an npz file, got {file}.', lambda: datasets.from_npz(file)
+    )
+    file.write_bytes(b'PK not at all')
+    said = rf'^`path` must name an intact npz file of numbers \(.*\), got {file}\.$'
+    with pytest.raises(ValueError, match=said):
+        datasets.from_npz(file)
+    np.savez(file, train_labels=[None] * 5)
+    with pytest.raises(ValueError, match=said.replace('.*', '.*Object arrays.*')):
+        datasets.from_npz(file)

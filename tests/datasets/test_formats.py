@@ -1,0 +1,51 @@
+"""Files that were fetched before are made into a data set, under the name that configs use."""
+
+import numpy as np
+import pytest
+
+from fedjax_links import datasets, problems
+from fedjax_links.datasets import publishers
+from fedjax_links.datasets.publishers import RECIPES
+from tests.datasets import published
+from tests.datasets.published import small
+
+pytest.importorskip('pooch')
+
+
+def test_a_full_disk_leaves_the_older_file(tmp_path, monkeypatch):
+    folder = tmp_path / 'downloads' / 'mnist'
+    published.write_mnist(folder)
+    small(monkeypatch, 'mnist', folder)
+    file = publishers.fetch('mnist', data_dir=tmp_path)
+    before = file.read_bytes()
+
+    def full(stream, **arrays):
+        stream.write(b'half of it')
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(np, 'savez', full)
+    with pytest.raises(ValueError, match=r'cannot be used: No space left on device\.$'):
+        publishers.fetch('mnist', data_dir=tmp_path)
+    assert file.read_bytes() == before
+    assert sorted(child.name for child in tmp_path.iterdir()) == [
+        'downloads',
+        'mnist.npz',
+    ]
+
+
+def test_names_of_other_places_lead_to_ours():
+    for name, ours in (('svhn_cropped', 'svhn'), ('emnist/balanced', 'emnist')):
+        with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
+            problems.images(dataset=name, num_clients=2, model='softmax')
+        with pytest.raises(ValueError, match=f"has no '{name}'; did you mean '{ours}'"):
+            publishers.fetch(name)
+
+
+def test_every_recipe_has_its_loader(tmp_path, monkeypatch):
+    """The loader of each name looks for the file that is written for it, and names the command."""
+    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
+    for name in RECIPES:
+        command = f'python -m fedjax_links data fetch {name}`'
+        with pytest.raises(ValueError, match=command) as caught:
+            datasets.published(name)
+        assert f'{tmp_path}/{name}.npz' in str(caught.value)

@@ -1,0 +1,312 @@
+"""Data that others prepared: LEAF's JSON as a data set by name, and TensorFlow Datasets."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import datasets, experiment, problems
+from fedjax_links.datasets import characters
+from fedjax_links.datasets import prepared as reader
+from tests.datasets import owned, prepared_data
+
+
+def write(path, users):
+    """A file of LEAF's, of ``{user: (x, y)}``."""
+    data = {user: {'x': x, 'y': y} for user, (x, y) in users.items()}
+    counts = [len(y) for _, y in users.values()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        json.dumps({'users': [*users], 'num_samples': counts, 'user_data': data})
+    )
+
+
+def test_femnist_of_leaf_is_images(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 784))
+    shares = (pixels / 255).round(6).tolist()  # as LEAF writes them
+    write(
+        tmp_path / 'train' / 'a.json',
+        {'f1': (shares[:2], [61, 3]), 'f0': (shares[2:3], [5])},
+    )
+    write(tmp_path / 'train' / 'b.json', {'f2': (shares[3:4], [7])})
+    write(tmp_path / 'test' / 'a.json', {'f0': (shares[4:], [1])})
+    data = datasets.from_leaf(
+        tmp_path / 'train', test=tmp_path / 'test', encode='pixels'
+    )
+    assert data.train_features.dtype == np.uint8
+    np.testing.assert_array_equal(data.train_features.reshape(4, 784), pixels[:4])
+    assert data.train_features.shape[1:] == (28, 28, 1)
+    assert data.train_labels.tolist() == [61, 3, 5, 7]
+    assert [data.client_names[k] for k in data.train_clients] == [
+        'f1',
+        'f1',
+        'f0',
+        'f2',
+    ]
+    assert [data.client_names[k] for k in data.test_clients] == ['f0']
+    plain = datasets.from_leaf(tmp_path / 'train')
+    np.testing.assert_allclose(plain.train_features, pixels[:4] / 255, atol=1e-6)
+
+
+def test_shakespeare_of_leaf_from_a_config(tmp_path):
+    path = tmp_path / 'given'
+    texts, after, names = owned.write_shakespeare(path, characters=4, examples=6)
+    users = {}
+    for text, character, name in zip(texts, after, names, strict=True):
+        x, y = users.setdefault(name, ([], []))
+        x.append(text)
+        y.append(character)
+    write(tmp_path / 'train' / 'all.json', users)
+    options = {'path': str(tmp_path / 'train'), 'encode': 'characters'}
+    config = {
+        'title': 'leaf',
+        'problem': {
+            'name': 'text',
+            'dataset': 'leaf',
+            'data': options,
+            'model': {'name': 'gru', 'hidden': 4},
+            'holdout_clients': 1,
+        },
+        'links': {'name': 'bernoulli', 'probs': 0.5},
+        'client': {'learning_rate': 0.1, 'local_steps': 1},
+        'algorithms': {'fedavg': {}},
+        'num_rounds': 2,
+        'eval_every': 2,
+        'num_seeds': 1,
+    }
+    assert 'problem  3 clients' in experiment.build(config).describe()
+    whole = fl.problems.text(
+        dataset='leaf', data=options, model={'name': 'gru', 'hidden': 4}
+    )
+    order = np.argsort(names, kind='stable')
+    np.testing.assert_array_equal(
+        whole.data.features, characters.encode([texts[place] for place in order])
+    )
+    expected = [characters.VOCABULARY.index(after[place]) for place in order]
+    assert whole.data.labels.tolist() == expected
+
+
+def test_mistakes_cost_one_line(tmp_path):
+    write(tmp_path / 'a.json', {'u': ([[0.5] * 5], [0])})
+    with pytest.raises(
+        ValueError, match="`encode` has no 'pixel'; did you mean 'pixels'"
+    ):
+        datasets.from_leaf(tmp_path, encode='pixel')
+    with pytest.raises(
+        ValueError, match=r'`encode` must be another for what is no square of num'
+    ):
+        datasets.from_leaf(tmp_path, encode='pixels')
+    settings = {
+        'dataset': 'leaf',
+        'data': {'path': str(tmp_path / 'none')},
+        'model': 'softmax',
+    }
+    with pytest.raises(ValueError, match=r"^`data.path` must name JSON of LEAF's form"):
+        problems.images(**settings, partition='natural')
+
+
+@pytest.mark.parametrize(
+    'users, fault',
+    [
+        (
+            {'u': ([[0.5], [float('nan')]], [0, 1])},
+            "entries of 'x' that must be finite",
+        ),
+        (
+            {'u': ([[0.5], [0.5, 1.0]], [0, 1])},
+            "entries of 'x' that must have one shape",
+        ),
+        (
+            {'u': ([[0.5]], [0]), 'v': ([[1.0, 0.0]], [1])},
+            "of 'x' that must have one shape",
+        ),
+        ({'u': ([[0.5]], ['a'])}, "entries of 'y' that must hold numbers"),
+        ({'u': ([[{}]], [0])}, "entries of 'x' that must hold numbers"),
+    ],
+)
+def test_entries_of_leaf_are_named_by_file_and_user(users, fault, tmp_path):
+    write(tmp_path / 'good.json', {'w': ([[0.5]], [1])})
+    write(tmp_path / 'bad' / 'all.json', users)
+    for options, argument in (
+        ({'path': tmp_path / 'bad'}, 'path'),
+        ({'path': tmp_path / 'good.json', 'test': tmp_path / 'bad'}, 'test'),
+    ):
+        with pytest.raises(
+            ValueError, match=rf'^`{argument}` must lead to .*{fault}.*/bad'
+        ):
+            datasets.from_leaf(**options)
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    """Any attempt to reach a host fails the test."""
+
+    def refuse(*args, **kwargs):
+        pytest.fail(f'network access: {args}')
+
+    monkeypatch.setattr(socket, 'getaddrinfo', refuse)
+    monkeypatch.setattr(socket.socket, 'connect', refuse)
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """Writes prepared data; skips where TensorFlow Datasets is not installed."""
+    pytest.importorskip('tensorflow_datasets')
+
+    def write(name='mnist', shape=(28, 28, 1), num_classes=10, **options):
+        return prepared_data.write_array_record(
+            tmp_path, name, shape, num_classes, **options
+        )
+
+    return write
+
+
+def sorted_pairs(features, labels):
+    """Examples as comparable rows, so that the order of the files does not matter."""
+    return sorted(
+        (row.tobytes(), int(label)) for row, label in zip(features, labels, strict=True)
+    )
+
+
+def assert_holds(data, parts, shape, num_classes):
+    for split, features, labels in (
+        ('train', data.train_features, data.train_labels),
+        ('test', data.test_features, data.test_labels),
+    ):
+        images, classes = parts[split]
+        assert features.shape == (len(images), *shape)
+        assert (features.dtype, labels.dtype) == (np.uint8, np.int32)
+        assert sorted_pairs(features, labels) == sorted_pairs(images, classes)
+    assert data.num_classes == num_classes
+
+
+@pytest.mark.parametrize(
+    'name, shape, num_classes',
+    [
+        ('mnist', (28, 28, 1), 10),
+        ('cifar10', (32, 32, 3), 10),
+        ('emnist/letters', (28, 28, 1), 27),
+    ],
+)
+def test_array_record_in_small_chunks(
+    name, shape, num_classes, tmp_path, prepared, monkeypatch
+):
+    monkeypatch.setattr(reader, '_CHUNK', 5)  # several chunks, the last one short
+    parts = prepared(name, shape, num_classes)
+    data = datasets.from_tfds(name, data_dir=tmp_path)
+    assert_holds(data, parts, shape, num_classes)
+
+
+def test_splits_follow_one_another(tmp_path, prepared):
+    parts = prepared('svhn_cropped', (32, 32, 3), extra_splits=['extra'])
+    plain, more = (
+        datasets.from_tfds('svhn_cropped', data_dir=tmp_path, train=train)
+        for train in (['train'], ['train', 'extra'])
+    )
+    np.testing.assert_array_equal(
+        more.train_features[: prepared_data.TRAIN], plain.train_features
+    )
+    tail = slice(prepared_data.TRAIN, None)
+    assert sorted_pairs(
+        more.train_features[tail], more.train_labels[tail]
+    ) == sorted_pairs(*parts['extra'][:2])
+
+
+def test_the_environment_names_the_folder(tmp_path, prepared, monkeypatch):
+    parts = prepared()
+    monkeypatch.setenv('TFDS_DATA_DIR', str(tmp_path))
+    assert_holds(datasets.from_tfds('mnist'), parts, (28, 28, 1), 10)
+
+
+def test_the_newest_version_is_read_unless_named(tmp_path, prepared):
+    prepared()
+    (tmp_path / 'mnist' / '3.0.1').rename(tmp_path / 'mnist' / '2.9.9')
+    info = tmp_path / 'mnist' / '2.9.9' / 'dataset_info.json'
+    info.write_text(info.read_text().replace('3.0.1', '2.9.9'))
+    prepared(shape=(7, 7, 1))
+    assert datasets.from_tfds('mnist', data_dir=tmp_path).train_features.shape[1] == 7
+    old = datasets.from_tfds('mnist:2.9.9', data_dir=tmp_path)
+    assert old.train_features.shape[1] == 28
+    with pytest.raises(
+        ValueError,
+        match=r'^`data_dir` must hold prepared data .*, got none of mnist:3\.0\.2 in',
+    ):
+        datasets.from_tfds('mnist:3.0.2', data_dir=tmp_path)
+
+
+def test_what_is_not_prepared_names_the_command(tmp_path):
+    root = tmp_path / 'my data'
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        datasets.from_tfds('kmnist', data_dir=root)
+    assert str(caught.value) == (
+        '`data_dir` must hold prepared data (run `tfds build kmnist --file_format=array_record '
+        f"--data_dir='{root}'`, which needs TensorFlow), got none of kmnist in {root}."
+    )
+
+
+def fails(tmp_path, said, **options):
+    with pytest.raises(ValueError, match=rf'^`data_dir` must hold .*{said}') as caught:
+        datasets.from_tfds('mnist', data_dir=tmp_path, **options)
+    assert '\n' not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_other_formats_splits_and_features_are_named(tmp_path, prepared):
+    prepared()
+    fails(tmp_path, "Unknown split 'tests'", test=['tests'])
+    folder = tmp_path / 'mnist' / '3.0.1'
+    features = folder / 'features.json'
+    whole = features.read_text()
+    features.write_text(whole.replace('"label"', '"name"'))
+    fails(tmp_path, 'label')
+    features.write_text(whole[:40])
+    fails(tmp_path, 'Error')
+    features.write_text(whole)
+    info = folder / 'dataset_info.json'
+    described = json.loads(info.read_text())
+    info.write_text(json.dumps({**described, 'fileFormat': 'tfrecord'}))
+    fails(tmp_path, 'TFRECORD is not supported')
+
+
+def test_a_missing_and_a_damaged_shard_are_named(tmp_path, prepared):
+    prepared()
+    (shard,) = (tmp_path / 'mnist' / '3.0.1').glob('mnist-test*')
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[: len(whole) // 2])
+    fails(tmp_path, 'Error')
+    shard.unlink()
+    fails(tmp_path, 'Error')
+
+
+def test_missing_tensorflow_datasets_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / 'mnist' / '3.0.1'
+    folder.mkdir(parents=True)
+    (folder / 'dataset_info.json').touch()
+    monkeypatch.setitem(sys.modules, 'tensorflow_datasets', None)
+    with pytest.raises(
+        ImportError, match=r'^prepared data need TensorFlow Datasets: `pip install'
+    ):
+        datasets.from_tfds('mnist', data_dir=tmp_path)
+
+
+@pytest.mark.slow
+def test_reading_needs_no_tensorflow(tmp_path, prepared):
+    prepared()
+    program = (
+        'import sys\n'
+        'from fedjax_links.problems import datasets\n'
+        'heavy = {"tensorflow", "tensorflow_datasets", "PIL"}\n'
+        'assert not heavy & set(sys.modules)\n'
+        f'print(len(datasets.from_tfds("mnist", data_dir={str(tmp_path)!r}).train_labels))\n'
+        'assert "tensorflow" not in sys.modules'
+    )
+    run = subprocess.run(
+        [sys.executable, '-c', program], capture_output=True, text=True
+    )
+    assert (run.returncode, run.stdout.strip()) == (0, str(prepared_data.TRAIN)), (
+        run.stderr
+    )

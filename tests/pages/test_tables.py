@@ -1,0 +1,255 @@
+"""Tables as data and as LaTeX have the numbers of the printed page."""
+
+import io
+import re
+
+import numpy as np
+import pandas
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import experiment, report, runs
+from fedjax_links.pages import tables
+from fedjax_links.report import layouts
+from tests.cli import command
+from tests.experiment.configs import tuned
+from tests.refusals import names
+
+OPTIONS = {
+    'first_rounds': {'targets': [0.1, 0.99]},
+    'heat_map': {'x': 'round', 'y': 'algorithms.fedpbc.server_lr'},
+    'price': {'step': 0.1, 'uplink': 1e6, 'downlink': 1e6, 'targets': [0.1]},
+}
+WITHOUT = {'curves', 'overview', 'clients'}
+"""Pictures alone, and what takes clients with evaluation data of their own."""
+OF_LINKS = {'links': 'link_maps', 'participation': 'participation'}
+RATES = {'algorithms': {'fedpbc': {'server_lr': [0.5, 1.0]}}}
+
+
+def written(folder, grid, names, **changes):
+    """A run and its report, with a page of each of these layouts beside those of the links."""
+    reports = {name: {'name': name, **OPTIONS.get(name, {})} for name in names}
+    planned = experiment.build(tuned(reports=reports, grid=grid, **changes))
+    report.write(planned.run(folder))
+    return folder
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    """A tuned run over a grid."""
+    tuning = {'learning_rates': (0.05, 0.1), 'grow': 0, 'num_seeds': 2, 'most_seeds': 3}
+    wanted = [
+        name
+        for name in layouts.LAYOUTS
+        if name not in {'spread', 'clients', *OF_LINKS.values()}
+    ]
+    return written(
+        tmp_path_factory.mktemp('tables') / 'run', RATES, wanted, tuning=tuning
+    )
+
+
+@pytest.fixture(scope='module')
+def redrawn(tmp_path_factory):
+    """A run whose draws follow the seed one by one."""
+    algorithms = {'fedavg': {'client': {'learning_rate': 0.1}}}
+    grid, changes = (
+        {'redraw': ['init', 'batches']},
+        {'tuning': None, 'algorithms': algorithms},
+    )
+    return written(
+        tmp_path_factory.mktemp('redrawn') / 'run', grid, ['spread'], **changes
+    )
+
+
+def printed(folder):
+    """The tables of ``report.md`` by the heading above them, each a list of lists of cells."""
+    found = {}
+    for part in (folder / 'report.md').read_text().split('\n## ')[1:]:
+        heading, *lines = part.splitlines()
+        rows = [line[2:-2].split(' | ') for line in lines if line.startswith('| ')]
+        starts = [k for k, row in enumerate(rows) if set(row) == {'---'}]
+        ends = [*[start - 1 for start in starts[1:]], len(rows)][: len(starts)]
+        found[heading] = [
+            [rows[start - 1], *rows[start + 1 : end]]
+            for start, end in zip(starts, ends, strict=True)
+        ]
+    return found
+
+
+def pages(folder):
+    """Page, number of the table, and the table as it is printed."""
+    run = runs.read(folder)
+    found = report.run_view.of_run(run)
+    built = layouts.build(found, run.facts['reports'])
+    every = printed(folder)
+    for name, page in built.items():
+        for number in range(len(page.tables)):
+            yield OF_LINKS.get(name, name), number, every[page.heading][number]
+
+
+def read(cell):
+    """The numbers of a cell by the suffix of their column; None for a text."""
+    level, *half = cell.rstrip(' *').split(' ± ')
+    half, *wide = half[0].rstrip(']').split(' [') if half else ('',)
+    try:
+        found = [float(text.replace(',', '') or 'nan') for text in (level, half, *wide)]
+    except ValueError:
+        return {'': np.nan} if level in ('diverged', '-') else None
+    return dict(zip(('', ' ±', ' [±]'), found, strict=False))
+
+
+def test_data_are_the_numbers_of_the_printed_page(folder, redrawn):
+    seen, split = set(), 0
+    every = [(of, *page) for of in (folder, redrawn) for page in pages(of)]
+    for of, page, number, (header, *rows) in every:
+        seen.add(page)
+        frame = report.table(of, page, number=number)
+        assert len(frame) == len(rows)
+        for place, title in enumerate(header):
+            cells = [row[place] for row in rows]
+            numbers = [read(cell) for cell in cells]
+            if frame[title].dtype != np.float64:
+                assert frame[title].tolist() == cells
+                assert any(found is None for found in numbers) or not any(cells)
+                continue
+            for suffix in ('', ' ±', ' [±]'):
+                expected = [found.get(suffix, np.nan) for found in numbers]
+                if suffix and not np.isfinite(expected).any():
+                    assert f'{title}{suffix}' not in frame
+                    continue
+                np.testing.assert_array_equal(frame[f'{title}{suffix}'], expected)
+                split += bool(suffix)
+            stars = [cell[len(cell.rstrip('*')) :] for cell in cells]
+            if any(stars):
+                assert frame[f'{title} *'].tolist() == stars
+        assert frame.attrs['caption']
+    assert seen == layouts.LAYOUTS.keys() - WITHOUT
+    assert split > 10
+
+
+def test_latex_has_the_cells_of_the_printed_page(folder):
+    back = {r'$\pm$': '±', '$-$': '-', r'$\uparrow$': '↑', r'$\downarrow$': '↓'}
+    back |= {r'$\approx$': '≈', r'\textasciitilde{}': '~'}
+    for page, number, cells in pages(folder):
+        text = report.table(folder, page, form='latex', number=number)
+        body = [line for line in text.splitlines() if line.endswith(r'\\')]
+        for latex, letters in back.items():
+            body = [line.replace(latex, letters) for line in body]
+        assert not re.search(r'(?<!\\)[%$#_{}^]', ''.join(body))
+        found = [
+            re.sub(r'\\([&%$#_{}])', r'\1', line[:-3]).split(' & ') for line in body
+        ]
+        assert found == cells
+        columns = re.search(r'\\begin\{tabular\}\{([lr]+)\}', text)[1]
+        assert len(columns) == len(cells[0])
+        for rule in ('toprule', 'midrule', 'bottomrule'):
+            assert text.count(f'\\{rule}') == 1
+
+
+def test_the_command_prints_a_table_and_writes_nothing(folder):
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    printed = command.run('report', f'--workdir={folder}', '--table=levels')
+    found, expected = pandas.read_csv(io.StringIO(printed.stdout)), report.table(folder)
+    assert list(found) == list(expected)
+    np.testing.assert_array_equal(found['ours'], expected['ours'])
+    flags = [f'--workdir={folder}', '--table=levels', '--form=latex']
+    assert command.run('report', *flags).stdout == report.table(folder, form='latex')
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    said = command.refused('report', f'--workdir={folder}', '--table=levls')
+    assert said == "error: `table` has no 'levls'; did you mean 'levels'?\n"
+    second = report.table(folder, 'heat_map', form='csv', number=1)
+    assert len(pandas.read_csv(io.StringIO(second))) > 1
+
+
+def test_options_replace_those_of_the_config(folder):
+    whole = fl.report.table(folder, 'first_rounds')
+    assert [title for title in whole if title[0].isdigit()] == ['10.0', '99.0']
+    other = fl.report.table(folder, 'first_rounds', targets=[0.2])
+    assert [title for title in other if title[0].isdigit()] == ['20.0']
+    losses = fl.report.table(folder, 'levels', metric='eval_loss').attrs['caption']
+    assert losses.startswith('eval loss')
+
+
+def test_a_mistake_costs_a_line(folder):
+    with names('page', "has no 'levls'; did you mean 'levels'?"):
+        report.table(folder, 'levls')
+    with names('number', "got 0, with 'curves', which has none."):
+        report.table(folder, 'curves')
+    with names('number', 'from 0, got 1, with 1 of'):
+        report.table(folder, 'levels', number=1)
+    with names('form', "has no 'tex'; did you mean 'latex'?"):
+        report.table(folder, form='tex')
+    with names('config.reports.levels.metric', "has no 'loss'"):
+        report.table(folder, metric='loss')
+
+
+@pytest.mark.parametrize(
+    'cells, columns',
+    [
+        (
+            ['84.3 ± 0.4', 'diverged', ''],
+            {'x': [84.3, np.nan, np.nan], 'x ±': [0.4] + 2 * [np.nan]},
+        ),
+        (
+            ['+1.2 ± 0.4 [0.9] **', '-2'],
+            {
+                'x': [1.2, -2],
+                'x ±': [0.4, np.nan],
+                'x [±]': [0.9, np.nan],
+                'x *': ['**', ''],
+            },
+        ),
+        (['1,234', '2e-07', '-'], {'x': [1234, 2e-7, np.nan]}),
+        (['1.2.3', '4'], {'x': ['1.2.3', '4']}),
+        (['30 (30 to 40)', 'never'], {'x': ['30 (30 to 40)', 'never']}),
+        (['', '-'], {'x': ['', '-']}),
+        (['75.2 (sd 2.4)', ''], {'x': ['75.2 (sd 2.4)', '']}),
+    ],
+)
+def test_a_column_is_numbers_only_if_every_cell_is(cells, columns):
+    frame = tables.Table(['x'], [[cell] for cell in cells], 'caption').data()
+    assert list(frame) == list(columns)
+    for title, values in columns.items():
+        np.testing.assert_array_equal(frame[title], np.array(values))
+
+
+def test_a_bar_in_a_name_opens_no_column():
+    table = tables.Table(['a|b', 'c'], [['FedAvg | 1', '|']], 'Two columns.')
+    head, rule, row = table.markdown().splitlines()[:3]
+    for line in (head, rule, row):
+        assert len(re.findall(r'(?<!\\)\|', line)) == 3
+    assert row == r'| FedAvg \| 1 | \| |'
+
+
+def test_what_latex_reads_as_its_own_is_escaped():
+    row = ['50 % of A_1 & #2', '-1.2 ± 3', r'{x}^2 ~ \y $', 'a-1', '1 ↑']
+    text = tables.Table([''] * 5, [row], 'caption').latex()
+    assert r'50 \% of A\_1 \& \#2 & $-$1.2 $\pm$ 3 & ' in text
+    assert (
+        r'\{x\}\textasciicircum{}2 \textasciitilde{} \textbackslash{}y \$ & a-1 & 1 '
+        in text
+    )
+    assert text.startswith('% caption\n\\begin{tabular}{llrrr}\n')
+
+
+@pytest.mark.parametrize(
+    'text, shown',
+    [
+        ('<script>alert(1)</script>', r'\<script>alert(1)\</script>'),
+        ('<img src=x onerror=alert(3)>', r'\<img src=x onerror=alert(3)>'),
+        ('<!-- hides the rest', r'\<!-- hides the rest'),
+        ('[x](javascript:alert(2))', r'[x\](javascript:alert(2))'),
+        ('![](http://elsewhere/seen.png)', r'![\](http://elsewhere/seen.png)'),
+        ('[x]: javascript:alert(2)', r'[x\]: javascript:alert(2)'),
+        ('[x][y]', r'[x\][y]'),
+        ('x < 3, 84.3 ± 0.4 [0.9] *', 'x < 3, 84.3 ± 0.4 [0.9] *'),
+    ],
+)
+def test_markdown_shows_a_text_as_it_is(text, shown):
+    assert tables.as_markdown(text) == shown
+    table = tables.Table(['a', text], [[f'{text} | c', 'b\nd']], text)
+    titles, rule, row, _, caption, _ = table.markdown().split('\n')
+    assert titles == f'| a | {shown} |'
+    assert rule == '| --- | --- |'
+    assert row == rf'| {shown} \| c | b d |'
+    assert caption == shown

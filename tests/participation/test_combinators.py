@@ -1,0 +1,422 @@
+"""Pattern algebra: laws of the parts, exact windows, and carries that never stand still."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_links import base
+from fedjax_links.base import DuplexLinkSample, Participation
+from fedjax_links.links import graphs
+from fedjax_links.participation import (
+    Times,
+    always,
+    bernoulli,
+    both,
+    by_group,
+    cap,
+    cyclic,
+    duplex,
+    either,
+    markov,
+    minimum_separation,
+    mixture,
+    outage,
+    packets,
+    peers,
+    quorum,
+    regularized,
+    replay,
+    shared_shocks,
+    subset_sampling,
+    switch,
+    unavailable,
+    uniform_cohort,
+)
+from tests.participation.sampling import (
+    advance,
+    assert_frequencies,
+    masks,
+    refuses,
+    roll,
+)
+
+P, Q = np.array([0.1, 0.5, 0.9]), np.array([0.7, 0.2, 1.0])
+SEEDS = 20_000
+UP, DOWN = replay([[True] * 3], [[1.0] * 3]), replay([[False] * 3], [[0.0] * 3])
+
+
+def test_both_and_either_are_and_and_or_of_the_parts():
+    first, second = markov(P, 0.3), cyclic(Q, cycle_length=10)
+    alone = roll(first, 25).mask
+    other = roll(both(UP, second), 25).mask
+    np.testing.assert_array_equal(roll(both(first, second), 25).mask, alone & other)
+    other = roll(either(DOWN, second), 25).mask
+    np.testing.assert_array_equal(roll(either(first, second), 25).mask, alone | other)
+
+
+LATE = {'start': 9, 'stop': 12}
+RING = graphs.ring(3)
+SHOCKS = {'groups': [0, 0, 1], 'up_rate': 0.3, 'down_rate': 0.2}
+TIMES = Times(np.ones(3), 0.5)
+AROUND = {
+    'outage': lambda inner: outage(inner, start=3, stop=5),
+    'outage of one client': lambda inner: outage(inner, start=0, stop=20, clients=[1]),
+    'packets': lambda inner: packets(inner, loss=0.2, num_packets=2),
+    'shared_shocks': lambda inner: shared_shocks(inner, **SHOCKS),
+    'cap': lambda inner: cap(inner, 2),
+    'cap in order': lambda inner: cap(inner, 2, rule='permutation'),
+    'peers': lambda inner: peers(inner, RING, prob=0.5),
+    'peers with memory': lambda inner: peers(inner, RING, prob=markov(P)),
+    'quorum': lambda inner: quorum(TIMES, quorum=2, pattern=inner),
+    'unavailable': unavailable,
+    'duplex': lambda inner: duplex(
+        uplink=inner, downlink=bernoulli(P), compute=bernoulli(Q)
+    ),
+    'both': lambda inner: both(inner, bernoulli(P)),
+    'either': lambda inner: either(inner, bernoulli(P)),
+    'mixture': lambda inner: mixture([inner, DOWN], [0.7, 0.3]),
+    'switch': lambda inner: switch([inner, DOWN], 9),
+}
+INNER = {
+    'markov': markov(P, 0.3),
+    'cyclic': cyclic(Q, cycle_length=10),
+    'cohort': uniform_cohort(3, 2),
+    'capped': cap(bernoulli(Q), 2),
+    'late outage': outage(markov(Q, 0.3), **LATE),
+}
+
+
+@pytest.mark.parametrize(
+    'around, inner',
+    [(around, 'markov') for around in AROUND] + [('packets', inner) for inner in INNER],
+)
+def test_the_same_seed_gives_the_same_links_apart_from_what_is_changed(around, inner):
+    """Who is up is known from the pattern alone, and from the combinator around links all up."""
+    pattern = INNER[inner]
+    alone, mask = roll(pattern, 12).mask, roll(AROUND[around](pattern), 12).mask
+    if around == 'either':
+        assert (mask | ~alone).all()
+        return
+    assert (alone | ~mask).all()  # nobody is up who would not be
+    if around.startswith(('cap', 'quorum')):
+        np.testing.assert_array_equal(
+            mask.sum(axis=1), np.minimum(alone.sum(axis=1), 2)
+        )
+        return
+    allowed = roll(AROUND[around](always(3)), 12).mask
+    np.testing.assert_array_equal(mask, alone & allowed)
+
+
+def test_directions_are_those_of_the_parts():
+    inner = duplex(uplink=markov(P, 0.3), downlink=bernoulli(Q), compute=bernoulli(P))
+    links, within = roll(inner, 12), roll(outage(inner, **LATE), 12)
+    for before, after in zip(
+        jax.tree.leaves(links), jax.tree.leaves(within), strict=True
+    ):
+        np.testing.assert_array_equal(before[:9], after[:9])
+
+
+def test_edges_do_not_hang_on_what_is_around_them():
+    plain = peers(bernoulli(Q), RING, prob=0.5)
+    others = [peers(cap(bernoulli(Q), 2), RING, prob=0.5), outage(plain, **LATE)]
+    edges = roll(plain, 9).edges
+    for pattern in others:
+        np.testing.assert_array_equal(roll(pattern, 9).edges, edges)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    'kind', ['packets', 'both', 'shared_shocks', 'mixture', 'mixed']
+)
+def test_combinators_within_combinators_are_independent(kind):
+    """Each halves the chance of being up, three times: an eighth."""
+    shocks = {'groups': [0, 1, 2], 'up_rate': 0.5, 'down_rate': 0.5}
+    halve = {
+        'packets': lambda inner: packets(inner, loss=0.5, num_packets=1),
+        'both': lambda inner: both(inner, bernoulli([0.5] * 3)),
+        'shared_shocks': lambda inner: shared_shocks(inner, **shocks),
+        'mixture': lambda inner: mixture([inner, DOWN], [0.5, 0.5]),
+    }
+    makers = [halve[kind]] * 3 if kind in halve else list(halve.values())[:3]
+    pattern = always(3)
+    for halved in makers:
+        pattern = halved(pattern)
+    assert_frequencies(
+        masks(pattern, 1, SEEDS)[:, 0].sum(axis=0), np.full(3, 1 / 8), SEEDS
+    )
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    'combine, law', [(both, P * Q), (either, 1 - (1 - P) * (1 - Q))]
+)
+def test_parts_are_independent(combine, law):
+    # Equal patterns side by side would coincide if they shared a key.
+    mask = masks(combine(bernoulli(P), bernoulli(Q)), 1, SEEDS)[:, 0]
+    assert_frequencies(mask.sum(axis=0), law, SEEDS)
+    same = masks(both(bernoulli(P), bernoulli(P)), 1, SEEDS)[:, 0]
+    assert_frequencies(same.sum(axis=0), P**2, SEEDS)
+    np.testing.assert_allclose(
+        roll(combine(bernoulli(P), bernoulli(Q)), 1).prob[0], law, rtol=1e-6
+    )
+
+
+def test_unknown_probabilities_stay_unknown():
+    unknown = minimum_separation(np.ones(3), separation=1)
+    for pattern in (
+        both(bernoulli(P), unknown),
+        cap(bernoulli(P), 2),
+        either(unknown, UP),
+    ):
+        assert np.isnan(roll(pattern, 2).prob).all()
+    mixed = mixture([unknown, bernoulli(P)], [0.0, 1.0])
+    np.testing.assert_allclose(roll(mixed, 2).prob[1], P, rtol=1e-6)
+
+
+@pytest.mark.statistical
+def test_mixture_draws_one_pattern_per_round():
+    pattern = mixture([UP, DOWN, bernoulli(P)], [0.25, 0.25, 0.5])
+    mask = masks(pattern, 2, SEEDS)
+    law = 0.25 + 0.5 * P
+    np.testing.assert_allclose(roll(pattern, 1).prob[0], law, rtol=1e-6)
+    assert_frequencies(mask[:, 0].sum(axis=0), law, SEEDS)
+    assert_frequencies(
+        np.array(mask[:, 0].all(axis=1).sum()), 0.25 + 0.5 * P.prod(), SEEDS
+    )
+    twice = (mask[:, 0] & mask[:, 1]).sum(axis=0)
+    assert_frequencies(twice, law**2, SEEDS)
+
+
+def test_switch_at_exact_rounds_with_carries_advanced():
+    pattern = switch([DOWN, UP, cyclic(P, cycle_length=7)], [3, 5])
+    mask = roll(pattern, 30).mask
+    assert not mask[:3].any()
+    assert mask[3:5].all()
+    earlier = roll(switch([UP, DOWN, cyclic(P, cycle_length=7)], [0, 1]), 30).mask
+    np.testing.assert_array_equal(mask[5:], earlier[5:])
+    chain = markov(P, 0.2)
+    mask = roll(switch([UP, chain], 6), 20).mask
+    np.testing.assert_array_equal(mask[6:], roll(switch([DOWN, chain], 0), 20).mask[6:])
+
+
+def test_switch_and_outage_take_traced_rounds():
+    def run(at):
+        pattern = outage(switch([DOWN, UP], at), start=at + 2, stop=at + 3)
+        return advance(
+            pattern, pattern.init(jax.random.key(0)), jax.random.key(1), 0, 8
+        )[1]
+
+    swept = jax.jit(jax.vmap(run))(jnp.arange(3))
+    for at in range(3):
+        expected = np.isin(np.arange(8), [at + 2, *range(at)], invert=True)
+        np.testing.assert_array_equal(swept[at], np.tile(expected[:, None], 3))
+
+
+def test_outage_window():
+    links = roll(outage(UP, start=2, stop=5, clients=[0, 2]), 8)
+    down = np.zeros((8, 3), bool)
+    down[2:5, [0, 2]] = True
+    np.testing.assert_array_equal(links.mask, ~down)
+    np.testing.assert_array_equal(links.prob, ~down)
+    assert not roll(outage(always(3), start=0, stop=4), 4).mask.any()
+
+
+def test_outage_leaves_computing_alone():
+    links = roll(outage(duplex(uplink=UP), start=0, stop=1, clients=[1]), 2)
+    np.testing.assert_array_equal(links.mask[0], [True, False, True])
+    np.testing.assert_array_equal(links.downlink[0], [True, False, True])
+    assert links.compute.all()
+    assert links.mask[1].all()
+
+
+def test_by_group_deals_to_the_groups_in_order():
+    groups = np.array([1, 0, 1, 2, 0])
+    parts = [bernoulli([0.3, 0.6]), markov([0.5, 0.1], 0.4), always(1)]
+    links = roll(by_group(groups, parts), 20)
+    np.testing.assert_array_equal(links.mask[:, groups == 0], roll(parts[0], 20).mask)
+    others = roll(by_group(groups, [always(2), parts[1], always(1)]), 20).mask
+    np.testing.assert_array_equal(links.mask[:, groups == 1], others[:, groups == 1])
+    assert links.mask[:, groups == 2].all()
+    np.testing.assert_allclose(links.prob[0], [0.5, 0.3, 0.1, 1.0, 0.6], rtol=1e-6)
+
+
+@pytest.mark.parametrize('rule', ['uniform', 'permutation'])
+def test_cap_keeps_at_most_s_of_the_active(rule):
+    inner = bernoulli(np.full(6, 0.5))
+    capped = roll(cap(inner, 2, rule=rule), 300).mask
+    active = roll(inner, 300).mask
+    assert not (capped & ~active).any()
+    np.testing.assert_array_equal(capped.sum(axis=1), np.minimum(active.sum(axis=1), 2))
+
+
+@pytest.mark.statistical
+def test_cap_has_its_law():
+    recording = np.array([[True, True, False, True]])
+    uniform = masks(cap(replay(recording), 2), 1, SEEDS)[:, 0]
+    assert_frequencies(uniform.sum(axis=0), [2 / 3, 2 / 3, 0, 2 / 3], SEEDS)
+
+
+@pytest.mark.parametrize('rule', ['uniform', 'permutation'])
+def test_cap_counts_those_who_take_part(rule):
+    """Half of the clients deliver without having heard: they take none of the five seats."""
+    hears = np.arange(10) < 5
+    pattern = cap(duplex(uplink=always(10), downlink=replay([hears])), 5, rule=rule)
+    taking_part = base.participants(roll(pattern, 40))
+    np.testing.assert_array_equal(taking_part, np.tile(hears, (40, 1)))
+
+
+def test_a_permutation_goes_on_within_a_round_where_regularized_is_short():
+    sizes = {
+        'cap': roll(cap(always(5), 2, rule='permutation'), 6).mask.sum(axis=1),
+        'regularized': roll(regularized(5, 2), 6).mask.sum(axis=1),
+    }
+    np.testing.assert_array_equal(sizes['cap'], [2, 2, 2, 2, 2, 2])
+    np.testing.assert_array_equal(sizes['regularized'], [2, 2, 1, 2, 2, 1])
+
+
+def test_permutation_rule_with_all_active_is_regularized():
+    mask = roll(cap(always(12), 4, rule='permutation'), 30).mask
+    np.testing.assert_array_equal(mask.reshape(10, 3, 12).sum(axis=1), 1)
+
+
+def consume_in_a_loop(orders, active, size, distinct):
+    """A stack of clients popped in order; a new one when it is empty, also within a round."""
+    orders = iter(orders)
+    stack, found = list(next(orders)), []
+    for available in active:
+        taken = []
+        while len(taken) < size:
+            if not stack:
+                stack = list(next(orders))
+            client = stack.pop(0)
+            if available[client] and not (distinct and client in taken):
+                taken.append(client)
+        found.append(sorted(taken))
+    return found
+
+
+@pytest.mark.parametrize('distinct', [True, False])
+def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
+    rng = np.random.default_rng(4)
+    size, num_clients = 3, 10
+    active = np.stack(
+        [rng.permutation(num_clients) < rng.integers(3, 9) for _ in range(60)]
+    )
+    consume = jax.jit(subset_sampling.consume, static_argnames=('size', 'distinct'))
+    order = subset_sampling.random_order(jax.random.key(0), num_clients)
+    orders, masks = [np.argsort(order.position)], []
+    for t, available in enumerate(active):
+        before = np.asarray(order.position)
+        order, mask = consume(
+            jax.random.key(t + 1),
+            order,
+            jnp.asarray(available),
+            size,
+            distinct=distinct,
+        )
+        if (np.asarray(order.position) != before).any():
+            orders.append(np.argsort(order.position))
+        masks.append(np.flatnonzero(mask).tolist())
+    expected = consume_in_a_loop(orders, active, size, distinct)
+    assert masks == [sorted(set(taken)) for taken in expected]
+    short = [len(taken) for taken in masks]
+    assert set(short) == ({3} if distinct else {2, 3})
+
+
+def test_combinations_nest_and_mix_kinds():
+    plain, split = bernoulli(P), duplex(uplink=markov(P), compute=bernoulli(Q))
+    for pattern in (
+        both(plain, split),
+        mixture([split, plain], [0.5, 0.5]),
+        switch([plain, split], 2),
+        cap(split, 1, rule='permutation'),
+        by_group([0, 0, 0, 1, 1, 1], [split, plain]),
+        either(cap(both(plain, plain), 2), outage(split, start=1, stop=2)),
+    ):
+        links = roll(pattern, 5)
+        assert isinstance(links, DuplexLinkSample)
+        assert all(
+            leaf.shape == (5, pattern.num_clients) for leaf in jax.tree.leaves(links)
+        )
+
+
+def test_in_pieces():
+    pattern = both(
+        cap(markov(P), 2, rule='permutation'), switch([regularized(3, 1), UP], 7)
+    )
+    key = jax.random.key(2)
+    carry = pattern.init(key)
+    _, whole = advance(pattern, carry, key, 0, 12)
+    middle, first = advance(pattern, carry, key, 0, 5)
+    _, second = advance(pattern, middle, key, 5, 7)
+    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+
+
+def test_traced_mixture_probabilities():
+    def prob(weight):
+        pattern = mixture([UP, DOWN], jnp.stack([weight, 1 - weight]))
+        return pattern.sample(pattern.init(jax.random.key(0)), jax.random.key(1), 0)[
+            1
+        ].prob
+
+    swept = jax.jit(jax.vmap(prob))(jnp.array([0.0, 0.25, 1.0]))
+    np.testing.assert_allclose(swept[:, 0], [0.0, 0.25, 1.0])
+
+
+def test_errors():
+    two: Participation = always(2)
+    refuses(
+        lambda: both(UP, two),
+        '`patterns` must have the same number of clients, got [3, 2].',
+    )
+    for empty in (
+        lambda: mixture([], []),
+        lambda: switch([], []),
+        lambda: by_group([0], []),
+    ):
+        refuses(empty, '`patterns` must name at least one pattern, got [].')
+    refuses(lambda: mixture([UP, DOWN], [1.0]), '`probs` must have 2 entries, got 1.')
+    refuses(
+        lambda: mixture([UP, DOWN], [0.5, 0.6]), '`probs` must sum to one, got 1.1.'
+    )
+    refuses(
+        lambda: switch([UP, DOWN], [1, 2]),
+        '`at_rounds` must name 1 rounds for 2 patterns, got 2.',
+    )
+    refuses(
+        lambda: switch([UP, UP, UP], [4, 4]), '`at_rounds` must increase, got [4, 4].'
+    )
+    refuses(
+        lambda: switch([UP, DOWN], 2.7),
+        '`at_rounds` must be whole numbers of rounds, got 2.7.',
+    )
+    refuses(
+        lambda: outage(UP, start=5, stop=5),
+        '`start` must lie in [0, `stop` = 5), got 5.',
+    )
+    refuses(
+        lambda: outage(UP, start=0, stop=5, clients=[1, 7]),
+        '`clients` must lie in [0, 2], got 7.',
+    )
+    for other, dtype in (
+        (0.5, 'float64'),
+        (True, 'bool'),
+    ):  # no mask, and nothing to be cut off
+        refuses(
+            lambda other=other: outage(UP, start=0, stop=5, clients=[other]),
+            f'`clients` must have an integer dtype, got {dtype}.',
+        )
+    refuses(
+        lambda: by_group([0, 0, 1], [two, two]),
+        '`patterns` must have as many clients as their groups, [2, 1], got [2, 2].',
+    )
+    refuses(lambda: cap(UP, 9), '`size` must be at most 3, got 9.')
+    refuses(
+        lambda: cap(UP, 1, rule='unifrom'),
+        "`rule` has no 'unifrom'; did you mean 'uniform'?",
+    )
+    refuses(
+        lambda: uniform_cohort(3.0, 1),
+        '`num_clients` must be a Python integer, got 3.0.',
+    )

@@ -1,0 +1,225 @@
+"""The screen of predictions: what it claims, and that it fits."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis, base, experiment, report
+from fedjax_links.analysis.independent_links import batch_means
+from fedjax_links.links import graphs
+from fedjax_links.preview import theory
+from fedjax_links.preview.configured_links import of_experiment
+from fedjax_links.report import client_stats
+from tests.experiment import parts
+from tests.report import plans
+from tests.tiers import cases
+
+PROBS = {'name': 'equal', 'value': 0.2}
+
+
+def screen(links, problem=None, num_rounds=640):
+    plan = plans.plan(links, problem)
+    return plan, theory.text(plan, plans.record(plan, num_rounds))
+
+
+@pytest.mark.parametrize(
+    'name', cases(plans.ALL, ['bernoulli', 'cyclic', 'duplex', 'markov', 'separation'])
+)
+def test_it_is_one_screen(name):
+    _, text = screen(plans.ALL[name])
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(text.splitlines()) <= 35
+
+
+def number(text, pattern):
+    return float(re.search(pattern, text)[1])
+
+
+def test_exact_predictions_are_those_of_the_analysis():
+    plan, text = screen(plans.KNOWN['bernoulli'])
+    targets = np.asarray(plan.problem.data, np.float64)
+    fixed_point = analysis.fedavg_fixed_point(plan.law.probs, targets)
+    bias = np.linalg.norm(fixed_point - targets.mean(axis=0))
+    assert f'||E x - x*|| = {bias:.6g}, exact for every step size' in text
+    weights = analysis.fedavg_weights(plan.law.probs)
+    assert f'from uniform {np.abs(weights - 1 / 12).sum():.4g}, effective' in text
+    assert (
+        f'1 - lambda_2(E[W]) = {1 - analysis.mixing_rate(plan.law.probs):.4g}, exact'
+        in text
+    )
+
+
+def test_estimates_say_so_and_how_noisy_they_are():
+    equal = {'name': 'halves', 'first': 0.5, 'second': 0.5}
+    links = {
+        'name': 'markov',
+        'probs': equal,
+        'schedule': {'name': 'jitter', 'width': 0.1},
+    }
+    _, text = screen(links, num_rounds=6400)
+    assert 'A nonempty], estimated, 6,400 rounds' in text
+    distance = number(text, r'from uniform (\S+) \(noise alone')
+    noise = number(text, r'from uniform \S+ \(noise alone: (\S+)\)')
+    bias = number(text, r'x\*\|\| = (\S+), estimated')
+    bias_noise = number(text, r'estimated \(noise alone: (\S+)\)')
+    # All weights are equal: what is measured is noise, and of the size that is said.
+    assert 0.5 < distance / noise < 2
+    assert 0.2 < bias / bias_noise < 3
+
+
+@pytest.mark.slow
+def test_noise_of_the_bias_is_its_spread_over_seeds():
+    plan = plans.plan(
+        {**plans.KNOWN['markov'], 'schedule': {'name': 'jitter', 'width': 0.1}}
+    )
+    targets = np.asarray(plan.problem.data, np.float64)
+    records = [base.participants(plans.record(plan, 1600, seed)) for seed in range(40)]
+    limits = [analysis.effective_weights(masks=r).weights @ targets for r in records]
+    said = np.mean([batch_means(r, values=targets)[1] for r in records], axis=0)
+    ratio = said / np.std(limits, axis=0, ddof=1)
+    assert (np.abs(ratio - 1) < 0.4).all(), ratio  # the spread of 40 is known to 11 %
+
+
+def test_label_mix_is_weighted_by_hand():
+    problem = {'name': 'digits', 'num_clients': 12, 'alpha': 0.2, 'seed': 3}
+    plan, text = screen(plans.KNOWN['bernoulli'], problem)
+    labels, counts = (
+        np.asarray(plan.problem.data.labels),
+        np.asarray(plan.problem.counts),
+    )
+    parts = np.split(labels, np.cumsum(counts)[:-1])
+    shares = np.array([np.bincount(part, minlength=10) / len(part) for part in parts])
+    implicit = analysis.fedavg_weights(plan.law.probs) @ shares
+    row = re.search(r'^  FedAvg +(.*)$', text, flags=re.MULTILINE)[1]
+    np.testing.assert_allclose(
+        [float(cell) for cell in row.split()], implicit, atol=6e-4
+    )
+    variation = 0.5 * np.abs(implicit - shares.mean(axis=0)).sum()
+    assert f'total variation {variation:.4g}' in text
+
+
+def test_groups_of_the_paper():
+    links = {
+        'name': 'minimum_separation',
+        'weights': {'name': 'power', 'exponent': 1.5, 'count': 20},
+        'groups': {'name': 'contiguous', 'num_groups': 20},
+        'separation': 5,
+    }
+    problem = {'name': 'counterexample', 'num_clients': 100, 'dimension': 2}
+    _, text = screen(links, problem)
+    assert 'pi_R over 20 groups of 5: 0.0138 to 0.1521, L1 from uniform 0.6434' in text
+    law = analysis.minimum_separation_stationary(np.arange(1.0, 21) ** -1.5, 5)
+    scale = analysis.debiasing_weights(law)
+    assert f'1/(M pi_R): {scale.min():.4g} to {scale.max():.4g}' in text
+
+
+def test_memory_is_that_of_those_who_take_part():
+    """Nine clients that hardly ever come, and forget at once, beside three that stay long."""
+    probs = np.array([0.02] * 9 + [0.9] * 3)
+    _, text = screen({'name': 'markov', 'probs': probs.tolist()})
+    kept = 1 - (
+        0.05 + 0.05 * 0.1 / 0.9
+    )  # of those who come: 2.7 of 2.88 participations a round
+    scale = f'{-1 / np.log(kept):.3g}'
+    memory = f'{scale} rounds (median participation), clients: below 1 to {scale}'
+    assert f'\nmemory   {memory}\n' in text
+
+
+@pytest.mark.parametrize(
+    'links, memory',
+    [
+        ({'name': 'bernoulli', 'probs': PROBS}, 'none: rounds are independent'),
+        (
+            {'name': 'markov', 'probs': PROBS, 'correlation_time': 30.0},
+            '30 rounds (every client)',
+        ),
+        (
+            {'name': 'cyclic', 'probs': PROBS, 'cycle_length': 50},
+            'links repeat every 50 rounds',
+        ),
+        (plans.UNKNOWN['duplex_markov'], 'not known'),
+    ],
+)
+def test_how_long_links_remember(links, memory):
+    _, text = screen(links)
+    assert f'\nmemory   {memory}\n' in text
+
+
+def test_what_a_grid_sweeps_is_predicted_at_its_first_point_and_said_so():
+    """Whether the section has a value beside the grid's or none."""
+    config = {
+        'title': 'Swept',
+        'problem': {'name': 'counterexample', 'dimension': 2},
+        'links': 'uniform_cohort',
+        'grid': {'links': {'cohort_size': [2, 4]}, 'problem': {'num_clients': [8, 16]}},
+    }
+    first = 'cohort_size 2, num_clients 8, the first of 4 points of the grid'
+    lines = plans.told(config)
+    assert lines[:3] == [
+        'links    links: uniform_cohort, 2 of 8 clients, uniformly, rounds independent',
+        f'         at {first}',
+        "         rates 0.25, mean 0.25; FedAvg's implicit weights are 0.00 from equal (L1, exact)",
+    ]
+    beside = {'name': 'uniform_cohort', 'cohort_size': 3}
+    problem = {**config['problem'], 'num_clients': 5}
+    assert plans.told({**config, 'links': beside, 'problem': problem}) == lines
+    together = {
+        **config,
+        'grid_mode': 'together',
+        'patterns': {'a': 'uniform_cohort', 'b': beside},
+    }
+    del together['links']
+    together['grid'] = {**config['grid'], 'patterns': {'a': {'cohort_size': [4, 8]}}}
+    del together['grid']['links']
+    found = '\n'.join(plans.told(together))
+    assert 'at num_clients 8, cohort_size 4, the first of 2 points of the grid' in found
+    assert 'at num_clients 8, the first of 2 points of the grid' in found
+    swept = of_experiment(plans.planned(config))
+    assert f'at {first}' in theory.text(swept, plans.record(swept, 64))
+
+
+@pytest.mark.usefixtures('unrendered')
+def test_all_that_looks_at_a_problem_shares_one(tmp_path):
+    """What the command does, from the config to the report: data are loaded and divided once."""
+    config = {
+        'title': 'Three patterns',
+        'problem': {
+            'name': 'tests.experiment.parts:loaded',
+            'num_clients': 6,
+            'seed': 0,
+        },
+        'patterns': {
+            name: {**plans.KNOWN[name], 'probs': {'name': 'label_dependent', 'seed': 0}}
+            for name in ('bernoulli', 'sine', 'markov')
+        },
+        'client': {'learning_rate': 0.1, 'local_steps': 1},
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'num_rounds': 2,
+        'eval_every': 2,
+        'log': ('links',),
+    }
+    parts.loads.clear()
+    planned = experiment.build(config)
+    report.check(planned)
+    planned.describe()
+    assert len(theory.prediction(planned).splitlines()) > 6
+    planned.check()
+    report.write(planned.run(tmp_path / 'run'), planned)
+    assert client_stats.read(tmp_path / 'run')['bernoulli'].expected
+    assert len(parts.loads) == 1
+
+
+def test_edges_between_clients_have_their_own_contraction():
+    """Of coins, beside that of the uplinks alone; of edges with memory nothing is said."""
+    uplinks = {'name': 'bernoulli', 'probs': 0.3}
+    found = {}
+    for label, prob in (('coins', 0.5), ('memory', {'name': 'markov', 'probs': 0.5})):
+        links = {'name': 'peers', 'pattern': uplinks, 'graph': 'ring', 'prob': prob}
+        plan, found[label] = screen(links)
+    num_clients = plan.problem.num_clients
+    ring = graphs.ring(num_clients).neighbours
+    gap = 1 - analysis.semi_decentralised_rate(np.full(num_clients, 0.3), ring, 0.5)
+    assert f'1 - lambda_2(E[M W M]) = {gap:.4g}, exact' in found['coins']
+    assert 'M W M' not in found['memory']
+    assert 'Gossip: 1 - lambda_2(E[W])' in found['memory']

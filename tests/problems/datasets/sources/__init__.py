@@ -1,1 +1,0 @@
-"""Published data: downloads and their formats."""

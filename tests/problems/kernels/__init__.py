@@ -1,1 +1,0 @@
-"""Fast forms of products and convolutions."""

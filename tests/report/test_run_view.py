@@ -1,0 +1,214 @@
+"""Run folders as results: order, divergence, series of a grid, what is missing."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, runs
+from fedjax_links.report import run_view
+from fedjax_links.runner import loop as running
+from tests.experiment.configs import tuned
+
+FACTS = {
+    'title': 'A run',
+    'caption': '',
+    'patterns': ['first', 'second'],
+    'algorithms': ['fedpbc', 'fedavg'],
+    'names': [],
+    'baseline': 'fedavg',
+    'metric': 'eval_accuracy',
+    'directions': {'eval_accuracy': 'max', 'train_loss': 'min'},
+    'models': {'fedavg': ['server'], 'fedpbc': ['client_mean', 'server']},
+    'num_rounds': 4,
+    'eval_every': 2,
+    'seeds': [5, 6],
+    'grid': {},
+    'grid_mode': 'cross',
+    'tuning': None,
+    'reports': {},
+}
+
+
+def lines(algorithm, accuracy, points=({},), patterns=('first', 'second')):
+    """Metrics of all lanes; ``accuracy`` is a function of pattern, seed, round and point."""
+    models = FACTS['models'][algorithm]
+    found = []
+    for pattern in patterns:
+        for point in points:
+            for seed in (5, 6):
+                for round in (2, 4):
+                    values = {'eval_accuracy': accuracy(pattern, seed, round, point)}
+                    record = {f'{m}/{k}': v for m in models for k, v in values.items()}
+                    record |= {f'{m}/train_loss': 1.0 for m in models}
+                    labels = {
+                        'algorithm': algorithm,
+                        'pattern': pattern,
+                        'seed': seed,
+                        **point,
+                    }
+                    found.append(runs.line_of(labels, round, record))
+    return found
+
+
+def level(pattern, seed, round, point):
+    return {'first': 0.1, 'second': 0.2}[pattern] + seed / 100 + round / 1000
+
+
+def of(text, **changes):
+    return run_view.of_run(runs.Results(runs.as_columns(text), {**FACTS, **changes}))
+
+
+def accuracy_of(found, label='fedavg'):
+    """float[P, S, E] of the server's model."""
+    return found.data['eval_accuracy'].sel(series=label, model='server').values
+
+
+def test_curves_are_by_pattern_seed_and_evaluation():
+    found = of(lines('fedavg', level))
+    assert (found.title, found.metric().name, found.baseline) == (
+        'A run',
+        'eval_accuracy',
+        'fedavg',
+    )
+    assert found.missing == ['fedpbc']
+    np.testing.assert_array_equal(found.rounds, [2, 4])
+    np.testing.assert_allclose(
+        accuracy_of(found),
+        [[[0.152, 0.154], [0.162, 0.164]], [[0.252, 0.254], [0.262, 0.264]]],
+    )
+    assert found.num_seeds == 2
+    assert found.metrics == ['eval_accuracy', 'train_loss']
+
+
+def test_the_order_of_lines_does_not_matter(rng):
+    text = lines('fedavg', level)
+    shuffled = [text[place] for place in rng.permutation(len(text))]
+    straight, mixed = (accuracy_of(of(t)) for t in (text, shuffled))
+    np.testing.assert_array_equal(straight, mixed)
+
+
+def test_an_algorithm_is_missing_until_its_last_line_is_there():
+    whole = lines('fedavg', level) + lines('fedpbc', level)
+    assert of(whole[:-1]).missing == ['fedpbc']
+    found = of(whole)
+    assert found.missing == []
+    assert found.main_models['fedpbc'] == 'client_mean'
+    assert found.main_models['fedavg'] == 'server'
+    assert found.models['fedpbc'] == ['server', 'client_mean']
+
+
+def test_patterns_and_algorithms_come_in_the_order_of_their_names():
+    names = [['second', 'B'], ['fedpbc', 'FedPBC'], ['first', 'A']]
+    found = of(lines('fedavg', level) + lines('fedpbc', level), names=names)
+    assert list(found.patterns) == ['second', 'first']
+    assert list(found.members) == ['fedpbc', 'fedavg']
+    ends = accuracy_of(found)[:, 0, -1]
+    np.testing.assert_allclose(ends, [0.254, 0.154])
+    assert found.name('second') == 'B'
+    assert found.name('fedavg') == 'fedavg'
+
+
+def test_what_is_not_finite_diverged():
+    found = of(lines('fedavg', lambda *_: float('inf')))
+    assert np.isnan(accuracy_of(found)).all()
+
+
+def test_what_diverged_at_a_list_of_a_grid_is_named():
+    probs = [(0.1, 0.2), (0.3, 0.4)]
+    points = [{'probs': list(value)} for value in probs]
+    text = []
+    for line in lines('fedavg', level, points, patterns=('first',)):
+        row = {**json.loads(line), 'finite': True}
+        bad = (
+            {'finite': False, 'first_bad_round': 1}
+            if row['probs'] == [0.3, 0.4]
+            else {}
+        )
+        text.append(json.dumps({**row, **bad}) + '\n')
+    found = of(text, grid={'probs': probs}, patterns=['first'])
+    assert list(found.diverged) == [
+        'fedavg (probs (0.3, 0.4)), first, seeds 5, 6 in round 1'
+    ]
+
+
+def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_point():
+    points = [{'client.learning_rate': rate} for rate in (0.1, 0.2)]
+
+    def accuracy(pattern, seed, round, point):
+        return point['client.learning_rate']
+
+    found = of(
+        lines('fedavg', accuracy, points) + lines('fedpbc', accuracy, points),
+        grid={'client.learning_rate': [0.1, 0.2]},
+        names=[['fedpbc', 'FedPBC']],
+    )
+    labels = [
+        f'{a} (learning_rate {r})' for a in ('fedpbc', 'fedavg') for r in (0.1, 0.2)
+    ]
+    assert list(found.members) == labels
+    assert found.name(labels[0]) == 'FedPBC (learning_rate 0.1)'
+    assert [found.baseline_of(label) for label in labels] == labels[2:] * 2
+    for label, rate in zip(labels, (0.1, 0.2) * 2, strict=True):
+        assert found.data['client.learning_rate'].sel(series=label) == rate
+        np.testing.assert_array_equal(accuracy_of(found, label), rate)
+
+
+def test_an_algorithm_without_a_column_is_one_series_and_everybodys_baseline():
+    points = [{'mu': mu} for mu in (0.1, 0.2)]
+    found = of(
+        lines('fedavg', level) + lines('fedpbc', level, points), grid={'mu': [0.1, 0.2]}
+    )
+    assert list(found.members) == ['fedavg', 'fedpbc (mu 0.1)', 'fedpbc (mu 0.2)']
+    assert {found.baseline_of(label) for label in found.members} == {'fedavg'}
+
+
+def test_a_metric_of_unknown_direction_is_an_error_where_it_matters():
+    found = of(
+        lines('fedavg', level), directions={'eval_accuracy': None, 'train_loss': 'min'}
+    )
+    assert found.metric('train_loss').sign == -1
+    with pytest.raises(
+        ValueError, match=r'nothing says which way eval_accuracy is better'
+    ):
+        found.metric().sign  # noqa: B018
+
+
+@pytest.mark.slow
+def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
+    planned = experiment.build(
+        tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}})
+    )
+    blank, real = (
+        run_view.blank(planned),
+        run_view.of_run(running.run(planned, tmp_path)),
+    )
+
+    def form(
+        tries,
+    ):  # which value is chosen, and how many are near it, is found by the run
+        found = {'ties': None}
+        same = [
+            x._replace(best=x.best is None, race=x.race._replace(best=None), **found)
+            for x in tries
+        ]
+        return json.dumps(same, default=lambda a: list(np.shape(a)))
+
+    forms = [{k: form(v) for k, v in found.tuning.items()} for found in (blank, real)]
+    assert forms[0] == forms[1]
+    metrics = blank.metrics
+    assert metrics == real.metrics
+    for name in (*metrics, *blank.data.coords):
+        assert blank.data[name].dims == real.data[name].dims
+        assert blank.data[name].shape == real.data[name].shape
+    assert blank.members == real.members
+    assert list(real.links) == ['bernoulli', 'cohort']
+    assert real.links['cohort'].mask.shape == (8, 8)
+    np.testing.assert_array_equal(real.links['cohort'].mask.sum(axis=1), 3)
+
+
+def test_a_folder_without_results_costs_one_line():
+    with pytest.raises(
+        ValueError, match='`workdir` must hold at least one finished algorithm'
+    ):
+        of([])

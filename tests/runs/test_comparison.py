@@ -1,0 +1,223 @@
+"""Where two runs part is found to the round, lane, entry and float."""
+
+import json
+import shutil
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from fedjax_links import participation, runs
+from fedjax_links.experiment import Tuning
+from fedjax_links.runner import loop as running
+from fedjax_links.runner import stores
+from fedjax_links.runs import comparison
+from fedjax_links.storage import checkpoints
+from tests.report.standing import experiment, second_entry, standing
+from tests.tiers import cases
+
+
+class EveryPeriod(stores.SaveClock):
+    """Saves after every period, so that two states of each lane are kept."""
+
+    def is_due(self):
+        """At any time."""
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _saved_often(monkeypatch):
+    monkeypatch.setattr(stores, 'SaveClock', EveryPeriod)
+
+
+@pytest.fixture(scope='module')
+def first(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('runs') / 'first'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, 'SaveClock', EveryPeriod)
+        experiment().run(folder)
+    return folder
+
+
+def test_order_and_words_make_no_difference(first, tmp_path):
+    algorithms = dict(reversed(experiment().algorithms.items()))
+    turned = {'seeds': (3, 0), 'grid': {'level': [2.0, 1.0]}, 'algorithms': algorithms}
+    experiment(title='Other words', caption='More of them.', **turned).run(tmp_path)
+    assert (tmp_path / runs.METRICS).read_bytes() != (first / runs.METRICS).read_bytes()
+    found = comparison.compare(first, tmp_path)
+    assert found.equal
+    assert found.compared == '8 lanes in common, 32 lines of metrics, 16 states'
+    assert [line.partition(':')[0] for line in found.around['experiment.json']] == [
+        'algorithms[0]',
+        'caption',
+        'grid.level[0]',
+        'seeds[0]',
+        'title',
+    ]
+    assert '  title: "Standing" | "Other words"  (changes no result)' in found.text()
+    assert found.text().endswith(
+        'equal (8 lanes in common, 32 lines of metrics, 16 states)'
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('units', cases([3, -2], [3]))
+def test_a_nudged_model_is_found_in_metrics_and_states(first, tmp_path, units):
+    experiment(odd={'nudge': (6,), 'units': units}).run(tmp_path)
+    found = comparison.compare(first, tmp_path)
+    moved = np.float32(1)
+    for _ in range(abs(units)):
+        moved = np.nextafter(moved, np.float32(np.sign(units) * np.inf))
+    lane = 'algorithm odd, pattern some, seed 0, level 2.0'
+    expected = comparison.Difference(8, lane, 'server/second', '1.0', str(float(moved)))
+    assert found.metric == expected
+    leaf = {'name': ".algorithm['server']", 'second': str(moved), 'place': (1,)}
+    assert found.leaf == expected._replace(**leaf)
+    assert not found.equal
+    line = f'round 8, {lane}: server/second: 1.0 | {float(moved)}'
+    assert f'  {line}' in found.text().splitlines()
+
+
+def test_of_a_leaf_the_first_entry_is_told(first, tmp_path):
+    odd = {'nudge': (4, 7), 'leaf': 'memory', 'level': 1.0, 'units': 1}
+    experiment(odd=odd).run(tmp_path)
+    found = comparison.compare(first, tmp_path)
+    assert found.metric is None
+    lane = 'algorithm odd, pattern some, seed 0, level 1.0'
+    moved = str(np.nextafter(np.float32(1), np.float32(2)))
+    assert found.leaf == comparison.Difference(
+        6, lane, ".algorithm['memory']", '1.0', moved, (1, 0)
+    )
+    assert "memory'][1, 0]: 1.0 | 1.0000001" in found.text()
+
+
+def test_masks_and_counts_are_compared_too(first, tmp_path):
+    experiment(patterns={'some': participation.bernoulli(np.zeros(4))}).run(tmp_path)
+    found = comparison.compare(first, tmp_path)
+    assert found.metric is None
+    assert (found.leaf.round, found.leaf.name) == (6, '.links.mask')
+    assert (found.leaf.first, found.leaf.second) == ('True', 'False')
+    path = first / runs.CHECKPOINTS / 'main-calm-0000-some-0@6.npz'
+    mask = checkpoints.arrays(path)['.links.mask']
+    assert (found.leaf.place, found.leaf.entries) == ((mask.argmax(),), mask.sum())
+    assert f'.links.mask[{mask.argmax()}]: True | False' in found.text()
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+def test_lanes_that_ran_side_by_side_are_found(first, tmp_path):
+    running.run(experiment(), tmp_path, side_by_side=True)
+    found = comparison.compare(first, tmp_path)
+    assert found.equal
+    assert found.compared.endswith(', 16 states')
+
+
+def test_tuning_is_told_first(tmp_path):
+    """The lanes of the experiment part in the same round."""
+    for name, nudge in (('one', ()), ('two', (1,))):
+        algorithms = {'calm': standing(nudge=nudge, level=1.0), 'odd': standing()}
+        tuning = Tuning(grid={'level': [1.0]}, num_rounds=4)
+        experiment(grid={}, tuning=tuning, algorithms=algorithms).run(tmp_path / name)
+    found = comparison.compare(tmp_path / 'one', tmp_path / 'two')
+    assert (
+        found.metric.lane
+        == 'tuning, algorithm calm, pattern some, seed 10000, level 1.0'
+    )
+    assert (found.metric.round, found.metric.name) == (2, 'server/second')
+    assert (found.leaf.lane, found.leaf.round) == (found.metric.lane, 2)
+
+
+def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
+    experiment(
+        num_rounds=4, seeds=(0,), algorithms={'calm': experiment().algorithms['calm']}
+    ).run(tmp_path)
+    found = comparison.compare(first, tmp_path)
+    assert [len(found.around[title]) for title in comparison.ALONE] == [6, 0]
+    lane = 'algorithm calm, pattern some, seed 0, level 1.0'
+    assert found.metric == comparison.Difference(6, lane, 'line', 'present', 'absent')
+    assert found.compared.endswith(', 0 states')
+    text = found.text()
+    assert 'algorithms[1]: "odd" | absent' in text
+    assert (
+        'lanes of the first run alone\n  algorithm calm, pattern some, seed 3, level 1.0'
+        in text
+    )
+    assert '  and 3 more' in text
+    assert text.endswith('different (2 lanes in common, 8 lines of metrics, 0 states)')
+
+
+def test_what_is_not_finite_and_what_is_counted(first, tmp_path):
+    def not_finite(params, key, problem):
+        values = second_entry(params, key, problem)
+        return {**values, 'first': np.nan * values['first']}
+
+    experiment(eval_fn=not_finite).run(tmp_path)
+    found = comparison.compare(first, tmp_path).metric
+    assert (found.round, found.name) == (2, 'server/first')
+    assert (found.first, found.second) == ('1.0', 'not finite')
+
+
+def test_versions_are_apart_from_the_config(first, tmp_path):
+    other = tmp_path / 'other'
+    shutil.copytree(first, other)
+    path = other / runs.ENVIRONMENT
+    environment = json.loads(path.read_text())
+    environment['versions']['jax'] = '0.1'
+    environment['flags'] = ['--quick']
+    path.write_text(json.dumps(environment))
+    found = comparison.compare(first, other)
+    assert found.equal
+    assert found.around['experiment.json'] == []
+    (version,) = found.around['environment']
+    assert version.startswith('versions.jax: ')
+    assert version.endswith(' | "0.1"')
+
+
+def test_damage_is_no_difference(first, tmp_path):
+    other = tmp_path / 'other'
+    shutil.copytree(first, other)
+    path = next((other / runs.CHECKPOINTS).glob('main-odd*.npz'))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r'`checkpoint` must be as it was written, got .*main-odd'
+    ):
+        comparison.compare(first, other)
+
+
+@pytest.mark.parametrize('dtype', [np.int32, np.float64, np.bool_, ml_dtypes.bfloat16])
+def test_entries_of_any_dtype_are_compared_by_their_bits(dtype):
+    one = {'.x': np.array([0, 1, 1], dtype)}
+    assert comparison._leaf_difference(2, 'a', one, {'.x': one['.x'].copy()}) is None
+    other = {'.x': np.array([0, 0, 1], dtype)}
+    found = comparison._leaf_difference(2, 'a', one, other)
+    shown = [str(side['.x'][1]) for side in (one, other)]
+    assert found == comparison.Difference(2, 'a', '.x', *shown, (1,))
+
+
+def test_zeros_of_both_signs_differ_and_a_number_that_is_none_is_itself():
+    one = {'.x': np.array([0.0, np.nan])}
+    assert (
+        comparison._leaf_difference(2, 'a', one, {'.x': np.array([0.0, np.nan])})
+        is None
+    )
+    found = comparison._leaf_difference(2, 'a', one, {'.x': np.array([-0.0, np.nan])})
+    assert (found.first, found.second, found.place) == ('0.0', '-0.0', (0,))
+    scalar = comparison._leaf_difference(
+        2, 'a', {'.x': np.array(1)}, {'.x': np.array(2)}
+    )
+    assert (scalar.first, scalar.second, scalar.place) == ('1', '2', ())
+
+
+def test_fields_are_named_by_dotted_path():
+    one = {'a': {'b': 1, 'c': [1, 2]}, 'd': [1], 'e': 1, 'f': 0.0, 'g': 'x' * 99}
+    two = {'a': {'b': 2, 'c': [1, 3]}, 'd': [1, 2], 'f': -0.0, 'g': 'y' * 99}
+    assert comparison.field_differences(one, two) == [
+        'a.b: 1 | 2',
+        'a.c[1]: 2 | 3',
+        'd[1]: absent | 2',
+        'e: 1 | absent',
+        'f: 0.0 | -0.0',
+        'g: "' + 'x' * 56 + '... | "' + 'y' * 56 + '...',
+    ]
