@@ -241,14 +241,14 @@ def _message_of(error: Exception) -> object:
 
 
 def _message_of_backend(error: BaseException) -> object:
-    """What is said of devices that JAX was told to take and does not find; None if it finds them.
+    """Returns what to say of devices that JAX was told to use and does not find, or None.
 
     JAX looks for them when they are first needed, anywhere.
     """
-    chain: BaseException | None = error
-    while chain is not None and not isinstance(chain, AssertionError | RuntimeError):
-        chain = chain.__cause__
-    if chain is None or 'jax' not in sys.modules:
+    if 'jax' not in sys.modules:
+        return None
+    causes = errors.causes(error)
+    if not any(isinstance(cause, AssertionError | RuntimeError) for cause in causes):
         return None
     from fedjax_links.machines import devices
 

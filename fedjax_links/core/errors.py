@@ -71,11 +71,11 @@ class InvalidError(ValueError):
             ``config.links.cohort_size``. A path from the prefix's own root, and a file, stay.
 
         Returns:
-          The error, for the caller to raise.
+          Another error, so that it can be raised from this one.
         """
         root = prefix.partition('.')[0]
         if self.path.partition('.')[0] == root or os.sep in self.path:
-            return self
+            return self.at(self.path)
         return self.at(f'{prefix}.{self.path}')
 
     def at(self, path: str) -> 'InvalidError':
@@ -142,6 +142,16 @@ def describe(error: BaseException) -> str:
     return one_line(
         f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
     )
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """Lists an error and what caused it, each once: code may raise an error from itself."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__
+    return chain
 
 
 @contextlib.contextmanager

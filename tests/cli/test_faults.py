@@ -199,6 +199,11 @@ def links(num_clients):
 
 def raises(num_clients):
     return num_clients.missing
+
+
+def raises_itself(num_clients):
+    error = KeyError('one')
+    raise error from error
 """
 
 
@@ -206,6 +211,10 @@ def raises(num_clients):
     'changes, message',
     [
         ({'links': "'own:raises'"}, '`own.py` must run, got AttributeError: '),
+        (
+            {'links': "'own:raises_itself'"},
+            "`own.py` must run, got KeyError: 'one' on ",
+        ),
         (
             {'links': "'own:links'", 'prob': 2.0},
             '`config.links.p` must lie in [0, 1], ',
@@ -223,7 +232,7 @@ def test_an_error_of_ones_own_code_is_named_with_its_line(tmp_path, changes, mes
     (tmp_path / 'own.py').write_text(text)
     said = command.refused('simulate', '--config=own.py', '--workdir=w', cwd=tmp_path)
     assert said.startswith(f'error: {message}')
-    if 'must run' in message:
+    if 'AttributeError' in message:
         lines = enumerate(text.splitlines(), 1)
         line = next(number for number, line in lines if 'num_clients.missing' in line)
         assert f'line {line} of ' in said

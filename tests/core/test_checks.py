@@ -110,3 +110,13 @@ def test_what_does_not_fit_into_memory_says_so(monkeypatch):
         str(caught.value)
         == '`field` must fit into memory, got 3: 4.0 KiB, where 2.0 KiB are free.'
     )
+
+
+def test_an_error_under_its_own_root_can_be_raised_from_itself():
+    with pytest.raises(errors.InvalidError) as caught, errors.inside('config.links'):
+        raise errors.invalid('config.links.p', 'lie in [0, 1]', 2)
+    first, second = errors.causes(caught.value)
+    assert first is not second
+    assert str(first) == str(second) == '`config.links.p` must lie in [0, 1], got 2.'
+    first.__cause__ = first
+    assert errors.causes(first) == [first]
