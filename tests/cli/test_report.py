@@ -101,7 +101,8 @@ def test_a_simulated_run_has_a_report(plain, tmp_path):
     text = (tmp_path / 'report.md').read_text()
     for label in ('fedavg', 'fedpbc'):
         assert f'| links | {label} | server |' in text
-    assert text.endswith('\nChanged from the config: links.probs.value = 0.4 (0.5).\n')
+    assert '\nChanged from the config: links.probs.value = 0.4 (0.5).\n' in text
+    assert '\n## What ran\n' in text
     take_back(tmp_path, '-fedpbc-')
     assert 'Not finished yet: ' in report(tmp_path)
 
