@@ -82,9 +82,15 @@ CHOSEN = {
 }
 
 
+OF_A_RELEASE = pytest.mark.release('test_a_fixed_number_of_seeds')
+
+
 def runs_of(nulls, default, pages, few):
     """Parameters of a test: all cases with all pages, and one of the default tier with few."""
-    slow = (pytest.param(name, pages, marks=pytest.mark.slow) for name in nulls)
+    slow = (
+        pytest.param(name, pages, marks=(pytest.mark.slow, OF_A_RELEASE))
+        for name in nulls
+    )
     return [pytest.param(default, few), *slow]
 
 

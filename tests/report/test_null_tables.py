@@ -17,6 +17,7 @@ SIDED = evaluation.AHEAD, evaluation.BEHIND
 NUMBERS = re.compile(
     r'(?P<mean>[+-]?[\d.]+) ± (?P<half>[\d.]+|inf)(?: \[(?P<wide>[\d.]+|inf)\])?'
 )
+OF_A_RELEASE = pytest.mark.release('test_a_fixed_number_of_seeds')
 CASES = [*itertools.product((100, 10_000), (2, 3, 4, 5))]
 
 
@@ -25,7 +26,10 @@ def kept(cases, *default):
     some = [pytest.param(*case, SOME) for case in default]
     return [
         *some,
-        *(pytest.param(*case, PAGES, marks=pytest.mark.slow) for case in cases),
+        *(
+            pytest.param(*case, PAGES, marks=(pytest.mark.slow, OF_A_RELEASE))
+            for case in cases
+        ),
     ]
 
 

@@ -94,11 +94,12 @@ WAYS = {
     'merge': merge,
     'fork': fork,
 }
-OF_THE_WEEK = pytest.mark.release(
-    'test_another_experiment_under_the_same_labels_is_refused'
+OF_THE_WEEK = (
+    pytest.mark.slow,
+    pytest.mark.release('test_another_experiment_under_the_same_labels_is_refused'),
 )
 EACH_WAY = [
-    pytest.param(way, marks=OF_THE_WEEK if way in ('rounds', 'seeds', 'shard') else ())
+    pytest.param(way, marks=() if way in ('same folder', 'merge') else OF_THE_WEEK)
     for way in WAYS
 ]
 """The door compares what grows as it compares the same folder."""
