@@ -1,4 +1,4 @@
-"""Pages that are made when the site is built: a new algorithm or pattern has one at once."""
+"""Write the pages that are generated when the site is built, such as one for each algorithm."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ _MADE = _DOCS / 'generated'
 
 
 def write_pages(app: Any) -> None:
-    """Writes all generated pages and pictures, from the package alone."""
+    """Write all generated pages and pictures from the package."""
     del app
     shutil.rmtree(_MADE, ignore_errors=True)
     for name, write in (
@@ -43,7 +43,7 @@ def write_pages(app: Any) -> None:
 
 
 def link_studies(app: Any, name: str, source: list[str]) -> None:
-    """Has links between pages here and those of ``studies/`` lead to the copies of the latter."""
+    """Point links between the pages and ``studies/`` at the copies of the studies."""
     del app, name
     text = re.sub(
         r'\]\(((?:\.\./)*)\.\./studies/', r'](\1generated/studies/', source[0]
@@ -52,13 +52,13 @@ def link_studies(app: Any, name: str, source: list[str]) -> None:
 
 
 def write_llms(app: Any, exception: Exception | None) -> None:
-    """Writes ``llms.txt`` beside the start page: every page with its title and first sentence."""
+    """Write ``llms.txt`` beside the start page: each page with its title and first sentence."""
     if exception is None and app.builder.format == 'html':
         llms.write(app.env, Path(app.outdir) / 'llms.txt')
 
 
 def drop_sourceless(app: Any) -> list[Any]:
-    """Has no module listed among the sources that has no page there, as builtins have none."""
+    """Drop modules without a source page, such as builtins, from the list of sources."""
     sources = getattr(app.env, '_viewcode_modules', {})
     for name in [name for name, source in sources.items() if not source]:
         del sources[name]
@@ -68,10 +68,10 @@ def drop_sourceless(app: Any) -> list[Any]:
 def keep_words(
     app: Any, what: str, name: str, member: Any, options: Any, lines: Any
 ) -> None:
-    """Has words of a docstring not taken for what they are elsewhere.
+    """Keep words of a docstring from being parsed as markup.
 
-    Docstrings here state shapes and units in words; Napoleon expects ``type: description`` in what
-    is returned, and in what a variable is. No list begins with the N of ``num_clients: N.``.
+    Docstrings state shapes and units in words, but Napoleon expects ``type: description`` for
+    returned values and variables. The N of ``num_clients: N.`` must not begin a list.
     """
     del app, name, member, options
     starts = [i + 1 for i, line in enumerate(lines) if line == 'Returns:']
@@ -86,6 +86,6 @@ def keep_words(
 def skip_tuple_fields(
     app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:
-    """Leaves out the fields of named tuples: their docstrings are the class's ``Attributes``."""
+    """Skip the fields of named tuples, which ``Attributes`` of the class describes."""
     del app, what, name, skip, options
     return True if type(member).__name__ == '_tuplegetter' else None

@@ -1,4 +1,4 @@
-"""A page for every public module."""
+"""Write a page for each public module."""
 
 import inspect
 import pkgutil
@@ -32,8 +32,7 @@ _ELSEWHERE = {
     ),
 }
 _PACKAGE = """\
-The names below are those of ``import fedjax_links as fl``; modules are loaded when they are first
-used.
+These are the names of ``import fedjax_links as fl``. A module is loaded when it is first used.
 """
 
 
@@ -44,7 +43,7 @@ def public_modules() -> list[str]:
 
 
 def write(folder: Path) -> None:
-    """Writes an index and a page for every public module."""
+    """Write an index, and a page for each public module."""
     modules = public_modules()
     for name in modules:
         _write_page(folder / f'{name}.rst', name)

@@ -1,4 +1,4 @@
-"""A page for every command: what it does, and its flags."""
+"""Write a page for each command: what it does, and its flags."""
 
 import importlib
 import inspect
@@ -17,7 +17,7 @@ from generate.options import Option
 
 
 def write(folder: Path) -> None:
-    """Writes a page for every command."""
+    """Write a page for each command."""
     for name in front.commands():
         module = importlib.import_module(f'fedjax_links.cli.{name}')
         text.write(
@@ -26,23 +26,23 @@ def write(folder: Path) -> None:
             in_paragraphs(inspect.getdoc(module) or ''),
             text.heading('Flags', '-'),
             options.table(defined(module), 'flag')
-            or 'None: its arguments are folders.\n',
+            or 'None. The arguments are folders.\n',
             _OVERRIDES if takes_config(module.main) else '',
         )
 
 
 _OVERRIDES = """\
-``--config.FIELD=VALUE`` gives a :doc:`field of the config <../config/fields>` a value.
+``--config.FIELD=VALUE`` sets a :doc:`field of the config <../config/fields>`.
 """
 
 
 def takes_config(main: Callable[..., Any]) -> bool:
-    """Whether a command's first argument is a config."""
+    """Return whether the first argument of a command is a config."""
     return 'values' in inspect.signature(main).parameters
 
 
 def defined(module: types.ModuleType) -> list[Option]:
-    """The flags of a command, with two hyphens each.
+    """List the flags of a command, with two hyphens each.
 
     Args:
       module: of the command.
@@ -67,7 +67,7 @@ _KINDS = {
 
 
 def _option(flag: Any) -> Option:
-    """A flag as an option, whose None is that it is not given."""
+    """Make an option of a flag; None means that the flag is absent."""
     return Option(
         f'--{flag.name}',
         _KINDS.get(flag.flag_type(), 'a list of names'),
@@ -76,10 +76,10 @@ def _option(flag: Any) -> Option:
     )
 
 
-def in_paragraphs(said: str) -> str:
-    """A command's text, whose command lines become code."""
+def in_paragraphs(docstring: str) -> str:
+    """Turn the command lines of a docstring into code."""
     parts = []
-    for paragraph in re.split(r'\n\n', said):
+    for paragraph in re.split(r'\n\n', docstring):
         if paragraph.startswith('python -m'):
             parts.append(text.code(paragraph, 'bash'))
         else:

@@ -1,4 +1,4 @@
-"""A page for the configs that come along: what each runs, how long it takes, and its fields."""
+"""Write a page for each shipped config: what it runs, how long it takes, and its fields."""
 
 import ast
 import re
@@ -9,16 +9,16 @@ from fedjax_links.config import shipped
 from generate import text
 
 _INTRODUCTION = """\
-``--config`` takes any of these by name, in any folder; where a config takes words, they stand
-behind a colon, as in ``--config=map:space``. The text of each says its command, how long it took
-and on what, what a paper reports, and every deviation from it.
+Run any of these by name, in any folder: ``--config=quickstart``. Words of a config go behind a
+colon, as in ``--config=map:space``. The text of each names its command, the duration and machine,
+what a paper reports, and each deviation from it.
 """
 
 
 def write(folder: Path) -> None:
-    """Writes an index and a page for every shipped config."""
+    """Write an index, and a page for each shipped config."""
     files = shipped.configs()
-    parts = [text.heading('Configs that come along'), _INTRODUCTION]
+    parts = [text.heading('Shipped configs'), _INTRODUCTION]
     for command, names in front.configs().items():
         rows = [(f':doc:`{name}`', line) for name, line in sorted(names.items())]
         parts += [
@@ -33,7 +33,7 @@ def write(folder: Path) -> None:
 
 
 def page(source: str) -> list[str]:
-    """A config's text in paragraphs, and the rest of its file."""
+    """Split a config into the paragraphs of its text and the rest of its file."""
     module = ast.parse(source)
     said = ast.get_docstring(module) or ''
     parts = []
@@ -51,10 +51,7 @@ def _dedented(paragraph: str) -> str:
 
 
 def _prose(paragraph: str) -> str:
-    """Words of a comment, none of which is markup but what stands between backticks.
-
-    The file of a page is a link to it.
-    """
+    """Escape markup in a comment, except between backticks, and link the pages that it names."""
     said = ''
     for part in re.split(
         r'(`+[^`]+`+|\b(?:docs|studies)/[\w/]+\.md|--\w+(?:=[\w/]+)?)', paragraph

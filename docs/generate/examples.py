@@ -1,4 +1,4 @@
-"""Pages from the notebooks and scripts in ``examples/``, as they were saved; there may be none."""
+"""Write pages of the notebooks and scripts in ``examples/``, with their saved outputs."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ _LINKS = (  # as they are in the repository, and as they are among the pages
 
 
 def write(source: Path, folder: Path) -> None:
-    """Writes a page for every notebook and script, and an index of them.
+    """Write a page for each notebook and script, and an index.
 
     Args:
       source: the folder of examples; it need not exist.
@@ -41,7 +41,7 @@ def write(source: Path, folder: Path) -> None:
     text = (
         _linked(readme.read_text(encoding='utf-8'))
         if readme.exists()
-        else '# Examples\n\nWhat is shown was printed when the example was saved.\n'
+        else '# Examples\n\nOutputs are those of the last time that the example was saved.\n'
     )
     if names and readme.exists():
         listed = listed.replace('}\n', '}\n:hidden:\n\n', 1)
@@ -75,7 +75,7 @@ def _notebook(path: Path, folder: Path) -> str:
             f'{{download}}`{kind} <{Path(place).with_suffix(suffix).as_posix()}>`'
             for kind, suffix in (('notebook', '.ipynb'), ('script', '.py'))
         )
-        parts.append(f'To run it: {notebook}, or the same as a {script}.')
+        parts.append(f'Download: {notebook}, or {script}.')
     return '\n\n'.join(filter(None, parts)) + '\n'
 
 

@@ -1,4 +1,4 @@
-"""The page of all fields of a config: kind, default, meaning, and an example that a test builds."""
+"""Write the page of config fields: type, default, meaning, and an example that a test builds."""
 
 import dataclasses
 import pprint
@@ -103,12 +103,12 @@ _OWN = {
     'server_lrs': (
         'a list of numbers',
         '',
-        'Rates of the server to try, where a rule has one.',
+        'Rates of the server to try, for algorithms that have one.',
     ),
     'until': (
         'text',
         options.REQUIRED,
-        "``'decided'``: each difference to the baseline is told.",
+        "``'decided'``: each difference to the baseline has a verdict.",
     ),
     'optimizer': (
         'text or a section',
@@ -116,32 +116,32 @@ _OWN = {
         'None for SGD; see :doc:`names/optimizers`.',
     ),
 }
-"""Options that a config has in place of, or beside, those of the Python call."""
+"""Options that a config has in place of those of the Python call, or in addition."""
 
 _INTRODUCTION = """\
-The file that ``--config`` names has a function ``get_config`` that returns these fields as plain
-values: numbers, texts, lists and sections (:doc:`how to write one </howto/config>`). A section is a
-``name`` and the options of what it names, one to one with the Python call: :doc:`all names
-<names/index>`, with their options. A flag gives any field a value, ``--config.num_rounds=100`` or
-``--config.client.learning_rate=0.05``, whether the file has it or not. Every example is one that
-the tests build.
+Look up a field of a config. The file that ``--config`` names has a function ``get_config`` that
+returns these fields as numbers, texts, lists and sections (:doc:`write a config
+</howto/config>`). A section is a ``name`` and the options of the Python call that it names
+(:doc:`all names <names/index>`). A flag sets any field, whether the file has it or not:
+``--config.num_rounds=100`` or ``--config.client.learning_rate=0.05``. The tests build each
+example.
 """
 _NESTED = {
-    'client': 'What clients do; ``client`` in the section of an algorithm overrides it.',
-    'tuning': 'Either rates or a ``grid``, and how they are tried: :doc:`/howto/tuning`.',
-    'seeds': 'In place of ``num_seeds``: :doc:`/howto/tuning`.',
+    'client': 'The client program. ``client`` in the section of an algorithm overrides it.',
+    'tuning': 'Rates or a ``grid`` to try: :doc:`/howto/tuning`.',
+    'seeds': 'Seeds until decided, in place of ``num_seeds``: :doc:`/howto/tuning`.',
 }
 _REDRAW = """\
-``'by_seed'`` or ``'fixed'`` by stream of draws, or one of the two for all of them. ``data``,
-``partition`` and ``links_quality`` are by seed where neither a section nor the grid has a seed for
-them, else fixed; the others are by seed. A ``grid`` over ``redraw`` has one stream at a time follow
-the seed; the layout ``spread`` says how much each moves results. Streams: {streams}.
+``'by_seed'`` or ``'fixed'`` for each stream of draws, or one of the two for all. ``data``,
+``partition`` and ``links_quality`` are by seed unless a section or the grid has a seed for them.
+The others are by seed. With a ``grid`` over ``redraw``, one stream at a time follows the seed.
+The layout ``spread`` then shows how much each stream changes the results. Streams: {streams}.
 """
 _REST = """\
-``quick`` in a config is a section of fields that replace the config's own with ``--quick``; without
-the flag it is passed over. The config of a figure, which ``python -m fedjax_links figure`` draws,
-has other fields: ``title``, ``caption``, ``figure`` (a ``module:factory`` and its options), and
-``width`` and ``height`` in tenths of an inch.
+``quick`` is a section of fields that replace those of the config with ``--quick``. Without the flag
+it has no effect. The config of a figure (``python -m fedjax_links figure``) has other fields:
+``title``, ``caption``, ``figure`` (a ``module:factory`` and its options), and ``width`` and
+``height`` in tenths of an inch.
 """
 
 

@@ -1,4 +1,4 @@
-"""``llms.txt``: an index of the site for language models."""
+"""Write ``llms.txt``, an index of the site for language models."""
 
 import re
 import textwrap
@@ -8,10 +8,10 @@ from typing import Any
 _HEAD = """\
 # fedjax_links
 
-> Federated learning over unreliable links and arbitrary participation, simulated exactly and
-> fast, in JAX.
+> Simulates federated learning in JAX when clients come and go: unreliable uplinks, availability,
+> recorded traces.
 
-Every page below also exists as its source, under _sources/ with .txt behind its name.
+The source of each page below is under _sources/, with .txt behind its name.
 """
 _SECTIONS = {
     '': 'Guide',
@@ -20,7 +20,7 @@ _SECTIONS = {
     'generated/patterns': 'Participation patterns',
     'generated/commands': 'Commands',
     'generated/config': 'Config fields and names',
-    'generated/config/shipped': 'Configs that come along',
+    'generated/config/shipped': 'Shipped configs',
     'generated/api': 'API',
     'generated/examples': 'Examples',
     'generated/studies': 'Studies',
@@ -29,7 +29,7 @@ _SECTIONS = {
 
 
 def write(env: Any, path: Path) -> None:
-    """Writes the index.
+    """Write the index.
 
     Args:
       env: Sphinx's environment after the build.

@@ -1,4 +1,4 @@
-"""A page for every algorithm, and the table of what each needs, keeps and says to whom."""
+"""Write a page for each algorithm, and the table of what each needs, keeps and sends."""
 
 from pathlib import Path
 
@@ -15,34 +15,37 @@ _HEADER = (
     'memory, in models',
     'numbers per client',
     'who computes',
-    'active clients hear the server',
+    'active clients get the broadcast',
     'empty rounds',
 )
 _COMPUTING = {
-    'all': 'everybody',
+    'all': 'all clients',
     'active': 'active clients',
-    'asked': 'active clients that are asked',
+    'asked': 'active clients that are selected',
 }
 _HEARING = {
     'start': 'before they train',
-    'end': 'after they trained',
-    'never': 'links are not looked at',
+    'end': 'after they train',
+    'never': 'at any time, links are ignored',
 }
 _INTRODUCTION = """\
-N is the number of clients, p the probability that an uplink delivers; a client is *active* in a
-round in which its uplink does. The rows are not written but found, by running each algorithm
-(`fedjax_links.testing.algorithm_facts`): with the probabilities replaced by NaN, with the
-downlink of one client cut, with nobody active, and with other numbers of clients and parameters.
-Memory counts what the simulation keeps between rounds, whoever would keep it: models that exist
-once, and models for each client. What clients hear whose uplink is down matters to none of them,
-unless the column says so. The fields stand for the registered example of each: FedAvg and FedPBC,
-for instance, have either kind of
-computing. The last column says what rounds without active clients do to the server's model.
+Compare what the algorithms need, keep and send. N is the number of clients, and p the probability
+that an uplink delivers. A client is *active* in a round in which its uplink delivers.
+
+The cells are measured by running each algorithm (`fedjax_links.testing.algorithm_facts`): with
+NaN for the probabilities, with the downlink of one client cut, with no active client, and with
+other numbers of clients and parameters. They hold for the registered example of each algorithm.
+FedAvg and FedPBC, for example, have both kinds of computing.
+
+* *Memory* counts what the simulation keeps between rounds: models that exist once, and models per
+  client.
+* Broadcasts to clients whose uplink is down have no effect, unless the column says so.
+* The last column says what rounds without active clients do to the server model.
 """
 
 
 def write(folder: Path) -> None:
-    """Writes an index and a page for every registered algorithm."""
+    """Write an index, and a page for each registered algorithm."""
     facts = {name: algorithm_facts(entry) for name, entry in ALGORITHMS.items()}
     draw = pictures.Trajectories()
     for name, entry in ALGORITHMS.items():
@@ -62,7 +65,7 @@ def write(folder: Path) -> None:
 
 
 def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
-    """The cells of the table, but for the name."""
+    """Return the cells of the table, without the name."""
     families, _, year = entry.references[0].short.rpartition(' ')
     return (
         families,
@@ -71,13 +74,14 @@ def row(entry: AlgorithmEntry, facts: AlgorithmFacts) -> tuple[str, ...]:
         memory(facts),
         str(facts.client_numbers),
         _COMPUTING[facts.computing],
-        _HEARING[facts.hearing] + (', others too' if facts.others_hear else ''),
-        'may move it' if facts.moves_when_empty else 'keep the model',
+        _HEARING[facts.hearing]
+        + (', and other clients too' if facts.others_hear else ''),
+        'may change the model' if facts.moves_when_empty else 'keep the model',
     )
 
 
 def memory(facts: AlgorithmFacts) -> str:
-    """Models kept, as in ``2 + N``."""
+    """Write the number of models that are kept, as in ``2 + N``."""
     per_client = {0: '', 1: ' + N'}.get(
         facts.client_models, f' + {facts.client_models} N'
     )
@@ -106,12 +110,10 @@ def _write_page(
         f'.. image:: {path.stem}.png\n   :alt: {name} on ten quadratics\n',
         pictures.TRAJECTORY_CAPTION + '\n',
         text.code(f'client = {client}\nalgorithm = {made}'),
-        text.heading('Rule', '-'),
+        text.heading('Algorithm', '-'),
     ]
     if own:
-        parts.append(
-            f':doc:`{entry.factory.__name__}` with another program for the clients:\n'
-        )
+        parts.append(f':doc:`{entry.factory.__name__}` with another client program:\n')
         parts.append(
             f'.. autofunction:: {own.__module__}::{own.__name__}\n   :no-index:\n'
         )
@@ -120,7 +122,7 @@ def _write_page(
             f'.. autofunction:: fedjax_links.algorithms::{entry.factory.__name__}\n'
         )
     parts += [
-        text.heading('What a run shows', '-'),
+        text.heading('Measured properties', '-'),
         text.table(('', ''), list(zip(_HEADER[1:], row(entry, facts), strict=True))),
         text.heading('The round', '-'),
         text.code(text.inner_functions(entry.factory, 'round_step')),

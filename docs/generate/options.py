@@ -1,4 +1,4 @@
-"""Options of what a config names: name, kind, default and meaning, from signature and docstring."""
+"""Read the options of a factory from its signature and docstring."""
 
 import functools
 import inspect
@@ -17,7 +17,7 @@ _OF_FLAX = 'parent', 'name'
 
 
 class Option(NamedTuple):
-    """An option.
+    """Describe an option.
 
     Attributes:
       name: as it stands in a config.
@@ -32,18 +32,18 @@ class Option(NamedTuple):
     meaning: str
 
 
-def of(factory: Callable[..., Any], given: Collection[str] = ()) -> list[Option]:
-    """The options of a factory.
+def of(factory: Callable[..., Any], supplied: Collection[str] = ()) -> list[Option]:
+    """List the options of a factory.
 
     Args:
       factory: a function, a class, or either with some of its arguments bound.
-      given: parameters that it is given besides the options of a section.
+      supplied: parameters that the package fills in; they are no options.
     """
     bound: dict[str, Any] = {}
     while isinstance(factory, functools.partial):
         bound = {**factory.keywords, **bound}
         factory = factory.func
-    left_out = {*given, *(_OF_FLAX if _is_module(factory) else ())}
+    left_out = {*supplied, *(_OF_FLAX if _is_module(factory) else ())}
     is_ours = not factory.__module__.startswith('optax')
     meanings, known = (
         documented(factory) if is_ours else {},
@@ -67,7 +67,7 @@ def of(factory: Callable[..., Any], given: Collection[str] = ()) -> list[Option]
 
 
 def words(kind: Any) -> str:
-    """What a value of a kind is called; nothing where that is not known."""
+    """Name the type of a value; empty if it is not known."""
     found = checks.words(kind).replace('a list of values', 'a list')
     return (
         ''
@@ -77,7 +77,7 @@ def words(kind: Any) -> str:
 
 
 def in_python(default: Any) -> str:
-    """A default in the words of a table."""
+    """Write a default as Python code."""
     if default is inspect.Parameter.empty:
         return REQUIRED
     if callable(default):
@@ -86,7 +86,7 @@ def in_python(default: Any) -> str:
 
 
 def documented(thing: Any) -> dict[str, str]:
-    """What the docstring of a thing says of its arguments, attributes or fields, by name."""
+    """Read the arguments, attributes or fields that a docstring describes, by name."""
     found: dict[str, str] = {}
     section = r'^(?:{}):\n((?:(?:  .*)?\n)*)'.format('|'.join(_SECTIONS))
     for body in re.findall(section, f'{inspect.getdoc(thing) or ""}\n', flags=re.M):
@@ -101,7 +101,7 @@ def documented(thing: Any) -> dict[str, str]:
 
 
 def in_a_cell(said: str) -> str:
-    """A sentence on one line that begins no list."""
+    """Join a sentence to one line that does not begin a list."""
     line = ' '.join(said.split())
     if re.match(r'([a-z]{2,}|a)[ ,;.]', line):
         line = f'{line[0].upper()}{line[1:]}'
@@ -109,14 +109,14 @@ def in_a_cell(said: str) -> str:
 
 
 def before_arguments(thing: Any) -> str:
-    """A docstring up to its first section."""
+    """Return a docstring up to its first section."""
     said = inspect.getdoc(thing) or ''
     first = r'^(?:Args|Attributes|Fields|Returns|Raises|Example):'
     return re.split(first, said, flags=re.M)[0].strip() + '\n'
 
 
 def table(options: list[Option], title: str = 'option') -> str:
-    """Options as a table that a phone stacks; nothing for none."""
+    """Write options as a table that a phone stacks; empty without options."""
     if not options:
         return ''
     rows = [(f'``{o.name}``', o.meaning, o.kind, o.default) for o in options]

@@ -1,4 +1,4 @@
-"""A page for every participation pattern, with a picture of a draw of it."""
+"""Write a page for each participation pattern, with a picture of a draw."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from generate import pictures, text
 _NUM_CLIENTS = 12
 _MANY_ROUNDS = 4_000
 _INTRODUCTION = """\
-A pattern says in every round whose uplink delivers, and with which probability it was to. The
-last two columns were counted over {rounds:,} rounds of each pattern's example with {clients}
-clients.
+Compare the participation patterns. In each round a pattern draws which uplinks deliver, and
+reports the probability of each. The last two columns were counted over {rounds:,} rounds of each
+pattern's example with {clients} clients.
 """
 
 
 def write(folder: Path) -> None:
-    """Writes an index and a page for every registered pattern."""
+    """Write an index, and a page for each registered pattern."""
     rows = []
     for name, entry in PARTICIPATION.items():
         pattern = entry.example(_NUM_CLIENTS)
@@ -37,7 +37,7 @@ def write(folder: Path) -> None:
         )
     text.write(
         folder / 'index.rst',
-        text.heading('Patterns'),
+        text.heading('Participation patterns'),
         _INTRODUCTION.format(rounds=_MANY_ROUNDS, clients=_NUM_CLIENTS),
         text.table(('pattern', 'what', 'source', *facts), rows),
         text.hidden_contents(PARTICIPATION),
@@ -47,7 +47,7 @@ def write(folder: Path) -> None:
 def _facts(
     entry: ParticipationEntry, cycle: int | None, mask: np.ndarray, prob: np.ndarray
 ) -> dict[str, str]:
-    """What the registry promises of a pattern, and what its example did."""
+    """Collect what the registry says of a pattern, and what its example did."""
     known = (
         'no'
         if np.isnan(prob).any()
@@ -75,11 +75,11 @@ def _write_page(
         text.first_line(entry.factory) + '.\n',
         f'.. image:: {name}.png\n   :alt: eighty rounds of {name}\n',
         pictures.PATTERN_CAPTION + '\n',
-        text.heading('Rule', '-'),
+        text.heading('Pattern', '-'),
         f'.. autofunction:: fedjax_links.participation::{factory}\n',
-        text.heading('The example', '-'),
+        text.heading('Measured properties of the example', '-'),
         text.table(('', ''), list(facts.items())),
-        text.heading('A round', '-'),
+        text.heading('The draw of a round', '-'),
         text.code(text.inner_functions(entry.factory, 'sample')),
         text.sources(entry.references, f"fl.PARTICIPATION['{name}'].citation"),
     )

@@ -22,16 +22,16 @@ _PROBS = np.linspace(0.1, 0.9, _NUM_CLIENTS)
 _TARGETS = np.linspace(-1, 1, _NUM_CLIENTS)[:, None]
 
 TRAJECTORY_CAPTION = """\
-Ten clients with quadratic losses; the further right a client's optimum (-1 to 1), the better its
-link (Bernoulli, 0.1 to 0.9). Mean over 16 seeds of the model, and the middle two thirds of them;
-the optimum is 0. FedAvg's exact limit is dashed, and its mean grey. Five local steps of 0.02, the
-registered example's hyper-parameters. Rules with links between clients have a ring whose edges are
-up half of the time.
+Ten clients with quadratic losses. The larger the optimum of a client (-1 to 1), the better its
+link (Bernoulli, 0.1 to 0.9). The line is the mean of the model over 16 seeds, the band the middle
+two thirds of them. The optimum is 0. FedAvg's exact limit is dashed, and its mean grey. Clients
+take five local steps of 0.02, with the hyper-parameters of the registered example. Algorithms
+that use links between clients have a ring whose edges are up half of the time.
 """
 PATTERN_CAPTION = """\
-Eighty rounds of twelve clients (dark: the uplink delivers), and the share of the rounds that each
-client delivered in, over four thousand, with the mean of the probabilities that the pattern
-reports as circles.
+Left: eighty rounds of twelve clients (dark: the uplink delivers). Right: the fraction of four
+thousand rounds in which each client delivered. Circles are the mean of the probabilities that the
+pattern reports.
 """
 
 
@@ -129,7 +129,7 @@ def draw_pattern(mask: np.ndarray, prob: np.ndarray, path: Path) -> None:
     clients = np.arange(mask.shape[1])
     right.barh(clients, mask.mean(axis=0), color=_BLUE, height=0.7)
     right.plot(prob.mean(axis=0), clients, 'o', color=_ORANGE, markersize=4)
-    right.set(xlabel='share', xlim=(0, 1.02))
+    right.set(xlabel='fraction', xlim=(0, 1.02))
     for side in ('top', 'right'):
         right.spines[side].set_visible(False)
     figure.savefig(path, dpi=110)

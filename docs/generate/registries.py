@@ -1,4 +1,4 @@
-"""A page for every table of names that a config can use, with a section and options for each."""
+"""Write a page for each registry of names that a config can use, with the options of each."""
 
 import functools
 import inspect
@@ -11,18 +11,18 @@ from fedjax_links.problems.losses import LOSSES, Loss
 from generate import api, fields, options, text
 
 
-class Place(NamedTuple):
-    """Where names of a table stand.
+class RegistryPage(NamedTuple):
+    """Describe where a config uses the names of a registry.
 
     Attributes:
-      where: a sentence.
+      where: a sentence that names the field.
       example: fields of a config that show it.
-      given: parameters of factories that are no options.
+      supplied: parameters of factories that the package fills in; they are no options.
     """
 
     where: str
     example: Mapping[str, Any]
-    given: tuple[str, ...] = ()
+    supplied: tuple[str, ...] = ()
 
 
 _DIGITS = fields.BASE['problem']
@@ -35,24 +35,25 @@ _IMAGES = {
     'model': 'softmax',
     'num_clients': 10,
 }
-PLACES: dict[str, Place] = {
-    'problems': Place(
-        '``problem`` of a config; the data, the model and the loss.',
+REGISTRY_PAGES: dict[str, RegistryPage] = {
+    'problems': RegistryPage(
+        '``problem`` of a config: the data, the model and the loss.',
         {'problem': {'name': 'gaussians', 'num_clients': 10, 'bayes_accuracy': 0.7}},
     ),
-    'models': Place(
+    'models': RegistryPage(
         '``model`` of a problem: a name, a section, or a flax module of your own as '
         '``module:factory``.',
         {'problem': {**_DIGITS, 'model': {'name': 'mlp', 'hidden': [64, 32]}}},
         ('num_classes',),
     ),
-    'losses': Place(
+    'losses': RegistryPage(
         '``loss`` of `fedjax_links.problems.from_arrays` and `fedjax_links.problems.from_flax`, '
         'with ``metrics`` by name.',
         {},
     ),
-    'partitions': Place(
-        '``partition`` of a problem, which takes the options beside it: who owns which examples.',
+    'partitions': RegistryPage(
+        '``partition`` of a problem: who owns which examples. Its options are fields of the '
+        'problem.',
         {
             'problem': {
                 'name': 'digits',
@@ -63,24 +64,24 @@ PLACES: dict[str, Place] = {
         },
         ('labels', 'num_clients', 'seed'),
     ),
-    'datasets': Place(
+    'datasets': RegistryPage(
         '``dataset`` of the problem ``images``, with its options in ``data``: '
         ':doc:`your data </howto/own_data>`.',
         {'problem': _IMAGES},
         ('seed',),
     ),
-    'augmentations': Place(
+    'augmentations': RegistryPage(
         '``augment`` of the problem ``images``: a list of names.',
         {'problem': {**_IMAGES, 'augment': ['crop', 'mirror']}},
         ('key', 'images'),
     ),
-    'learning rates': Place(
-        '``decay`` of ``client``: how its rate changes with the round.',
+    'learning rates': RegistryPage(
+        '``decay`` of ``client``: the schedule of its rate over rounds.',
         {'client': {**fields.BASE['client'], 'decay': {'name': 'inverse_sqrt'}}},
         ('eta',),
     ),
-    'schedules': Place(
-        '``schedule`` of a pattern with ``probs``: how they change with the round.',
+    'schedules': RegistryPage(
+        '``schedule`` of a pattern with ``probs``: how the probabilities change over rounds.',
         {
             'links': {
                 'name': 'bernoulli',
@@ -90,26 +91,26 @@ PLACES: dict[str, Place] = {
         },
         ('p', 'probs'),
     ),
-    'client programs': Place(
+    'client programs': RegistryPage(
         '``name`` of ``client``: what a client does with a model in a round.',
         {'client': {**fields.BASE['client'], 'name': 'proximal_sgd', 'mu': 0.1}},
     ),
-    'optimizers': Place(
-        '``optimizer`` of ``client``, which is given the rate, or ``server_optimizer`` of an '
-        'algorithm: those of optax, and three of Reddi et al. as their Algorithm 2 has them.',
+    'optimizers': RegistryPage(
+        '``optimizer`` of ``client``, which gets the client rate, or ``server_optimizer`` of an '
+        'algorithm: those of optax, and three as in Algorithm 2 of Reddi et al.',
         {
             'algorithms': {
                 'fedopt': {'server_optimizer': {'name': 'adam', 'learning_rate': 0.01}}
             }
         },
     ),
-    'eval fns': Place(
-        '``eval_fn`` of a config: what is measured of a model.',
+    'eval fns': RegistryPage(
+        '``eval_fn`` of a config: what an evaluation measures.',
         {'eval_fn': 'problem_metrics'},
     ),
-    'probs': Place(
-        '``probs`` of a pattern: the probability of every client that its uplink delivers. A '
-        'number and a list do without a name.',
+    'probs': RegistryPage(
+        '``probs`` of a pattern: the probability that the uplink of each client delivers. A '
+        'number or a list needs no name.',
         {
             'links': {
                 'name': 'bernoulli',
@@ -118,7 +119,7 @@ PLACES: dict[str, Place] = {
         },
         ('problem',),
     ),
-    'weights': Place(
+    'weights': RegistryPage(
         '``weights`` of a pattern: one for each client, or each group.',
         {
             'links': {
@@ -129,7 +130,7 @@ PLACES: dict[str, Place] = {
         },
         ('problem',),
     ),
-    'groups': Place(
+    'groups': RegistryPage(
         '``groups`` of a pattern: the group of each client.',
         {
             'links': {
@@ -141,9 +142,9 @@ PLACES: dict[str, Place] = {
         },
         ('problem',),
     ),
-    'device speeds': Place(
-        '``step``, ``uplink`` and ``downlink`` of the layout ``price`` and of ``times``: one of '
-        'each client. A number does for all.',
+    'device speeds': RegistryPage(
+        '``step``, ``uplink`` and ``downlink`` of the layout ``price`` and of ``times``, by '
+        'client. A number holds for all clients.',
         {
             'reports': {
                 'price': {
@@ -157,8 +158,8 @@ PLACES: dict[str, Place] = {
         },
         ('num_clients',),
     ),
-    'packets': Place(
-        '``num_packets`` of the pattern ``packets``: how many an upload has.',
+    'packets': RegistryPage(
+        '``num_packets`` of the pattern ``packets``: the number of packets in an upload.',
         {
             'links': {
                 'name': 'packets',
@@ -169,8 +170,8 @@ PLACES: dict[str, Place] = {
         },
         ('problem',),
     ),
-    'times': Place(
-        '``times`` of the pattern ``quorum``: how long a client takes for a round.',
+    'times': RegistryPage(
+        '``times`` of the pattern ``quorum``: the duration of a round for each client.',
         {
             'links': {
                 'name': 'quorum',
@@ -186,8 +187,8 @@ PLACES: dict[str, Place] = {
         },
         ('problem',),
     ),
-    'graphs': Place(
-        '``graph`` of the pattern ``peers``: who could hear whom.',
+    'graphs': RegistryPage(
+        '``graph`` of the pattern ``peers``: which clients can reach each other.',
         {
             'links': {
                 'name': 'peers',
@@ -199,8 +200,8 @@ PLACES: dict[str, Place] = {
         },
         ('num_clients',),
     ),
-    'sojourns': Place(
-        '``up`` and ``down`` of the pattern ``semi_markov``: how long a link stays.',
+    'sojourns': RegistryPage(
+        '``up`` and ``down`` of the pattern ``semi_markov``: how long a link stays up or down.',
         {
             'links': {
                 'name': 'semi_markov',
@@ -209,19 +210,19 @@ PLACES: dict[str, Place] = {
             }
         },
     ),
-    'links': Place(
-        '``links`` or one of ``patterns``, besides the :doc:`patterns <../../patterns/index>`.',
+    'links': RegistryPage(
+        '``links`` or one of ``patterns``, beside the :doc:`patterns <../../patterns/index>`.',
         {'links': {'name': 'recorded', 'folder': 'runs/first', 'seed': 0}},
         ('num_clients',),
     ),
-    'trace formats': Place(
+    'trace formats': RegistryPage(
         '``format`` of the patterns ``trace`` and ``look_alike`` with a ``path``.',
         {'links': {**_LOG, 'format': {'name': 'csv', 'unit': 'h'}}},
         ('path',),
     ),
-    'reports': Place(
-        '``name`` of a section of ``reports``: a layout, by the name of the file that it writes. '
-        'A config without ``reports`` has those that suit it.',
+    'reports': RegistryPage(
+        '``name`` of a section of ``reports``: a layout of a page. Without ``reports``, a '
+        'config gets the layouts that suit it.',
         {
             'reports': {
                 'final': {'name': 'levels', 'tail': 0.2},
@@ -232,61 +233,65 @@ PLACES: dict[str, Place] = {
     ),
 }
 ELSEWHERE = {'algorithms': '../../algorithms/index', 'patterns': '../../patterns/index'}
-"""Tables whose entries have pages of their own."""
+"""Registries whose entries have separate pages."""
 
 TITLES = {'reports': 'layouts', 'links': 'recorded links', 'eval fns': 'evaluations'}
 _INTRODUCTION = """\
-Wherever a config has a section, its ``name`` is one of these, or ``module:factory`` for a function
-of your own beside the config; the other fields of the section are the function's options.
-``python -m fedjax_links`` lists the same names. The :doc:`fields of a config <../fields>` have a
-page of their own.
+Find a name for a section of a config, and its options. The ``name`` of a section is one of these,
+or ``module:factory`` for your own function beside the config. The other fields of the section are
+the options of the function. ``python -m fedjax_links`` lists the same names. :doc:`Config fields
+<../fields>` has the fields.
 """
 
 
 def tables() -> dict[str, Mapping[str, Any]]:
-    """All tables by title: those that the command line lists, and losses."""
+    """Return all registries by title: those that the commands list, and losses."""
     found = dict(front.registries())
     names = list(found)
-    place = names.index('models') + 1
+    after_models = names.index('models') + 1
     return {
-        **{name: found[name] for name in names[:place]},
+        **{name: found[name] for name in names[:after_models]},
         'losses': LOSSES,
-        **{name: found[name] for name in names[place:]},
+        **{name: found[name] for name in names[after_models:]},
     }
 
 
 def slug(title: str) -> str:
-    """A table's title as the name of a file."""
+    """Turn the title of a registry into the name of a file."""
     return title.replace(' ', '_')
 
 
 def anchor(title: str, name: str) -> str:
-    """The label of an entry."""
+    """Return the label of an entry."""
     return f'name-{slug(title)}-{name}'.replace('_', '-')
 
 
 def write(folder: Path) -> None:
-    """Writes an index and a page for every table without pages elsewhere."""
+    """Write an index, and a page for each registry without pages elsewhere."""
     rows = []
     for title, table in tables().items():
         page = ELSEWHERE.get(title, slug(title))
-        place = PLACES.get(title)
-        where = place.where if place else f'``{title}`` of a config.'
+        registry_page = REGISTRY_PAGES.get(title)
+        where = registry_page.where if registry_page else f'``{title}`` of a config.'
         shown = TITLES.get(title, title)
         rows.append((f':doc:`{shown} <{page}>`', where, ', '.join(table)))
-        if place is not None:
-            write_page(folder / f'{page}.rst', title, table, place)
+        if registry_page is not None:
+            write_page(folder / f'{page}.rst', title, table, registry_page)
     text.write(
         folder / 'index.rst',
-        text.heading('What a config can name'),
+        text.heading('Names that a config can use'),
         _INTRODUCTION,
-        text.table(('table', 'where', 'names'), rows, kind='names'),
-        text.hidden_contents([slug(title) for title in tables() if title in PLACES]),
+        text.table(('registry', 'where', 'names'), rows, kind='names'),
+        text.hidden_contents(
+            [slug(title) for title in tables() if title in REGISTRY_PAGES]
+        ),
     )
 
 
-def write_page(path: Path, title: str, table: Mapping[str, Any], place: Place) -> None:
-    """Writes the page of a table."""
+def write_page(
+    path: Path, title: str, table: Mapping[str, Any], page: RegistryPage
+) -> None:
+    """Write the page of a registry."""
     shown = TITLES.get(title, title)
     rows = [
         (f':ref:`{name} <{anchor(title, name)}>`', purpose(factory))
@@ -294,21 +299,21 @@ def write_page(path: Path, title: str, table: Mapping[str, Any], place: Place) -
     ]
     parts = [
         text.heading(f'{shown[0].upper()}{shown[1:]}'),
-        f'{place.where}\n',
+        f'{page.where}\n',
         text.table(('name', 'what'), rows),
-        text.code(fields.in_python(dict(place.example))) if place.example else '',
+        text.code(fields.in_python(dict(page.example))) if page.example else '',
     ]
     for name, factory in table.items():
         parts += [
             f'.. _{anchor(title, name)}:\n',
             text.heading(name, '-'),
-            entry(factory, place),
+            entry(factory, page),
         ]
     text.write(path, *parts)
 
 
-def entry(factory: Any, place: Place) -> str:
-    """What an entry of a table is, and its options."""
+def entry(factory: Any, page: RegistryPage) -> str:
+    """Describe an entry of a registry and its options."""
     if isinstance(factory, Loss):
         return _loss(factory)
     function = _function(factory)
@@ -317,8 +322,8 @@ def entry(factory: Any, place: Place) -> str:
             f'{text.first_line(function)}: ``optax.{function.__name__}``, '
             'whose options it has.\n'
         )
-        return '\n'.join([summary, options.table(options.of(factory, place.given))])
-    made = options.table(options.of(factory, place.given))
+        return '\n'.join([summary, options.table(options.of(factory, page.supplied))])
+    made = options.table(options.of(factory, page.supplied))
     public = api.public_name(function)
     known = f'In Python: `{public}`.\n' if public else ''
     return '\n'.join(

@@ -1,4 +1,4 @@
-"""The section of results: the pages of ``studies/``, with date and strength, and their records."""
+"""Write the section of studies: pages with date and strength, and their records."""
 
 import re
 import shutil
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 STRENGTHS = 'strong', 'fair', 'weak', 'exact', 'cost'
-"""What the evidence of a study can be, as the index says."""
+"""The strengths of evidence that the index defines."""
 
 _RECORDS = 'records'
 _LINE = re.compile(
@@ -15,11 +15,11 @@ _LINE = re.compile(
 _INTRODUCTION = """\
 # Studies
 
-Read what experiments with this package have shown. Each page says when its numbers were
-measured and how strong the evidence is. *Strong*, *fair* and *weak* are defined with the [evidence
-for the choice of an algorithm](choosing.md#strength). *Exact* is theory, compared with simulation.
-*Cost* is times and sizes only. [Which algorithm should I use](../../choosing.md) sums the pages up
-for a decision. [Claims of four papers](../../papers.md) has a row for each figure, table and claim.
+Read what experiments with this package have shown. Each page says when its numbers were measured
+and how strong the evidence is. *Strong*, *fair* and *weak* are defined with the [evidence for the
+choice of an algorithm](choosing.md#strength). *Exact* is theory, compared with simulation. *Cost*
+is times and sizes only. [Which algorithm should I use](../../choosing.md) sums the pages up for a
+decision. [Claims of four papers](../../papers.md) has a row for each figure, table and claim.
 
 """
 _OF_RECORDS = """\
@@ -50,7 +50,7 @@ class Study(NamedTuple):
 
 
 def read(page: Path) -> Study:
-    """A page's title and the line below it.
+    """Read the title of a page and the line below it.
 
     Args:
       page: a study.
@@ -68,7 +68,7 @@ def read(page: Path) -> Study:
 
 
 def write(source: Path, folder: Path) -> None:
-    """Copies pages, pictures and reports, and writes an index of pages and one of records.
+    """Copy pages, pictures and reports, and write an index of pages and one of records.
 
     Args:
       source: the folder of studies.
@@ -94,21 +94,21 @@ def write(source: Path, folder: Path) -> None:
 
 
 def _write_records(folder: Path) -> None:
-    """An index of reports, whose titles say that they are records."""
+    """Write an index of reports, and mark their titles as records."""
     entries, rows = [], []
     for report in sorted(folder.rglob('report.md')):
-        said = report.read_text(encoding='utf-8')
-        title = said.partition('\n')[0].removeprefix('# ')
-        report.write_text(said.replace('# ', '# Record: ', 1), encoding='utf-8')
-        place = report.relative_to(folder).with_suffix('').as_posix()
-        name = place.removesuffix('/report')
-        entries.append(f'{name} <{place}>')
-        rows.append(f'| [{title}]({place}.md) | {name} |')
+        content = report.read_text(encoding='utf-8')
+        title = content.partition('\n')[0].removeprefix('# ')
+        report.write_text(content.replace('# ', '# Record: ', 1), encoding='utf-8')
+        path = report.relative_to(folder).with_suffix('').as_posix()
+        name = path.removesuffix('/report')
+        entries.append(f'{name} <{path}>')
+        rows.append(f'| [{title}]({path}.md) | {name} |')
     page = _OF_RECORDS + '\n'.join(['| record | folder |', '| --- | --- |', *rows, ''])
     page += '\n'.join(['', *_contents(entries)])
     (folder / 'index.md').write_text(page, encoding='utf-8')
 
 
 def _contents(entries: list[str]) -> list[str]:
-    """A table of contents that is seen in the side bar alone."""
+    """Return a table of contents that only the side bar shows."""
     return ['```{toctree}', ':hidden:', '', *entries, '```', '']

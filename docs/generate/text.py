@@ -1,4 +1,4 @@
-"""reStructuredText in small pieces."""
+"""Write small pieces of reStructuredText."""
 
 import ast
 import inspect
@@ -11,12 +11,12 @@ from fedjax_links.core.references import Reference
 
 
 def heading(title: str, line: str = '=') -> str:
-    """A title with a line as long as it."""
+    """Underline a title."""
     return f'{title}\n{line * len(title)}\n'
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = '') -> str:
-    """A list table, of a kind that the style sheet may know."""
+    """Write a list table, with a class for the style sheet."""
     lines = ['.. list-table::', *([f'   :class: {kind}'] if kind else [])]
     lines += ['   :header-rows: 1', '']
     for row in [header, *rows]:
@@ -28,24 +28,24 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], kind: str = '') 
 
 
 def hidden_contents(names: Iterable[str]) -> str:
-    """A table of contents that is seen in the side bar alone."""
+    """Return a table of contents that only the side bar shows."""
     return '\n'.join(
         ['.. toctree::', '   :hidden:', '', *(f'   {name}' for name in names), '']
     )
 
 
 def code(source: str, language: str = 'python') -> str:
-    """A block of code."""
+    """Write a block of code."""
     return f'.. code-block:: {language}\n\n{textwrap.indent(source.strip(), "   ")}\n'
 
 
 def first_line(function: Callable[..., Any]) -> str:
-    """The first line of a docstring, without its full stop."""
+    """Return the first line of a docstring, without its full stop."""
     return (inspect.getdoc(function) or '').partition('\n')[0].removesuffix('.')
 
 
 def inner_functions(function: Callable[..., Any], name: str) -> str:
-    """The source of the functions of this name in the module of a factory.
+    """Return the source of the functions of this name in the module of a factory.
 
     Args:
       function: the factory.
@@ -58,8 +58,10 @@ def inner_functions(function: Callable[..., Any], name: str) -> str:
     assert module is not None
     source = inspect.getsource(module)
     tree = ast.parse(source)
-    own = [node for node in tree.body if getattr(node, 'name', '') == function.__name__]
-    found = _named(own, name) or _named([tree], name)
+    factory = [
+        node for node in tree.body if getattr(node, 'name', '') == function.__name__
+    ]
+    found = _named(factory, name) or _named([tree], name)
     return '\n\n'.join(_source(source, node) for node in found)
 
 
@@ -78,7 +80,7 @@ def _source(source: str, node: ast.FunctionDef) -> str:
 
 
 def sources(references: Sequence[Reference], example: str) -> str:
-    """References in prose and as BibTeX."""
+    """Write references in prose and as BibTeX."""
     if not references:
         return ''
     named = '\n'.join(f'* {in_prose(reference)}' for reference in references)
@@ -96,7 +98,7 @@ def sources(references: Sequence[Reference], example: str) -> str:
 
 
 def in_prose(reference: Reference) -> str:
-    """Authors, title, venue and year on one line."""
+    """Write authors, title, venue and year on one line."""
     authors = ', '.join(reference.authors)
     venue = reference.field('journal') or reference.field('booktitle')
     place = f' *{venue}*,' if venue else ''
@@ -106,5 +108,5 @@ def in_prose(reference: Reference) -> str:
 
 
 def write(path: Path, *parts: str) -> None:
-    """Writes a page."""
+    """Write a page."""
     path.write_text('\n'.join(parts), encoding='utf-8')

@@ -47,9 +47,9 @@ def test_a_row_says_what_was_found():
         'yes',
         '4 + 2 N',
         '1',
-        'active clients that are asked',
-        'after they trained, others too',
-        'may move it',
+        'active clients that are selected',
+        'after they train, and other clients too',
+        'may change the model',
     )
     assert methods.row(ALGORITHMS['mifa'], facts._replace(client_numbers=0))[4] == '0'
     assert methods.memory(facts._replace(client_models=0)) == '4'

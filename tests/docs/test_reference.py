@@ -136,17 +136,17 @@ def files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    'title', [t for t, place in registries.PLACES.items() if place.example]
+    'title', [t for t, page in registries.REGISTRY_PAGES.items() if page.example]
 )
 def test_the_example_of_a_table_is_built(title, files):
-    place = registries.PLACES[title]
-    config = {**fields.BASE, **place.example}
+    page = registries.REGISTRY_PAGES[title]
+    config = {**fields.BASE, **page.example}
     if title == 'links':
         kept = {**fields.BASE, 'num_rounds': 2, 'eval_every': 2, 'log': ['links']}
         experiment.build({**kept, 'algorithms': {'fedavg': {}}}).run('runs/first')
     built = experiment.build(config)
     report.check(built)
-    said = repr(place.example)
+    said = repr(page.example)
     assert any(f"'{name}'" in said for name in registries.tables()[title])
 
 
@@ -155,21 +155,21 @@ def test_every_table_that_the_command_line_lists_has_its_page(tmp_path):
     listed = front.tables()
     assert set(listed) - {'log'} == set(registries.tables()) - {'losses'}
     for title, names in listed.items():
-        if title in registries.PLACES:
+        if title in registries.REGISTRY_PAGES:
             page = (tmp_path / f'{registries.slug(title)}.rst').read_text()
             for name in names:
                 assert f'.. _{registries.anchor(title, name)}:' in page
-    assert set(registries.PLACES) | set(registries.ELSEWHERE) == set(
+    assert set(registries.REGISTRY_PAGES) | set(registries.ELSEWHERE) == set(
         registries.tables()
     )
 
 
-@pytest.mark.parametrize('title', registries.PLACES)
+@pytest.mark.parametrize('title', registries.REGISTRY_PAGES)
 def test_every_option_has_its_meaning(title):
-    place = registries.PLACES[title]
+    page = registries.REGISTRY_PAGES[title]
     for name, factory in registries.tables()[title].items():
         if title not in ('losses', 'optimizers'):
-            for option in options.of(factory, place.given):
+            for option in options.of(factory, page.supplied):
                 assert option.meaning, f'{name}: {option.name}'
 
 
