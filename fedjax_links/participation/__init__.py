@@ -212,5 +212,12 @@ __all__ = [
     'diurnal',
     'intervals',
 ]
-__all__ += ['Times', 'jitter', 'label_dependent_probs', 'schedules', 'sine', 'sojourns']
+__all__ += [
+    'Times',
+    'durations',
+    'jitter',
+    'label_dependent_probs',
+    'schedules',
+    'sine',
+]
 __all__ += ['trace_formats', *PARTICIPATION]
