@@ -211,7 +211,7 @@ def test_a_docstring_is_read_as_options():
           nothing: of it.
         """
 
-    found = {o.name: o for o in options.of(factory, given=['size'])}
+    found = {o.name: o for o in options.of(factory, supplied=['size'])}
     assert found.keys() == {'rate', '**rest'}
     assert found['rate'][2:] == ('``0.5``', 'A share.')
     assert found['**rest'].meaning == 'Passed on.'
