@@ -228,7 +228,11 @@ def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(
             {},
             r'links\.path` must name a readable log, got .*log\.csv: No such file or dir',
         ),
-        (b'\xff\xfe\x00', {}, r'must name a readable log, got .*log\.csv: .*codec'),
+        (
+            b'\xff\xfe\x00',
+            {},
+            r'must name a readable log, got .*log\.csv, which is no text in utf-8',
+        ),
         (b'client,start\n', {}, r"log\.csv: must have a column 'end' on line 1"),
         (
             b'client,start,end\n0,1,2\n',

@@ -93,7 +93,7 @@ def test_an_installation_has_the_tables():
     patterns = project['tool']['setuptools']['package-data']['fedjax_links']
     files = list((ROOT / 'fedjax_links').glob('**/*.csv'))
     assert {f'{file.parent.name}_{file.stem}' for file in files} == {
-        'sources_files',
+        'datasets_files',
         'sun2025_table1',
         'wang2022_table_d1',
         'xiang2024_table1',
