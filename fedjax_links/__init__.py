@@ -25,8 +25,8 @@ if typing.TYPE_CHECKING:  # what type checkers see
     from fedjax_links.clients import cohorts as cohorts
     from fedjax_links.clients import programs as client_programs  # noqa: F401
     from fedjax_links.clients import rates as learning_rates  # noqa: F401
-    from fedjax_links.config import choices as choices
-    from fedjax_links.config import sections as sections
+    from fedjax_links.config import registries as choices  # noqa: F401
+    from fedjax_links.config import resolver as sections  # noqa: F401
     from fedjax_links.core import prng as prng
     from fedjax_links.core import tree as tree
     from fedjax_links.experiment import Experiment as Experiment
@@ -60,8 +60,8 @@ else:
         'cohorts': 'fedjax_links.clients.cohorts',
         'client_programs': 'fedjax_links.clients.programs',
         'learning_rates': 'fedjax_links.clients.rates',
-        'choices': 'fedjax_links.config.choices',
-        'sections': 'fedjax_links.config.sections',
+        'choices': 'fedjax_links.config.registries',
+        'sections': 'fedjax_links.config.resolver',
         'prng': 'fedjax_links.core.prng',
         'tree': 'fedjax_links.core.tree',
         'Experiment': 'fedjax_links.experiment:Experiment',

@@ -63,7 +63,7 @@ def registries() -> dict[str, Mapping[str, Any]]:
       The factories of each place by name.
     """
     from fedjax_links import algorithms, datasets, participation, problems
-    from fedjax_links.config import choices
+    from fedjax_links.config import registries as choices
     from fedjax_links.partition import PARTITIONS
     from fedjax_links.problems import augmentation, classification
     from fedjax_links.report import layouts

@@ -28,11 +28,11 @@ from fedjax_links.base import Problem
 from fedjax_links.core import memory, tree
 from fedjax_links.datasets import npz
 from fedjax_links.experiment import Experiment
-from fedjax_links.experiment.looking import preflight
 from fedjax_links.machines import devices
-from fedjax_links.runner.groups import Group
-from fedjax_links.runner.programs import Programs
-from fedjax_links.runner.traced import lane_bytes
+from fedjax_links.runner import preflight
+from fedjax_links.runner.compilation import lane_bytes
+from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.program_cache import Programs
 from studies import full_size_configs as configs
 from studies.full_size_configs import Values
 

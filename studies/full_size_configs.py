@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_links import experiment
 from fedjax_links.base import Problem
-from fedjax_links.config import trees
+from fedjax_links.config import nested
 from fedjax_links.datasets import npz
 
 STAND_INS = {
@@ -48,7 +48,7 @@ def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
 def full(name: str, argument: str, folder: pathlib.Path) -> Values:
     """A config as written, that looks for its data in a folder."""
     module = importlib.import_module(f'configs.{name}')
-    values = trees.full(module.get_config(argument).to_dict())
+    values = nested.full(module.get_config(argument).to_dict())
     return {
         **values,
         'problem': {**values['problem'], 'data': {'data_dir': str(folder)}},

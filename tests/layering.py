@@ -18,7 +18,7 @@ _ENGINE = _CORE | {
     'problems',
 }
 _DRIVERS = {'evaluation', 'machines', 'simulation', 'sweeps'}
-_KEPT = {'choosing', 'results', 'runs', 'storage'}
+_KEPT = {'trials', 'results', 'runs', 'storage'}
 
 MAY_SEE = {
     'errors': set(),
@@ -39,8 +39,8 @@ MAY_SEE = {
     'machines': _CORE,
     'sweeps': _CORE | {'evaluation', 'machines', 'simulation'},
     'storage': _CORE,
-    'choosing': _CORE | {'evaluation', 'results'},
-    'runs': _CORE | {'choosing', 'results', 'storage'},
+    'trials': _CORE | {'evaluation', 'results'},
+    'runs': _CORE | {'trials', 'results', 'storage'},
     'config': _ENGINE | _DRIVERS | _KEPT,
     'experiment': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config'},
     'plot': _CORE | {'analysis', 'evaluation', 'results', 'runs', 'simulation'},
@@ -75,7 +75,7 @@ _HOMES = {
     'base': 'core',
     'core.errors': 'errors',
     'links.samples': 'core',
-    'planning.choosing': 'choosing',  # what tuning found, read from the metrics alone
+    'planning.trials': 'trials',  # what tuning found, read from the metrics alone
     'planning': 'experiment',
     'runner': 'experiment',
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 from fedjax_links.core import checks, errors
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
@@ -27,7 +27,7 @@ _ROOM = 3  # below the lowest server model, where the clients' mean goes on fall
 
 def counterexample_error(
     *,
-    panels: Mapping[str, sections.Section],
+    panels: Mapping[str, resolver.Section],
     learning_rate: float,
     local_steps: int,
     num_rounds: int,
@@ -108,7 +108,7 @@ def counterexample_error(
         client = local_training.local_sgd(learning_rate, local_steps=local_steps)
         section = {'name': name, 'compute': compute}
         result = sweeps.sweep(
-            lambda: sections.build_named(
+            lambda: resolver.build_named(
                 f'config.figure.panels.{label}', section, _RULES, client
             ),
             bernoulli,

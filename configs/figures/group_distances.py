@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import analysis, plot, simulation
 from fedjax_links.base import Participation
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import minimum_separation
@@ -19,7 +19,7 @@ _GROUPS, _GROUP_SIZE, _ROUNDS, _SKIPPED = 20, 5, 3000, 200
 _SEPARATIONS = (0, 5, 8, 10, 15, 18, 19)
 
 
-def group_distances(*, weights: sections.Section, num_seeds: int = 64) -> FigureResult:
+def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> FigureResult:
     """``||pi_R - 1/M||_1`` over 20 groups of five clients, from the law and from simulated masks.
 
     A norm of noisy shares is too large on average. The simulated distance is therefore

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import plot
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 from fedjax_links.core import tree
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
@@ -17,7 +17,7 @@ from fedjax_links.problems.classification import MODELS
 _CLASSES = 10
 
 
-def network_sizes(*, networks: Mapping[str, sections.Section]) -> FigureResult:
+def network_sizes(*, networks: Mapping[str, resolver.Section]) -> FigureResult:
     """Parameters of networks for ten classes, layer by layer.
 
     Args:
@@ -71,9 +71,9 @@ def network_sizes(*, networks: Mapping[str, sections.Section]) -> FigureResult:
     return FigureResult(columns, tables.Table([*columns], rows, caption), draw)
 
 
-def _layers(label: str, where: str, section: sections.Section) -> list[dict[str, Any]]:
+def _layers(label: str, where: str, section: resolver.Section) -> list[dict[str, Any]]:
     """The layers of one network, in the order in which they act."""
-    module = sections.build_named(f'{where}.model', section['model'], MODELS, _CLASSES)
+    module = resolver.build_named(f'{where}.model', section['model'], MODELS, _CLASSES)
     names: list[str] = []
 
     def init(key: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from fedjax_links import analysis, plot, simulation
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import minimum_separation
@@ -40,7 +40,7 @@ SELECTION_WEIGHTS = {'lognormal': _lognormal, 'power': _power, 'uniform': _unifo
 
 
 def selection_weights(
-    where: str, section: sections.Section, num_units: int
+    where: str, section: resolver.Section, num_units: int
 ) -> np.ndarray:
     """Weights p_i of the clients or groups that a minimum separation selects from.
 
@@ -55,12 +55,12 @@ def selection_weights(
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    weights = sections.build_named(where, section, SELECTION_WEIGHTS, num_units)
+    weights = resolver.build_named(where, section, SELECTION_WEIGHTS, num_units)
     return weights / weights.sum()
 
 
 def separation_distance(
-    *, weights: sections.Section, num_clients: int = 500
+    *, weights: resolver.Section, num_clients: int = 500
 ) -> FigureResult:
     """``||pi_R - 1/N||_1`` against R, exact for every feasible R, B = 1.
 
@@ -104,7 +104,7 @@ def separation_distance(
 
 def selection_mixing(
     *,
-    weights: sections.Section,
+    weights: resolver.Section,
     separations: Sequence[int] = (0, 1, 5, 20, 50, 80),
     num_rounds: int = 300,
     num_seeds: int = 2000,

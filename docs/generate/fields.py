@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links import experiment, local_training
-from fedjax_links.config import fields
-from fedjax_links.planning import redraws
-from fedjax_links.planning.choosing import Tuning
-from fedjax_links.planning.deciding import UntilDecided
+from fedjax_links.config import schema
+from fedjax_links.planning import seeding
+from fedjax_links.planning.sequential_seeds import UntilDecided
+from fedjax_links.planning.trials import Tuning
 from generate import options, text
 from generate.options import Option
 
@@ -146,22 +146,22 @@ it has no effect. The config of a figure (``python -m fedjax_links figure``) has
 
 
 def top() -> list[Option]:
-    """All fields of a config, as `config.fields.FIELDS` has them."""
+    """All fields of a config, as `config.schema.FIELDS` has them."""
     own = options.documented(experiment.build)
     meanings = {**own, **options.documented(experiment.Experiment), **own}
     defaults = {f.name: f.default for f in dataclasses.fields(experiment.Experiment)}
     defaults |= DEFAULTS
     found = []
-    for name in sorted(fields.FIELDS, key=[*meanings].index):
+    for name in sorted(schema.FIELDS, key=[*meanings].index):
         default = defaults.get(name, dataclasses.MISSING)
-        if name in fields.REQUIRED:
+        if name in schema.REQUIRED:
             shown = options.REQUIRED
         elif default is dataclasses.MISSING or default in (None, ''):
             shown = ''
         else:
             shown = options.in_python(default)
         found.append(
-            Option(name, options.words(fields.FIELDS[name]), shown, meanings[name])
+            Option(name, options.words(schema.FIELDS[name]), shown, meanings[name])
         )
     return found
 
@@ -197,7 +197,7 @@ def write(folder: Path) -> None:
             f'{_NESTED[field]}\n',
             _table(rows, examples),
         ]
-    streams = ', '.join(f'``{stream}``' for stream in redraws.STREAMS)
+    streams = ', '.join(f'``{stream}``' for stream in seeding.STREAMS)
     parts += [
         text.heading('redraw', '-'),
         _REDRAW.format(streams=streams),

@@ -30,7 +30,7 @@ from fedjax_links.core import errors, paths
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.machines import cpus, devices, environment
 from fedjax_links.planning.lanes import Lane
-from fedjax_links.runner import groups, programs, traced
+from fedjax_links.runner import compilation, lane_batch, program_cache
 from fedjax_links.storage import checkpoints, outputs
 
 FILE = 'certificate.json'
@@ -84,7 +84,7 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
     experiment = float64_reference.shortened(float64_reference.experiment_of(source))
     plan, shared = (
         experiment.plan,
-        programs.Programs(experiment, places=devices.places(1)),
+        program_cache.Programs(experiment, places=devices.places(1)),
     )
     every = float64_reference.lanes_of(experiment)
     drawn = list({lane.pattern: lane for lane in reversed(every)}.values())[::-1]
@@ -93,7 +93,7 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
         folder = Path(scratch)
         for lane in run:
             key = plan.draws.key_of('init', lane.seed, lane.point)
-            params = traced.initial_params(plan.problem_of(lane).init_params, key)
+            params = compilation.initial_params(plan.problem_of(lane).init_params, key)
             content = checkpoints.pack(params)
             checkpoints.write_whole(folder / f'params-{lane.name}.npz', content)
         process = float64_reference.begin(folder, source, drawn, run)
@@ -112,8 +112,8 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
 
         try:
             for lane in drawn:
-                pattern = traced.trace_pattern(plan.pattern_of(lane))
-                program = traced.link_program(pattern, experiment.eval_every, None)
+                pattern = compilation.trace_pattern(plan.pattern_of(lane))
+                program = compilation.link_program(pattern, experiment.eval_every, None)
                 numbers = pattern.constants
                 key = plan.draws.key_of('links', lane.seed, lane.point)
                 carry = program.start(numbers, key)
@@ -125,7 +125,7 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
                 after, record, bound = _rounds_here(experiment, shared, lane)
                 off = _errors(after, exact('before', lane), exact('after', lane))
                 off |= _errors_of_evals(record, exact('evals', lane))
-                built_in = traced.split(experiment, lane)[1].items()
+                built_in = compilation.split(experiment, lane)[1].items()
                 said = [
                     lane.algorithm,
                     lane.pattern,
@@ -152,10 +152,10 @@ def _of_links(program: str, links: PyTree, exact: Mapping[str, Any]) -> Verdict:
 
 
 def _rounds_here(
-    experiment: Experiment, shared: programs.Programs, lane: Lane
+    experiment: Experiment, shared: program_cache.Programs, lane: Lane
 ) -> tuple[PyTree, dict[str, Any], float]:
     """What a run's program makes of a lane: state, record, and how exact it means to be."""
-    group = groups.Group(shared, [lane], width=2 if shared.side_by_side else None)
+    group = lane_batch.Group(shared, [lane], width=2 if shared.side_by_side else None)
     with experiment.plan.precision():
         precision = environment.numerics()['jax_default_matmul_precision']
         compiled = shared.compile([group])[0]

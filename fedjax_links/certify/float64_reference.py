@@ -22,13 +22,13 @@ import numpy as np
 from fedjax_links import local_training, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, PyTree
-from fedjax_links.config import recordings, sections
+from fedjax_links.config import recorded_links, resolver
 from fedjax_links.datasets import Dataset
 from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.planning.lanes import Lane
-from fedjax_links.runner.traced import algorithm_of, split
+from fedjax_links.runner.compilation import algorithm_of, split
 from fedjax_links.storage import checkpoints
 
 _REQUEST = 'request.json'
@@ -136,7 +136,7 @@ def begin(
     """
     request = {
         'source': source,
-        'beside': str(recordings.BESIDE.get() or Path.cwd()),
+        'beside': str(recorded_links.BESIDE.get() or Path.cwd()),
         'drawn': [lane.name for lane in drawn],
         'run': [lane.name for lane in run],
     }
@@ -154,7 +154,7 @@ def main(folder: Path) -> None:
     def answer(kind: str, name: str, found: PyTree) -> None:
         checkpoints.write_whole(folder / f'{kind}-{name}.npz', checkpoints.pack(found))
 
-    with sections.importable(asked['beside']):
+    with resolver.importable(asked['beside']):
         experiment = shortened(experiment_of(asked['source']))
         lanes = {lane.name: lane for lane in lanes_of(experiment)}
         for name in asked['drawn']:

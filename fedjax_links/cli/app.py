@@ -106,11 +106,11 @@ def run(
             values = configs.of_flags(
                 known.config, overridden, config, quick=known.quick
             )
-            from fedjax_links.config import sections
+            from fedjax_links.config import resolver
 
             if workdir and known.workdir is None:
                 known.workdir = configs.workdir(known.config, quick=known.quick)  # type: ignore[assignment]
-            with sections.importable(configs.folder(known.config)):
+            with resolver.importable(configs.folder(known.config)):
                 main(values, *given)
 
     app.run(guarded, flags_parser=parse)
@@ -158,9 +158,9 @@ def make_portable(wanted: bool) -> None:
 @contextlib.contextmanager
 def importing(allowed: bool) -> Iterator[None]:
     """Lets a run folder name modules of the working folder, where the user allows that."""
-    from fedjax_links.config import sections
+    from fedjax_links.config import resolver
 
-    with sections.importable(Path.cwd()) if allowed else contextlib.nullcontext():
+    with resolver.importable(Path.cwd()) if allowed else contextlib.nullcontext():
         yield
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from absl import flags
 
-from fedjax_links.config import shipped, trees
+from fedjax_links.config import nested, shipped
 from fedjax_links.core import errors
 
 _PREFIX = 'config.'
@@ -94,14 +94,14 @@ def nearest_flag(
       error: of absl.
       known: names of the command's flags.
     """
-    from fedjax_links.config import fields  # and with it NumPy
+    from fedjax_links.config import schema
 
     value = read(error.flagvalue.partition('=')[2])
     fitting = {
-        field: kind for field, kind in fields.FIELDS.items() if isinstance(value, kind)
+        field: kind for field, kind in schema.FIELDS.items() if isinstance(value, kind)
     }
     paths = {name: name for name in known}
-    paths |= {name: f'{_PREFIX}{path}' for name, path in fields.paths(fitting).items()}
+    paths |= {name: f'{_PREFIX}{path}' for name, path in schema.paths(fitting).items()}
     near = difflib.get_close_matches(error.flagname, paths, n=1, cutoff=0.5)
     suggestions = [paths[name] for name in near]
     return flags.UnrecognizedFlagError(
@@ -154,9 +154,9 @@ def of_flags(
         value = f'{given}, which `python -m fedjax_links {does}'
         raise errors.invalid('config', f'be of {article} {kind}', value)
     if kind == 'experiment':
-        from fedjax_links.config import fields  # and with it NumPy
+        from fedjax_links.config import schema
 
-        fields.check(values, fields.FIELDS, ())
+        schema.check(values, schema.FIELDS, ())
     return values
 
 
@@ -177,13 +177,13 @@ def load(
       ValueError: naming the file if it cannot be run, and for a path that leads into no section, a
         field without a value and a placeholder that still needs one.
     """
-    tree = trees.plain(_returned(*_file_and_words(given)))
-    published = trees.resolved(trees.full(tree), is_complete=False)
-    tree = trees.quick(tree) if quick else trees.full(tree)
+    tree = nested.plain(_returned(*_file_and_words(given)))
+    published = nested.resolved(nested.full(tree), is_complete=False)
+    tree = nested.quick(tree) if quick else nested.full(tree)
     for field, text in overridden.items():
         _override(tree, field, text)
     by = 'Quick version of the config' if quick else 'Changed from the config'
-    return trees.captioned(published, trees.resolved(tree), by)
+    return nested.captioned(published, nested.resolved(tree), by)
 
 
 def _file_and_words(given: str) -> tuple[str, list[str]]:
@@ -194,15 +194,15 @@ def _file_and_words(given: str) -> tuple[str, list[str]]:
 def _override(tree: dict[str, Any], field: str, text: str | None) -> None:
     """Puts the value that a flag gives into a config; None takes away what is there."""
     path = _path(field)
-    old = trees.value_at(tree, path)
+    old = nested.value_at(tree, path)
     kind = _kind(old)
     if text is None and kind not in (bool, types.NoneType):
         where = f'{_PREFIX}{field}'
         raise errors.invalid(where, f'be given a value, as --{where}=VALUE', 'none')
     value = True if text is None else read(text, kind)
     if value is None and old is not None and isinstance(path[-1], str):
-        value = trees.REMOVED
-    trees.put(tree, path, value)
+        value = nested.REMOVED
+    nested.put(tree, path, value)
 
 
 def _path(field: str) -> list[str | int]:
@@ -219,7 +219,7 @@ def _path(field: str) -> list[str | int]:
 
 def _kind(value: Any) -> type[Any]:
     """The type of a field's values; NoneType where any will do."""
-    kind = value.get_type() if trees.is_reference(value) else type(value)
+    kind = value.get_type() if nested.is_reference(value) else type(value)
     return kind if isinstance(kind, type) else types.NoneType
 
 

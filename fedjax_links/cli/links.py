@@ -56,8 +56,8 @@ def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
     """Draws the links of a config, or a log."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
-    from fedjax_links.experiment.looking import preflight
     from fedjax_links.preview import configured_links, links
+    from fedjax_links.runner import preflight
 
     if given.rounds is not None:
         checks.static_int('rounds', given.rounds, minimum=2)
@@ -82,12 +82,12 @@ def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
 
 def _of_log(given: flags.FlagValues) -> tuple[Any, ...]:
     """A log at the times of rounds: title, links and what is known of them."""
-    from fedjax_links.config import choices, recordings
+    from fedjax_links.config import recorded_links, registries
     from fedjax_links.core import checks
     from fedjax_links.preview import links
 
-    checks.choice('format', given.format, choices.TRACE_FORMATS)
-    reader = choices.TRACE_FORMATS[given.format]
+    checks.choice('format', given.format, registries.TRACE_FORMATS)
+    reader = registries.TRACE_FORMATS[given.format]
     options: dict[str, Any] = {
         'unit': given.unit,
         'origin': given.origin and configs.read(given.origin),
@@ -95,7 +95,7 @@ def _of_log(given: flags.FlagValues) -> tuple[Any, ...]:
     }
     options = {name: value for name, value in options.items() if value is not None}
     checks.options('format', reader, options, given.log)
-    log = recordings.read_log(
+    log = recorded_links.read_log(
         'log', functools.partial(reader, **options), given.log, None
     )
     if given.clients is not None:

@@ -63,7 +63,7 @@ def main(given: flags.FlagValues, *folders: str) -> None:
 def _experiment(given: flags.FlagValues) -> Any:
     """What ran, as far as the package alone or with what is allowed can build it; else None."""
     from fedjax_links import runs
-    from fedjax_links.config import factories
+    from fedjax_links.config import bound
     from fedjax_links.experiment.config import build, recorded
 
     config = runs.read_json(Path(given.workdir or ''), runs.CONFIG)
@@ -71,7 +71,7 @@ def _experiment(given: flags.FlagValues) -> Any:
         return None
     try:
         kept = recorded(config, allow_imports=given.allow_imports)
-    except factories.RefusedImportError as error:
+    except bound.RefusedImportError as error:
         print(
             f'The report lacks losses of clients and laws of links: {error}',
             file=sys.stderr,

@@ -235,13 +235,13 @@ def _plan(
     """The experiment, and where it runs; None if it is not to be run."""
     from fedjax_links import experiment, report
     from fedjax_links.certify import certificates
-    from fedjax_links.experiment.looking import debugging, forking, preflight
+    from fedjax_links.experiment import forking, nan_debugger
     from fedjax_links.machines import devices, environment, processes
-    from fedjax_links.runner import programs, stages
-    from fedjax_links.storage import door
+    from fedjax_links.runner import preflight, program_cache, stages
+    from fedjax_links.storage import run_access
 
     if not given.dry_run:
-        door.refuse_foreign('workdir', folder)
+        run_access.refuse_foreign('workdir', folder)
     # Refused at once where there are none.
     places = devices.places(given.devices, devices.mesh_size(given.mesh))
     if given.log:
@@ -252,7 +252,7 @@ def _plan(
     planned = _shared_out(experiment.build(values), given)
     if given.debug_round is not None:
         with app.renamed(folder='workdir'):
-            for line in debugging.debug_round(planned, folder, given.debug_round):
+            for line in nan_debugger.debug_round(planned, folder, given.debug_round):
                 print(line)
         return None
     report.check(planned)
@@ -263,7 +263,10 @@ def _plan(
             'allow_changed': given.allow_changed,
         }
         origin = forking.Fork(planned, given.fork_from, given.at_round, **allowed)
-    shared, leads = programs.Programs(planned, places=places), processes.is_leader()
+    shared, leads = (
+        program_cache.Programs(planned, places=places),
+        processes.is_leader(),
+    )
     if leads:
         for warning in environment.warnings():
             print(f'warning: {warning}', file=sys.stderr)
@@ -287,7 +290,7 @@ def _plan(
     if (
         given.start_over and leads and folder.exists()
     ):  # nothing is lost, and the name is free
-        aside = door.set_aside('workdir', folder)
+        aside = run_access.set_aside('workdir', folder)
         print(f'What was there is in {aside} now.')
     options = {
         'origin': origin,

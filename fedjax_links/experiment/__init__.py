@@ -5,11 +5,11 @@
 
 from fedjax_links.experiment.config import build
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.experiment.looking.choices import tuning_noise
-from fedjax_links.planning.choosing import Tuning
-from fedjax_links.planning.deciding import UntilDecided
 from fedjax_links.planning.lanes import Lane
-from fedjax_links.planning.makers import Maker
+from fedjax_links.planning.parametrized import Maker
+from fedjax_links.planning.sequential_seeds import UntilDecided
+from fedjax_links.planning.trials import Tuning
+from fedjax_links.planning.tuning_uncertainty import tuning_noise
 from fedjax_links.runner.hooks import Callback, Stop
 from fedjax_links.runner.loop import FailedLanesError
 from fedjax_links.runner.progress import Progress

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import simulation
-from fedjax_links.config import choices, factories, fields, sections, trees
+from fedjax_links.config import bound, nested, registries, resolver, schema
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment import config_parts
 from fedjax_links.experiment.definition import Experiment
-from fedjax_links.planning.choosing import Tuning
-from fedjax_links.planning.deciding import UntilDecided
+from fedjax_links.planning.sequential_seeds import UntilDecided
+from fedjax_links.planning.trials import Tuning
 
 _TUNED = {'learning_rates': config_parts.RATE, 'server_lrs': config_parts.SERVER_LR}
 """Columns by what tuning calls their values."""
@@ -26,7 +26,7 @@ _SHOWN = ('title', 'caption', 'names')
 """Fields whose texts name nothing."""
 
 
-def build(config: trees.Config) -> Experiment:
+def build(config: nested.Config) -> Experiment:
     """The experiment that a config stands for.
 
     Fields are those of `Experiment`, as plain values, and what makes its parts:
@@ -69,7 +69,7 @@ def build(config: trees.Config) -> Experiment:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    return _build(trees.resolved(trees.plain(config)))
+    return _build(nested.resolved(nested.plain(config)))
 
 
 def _build(config: Mapping[str, Any]) -> Experiment:
@@ -88,13 +88,13 @@ def _build(config: Mapping[str, Any]) -> Experiment:
         'tuning': tuning,
         'eval_fn': _eval_fn(config),
         'config': config,
-        'caption': trees.filled_in(config.get('caption', ''), config),
+        'caption': nested.filled_in(config.get('caption', ''), config),
     }
     same = {field.name for field in dataclasses.fields(Experiment)} & config.keys()
     try:
         experiment = Experiment(**{name: config[name] for name in same} | made)
     except errors.InvalidError as error:
-        if error.path.partition('.')[0] in fields.FIELDS:
+        if error.path.partition('.')[0] in schema.FIELDS:
             raise error.at(f'config.{error.path}') from error
         raise
     for label, maker in experiment.plan.algorithms.items():
@@ -126,7 +126,7 @@ def recorded(
         name: part for name, part in config.items() if name not in ('log', 'reports')
     }
     resolved = {name: part for name, part in kept.items() if name not in _SHOWN}
-    factories.check_recorded(
+    bound.check_recorded(
         'config', resolved, allow_imports=allow_imports, trusted=trusted
     )
     return kept
@@ -137,7 +137,7 @@ def _check_fields(config: Mapping[str, Any]) -> None:
         raise errors.invalid(
             'config', 'be a dictionary or a ConfigDict', errors.text_of(config)
         )
-    fields.check(config, fields.FIELDS, fields.REQUIRED)
+    schema.check(config, schema.FIELDS, schema.REQUIRED)
     _check_plain('config', config)
     if 'num_seeds' in config:
         checks.static_int('config.num_seeds', config['num_seeds'])
@@ -266,7 +266,7 @@ def _eval_fn(config: Mapping[str, Any]) -> simulation.EvalFn | None:
     if 'eval_fn' not in config:
         return None
     where, section = 'config.eval_fn', config['eval_fn']
-    found: simulation.EvalFn = sections.build_named(where, section, choices.EVAL_FNS)
+    found: simulation.EvalFn = resolver.build_named(where, section, registries.EVAL_FNS)
     if not callable(found):
         raise errors.invalid(
             where, 'name what returns a function', errors.text_of(found)

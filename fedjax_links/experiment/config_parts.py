@@ -8,11 +8,12 @@ import numpy as np
 
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Params, Participation, Problem
-from fedjax_links.config import choices, recordings, sections, trees
-from fedjax_links.config.sections import Section
+from fedjax_links.config import nested, recorded_links, registries
+from fedjax_links.config import resolver as sections
+from fedjax_links.config.resolver import Section
 from fedjax_links.core import checks, errors, grids
-from fedjax_links.planning import makers, redraws
-from fedjax_links.planning.makers import REQUIRED, Maker
+from fedjax_links.planning import parametrized, seeding
+from fedjax_links.planning.parametrized import REQUIRED, Maker
 from fedjax_links.problems import PROBLEMS, with_initial_params
 
 RATE, SERVER_LR = 'client.learning_rate', 'server_lr'
@@ -65,11 +66,11 @@ def parts(
     ways = _ways(config, columns)
     with errors.inside('config'):
         seeds = [config.get('first_seed', 0)]
-        draws = redraws.Draws(ways, seeds, columns.get(redraws.GRID, ())).columns()
+        draws = seeding.Draws(ways, seeds, columns.get(seeding.GRID, ())).columns()
     own = problem_sections(config)
     start: Params | None = None
     if INITIAL_PARAMS in config:
-        start = recordings.read_params(
+        start = recorded_links.read_params(
             f'config.{INITIAL_PARAMS}', config[INITIAL_PARAMS]
         )
     made = {
@@ -93,18 +94,18 @@ def parts(
     }
 
 
-def _ways(config: Section, columns: grids.Columns) -> redraws.Ways:
+def _ways(config: Section, columns: grids.Columns) -> seeding.Ways:
     """What a config says of its draws; where it does not, what is not given a seed is by seed.
 
     A seed is given by a section, or by a column of the grid. A column ``redraw`` says it all.
     """
     if 'redraw' in config:
-        given: redraws.Ways = config['redraw']
+        given: seeding.Ways = config['redraw']
         return given
     point = {name: values[0] for name, values in columns.items()}
-    if redraws.GRID in point:
+    if seeding.GRID in point:
         return {}
-    free = {*redraws.COLUMNS.values()}
+    free = {*seeding.COLUMNS.values()}
     for section in problem_sections(config).values():
         first = at_point(section, point, 'problem')
         seeds = _seeds('problem', first)
@@ -117,12 +118,12 @@ def _ways(config: Section, columns: grids.Columns) -> redraws.Ways:
         at_point(part, point, path) for path, part in pattern_sections(config).values()
     ]
     for column, paths in _seeds('links', links).items():
-        if all(trees.value_at(links, path, REQUIRED) is REQUIRED for path in paths):
+        if all(nested.value_at(links, path, REQUIRED) is REQUIRED for path in paths):
             free.add(column)
     by_seed = sorted(
-        stream for stream, column in redraws.COLUMNS.items() if column in free
+        stream for stream, column in seeding.COLUMNS.items() if column in free
     )
-    return dict.fromkeys(by_seed, redraws.BY_SEED)
+    return dict.fromkeys(by_seed, seeding.BY_SEED)
 
 
 def problem_maker(
@@ -149,7 +150,7 @@ def problem_maker(
             raise error.at(f'config.{INITIAL_PARAMS}') from None
 
     own = (*_columns_of('problem', columns), *_drawn('problem', section, draws))
-    return Maker(makers.Problems(make), dict.fromkeys(own, REQUIRED))
+    return Maker(parametrized.Problems(make), dict.fromkeys(own, REQUIRED))
 
 
 def pattern_maker(
@@ -185,7 +186,7 @@ def pattern_maker(
         name for name in problem.columns if is_drawn or has_log or name not in draws
     ]
     own = (*_columns_of(prefix, columns), *theirs, *_drawn(prefix, section, draws))
-    maker = makers.bound(bind, dict.fromkeys(own, REQUIRED))
+    maker = parametrized.bound(bind, dict.fromkeys(own, REQUIRED))
     if is_drawn or not has_log:
         return maker
     by_names: dict[str, Participation] = {}
@@ -227,7 +228,9 @@ def algorithm_maker(
             paths[name] = [*home, name]
     paths[RATE] = [*(home if 'learning_rate' in own else ()), *RATE.split('.')]
     tree = {'client': config.get('client', {}), 'algorithms': {label: section}}
-    taken = {name: trees.value_at(tree, path, REQUIRED) for name, path in paths.items()}
+    taken = {
+        name: nested.value_at(tree, path, REQUIRED) for name, path in paths.items()
+    }
     if taken[RATE] is not REQUIRED:
         taken[RATE] = as_rate(f'{where}.client.learning_rate', taken[RATE])
     elif RATE not in columns:
@@ -245,12 +248,12 @@ def algorithm_maker(
     def bind(**values: Any) -> sections.Bound:
         changed: Any = tree
         for name in dict.fromkeys((RATE, *paths)):  # a grid's own column counts
-            changed = trees.with_value(changed, paths[name], values[name])
+            changed = nested.with_value(changed, paths[name], values[name])
         return sections.bind_algorithm(
             label, changed['algorithms'][label], changed['client']
         )
 
-    return makers.bound(bind, taken, holes=True)
+    return parametrized.bound(bind, taken, holes=True)
 
 
 def as_rate(where: str, rate: Any) -> float:
@@ -268,10 +271,10 @@ def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
     """A section with the values that a point gives: at paths in it, and for its seeds."""
     for name in _columns_of(prefix, point):
         path = name.removeprefix(f'{prefix}.').split('.')
-        section = trees.with_value(section, path, point[name], f'config.{prefix}')
+        section = nested.with_value(section, path, point[name], f'config.{prefix}')
     for name, paths in _seeds(prefix, section).items():
         for seed in paths if name in point else ():
-            section = trees.with_value(section, seed, point[name])
+            section = nested.with_value(section, seed, point[name])
     return section
 
 
@@ -286,7 +289,7 @@ def _drawn(prefix: str, section: Any, draws: Seeds) -> list[str]:
         name: paths for name, paths in _seeds(prefix, section).items() if name in draws
     }
     for path in [('seed',), *itertools.chain(*seeds.values())] if seeds else ():
-        given = trees.value_at(section, path, 0)
+        given = nested.value_at(section, path, 0)
         if given is not None or prefix != 'problem':  # whose seeds may be left open
             checks.seed('.'.join(map(str, ('config', prefix, *path))), given)
     return list(seeds)
@@ -296,7 +299,7 @@ def _seeds(prefix: str, section: Any) -> dict[str, list[tuple[str | int, ...]]]:
     """Where a section has seeds of its own, by the column that gives them a value."""
     if prefix != 'problem':
         paths = [(*path, 'seed') for path, _, is_seeded in _parts(section) if is_seeded]
-        return {redraws.COLUMNS['links_quality']: paths} if paths else {}
+        return {seeding.COLUMNS['links_quality']: paths} if paths else {}
     known = sections.parameters(sections.lookup('config.problem', section, PROBLEMS)[0])
     data = 'data_seed' if 'data_seed' in known else 'seed'  # then that of all its data
     options = {'data_seed': data, 'partition_seed': 'partition_seed'}
@@ -324,7 +327,7 @@ def _parts(section: Any, path: Path = ()) -> list[tuple[Path, bool, bool]]:
         ]
     parts: list[tuple[Path, bool, bool]] = []
     for name, value in section.items() if isinstance(section, Mapping) else ():
-        inner, table = (*path, name), choices.DRAWN.get(name)
+        inner, table = (*path, name), registries.DRAWN.get(name)
         if table is None or not isinstance(value, Mapping | str):
             parts += _parts(value, inner)
             continue

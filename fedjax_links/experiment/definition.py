@@ -11,15 +11,15 @@ import numpy as np
 
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import trees
+from fedjax_links.config import nested
 from fedjax_links.core import checks, errors, grids, reprs
-from fedjax_links.experiment.looking import forking, preflight
+from fedjax_links.experiment import executors, forking
 from fedjax_links.machines import devices as devices_
-from fedjax_links.planning import lanes, limits
-from fedjax_links.planning.choosing import Tuning
-from fedjax_links.planning.makers import Given
-from fedjax_links.planning.plans import Plan
-from fedjax_links.runner import hooks, loop, submitting
+from fedjax_links.planning import lanes, validation
+from fedjax_links.planning.parametrized import Given
+from fedjax_links.planning.plan import Plan
+from fedjax_links.planning.trials import Tuning
+from fedjax_links.runner import hooks, loop, preflight
 from fedjax_links.runner import progress as lines
 
 _PARTS = {
@@ -118,13 +118,13 @@ class Experiment:
         checks.counts(num_rounds=self.num_rounds, eval_every=self.eval_every)
         for field in ('num_rounds', 'eval_every'):
             object.__setattr__(self, field, int(getattr(self, field)))  # also of NumPy
-        limits.check_multiple('num_rounds', self.num_rounds, self.eval_every)
+        validation.check_multiple('num_rounds', self.num_rounds, self.eval_every)
         given = self.problem if isinstance(self.problem, Mapping) else self.patterns
         if missing := set(self.patterns) - set(given):
             raise errors.invalid('problem', f'have {min(missing)!r}', sorted(given))
         self._keep_config_true()
         hooks.check_log(self.log)
-        limits.check(self)
+        validation.check(self)
 
     def _keep_config_true(self) -> None:
         """Keeps the config that of the fields, whichever of them a copy was given anew."""
@@ -141,7 +141,7 @@ class Experiment:
             )
             object.__setattr__(self, 'config', fields['config'])
             if self.config is not None:  # whose caption may name fields that changed
-                fields['caption'] = trees.filled_in(
+                fields['caption'] = nested.filled_in(
                     self.config.get('caption', ''), self.config
                 )
                 object.__setattr__(self, 'caption', fields['caption'])
@@ -278,7 +278,7 @@ class Experiment:
                 raise errors.invalid(
                     'devices', 'be a number beside an executor', devices
                 )
-            return submitting.run(
+            return executors.run(
                 self,
                 executor,
                 folder,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedjax_links.config import fields, sections
+from fedjax_links.config import resolver, schema
 from fedjax_links.core import checks
 from fedjax_links.pages import tables
 from fedjax_links.plot import panels, scripts
@@ -117,15 +117,15 @@ def build(config: Mapping[str, Any]) -> FigureResult:
       ValueError: naming the field, its value and the nearest valid name.
     """
     check(config)
-    return sections.build_named('config.figure', config['figure'], {})
+    return resolver.build_named('config.figure', config['figure'], {})
 
 
 def check(config: Mapping[str, Any]) -> None:
     """Raises unless a figure's config has the fields that `build` names, without computing it."""
-    fields.check(config, {**_REQUIRED, **dict.fromkeys(_SIZES, int)}, [*_REQUIRED])
+    schema.check(config, {**_REQUIRED, **dict.fromkeys(_SIZES, int)}, [*_REQUIRED])
     for name in _SIZES.keys() & config.keys():
         checks.static_int(f'config.{name}', config[name])
-    factory, options = sections.lookup('config.figure', config['figure'], {})
+    factory, options = resolver.lookup('config.figure', config['figure'], {})
     checks.options('config.figure', factory, options)
 
 

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 
 _NUMBER = r'[+-]?(?:inf|\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)'
 _PARTS = re.compile(
@@ -149,7 +149,7 @@ class Level(NamedTuple):
     deviation: float | None
 
 
-def load_levels(section: sections.Section | None) -> Mapping[Any, Any]:
+def load_levels(section: resolver.Section | None) -> Mapping[Any, Any]:
     """What a paper prints.
 
     Args:
@@ -162,4 +162,4 @@ def load_levels(section: sections.Section | None) -> Mapping[Any, Any]:
     Raises:
       ValueError: for unknown options and names.
     """
-    return {} if section is None else sections.build_named('published', section, {})
+    return {} if section is None else resolver.build_named('published', section, {})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fedjax_links import runs
 from fedjax_links.core import checks, errors
 from fedjax_links.core.grids import Point
-from fedjax_links.planning import makers
+from fedjax_links.planning import parametrized
 from fedjax_links.results import dataset
 
 MAIN, TUNING, TIE = dataset.MAIN, dataset.TUNING, dataset.TIE
@@ -191,7 +191,9 @@ def share_out(
     order: dict[Any, int] = {}
 
     def program(lane: Lane) -> int:
-        built_in = [(k, v) for k, v in lane.point.items() if makers.is_built_in(v)]
+        built_in = [
+            (k, v) for k, v in lane.point.items() if parametrized.is_built_in(v)
+        ]
         return order.setdefault(
             (lane.algorithm, lane.pattern, repr(built_in)), len(order)
         )

@@ -14,14 +14,14 @@ import numpy as np
 
 from fedjax_links.core import errors, grids
 from fedjax_links.core.grids import Point
-from fedjax_links.planning import choosing, deciding, redraws
+from fedjax_links.planning import seeding, sequential_seeds, trials
 from fedjax_links.planning.lanes import MAIN, TIE, TUNING, Lane
 from fedjax_links.results import recorded
 from fedjax_links.results.dataset import Columns
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
-    from fedjax_links.planning.plans import Plan
+    from fedjax_links.planning.plan import Plan
 
 
 class Schedule:
@@ -42,9 +42,9 @@ class Schedule:
           plan: its plan.
         """
         self._experiment, self._plan = experiment, plan
-        self._is_open = isinstance(experiment.seeds, deciding.UntilDecided)
+        self._is_open = isinstance(experiment.seeds, sequential_seeds.UntilDecided)
         self.is_fixed = experiment.tuning is None and not self._is_open
-        self._known: dict[str, tuple[int, list[choosing.Tried], list[Lane]]] = {}
+        self._known: dict[str, tuple[int, list[trials.Tried], list[Lane]]] = {}
 
     def wanted(self, columns: Columns) -> list[Lane]:
         """The lanes that the metrics so far ask for, those that are done among them.
@@ -63,7 +63,7 @@ class Schedule:
         if not self._is_open:
             return lanes
         until = self._plan.description['until']
-        counts = deciding.seeds_wanted(columns, self._plan.description)
+        counts = sequential_seeds.seeds_wanted(columns, self._plan.description)
 
         def is_wanted(lane: Lane) -> bool:
             if lane.stage == TUNING:
@@ -90,7 +90,7 @@ class Schedule:
         """
         found: dict[str, errors.InvalidError] = {}
         for label in self._experiment.algorithms:
-            mistake = choosing.mistake(label, self._tries(label, columns))
+            mistake = trials.mistake(label, self._tries(label, columns))
             if mistake is not None:
                 found[label] = mistake
         return found
@@ -131,7 +131,7 @@ class Schedule:
 
     # What follows from it.
 
-    def main(self, label: str, tries: Sequence[choosing.Tried] = ()) -> list[Lane]:
+    def main(self, label: str, tries: Sequence[trials.Tried] = ()) -> list[Lane]:
         """All patterns, points and seeds of an algorithm, those seeds too that may not be needed.
 
         Args:
@@ -145,7 +145,7 @@ class Schedule:
         columns = self._columns(label)
         first = {name: values[start] for name, (values, (start, _)) in columns.items()}
         for series, (pattern, point) in enumerate(self._series(label)):
-            tried = choosing.tried_for(tries, pattern, point)
+            tried = trials.tried_for(tries, pattern, point)
             values = tried.chosen if tried else first
             lanes += self._lanes(MAIN, label, pattern, {**point, **values}, series)
         return lanes
@@ -156,8 +156,8 @@ class Schedule:
         count, _, lanes = self._known[label]
         if not lanes:
             lanes = self._tuning(label, tries)
-            is_tuned = choosing.is_done(tries, len(self._tuned_at(label)))
-            if is_tuned and choosing.mistake(label, tries) is None:
+            is_tuned = trials.is_done(tries, len(self._tuned_at(label)))
+            if is_tuned and trials.mistake(label, tries) is None:
                 lanes = [
                     *lanes,
                     *self.main(label, tries),
@@ -166,32 +166,32 @@ class Schedule:
             self._known[label] = count, tries, lanes
         return lanes
 
-    def _tries(self, label: str, columns: Columns) -> list[choosing.Tried]:
+    def _tries(self, label: str, columns: Columns) -> list[trials.Tried]:
         """What an algorithm has tried."""
         is_tuned = bool(self._tuned_at(label))
         facts = self._plan.description if is_tuned else {}
-        count = choosing.count_done(columns, facts, label) if is_tuned else 0
+        count = trials.count_done(columns, facts, label) if is_tuned else 0
         if label not in self._known or self._known[label][0] != count:
-            tries = choosing.read_tries(columns, facts, label) if count else []
+            tries = trials.read_tries(columns, facts, label) if count else []
             self._known[label] = count, tries, []
         return self._known[label][1]
 
-    def _tuning(self, label: str, tries: Sequence[choosing.Tried]) -> list[Lane]:
+    def _tuning(self, label: str, tries: Sequence[trials.Tried]) -> list[Lane]:
         """The lanes that tune an algorithm, as far as what it tried asks for them."""
         lanes = self.possible_tuning(label)
         if not lanes:
             return []
         asked = {recorded.place_of(x.pattern, x.at): x.race.wanted for x in tries}
-        first = choosing.first_tries(self._plan.description, list(self._columns(label)))
+        first = trials.first_tries(self._plan.description, list(self._columns(label)))
         places = (recorded.place_of(*at) for at in self._tuned_at(label))
         wanted = np.ravel([asked.get(place, first) for place in places])
         return list(itertools.compress(lanes, wanted.tolist()))
 
-    def _near_ties(self, label: str, tries: Sequence[choosing.Tried]) -> list[Lane]:
+    def _near_ties(self, label: str, tries: Sequence[trials.Tried]) -> list[Lane]:
         """What tuning could not tell from the best, with the seeds of the main lanes."""
 
         def near(pattern: str, point: Point) -> list[dict[str, Any]]:
-            tried = choosing.tried_for(tries, pattern, point)
+            tried = trials.tried_for(tries, pattern, point)
             return [tried.values_at(index) for index in tried.ties] if tried else []
 
         return self._ties(label, near)
@@ -237,7 +237,7 @@ class Schedule:
             {name: v for name, (v, _) in self._columns(label).items()}, 'cross'
         )
 
-    def _columns(self, label: str) -> dict[str, tuple[list[Any], choosing.Ends]]:
+    def _columns(self, label: str) -> dict[str, tuple[list[Any], trials.Ends]]:
         """By column that an algorithm takes, what may be tried, and where the first tries lie."""
         taken = self._plan.algorithms[label].columns
         return {
@@ -248,7 +248,7 @@ class Schedule:
 
     def _series(self, label: str) -> list[tuple[str, Point]]:
         """The patterns and points of the grid that an algorithm runs at."""
-        return self._places(label, self._plan.patterns, redraws.GRID)
+        return self._places(label, self._plan.patterns, seeding.GRID)
 
     def _tuned_at(self, label: str) -> list[tuple[str, Point]]:
         """The patterns and points of the grid that an algorithm is tuned at one by one.

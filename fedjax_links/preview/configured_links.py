@@ -6,12 +6,12 @@ import jax
 import numpy as np
 
 from fedjax_links.base import MaskLinks, Participation, Problem
-from fedjax_links.config import sections
-from fedjax_links.config.sections import Bound
+from fedjax_links.config import resolver
+from fedjax_links.config.resolver import Bound
 from fedjax_links.core import checks
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation import PARTICIPATION, link_laws
-from fedjax_links.planning import limits, makers
+from fedjax_links.planning import parametrized, validation
 from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
@@ -88,11 +88,11 @@ def links_at(
     return plan.patterns[label].bound_at({**plan.points[0], **drawn})
 
 
-def first_point(experiment: Experiment, maker: makers.Maker) -> str:
+def first_point(experiment: Experiment, maker: parametrized.Maker) -> str:
     """Where a part is: ``cohort_size 2, the first of 3 points of the grid``, or nothing."""
     columns = experiment.plan.columns
     own = {name: values for name, values in columns.items() if name in maker.columns}
-    count = limits.num_points(own, experiment.grid_mode)
+    count = validation.num_points(own, experiment.grid_mode)
     first = describe_point({name: values[0] for name, values in own.items()})
     return f'{first}, the first of {count} points of the grid' if count > 1 else first
 
@@ -113,7 +113,7 @@ def _time(experiment: Experiment) -> float | None:
         return None
     if not isinstance(rate, int | float) or not isinstance(steps, int):
         return None
-    program = sections.bind_algorithm('fedavg', {}, client).args[0]
+    program = resolver.bind_algorithm('fedavg', {}, client).args[0]
     by_round = jax.vmap(program.options['learning_rate'].build())(
         np.arange(rounds, dtype=np.int32)
     )

@@ -19,7 +19,7 @@ from fedjax_links.analysis.independent_links import share_sums
 from fedjax_links.core import errors, tree
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.problems import owners
-from fedjax_links.runner.traced import initial_params
+from fedjax_links.runner.compilation import initial_params
 
 MOST_WORK = 2**34
 """Examples times the square of the parameters: what the Hessian of a minimisation costs."""

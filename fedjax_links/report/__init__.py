@@ -98,19 +98,17 @@ def table(
       ValueError: if no algorithm is done, for an unknown page, form or option, a page without such
         a table, or one that names code outside the package and may not.
     """
-    from fedjax_links.config import factories, sections
+    from fedjax_links.config import bound, resolver
     from fedjax_links.report import layouts, run_view
 
     run = run if isinstance(run, runs.Results) else runs.read(run)
     checks.choice('form', form, ('data', 'csv', 'latex'))
     checks.choice('page', page, [*run.facts['reports'], *layouts.LAYOUTS])
     kept = run.facts['reports'].get(page, page)
-    factories.check_recorded(
-        f'config.reports.{page}', kept, allow_imports=allow_imports
-    )
-    section = {**sections.as_mapping(f'config.reports.{page}', kept), **options}
+    bound.check_recorded(f'config.reports.{page}', kept, allow_imports=allow_imports)
+    section = {**resolver.as_mapping(f'config.reports.{page}', kept), **options}
     named = f'config.reports.{page}', section, layouts.LAYOUTS
-    found = sections.build_named(
+    found = resolver.build_named(
         *named, run_view.of_run(run, allow_imports=allow_imports)
     ).tables
     if not 0 <= number < len(found):

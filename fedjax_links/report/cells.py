@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import checks, errors
-from fedjax_links.experiment.looking import choices
-from fedjax_links.experiment.looking.choices import Choice
+from fedjax_links.planning import tuning_uncertainty as choices
+from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.report.run_view import Source
 from fedjax_links.results.metric import Metric
 

@@ -19,13 +19,13 @@ from fedjax_links.base import Algorithm, Array, FederationState, Key, Params, Pr
 from fedjax_links.clients.programs import client_data
 from fedjax_links.core import client_metrics, errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
-from fedjax_links.planning import choosing
+from fedjax_links.planning import trials
 from fedjax_links.preview import configured_links, prediction
 from fedjax_links.results import recorded
 from fedjax_links.results.runs import CLIENTS, read_clients
 from fedjax_links.results.simulation import leaves
-from fedjax_links.runner.traced import state_shape
-from fedjax_links.storage import checkpoints, packing
+from fedjax_links.runner.compilation import state_shape
+from fedjax_links.storage import checkpoints, checksummed_npz
 
 _by_client = jax.jit(evaluation.by_client)  # lanes of one program compile it once
 _MOST_CLIENTS = 100_000
@@ -63,7 +63,7 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
       run: its results, with their folder; nothing is done without one, or for an archive, which has
         the file but none of the models.
     """
-    if run.folder is None or (run.folder / packing.METRICS).exists():
+    if run.folder is None or (run.folder / checksummed_npz.METRICS).exists():
         return
     found = compute(experiment, run, run.folder)
     by_kind = {
@@ -71,7 +71,7 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
         for kind in Clients._fields
     }
     with errors.on_disk(run.folder):
-        content = packing.npz(leaves(by_kind))
+        content = checksummed_npz.npz(leaves(by_kind))
         checkpoints.write_whole(run.folder / CLIENTS, content)
 
 
@@ -152,7 +152,7 @@ def _lanes(
     experiment: Experiment, run: runs.Results, label: str
 ) -> dict[str, list[Lane]]:
     """By pattern, an algorithm's lanes at the first point of the grid, the first seed first."""
-    tries = choosing.read_tries(run.columns, experiment.plan.facts(), label)
+    tries = trials.read_tries(run.columns, experiment.plan.facts(), label)
     found: dict[str, list[Lane]] = {}
     for lane in experiment.plan.schedule.main(label, tries):
         own = found.setdefault(lane.pattern, [lane])

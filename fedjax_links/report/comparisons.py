@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.experiment.looking.choices import Choice
+from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.results.metric import Metric
 
 Key = tuple[str, str, str]

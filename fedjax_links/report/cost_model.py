@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.config import sections
-from fedjax_links.config.choices import DEVICE_SPEEDS as DEVICE_SPEEDS
+from fedjax_links.config import resolver
+from fedjax_links.config.registries import DEVICE_SPEEDS as DEVICE_SPEEDS
 from fedjax_links.core import checks, errors
 from fedjax_links.core.registry import Traffic as Traffic
 
@@ -88,7 +88,7 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
     columns = {'step': step, 'uplink': uplink, 'downlink': downlink}
     for name, given in columns.items():
         if isinstance(given, str | Mapping):
-            columns[name] = sections.build_named(
+            columns[name] = resolver.build_named(
                 name, given, DEVICE_SPEEDS, num_clients
             )
     checks.within('step', columns['step'], 0, _LARGEST)

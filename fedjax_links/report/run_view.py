@@ -13,9 +13,8 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
-from fedjax_links.experiment.looking import choices
-from fedjax_links.experiment.looking.choices import Choice
-from fedjax_links.planning import choosing
+from fedjax_links.planning import trials, tuning_uncertainty
+from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.report import client_stats
 from fedjax_links.report.client_stats import Clients
 from fedjax_links.report.comparisons import Difference, Ends, Key, Verdicts, judge
@@ -57,7 +56,7 @@ class Source:
     title: str
     caption: str
     data: Any
-    tuning: Mapping[str, Sequence[choosing.Tried]] = dataclasses.field(
+    tuning: Mapping[str, Sequence[trials.Tried]] = dataclasses.field(
         default_factory=dict
     )
     missing: Sequence[str] = ()
@@ -195,7 +194,7 @@ class Source:
         for key in self.rows(every_model=True):
             pattern, label, model = key
             values = dataset.tail(self.curve(found.name, key), share)
-            every[key] = choices.of_series(values)
+            every[key] = tuning_uncertainty.of_series(values)
             if any(tried.ties.size for tried in self.tuning.get(label, ())):
                 algorithm, point = self.members[label]
                 ties = self._near_ties(
@@ -210,7 +209,7 @@ class Source:
     @functools.cached_property
     def _near_ties(self) -> Any:
         """`choices.NearTies` of the run, found once."""
-        find: Any = choices.NearTies
+        find: Any = tuning_uncertainty.NearTies
         return functools.cache(functools.partial(find, self.run))
 
     def span(self, tail: float | None) -> str:
@@ -334,7 +333,7 @@ def of_run(
     members = dataset.points(every)
     done = set(every['series'].values[every['complete'].values].tolist())
     series: list[str] = []
-    tuning: dict[str, list[choosing.Tried]] = {}
+    tuning: dict[str, list[trials.Tried]] = {}
     missing: list[str] = []
     for algorithm in _in_order(sorted(facts['algorithms']), names):
         own = {
@@ -344,11 +343,11 @@ def of_run(
         }
         is_done = bool(own) and own.keys() <= done
         if not is_done:
-            progress = choosing.progress(run.columns, facts, algorithm)
+            progress = trials.progress(run.columns, facts, algorithm)
             missing.append(f'{algorithm} ({progress})' if progress else algorithm)
         if is_done or so_far:
             series += own
-            for entry in choosing.read_tries(run.columns, facts, algorithm):
+            for entry in trials.read_tries(run.columns, facts, algorithm):
                 at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
                 for label in (
                     k for k, point in own.items() if at.items() <= point.items()

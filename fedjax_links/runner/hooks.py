@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.machines import processes
 from fedjax_links.planning.lanes import Lane
@@ -133,7 +133,7 @@ def check_log(log: Sequence[str]) -> None:
       ValueError: naming it and the nearest valid name.
     """
     for name in checks.names('log', log):
-        sections.lookup('log', name, {LINKS: None})
+        resolver.lookup('log', name, {LINKS: None})
 
 
 def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
@@ -148,7 +148,7 @@ def callbacks(log: Sequence[str], folder: str | Path | None) -> list[Callback]:
     """
     path, found = None if folder is None else paths.as_path(folder), []
     for name in (name for name in log if name != LINKS):
-        made = sections.build_named('log', name, {}, path)
+        made = resolver.build_named('log', name, {}, path)
         if not isinstance(made, Callback):
             raise errors.invalid(
                 'log', f'name what returns a Callback ({name})', repr(made)

@@ -15,12 +15,12 @@ import numpy as np
 
 from fedjax_links import simulation
 from fedjax_links.base import Key, Participation, Problem, PyTree, Source
-from fedjax_links.config import factories
+from fedjax_links.config import bound
 from fedjax_links.core import digests, errors, prng
 from fedjax_links.machines import environment
-from fedjax_links.planning import makers
+from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import MAIN, Lane
-from fedjax_links.runner import traced
+from fedjax_links.runner import compilation
 from fedjax_links.storage.identity import (
     DATA,
     EVALUATION_DATA,
@@ -60,7 +60,7 @@ class Identities:
         return self._once(key, lambda: self._of_lane(first).digest())
 
     def _of_lane(self, lane: Lane) -> LaneIdentity:
-        columns, _ = traced.split(self._experiment, lane)
+        columns, _ = compilation.split(self._experiment, lane)
         return LaneIdentity(
             version=environment.version(),
             machine=self._machine,
@@ -134,7 +134,7 @@ class Identities:
                 self._known[key] = find()
         return self._known[key]
 
-    def _values(self, maker: makers.Maker[Any], lane: Lane) -> Any:
+    def _values(self, maker: parametrized.Maker[Any], lane: Lane) -> Any:
         """Returns what decides which problem or pattern a maker makes for a lane."""
         drawn = self._plan.draws.columns(lane.seed, lane.point)
         return id(maker), repr(maker.at({**lane.point, **drawn}))
@@ -153,20 +153,25 @@ class Identities:
 
         def find() -> dict[str, str]:
             problem = _normal(self._plan.problem_of(lane))
-            kind = 'problem', makers.kind_of(problem)
+            kind = 'problem', parametrized.kind_of(problem)
             return self._once(kind, lambda: _problem_programs_of(problem))
 
         return self._once(('problem of', self._problem_values(lane)), find)
 
     def _algorithm_programs(self, lane: Lane) -> dict[str, str]:
         """Returns digests of what an algorithm computes, one for lanes with one program."""
-        _, built_in = traced.split(self._experiment, lane)
+        _, built_in = compilation.split(self._experiment, lane)
         values = lane.algorithm, repr(built_in)
 
         def find() -> dict[str, str]:
             problem = _normal(self._plan.problem_of(lane))
             sample = simulation.sample_shapes(self._plan.pattern_of(lane))
-            kind = 'algorithm', *values, makers.kind_of(problem), makers.kind_of(sample)
+            kind = (
+                'algorithm',
+                *values,
+                parametrized.kind_of(problem),
+                parametrized.kind_of(sample),
+            )
             return self._once(
                 kind,
                 lambda: _algorithm_programs_of(self._experiment, lane, problem, sample),
@@ -253,8 +258,8 @@ def _problem_programs_of(problem: Problem) -> dict[str, str]:
 def _algorithm_programs_of(
     experiment: 'Experiment', lane: Lane, problem: Problem, sample: Any
 ) -> dict[str, str]:
-    make = traced.algorithm_of(experiment, lane)
-    columns, _ = traced.split(experiment, lane)
+    make = compilation.algorithm_of(experiment, lane)
+    columns, _ = compilation.split(experiment, lane)
     eval_fn = experiment.plan.eval_fn(problem)
     key = jax.random.key(0)
 
@@ -293,9 +298,7 @@ def _modules_of(config: Any) -> dict[str, str]:
       Digests by the name of the file, of named modules and of what they import from their folder.
     """
     waiting = [
-        factories.FILES[name]
-        for name in _modules_named_in(config)
-        if name in factories.FILES
+        bound.FILES[name] for name in _modules_named_in(config) if name in bound.FILES
     ]
     found: dict[Path, str] = {}
     while waiting:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from fedjax_links import runs
 from fedjax_links.core import errors, paths
 from fedjax_links.machines import devices, processes
-from fedjax_links.planning.deciding import UntilDecided
 from fedjax_links.planning.lanes import TUNING, Lane
 from fedjax_links.planning.schedule import Schedule
-from fedjax_links.runner import hooks, shared, stores
+from fedjax_links.planning.sequential_seeds import UntilDecided
+from fedjax_links.runner import hooks, shared_stores, stores
 from fedjax_links.runner.identity import Identities
-from fedjax_links.runner.programs import Programs, has_realised, realised
+from fedjax_links.runner.program_cache import Programs, has_realised, realised
 from fedjax_links.runner.stages import Stages
-from fedjax_links.storage import door
+from fedjax_links.storage import run_access
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -101,7 +101,7 @@ def run(
         kind: Any = stores.RunFolder
         if share is not None:
             own: dict[str, Any] = {'division': plan.division, 'shard': share.index}
-            kind = functools.partial(shared.SharedFolder, **own)
+            kind = functools.partial(shared_stores.SharedFolder, **own)
         with plan.precision():
             return kind(
                 path,
@@ -119,7 +119,7 @@ def run(
         identities.of_run().as_plain() if several else None,
     ]
     store: Any = (
-        shared.InStep(opened, described, path, own_rows) if several else opened()
+        shared_stores.InStep(opened, described, path, own_rows) if several else opened()
     )
     try:
         listeners.tell('on_start', experiment)
@@ -130,7 +130,7 @@ def run(
             store.announce({lane.name: lane.num_rounds for lane in lanes})
         is_first = share is None or share.index == 0
         if path is not None and is_first:
-            is_changed = door.CHANGED in store.facts
+            is_changed = run_access.CHANGED in store.facts
             if is_changed or not has_realised(programs, origin, path):
                 store.keep_links(realised(programs, origin))
         _Turns(experiment, programs, store, listeners, origin).run()
@@ -167,7 +167,7 @@ class _Turns:
         """Others may be at lanes of a share."""
         self._plan = self.experiment.plan
         self._schedule = Schedule(self.experiment, self._plan)
-        self._is_shared = isinstance(self.store, shared.SharedFolder)
+        self._is_shared = isinstance(self.store, shared_stores.SharedFolder)
         self._is_open = isinstance(self.experiment.seeds, UntilDecided)
         self._given_up: set[str] = set()  # algorithms that cannot run
         self._follow: set[str] = (

@@ -15,12 +15,12 @@ from typing import Any
 from fedjax_links import runs
 from fedjax_links.core import errors, memory
 from fedjax_links.machines import devices, processes
-from fedjax_links.planning import makers
+from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import MAIN, TUNING, Lane
-from fedjax_links.runner import stores, traced
-from fedjax_links.runner.groups import Group
+from fedjax_links.runner import compilation, stores
 from fedjax_links.runner.hooks import Listeners, Origin, Stop
-from fedjax_links.runner.programs import Programs
+from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.program_cache import Programs
 
 _SAVE_SECONDS = 5.0
 _DISPATCH_SECONDS = 0.2
@@ -168,7 +168,9 @@ class Stages:
             return []
         group = Group(self.programs, lanes, self._free.popleft(), width)
         if past:
-            shapes = {lane.name: traced.state_shape(experiment, lane) for lane in lanes}
+            shapes = {
+                lane.name: compilation.state_shape(experiment, lane) for lane in lanes
+            }
             group.restore([self.store.restore(*of) for of in shapes.items()])
         elif done:
             group.restore([self.origin.begin(lane) for lane in lanes])
@@ -282,9 +284,11 @@ class Stages:
         count = len(shared.places)
         share = size = math.ceil(len(members) / count)
         is_done = self.store.rounds(first.name) >= first.num_rounds
-        data = makers.own_bytes(shared.experiment.plan.problem_of(x) for x in members)
+        data = parametrized.own_bytes(
+            shared.experiment.plan.problem_of(x) for x in members
+        )
         most = memory.lanes_that_fit(
-            traced.lane_bytes(shared.experiment, first) + data, share
+            compilation.lane_bytes(shared.experiment, first) + data, share
         )
 
         def cut() -> list[list[Lane]]:

@@ -23,7 +23,7 @@ from fedjax_links.results import dataset
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.in_memory import Memory as Memory
 from fedjax_links.runner.in_memory import SaveClock as SaveClock
-from fedjax_links.storage import checkpoints, claims, door, packing
+from fedjax_links.storage import checkpoints, checksummed_npz, file_locks, run_access
 from fedjax_links.storage.identity import LaneIdentity, lane_differences
 
 _KEPT = 2  # saves of a lane
@@ -76,11 +76,11 @@ class RunFolder(Memory):
         )  # lanes that are not whole in metrics as they grow
         self._shown = 0  # lines of the first of them
         with errors.on_disk(self.path), contextlib.ExitStack() as held:
-            door.refuse_foreign('workdir', self.path)
+            run_access.refuse_foreign('workdir', self.path)
             runs.refuse_older(self.path, 'workdir')
             self.path.mkdir(parents=True, exist_ok=True)
             self._claim(held)
-            door.refuse_foreign(
+            run_access.refuse_foreign(
                 'workdir', self.path
             )  # also what came before it was locked
             self._open(config)
@@ -88,13 +88,13 @@ class RunFolder(Memory):
 
     def _claim(self, held: contextlib.ExitStack) -> None:
         """Keeps all others out, until what is held is closed."""
-        self._lock = claims.require('workdir', self.path, self.path / runs.LOCK)
+        self._lock = file_locks.require('workdir', self.path, self.path / runs.LOCK)
         held.callback(self._lock.release, keep=True)
 
     def _open(self, config: Mapping[str, Any] | None) -> None:
         """Compares what is there with what is to run; then writes that, and reads the lanes."""
         here = self._compare(config)
-        door.sweep(self.path)
+        run_access.sweep(self.path)
         self._describe(here)
         (self.path / runs.CHECKPOINTS).mkdir(exist_ok=True)
         self.saves = runs.saves(self.path)
@@ -236,7 +236,7 @@ class RunFolder(Memory):
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `Memory.keep_links`."""
         with errors.on_disk(self.path):
-            checkpoints.write_whole(self.path / runs.LINKS, packing.npz(arrays))
+            checkpoints.write_whole(self.path / runs.LINKS, checksummed_npz.npz(arrays))
 
     def close(self) -> None:
         """As `Memory.close`."""
@@ -273,7 +273,7 @@ class RunFolder(Memory):
 
     # What it is of.
 
-    def _compare(self, config: Mapping[str, Any] | None) -> door.Description:
+    def _compare(self, config: Mapping[str, Any] | None) -> run_access.Description:
         """Returns what is to run, after comparing it with what is there; only looks.
 
         Raises:
@@ -281,12 +281,12 @@ class RunFolder(Memory):
         """
         plain = None if config is None else json.loads(json.dumps(config))
         facts = json.loads(json.dumps(self.facts))
-        here = door.Description(facts, plain, self._identities.of_run())
-        there = door.read_description(self.path)
+        here = run_access.Description(facts, plain, self._identities.of_run())
+        there = run_access.read_description(self.path)
         if there is None:
-            door.check_begun('workdir', self.path, here)
+            run_access.check_begun('workdir', self.path, here)
         else:
-            changed = door.check_same(
+            changed = run_access.check_same(
                 'workdir',
                 self.path,
                 there,
@@ -295,14 +295,14 @@ class RunFolder(Memory):
                 allow_changed=self._allow_changed,
             )
             if changed:
-                facts[door.CHANGED] = changed
-                self.facts = {**self.facts, door.CHANGED: changed}
+                facts[run_access.CHANGED] = changed
+                self.facts = {**self.facts, run_access.CHANGED: changed}
         return here
 
-    def _describe(self, here: door.Description) -> None:
+    def _describe(self, here: run_access.Description) -> None:
         """Writes what is run, last what makes the folder one of a run."""
         assert here.identity is not None
-        door.write_identity(self.path, here.identity)
+        run_access.write_identity(self.path, here.identity)
         if here.config is not None:
             checkpoints.write_whole(self.path / runs.CONFIG, runs.as_json(here.config))
         checkpoints.write_whole(self.path / runs.EXPERIMENT, runs.as_json(here.facts))
@@ -338,7 +338,7 @@ class RunFolder(Memory):
         there = self._found.pop(lane)
         if self._allow_changed:
             return
-        known = {*self.facts.get(door.CHANGED, ())}
+        known = {*self.facts.get(run_access.CHANGED, ())}
         clauses = ['nothing says of which programs and data it is']
         if there is not None:
             differences = lane_differences(there, self._identity_of(lane))

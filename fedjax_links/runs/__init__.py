@@ -4,7 +4,7 @@ A run is in shards where several processes have each its own lanes, on machines 
 several. Beside what any run has, the folder of such a run holds until it is merged
 
 * ``lanes.json``: which lane belongs to which shard;
-* ``claims/``: a file for every shard and lane that some process holds (`storage.claims`);
+* ``claims/``: a file for every shard and lane that some process holds (`storage.file_locks`);
 * ``failures/<lane>.txt``: the traceback of a lane that failed.
 """
 
@@ -59,10 +59,10 @@ from fedjax_links.runs.kept_links import unpacked as unpacked
 from fedjax_links.runs.merging import check_kinds as check_kinds
 from fedjax_links.runs.merging import merge as merge
 from fedjax_links.runs.models import model as model
-from fedjax_links.storage import claims
-from fedjax_links.storage.door import CLAIMS as CLAIMS
-from fedjax_links.storage.door import FAILURES as FAILURES
-from fedjax_links.storage.door import LANES as LANES
+from fedjax_links.storage import file_locks
+from fedjax_links.storage.run_access import CLAIMS as CLAIMS
+from fedjax_links.storage.run_access import FAILURES as FAILURES
+from fedjax_links.storage.run_access import LANES as LANES
 
 __all__ = [
     'Links',
@@ -149,7 +149,7 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
     for shard in range(found.count if found else 1):
         names = [name for name, own in lanes.items() if own == shard]
         file = shard_file(path, shard, found.count) if found else path / LOCK
-        held, said = claims.held(file), claims.said(file)
+        held, said = file_locks.held(file), file_locks.said(file)
         known = max(known, said.get('lanes', 0))
         behind = sum(min(rounds.get(name, 0), wanted[name]) for name in names)
         left[shard] = (
@@ -171,7 +171,7 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
         claimed = {
             file.stem for file in (path / CLAIMS).glob('*.lock')
         } & lanes.keys() - done
-        running = {name for name in claimed if claims.held(lane_file(path, name))}
+        running = {name for name in claimed if file_locks.held(lane_file(path, name))}
         begun |= claimed
     hours_left = None
     if rates:

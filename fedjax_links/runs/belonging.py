@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.core import errors
-from fedjax_links.storage import documents, door
+from fedjax_links.storage import documents, run_access
 from fedjax_links.storage.identity import (
     LaneIdentity,
     are_of_one_series,
@@ -28,7 +28,7 @@ def check_alike(argument: str, lanes: Described, facts: Mapping[str, Any]) -> No
     Raises:
       InvalidError: naming the lane and what differs.
     """
-    if door.CHANGED in facts:
+    if run_access.CHANGED in facts:
         return
     first: dict[str, str] = {}
     for name, (labels, identity) in lanes.items():
@@ -64,8 +64,8 @@ def check_of_run(
     Raises:
       InvalidError: naming the lane.
     """
-    kept = documents.read_json(folder, door.IDENTITY)
-    if kept is None or door.CHANGED in facts:
+    kept = documents.read_json(folder, run_access.IDENTITY)
+    if kept is None or run_access.CHANGED in facts:
         return
     known = {name: lane_from_plain(values) for name, values in kept['lanes'].items()}
     columns = {**facts['grid'], **(facts['tuning'] or {}).get('grid', {})}

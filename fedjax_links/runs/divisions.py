@@ -9,7 +9,7 @@ from fedjax_links.core import errors
 from fedjax_links.runs import checking
 from fedjax_links.runs.folder import as_json, read_json
 from fedjax_links.storage import checkpoints
-from fedjax_links.storage.door import CLAIMS, FAILURES, LANES
+from fedjax_links.storage.run_access import CLAIMS, FAILURES, LANES
 
 
 @dataclasses.dataclass(frozen=True)

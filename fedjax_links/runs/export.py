@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.core import errors, paths
 from fedjax_links.results.runs import CLIENTS
-from fedjax_links.storage import checkpoints, door, outputs, packing
+from fedjax_links.storage import checkpoints, checksummed_npz, outputs, run_access
 
 CSV = 'metrics.csv'
 
@@ -70,9 +70,11 @@ def archive(
             raise errors.invalid(
                 'metrics', f"hold {facts['metric']!r}, the run's own", metrics
             )
-    files = {packing.METRICS: packing.pack_metrics(run.columns, metrics)}
+    files = {
+        checksummed_npz.METRICS: checksummed_npz.pack_metrics(run.columns, metrics)
+    }
     files[runs.EXPERIMENT] = runs.as_json(facts)
-    for name in (runs.CONFIG, runs.ENVIRONMENT, door.IDENTITY, CLIENTS):
+    for name in (runs.CONFIG, runs.ENVIRONMENT, run_access.IDENTITY, CLIENTS):
         if (source / name).exists():
             files[name] = (source / name).read_bytes()
     return outputs.write('to', target, files.items())
@@ -92,10 +94,10 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
     for lane in runs.lanes(folder):
         if lane.labels['stage'] == 'main' and lane.states:
             leaves = checkpoints.arrays(lane.states[max(lane.states)])
-            yield _name(lane), packing.npz(_by_dotted_path(leaves))
+            yield _name(lane), checksummed_npz.npz(_by_dotted_path(leaves))
     yield CSV, run.to_pandas().to_csv(index=False, lineterminator='\n').encode()
     if links := runs.read_links(folder):
-        yield runs.LINKS, packing.npz(runs.unpacked(links))
+        yield runs.LINKS, checksummed_npz.npz(runs.unpacked(links))
 
 
 def _name(lane: runs.KeptLane) -> str:

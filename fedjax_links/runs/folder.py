@@ -37,19 +37,19 @@ import numpy as np
 from fedjax_links.core import errors, paths
 from fedjax_links.results.runs import Results as Results
 from fedjax_links.runs import belonging, checking
-from fedjax_links.storage import checkpoints, packing
+from fedjax_links.storage import checkpoints, checksummed_npz
 from fedjax_links.storage.documents import as_json as as_json
 from fedjax_links.storage.documents import read_json as read_json
-from fedjax_links.storage.door import CHECKPOINTS as CHECKPOINTS
-from fedjax_links.storage.door import CONFIG as CONFIG
-from fedjax_links.storage.door import ENVIRONMENT as ENVIRONMENT
-from fedjax_links.storage.door import EXPERIMENT as EXPERIMENT
-from fedjax_links.storage.door import LINKS as LINKS
-from fedjax_links.storage.door import LOCK as LOCK
-from fedjax_links.storage.door import MAY_DIFFER as MAY_DIFFER
-from fedjax_links.storage.door import METRICS as METRICS
-from fedjax_links.storage.door import first_difference as first_difference
 from fedjax_links.storage.identity import LaneIdentity, UnreadableError, lane_from_plain
+from fedjax_links.storage.run_access import CHECKPOINTS as CHECKPOINTS
+from fedjax_links.storage.run_access import CONFIG as CONFIG
+from fedjax_links.storage.run_access import ENVIRONMENT as ENVIRONMENT
+from fedjax_links.storage.run_access import EXPERIMENT as EXPERIMENT
+from fedjax_links.storage.run_access import LINKS as LINKS
+from fedjax_links.storage.run_access import LOCK as LOCK
+from fedjax_links.storage.run_access import MAY_DIFFER as MAY_DIFFER
+from fedjax_links.storage.run_access import METRICS as METRICS
+from fedjax_links.storage.run_access import first_difference as first_difference
 
 FINGERPRINT, IDENTITY = 'fingerprint', 'identity'
 _STAGES = 'tuning', 'main', 'tie'
@@ -123,9 +123,9 @@ def read(folder: str | Path, *, prove: bool = True) -> Results:
       ValueError: if the folder holds no run, its files were changed, or a lane is of another run.
     """
     path, (facts, _) = paths.as_path(folder), read_description(folder)
-    archive = path / packing.METRICS
+    archive = path / checksummed_npz.METRICS
     if archive.exists():
-        columns = packing.read_metrics(archive)
+        columns = checksummed_npz.read_metrics(archive)
     else:
         kept = lanes(path, prove=prove)
         described = {lane.name: (lane.labels, lane.identity) for lane in kept}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.core import errors, paths
-from fedjax_links.planning import choosing
+from fedjax_links.planning import trials
 from fedjax_links.results.runs import Results
 from fedjax_links.runs import belonging
 from fedjax_links.runs.divisions import Division, read_division, rounds_wanted
@@ -26,8 +26,8 @@ from fedjax_links.runs.folder import (
     read_description,
     saves,
 )
-from fedjax_links.storage import checkpoints, door
-from fedjax_links.storage.door import (
+from fedjax_links.storage import checkpoints, run_access
+from fedjax_links.storage.run_access import (
     CHECKPOINTS,
     CLAIMS,
     CONFIG,
@@ -76,7 +76,7 @@ def merge(
         target.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as held:
             for part in dict.fromkeys([*parts, target]):
-                held.enter_context(door.exclusive('workdir', part))
+                held.enter_context(run_access.exclusive('workdir', part))
             facts = _check_mergeable(parts, target, allow_changed=allow_changed)
             _merge(parts, target, facts, allow_mixed=allow_mixed)
     return read(target)
@@ -95,23 +95,23 @@ def _check_mergeable(
     """
     for part in parts:
         read_description(part, 'workdir')
-    first = door.read_description(parts[0])
+    first = run_access.read_description(parts[0])
     assert first is not None
     facts = dict(first.facts)
     others = [part for part in [*parts[1:], target] if part != parts[0]]
     for other in dict.fromkeys(others):
-        if door.refuse_foreign('workdir', other) is not door.Kind.RUN:
+        if run_access.refuse_foreign('workdir', other) is not run_access.Kind.RUN:
             continue
-        there = door.read_description(other)
+        there = run_access.read_description(other)
         assert there is not None
-        changed = door.check_same(
+        changed = run_access.check_same(
             'workdir', other, there, first, may_grow=False, allow_changed=allow_changed
         )
-        facts[door.CHANGED] = list(
-            dict.fromkeys([*facts.get(door.CHANGED, ()), *changed])
+        facts[run_access.CHANGED] = list(
+            dict.fromkeys([*facts.get(run_access.CHANGED, ()), *changed])
         )
-    if not facts.get(door.CHANGED):
-        facts.pop(door.CHANGED, None)
+    if not facts.get(run_access.CHANGED):
+        facts.pop(run_access.CHANGED, None)
     return facts
 
 
@@ -131,13 +131,13 @@ def _merge(
     ordered = in_order((best[name] for name in expected), facts)
     lines = ''.join(line for lane in ordered for line in lane.lines)
     if facts.get('tuning'):
-        choosing.check_main_lanes(as_columns(lines.splitlines()), facts)
+        trials.check_main_lanes(as_columns(lines.splitlines()), facts)
     (target / CHECKPOINTS).mkdir(exist_ok=True)
-    door.sweep(target)
+    run_access.sweep(target)
     kept = [path for lane in best.values() for path in lane.files.values()]
     for path in itertools.chain.from_iterable(map(checkpoints.files_of, kept)):
         _bring(path, target / CHECKPOINTS / path.name)
-    for name in (CONFIG, ENVIRONMENT, door.IDENTITY, door.EXAMPLES, LINKS):
+    for name in (CONFIG, ENVIRONMENT, run_access.IDENTITY, run_access.EXAMPLES, LINKS):
         for source in [part / name for part in parts if (part / name).exists()][:1]:
             _bring(source, target / name)
     checkpoints.write_whole(target / EXPERIMENT, as_json(facts))
@@ -209,7 +209,7 @@ def check_kinds(
     first: dict[Any, Mapping[str, Any]] = {}
     for seed, kind in fingerprints:
         there = kind and first.setdefault(seed if allow_mixed else None, kind)
-        if found := door.first_difference(there, kind, 'environment'):
+        if found := run_access.first_difference(there, kind, 'environment'):
             field, old, new = found
             whose = f'lanes of seed {seed}' if allow_mixed else 'lanes'
             hint = 'where it is not bits may differ; --allow_mixed lets each seed have its own'

@@ -27,7 +27,7 @@ import numpy as np
 
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors, meshes
-from fedjax_links.storage import packing
+from fedjax_links.storage import checksummed_npz
 
 _ABOUT, _LINES, _LEAVES = 'about', 'lines', 'leaves'
 PARTS, _DIGEST = 'parts', 'sha256'
@@ -66,7 +66,7 @@ def pack(
     encoded = {
         name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()
     }
-    return packing.npz({**encoded, **arrays}, compress=False)
+    return checksummed_npz.npz({**encoded, **arrays}, compress=False)
 
 
 def write_part(path: Path, place: int, state: PyTree) -> dict[str, Any]:
@@ -91,9 +91,9 @@ def write_part(path: Path, place: int, state: PyTree) -> dict[str, Any]:
         name: (leaf.first, leaf.first + len(leaf.own)) for name, leaf in own.items()
     }
     about = np.frombuffer(json.dumps({'rows': bounds}).encode(), np.uint8)
-    content = packing.npz({_ABOUT: about, **arrays}, compress=False)
+    content = checksummed_npz.npz({_ABOUT: about, **arrays}, compress=False)
     write_whole(part_file(path, place), content)
-    return {_DIGEST: packing.digest_of(content), 'rows': bounds}
+    return {_DIGEST: checksummed_npz.digest_of(content), 'rows': bounds}
 
 
 def part_file(path: Path, place: int) -> Path:
@@ -294,7 +294,7 @@ def _check_kind(path: Any, kind: Any, array: Any) -> None:
 def _prove(file: Path, digest: str | None = None) -> None:
     """Raises unless a file is as it was written; a part has a digest."""
     try:
-        said = '' if packing.is_proven(file, digest) else 'it has changed'
+        said = '' if checksummed_npz.is_proven(file, digest) else 'it has changed'
     except OSError as error:
         said = f'{error.strerror}{" (all processes must share the disk)" if digest else ""}'
     if said:
@@ -346,7 +346,7 @@ def _divided(
         if needed:
             _prove(file, part[_DIGEST])
         for name in needed:
-            found[name].append(packing.rows(file, name, *within[name]))
+            found[name].append(checksummed_npz.rows(file, name, *within[name]))
     return {
         name: meshes.Rows(np.concatenate(rows), wanted[name][0], counts[name])
         for name, rows in found.items()

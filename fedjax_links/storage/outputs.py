@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fedjax_links.core import digests, errors
-from fedjax_links.storage import checkpoints, documents, door
+from fedjax_links.storage import checkpoints, documents, run_access
 
 LIST = '.written.json'
 
@@ -32,7 +32,7 @@ def check(argument: str, folder: Path, names: Iterable[str]) -> None:
         raise errors.invalid(
             argument, 'name a folder', f'{folder}, where {there} is a file'
         )
-    if door.kind_of(folder) is door.Kind.RUN:
+    if run_access.kind_of(folder) is run_access.Kind.RUN:
         return
     known = _read(folder)
     for name in names:
@@ -66,7 +66,7 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
             check(argument, folder, [name])
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            if door.kind_of(folder) is not door.Kind.RUN:
+            if run_access.kind_of(folder) is not run_access.Kind.RUN:
                 there = [digests.of_bytes(path.read_bytes())] if path.exists() else []
                 known = {**_read(folder), name: [*there, digests.of_bytes(content)]}
                 checkpoints.write_whole(

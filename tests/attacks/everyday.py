@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from fedjax_links.config import trees
+from fedjax_links.config import nested
 from tests.attacks import made_files
 
 Config = dict[str, Any]
@@ -127,8 +127,8 @@ _ALGORITHMS: dict[str, Any] = {
 def shipped(name: str, **changes: Any) -> Config:
     """A config of the project at its quick size, if it has one, with changes."""
     values = importlib.import_module(f'configs.{name}').get_config().to_dict()
-    values = trees.quick(values) if trees.QUICK in values else values
-    return trees.quick({**values, trees.QUICK: changes})
+    values = nested.quick(values) if nested.QUICK in values else values
+    return nested.quick({**values, nested.QUICK: changes})
 
 
 def _some(table: dict[str, Any], rng: random.Random, count: int) -> dict[str, Any]:

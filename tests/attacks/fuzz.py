@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedjax_links import experiment, report, runs
-from fedjax_links.config import factories, trees
+from fedjax_links.config import bound, nested
 from fedjax_links.core import errors
 from fedjax_links.preview import theory
 from fedjax_links.report import live
@@ -109,7 +109,7 @@ def _beside(files: Mapping[str, bytes]) -> Iterator[Path]:
             Path(folder, name).write_bytes(content)
         os.chdir(folder)
         try:
-            with factories.importable(folder):
+            with bound.importable(folder):
                 yield Path(folder)
         finally:
             os.chdir(before)
@@ -160,7 +160,7 @@ def hides_nan(lines: str, text: str) -> bool:
 
 def _drive(config: dict[str, Any]) -> tuple[experiment.Experiment, int]:
     """Goes the command line's way, without compiling; returns the number of clients too."""
-    config = trees.full(config)
+    config = nested.full(config)
     planned = experiment.build(config)
     report.check(planned)
     planned.describe()

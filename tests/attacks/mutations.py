@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.config import choices
+from fedjax_links.config import registries
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems import PROBLEMS
 from fedjax_links.report.layouts import LAYOUTS
@@ -358,8 +358,8 @@ def _rename(config: Config, rng: random.Random) -> tuple[Config, str]:
         PARTICIPATION,
         PROBLEMS,
         LAYOUTS,
-        choices.OPTIMIZERS,
-        choices.PROBS,
+        registries.OPTIMIZERS,
+        registries.PROBS,
     )
     name = rng.choice(sorted(rng.choice(tables)))
     name = rng.choice([name, _misspelt(value, rng), value.upper(), f'{value} '])

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.storage import packing
+from fedjax_links.storage import checksummed_npz
 
 CANARY = 'canary.txt'
 MODULE = 'stranger_module'
@@ -105,7 +105,7 @@ def unchecked(arrays):
     """As `packing.npz`, of objects too, which are pickled."""
     plain = {name: array for name, array in arrays.items() if not array.dtype.hasobject}
     if len(plain) == len(arrays):
-        return packing.npz(arrays, compress=False)
+        return checksummed_npz.npz(arrays, compress=False)
     import hashlib
     import io
     import struct
@@ -220,14 +220,14 @@ def archive_with(**arrays):
     def spoil(folder):
         columns = runs.read(folder).columns
         kept = dict(packing_columns(columns))
-        (folder / packing.METRICS).write_bytes(unchecked({**kept, **arrays}))
+        (folder / checksummed_npz.METRICS).write_bytes(unchecked({**kept, **arrays}))
 
     return spoil
 
 
 def packing_columns(columns):
     """Columns as an archive keeps them."""
-    content = packing.pack_metrics(columns)
+    content = checksummed_npz.pack_metrics(columns)
     import io
 
     with np.load(io.BytesIO(content)) as stored:
@@ -260,7 +260,7 @@ PAGES = {
             'levels': {
                 'name': 'levels',
                 'published': {
-                    'name': 'fedjax_links.config.factories:import_named',
+                    'name': 'fedjax_links.config.bound:import_named',
                     'where': 'x',
                     'module': MODULE,
                 },

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fedjax_links import experiment, report, runs
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 from fedjax_links.core import errors
 from tests import tiers
 from tests.attacks import strangers
@@ -147,7 +147,7 @@ def owned(tmp_path, monkeypatch, unrendered):
     printed = {'name': 'levels', 'published': {'name': 'own_module:printed'}}
     pages = {'own': 'own_module:page', 'levels': printed}
     rules = {'own': {'name': 'own_module:rule'}, 'fedpbc': {}}
-    with sections.importable(tmp_path):
+    with resolver.importable(tmp_path):
         built = experiment.build({**CONFIG, 'algorithms': rules, 'reports': pages})
         report.write(built.run(tmp_path / 'run'), built)
     return tmp_path / 'run'
@@ -173,7 +173,7 @@ def test_a_report_lacks_what_the_user_does_not_allow(owned, tmp_path):
     assert '| paper |' in text
     with pytest.raises(errors.InvalidError, match='must name nothing outside'):
         report.table(owned, 'own')
-    with sections.importable(tmp_path):
+    with resolver.importable(tmp_path):
         assert report.table(owned, 'own', allow_imports=True)['a'].tolist() == ['b']
 
 
@@ -191,6 +191,6 @@ def test_a_fork_may_name_what_its_own_config_names(owned, tmp_path):
     config = runs.read_json(owned, runs.CONFIG)
     for path in (owned / runs.CHECKPOINTS).glob('*@2.npz'):
         path.unlink()
-    with sections.importable(tmp_path):
+    with resolver.importable(tmp_path):
         longer = experiment.build({**config, 'num_rounds': 6})
         assert longer.fork(owned, 2)['round'].max() == 6

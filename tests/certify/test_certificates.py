@@ -15,12 +15,12 @@ from fedjax_links.machines import environment
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems.classification import MODELS
 from tests import ROOT
+from tests.certify import scaled
 from tests.experiment.configs import values
-from tests.experiment.looking import scaled
 from tests.experiment.several import environment as users_environment
 
 CONFIG = values(
-    problem={'name': 'tests.experiment.looking.scaled:scaled_digits', 'num_clients': 6},
+    problem={'name': 'tests.certify.scaled:scaled_digits', 'num_clients': 6},
     tuning={'learning_rates': (0.1, 0.2), 'num_rounds': 4},
     client={'local_steps': 2, 'batch_size': 4},
 )

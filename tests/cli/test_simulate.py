@@ -12,7 +12,7 @@ import pytest
 
 from fedjax_links import runs
 from fedjax_links.cli import simulate
-from fedjax_links.experiment.looking import preflight
+from fedjax_links.runner import preflight
 from tests import ROOT
 from tests.cli.command import COMMAND, in_a_process, refused, run
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedjax_links.experiment.looking import preflight
+from fedjax_links.runner import preflight
 from tests.cli.command import refused, run
 
 TABLE = '--config=configs/xiang2024_table1.py'

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 
 from fedjax_links import datasets
-from fedjax_links.config import trees
+from fedjax_links.config import nested
 from tests import ROOT
 
 FOLDER = ROOT / 'configs'
@@ -89,7 +89,7 @@ def variants():
     for path in PATHS:
         for argument in arguments(path.stem):
             found.append((path, argument, 'full'))
-            if trees.QUICK in values(path, argument, None):
+            if nested.QUICK in values(path, argument, None):
                 found.append((path, argument, 'quick'))
     return found
 
@@ -98,7 +98,7 @@ def values(path, argument, size):
     """The config as nested dictionaries, at a size; None for as it is in the file."""
     get_config = module(path).get_config
     config = (get_config() if argument is None else get_config(argument)).to_dict()
-    return config if size is None else getattr(trees, size)(config)
+    return config if size is None else getattr(nested, size)(config)
 
 
 def stand_in(name, num_train=2_600, num_test=60):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from fedjax_links import experiment, problems, report
-from fedjax_links.config import sections, trees
+from fedjax_links.config import nested, resolver
 from fedjax_links.core import student
 from fedjax_links.pages import figure
 from fedjax_links.papers import common
@@ -43,7 +43,7 @@ def test_every_config_builds_and_says_what_it_runs(variant, monkeypatch):
     shipped.use_stand_ins(monkeypatch)
     values = shipped.values(*variant)
     if 'figure' in values:
-        with sections.importable(shipped.FOLDER):
+        with resolver.importable(shipped.FOLDER):
             figure.check(values)
         assert values['caption']
         return
@@ -127,9 +127,9 @@ def test_the_header_says_how_to_run_it_and_how_long_it_takes(path):
     assert header.split('\n')[2].startswith(f'  {command} --config=configs/{path.name}')
     assert re.search(rf'--config=configs/{path.name}(:\w+)?[ \n]', header)
     assert re.search(r'second|minute|hour', header)
-    assert ('--quick' in header) == (trees.QUICK in config)
+    assert ('--quick' in header) == (nested.QUICK in config)
     if path.stem.startswith(('sun', 'wang', 'xiang')):
-        assert trees.QUICK in config
+        assert nested.QUICK in config
         assert re.search(r'[Dd]eviation', header)
         assert re.search(r'[Dd]eviation', config['caption'])
         assert 'paper' in header
@@ -214,7 +214,7 @@ def test_the_released_links_differ_where_the_released_code_does():
     differ = {label for label in paper if paper[label] != released[label]}
     assert differ == {'markov_sine', 'cyclic_reset'}
     for section in released.values():
-        assert sections.bind_links(section, problem).build().num_clients == 10
+        assert resolver.bind_links(section, problem).build().num_clients == 10
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize
 
 from fedjax_links import analysis, experiment, report, simulation
-from fedjax_links.config import sections, trees
+from fedjax_links.config import nested, resolver
 from fedjax_links.papers.sun2025 import presets as sun2025
 from fedjax_links.report import layouts, run_view
 from tests.configs import shipped
@@ -18,8 +18,8 @@ from tests.tiers import cases
 
 def values(name, argument=None, **changes):
     (path,) = (path for path in shipped.PATHS if path.stem == name)
-    return trees.quick(
-        {**shipped.values(path, argument, 'quick'), trees.QUICK: changes}
+    return nested.quick(
+        {**shipped.values(path, argument, 'quick'), nested.QUICK: changes}
     )
 
 
@@ -110,10 +110,10 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(
         return optimize.minimize(value_and_gradient, start, jac=True, method='BFGS').x
 
     exact = np.linalg.norm(optimum(by_group) - optimum(np.ones(sun2025.NUM_GROUPS)))
-    problem = sections.bind_problem({'name': 'robust_regression', 'seed': 0}).build()
-    links = sections.bind_links(sun2025.separated(separation), problem).build()
+    problem = resolver.bind_problem({'name': 'robust_regression', 'seed': 0}).build()
+    links = resolver.bind_links(sun2025.separated(separation), problem).build()
     client = {'learning_rate': rate, 'local_steps': 5, 'batch_size': 0}
-    algorithm = sections.bind_algorithm('fedavg', {}, client).build()
+    algorithm = resolver.bind_algorithm('fedavg', {}, client).build()
 
     def models(params, key, problem):
         return params
@@ -197,7 +197,7 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
         label for label, changes in smaller['algorithms'].items() if changes is None
     ]
     smaller['names'] = tuple(pair for pair in config['names'] if pair[0] not in removed)
-    found = run_and_report(trees.quick({**config, trees.QUICK: smaller}), tmp_path)
+    found = run_and_report(nested.quick({**config, nested.QUICK: smaller}), tmp_path)
     text = (tmp_path / layouts.REPORT).read_text()
     parts = re.split(r'\{config\.[\w.]+\}', config['caption'])
     assert re.search(

@@ -16,9 +16,9 @@ from tests.experiment.several import environment
 SUITES = 'tests/conformance/test_registries.py', 'tests/algorithms/test_client_steps.py'
 MINORS = (13, 12)
 CERTIFY = """
-from fedjax_links.experiment.looking import certifying
+from fedjax_links.certify import certificates
 
-verdicts = list(certifying.certify('rules'))
+verdicts = list(certificates.certify('rules'))
 print(*(verdict.program for verdict in verdicts), sep='\\n')
 print(all(verdict.holds for verdict in verdicts))
 """

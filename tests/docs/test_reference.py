@@ -10,7 +10,7 @@ import pytest
 
 import fedjax_links.__main__ as front
 from fedjax_links import experiment, report
-from fedjax_links.config import fields as known
+from fedjax_links.config import schema as known
 from fedjax_links.core import errors, tree
 from tests.cli import command
 from tests.docs.pages import DOCS, STUDIES

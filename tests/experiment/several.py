@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from fedjax_links.storage import packing
+from fedjax_links.storage import checksummed_npz
 from tests import ROOT
 from tests.experiment.configs import files_of
 
@@ -200,7 +200,9 @@ def as_one(path):
     entries |= {name: np.concatenate(rows) for name, rows in divided.items()}
     texts = np.frombuffer(json.dumps(about).encode(), np.uint8), entries['lines']
     leaves = {name: entries[name] for name in sorted(entries) if name.isdecimal()}
-    return packing.npz({'about': texts[0], 'lines': texts[1], **leaves}, compress=False)
+    return checksummed_npz.npz(
+        {'about': texts[0], 'lines': texts[1], **leaves}, compress=False
+    )
 
 
 def num_saves(folder):

@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_links import experiment, participation
 from fedjax_links.core import checks, errors
-from fedjax_links.planning import limits
+from fedjax_links.planning import validation
 from tests.experiment.configs import tuned, values
 
 NAN = float('nan')
@@ -525,15 +525,15 @@ def test_kinds(value, kind, suits):
 
 
 def test_lanes_and_rounds_are_counted_before_they_are_listed():
-    limits.check_work(10, 10**6, 10**3, lanes='grid')
+    validation.check_work(10, 10**6, 10**3, lanes='grid')
     with pytest.raises(
         ValueError, match=r'^`grid` must give at most 100,000 lanes, got 1,000,000'
     ):
-        limits.check_work(10**6, 1, 1, lanes='grid')
+        validation.check_work(10**6, 1, 1, lanes='grid')
     with pytest.raises(
         ValueError, match=r'^`num_rounds` must give at most 1,000,000,000,000 rou'
     ):
-        limits.check_work(10**4, 10**9, 10**9, lanes='grid')
+        validation.check_work(10**4, 10**9, 10**9, lanes='grid')
 
 
 def test_patterns_can_be_parts_of_patterns_by_name_alone():

@@ -4,14 +4,14 @@ import decimal
 import functools
 import importlib
 
-from fedjax_links.config import sections, trees
+from fedjax_links.config import nested, resolver
 from fedjax_links.pages import figure
 from tests import ROOT
 
 CONFIGS = ROOT / 'configs'
 
 
-def config(name, *, size=trees.quick, **changes):
+def config(name, *, size=nested.quick, **changes):
     """A file in configs/ as nested dictionaries, at a size, with some options changed."""
     values = size(importlib.import_module(f'configs.{name}').get_config().to_dict())
     if changes:
@@ -20,9 +20,9 @@ def config(name, *, size=trees.quick, **changes):
 
 
 @functools.cache
-def numbers(name, *, size=trees.quick, **changes):
+def numbers(name, *, size=nested.quick, **changes):
     """The columns of a shipped figure; callers share them."""
-    with sections.importable(CONFIGS):
+    with resolver.importable(CONFIGS):
         return figure.build(config(name, size=size, **changes)).columns
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from configs.figures.counterexample import paused_mean
 from fedjax_links import analysis, problems
-from fedjax_links.config import trees
+from fedjax_links.config import nested
 from tests.papers.shipped import half_a_unit, numbers
 from tests.tiers import cases
 
@@ -141,7 +141,7 @@ def relative_spread_of_the_bias(pair):
 )
 def test_the_end_of_training_agrees_with_an_independent_computation(name):
     """Both sides are means of three seeds, with targets of their own."""
-    columns = numbers(name, size=trees.full)
+    columns = numbers(name, size=nested.full)
     spread = {pair: relative_spread_of_the_bias(pair) for pair in PAIRS}
     own = {key[1:]: texts for key, texts in REFERENCE.items() if key[0] == name}
     for (computing, algorithm), texts in own.items():

@@ -14,7 +14,7 @@ import pytest
 from configs.figures import sun2025
 from configs.figures import wang2022 as toy
 from fedjax_links import analysis
-from fedjax_links.config import sections, trees
+from fedjax_links.config import nested, resolver
 from fedjax_links.pages import figure
 from fedjax_links.pages.figure import FigureResult
 from tests.papers.shipped import CONFIGS, config, numbers
@@ -25,7 +25,7 @@ ARCHITECTURES = 'fedjax_links.papers.architectures'
 
 def test_every_figure_is_shipped_in_two_sizes():
     shipped, written = set(), set()
-    with sections.importable(CONFIGS):
+    with resolver.importable(CONFIGS):
         for path in (CONFIGS / 'figures').glob('*.py'):
             module = importlib.import_module(f'figures.{path.stem}')
             functions = dict(inspect.getmembers(module, inspect.isfunction)).values()
@@ -35,15 +35,15 @@ def test_every_figure_is_shipped_in_two_sizes():
         for path in CONFIGS.glob('*.py'):
             if 'figure' in (values := config(path.stem, size=dict)):
                 assert '--quick' in path.read_text()
-                for size in (trees.full, trees.quick):
+                for size in (nested.full, nested.quick):
                     figure.check(size(values))
-                shipped.add(sections.lookup('figure', values['figure'], {})[0])
+                shipped.add(resolver.lookup('figure', values['figure'], {})[0])
     assert len(shipped) == 11
     assert shipped == written
 
 
 def test_distance_to_uniform_falls_with_the_separation():
-    columns = numbers('sun2025_figure1', size=trees.full)
+    columns = numbers('sun2025_figure1', size=nested.full)
     for label in np.unique(columns['weights']):
         rows = columns['weights'] == label
         distance = columns['distance'][rows]
@@ -267,7 +267,7 @@ COUNTEREXAMPLE = {
 )
 def test_a_mistake_costs_one_line_that_names_it(changes, message):
     values = {'title': 't', 'figure': {}, 'caption': 'c', **changes}
-    with sections.importable(CONFIGS), pytest.raises(ValueError) as caught:  # noqa: PT011
+    with resolver.importable(CONFIGS), pytest.raises(ValueError) as caught:  # noqa: PT011
         figure.build(values)
     assert str(caught.value).startswith(message)
     assert '\n' not in str(caught.value)

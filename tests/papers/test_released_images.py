@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 from fedjax_links.papers import released_images
 from fedjax_links.papers.wang2022 import presets as wang2022
 from fedjax_links.papers.xiang2024 import presets as xiang2024
@@ -62,7 +62,7 @@ def test_the_paper_prepares_images_plainly_and_its_released_code_does_not(
         if not section['augment']:
             assert dataset == 'fashion_mnist'
             continue
-        functions = sections.import_object('problem.augment', section['augment'])
+        functions = resolver.import_object('problem.augment', section['augment'])
         seen = {
             np.asarray(image).tobytes()
             for image in augmentation.chain(functions)(key, batch)

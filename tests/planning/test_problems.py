@@ -10,9 +10,9 @@ import pytest
 from fedjax_links import experiment, local_training, problems
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Problem
-from fedjax_links.config import sections
-from fedjax_links.experiment.looking import preflight
-from fedjax_links.planning import makers
+from fedjax_links.config import resolver
+from fedjax_links.planning import parametrized
+from fedjax_links.runner import preflight
 from fedjax_links.testing import Runs, federation
 from tests.experiment.configs import values
 from tests.tiers import cases
@@ -37,13 +37,13 @@ def unequal(**changes):
 @pytest.fixture
 def made(monkeypatch):
     """Sections of the problems that were made."""
-    found, bind = [], sections.bind_problem
+    found, bind = [], resolver.bind_problem
 
     def noted(section, *rest):
         found.append(section)
         return bind(section, *rest)
 
-    monkeypatch.setattr(sections, 'bind_problem', noted)
+    monkeypatch.setattr(resolver, 'bind_problem', noted)
     return found
 
 
@@ -73,7 +73,7 @@ def test_lanes_of_unequal_clients_share_bounds_that_hold_for_all(client):
     sizes = np.array([plan.problem_at('links', {}, lane.seed).counts for lane in lanes])
     assert len({tuple(of_seed) for of_seed in sizes.tolist()}) == 4
     problems = [plan.problem_of(lane) for lane in lanes]
-    assert len({makers.kind_of(problem) for problem in problems}) == 1
+    assert len({parametrized.kind_of(problem) for problem in problems}) == 1
     bounds = problems[0].min_examples, problems[0].max_examples
     if client is None:
         assert bounds[0] <= sizes.min() <= sizes.max() <= bounds[1]
@@ -94,7 +94,7 @@ def test_a_problem_for_people_has_sizes_of_its_own():
 
 def traced(runs, algorithm, fewest, most):
     """What a round computes, with these bounds of the sizes of clients."""
-    problem = makers.with_sizes(runs.problem, fewest, most)
+    problem = parametrized.with_sizes(runs.problem, fewest, most)
     simulate = federation.simulate(algorithm, num_rounds=1)
     return str(jax.make_jaxpr(lambda key: simulate(key, problem, runs.links))(runs.key))
 
@@ -137,7 +137,8 @@ def mine(local_train, *, limit=None):
 def test_what_may_look_at_sizes_is_known_of_a_config(section, client, expected):
     client = {'learning_rate': 0.1, 'local_steps': 1, **client}
     assert (
-        makers.reads_sizes(sections.bind_algorithm('it', section, client)) == expected
+        parametrized.reads_sizes(resolver.bind_algorithm('it', section, client))
+        == expected
     )
 
 
@@ -176,7 +177,9 @@ def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
         'alpha': 0.1,
         'model': 'softmax',
     }
-    monkeypatch.setattr(makers, 'MOST_BYTES', 2**20)  # of the 0.8 MB that a problem has
+    monkeypatch.setattr(
+        parametrized, 'MOST_BYTES', 2**20
+    )  # of the 0.8 MB that a problem has
     heaviest = []
     for num_seeds in (1, 2, 8):
         listener = Heaviest()
@@ -201,8 +204,8 @@ def test_what_is_kept_counts_each_array_once(monkeypatch):
         problem = problems.quadratic(shared)
         return dataclasses.replace(problem, eval_data=(own, own))
 
-    monkeypatch.setattr(makers, 'MOST_BYTES', 4_000)
-    make_at = makers.Problems(make)
+    monkeypatch.setattr(parametrized, 'MOST_BYTES', 4_000)
+    make_at = parametrized.Problems(make)
     rng = np.random.default_rng(0)
     for seed in rng.integers(0, 12, 100):
         assert make_at(seed=int(seed)).eval_data[0][0, 0] == seed

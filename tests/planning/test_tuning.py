@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, experiment, runs
-from fedjax_links.experiment.looking import debugging
+from fedjax_links.experiment import nan_debugger
 from fedjax_links.local_training import local_sgd
-from fedjax_links.planning import choosing
+from fedjax_links.planning import trials
 from fedjax_links.report import run_view
 from tests.experiment.configs import tuned, values
 from tests.refusals import names
@@ -93,7 +93,7 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
     )
     with pytest.raises(ValueError, match=re.escape(said)):
         run_view.of_run(run)
-    found = list(debugging.debug_round(planned, tmp_path, 3))
+    found = list(nan_debugger.debug_round(planned, tmp_path, 3))
     assert [line.partition(', tuning')[0] for line in found] == [
         f'mine, some, seed {seed}, learning_rate {rate}'
         for seed, rate in ((10_000, 0.1), (10_001, 0.1), (10_002, 0.1), (10_000, 0.2))
@@ -133,7 +133,7 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
                 labels |= {'cutoff': cutoff, 'cutoffs': cutoffs}
                 loss = {'server/loss': 0.1 * cutoff - cutoffs[0] + seed - 10_000}
                 lines.append(runs.line_of(labels, 4, loss))
-    (found,) = choosing.read_tries(runs.as_columns(lines), facts, 'mine')
+    (found,) = trials.read_tries(runs.as_columns(lines), facts, 'mine')
     np.testing.assert_allclose(found.scores, [0.5, -1.5, 4.5, 2.5])
     assert repr(found.chosen) == "{'cutoff': 10, 'cutoffs': (3, 4)}"
 
@@ -204,7 +204,7 @@ def test_main_lanes_that_are_not_at_what_tuning_chose_are_refused():
         ),
         num_rounds=8,
     ).run()
-    choosing.check_main_lanes(run.columns, run.facts)
+    trials.check_main_lanes(run.columns, run.facts)
     rates = run['learning_rate'].copy()
     (chosen,) = {*rates[(run['stage'] == 'main') & (run['algorithm'] == 'fedpbc')]}
     other = 0.3 - chosen
@@ -215,9 +215,9 @@ def test_main_lanes_that_are_not_at_what_tuning_chose_are_refused():
     with names(
         'workdir', f'learning_rate {chosen}', f'fedpbc, some, seed 3 at {other}'
     ):
-        choosing.check_main_lanes({**run.columns, 'learning_rate': rates}, run.facts)
+        trials.check_main_lanes({**run.columns, 'learning_rate': rates}, run.facts)
     untuned = in_python(num_rounds=8).run()
-    choosing.check_main_lanes(untuned.columns, untuned.facts)
+    trials.check_main_lanes(untuned.columns, untuned.facts)
 
 
 def test_who_has_not_begun_to_tune_has_tried_nothing():
@@ -243,7 +243,7 @@ def test_who_has_not_begun_to_tune_has_tried_nothing():
         },
     }
     columns = runs.as_columns(lines)
-    (found,) = choosing.read_tries(columns, facts, 'fedavg')
+    (found,) = trials.read_tries(columns, facts, 'fedavg')
     assert found.chosen == {'rate': 0.1}
-    assert choosing.read_tries(columns, facts, 'fedpbc') == []
-    assert choosing.progress(columns, facts, 'fedpbc') == ''
+    assert trials.read_tries(columns, facts, 'fedpbc') == []
+    assert trials.progress(columns, facts, 'fedpbc') == ''

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.planning import choosing, deciding
+from fedjax_links.planning import sequential_seeds, trials
 from fedjax_links.report import run_view
 from fedjax_links.results import recorded
 
@@ -85,7 +85,7 @@ class Null:
             'num_rounds': 1,
             'num_seeds': self.tuning_seeds,
             'ties': 2,
-            'model': choosing.BEST,
+            'model': trials.BEST,
         }
         facts = {
             'title': 'Nothing differs',
@@ -128,12 +128,12 @@ class Null:
         lines = _Lines(rng, self.diverging)
         shape = len(points), len(labels), len(rates)
         if self.tuning_seeds:
-            first = choosing.FIRST_TUNING_SEED
+            first = trials.FIRST_TUNING_SEED
             scores = self.law.draw(rng, *shape, self.tuning_seeds)
             for (p, a, r), _ in np.ndenumerate(scores[..., 0]):
                 at = {**points[p], RATE: rates[r]}
                 lines.add('tuning', labels[a], at, scores[p, a, r], first)
-        tries = {k: choosing.read_tries(lines.columns, facts, k) for k in labels}
+        tries = {k: trials.read_tries(lines.columns, facts, k) for k in labels}
         ends = self.law.draw(rng, *shape, self.num_seeds)
         ends[:, -1] += self.gain
         for (p, a), _ in np.ndenumerate(ends[..., 0, 0]):
@@ -141,7 +141,7 @@ class Null:
             if not a and not is_first[p]:
                 continue
             if self.tuning_seeds:
-                tried = choosing.tried_for(tries[labels[a]], PATTERN, points[p])
+                tried = trials.tried_for(tries[labels[a]], PATTERN, points[p])
                 places = [tried.best, *tried.ties.tolist()]
                 chosen = [rates.index(tried.values_at(place)[RATE]) for place in places]
             for stage, r in zip(['main', 'tie', 'tie'], chosen, strict=False):
@@ -212,7 +212,7 @@ class _Lines:
 
 def _until_decided(columns: Any, facts: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Keeps the seeds that are wanted once all of them are known."""
-    wanted = deciding.seeds_wanted(columns, facts)
+    wanted = sequential_seeds.seeds_wanted(columns, facts)
     kept = columns['stage'] == 'tuning'
     for row in np.flatnonzero(~kept):
         point = {k: columns[k][row] for k in facts['grid']}

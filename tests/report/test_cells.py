@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedjax_links.experiment.looking.choices import Choice
+from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.report.cells import Cells
 from fedjax_links.results.metric import Metric
 

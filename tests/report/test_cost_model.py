@@ -6,7 +6,7 @@ import pytest
 
 from fedjax_links import local_training, participation, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.config import choices
+from fedjax_links.config import registries
 from fedjax_links.report import cost_model
 from tests.tiers import cases
 
@@ -156,15 +156,15 @@ def test_f3ast_asks_whom_the_algorithm_asks():
 
 
 def test_speeds_from_a_law_and_from_a_table(tmp_path):
-    drawn = choices.lognormal(100_000, median=3.0, sigma=0.5, seed=1)
+    drawn = registries.lognormal(100_000, median=3.0, sigma=0.5, seed=1)
     assert np.median(drawn) == pytest.approx(
         3, rel=0.01
     )  # standard error of the median 0.2 %
     assert np.log(drawn).std() == pytest.approx(0.5, rel=0.01)
-    assert (choices.lognormal(4, median=3.0, sigma=0.0) == 3).all()
+    assert (registries.lognormal(4, median=3.0, sigma=0.0) == 3).all()
     path = tmp_path / 'devices.csv'
     path.write_text('name,up\na,1\nb,2.5\n')
-    assert choices.from_table(2, path=str(path), column='up').tolist() == [1.0, 2.5]
+    assert registries.from_table(2, path=str(path), column='up').tolist() == [1.0, 2.5]
     for change, message in (
         (
             {'num_clients': 3},
@@ -179,7 +179,7 @@ def test_speeds_from_a_law_and_from_a_table(tmp_path):
     ):
         given = {'num_clients': 2, 'path': str(path), 'column': 'up', **change}
         with pytest.raises(ValueError) as raised:  # noqa: PT011  compared in full
-            choices.from_table(given.pop('num_clients'), **given)
+            registries.from_table(given.pop('num_clients'), **given)
         assert message in str(raised.value)
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from fedjax_links import evaluation
-from fedjax_links.experiment.looking import choices
-from fedjax_links.planning.deciding import looks
+from fedjax_links.planning import tuning_uncertainty
+from fedjax_links.planning.sequential_seeds import looks
 from fedjax_links.report import run_view
 from fedjax_links.results.metric import Metric
 
@@ -45,7 +45,9 @@ def page_of(levels, until):
                 ).word
                 if word != evaluation.UNDECIDED:
                     break
-        one, other = (choices.of_series(values[:count]) for values in (own, base))
+        one, other = (
+            tuning_uncertainty.of_series(values[:count]) for values in (own, base)
+        )
         found.append(page.difference(METRIC, one, other))
     return found, page.verdicts(found)
 

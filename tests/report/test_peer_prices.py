@@ -6,7 +6,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, participation, runs, simulation
-from fedjax_links.config import recordings
+from fedjax_links.config import recorded_links
 from fedjax_links.links import graphs
 from fedjax_links.report import cost_model, layouts, run_view
 
@@ -60,7 +60,7 @@ def test_edges_and_durations_are_kept(folder):
 
 def test_a_recording_is_played_back_to_the_bit(folder):
     again = drawn(
-        recordings.recorded(folder, num_clients=N, pattern='peers', seed=5), 0
+        recorded_links.recorded(folder, num_clients=N, pattern='peers', seed=5), 0
     )
     kept = runs.links(folder)
     np.testing.assert_array_equal(again.mask, kept.masks['peers'][5])

@@ -5,7 +5,7 @@ import textwrap
 import numpy as np
 
 from fedjax_links import experiment
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 
 MODULE = """
 import flax.linen as nn
@@ -80,10 +80,10 @@ class Study:
 
     def build(self, **changes):
         """Returns the experiment with other fields."""
-        with sections.importable(self.folder):
+        with resolver.importable(self.folder):
             return experiment.build({**self.config, **changes})
 
     def run(self, to, **changes):
         """Runs the experiment with other fields in a folder."""
-        with sections.importable(self.folder):
+        with resolver.importable(self.folder):
             return experiment.build({**self.config, **changes}).run(to, devices=1)

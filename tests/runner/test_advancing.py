@@ -9,8 +9,8 @@ from fedjax_links.core import memory
 from fedjax_links.local_training import local_sgd
 from fedjax_links.machines.devices import Place
 from fedjax_links.runner import loop as running
-from fedjax_links.runner.groups import Group
-from fedjax_links.runner.programs import Programs
+from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.program_cache import Programs
 from tests.machines.test_devices import in_a_process
 from tests.runner.test_loop import in_python
 
@@ -90,7 +90,7 @@ from pathlib import Path
 from fedjax_links import experiment, runs
 from fedjax_links.runner import stores
 from fedjax_links.machines.devices import places
-from fedjax_links.experiment.looking import forking
+from fedjax_links.experiment import forking
 from fedjax_links.runner import loop as running
 from tests.experiment.configs import files_of, values
 

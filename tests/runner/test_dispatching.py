@@ -8,8 +8,8 @@ from fedjax_links import experiment, participation
 from fedjax_links.core import memory
 from fedjax_links.runner import loop as running
 from fedjax_links.runner import stages
-from fedjax_links.runner.groups import Group
-from fedjax_links.runner.programs import Programs
+from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.program_cache import Programs
 from tests.runner.test_loop import in_python
 
 MIXED = {

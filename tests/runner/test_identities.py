@@ -7,7 +7,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import local_training, participation, problems, runs
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 from fedjax_links.core import errors
 from tests.experiment.configs import files_of
 from tests.runner.changes import CHANGES, HARMLESS, UNDER_THE_CONFIG, relabel
@@ -73,7 +73,7 @@ def test_a_fork_of_what_has_changed_since_is_refused(name, past, tmp_path, monke
     change(study, monkeypatch)
     planned = study.build(num_rounds=6)
     with (
-        sections.importable(study.folder),
+        resolver.importable(study.folder),
         pytest.raises(errors.InvalidError) as refused,
     ):
         planned.fork(past / 'run', 2, tmp_path / 'fork', devices=1)
@@ -84,7 +84,7 @@ def test_a_fork_of_what_has_changed_since_is_refused(name, past, tmp_path, monke
 def test_who_allows_it_goes_on_and_every_page_says_so(again, monkeypatch):
     study, run = again
     relabel(study, monkeypatch)
-    with sections.importable(study.folder):
+    with resolver.importable(study.folder):
         planned = study.build(num_rounds=8)
         results = planned.run(run, devices=1, allow_changed=True)
         fl.report.write(results)

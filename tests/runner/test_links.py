@@ -7,10 +7,10 @@ import pytest
 
 from fedjax_links import experiment, participation, runs, simulation
 from fedjax_links.participation import PARTICIPATION
-from fedjax_links.runner import programs as programs_
-from fedjax_links.runner import traced
-from fedjax_links.runner.groups import Group
-from fedjax_links.runner.programs import Programs
+from fedjax_links.runner import compilation
+from fedjax_links.runner import program_cache as programs_
+from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import values
 from tests.runner.test_loop import in_python
 
@@ -66,8 +66,8 @@ def test_links_are_those_of_the_pattern_to_the_bit(name):
     """Beside a program in which the pattern's arrays are built in."""
     pattern, key = PARTICIPATION[name].example(8), jax.random.key(3)
     expected = jax.jit(lambda: simulation.realised_links(key, pattern, num_rounds=12))()
-    as_traced = traced.trace_pattern(pattern)
-    program = traced.link_program(as_traced, 4, None)
+    as_traced = compilation.trace_pattern(pattern)
+    program = compilation.link_program(as_traced, 4, None)
     carry = program.start(as_traced.constants, key)
     pieces = []
     for first, count in ((0, 2), (8, 1)):

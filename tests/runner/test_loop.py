@@ -8,7 +8,7 @@ import fedjax_links as fl
 from fedjax_links import experiment, participation, problems, simulation
 from fedjax_links.core import prng
 from fedjax_links.experiment import Callback
-from fedjax_links.runner import groups, programs, stores
+from fedjax_links.runner import lane_batch, program_cache, stores
 from fedjax_links.runner import loop as running
 from tests.experiment.configs import tuned, values
 
@@ -253,7 +253,7 @@ def test_a_period_has_the_links_of_its_own_rounds_wherever_it_begins():
     def group(eval_every):
         planned = in_python(num_rounds=8, eval_every=eval_every)
         every = planned.plan.schedule.main('fedavg')
-        return groups.Group(programs.Programs(planned), every[:1])
+        return lane_batch.Group(program_cache.Programs(planned), every[:1])
 
     def states(group):
         return jax.tree.map(np.array, group.states())

@@ -7,8 +7,8 @@ import jax
 import pytest
 
 from fedjax_links import experiment
-from fedjax_links.runner.groups import Group
-from fedjax_links.runner.programs import Programs
+from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.program_cache import Programs
 from tests.runner.test_loop import in_python, tuned
 
 

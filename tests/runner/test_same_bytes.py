@@ -13,10 +13,10 @@ import fedjax_links as fl
 from fedjax_links import experiment, problems, runs
 from fedjax_links.planning.lanes import Share
 from fedjax_links.runner import loop
-from fedjax_links.runner.programs import Programs
+from fedjax_links.runner.program_cache import Programs
 from tests.attacks import killing
 from tests.experiment.configs import last_files_of
-from tests.runner.test_executors import AtOnce
+from tests.experiment.test_executors import AtOnce
 
 BASE = {
     'title': 'Same bytes',

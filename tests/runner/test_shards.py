@@ -10,9 +10,9 @@ import pytest
 from fedjax_links import experiment, runs
 from fedjax_links.core import errors
 from fedjax_links.machines import environment
-from fedjax_links.planning import choosing
-from fedjax_links.runner import groups, loop, shared, stages
-from fedjax_links.storage import checkpoints, claims
+from fedjax_links.planning import trials
+from fedjax_links.runner import lane_batch, loop, shared_stores, stages
+from fedjax_links.storage import checkpoints, file_locks
 from tests.experiment.configs import files_of, tuned, values
 from tests.refusals import names
 
@@ -175,7 +175,7 @@ def test_one_shard_twice_is_refused_by_name(tmp_path):
 
     twice = Twice()
     planned.shard(0, 2).run(tmp_path, [twice])
-    assert f'by {claims.own_name()}' in twice.said
+    assert f'by {file_locks.own_name()}' in twice.said
 
 
 @pytest.mark.slow
@@ -230,7 +230,7 @@ def test_a_lane_that_is_tried_again_has_each_line_once(tmp_path, monkeypatch):
     """A device fails once, when a lane has told of a period and nothing of it is saved."""
     planned = experiment.build(values(num_rounds=8))
     planned.run(tmp_path / 'whole')
-    collect, failed = groups.Group.collect, []
+    collect, failed = lane_batch.Group.collect, []
 
     def failing(self):
         if self.done and not failed:
@@ -238,7 +238,7 @@ def test_a_lane_that_is_tried_again_has_each_line_once(tmp_path, monkeypatch):
             raise RuntimeError('the device is gone')
         return collect(self)
 
-    monkeypatch.setattr(groups.Group, 'collect', failing)
+    monkeypatch.setattr(lane_batch.Group, 'collect', failing)
     monkeypatch.setattr(stages, '_MOST_GROWTH', 1)
     planned.shard(0, 1).run(tmp_path / 'run')
     assert len(failed) == 1
@@ -315,7 +315,7 @@ def test_status_tells_done_lost_and_who_runs(tmp_path):
         planned.shard(0, 2).run(tmp_path, [Looking()])
     assert seen[0].lanes == 4
     assert seen[0].running >= 1
-    assert seen[0].shards[0].holder == claims.own_name()
+    assert seen[0].shards[0].holder == file_locks.own_name()
     assert seen[0].shards[1].holder is None
     after = runs.status(tmp_path)
     assert after.running == 0
@@ -349,7 +349,7 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     planned = experiment.build(tuned())
     lane = planned.plan.schedule.first_tries('fedavg')[0]
     (tmp_path / runs.CLAIMS).mkdir()
-    held = claims.take(runs.lane_file(tmp_path, lane.name))
+    held = file_locks.take(runs.lane_file(tmp_path, lane.name))
     said = []
 
     class Waiting(experiment.Callback):
@@ -361,7 +361,7 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, '_POLL_SECONDS', 0.01)
     planned.shard(0, 2).run(tmp_path, [Waiting()])
     assert said == [
-        f'waiting for 1 lane of fedavg, tuning: {claims.own_name()}',
+        f'waiting for 1 lane of fedavg, tuning: {file_locks.own_name()}',
         '',
         '',
     ]
@@ -375,7 +375,7 @@ def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(
     lane = planned.plan.schedule.first_tries('fedavg')[0]
     there = runs.checkpoint_file(tmp_path / 'run', lane.name, lane.num_rounds)
     planned.shard(0, 1).run(tmp_path / 'other')
-    take = shared.SharedFolder.take
+    take = shared_stores.SharedFolder.take
     done = runs.checkpoint_file(tmp_path / 'other', lane.name, lane.num_rounds)
     written = []
 
@@ -385,7 +385,7 @@ def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(
             written.append(there.stat().st_mtime_ns)
         return take(self, name)
 
-    monkeypatch.setattr(shared.SharedFolder, 'take', taking)
+    monkeypatch.setattr(shared_stores.SharedFolder, 'take', taking)
     planned.shard(0, 1).run(tmp_path / 'run')
     assert written == [there.stat().st_mtime_ns]
 
@@ -417,10 +417,10 @@ def test_lanes_at_other_values_than_the_merged_tuning_chose_are_refused(
     tuning = {'learning_rates': (0.001, 0.1), 'grow': 0, 'ties': 0, 'num_seeds': 1}
     planned = experiment.build(tuned(algorithms={'fedavg': {}}, tuning=tuning))
     planned.shard(0, 2, by='seed').run(tmp_path / 'a', devices=1)
-    scores = choosing._scores
-    monkeypatch.setattr(choosing, '_scores', lambda *given: -scores(*given))
+    scores = trials._scores
+    monkeypatch.setattr(trials, '_scores', lambda *given: -scores(*given))
     planned.shard(1, 2, by='seed').run(tmp_path / 'b', devices=1)
-    monkeypatch.setattr(choosing, '_scores', scores)
+    monkeypatch.setattr(trials, '_scores', scores)
     with pytest.raises(errors.InvalidError, match='main lanes at what tuning chose'):
         runs.merge([tmp_path / 'a', tmp_path / 'b'], tmp_path / 'all', allow_mixed=True)
     assert not list((tmp_path / 'all').rglob('*.npz'))

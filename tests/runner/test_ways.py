@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.config import sections
+from fedjax_links.config import resolver
 from fedjax_links.core import errors
 from tests.experiment.configs import files_of
 from tests.runner import changes, made
@@ -40,7 +40,7 @@ def built(source, rounds=None, more_seeds=0):
 def attempt(source, go):
     """Returns why somebody is refused, in a list; an empty one where they go on."""
     folder = getattr(source, 'folder', None)
-    beside = contextlib.nullcontext() if folder is None else sections.importable(folder)
+    beside = contextlib.nullcontext() if folder is None else resolver.importable(folder)
     try:
         with beside:
             go()
@@ -109,7 +109,7 @@ EACH_WAY = [
 def of_config(tmp_path_factory):
     here = tmp_path_factory.mktemp('config')
     study = Study(here / 'study')
-    with sections.importable(study.folder):
+    with resolver.importable(study.folder):
         study.build().run(here / 'run', devices=1)
         study.build(num_rounds=8).fork(here / 'run', 4, here / 'fork', devices=1)
     return here

@@ -10,7 +10,7 @@ import pytest
 from fedjax_links import experiment, report, runs
 from fedjax_links.report import run_view
 from fedjax_links.runs import export
-from fedjax_links.storage import packing
+from fedjax_links.storage import checksummed_npz
 from tests.experiment.configs import values
 from tests.report import standing
 
@@ -171,21 +171,21 @@ def test_an_archive_holds_any_column_and_what_was_asked_for(tmp_path):
         'server/accuracy': np.array([0.5, np.inf, np.nan]),
     }
     path = tmp_path / 'metrics.npz'
-    path.write_bytes(packing.pack_metrics(columns))
-    for name, column in packing.read_metrics(path).items():
+    path.write_bytes(checksummed_npz.pack_metrics(columns))
+    for name, column in checksummed_npz.read_metrics(path).items():
         if name == 'rule':
             assert column.tolist() == mixed.tolist()
         else:
             same(column, columns[name])
-    path.write_bytes(packing.pack_metrics(columns, ['accuracy']))
-    assert set(packing.read_metrics(path)) == set(columns) - {'server/loss'}
+    path.write_bytes(checksummed_npz.pack_metrics(columns, ['accuracy']))
+    assert set(checksummed_npz.read_metrics(path)) == set(columns) - {'server/loss'}
     with pytest.raises(
         ValueError, match=r"has no 'acuracy'; did you mean 'accuracy'\?"
     ):
-        packing.pack_metrics(columns, ['acuracy'])
+        checksummed_npz.pack_metrics(columns, ['acuracy'])
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match='hold a readable metrics'):
-        packing.read_metrics(path)
+        checksummed_npz.read_metrics(path)
 
 
 def test_an_archive_of_one_metric_has_its_report(configured, tmp_path):

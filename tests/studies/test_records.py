@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.planning import choosing
+from fedjax_links.planning import trials
 from fedjax_links.report import cells, layouts, run_view
 from fedjax_links.report.layouts.rates import edges
 from studies import depth
@@ -25,7 +25,7 @@ def at_edges(run):
     tries = [
         tried
         for label in run.facts['algorithms']
-        for tried in choosing.read_tries(run.columns, run.facts, label)
+        for tried in trials.read_tries(run.columns, run.facts, label)
     ]
     assert all(tried.best is not None for tried in tries)
     return [tried.chosen for tried in tries if any(edges(tried).values())]

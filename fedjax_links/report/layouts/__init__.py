@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedjax_links.config import factories, sections, trees
+from fedjax_links.config import bound, nested, resolver
 from fedjax_links.pages import figure, tables
-from fedjax_links.planning import limits, redraws
+from fedjax_links.planning import seeding, validation
 from fedjax_links.plot import scripts
 from fedjax_links.report import provenance
 from fedjax_links.report.layouts.clients import clients, link_maps, participation
@@ -49,7 +49,7 @@ def default(source: Source) -> dict[str, Mapping[str, Any]]:
     several_points = len(source.members) > len(source.algorithms)
     names += ['best'] if several_points and source.metric().direction else []
     names += ['rates'] if source.tuning else []
-    redrawn = all(redraws.GRID in point for _, point in source.members.values())
+    redrawn = all(seeding.GRID in point for _, point in source.members.values())
     names += ['clients'] if any(own.measured for own in source.clients.values()) else []
     names += ['spread'] if redrawn and source.num_seeds > 1 else []
     return {name: {'name': name} for name in names}
@@ -69,18 +69,18 @@ def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    limits.check_labels('config.reports', list(reports), limits.LINK_PAGES)
+    validation.check_labels('config.reports', list(reports), validation.LINK_PAGES)
     reports, order = reports or default(source), [*LAYOUTS]
     pages = {
-        file: sections.build_named(f'config.reports.{file}', section, LAYOUTS, source)
+        file: resolver.build_named(f'config.reports.{file}', section, LAYOUTS, source)
         for file, section in sorted(reports.items())
     }
-    names = {file: trees.section(reports[file])['name'] for file in pages}
+    names = {file: nested.section(reports[file])['name'] for file in pages}
     places = {k: order.index(v) if v in order else len(order) for k, v in names.items()}
     found = {file: pages[file] for file in sorted(pages, key=places.__getitem__)}
     if source.links:
         kept = link_maps(source), participation(source)
-        found |= zip(limits.LINK_PAGES, kept, strict=True)
+        found |= zip(validation.LINK_PAGES, kept, strict=True)
     return found
 
 
@@ -98,13 +98,13 @@ def recorded(reports: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     lacking: list[str] = []
     for file, section in reports.items():
         try:
-            factories.check_recorded(f'config.reports.{file}', section)
+            bound.check_recorded(f'config.reports.{file}', section)
             kept[file] = section
-        except factories.RefusedImportError as error:
+        except bound.RefusedImportError as error:
             lacking.append(f'Left out of the report: {error}')
-            rest = trees.section(section)
+            rest = nested.section(section)
             rest = {name: part for name, part in rest.items() if name != 'published'}
-            if not any(factories.foreign_names('', rest)):
+            if not any(bound.foreign_names('', rest)):
                 kept[file] = rest
     return kept, lacking
 

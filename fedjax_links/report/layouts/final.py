@@ -8,7 +8,7 @@ import numpy as np
 from fedjax_links import evaluation, plot
 from fedjax_links.core import errors
 from fedjax_links.pages import tables
-from fedjax_links.planning import redraws
+from fedjax_links.planning import seeding
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import LETTERS_PER_INCH
 from fedjax_links.report.comparisons import SEED_INTERVAL, Ends, Key
@@ -327,22 +327,22 @@ def spread(
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for pattern, label, model in source.rows():
         algorithm, point = source.members[label]
-        if redraws.GRID not in point:
-            streams = ', '.join((*redraws.STREAMS, redraws.BY_SEED))
+        if seeding.GRID not in point:
+            streams = ', '.join((*seeding.STREAMS, seeding.BY_SEED))
             raise errors.invalid(
                 'grid', f"have a column 'redraw' of several of {streams}", point
             )
-        rest = {name: value for name, value in point.items() if name != redraws.GRID}
+        rest = {name: value for name, value in point.items() if name != seeding.GRID}
         names = source.name(pattern), dataset.label(source.name(algorithm), rest)
         row = rows.setdefault(names, {'pattern': names[0], 'algorithm': names[1]})
         width = np.std(ends.choices[pattern, label, model].values[0], ddof=1)
         shown = f'{100 * width:.2f}' if ends.metric.is_share else f'{width:.3g}'
-        row[point[redraws.GRID].replace('_', ' ')] = (
+        row[point[seeding.GRID].replace('_', ' ')] = (
             'diverged' if np.isnan(width) else shown
         )
     error, by_seed = (
         1 / np.sqrt(2 * (source.num_seeds - 1)),
-        redraws.BY_SEED.replace('_', ' '),
+        seeding.BY_SEED.replace('_', ' '),
     )
     caption = (
         f'Standard deviation over seeds of {ends.metric.title}: {ends.span}. In each column '

@@ -11,9 +11,9 @@ import numpy as np
 
 from fedjax_links import evaluation, plot
 from fedjax_links.core import student
-from fedjax_links.experiment.looking.choices import Choice
 from fedjax_links.pages import tables
 from fedjax_links.pages.tables import Table
+from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.plot import heat, panels
 from fedjax_links.report import cells
 from fedjax_links.report.cells import ROUND, Cells

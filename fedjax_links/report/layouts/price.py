@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.config import choices, trees
+from fedjax_links.config import nested, registries
 from fedjax_links.core import checks, errors
 from fedjax_links.experiment.config import build, recorded
 from fedjax_links.pages import tables
@@ -182,8 +182,8 @@ def _facts(
         if path.split('.')[0] in _CHANGES_LINKS:
             requirement = 'leave the links alone, as those of its first point are kept'
             raise errors.invalid('grid', requirement, path)
-        config = trees.with_value(config, path.split('.'), value)
-    section = trees.section(config.get('algorithms', {}).get(algorithm) or {})
+        config = nested.with_value(config, path.split('.'), value)
+    section = nested.section(config.get('algorithms', {}).get(algorithm) or {})
     options: dict[str, Any] = {'name': algorithm, **section}
     client = {**config.get('client', {}), **options.get('client', {})}
     if local_steps is None:
@@ -215,5 +215,6 @@ def _sizes(source: Source, config: Mapping[str, Any]) -> dict[str, float]:
         planned = build(kept)
     first = planned.plan.points[0]
     return {
-        k: choices.bytes_of_model(planned.problem_at(k, first)) for k in source.patterns
+        k: registries.bytes_of_model(planned.problem_at(k, first))
+        for k in source.patterns
     }

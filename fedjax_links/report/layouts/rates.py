@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.pages import tables
-from fedjax_links.planning.choosing import Tried
+from fedjax_links.planning.trials import Tried
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.run_view import Source
 from fedjax_links.results.metric import Metric, numbers_of

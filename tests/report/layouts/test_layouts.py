@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedjax_links.planning.choosing import Race, Tried
+from fedjax_links.planning.trials import Race, Tried
 from fedjax_links.report import layouts
 from fedjax_links.report.layouts import bars, first_rounds, levels, link_maps, rates
 from fedjax_links.report.run_view import Links

@@ -1,0 +1,290 @@
+"""Factories: imported as ``module:factory``, and with all that they are called with.
+
+A config that the user gives may name any module. What a run folder keeps is data: `check_recorded`
+refuses names outside the package there, unless the user allows them.
+"""
+
+import contextlib
+import difflib
+import functools
+import importlib
+import importlib.machinery
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedjax_links.config import recorded_links
+from fedjax_links.core import checks, errors
+
+Factory = Callable[..., Any]
+
+_PAPERS = re.compile(r'fedjax_links\.papers(\.\w+)+')
+"""Modules of this package whose functions a run folder may name as ``module:factory``."""
+
+
+class RefusedImportError(errors.InvalidError):
+    """A name in a run folder that stands for code outside the package."""
+
+
+class Hole(NamedTuple):
+    """A number that comes when a program runs.
+
+    Attributes:
+      column: whose value it is.
+      value: the first one, which errors show.
+    """
+
+    column: str
+    value: Any
+
+    def __repr__(self) -> str:
+        """As the value."""
+        return repr(self.value)
+
+
+class Bound(NamedTuple):
+    """A factory with all that it is called with: what a section stands for.
+
+    Attributes:
+      where: the section's place in the config, for errors.
+      name: what the section names.
+      factory: what that is.
+      options: values, arrays, further bound parts, and holes.
+      args: likewise, positional, which are no options.
+      kind: of what the factory has to return.
+      is_function: whether it is handed on as a function, of which ``args`` are an example.
+    """
+
+    where: str
+    name: str
+    factory: Factory
+    options: Mapping[str, Any]
+    args: tuple[Any, ...] = ()
+    kind: type[Any] = object
+    is_function: bool = False
+
+    def build(self, columns: Mapping[str, Any] | None = None) -> Any:
+        """Calls the factory, after those of its parts.
+
+        Args:
+          columns: the values of holes, which may be traced.
+
+        Returns:
+          What the factory returns.
+
+        Raises:
+          ValueError: naming the field, its value and the nearest valid name.
+        """
+        options, args = (
+            _filled(dict(self.options), columns),
+            _filled(self.args, columns),
+        )
+        checks.options(self.where, self.factory, options, *args)
+        own = getattr(
+            self.factory, 'factory', getattr(self.factory, 'func', self.factory)
+        )
+        name = str(getattr(own, '__name__', self.factory))
+        try:
+            with errors.inside(self.where):
+                built = self.factory(*args, **options)
+        except errors.InvalidError:
+            raise
+        except (
+            Exception
+        ) as error:  # of another's factory, which can check nothing: their mistake
+            ours = f'{__package__.partition(".")[0]}.'
+            if str(getattr(own, '__module__', None)).startswith(
+                ours
+            ) or errors.users_place(error):
+                raise
+            raise errors.invalid(
+                self.where, f'suit {name}', errors.describe(error)
+            ) from error
+        if not isinstance(built, self.kind):
+            requirement = f'name what returns a {self.kind.__name__}'
+            raise errors.invalid(
+                self.where, requirement, f'{name}, {errors.text_of(built)}'
+            )
+        return functools.partial(self.factory, **options) if self.is_function else built
+
+
+def _filled(value: Any, columns: Mapping[str, Any] | None) -> Any:
+    """A value with its parts built and its holes filled."""
+    if isinstance(value, Bound):
+        return value.build(columns)
+    if isinstance(value, Hole):
+        return (columns or {})[value.column]
+    if type(value) is dict:
+        return {name: _filled(part, columns) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_filled(part, columns) for part in value)
+    return value
+
+
+FILES: dict[str, Path] = {}
+"""The files of modules that configs of this process have named, by the module's name."""
+
+
+@contextlib.contextmanager
+def importable(folder: Path | str) -> Iterator[None]:
+    """Lets ``module:factory`` name modules of a folder, and relative paths its files.
+
+    Modules of Python and of installed packages come first, whatever the files of the folder are
+    called: the packages import them when they are first needed.
+
+    Args:
+      folder: usually that of the config file.
+    """
+    path = Path(folder).resolve()
+    importlib.invalidate_caches()  # what was written since a module was last looked for
+    before = set(sys.modules)
+    sys.path.append(str(path))
+    token = recorded_links.BESIDE.set(path)
+    try:
+        yield
+    finally:
+        recorded_links.BESIDE.reset(token)
+        sys.path.reverse()  # the last of equal entries goes
+        sys.path.remove(str(path))
+        sys.path.reverse()
+        new = set(sys.modules) - before
+        tops = {name.partition('.')[0] for name in new} - before
+        own = {name for name in tops if _lies_in(path, name)}
+        for name in new:  # another folder may use the same names
+            if name.partition('.')[0] in own:
+                del sys.modules[name]
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    """If a top module is the folder's own, not of a virtual environment within it."""
+    found = importlib.machinery.PathFinder.find_spec(name, [str(folder)])
+    return found is not None and found.origin == getattr(
+        sys.modules.get(name), '__file__', None
+    )
+
+
+def is_import(name: Any) -> bool:
+    """Tells whether a name stands for ``module:factory``, as the resolver reads it."""
+    return isinstance(name, str) and ':' in name
+
+
+def foreign_names(where: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Lists what a tree of plain values may import from outside the package.
+
+    Every text counts wherever it stands, names of fields too, so that nothing which the resolver
+    would import is missed. Functions of `fedjax_links.papers` are part of the package.
+
+    Args:
+      where: the tree's place in the config.
+      value: the tree.
+
+    Yields:
+      Place and name.
+    """
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from foreign_names(f'{where} (the name of a field)', name)
+            yield from foreign_names(f'{where}.{name}', part)
+    elif isinstance(value, list | tuple):
+        for index, part in enumerate(value):
+            yield from foreign_names(f'{where}[{index}]', part)
+    elif is_import(value) and not _is_of_papers(value):
+        yield where, value
+
+
+def _is_of_papers(name: str) -> bool:
+    """Tells whether a name stands for a function that a module of `fedjax_links.papers` defines."""
+    module_name, _, attribute = name.partition(':')
+    if not _PAPERS.fullmatch(module_name):
+        return False
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError:
+        return False
+    function = getattr(module, attribute, None)
+    return (
+        isinstance(function, types.FunctionType) and function.__module__ == module_name
+    )
+
+
+def check_recorded(
+    where: str, value: Any, *, allow_imports: bool = False, trusted: Any = None
+) -> None:
+    """Refuses what a run folder keeps if resolving it would import code from outside the package.
+
+    Args:
+      where: the place of ``value``, for errors.
+      value: a section, or a whole config, as a folder keeps it.
+      allow_imports: whether the user lets the folder name any code.
+      trusted: a config that the user gave, whose names are no strangers.
+
+    Raises:
+      RefusedImportError: naming the first place and what it names.
+    """
+    if allow_imports:
+        return
+    known = {name for _, name in foreign_names('', trusted)}
+    for place, name in foreign_names(where, value):
+        if name not in known:
+            requirement = (
+                'name nothing outside fedjax_links, as a run folder is data (--allow_imports, in '
+                'Python `allow_imports=True`, imports what it names)'
+            )
+            raise RefusedImportError(place, requirement, name)
+
+
+def import_named(where: str, name: str) -> Factory:
+    """What ``module:factory`` names.
+
+    Args:
+      where: the name's place in the config, for errors.
+      name: module and factory.
+
+    Returns:
+      The factory.
+
+    Raises:
+      ValueError: if the module does not import, or has no function of that name.
+    """
+    module_name, _, attribute = name.partition(':')
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f'{module_name}.'.startswith(f'{error.name}.'):
+            raise  # one that the user's module imports
+        beside = recorded_links.BESIDE.get()
+        files = [] if beside is None else [path.stem for path in beside.glob('*.py')]
+        near = difflib.get_close_matches(module_name, files, n=1)
+        got = f'{name}; beside the config is {near[0]}.py' if near else name
+        raise errors.invalid(where, 'name a module that can be imported', got) from None
+    _refuse_namesake(where, name, module_name.partition('.')[0])
+    file = getattr(module, '__file__', None)
+    if file is not None:
+        FILES[module_name] = Path(file)
+    factory: Factory | None = getattr(module, attribute, None)
+    if not callable(factory):
+        names = [
+            key
+            for key, value in vars(module).items()
+            if callable(value) and key[0] != '_'
+        ]
+        raise errors.unknown_name(where, attribute, names)
+    return factory
+
+
+def _refuse_namesake(where: str, name: str, top: str) -> None:
+    """Raises if a module beside the config has the name of another one, which was imported."""
+    beside = recorded_links.BESIDE.get()
+    if beside is None:
+        return
+    spec = importlib.machinery.PathFinder.find_spec(top, [str(beside)])
+    if spec is None or spec.origin is None or _lies_in(beside, top):
+        return
+    other = getattr(sys.modules.get(top), '__file__', None) or 'Python itself'
+    requirement = 'name a module whose name no other one has'
+    raise errors.invalid(
+        where, requirement, f'{name}, which is {spec.origin} and {other}'
+    )

@@ -1,0 +1,335 @@
+"""What a config can name besides the registries of algorithms, patterns and problems.
+
+Each table maps a name to a function of plain options. What a function is given besides the options
+of its section stands in the table's docstring. A name with a colon, ``module:factory``, stands for
+a function of the user's own with the same arguments.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+
+from fedjax_links import algorithms, evaluation, local_training, partition, simulation
+from fedjax_links.base import Problem
+from fedjax_links.clients import rates as learning_rates
+from fedjax_links.config import recorded_links
+from fedjax_links.core import checks, errors, tree
+from fedjax_links.links import graphs
+from fedjax_links.participation import durations, schedules
+from fedjax_links.participation.probabilities import label_dependent_probs
+from fedjax_links.participation.quorum import Times
+from fedjax_links.participation.traces import trace_formats
+from fedjax_links.problems import owners
+
+Table = Mapping[str, Callable[..., Any]]
+
+LEARNING_RATES = learning_rates.LEARNING_RATES
+"""``client.decay``: given the rate, positionally."""
+
+SCHEDULES = schedules.SCHEDULES
+"""``schedule`` of a pattern: given the probabilities, positionally."""
+
+CLIENT_PROGRAMS: Table = {
+    'local_sgd': local_training.local_sgd,
+    'proximal_sgd': local_training.proximal_sgd,
+}
+"""``client.name``: given the schedule of the rate as ``learning_rate``; a client program."""
+
+_STREAM = (
+    0x5052  # keeps speeds of devices apart from other draws that use the same seed
+)
+_LARGEST = float(np.finfo(np.float32).max)
+_RANGES: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
+    **dict.fromkeys(('eps', 'eps_root', 'initial_accumulator_value'), (0, _LARGEST)),
+    **dict.fromkeys(('initial_scale', 'weight_decay'), (0, _LARGEST)),
+    'learning_rate': (float(np.finfo(np.float32).tiny), _LARGEST),
+}
+"""Where numbers that optimizers take must lie."""
+
+
+def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
+    """A factory of optax, which looks at no number, with its ranges."""
+
+    @functools.wraps(factory)
+    def make(*args: Any, **options: Any) -> optax.GradientTransformation:
+        for option in options.keys() & _RANGES.keys():
+            if options[option] is not None and not callable(options[option]):
+                checks.within(option, options[option], *_RANGES[option])
+                if np.ndim(options[option]):
+                    raise errors.invalid(
+                        option, 'be a number', errors.text_of(options[option])
+                    )
+        return factory(*args, **options)
+
+    return make
+
+
+_OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
+_OF_SERVERS = (algorithms.fedadagrad, algorithms.fedadam, algorithms.fedyogi)
+OPTIMIZERS: Table = {
+    **{factory.__name__: _checked(factory) for factory in _OPTAX},
+    **{factory.__name__: factory for factory in _OF_SERVERS},
+}
+"""``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
+
+
+def _train_and_eval() -> simulation.EvalFn:
+    """The problem's metrics on all clients' data and on its evaluation data."""
+    return evaluation.train_and_eval
+
+
+def _problem_metrics() -> simulation.EvalFn:
+    """The problem's metrics on its evaluation data."""
+    return simulation.problem_metrics
+
+
+EVAL_FNS: Table = {
+    'problem_metrics': _problem_metrics,
+    'train_and_eval': _train_and_eval,
+}
+"""``eval_fn``: returns ``(params, key, problem) -> metrics``."""
+
+
+def _label_dependent(
+    problem: Problem, *, sigma: float = 10.0, minimum: float = 0.02, seed: int = 0
+) -> np.ndarray:
+    """Clients of favoured classes deliver more often; see `label_dependent_probs`.
+
+    Args:
+      problem: whose clients, and whose labels.
+      sigma: standard deviation of the logarithm of a class's weight.
+      minimum: the least probability of any client.
+      seed: of the classes' weights.
+    """
+    labels = getattr(problem.data, 'labels', None)
+    if labels is None:
+        raise errors.invalid('name', 'suit a problem with labels', "'label_dependent'")
+    mix = partition.class_mix(owners(problem), np.asarray(labels))
+    return label_dependent_probs(mix, sigma=sigma, minimum=minimum, seed=seed)
+
+
+def _equal(problem: Problem, *, value: float) -> np.ndarray:
+    """One value for everyone.
+
+    Args:
+      problem: whose clients.
+      value: that of all clients.
+    """
+    return np.full(problem.num_clients, value)
+
+
+def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
+    """The first half of the clients at one value, the second at another.
+
+    Args:
+      problem: whose clients.
+      first: of the first half.
+      second: of the second.
+    """
+    return np.where(
+        np.arange(problem.num_clients) < problem.num_clients // 2, first, second
+    )
+
+
+def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
+    """The values of a list, one for each client.
+
+    Args:
+      problem: whose clients.
+      values: N numbers.
+    """
+    if len(values) != problem.num_clients:
+        raise errors.invalid(
+            'values', f'have {problem.num_clients} entries', len(values)
+        )
+    return np.asarray(values, float)
+
+
+def _power(
+    problem: Problem, *, exponent: float, count: int | None = None
+) -> np.ndarray:
+    """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given.
+
+    Args:
+      problem: whose clients.
+      exponent: how fast they fall.
+      count: how many, such as that of groups.
+    """
+    if count is None:
+        count = problem.num_clients
+    checks.static_int('count', count, maximum=problem.num_clients)
+    with np.errstate(all='ignore'):
+        weights: np.ndarray = np.arange(1.0, count + 1) ** -exponent
+    if not np.isfinite(weights).all():
+        raise errors.invalid('exponent', 'leave weights finite', exponent)
+    return weights
+
+
+def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
+    """Runs of consecutive clients of nearly equal length.
+
+    Args:
+      problem: whose clients.
+      num_groups: from 1 to N.
+    """
+    return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
+
+
+PROBS: Table = {
+    'equal': _equal,
+    'halves': _halves,
+    'label_dependent': _label_dependent,
+    'listed': _listed,
+}
+"""``probs`` of a pattern: given the problem; returns float64[N] in [0, 1]."""
+
+WEIGHTS: Table = {**PROBS, 'power': _power}
+"""``weights`` of a pattern: given the problem; returns one weight per client or group."""
+
+GROUPS: Table = {'contiguous': _contiguous}
+"""``groups`` of a pattern: given the problem; returns int[N]."""
+
+
+def _of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
+    """Packets of a model of the problem.
+
+    Args:
+      problem: whose model.
+      packet_bytes: bytes in a packet.
+    """
+    checks.static_int('packet_bytes', packet_bytes)
+    return -(-bytes_of_model(problem) // packet_bytes)
+
+
+def bytes_of_model(problem: Problem) -> int:
+    """Of the parameters of a problem's model."""
+    return tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0)))
+
+
+def _devices(
+    problem: Problem,
+    *,
+    step: Any,
+    uplink: Any,
+    downlink: Any,
+    local_steps: int,
+    sigma: float = 0.0,
+    model_bytes: float | None = None,
+) -> Times:
+    """Local steps, which vary, and a model down and up, which take as long as bytes are many.
+
+    Args:
+      problem: whose clients, and whose model.
+      step: seconds of a local step: a number, or one for each client (`DEVICE_SPEEDS`).
+      uplink: bytes per second that a client sends, likewise.
+      downlink: bytes per second that it receives, likewise.
+      local_steps: in a round.
+      sigma: standard deviation of the logarithm of what the steps take, from round to round.
+      model_bytes: of what is sent; a model of the problem by default.
+    """
+    for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
+        checks.positive(name, speed)
+        if np.shape(speed) not in ((), (problem.num_clients,)):
+            requirement = (
+                f'be a number or have one for each of the {problem.num_clients} clients'
+            )
+            raise errors.invalid(name, requirement, errors.text_of(speed))
+    checks.static_int('local_steps', local_steps)
+    size = bytes_of_model(problem) if model_bytes is None else model_bytes
+    checks.positive('model_bytes', size)
+    every = np.ones(problem.num_clients)
+    moved = size / np.asarray(uplink, float) + size / np.asarray(downlink, float)
+    return Times(
+        local_steps * np.asarray(step, float) * every, sigma=sigma, fixed=moved * every
+    )
+
+
+def lognormal(
+    num_clients: int, *, median: float, sigma: float, seed: int = 0
+) -> np.ndarray:
+    """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal.
+
+    Args:
+      num_clients: N.
+      median: in seconds per step, or bytes per second.
+      sigma: standard deviation of the logarithm.
+      seed: of the draw.
+    """
+    checks.positive('median', median)
+    checks.within('sigma', sigma, 0, 100)
+    checks.static_int('seed', seed, minimum=0)
+    rng = np.random.default_rng([int(seed), _STREAM])
+    return median * np.exp(sigma * rng.standard_normal(num_clients))
+
+
+def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
+    """A column of a CSV file with a header and a line for each client, in order.
+
+    Args:
+      num_clients: N.
+      path: of the file.
+      column: its name in the header.
+    """
+    import pandas
+
+    try:
+        table = pandas.read_csv(path)
+        values = table[column].to_numpy(float) if column in table else None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
+        raise errors.invalid(
+            'path', 'name a readable table', f'{path}: {reason}'
+        ) from None
+    if values is None:
+        raise errors.unknown_name('column', column, table)
+    if len(values) != num_clients:
+        requirement = f'name a table of {num_clients} clients'
+        raise errors.invalid('path', requirement, f'{path} with {len(values)}')
+    return values
+
+
+DEVICE_SPEEDS: Table = {'lognormal': lognormal, 'table': from_table}
+"""``step``, ``uplink``, ``downlink`` of a price or of times: given N; returns float[N]."""
+
+PACKETS: Table = {'of_model': _of_model}
+"""``num_packets`` of `packets`: given the problem."""
+
+TIMES: Table = {'devices': _devices}
+"""``times`` of `quorum`: given the problem."""
+
+GRAPHS = graphs.GRAPHS
+"""``graph`` of `peers`: given N as ``num_clients`` where they ask for it."""
+
+SOJOURNS = durations.SOJOURNS
+"""``up`` and ``down`` of `semi_markov`."""
+
+DRAWN = {
+    'groups': GROUPS,
+    'num_packets': PACKETS,
+    'probs': PROBS,
+    'times': TIMES,
+    'weights': WEIGHTS,
+}
+"""By option of a pattern, what its sections name."""
+
+MADE: Mapping[str, Table] = {
+    'graph': GRAPHS,
+    **dict.fromkeys(('down', 'up'), SOJOURNS),
+    **dict.fromkeys(('downlink', 'step', 'uplink'), DEVICE_SPEEDS),
+}
+"""Likewise of what is made without the problem, but for its number of clients."""
+
+LINKS: Table = {'recorded': recorded_links.recorded}
+"""``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""
+
+TRACE_FORMATS: Table = {
+    'csv': trace_formats.from_csv,
+    'events': trace_formats.from_events,
+    'flash': trace_formats.from_flash,
+}
+"""``format`` of ``trace`` and ``look_alike`` with a ``path``: given it; returns `Intervals`."""

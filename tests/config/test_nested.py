@@ -1,0 +1,91 @@
+"""A config as a tree: its short version, and what flags changed as its caption says it."""
+
+import pytest
+
+from fedjax_links.config import nested
+
+CONFIG = {
+    'num_rounds': 100,
+    'problem': {'name': 'images', 'model': 'cnn', 'data': {'dataset': 'mnist'}},
+    'links': {'name': 'cyclic', 'cycle_length': 100},
+    'client': {'rate': 0.1, 'decay': 'constant'},
+    'quick': {
+        'num_rounds': 10,
+        'problem': {'data': {'dataset': 'digits'}},
+        'links': {'name': 'bernoulli'},
+        'client': {'decay': None},
+    },
+}
+
+
+def test_quick_fields_replace_their_own_and_nothing_else():
+    assert nested.quick(CONFIG) == {
+        'num_rounds': 10,
+        'problem': {'name': 'images', 'model': 'cnn', 'data': {'dataset': 'digits'}},
+        'links': {'name': 'bernoulli'},
+        'client': {'rate': 0.1},
+    }
+
+
+def test_the_full_size_is_the_config_itself():
+    assert nested.full(CONFIG) == {k: v for k, v in CONFIG.items() if k != 'quick'}
+    assert CONFIG['client']['decay'] == 'constant'
+
+
+def test_a_config_of_one_size_says_so():
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        nested.quick({'num_rounds': 3})
+    assert str(caught.value) == (
+        "`quick` must go with a config that has a section 'quick', got one without."
+    )
+
+
+FILE = {
+    'title': 'A run',
+    'caption': 'As printed.',
+    'client': {'learning_rate': 0.1, 'decay': 'constant'},
+    'problem': {'model': {'width': 8}, 'store': ''},
+    'links': {'name': 'bernoulli', 'probs': [0.1, 0.2]},
+    'num_rounds': 10,
+}
+
+
+def test_changes_are_fields_by_path_with_both_values():
+    after = {
+        **FILE,
+        'title': 'Another',
+        'caption': 'Mine.',
+        'client': {'learning_rate': 0.2, 'decay': 'constant'},
+        'problem': {'model': {'width': 16}, 'store': 'here'},
+        'links': {'name': 'bernoulli', 'probs': [0.1, 0.3]},
+        'first_seed': 3,
+        'width': 40,
+    }
+    assert nested.captioned(FILE, after) == {
+        **after,
+        'caption': (
+            'Changed from the config: client.learning_rate = 0.2 (0.1), problem.model.width = 16 '
+            "(8), problem.store = here (''), links.probs = [0.1, 0.3] ([0.1, 0.2]), first_seed = 3 "
+            '(not given). What follows is said of the config without changes.\n\nMine.'
+        ),
+    }
+
+
+def test_a_quick_config_says_what_it_replaced():
+    config = {'caption': 'N = 500.', 'figure': {'num_clients': 500}, 'width': 40}
+    quick = nested.quick(
+        {**config, 'quick': {'figure': {'num_clients': 100}, 'width': 50}}
+    )
+    found = nested.captioned(config, quick, 'Quick version of the config')
+    assert found['caption'] == (
+        'Quick version of the config: figure.num_clients = 100 (500). What follows is said of the '
+        'config without changes.\n\nN = 500.'
+    )
+
+
+def test_without_changes_a_config_stays_as_it_is():
+    assert nested.captioned(FILE, dict(FILE)) == FILE
+    looks = {**FILE, 'title': 'Another', 'width': 40}
+    assert nested.captioned(FILE, looks) == looks
+    no_caption = nested.captioned({'num_rounds': 10}, {'num_rounds': 3})
+    assert no_caption['caption'] == 'Changed from the config: num_rounds = 3 (10).'

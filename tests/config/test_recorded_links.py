@@ -1,0 +1,267 @@
+"""Links from files: those of an earlier run, and logs of availability."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import experiment, runs, simulation
+from fedjax_links.config import recorded_links, resolver
+from tests.experiment.configs import values
+
+MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}
+CYCLIC = {'name': 'cyclic', 'probs': {'name': 'equal', 'value': 0.5}, 'cycle_length': 4}
+TWO = {'links': None, 'patterns': {'markov': MARKOV, 'cyclic': CYCLIC}}
+KNOWN = {'fedavg': {}, 'fedavg_known': {}}
+
+
+def build(**changes):
+    return experiment.build(values(**changes))
+
+
+def realised(planned, label, seed):
+    """Links of all rounds as a simulation meets them."""
+    key = jax.random.key(seed)
+    return simulation.realised_links(key, planned.pattern_at(label, {}), num_rounds=4)
+
+
+@pytest.fixture(scope='module')
+def past(tmp_path_factory):
+    """A run of two patterns that kept the links of both seeds."""
+    folder = tmp_path_factory.mktemp('past') / 'run'
+    build(**TWO, algorithms=KNOWN, log=('links',)).run(folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_replayed_links_give_the_same_run_to_the_bit(tmp_path, past):
+    """Masks and probabilities: the algorithm that divides by them sees no difference."""
+    was = runs.read(past)
+    for label, seed in (('markov', 1), ('cyclic', 0)):
+        section = {
+            'name': 'recorded',
+            'folder': str(past),
+            'pattern': label,
+            'seed': seed,
+        }
+        replayed = build(links=section, algorithms=KNOWN, num_seeds=1, first_seed=seed)
+        original = realised(build(**TWO), label, seed)
+        ours = realised(replayed, 'links', seed)
+        np.testing.assert_array_equal(ours.mask, original.mask)
+        np.testing.assert_array_equal(ours.prob, original.prob)
+        results = replayed.run()
+        same = (was['pattern'] == label) & (was['seed'] == seed)
+        for name in ('server/eval_loss', 'rounds/num_active'):
+            np.testing.assert_array_equal(results[name], was[name][same])
+
+
+def test_masks_are_kept_of_the_first_seed_and_probabilities_where_asked_for(tmp_path):
+    build(links=MARKOV).run(tmp_path)
+    pattern = recorded_links.recorded(tmp_path, num_clients=8)
+    ours = simulation.realised_links(jax.random.key(7), pattern, num_rounds=8)
+    mask = realised(build(links=MARKOV), 'links', 0).mask
+    np.testing.assert_array_equal(
+        ours.mask, np.concatenate([mask, mask])
+    )  # begins again
+    assert np.isnan(ours.prob).all()
+    with pytest.raises(
+        ValueError, match=r'`seed` must have its links kept in .*, as 0, got 1\.$'
+    ):
+        recorded_links.recorded(tmp_path, num_clients=8, seed=1)
+
+
+@pytest.mark.slow
+def test_links_of_a_fork_stand_at_their_rounds(tmp_path):
+    planned = build(links=MARKOV, num_rounds=8, eval_every=2)
+    planned.run(tmp_path / 'run')
+    planned.fork(tmp_path / 'run', 6, tmp_path / 'fork')
+    links = [
+        simulation.realised_links(
+            jax.random.key(0),
+            recorded_links.recorded(tmp_path / name, num_clients=8),
+            num_rounds=8,
+        )
+        for name in ('run', 'fork')
+    ]
+    np.testing.assert_array_equal(links[0].mask[6:], links[1].mask[6:])
+
+
+def test_a_recorded_pattern_is_one_of_several_and_part_of_others(past):
+    section = {'name': 'recorded', 'folder': str(past), 'pattern': 'cyclic'}
+    out = {
+        'name': 'outage',
+        'pattern': section,
+        'start': 1,
+        'stop': 3,
+        'clients': [0, 1],
+    }
+    planned = build(links=None, patterns={'same': section, 'out': out})
+    mask = realised(build(**TWO), 'cyclic', 0).mask
+    np.testing.assert_array_equal(realised(planned, 'same', 0).mask, mask)
+    down = np.asarray(mask).copy()
+    down[1:3, :2] = False
+    np.testing.assert_array_equal(realised(planned, 'out', 0).mask, down)
+
+
+@pytest.mark.parametrize(
+    'section, message',
+    [
+        (
+            {'folder': 'nowhere'},
+            r'^`config\.links\.folder` must hold a run \(experiment\.json\), got nowhere\.$',
+        ),
+        ({}, r'^`config\.links\.folder` must be given, got None\.$'),
+        ({'folder': 3}, r'^`config\.links\.folder` must be .*, got 3\.$'),
+        (
+            {'folder': 'PAST'},
+            r'^`config\.links\.pattern` must be one of the patterns of .*: markov, cyclic, got',
+        ),
+        (
+            {'folder': 'PAST', 'pattern': 'markof'},
+            r"has no 'markof'; did you mean 'markov'\?$",
+        ),
+        ({'folder': 'PAST', 'pattern': 'markov', 'seed': 5}, r'as 0, 1, got 5\.$'),
+        (
+            {'folder': 'PAST', 'patern': 'markov'},
+            r"has no 'patern'; did you mean 'pattern'\?$",
+        ),
+        (
+            {'folder': 'FEWER', 'pattern': 'markov'},
+            r'hold links of 9 clients, got .* with 8\.$',
+        ),
+        (
+            {'folder': 'CUT'},
+            r'must hold readable links \(links\.npz\), got .*CUT/links\.npz, which',
+        ),
+        ({'folder': 'NONE'}, r'must hold realised links \(links\.npz\), got .*NONE\.$'),
+    ],
+)
+def test_a_recording_that_cannot_be_played_costs_one_line(
+    tmp_path, past, section, message
+):
+    for name in ('CUT', 'NONE'):
+        (tmp_path / name).mkdir()
+        shutil.copy(past / runs.EXPERIMENT, tmp_path / name)
+    (tmp_path / 'CUT' / runs.LINKS).write_bytes((past / runs.LINKS).read_bytes()[:-30])
+    named = {
+        'PAST': past,
+        'FEWER': past,
+        'CUT': tmp_path / 'CUT',
+        'NONE': tmp_path / 'NONE',
+    }
+    folder = section.get('folder')
+    changed = {**section, 'folder': str(named[folder])} if folder in named else section
+    clients = 9 if folder == 'FEWER' else 8
+    problem = {'name': 'digits', 'num_clients': clients, 'alpha': 0.5}
+    with pytest.raises(ValueError, match=message) as caught:
+        build(links={'name': 'recorded', **changed}, problem=problem)
+    assert '\n' not in str(caught.value)
+
+
+CSV = 'client,start,end\n' + ''.join(f'{i},{i},{i + 3}\n' for i in range(8))
+
+
+@pytest.mark.parametrize(
+    'text, options',
+    [
+        (CSV, {}),
+        (CSV, {'format': 'csv'}),
+        (CSV, {'format': {'name': 'csv', 'unit': 'min', 'clients': 8}, 'tick': 60}),
+    ],
+)
+def test_a_trace_is_read_in_every_format(tmp_path, text, options):
+    """Client i is up in rounds i to i + 2."""
+    (tmp_path / 'log.csv').write_text(text)
+    section = {'name': 'trace', 'path': str(tmp_path / 'log.csv'), 'tick': 1, **options}
+    mask = simulation.realised_links(
+        jax.random.key(0), build(links=section).pattern_at('links', {}), num_rounds=10
+    ).mask
+    rounds = np.arange(10)[:, None] - np.arange(8)
+    np.testing.assert_array_equal(mask, (rounds >= 0) & (rounds < 3))
+
+
+def test_a_look_alike_has_the_problems_clients_whatever_the_logs(tmp_path):
+    phones = {
+        name: {'trace_start': 0, 'trace_end': 172_800, 'ready_time': [[3600, end]]}
+        for name, end in (('a', 40_000), ('b', 20_000), ('c', 90_000))
+    }
+    (tmp_path / 'timers.json').write_text(json.dumps(phones))
+    section = {'path': str(tmp_path / 'timers.json'), 'format': 'flash', 'tick': 3600}
+    pattern = build(links={'name': 'look_alike', **section}).pattern_at('links', {})
+    assert (pattern.num_clients, pattern.cycle) == (8, 24)
+    with pytest.raises(
+        ValueError,
+        match=r"the problem's clients, `num_clients` = 8 .*, got .* with 3\.$",
+    ):
+        build(links={'name': 'trace', **section})
+    section['format'] = {'name': 'flash', 'clients': 9}
+    with pytest.raises(ValueError, match='`clients` must be at most 3, got 9'):
+        build(links={'name': 'look_alike', **section})
+
+
+def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(
+    tmp_path, monkeypatch
+):
+    beside, here = tmp_path / 'beside', tmp_path / 'here'
+    for folder in (beside, here):
+        folder.mkdir()
+        (folder / 'log.csv').write_text(CSV)
+    (here / 'other.csv').write_text(CSV)
+    monkeypatch.chdir(here)
+    assert recorded_links.locate('path', 'log.csv').resolve() == here / 'log.csv'
+    with resolver.importable(beside):
+        assert recorded_links.locate('path', 'log.csv') == beside / 'log.csv'
+        assert (
+            recorded_links.locate('path', 'other.csv').resolve() == here / 'other.csv'
+        )
+        assert recorded_links.locate('path', str(here / 'log.csv')) == here / 'log.csv'
+        monkeypatch.setenv('HOME', str(here))
+        assert recorded_links.locate('path', '~/log.csv') == here / 'log.csv'
+        build(links={'name': 'trace', 'path': 'other.csv', 'tick': 1})
+
+
+@pytest.mark.parametrize(
+    'text, options, message',
+    [
+        (
+            None,
+            {},
+            r'links\.path` must name a readable log, got .*log\.csv: No such file or dir',
+        ),
+        (
+            b'\xff\xfe\x00',
+            {},
+            r'must name a readable log, got .*log\.csv, which is no text in utf-8',
+        ),
+        (b'client,start\n', {}, r"log\.csv: must have a column 'end' on line 1"),
+        (
+            b'client,start,end\n0,1,2\n',
+            {},
+            r"the problem's clients, `num_clients` = 8 \(.* who never came; .*, got .* with 1\.$",
+        ),
+        (
+            CSV.encode(),
+            {'format': 'csw'},
+            r"links\.format` has no 'csw'; did you mean 'csv'\?$",
+        ),
+        (
+            CSV.encode(),
+            {'format': {'name': 'csv', 'unitt': 's'}},
+            r"did you mean 'unit'\?$",
+        ),
+        (
+            CSV.encode(),
+            {'tik': 3},
+            r"`config\.links` has no 'tik'; did you mean 'tick'\?$",
+        ),
+    ],
+)
+def test_a_log_that_cannot_be_read_costs_one_line(tmp_path, text, options, message):
+    path = tmp_path / 'log.csv'
+    if text is not None:
+        path.write_bytes(text)
+    with pytest.raises(ValueError, match=message) as caught:
+        build(links={'name': 'trace', 'path': str(path), 'tick': 1, **options})
+    assert '\n' not in str(caught.value)

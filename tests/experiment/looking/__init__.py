@@ -1,1 +1,0 @@
-"""What is seen of an experiment before, in and after its run."""

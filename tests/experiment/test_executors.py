@@ -1,0 +1,299 @@
+"""Lanes as jobs of an executor: the bytes of one process, whoever runs them."""
+
+import concurrent.futures
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fedjax_links import experiment, runs
+from fedjax_links.config import resolver
+from fedjax_links.runner import loop
+from tests import ROOT
+from tests.experiment.configs import last_files_of, values
+from tests.experiment.several import environment
+from tests.refusals import names
+
+CONFIG = {
+    'title': 'Jobs',
+    'problem': {'name': 'counterexample', 'num_clients': 20, 'dimension': 50},
+    'links': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+    'client': {'local_steps': 3},
+    'algorithms': {'fedavg': {}, 'fedpbc': {}, 'mifa': {}},
+    'tuning': {'learning_rates': (0.05, 0.1), 'num_rounds': 200, 'num_seeds': 2},
+    'num_rounds': 2000,
+    'eval_every': 20,
+    'num_seeds': 4,
+    'metric': 'loss',
+}
+
+
+class AtOnce:
+    """An executor that runs what it is given when it is given."""
+
+    def submit(self, function, *given):
+        """Runs it."""
+        future = concurrent.futures.Future()
+        try:
+            future.set_result(function(*given))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Heard(experiment.Callback):
+    """What a run tells."""
+
+    def __init__(self):
+        """Nothing yet."""
+        self.rounds = {}
+        self.events = []
+
+    def on_start(self, experiment):
+        """Notes it."""
+        self.events.append('start')
+
+    def on_period(self, lane, record):
+        """Notes the round."""
+        self.rounds.setdefault(lane.name, []).append(record['round'])
+
+    def on_end(self, results):
+        """Notes it."""
+        self.events.append('end')
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    """What a run in one process keeps."""
+    folder = tmp_path_factory.mktemp('whole') / 'run'
+    command = [
+        sys.executable,
+        '-c',
+        f"""
+from fedjax_links import experiment
+experiment.build({CONFIG!r}).run({str(folder)!r})
+""",
+    ]
+    subprocess.run(command, check=True, cwd=ROOT, env=environment())
+    return last_files_of(folder)
+
+
+def test_jobs_give_the_bytes_of_one_process_and_tell_every_period(tmp_path):
+    config = {name: value for name, value in CONFIG.items() if name != 'tuning'}
+    config |= {'num_rounds': 40, 'client': {'local_steps': 3, 'learning_rate': 0.1}}
+    experiment.build(config).run(tmp_path / 'whole')
+    heard = Heard()
+    planned = experiment.build(config)
+    results = planned.run(tmp_path / 'run', [heard], executor=AtOnce(), jobs=3)
+    assert last_files_of(tmp_path / 'run') == last_files_of(tmp_path / 'whole')
+    assert heard.events == ['start', 'end']
+    assert heard.rounds == {
+        lane.name: [20, 40] for lane in runs.lanes(tmp_path / 'run')
+    }
+    assert len(results.columns['round']) == 3 * 4 * 2
+
+
+def test_an_experiment_of_objects_says_which_part_cannot_travel(tmp_path):
+    built = experiment.build(values())
+    planned = experiment.Experiment(
+        title='objects',
+        problem=built.problem_at('links', {}),
+        patterns=built.patterns,
+        algorithms={'mine': built.algorithm_at('fedavg', {})},
+        num_rounds=4,
+        eval_every=2,
+    )
+    with names('algorithms.mine', 'cannot travel'):
+        planned.run(tmp_path, executor=AtOnce())
+    with names('folder'):
+        built.run(executor=AtOnce())
+    with names('executor'):
+        built.run(tmp_path, executor=3)
+
+
+def test_a_job_that_fails_stops_no_other_and_has_a_line(tmp_path):
+    class Broken(AtOnce):
+        count = 0
+
+        def submit(self, function, *given):
+            self.count += 1
+            if self.count == 2:
+                future = concurrent.futures.Future()
+                future.set_exception(RuntimeError('the node is gone'))
+                return future
+            return super().submit(function, *given)
+
+    planned = experiment.build(values(num_seeds=3))
+    with pytest.raises(
+        loop.FailedLanesError, match=r'^job 1 of 3: RuntimeError: the node is'
+    ):
+        planned.run(tmp_path, executor=Broken(), jobs=3)
+    assert len(runs.lanes(tmp_path)) == 2
+    planned.run(tmp_path, executor=AtOnce(), jobs=3)
+    assert len(runs.lanes(tmp_path)) == 3
+
+
+def run(folder, executor, callbacks=(), jobs=4):
+    """Runs the experiment by an executor."""
+    experiment.build(CONFIG).run(folder, callbacks, executor=executor, jobs=jobs)
+
+
+@pytest.fixture
+def as_users_do(monkeypatch):
+    """Processes that are started have no flags of tests."""
+    monkeypatch.delenv('XLA_FLAGS', raising=False)
+
+
+@pytest.mark.slow
+def test_a_process_pool(tmp_path, whole, as_users_do):
+    context = multiprocessing.get_context('spawn')
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
+        run(tmp_path / 'run', pool)
+    assert last_files_of(tmp_path / 'run') == whole
+
+
+@pytest.mark.slow
+def test_submitit(tmp_path, whole, as_users_do):
+    submitit = pytest.importorskip('submitit')
+    executor = submitit.LocalExecutor(tmp_path / 'logs')
+    executor.update_parameters(timeout_min=10)
+    run(tmp_path / 'run', executor, jobs=2)
+    assert last_files_of(tmp_path / 'run') == whole
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_that_loses_a_worker(tmp_path, whole, as_users_do):
+    distributed = pytest.importorskip('distributed')
+
+    class Killing(experiment.Callback):
+        """Kills one of the workers once lanes of the main stage are under way."""
+
+        killed = 0
+
+        def on_period(self, lane, record):
+            if not self.killed and lane.stage == 'main':
+                self.killed = random.choice(list(client.run(os.getpid).values()))
+                os.kill(self.killed, signal.SIGKILL)
+
+    killing = Killing()
+    options = {'n_workers': 2, 'threads_per_worker': 1, 'dashboard_address': None}
+    with distributed.LocalCluster(**options) as cluster, cluster.get_client() as client:
+        run(tmp_path / 'run', client, [killing])
+    assert killing.killed
+    assert last_files_of(tmp_path / 'run') == whole
+
+
+NOTED = f"""
+import os
+from fedjax_links.storage import checkpoints
+
+write = checkpoints.write_whole
+
+
+def noted(path, *rest):
+    write(path, *rest)
+    if '@' in path.name:
+        with open(path.parent.parent.with_name('written'), 'a') as written:
+            written.write(f'{{os.getpid()}} {{path.stem}}\\n')
+
+
+def get_config():
+    checkpoints.write_whole = noted
+    return {CONFIG!r}
+"""
+
+
+@pytest.mark.slow
+def test_of_two_processes_that_want_a_lane_one_writes_it(tmp_path):
+    """The lanes of tuning of two shards that nobody runs, of which both others help with all."""
+    config, folder = tmp_path / 'config.py', tmp_path / 'run'
+    config.write_text(NOTED)
+    command = [sys.executable, '-m', 'fedjax_links', 'simulate', f'--config={config}']
+    command.append(f'--workdir={folder}')
+    options = {'cwd': ROOT, 'env': environment(), 'stdout': subprocess.DEVNULL}
+    both = [subprocess.Popen([*command, f'--shard={k}/4'], **options) for k in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    writers = {}
+    for line in (tmp_path / 'written').read_text().splitlines():
+        process, save = line.split()
+        writers.setdefault(save, []).append(process)
+    assert {process for (process,) in writers.values()} == {str(p.pid) for p in both}
+    alone = {
+        lane for lane, shard in runs.read_division(folder).lanes.items() if shard > 1
+    }
+    helped = {save.partition('@')[0] for save in writers} & alone
+    needed = {lane for lane in alone if lane.startswith('tuning-')}
+    assert helped
+    assert helped <= needed
+
+
+@pytest.mark.slow
+def test_shards_that_are_killed_and_started_again(tmp_path, whole):
+    """Commands, each killed at a random moment but the last time."""
+    config, folder, rng = tmp_path / 'config.py', tmp_path / 'run', random.Random(0)
+    config.write_text(f'def get_config():\n    return {CONFIG!r}\n')
+
+    def start(*arguments):
+        command = [
+            sys.executable,
+            '-m',
+            'fedjax_links',
+            *arguments,
+            f'--workdir={folder}',
+        ]
+        return subprocess.Popen(
+            command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE
+        )
+
+    def shard(index):
+        return start('simulate', f'--config={config}', f'--shard={index}/4')
+
+    for _ in range(2):
+        begun = [shard(index) for index in range(4)]
+        for process in rng.sample(begun, 3):
+            time.sleep(rng.uniform(0, 4))
+            process.send_signal(signal.SIGKILL)
+        for process in begun:
+            process.communicate()
+    assert runs.status(folder).running == 0
+    last = [shard(index) for index in range(4)]
+    said = [process.communicate()[1].decode() for process in last]
+    assert [process.returncode for process in last] == [0] * 4, said
+    merging = start('merge')
+    assert merging.communicate()[0] is None
+    assert merging.returncode == 0
+    left_out = 'report.md', '.png', 'clients.npz'
+    kept = {k: v for k, v in last_files_of(folder).items() if not k.endswith(left_out)}
+    assert kept == {k: v for k, v in whole.items() if k in kept}
+    assert kept.keys() == whole.keys()
+
+
+AGED = """
+from fedjax_links import algorithms
+
+
+def rule(local_train):
+    return algorithms.fedavg(local_train, server_lr={server_lr})
+"""
+
+
+def test_a_worker_that_lives_on_runs_the_code_of_each_run(tmp_path):
+    """Its config is the same, and the file that it names has changed."""
+    config = values(algorithms={'mine': {'name': 'edited_rule:rule'}}, num_seeds=1)
+    module, found = tmp_path / 'edited_rule.py', []
+
+    def ends(**options):
+        with resolver.importable(tmp_path):
+            return experiment.build(config).run(**options)['server/eval_loss'].tolist()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        for number, server_lr in enumerate((1.0, 0.125)):
+            module.write_text(AGED.format(server_lr=server_lr))
+            found.append(ends(folder=tmp_path / f'run{number}', executor=pool, jobs=1))
+            assert found[-1] == ends()
+    assert found[0] != found[1]

@@ -1,0 +1,52 @@
+"""What a fork takes over depends on the seeds of the draws."""
+
+import jax
+import numpy as np
+
+from fedjax_links import experiment
+from fedjax_links.core import prng
+from fedjax_links.experiment import forking
+from tests.experiment.test_forking import by_lane, small
+
+
+def drawn(**changes):
+    """Tuned FedAvg on quadratics that every seed draws anew."""
+    rates = {
+        'learning_rates': (0.1, 0.2),
+        'num_rounds': 2,
+        'num_seeds': 1,
+        'pattern': 'links',
+    }
+    return experiment.build(
+        small(
+            problem={'name': 'counterexample', 'num_clients': 6, 'dimension': 3},
+            client={'local_steps': 1},
+            algorithms={'fedavg': {}, 'fedpbc': {}},
+            tuning=rates,
+            num_rounds=4,
+            **changes,
+        )
+    )
+
+
+def test_the_same_ways_may_be_said_otherwise_and_links_go_on_where_they_were(tmp_path):
+    drawn().run(tmp_path / 'silent')
+    said = drawn(redraw={'data': 'by_seed'})
+    said.fork(tmp_path / 'silent', 2, tmp_path / 'fork')
+    assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'silent', after=2)
+
+
+def test_links_of_other_draws_begin_afresh(tmp_path):
+    drawn(num_seeds=2).run(tmp_path)
+    other = drawn(
+        num_seeds=2, redraw={'data': 'by_seed', 'links': 'fixed'}
+    )  # those of the first seed
+    fork = forking.Fork(other, tmp_path, 2)
+    goes_on = {}
+    for lane in other.plan.schedule.main('fedpbc'):
+        key = other.plan.draws.key_of('links', lane.seed, lane.point)
+        afresh = other.plan.pattern_of(lane).init(prng.pattern_key(key))
+        carry = fork.begin(lane).participation
+        pairs = zip(jax.tree.leaves(carry), jax.tree.leaves(afresh), strict=True)
+        goes_on[lane.seed] = not all(np.array_equal(a, b) for a, b in pairs)
+    assert goes_on == {0: True, 1: False}

@@ -1,0 +1,456 @@
+"""Longer runs and forked ones: with nothing changed, every lane goes on to the bit."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import experiment, report, runs, simulation
+from fedjax_links.experiment import forking
+from fedjax_links.runner import loop as running
+from fedjax_links.runner import stores
+from fedjax_links.storage import checkpoints
+from tests.experiment.configs import tuned, values
+from tests.runner.test_loop import in_python, run_and_cut
+
+MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}
+
+
+def small(**changes):
+    """FedAvg over bursty links, evaluated every other round."""
+    return values(**{'links': MARKOV, 'num_rounds': 8, **changes})
+
+
+def build(**changes):
+    return experiment.build(small(**changes))
+
+
+@pytest.fixture(scope='module')
+def past(tmp_path_factory):
+    """A finished run of eight rounds with checkpoints after 6 and 8, and its links."""
+    folder = tmp_path_factory.mktemp('past') / 'run'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+        build(log=('links',)).run(folder)
+    kept = {path.stem.split('@')[1] for path in (folder / 'checkpoints').glob('*.npz')}
+    assert kept == {'6', '8'}
+    return folder
+
+
+LABELS = ('stage', 'algorithm', 'pattern', 'seed', 'client.learning_rate')
+
+
+def by_lane(folder, after=0):
+    """Lines of metrics behind a round, by lane."""
+    lanes = {}
+    for line in (folder / runs.METRICS).read_text().splitlines():
+        row = json.loads(line)
+        if row['round'] > after or 'stage' in row:
+            key = tuple(str(row.get(name)) for name in LABELS)
+            lanes.setdefault(key, []).append(line)
+    return lanes
+
+
+def last_states(folder, round):
+    return {
+        path.name: {
+            name: (leaf.dtype.name, leaf.shape, leaf.tobytes())
+            for name, leaf in checkpoints.arrays(path).items()
+        }
+        for path in (folder / 'checkpoints').glob(f'main-*@{round}.npz')
+    }
+
+
+def report_of(folder):
+    report.write(runs.read(folder))
+    return (folder / 'report.md').read_bytes()
+
+
+def assert_same_future(folder, whole, round, after=0):
+    """Lines of metrics per lane, final states and, for the same rounds, the report."""
+    assert by_lane(folder, after) == by_lane(whole, after)
+    states = last_states(folder, round)
+    assert states
+    assert states == last_states(whole, round)
+
+
+# Longer runs.
+
+
+@pytest.mark.usefixtures('unrendered')
+@pytest.mark.parametrize(
+    'finished', [pytest.param(True, marks=pytest.mark.slow), False]
+)
+def test_more_rounds_go_on_to_the_bit_and_tuning_is_not_repeated(tmp_path, finished):
+    experiment.build(tuned(num_rounds=16)).run(tmp_path / 'whole')
+    short = experiment.build(tuned(num_rounds=8))
+    if finished:
+        short.run(tmp_path / 'run')
+    else:
+        run_and_cut(short, tmp_path / 'run', algorithm='fedpbc', stage='main', round=4)
+    stages = []
+
+    class Watch(experiment.Callback):
+        def on_period(self, lane, record):
+            stages.append((lane.stage, len(record) > 1))
+
+    experiment.build(tuned(num_rounds=16)).run(tmp_path / 'run', [Watch()])
+    assert ('tuning', True) not in stages
+    assert_same_future(tmp_path / 'run', tmp_path / 'whole', 16)
+    assert report_of(tmp_path / 'run') == report_of(tmp_path / 'whole')
+    for name in (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS):
+        assert (tmp_path / 'run' / name).read_bytes() == (
+            tmp_path / 'whole' / name
+        ).read_bytes()
+
+
+def test_fewer_rounds_and_other_changes_are_refused(tmp_path, past):
+    folder = shutil.copytree(past, tmp_path / 'run')
+    before = (folder / runs.EXPERIMENT).read_bytes()
+    with pytest.raises(
+        ValueError, match=r'^`num_rounds` must be at least 8, .*, got 6\.$'
+    ):
+        build(num_rounds=6, log=('links',)).run(folder)
+    with pytest.raises(
+        ValueError, match=r'where config\.first_seed is None and not 3\.$'
+    ):
+        build(num_rounds=10, log=('links',), first_seed=3).run(folder)
+    assert (folder / runs.EXPERIMENT).read_bytes() == before
+
+
+def test_a_state_is_computed_again_only_as_the_run_would_have(past):
+    with jax.default_matmul_precision('highest'):
+        assert forking.Fork(build(num_rounds=12), past, 6).round == 6  # it was kept
+        with pytest.raises(
+            ValueError, match=r'^`fork_from` must .* round 2.*matmul_precision is'
+        ):
+            forking.Fork(build(num_rounds=12), past, 2)
+
+
+def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(
+    tmp_path, past, capsys
+):
+    """The lane goes back to its save before, and what later lanes saved stays."""
+    folder = shutil.copytree(past, tmp_path / 'run')
+    first = folder / 'checkpoints' / 'main-fedavg-0000-links-0@8.npz'
+    first.write_bytes(first.read_bytes()[:-1])
+    longer = build(num_rounds=10, log=('links',))
+    longer.run(folder)
+    assert 'is damaged' in capsys.readouterr().err
+    longer.run(tmp_path / 'whole')
+    assert_same_future(folder, tmp_path / 'whole', 10)
+
+
+# Forks.
+
+
+@pytest.mark.usefixtures('unrendered')
+@pytest.mark.parametrize('at_round', [2, pytest.param(4, marks=pytest.mark.slow), 6])
+def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round):
+    """From a checkpoint, and from rounds of which none was kept."""
+    planned = build(log=('links',))
+    results = planned.fork(past, at_round, tmp_path / 'fork')
+    assert_same_future(tmp_path / 'fork', past, 8, after=at_round)
+    assert min(results['round']) == at_round + 2
+    facts = json.loads((tmp_path / 'fork' / runs.EXPERIMENT).read_text())
+    assert facts['at_round'] == at_round
+    assert facts['forked_from'] == str(past)
+    with (
+        np.load(tmp_path / 'fork' / runs.LINKS) as ours,
+        np.load(past / runs.LINKS) as theirs,
+    ):
+        for name in theirs.files:
+            if name.startswith(('mask/', 'prob/')):
+                np.testing.assert_array_equal(ours[name], theirs[name][at_round:])
+    assert (
+        f'Goes on from round {at_round} of {past}.'
+        in report_of(tmp_path / 'fork').decode()
+    )
+
+
+@pytest.mark.slow
+def test_lanes_of_a_fork_run_side_by_side_too(tmp_path, past):
+    planned = build(log=('links',))
+    begin = forking.Fork(planned, past, 4)
+    results = running.run(planned, tmp_path, side_by_side=True, origin=begin)
+    was = runs.read(past)
+    order, late = np.lexsort([results['round'], results['seed']]), was['round'] > 4
+    for name in ('seed', 'round', 'rounds/num_active'):
+        np.testing.assert_array_equal(results[name][order], was[name][late])
+    name = 'server/eval_loss'
+    np.testing.assert_allclose(results[name][order], was[name][late], rtol=2e-5)
+    with np.load(tmp_path / runs.LINKS) as ours, np.load(past / runs.LINKS) as theirs:
+        np.testing.assert_array_equal(ours['mask/links/1'], theirs['mask/links/1'][4:])
+
+
+@pytest.mark.slow
+def test_a_fork_can_be_made_longer(tmp_path, past):
+    for folder, lengths in (('whole', (12,)), ('fork', (8, 12))):
+        for num_rounds in lengths:
+            planned = build(num_rounds=num_rounds, client=OTHER_RATE)
+            planned.fork(past, 6, tmp_path / folder)
+    assert_same_future(tmp_path / 'fork', tmp_path / 'whole', 12)
+    assert report_of(tmp_path / 'fork') == report_of(tmp_path / 'whole')
+    links = [(tmp_path / name / runs.LINKS).read_bytes() for name in ('fork', 'whole')]
+    assert links[0] == links[1]
+
+
+def test_a_fork_of_an_unfinished_run_advances_what_is_missing(tmp_path, past):
+    planned = build(log=('links',))
+
+    class Cut(experiment.Callback):
+        def on_period(self, lane, record):
+            if (lane.seed, record['round']) == (1, 2):
+                raise experiment.Stop
+
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path / 'cut', [Cut()])
+    planned.fork(tmp_path / 'cut', 6, tmp_path / 'fork')
+    assert_same_future(tmp_path / 'fork', past, 8, after=6)
+
+
+def test_a_damaged_checkpoint_is_computed_again(tmp_path, past):
+    folder = shutil.copytree(past, tmp_path / 'past')
+    for path in (folder / 'checkpoints').glob('*@6.npz'):
+        path.write_bytes(b'')
+    build(log=('links',)).fork(folder, 6, tmp_path / 'fork')
+    assert_same_future(tmp_path / 'fork', past, 8, after=6)
+
+
+@pytest.mark.slow
+def test_a_fork_of_a_fork_goes_on_from_what_the_first_one_began_with(tmp_path, past):
+    changed = build(client={'learning_rate': 0.05, 'local_steps': 2, 'batch_size': 4})
+    changed.fork(past, 4, tmp_path / 'one')
+    assert {
+        path.stem[-2:] for path in (tmp_path / 'one' / 'checkpoints').iterdir()
+    } == {'@8'}
+    changed.fork(tmp_path / 'one', 6, tmp_path / 'two')
+    assert by_lane(tmp_path / 'two') == by_lane(tmp_path / 'one', after=6)
+    with pytest.raises(ValueError, match=r'`at_round` must lie in \[4, 7\], in '):
+        forking.Fork(changed, tmp_path / 'one', 2)
+
+
+def state_of(past, seed):
+    """The state of a lane after six rounds, read from its checkpoint."""
+    name = f'main-fedavg-0000-links-{seed}'
+    planned = build()
+    like = jax.eval_shape(
+        lambda key: simulation.init(
+            key,
+            planned.algorithm_at('fedavg', {'client.learning_rate': 0.1}),
+            planned.pattern_at('links', {}),
+            planned.problem_at('links', {}),
+        ),
+        jax.random.key(0),
+    )
+    return checkpoints.load(past / 'checkpoints' / f'{name}@6.npz', like)
+
+
+def plain(planned, state, seed, num_rounds):
+    """Evaluations of a simulation that begins with a state."""
+    problem, point = planned.problem_at('links', {}), planned.plan.points[0]
+    rate = np.float32(planned.config['client']['learning_rate'])
+    run = jax.jit(
+        lambda key, problem, rate: simulation.simulate(
+            key,
+            planned.algorithm_at('fedavg', {'client.learning_rate': rate}),
+            planned.pattern_at('links', point),
+            problem,
+            num_rounds=num_rounds,
+            eval_every=2,
+            eval_fn=planned.plan.eval_fn(problem),
+            initial_state=state,
+        )
+    )
+    return run(jax.random.key(seed), problem, rate).evals['server']
+
+
+OTHER_RATE = {'learning_rate': 0.02, 'local_steps': 2, 'batch_size': 4}
+OUTAGE = {
+    'name': 'outage',
+    'pattern': MARKOV,
+    'start': 6,
+    'stop': 9,
+    'clients': [0, 1, 2],
+}
+
+
+@pytest.mark.parametrize(
+    'changes, kept',
+    [
+        ({'client': OTHER_RATE}, True),
+        pytest.param(
+            {'links': {**MARKOV, 'up_rate': 0.2}}, False, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            {'links': {'name': 'bernoulli', 'probs': MARKOV['probs']}},
+            False,
+            marks=pytest.mark.slow,
+        ),
+        ({'links': OUTAGE}, True),
+    ],
+)
+def test_a_changed_future_is_the_plain_simulation_from_the_states_of_the_run(
+    tmp_path, past, changes, kept
+):
+    """The pattern's carry is the run's where its section is the same, and a fresh one else.
+
+    What is around a pattern and has no memory of its own, as an outage has none, changes no carry.
+    """
+    planned = build(num_rounds=10, **changes)
+    results = planned.fork(past, 6, tmp_path)
+    pattern = planned.pattern_at('links', {})
+    for seed in planned.seeds:
+        state = state_of(past, seed)
+        if not kept:
+            carry = pattern.init(fl.prng.pattern_key(jax.random.key(seed)))
+            state = state._replace(participation=carry)
+        evals = plain(planned, state, seed, 4)
+        lane = results['seed'] == seed
+        for metric, curve in evals.items():
+            np.testing.assert_array_equal(
+                np.float32(results[f'server/{metric}'][lane]), curve
+            )
+
+
+def test_an_interrupted_fork_ends_byte_for_byte_like_an_unbroken_one(
+    tmp_path, past, monkeypatch
+):
+    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    planned = build(client=OTHER_RATE, num_rounds=12)
+    planned.fork(past, 4, tmp_path / 'whole')
+
+    class PowerCutError(Exception):
+        pass
+
+    class Cut(experiment.Callback):
+        def on_period(self, lane, record):
+            if (lane.seed, record['round']) == (1, 6):
+                raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        planned.fork(past, 4, tmp_path / 'cut', [Cut()])
+    planned.fork(past, 4, tmp_path / 'cut')
+    for name in (runs.METRICS, runs.CONFIG, runs.EXPERIMENT, runs.LINKS):
+        assert (tmp_path / 'cut' / name).read_bytes() == (
+            tmp_path / 'whole' / name
+        ).read_bytes()
+    assert_same_future(tmp_path / 'cut', tmp_path / 'whole', 12)
+
+
+@pytest.mark.slow
+def test_a_fork_of_a_tuned_run_is_the_run_itself(tmp_path):
+    planned = experiment.build(tuned())
+    planned.run(tmp_path / 'run')
+    planned.fork(tmp_path / 'run', 4, tmp_path / 'fork')
+    assert by_lane(tmp_path / 'fork') == by_lane(tmp_path / 'run', after=4)
+
+
+def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypatch):
+    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    planned = in_python()
+    planned.run(tmp_path / 'run')
+    planned.fork(tmp_path / 'run', 36, tmp_path / 'fork')
+    kept = [json.loads(x) for x in (tmp_path / 'run' / runs.METRICS).open()]
+    ours = [json.loads(x) for x in (tmp_path / 'fork' / runs.METRICS).open()]
+    assert ours == [row for row in kept if row['round'] > 36]
+    assert last_states(tmp_path / 'fork', 40) == last_states(tmp_path / 'run', 40)
+    with pytest.raises(ValueError, match=r'has no config, got 20; there is 36, 40\.$'):
+        forking.Fork(planned, tmp_path / 'run', 20)
+
+
+@pytest.mark.parametrize(
+    'changes, at_round, message',
+    [
+        ({}, 3, r'`at_round` must be a multiple of `eval_every` = 2, got 3'),
+        (
+            {'eval_every': 4},
+            6,
+            r'`at_round` must be a multiple of `eval_every` = 4, got 6',
+        ),
+        (
+            {'eval_every': 1},
+            5,
+            r'`at_round` must be a multiple of `eval_every` = 2, got 5',
+        ),
+        ({'num_rounds': 20}, 10, r'`at_round` must lie in \[0, 8\]'),
+        (
+            {},
+            8,
+            r'`at_round` must lie in \[0, 7\], in .* and below `num_rounds`, got 8',
+        ),
+        ({}, 0, r'`at_round` must be at least 1, got 0'),
+        ({'num_seeds': 3}, 6, r'must hold seed 2, got .* with 0, 1\.'),
+        (
+            {'algorithms': {'mifa': {}}},
+            6,
+            r'fit mifa, got .* with fedavg, whose state has none at \.algo',
+        ),
+        (
+            {'problem': {'name': 'digits', 'num_clients': 9, 'alpha': 0.5}},
+            6,
+            r'has int32\[8\] at ',
+        ),
+    ],
+)
+def test_a_fork_that_cannot_be_is_refused_in_a_line(
+    tmp_path, past, changes, at_round, message
+):
+    with pytest.raises(ValueError, match=message) as caught:
+        build(**changes).fork(past, at_round, tmp_path / 'f')
+    assert '\n' not in str(caught.value)
+    assert not (tmp_path / 'f').exists()
+
+
+def test_lanes_are_matched_by_labels_or_the_only_one(tmp_path, past):
+    renamed = {'mine': {'name': 'fedavg'}}
+    patterns = {'burst': MARKOV, 'calm': {**MARKOV, 'up_rate': 0.2}}
+    changed = experiment.build(small(algorithms=renamed, links=None, patterns=patterns))
+    results = changed.fork(past, 6)
+    same = results['pattern'] == 'burst'
+    theirs = runs.read(past)
+    late = theirs['round'] > 6
+    np.testing.assert_array_equal(
+        results['server/eval_loss'][same], theirs['server/eval_loss'][late]
+    )
+    changed.run(tmp_path / 'two')
+    for wrong, message in (
+        (
+            {'patterns': {'burt': MARKOV}},
+            "hold pattern 'burt', got .* with burst, calm",
+        ),
+        ({'links': MARKOV}, "hold pattern 'links', got .* with burst, calm"),
+    ):
+        planned = experiment.build(small(**{'links': None, **wrong}))
+        with pytest.raises(ValueError, match=message):
+            forking.Fork(planned, tmp_path / 'two', 6)
+
+
+def test_points_of_a_grid_go_on_from_their_own_lanes(tmp_path):
+    grid = {'client': {'learning_rate': (0.1, 0.05)}}
+    planned = build(grid=grid)
+    planned.run(tmp_path / 'run')
+    planned.fork(tmp_path / 'run', 6, tmp_path / 'fork')
+    assert_same_future(tmp_path / 'fork', tmp_path / 'run', 8, after=6)
+    with pytest.raises(
+        ValueError, match=r'hold one lane with .*learning_rate 0\.02, got .* with 0'
+    ):
+        forking.Fork(
+            build(grid={'client': {'learning_rate': (0.02,)}}), tmp_path / 'run', 6
+        )
+
+
+def test_a_folder_with_another_run_is_no_place_for_a_fork(tmp_path, past):
+    folder = shutil.copytree(past, tmp_path / 'there')
+    with pytest.raises(
+        ValueError, match=r'where config\.at_round is None and not 6\.$'
+    ):
+        build(log=('links',)).fork(past, 6, folder)
+    build().fork(past, 6, tmp_path / 'fork')
+    with pytest.raises(
+        ValueError, match=r'where config\.at_round is 6 and not None\.$'
+    ):
+        build().run(tmp_path / 'fork')

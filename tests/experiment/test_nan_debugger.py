@@ -1,0 +1,193 @@
+"""A round that went wrong is looked into: the client, its local step, the tensor."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import experiment, participation, problems
+from fedjax_links.core import prng
+from fedjax_links.experiment import nan_debugger
+from tests.experiment.configs import tuned, values
+from tests.reference import local_loops
+
+NUM_CLIENTS, BAD_CLIENT, BAD_EXAMPLE, BAD_ROUND = 5, 3, 2, 4
+
+
+def links():
+    """Everybody but one client in every round; that one from a round on."""
+    mask = np.ones((8, NUM_CLIENTS), bool)
+    mask[:BAD_ROUND, BAD_CLIENT] = False
+    return participation.replay(mask)
+
+
+def lines(client=BAD_CLIENT, sizes=(4,) * NUM_CLIENTS):
+    """Least squares; one entry of one example of one client is not a number."""
+    clients = np.repeat(np.arange(NUM_CLIENTS), sizes)
+    features = (
+        np.random.default_rng(0).normal(size=(clients.size, 2)).astype(np.float32)
+    )
+
+    def loss_fn(params, batch):
+        error = batch.features @ params['kernel'] - batch.labels
+        return jnp.mean(jnp.square(error))
+
+    problem = problems.from_arrays(
+        features,
+        np.zeros(clients.size, np.float32),
+        clients,
+        init_params=lambda key: {'bias': jnp.ones(()), 'kernel': jnp.ones(2)},
+        loss_fn=loss_fn,
+    )
+    bad = np.flatnonzero(clients == client)[BAD_EXAMPLE]
+    features = problem.data.features.at[bad, 1].set(
+        jnp.nan
+    )  # the problem itself refuses that
+    data = problem.data._replace(features=features)
+    return dataclasses.replace(problem, data=data, eval_data=data)
+
+
+def steps_until_drawn(problem, seed, batch_size, num_steps):
+    """The first local step of the bad round whose batch has the bad example, drawn by hand."""
+    key = prng.client_key(
+        prng.round_key(jax.random.key(seed), 'client', BAD_ROUND), BAD_CLIENT
+    )
+    for step in range(num_steps):
+        count = problem.counts[BAD_CLIENT]
+        rows = local_loops.rows_drawn(jax.random.fold_in(key, step), batch_size, count)
+        if BAD_EXAMPLE in rows.tolist():
+            return step
+    return None
+
+
+def planned(
+    problem, *, batch_size=1, algorithm='fedavg', steps=6, pattern=None, **changes
+):
+    client = fl.local_training.local_sgd(0.1, local_steps=steps, batch_size=batch_size)
+    base = {
+        'title': 'Goes wrong',
+        'problem': problem,
+        'patterns': {'some': pattern or links()},
+        'algorithms': {algorithm: fl.ALGORITHMS[algorithm](client)},
+        'num_rounds': 8,
+        'eval_every': 2,
+        'seeds': (2, 5),  # whose bad round draws the bad example
+    }
+    return fl.Experiment(**{**base, **changes})
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob('*') if path.is_file()}
+
+
+@pytest.mark.parametrize('algorithm', ['fedavg', 'scaffold'])
+def test_the_client_the_local_step_and_the_tensor_are_named(tmp_path, algorithm):
+    problem = lines()
+    built = planned(problem, algorithm=algorithm)
+    results = built.run(tmp_path)
+    before = files(tmp_path)
+    bad = results.columns['first_bad_round'][results['round'] == 8]
+    np.testing.assert_array_equal(bad, BAD_ROUND)
+    found = list(nan_debugger.debug_round(built, tmp_path, BAD_ROUND))
+    expected = [
+        f'{algorithm}, some, seed {seed}, round 4: client 3, local step '
+        f'{steps_until_drawn(problem, seed, 1, 6)}: the loss and the gradient of '
+        "['kernel'] (first entry [0]) are not finite; so are its data, by example: "
+        '.features (first entry [2, 1])'
+        for seed in (2, 5)
+    ]
+    assert found == expected
+    assert files(tmp_path) == before
+
+
+def test_a_client_that_only_fills_a_place_is_not_accused(tmp_path):
+    """Clients train in chunks; the last of all stands in where fewer are active."""
+    last = NUM_CLIENTS - 1
+    mask = np.ones((8, NUM_CLIENTS), bool)
+    mask[:, last] = False
+    pattern = participation.replay(mask)
+    built = planned(lines(client=last), pattern=pattern, batch_size=None, seeds=(0,))
+    assert built.run(tmp_path)['finite'].all()
+    (line,) = nan_debugger.debug_round(built, tmp_path, 7)
+    assert line.endswith('round 7: everything is finite (4 clients trained)')
+
+
+@pytest.mark.parametrize('sizes', [(4,) * NUM_CLIENTS, (1, 2, 3, 4, 4)])
+def test_full_batches_of_equal_or_unequal_size(tmp_path, sizes):
+    built = planned(lines(sizes=sizes), batch_size=None, steps=2, seeds=(0,))
+    built.run(tmp_path)
+    (line,) = nan_debugger.debug_round(built, tmp_path, BAD_ROUND)
+    assert 'client 3, local step 0: the loss and the gradient' in line
+
+
+def test_a_round_before_and_a_round_after(tmp_path):
+    built = planned(lines(), seeds=(2,))
+    built.run(tmp_path)
+    (line,) = nan_debugger.debug_round(built, tmp_path, BAD_ROUND - 1)
+    assert line.endswith('round 3: everything is finite (4 clients trained)')
+    (line,) = nan_debugger.debug_round(built, tmp_path, BAD_ROUND + 1)
+    assert 'the state is not finite since round 4 already: .server[' in line
+    with pytest.raises(
+        ValueError, match='`debug_round` must be below 8, the number of rounds'
+    ):
+        nan_debugger.debug_round(built, tmp_path, 8)
+    with pytest.raises(
+        ValueError, match='`workdir` must hold a run of this experiment'
+    ):
+        nan_debugger.debug_round(planned(lines()), tmp_path, 4)
+
+
+def test_a_client_whose_model_broke_unheard_is_found_in_the_round_in_which_it_broke(
+    tmp_path,
+):
+    """FedPBC's clients train unheard: its server notices rounds later."""
+    built = planned(lines(), algorithm='fedpbc', batch_size=None, seeds=(0,))
+    results = built.run(tmp_path)
+    assert results['first_bad_round'][-1] == BAD_ROUND
+    (line,) = nan_debugger.debug_round(built, tmp_path, BAD_ROUND)
+    assert "the state is not finite since round 0 already: .clients['kernel']" in line
+    (line,) = nan_debugger.debug_round(built, tmp_path, 0)
+    assert 'client 3, local step 0: the loss and the gradient of' in line
+
+
+def test_a_step_that_overflows_shows_in_the_next_one(tmp_path):
+    huge = problems.quadratic(np.full((2, 1), 1e30))
+    client = fl.local_training.local_sgd(1e15, local_steps=3)
+    built = planned(
+        huge,
+        patterns={'all': participation.always(2)},
+        algorithms={'fedavg': fl.ALGORITHMS['fedavg'](client)},
+        num_rounds=2,
+        seeds=(0,),
+    )
+    built.run(tmp_path)
+    (line,) = nan_debugger.debug_round(built, tmp_path, 0)
+    assert (
+        'client 0, local step 0: the loss is not finite; 1 more client too: 1' in line
+    )
+
+
+@pytest.mark.slow
+def test_lanes_of_a_config_with_tuning_go_on_from_their_checkpoints(tmp_path):
+    """A rate that diverges is tried in tuning; the chosen one does not."""
+    tuning = {**tuned()['tuning'], 'learning_rates': (0.1, 1e38), 'num_seeds': 1}
+    config = tuned(algorithms={'fedavg': {}}, tuning=tuning, num_seeds=1, num_rounds=16)
+    built = experiment.build(config)
+    results = built.run(tmp_path)
+    bad = results['first_bad_round'][~results['finite']]
+    (line,) = nan_debugger.debug_round(built, tmp_path, int(bad[0]))
+    assert line.startswith(
+        'fedavg, bernoulli, seed 10000, learning_rate 1e+38, tuning, round '
+    )
+    assert 'not finite' in line
+    healthy = list(nan_debugger.debug_round(built, tmp_path, 13))
+    assert len(healthy) == 2
+    assert all('everything is finite' in line for line in healthy)
+
+
+def test_lines_of_healthy_runs_are_what_they_were():
+    results = experiment.build(values(num_seeds=1)).run()
+    assert 'first_bad_round' not in results.columns

@@ -1,0 +1,445 @@
+"""Draws that follow the seed: a lane is the run of its seed's data, partition and links."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import experiment, local_training, participation, problems, simulation
+from fedjax_links.config import resolver
+from fedjax_links.experiment import nan_debugger
+from fedjax_links.planning import parametrized, seeding
+from fedjax_links.report import layouts, run_view
+from fedjax_links.runner.loop import run
+from fedjax_links.runner.program_cache import Programs
+from tests.experiment.configs import values
+from tests.tiers import cases
+
+PROBS = {'name': 'label_dependent', 'minimum': 0.2, 'seed': 0}
+PROBLEMS = {
+    'digits': {'name': 'digits', 'num_clients': 6, 'alpha': 0.5},
+    'gaussians': {
+        'name': 'gaussians',
+        'num_clients': 6,
+        'examples_per_client': 30,
+        'num_classes': 3,
+        'partition': 'dirichlet_unequal',
+        'alpha': 0.5,
+        'test_examples': 60,
+        'label_noise': {'rate': 0.1},
+    },
+}
+
+
+def config(name='gaussians', **changes):
+    base = {
+        'problem': PROBLEMS[name],
+        'links': {'name': 'bernoulli', 'probs': PROBS},
+        'algorithms': {'fedavg': {}, 'fedpbc': {}},
+        'num_seeds': 3,
+        'redraw': 'by_seed',
+    }
+    return values(**{**base, **changes})
+
+
+def columns_of(results, label, seed):
+    rows = (results.columns['algorithm'] == label) & (results.columns['seed'] == seed)
+    return {
+        k: v[rows]
+        for k, v in results.columns.items()
+        if k.startswith(('server', 'client_m'))
+    }
+
+
+def direct(settings, label, seed):
+    """A run of a problem and links that are built with the seed, by `simulate` alone."""
+    data = resolver.bind_problem({**settings['problem'], 'seed': seed}).build()
+    probs = {**PROBS, 'seed': seed}
+    links = resolver.bind_links({'name': 'bernoulli', 'probs': probs}, data).build()
+    client = local_training.local_sgd(0.1, local_steps=2, batch_size=4)
+    result = jax.jit(
+        lambda key: simulation.simulate(
+            key,
+            fl.ALGORITHMS[label](client),
+            links,
+            data,
+            num_rounds=4,
+            eval_every=2,
+            eval_fn=fl.evaluation.train_and_eval,
+        )
+    )(jax.random.key(seed))
+    return data, links, result
+
+
+def assert_same_leaves(a, b):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+@pytest.mark.parametrize('problem', cases(PROBLEMS, ['gaussians']))
+def test_a_lane_is_the_run_that_its_seed_alone_would_give(problem):
+    settings = config(problem)
+    planned = experiment.build(settings)
+    results = planned.run()
+    for seed in (0, 2):
+        data, links, wanted = direct(settings, 'fedpbc', seed)
+        assert_same_leaves(planned.problem_at('links', {}, seed), data)
+        sample = [
+            pattern.sample((), jax.random.key(3), np.int32(0))
+            for pattern in (links, planned.pattern_at('links', {}, seed))
+        ]
+        assert_same_leaves(*sample)
+        found = columns_of(results, 'fedpbc', seed)
+        for model, metrics in wanted.evals.items():
+            for name, value in metrics.items():
+                np.testing.assert_allclose(found[f'{model}/{name}'], value, rtol=1e-6)
+    first, last = (planned.problem_at('links', {}, seed) for seed in (0, 2))
+    assert not np.array_equal(first.data.features, last.data.features)
+
+
+def test_one_program_of_each_algorithm_serves_all_seeds(monkeypatch):
+    compiled = []
+    compile = jax.stages.Lowered.compile
+
+    def counted(lowered, *options):
+        compiled.append(lowered)
+        return compile(lowered, *options)
+
+    monkeypatch.setattr(jax.stages.Lowered, 'compile', counted)
+    planned = experiment.build(config(num_seeds=4))
+    planned.run()
+    assert len(compiled) == 4  # what begins lanes, and what advances them
+    sizes = [
+        np.asarray(planned.problem_at('links', {}, seed).counts) for seed in range(4)
+    ]
+    assert len({tuple(size) for size in sizes}) == 4
+    lanes = planned.plan.schedule.main('fedavg')
+    assert len({planned.plan.problem_of(lane).max_examples for lane in lanes}) == 1
+
+
+@pytest.mark.slow
+def test_lanes_side_by_side_meet_their_own_data():
+    planned = experiment.build(config(num_seeds=3))
+    alone, together = run(planned), run(planned, side_by_side=True)
+    for label in ('fedavg', 'fedpbc'):
+        for seed in range(3):
+            found = columns_of(together, label, seed)
+            for name, column in columns_of(alone, label, seed).items():
+                np.testing.assert_allclose(found[name], column, rtol=2e-5, err_msg=name)
+
+
+@pytest.mark.slow
+def test_full_local_data_of_unequal_sizes_share_a_program_too():
+    client = {'learning_rate': 0.1, 'local_steps': 1}
+    planned = experiment.build(config(client={**client, 'batch_size': 0}))
+    found = columns_of(planned.run(), 'fedavg', 2)
+    lone = experiment.build(
+        config(client={**client, 'batch_size': 0}, num_seeds=1, first_seed=2)
+    )
+    wanted = columns_of(lone.run(), 'fedavg', 2)
+    for name, column in wanted.items():
+        np.testing.assert_allclose(found[name], column, rtol=1e-5)
+
+
+def alone(stream):
+    """The config with one stream by seed, or all of them; two seeds."""
+    fixed = dict.fromkeys(seeding.STREAMS, 'fixed')
+    ways = stream if stream == 'by_seed' else {**fixed, stream: 'by_seed'}
+    return config(redraw=ways, num_seeds=2, algorithms={'fedavg': {}})
+
+
+@pytest.mark.parametrize('stream', seeding.STREAMS)
+def test_a_stream_alone_follows_the_seed(stream):
+    planned = experiment.build(alone(stream))
+    first, second = (planned.problem_at('links', {}, seed) for seed in (0, 1))
+    same_labels = np.array_equal(first.data.labels, second.data.labels)
+    same_sizes = np.array_equal(first.counts, second.counts)
+    same_test = np.array_equal(first.eval_data.features, second.eval_data.features)
+    assert same_sizes == (stream != 'partition')
+    assert same_labels == (stream not in ('data', 'partition'))
+    assert same_test == (stream != 'data')
+    probs = [
+        np.asarray(
+            planned.pattern_at('links', {}, s).sample((), jax.random.key(0), 0)[1].prob
+        )
+        for s in (0, 1)
+    ]
+    assert np.array_equal(*probs) == (
+        stream not in ('data', 'partition', 'links_quality')
+    )
+    for name in ('init', 'links', 'batches'):
+        assert planned.plan.draws.seed_of(name, 1) == (1 if name == stream else 0)
+
+
+def test_algorithms_of_a_seed_meet_the_same_problem_and_links():
+    planned = experiment.build(config())
+    one, other = (planned.plan.schedule.main(label) for label in ('fedavg', 'fedpbc'))
+    for a, b in zip(one, other, strict=True):
+        assert planned.problem_at(a.pattern, a.point, a.seed) is planned.problem_at(
+            b.pattern, b.point, b.seed
+        )
+        assert planned.pattern_at(a.pattern, a.point, a.seed) is planned.pattern_at(
+            b.pattern, b.point, b.seed
+        )
+
+
+def test_tuning_has_draws_of_its_own():
+    settings = config(
+        client={'local_steps': 1, 'batch_size': 4},
+        tuning={
+            'learning_rates': [0.1, 0.2],
+            'pattern': 'links',
+            'num_rounds': 2,
+            'num_seeds': 1,
+        },
+        num_seeds=2,
+    )
+    planned = experiment.build(settings)
+    lane = planned.plan.schedule.first_tries('fedavg')[0]
+    problem = planned.problem_at(lane.pattern, lane.point, lane.seed)
+    wanted = resolver.bind_problem({**settings['problem'], 'seed': 10_000}).build()
+    assert_same_leaves(problem, wanted)
+    assert set(planned.run().columns['seed']) == {0, 1, 10_000}
+
+
+class _End(experiment.Callback):
+    """Stops in the second seed's first period."""
+
+    def on_period(self, lane, record):
+        if lane.seed == 1 and record['round'] == 2:
+            raise experiment.Stop
+
+
+def test_an_interrupted_run_goes_on_with_its_draws_and_can_be_looked_into(tmp_path):
+    planned = experiment.build(config(num_seeds=2, algorithms={'fedpbc': {}}))
+    planned.run(tmp_path / 'whole')
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path / 'ended', [_End()])
+    planned.run(tmp_path / 'ended')
+    first, second = (
+        (tmp_path / name / 'metrics.jsonl').read_bytes() for name in ('whole', 'ended')
+    )
+    assert first == second
+    found = list(nan_debugger.debug_round(planned, tmp_path / 'whole', 1))
+    assert len(found) == 2
+    assert all('everything is finite (6 clients trained)' in line for line in found)
+    with pytest.raises(ValueError, match='redraw'):
+        experiment.build(
+            config(num_seeds=2, algorithms={'fedpbc': {}}, redraw=None)
+        ).run(tmp_path / 'whole')
+
+
+def test_patterns_that_see_no_draw_are_made_once():
+    links = {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}}
+    planned = experiment.build(config(links=links))
+    assert planned.pattern_at('links', {}, 0) is planned.pattern_at('links', {}, 2)
+
+
+def test_seeds_of_nested_patterns_are_found():
+    inner = {'name': 'bernoulli', 'probs': dict(PROBS)}
+    switch = {'name': 'switch', 'patterns': ['always', inner], 'at_rounds': 1}
+    planned = experiment.build(config(links=switch))
+    for seed in (0, 2):
+        probs = {'name': 'bernoulli', 'probs': {**PROBS, 'seed': seed}}
+        wanted = resolver.bind_links(
+            probs, planned.problem_at('links', {}, seed)
+        ).build()
+        pattern = planned.pattern_at('links', {}, seed)
+        _, sample = pattern.sample(
+            pattern.init(jax.random.key(0)), jax.random.key(1), 1
+        )
+        assert_same_leaves(sample.prob, wanted.sample((), jax.random.key(1), 1)[1].prob)
+    assert inner['probs'] == PROBS
+
+
+def quadratics(*, data_seed=0):
+    """A problem whose start is closed over, and differs from seed to seed."""
+    targets = np.random.default_rng(data_seed).standard_normal((4, 2))
+    return problems.quadratic(targets, initial_point=targets[0])
+
+
+def python_experiment(problem, **changes):
+    algorithm = fl.ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=1))
+    return fl.Experiment(
+        title='objects',
+        problem=problem,
+        patterns={'links': participation.bernoulli(np.full(4, 0.5, np.float32))},
+        algorithms={'fedavg': algorithm},
+        num_rounds=2,
+        eval_every=2,
+        seeds=(0, 1),
+        **changes,
+    )
+
+
+def test_makers_of_python_take_the_seed():
+    planned = python_experiment(quadratics, redraw={'data': 'by_seed'})
+    results = planned.run()
+    for seed in (0, 1):
+        problem = planned.problem_at('links', {}, seed)
+        np.testing.assert_array_equal(problem.data, quadratics(data_seed=seed).data)
+        start = problem.init_params(jax.random.key(0))
+        np.testing.assert_array_equal(start, problem.data[0])
+    assert 'data_seed' not in results.columns
+
+
+def test_functions_that_differ_are_not_shared():
+    """Where a function encloses what a seed drew, every seed keeps its own."""
+    make = parametrized.Problems(quadratics)
+    rows = [{'data_seed': seed} for seed in (0, 1)]
+    one, other = (make(**row) for row in rows)
+    assert parametrized.kind_of(one) != parametrized.kind_of(other)
+    assert make.sizes_of(rows) is None
+
+    def from_one_point(*, data_seed):
+        targets = np.random.default_rng(data_seed).standard_normal((4, 2))
+        return problems.quadratic(targets, initial_point=[1.0, 2.0])
+
+    make = parametrized.Problems(from_one_point)
+    made = [make(**row) for row in rows]
+    assert parametrized.kind_of(made[0]) == parametrized.kind_of(made[1])
+    np.testing.assert_array_equal(made[1].data, from_one_point(data_seed=1).data)
+    assert made[0].owned.counts is made[1].owned.counts
+    stacked = parametrized.together(made)
+    np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in made]))
+    assert stacked.owned.counts.shape == (4,)  # all have the same
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (
+            {'redraw': {'partitions': 'by_seed'}},
+            "`config.redraw` has no 'partitions'; did you mean 'partition'?",
+        ),
+        (
+            {'redraw': {'partition': 'by seed'}},
+            "`config.redraw.partition` has no 'by seed'; did you mean 'by_seed'?",
+        ),
+        (
+            {'redraw': 'fixed'},
+            "`config.redraw` must have a stream by seed for 3 seeds, got 'fixed'.",
+        ),
+        (
+            {
+                'redraw': {'links_quality': 'by_seed'},
+                'links': {
+                    'name': 'bernoulli',
+                    'probs': {'name': 'equal', 'value': 0.5},
+                },
+            },
+            "`config.redraw.links_quality` must be fixed, as no pattern draws it, got 'by_seed'.",
+        ),
+        (
+            {
+                'redraw': {'partition': 'by_seed'},
+                'problem': {'name': 'counterexample', 'num_clients': 4},
+                'links': {
+                    'name': 'bernoulli',
+                    'probs': {'name': 'equal', 'value': 0.5},
+                },
+            },
+            "`config.redraw.partition` must be fixed, as no problem draws it, got 'by_seed'.",
+        ),
+    ],
+)
+def test_what_cannot_be_redrawn_is_refused(changes, message):
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        experiment.build(config(**changes))
+
+
+def test_points_that_change_arrays_alone_share_a_program_and_keep_their_bits(caplog):
+    grid = {'problem': {'label_noise': {'rate': [0.1, 0.3]}, 'alpha': [0.1, 1.0]}}
+    equal = {**PROBLEMS['gaussians'], 'partition': 'dirichlet'}
+    settings = config(problem=equal, num_seeds=2, grid=grid)
+    caplog.set_level('WARNING', logger='jax')
+    with jax.log_compiles():
+        together = experiment.build(settings).run()
+    compiled = [record.getMessage() for record in caplog.records]
+    started = [m for m in compiled if m.startswith('Compiling') and 'jit(train)' in m]
+    assert len(started) == 2, started  # FedAvg and FedPBC, not each of four points
+    last = {'problem': {'label_noise': {'rate': [0.3]}, 'alpha': [1.0]}}
+    alone = experiment.build({**settings, 'grid': last}).run()
+    columns = together.columns
+    rows = (columns['problem.label_noise.rate'] == 0.3) & (
+        columns['problem.alpha'] == 1.0
+    )
+    assert rows.sum() == len(alone.columns['round']) > 0
+    for name, column in alone.columns.items():
+        np.testing.assert_array_equal(columns[name][rows], column, err_msg=name)
+
+
+def test_a_grid_of_streams_runs_them_one_at_a_time():
+    """Each point is the experiment with that stream by seed; one program serves them all."""
+    streams = ['by_seed', *seeding.STREAMS]
+    settings = config(redraw=None, algorithms={'fedavg': {}}, num_seeds=2)
+    planned = experiment.build({**settings, 'grid': {'redraw': streams}})
+    programs = Programs(planned)
+    assert (
+        len({programs.key(lane) for lane in planned.plan.schedule.main('fedavg')}) == 1
+    )
+    results = planned.run()
+    (table,) = layouts.spread(run_view.of_run(results)).tables
+    assert table.header[2:] == [stream.replace('_', ' ') for stream in streams]
+    rows = {
+        stream: {
+            k: v[results.columns['redraw'] == stream]
+            for k, v in results.columns.items()
+        }
+        for stream in streams
+    }
+    for place, own in enumerate(rows.values()):
+        last = own['server/eval_accuracy'][own['round'] == 4]
+        assert table.rows[0][2 + place] == f'{100 * np.std(last, ddof=1):.2f}'
+        losses = [own['server/eval_loss'][own['seed'] == seed] for seed in (0, 1)]
+        assert not np.array_equal(*losses)  # the stream does something
+        np.testing.assert_array_equal(
+            losses[0], rows['by_seed']['server/eval_loss'][:2]
+        )
+    for stream in ('partition', 'batches'):
+        wanted = experiment.build(alone(stream)).run().columns
+        for name in ('server/eval_accuracy', 'server/eval_loss', 'rounds/loss_sum'):
+            np.testing.assert_array_equal(rows[stream][name], wanted[name])
+
+
+def test_a_grid_of_what_is_no_stream_is_refused():
+    message = "`config.grid.redraw` has no 'batch'; did you mean 'batches'?"
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}$'):
+        experiment.build(config(redraw=None, grid={'redraw': ['batch']}))
+
+
+@pytest.mark.parametrize(
+    'field, seed, message',
+    [
+        (
+            ('links', 'probs', 'seed'),
+            2**40,
+            r'^`config\.links\.probs\.seed` must be at most 4294967295',
+        ),
+        (
+            ('problem', 'partition_seed'),
+            2**40,
+            r'^`config\.problem\.partition_seed` must be at most',
+        ),
+        (('problem', 'seed'), 2**40, r'^`config\.problem\.seed` must be at most'),
+        (
+            ('links', 'probs', 'seed'),
+            None,
+            r'^`config\.links\.probs\.seed` must be a Python integer',
+        ),
+    ],
+)
+def test_a_seed_that_is_replaced_is_looked_at_all_the_same(field, seed, message):
+    probs = {'name': 'label_dependent', 'seed': 0}
+    config = values(links={'name': 'bernoulli', 'probs': probs}, redraw='by_seed')
+    *path, name = field
+    section = config
+    for part in path:
+        section[part] = dict(section[part])
+        section = section[part]
+    section[name] = seed
+    with pytest.raises(ValueError, match=message):
+        experiment.build(config)

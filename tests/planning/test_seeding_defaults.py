@@ -1,0 +1,63 @@
+"""What is drawn anew by every seed where a config does not say."""
+
+from fedjax_links import experiment
+from fedjax_links.planning import seeding
+from tests.planning.test_seeding import PROBLEMS, PROBS, config
+
+
+def default_of(problem, probs, **changes):
+    """Ways of a comparison that says nothing of them, of the streams whose sections have seeds."""
+    settings = config(
+        problem=problem, links={'name': 'bernoulli', 'probs': probs}, **changes
+    )
+    del settings['redraw']
+    ways = experiment.build(settings).plan.draws.ways()
+    return {stream for stream in seeding.COLUMNS if ways[stream] == 'by_seed'}
+
+
+def test_comparisons_redraw_by_default_what_no_section_gives_a_seed():
+    free, problem = {'name': 'label_dependent', 'minimum': 0.2}, PROBLEMS['gaussians']
+    assert default_of(problem, free) == {'data', 'partition', 'links_quality'}
+    assert default_of(problem, PROBS) == {'data', 'partition'}
+    assert default_of({**problem, 'seed': 1}, free) == {'links_quality'}
+    assert default_of({**problem, 'partition_seed': 1}, free) == {
+        'data',
+        'links_quality',
+    }
+    equal = {'name': 'equal', 'value': 0.5}
+    assert default_of({'name': 'counterexample', 'num_clients': 4}, equal) == {'data'}
+    # So too where the grid has the seed.
+    for path, left in (
+        ({'problem': {'data_seed': [1, 2]}}, {'partition', 'links_quality'}),
+        ({'problem': {'seed': [1, 2]}}, {'links_quality'}),
+        ({'links': {'probs': {'seed': [1, 2]}}}, {'data', 'partition'}),
+        ({'redraw': ['data']}, set()),
+    ):
+        assert default_of(problem, free, grid=path) == left
+    # The theory is that of the first seed.
+    silent = {
+        name: value for name, value in config(first_seed=5).items() if name != 'redraw'
+    }
+    assert experiment.build(silent).plan.draws.columns() == {
+        'data_seed': 5,
+        'partition_seed': 5,
+    }
+
+
+def test_the_number_of_algorithms_changes_no_draw():
+    free, problem = {'name': 'label_dependent', 'minimum': 0.2}, PROBLEMS['gaussians']
+    both, alone = {'fedavg': {}, 'fedpbc': {}}, {'fedpbc': {}}
+    for settings in (problem, {**problem, 'seed': 1}, PROBLEMS['digits']):
+        assert default_of(settings, free, algorithms=both) == default_of(
+            settings, free, algorithms=alone
+        )
+
+
+def test_with_seeds_in_all_sections_nothing_is_drawn_anew_but_runs():
+    settings = config(num_seeds=2, problem={**PROBLEMS['gaussians'], 'seed': 1})
+    del settings['redraw']
+    planned = experiment.build(settings)
+    assert planned.plan.draws.ways() == seeding.DEFAULTS
+    assert 'redraw' not in planned.plan.facts()
+    assert planned.problem_at('links', {}, 0) is planned.problem_at('links', {}, 1)
+    assert planned.pattern_at('links', {}, 0) is planned.pattern_at('links', {}, 1)

@@ -1,0 +1,234 @@
+"""Seeds until decided, against a loop over lists and unbroken runs."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import fedjax_links as fl
+from fedjax_links import evaluation, experiment, runs
+from fedjax_links.planning import sequential_seeds
+from tests.experiment.configs import last_files_of, values
+
+CONFIG = {
+    'title': 'Until decided',
+    'problem': {'name': 'counterexample', 'num_clients': 20, 'dimension': 10},
+    'patterns': {
+        'half': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.5}},
+        'tenth': {'name': 'bernoulli', 'probs': {'name': 'equal', 'value': 0.1}},
+    },
+    'client': {'local_steps': 3},
+    'algorithms': {'fedavg': {}, 'fedpbc': {}, 'fedau': {}},
+    'tuning': {'learning_rates': (0.05, 0.1), 'num_rounds': 20, 'num_seeds': 3},
+    'num_rounds': 40,
+    'eval_every': 10,
+    'seeds': {'until': 'decided', 'least': 3, 'most': 9, 'margin': 2e-5, 'tail': 0.5},
+    'metric': 'loss',
+}
+
+
+def test_later_looks_are_a_quarter_apart():
+    assert list(sequential_seeds.looks(5, 50)) == [
+        5,
+        6,
+        7,
+        8,
+        10,
+        12,
+        15,
+        18,
+        22,
+        27,
+        33,
+        41,
+        50,
+    ]
+    assert list(sequential_seeds.looks(2, 2)) == [2]
+
+
+def needed(own, base, *, least, most, margin):
+    """How many seeds a pair takes, by asking after each look."""
+    count = least
+    while count < most:
+        differences = [
+            base[k] - own[k] for k in range(count)
+        ]  # a loss: smaller is better
+        if evaluation.decide(differences, margin=margin).word != evaluation.UNDECIDED:
+            return count
+        count += count // 4 or 1
+    return most
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+    """A run in one piece."""
+    folder = tmp_path_factory.mktemp('whole') / 'run'
+    experiment.build(CONFIG).run(folder)
+    return folder
+
+
+def ends(run, label, pattern):
+    """By seed, the mean of the last two of four evaluations."""
+    model = 'client_mean' if label == 'fedpbc' else 'server'
+    own = (
+        (run['stage'] == 'main')
+        & (run['algorithm'] == label)
+        & (run['pattern'] == pattern)
+    )
+    seeds = sorted(set(run['seed'][own].tolist()))
+    assert seeds == list(range(len(seeds)))
+    late = own & (run['round'] >= 30)
+    return [run[f'{model}/loss'][late & (run['seed'] == seed)].mean() for seed in seeds]
+
+
+def test_every_pair_takes_as_many_seeds_as_a_loop_and_the_baseline_as_many_as_any(
+    whole,
+):
+    run, counts = runs.read(whole), {}
+    for pattern in CONFIG['patterns']:
+        base = ends(run, 'fedavg', pattern)
+        for label in ('fedpbc', 'fedau'):
+            own = ends(run, label, pattern)
+            assert len(own) == needed(own, base, least=3, most=9, margin=2e-5)
+            counts[pattern, label] = len(own)
+        assert len(base) == max(counts[pattern, label] for label in ('fedpbc', 'fedau'))
+    assert len(set(counts.values())) > 1
+
+
+def test_near_ties_run_with_the_seeds_of_what_was_chosen(whole):
+    run = runs.read(whole)
+    tie, main = (run['stage'] == stage for stage in ('tie', 'main'))
+    assert tie.any()
+    for label, pattern in itertools.product(CONFIG['algorithms'], CONFIG['patterns']):
+        own = (run['algorithm'] == label) & (run['pattern'] == pattern)
+        chosen = set(run['client.learning_rate'][own & main])
+        assert len(chosen) == 1
+        near = set(run['client.learning_rate'][own & tie])
+        assert len(near) <= 2
+        assert not near & chosen
+        for rate in near:
+            at_rate = own & tie & (run['client.learning_rate'] == rate)
+            assert set(run['seed'][at_rate]) == set(run['seed'][own & main])
+            assert sorted(set(run['round'][at_rate])) == [10, 20, 30, 40]
+
+
+def test_broken_and_shared_out_it_keeps_the_bytes_of_an_unbroken_run(whole, tmp_path):
+    planned = experiment.build(CONFIG)
+    for after in (50, 200, 300):
+        left = itertools.count(after, -1)
+
+        class Stopping(experiment.Callback):
+            def on_period(self, lane, record, left=left):
+                if not next(left):
+                    raise experiment.Stop
+
+        with pytest.raises(experiment.Stop):
+            planned.run(tmp_path / f'{after}', [Stopping()])
+        planned.run(tmp_path / f'{after}')
+        assert last_files_of(tmp_path / f'{after}') == last_files_of(whole)
+    for index in (2, 0, 1):
+        planned.shard(index, 3).run(tmp_path / 'shards')
+    fl.runs.merge(tmp_path / 'shards')
+    assert last_files_of(tmp_path / 'shards') == last_files_of(whole)
+
+
+def test_without_tuning_seeds_go_on_until_each_pair_is_decided_too():
+    """As many as a loop over the differences says, of which one pair takes more than the least."""
+    untuned = {**CONFIG, 'client': {'local_steps': 3, 'learning_rate': 0.05}}
+    del untuned['tuning']
+    run, counts = experiment.build(untuned).run(), {}
+    for pattern in CONFIG['patterns']:
+        base = ends(run, 'fedavg', pattern)
+        for label in ('fedpbc', 'fedau'):
+            own = ends(run, label, pattern)
+            counts[pattern, label] = needed(own, base, least=3, most=9, margin=2e-5)
+            assert len(own) == counts[pattern, label]
+        assert len(base) == max(counts[pattern, label] for label in ('fedpbc', 'fedau'))
+    assert max(counts.values()) > 3
+
+
+def test_shards_that_have_not_decided_are_not_merged(tmp_path):
+    planned = experiment.build(CONFIG).shard(0, 1)
+
+    class Stopping(experiment.Callback):
+        def on_period(self, lane, record):
+            if lane.stage == 'main' and lane.seed >= 3:
+                raise experiment.Stop
+
+    with pytest.raises(experiment.Stop):
+        planned.run(tmp_path, [Stopping()])
+    with pytest.raises(ValueError, match=r'^`workdir` must hold all lanes'):
+        fl.runs.merge(tmp_path)
+    for path in [*(tmp_path / 'checkpoints').glob('*')]:
+        if int(path.name.partition('@')[0].rpartition('-')[2]) in range(3, 9):
+            path.unlink()
+    division = runs.read_division(tmp_path)
+    seeds = {
+        int(name.rpartition('-')[2])
+        for name in division.asked
+        if name.startswith('main')
+    }
+    assert seeds == {3}
+    runs.write_division(tmp_path, division.__class__(**{**vars(division), 'asked': []}))
+    with pytest.raises(ValueError, match='until all pairs are decided'):
+        fl.runs.merge(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ('seeds', 'said'),
+    [
+        ({}, '`config.seeds.until` must be given; valid names: decided'),
+        ({'until': 'late'}, "`config.seeds.until` has no 'late'; valid names: decided"),
+        (
+            {'until': 'decided', 'least': 1},
+            '`config.seeds.least` must be at least 2, got 1.',
+        ),
+        (
+            {'until': 'decided', 'least': 9, 'most': 8},
+            '`config.seeds.most` must be at least 9',
+        ),
+        ({'until': 'decided', 'margn': 1}, "`config.seeds` has no 'margn'; .*'margin'"),
+        ({'until': 'decided', 'margin': -1}, '`config.seeds.margin` must lie in'),
+        (
+            {'until': 'decided'},
+            '`config.seeds` must be a number of seeds, as nothing is',
+        ),
+    ],
+)
+def test_a_mistake_costs_a_line(seeds, said):
+    with pytest.raises(ValueError, match=f'^{said}'):
+        experiment.build(values(num_seeds=None, seeds=seeds))
+
+
+def test_shares_by_seed_are_refused(tmp_path):
+    with pytest.raises(
+        ValueError, match=r'^`allow_mixed` must be left out where seeds go on'
+    ):
+        experiment.build(CONFIG).shard(0, 2, by='seed').run(tmp_path)
+
+
+def test_a_number_of_seeds_beside_it_is_refused():
+    with pytest.raises(ValueError, match=r'^`config\.seeds` must be left out'):
+        experiment.build(values(seeds={'until': 'decided'}))
+
+
+@pytest.mark.parametrize('heavy', [False, True])
+def test_of_a_thousand_planted_sweeps_without_a_difference_few_are_given_a_verdict(
+    heavy,
+):
+    """Of 1,000 pairs with equal means fewer than 51, each looked at until it is decided."""
+    rng = np.random.default_rng(0)
+    draw = (
+        (lambda size: rng.standard_t(4, size=size))
+        if heavy
+        else (lambda s: rng.normal(size=s))
+    )
+    shared, own = 3 * draw((1000, 1, 50)), draw((1000, 2, 50))
+    until = {'least': 5, 'margin': 0.0, 'level': 0.95}
+    wrong = 0
+    for first, second in shared + own:
+        count = sequential_seeds._needed(first - second, until, 50)
+        verdict = evaluation.decide((first - second)[:count]).word
+        assert count == 50 or verdict != evaluation.UNDECIDED
+        wrong += verdict != evaluation.UNDECIDED
+    assert wrong <= 50

@@ -1,0 +1,302 @@
+"""What tuning tries next, against a loop written anew, and against what is best by calculus."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import fedjax_links as fl
+from fedjax_links import algorithms, experiment, local_training, participation, problems
+from fedjax_links.planning import trials
+from tests.experiment.configs import last_files_of as files
+
+
+def played(scores, given, num_seeds):
+    """Asks for what is wanted until nothing is, as a run does."""
+    done = np.zeros(scores.shape, bool)
+    for _ in range(1000):
+        race = trials.race(np.where(done, scores, np.nan), done, given, num_seeds)
+        new = race.wanted & ~done
+        if not new.any():
+            return race, done
+        assert race.best is None
+        done |= new
+    raise AssertionError('never done')
+
+
+def by_hand(scores, given, num_seeds):
+    """The same rule with lists, one column alone: which places, how many seeds each, the best."""
+    low, high = given
+    most, seeds = scores.shape[1], {}
+    level = num_seeds
+    while True:
+        for place in range(low, high):
+            seeds.setdefault(place, num_seeds)
+        full = [k for k, n in seeds.items() if n == level]
+        best = max(sorted(full), key=lambda k: scores[k, :level].mean())
+        if best == low > 0:
+            low -= 1
+            continue
+        if best == high - 1 and high < len(scores):
+            high += 1
+            continue
+        near = {best}
+        for place, count in seeds.items():
+            lost = (
+                scores[best, : min(count, level)] - scores[place, : min(count, level)]
+            )
+            if len(lost) > 1 and place != best:
+                low_end = stats.t.interval(
+                    0.95, len(lost) - 1, lost.mean(), stats.sem(lost) or 1e-300
+                )[0]
+                near |= {place} if low_end <= 0 else set()
+            elif place != best:
+                near.add(place)
+        late = [k for k in near if seeds[k] < level]
+        if not late:
+            if len(near) == 1 or level == most:
+                return seeds, best, near
+            level, late = min(level + num_seeds, most), near
+        seeds |= dict.fromkeys(late, level)
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_a_race_is_that_of_a_loop_over_lists(seed):
+    rng = np.random.default_rng(seed)
+    scores = -0.3 * abs(np.arange(9.0) - rng.uniform(0, 8))[:, None] + rng.normal(
+        size=(9, 8)
+    )
+    scores += 2 * rng.normal(size=8)  # what a seed does to all
+    seeds, best, near = by_hand(scores, (3, 6), 2)
+    race, done = played(scores, [(3, 6)], 2)
+    assert race.best == (best,)
+    assert {k: n for k, n in enumerate(done.sum(axis=1).tolist()) if n} == seeds
+    assert set(np.flatnonzero(race.rivals).tolist()) == near
+
+
+def test_two_columns_grow_until_the_best_lies_inside():
+    peak = np.array([7.0, 1.0])
+    places = np.stack(np.meshgrid(np.arange(9), np.arange(9), indexing='ij'), -1)
+    scores = -((places - peak) ** 2).sum(-1)[..., None]
+    race, done = played(scores, [(3, 6), (3, 6)], 1)
+    assert race.best == (7, 1)
+    assert done[..., 0].sum() == 6 * 6  # places 3 to 8 by 0 to 5
+    bounded, _ = played(scores[:6], [(3, 6), (3, 6)], 1)
+    assert bounded.best == (5, 1)
+
+
+def test_what_diverged_is_never_the_best_nor_near_it():
+    scores = np.array([[np.nan, 5.0], [1.0, 1.0], [1.0, 1.1]])
+    race, _ = played(scores, [(0, 3)], 2)
+    assert race.best == (2,)
+    assert race.rivals.tolist() == [False, True, True]
+    race, _ = played(np.full((3, 2), np.nan), [(0, 3)], 2)
+    assert race.best is None
+
+
+def test_columns_grow_by_their_last_ratio():
+    tuning = experiment.Tuning(
+        grid={
+            'rate': [0.1, 0.05],
+            'server': [1.0, 10.0, 20.0],
+            'steps': [1, 2],
+            'one': [0.3],
+        },
+        grow=2,
+    )
+    found = tuning.candidates()
+    assert found['rate'] == ([0.4, 0.2, 0.1, 0.05, 0.025, 0.0125], (2, 4))
+    assert found['server'] == ([0.01, 0.1, 1.0, 10.0, 20.0, 40.0, 80.0], (2, 5))
+    assert found['steps'] == ([1, 2], (0, 2))
+    assert found['one'] == ([0.3], (0, 1))
+
+
+def quadratic(**options):
+    """One step to the mean of targets: a rate of 1 / 16 is exact, further ones are not."""
+    targets = np.array([[0.0], [2.0]])
+
+    def fedavg(learning_rate):
+        client = local_training.local_sgd(learning_rate, local_steps=1)
+        return algorithms.fedavg(client, server_lr=16.0)
+
+    return experiment.Experiment(
+        title='Growth',
+        problem=problems.quadratic(targets, initial_point=[5.0]),
+        patterns={'all': participation.always(2), 'also': participation.always(2)},
+        algorithms={'fedavg': fedavg},
+        num_rounds=1,
+        eval_every=1,
+        seeds=(0, 1),
+        metric='distance',
+        tuning=experiment.Tuning(grid={'learning_rate': [1.0, 0.5]}, **options),
+    )
+
+
+def test_a_run_finds_a_rate_beyond_its_grid_on_every_pattern():
+    run = quadratic(grow=5).run()
+    main = run['stage'] == 'main'
+    assert set(run['learning_rate'][main]) == {1 / 16}
+    tried = trials.read_tries(run.columns, run.facts, 'fedavg')
+    assert [entry.pattern for entry in tried] == ['all', 'also']
+    for entry in tried:
+        assert entry.columns['learning_rate'].tolist() == [
+            1.0,
+            0.5,
+            0.25,
+            0.125,
+            1 / 16,
+            1 / 32,
+        ]
+        assert entry.columns['learning_rate'][entry.best] == 1 / 16
+    alone = quadratic(grow=5, pattern='all').run()
+    assert set(alone['pattern'][alone['stage'] == 'tuning']) == {'all'}
+    assert set(alone['learning_rate'][alone['stage'] == 'main']) == {1 / 16}
+    bounded = quadratic(grow=2).run()
+    assert set(bounded['learning_rate'][bounded['stage'] == 'main']) == {1 / 8}
+
+
+def stop_after(count):
+    """A callback that stops a run after so many periods."""
+    stopping = experiment.Callback()
+    left = iter(range(count - 1))
+
+    def on_period(lane, record):
+        if next(left, None) is None:
+            raise experiment.Stop
+
+    stopping.on_period = on_period
+    return stopping
+
+
+def racing_run():
+    """Rates that few seeds cannot tell apart, so that more are asked for, beyond the first ones."""
+    probs = np.array([0.4, 0.9, 0.5, 0.7])
+
+    def rule(make, learning_rate):
+        return make(local_training.local_sgd(learning_rate, local_steps=3))
+
+    makers = {'fedavg': algorithms.fedavg, 'fedpbc': algorithms.fedpbc}
+    return experiment.Experiment(
+        title='Races',
+        problem=problems.quadratic(np.array([[0.0], [1.0], [4.0], [9.0]])),
+        patterns={'some': participation.bernoulli(probs)},
+        algorithms={
+            name: lambda learning_rate, make=make: rule(make, learning_rate)
+            for name, make in makers.items()
+        },
+        num_rounds=8,
+        eval_every=4,
+        seeds=(0, 1),
+        metric='distance',
+        tuning=experiment.Tuning(
+            grid={'learning_rate': [0.02, 0.04]}, num_seeds=2, most_seeds=5, grow=4
+        ),
+    )
+
+
+def test_a_race_that_is_broken_or_shared_out_leaves_the_bytes_of_an_unbroken_one(
+    tmp_path,
+):
+    planned = racing_run()
+    planned.run(tmp_path / 'whole')
+    whole = files(tmp_path / 'whole')
+    run = fl.runs.read(tmp_path / 'whole')
+    tuning = run['stage'] == 'tuning'
+    tried = set(
+        zip(run['algorithm'][tuning], run['learning_rate'][tuning], strict=True)
+    )
+    assert len(tried) > 4
+    assert len(set(run['seed'][tuning])) > 2
+    for after in (3, 9, 20):
+        with pytest.raises(experiment.Stop):
+            planned.run(tmp_path / f'{after}', [stop_after(after)])
+        planned.run(tmp_path / f'{after}')
+        assert files(tmp_path / f'{after}') == whole
+    for index in (2, 0, 1):
+        planned.shard(index, 3).run(tmp_path / 'shards')
+    fl.runs.merge(tmp_path / 'shards')
+    assert files(tmp_path / 'shards') == whole
+
+
+def test_shards_that_run_at_the_same_time_race_once(tmp_path):
+    """Every lane is somebody's, and the status knows when all that were asked for are done."""
+    planned = racing_run()
+    planned.shard(0, 2).run(tmp_path)
+    before = fl.runs.status(tmp_path)
+    assert (
+        before.done
+        < before.lanes
+        < len(
+            [
+                lane
+                for label in planned.algorithms
+                for lane in planned.plan.schedule.possible(label)
+            ]
+        )
+    )
+    planned.shard(1, 2).run(tmp_path)
+    after = fl.runs.status(tmp_path)
+    assert after.done == after.lanes
+    own = runs_of(tmp_path)
+    fl.runs.merge(tmp_path)
+    assert runs_of(tmp_path) == own
+
+
+def runs_of(folder):
+    return sorted(name for name in files(folder) if name.startswith('checkpoints'))
+
+
+def test_a_model_has_a_rate_of_its_own_under_a_label_of_its_own():
+    planned = racing_run()
+    maker = planned.algorithms['fedpbc']
+    tuning = experiment.Tuning(
+        grid={'learning_rate': [0.01, 0.3]},
+        num_seeds=3,
+        grow=0,
+        model={'at_server': 'server', 'at_clients': 'client_mean'},
+    )
+    run = experiment.Experiment(
+        title='Models',
+        problem=planned.problem,
+        patterns=planned.patterns,
+        algorithms={'at_server': maker, 'at_clients': maker},
+        num_rounds=200,
+        eval_every=100,
+        metric='distance',
+        tuning=tuning,
+    ).run()
+    labels, mains = (
+        run.dataset[name].values.tolist() for name in ('algorithm', 'main_model')
+    )
+    assert dict(zip(labels, mains, strict=True)) == tuning.model
+    for label, model in tuning.model.items():
+        (tried,) = trials.read_tries(run.columns, run.facts, label)
+        own = (
+            (run['stage'] == 'tuning')
+            & (run['algorithm'] == label)
+            & (run['round'] == 200)
+        )
+        for rate, score in zip(
+            tried.columns['learning_rate'], tried.scores, strict=True
+        ):
+            values = run[f'{model}/distance'][own & (run['learning_rate'] == rate)]
+            assert score == pytest.approx(values.mean())
+
+
+def test_a_description_says_what_may_be_added():
+    """Two algorithms: 2 values of 2 seeds at first, 10 values of 5 seeds at most, 8 rounds each.
+
+    Behind it two seeds, and two near ties at most with the same.
+    """
+    work = next(x for x in racing_run().describe().splitlines() if x.startswith('work'))
+    most = 2 * (10 * 5 - 2 * 2 + 2 * 2) * 8
+    assert work.endswith(
+        f': {2 * (4 + 2) * 8} rounds, and up to {most} more as results ask for'
+    )
+
+
+def test_fields_of_tuning_are_checked():
+    for field, value in {'grow': -1, 'most_seeds': 1}.items():
+        with pytest.raises(ValueError, match=rf'`tuning\.{field}` must be at least'):
+            quadratic(**{field: value})
+    with pytest.raises(ValueError, match=r"`tuning\.model` has no 'fedpbc'"):
+        quadratic(model={'fedpbc': 'server'})

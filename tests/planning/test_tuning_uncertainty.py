@@ -1,0 +1,263 @@
+"""What tuning might have chosen, against Student's t and what is planted."""
+
+import types
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_links import (
+    algorithms,
+    evaluation,
+    experiment,
+    local_training,
+    participation,
+    problems,
+)
+from fedjax_links.planning import trials, tuning_uncertainty
+from fedjax_links.report import layouts, run_view
+from fedjax_links.results.metric import Metric
+
+
+def tried(by_seed, ties):
+    """Values of which the first is the best by the mean over all seeds of tuning."""
+    scores = np.array(by_seed, float)
+    places = np.ones(len(scores), bool)
+    race = trials.Race(np.ones(scores.shape, bool), (0,), places)
+    columns = {'rate': np.arange(len(scores), dtype=float)}
+    means = scores.mean(axis=1)
+    return trials.Tried(
+        'links', {}, columns, means, scores, 0, places, np.array(ties, int), race
+    )
+
+
+def shares_by_hand(scores, rng, count=200_000):
+    """Who is best if means of K values by S seeds lie about the measured ones by a t law."""
+    seeds = scores.shape[1]
+    shape = np.cov(scores) / seeds
+    drawn = stats.multivariate_t(
+        scores.mean(axis=1), shape, seeds - 1, allow_singular=True
+    )
+    return (
+        np.bincount(drawn.rvs(count, rng).argmax(axis=1), minlength=len(scores)) / count
+    )
+
+
+def test_shares_are_those_of_students_t(rng):
+    scores = np.array(
+        [[3.0, 1.0, 2.5, 1.9], [1.0, 3.0, 2.0, 1.5], [0.0, 2.9, 2.9, 1.0]]
+    )
+    near = {1: np.zeros(4), 2: np.ones(4)}
+    found = tuning_uncertainty.of_series(
+        np.full(4, 2.0), tried(scores, [2, 1]), near, 'max'
+    )
+    expected = shares_by_hand(scores[[0, 2, 1]], rng)
+    np.testing.assert_allclose(found.shares, expected, atol=4 * 0.5 / 2000**0.5)
+    np.testing.assert_array_equal(found.values[:, 0], [2.0, 1.0, 0.0])
+    smaller = tuning_uncertainty.of_series(
+        np.full(4, 2.0), tried(-scores, [2, 1]), near, 'min'
+    )
+    np.testing.assert_array_equal(smaller.picks, found.picks)
+
+
+@pytest.mark.parametrize('num_seeds', [2, 3, 10])
+def test_of_two_equal_values_the_other_has_a_quarter(num_seeds, rng):
+    """A one-sided p-value is uniform, and the smaller of both sides a quarter in the mean."""
+    shares = []
+    for scores in rng.normal(size=(400, 2, num_seeds)):
+        scores = scores[np.argsort(-scores.mean(axis=1))]
+        found = tuning_uncertainty.of_series(
+            np.zeros(2), tried(scores, [1]), {1: np.ones(2)}, 'max'
+        )
+        shares.append(found.shares[1])
+    assert np.mean(shares) == pytest.approx(0.25, abs=4 * 0.5 / 12**0.5 / 400**0.5)
+
+
+def test_seeds_of_tuning_that_diverged_are_left_out():
+    scores = np.array([[3.0, np.nan, 1.0, 2.5], [1.0, 3.0, 3.0, 2.0]])
+    near = {1: np.zeros(2)}
+    found = tuning_uncertainty.of_series(np.ones(2), tried(scores, [1]), near, 'max')
+    one, other = scores[:, [0, 2, 3]]
+    expected = stats.ttest_1samp(one - other, 0.0, alternative='greater').pvalue
+    assert found.shares[1] == pytest.approx(expected, abs=4 * 0.5 / 2000**0.5)
+
+
+def test_without_near_ties_nothing_is_added():
+    values = np.array([1.0, 2.0, 4.0])
+    for entry, near in ((None, {}), (tried([[1.0, 1.0], [0.0, 0.0]], [1]), {})):
+        found = tuning_uncertainty.of_series(values, entry, near, 'max')
+        assert found.level() == evaluation.seed_interval(values)
+
+
+def test_algorithms_that_share_seeds_of_tuning_choose_together():
+    """Both have the same scores, so they always choose the same, and their difference stays."""
+    scores, near = [[2.0, 0.0, 1.1], [0.0, 2.0, 1.0]], {1: np.array([5.0, 6.0])}
+    one, other = (
+        tuning_uncertainty.of_series(
+            np.array([1.0, 2.0]) + shift, tried(scores, [1]), near, 'max'
+        )
+        for shift in (0.0, 10.0)
+    )
+    rows, shares = one.minus(other)
+    assert rows.tolist() == [[-10.0, -10.0], [0.0, 0.0]]
+    np.testing.assert_allclose(shares, one.shares)
+
+
+def test_a_pair_has_the_seeds_that_both_have():
+    one = tuning_uncertainty.of_series(np.arange(5.0), None, {}, 'max')
+    other = tuning_uncertainty.of_series(np.ones(3), None, {}, 'max')
+    np.testing.assert_array_equal(one.minus(other)[0], [[-1.0, 0.0, 1.0]])
+
+
+@pytest.mark.parametrize('count', [3, 8])
+def test_an_interval_holds_the_draw_of_a_choice_as_often_as_it_says(count, rng):
+    """Rows drawn by their shares, and means about them by Student's t law."""
+    shares = np.array([0.6, 0.3, 0.1])
+    rows = rng.normal(size=(3, count)) + np.array([[0.0], [1.0], [-2.5]])
+    found = evaluation.chosen_interval(rows, shares, level=0.9)
+    drawn = rng.choice(3, p=shares, size=200_000)
+    errors = stats.sem(rows, axis=1)
+    means = rows.mean(axis=1)[drawn] + errors[drawn] * rng.standard_t(
+        count - 1, size=drawn.size
+    )
+    inside = np.abs(means - rows[0].mean()) <= found.half_width
+    assert inside.mean() == pytest.approx(0.9, abs=4 * 0.3 / drawn.size**0.5)
+    p_value = 2 * min(np.mean(means <= 0), np.mean(means >= 0))
+    assert evaluation.p_value(rows, shares) == pytest.approx(p_value, abs=0.01)
+
+
+def test_of_one_row_the_p_value_is_that_of_students_t_test(rng):
+    values = rng.normal(0.5, 1.0, 6)
+    expected = stats.ttest_1samp(values, 0.0).pvalue
+    assert evaluation.p_value(values) == pytest.approx(expected)
+    assert evaluation.p_value([0.0, 0.0]) == 1.0
+    assert evaluation.p_value([0.3, 0.3]) == 0.5
+    assert evaluation.p_value([-0.3] * 6) == 1 / 32
+    assert evaluation.p_value([3.0]) == 1.0
+    assert np.isnan(evaluation.p_value([np.nan, 1.0]))
+
+
+def test_what_may_well_be_chosen_and_diverged_has_no_bound():
+    found = evaluation.chosen_interval([[1.0, 1.1], [np.nan, 1.0]], [0.8, 0.2])
+    assert found.half_width == np.inf
+    found = evaluation.chosen_interval(np.ones((2, 6)), [0.8, 0.2])
+    assert (found.mean, found.half_width) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize('share', [0.0, 0.01, 0.5])
+def test_signs_do_not_matter_where_a_choice_diverged(share):
+    rows = np.array([[1.0, 1.1, 0.9, 1.0], [np.nan] * 4])
+    shares = [1 - share, share]
+    found = evaluation.p_value(rows, shares)
+    assert found == pytest.approx(evaluation.p_value(-rows, shares))
+    alone = evaluation.p_value(rows[:1])
+    assert found == pytest.approx(min(1.0, (1 - share) * alone + 2 * share))
+
+
+def rule(make):
+    def maker(learning_rate):
+        return make(local_training.local_sgd(learning_rate, local_steps=3))
+
+    return maker
+
+
+def planted(**options):
+    """Two rules whose rates three seeds of tuning cannot tell apart."""
+    return experiment.Experiment(
+        title='Near',
+        problem=problems.quadratic(np.array([[0.0], [1.0], [4.0], [9.0]])),
+        patterns={'some': participation.bernoulli(np.array([0.4, 0.9, 0.5, 0.7]))},
+        algorithms={
+            'fedavg': rule(algorithms.fedavg),
+            'fedpbc': rule(algorithms.fedpbc),
+        },
+        num_rounds=8,
+        eval_every=4,
+        seeds=range(4),
+        metric='distance',
+        tuning=experiment.Tuning(
+            grid={'learning_rate': [0.1, 0.2, 0.3]}, num_seeds=3, **options
+        ),
+    )
+
+
+def test_tuning_noise_is_that_of_choices_made_again_by_hand():
+    run = planted().run()
+    (order,) = experiment.tuning_noise(run, tail=0.5)
+    models = {'fedavg': 'server', 'fedpbc': 'client_mean'}
+    levels, scores = {}, {}
+    for label, model in models.items():
+        own = (run['algorithm'] == label) & (run['round'] == 8)
+        for stage, into in (('tuning', scores), ('main', levels), ('tie', levels)):
+            at = own & (run['stage'] == stage)
+            name = model
+            if into is scores:
+                best = np.minimum(run['server/distance'], run[f'{model}/distance'])
+            for rate in set(run['learning_rate'][at]):
+                here = at & (run['learning_rate'] == rate)
+                values = best[here] if into is scores else run[f'{name}/distance'][here]
+                into[label, float(rate)] = values
+    assert len(levels) > 2
+    places = {key: place for place, key in enumerate(levels)}
+    measured = np.array([scores[key] for key in levels])
+    law = stats.multivariate_t(
+        measured.mean(axis=1), np.cov(measured) / 3, 2, allow_singular=True, seed=1
+    )
+    ahead = 0
+    for drawn in law.rvs(2000):
+        mean = {}
+        for label in models:
+            rates = [rate for owner, rate in levels if owner == label]
+            chosen = min(rates, key=lambda rate: drawn[places[label, rate]])
+            mean[label] = levels[label, chosen].mean()
+        ahead += mean['fedavg'] < mean['fedpbc']
+    assert (order.first, order.second, order.pattern) == ('fedavg', 'fedpbc', 'some')
+    assert order.ahead == pytest.approx(ahead / 2000, abs=0.05)
+
+
+def test_a_report_shows_both_intervals_and_its_verdict_goes_by_the_wider_one():
+    table = layouts.levels(run_view.of_run(planted().run())).tables[0]
+    fedavg, server, clients = (
+        dict(zip(table.header, row, strict=True)) for row in table.rows
+    )
+    assert 'in brackets' in table.caption
+    assert all('[' in row['ours'] for row in (fedavg, server))
+    assert clients['ours'] == '0'  # in all of four seeds, which tell no spread
+    assert fedavg['verdict'] == ''
+    known = {'ahead', 'behind', 'ahead, by itself', 'behind, by itself', 'not decided'}
+    assert {row['verdict'] for row in (server, clients)} <= known
+    without = planted(ties=0).run()
+    assert (without['stage'] != 'tie').all()
+    plain = layouts.levels(run_view.of_run(without)).tables[0]
+    assert not any('[' in cell for row in plain.rows for cell in row)
+    assert 'in brackets' not in plain.caption
+
+
+def choice(rng, *means):
+    """Levels of 5 seeds around some means, the first of which tuning chose half of the times."""
+    values = rng.normal(size=(len(means), 5)) * 0.01 + np.array(means)[:, None]
+    return tuning_uncertainty.Choice(values, np.arange(2000) % len(means))
+
+
+def difference(metric, one, other, margin=0.0, **until):
+    page = run_view.Source('title', '', types.SimpleNamespace(attrs={'until': until}))
+    return page.difference(metric, one, other, margin)
+
+
+def test_a_verdict_goes_by_the_wider_interval(rng):
+    metric = Metric('eval_accuracy', 'max')
+    base, ahead, torn = choice(rng, 0.5), choice(rng, 0.6), choice(rng, 0.6, 0.4)
+    plain = difference(metric, ahead, base)
+    assert (plain.word, plain.wide) == ('ahead', None)
+    assert plain.excludes_zero
+    wide = difference(metric, torn, base)
+    assert (wide.word, wide.excludes_zero) == ('not decided', False)
+    assert wide.half_width < abs(wide.mean) < wide.wide.half_width
+    near = difference(metric, choice(rng, 0.5), base, 0.1)
+    assert near.word == 'alike'
+    loss = difference(Metric('loss', 'min'), ahead, base)
+    assert loss.word == 'behind'
+    early = difference(
+        metric, ahead._replace(values=ahead.values[:, :3]), base, level=0.95
+    )
+    assert (early.word, early.half_width) == ('not decided', np.inf)

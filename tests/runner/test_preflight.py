@@ -1,0 +1,129 @@
+"""What is known before a run starts."""
+
+import re
+import warnings
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, experiment, local_training, participation, problems
+from fedjax_links.core import errors, memory, reprs
+from fedjax_links.runner import lane_batch, preflight
+from tests import refusals
+from tests.experiment.configs import tuned
+from tests.runner.test_loop import in_python
+
+CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
+
+
+def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
+    monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)  # one period of each program
+    planned = experiment.build(tuned())
+    lines = list(preflight.dry_run(planned))
+    text = '\n'.join(lines)
+    assert 'config   num_rounds = 8' in text
+    assert (
+        'fedpbc           4 lanes of tuning and 4 lanes in 2 programs; a lane keeps'
+        in text
+    )
+    # Softmax regression on 64 pixels has 650 parameters; every one of 8 clients keeps them.
+    assert 'server 2.5 KiB, clients 20.3 KiB' in text
+    assert len(re.findall(r'compiled in [\d.]+ s; [\d,]+ rounds/s', text)) == 2
+    assert 'compiles 6 programs: 4 of training, 2 of links' in lines
+    assert lines[-1].startswith('time     about ')
+
+
+def test_a_dry_run_counts_what_is_compiled_and_its_time(monkeypatch):
+    monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)
+    probs = {'name': 'label_dependent', 'minimum': 0.2}  # by seed, but one program
+    patterns = {
+        'bernoulli': {'name': 'bernoulli', 'probs': probs},
+        'markov': {'name': 'markov', 'probs': probs, 'up_rate': 0.3},
+        'slower': {'name': 'markov', 'probs': probs, 'up_rate': 0.1},
+    }
+    config = tuned(
+        tuning=None, client=CLIENT, patterns=patterns, algorithms={'fedavg': {}}
+    )
+    took = preflight._Timed(training=7.0, links=40.0, round=0.5, peak='some')
+    monkeypatch.setattr(preflight, '_time', lambda programs, lanes: took)
+    lines = list(
+        preflight.dry_run(experiment.build({**config, 'evaluate_start': True}))
+    )
+    counts = '1 of training, 3 of links, 1 of evaluation before the first round'
+    assert f'compiles 5 programs: {counts}' in lines
+    # 7 s of training, 3 x 40 s of links; 3 patterns x 2 seeds x 8 rounds of half a second.
+    assert lines[-1].startswith(f'time     about {reprs.duration(7 + 3 * 40 + 24)},')
+
+
+def broken(local_train):
+    """FedAvg whose state changes its shape in the first round."""
+    plain = algorithms.fedavg(local_train)
+
+    def round_step(state, ctx, problem):
+        state, metrics = plain.round_step(state, ctx, problem)
+        return jax.tree.map(lambda a: a[None], state), metrics
+
+    return plain._replace(round_step=round_step)
+
+
+def test_an_algorithm_that_cannot_run_is_named_before_anything_compiles():
+    config = tuned(algorithms={'mine': {'name': f'{__name__}:broken'}, 'fedavg': {}})
+    planned = experiment.build(config)
+    message = (
+        r'`config\.algorithms\.mine` must return the state that `round_step` was given'
+    )
+    with pytest.raises(errors.InvalidError, match=message):
+        planned.check()
+
+
+def test_a_bug_of_the_package_stays_what_it_is(monkeypatch):
+    planned = experiment.build(tuned())
+    monkeypatch.setattr(lane_batch.Group, 'inputs', lambda self: 1 + 'x')
+    with pytest.raises(TypeError) as caught:
+        planned.check()
+    assert caught.value.__notes__ == ['config.algorithms.fedavg on pattern bernoulli']
+
+
+def test_what_cannot_fit_is_refused(monkeypatch):
+    planned = in_python()
+    planned.check()
+    monkeypatch.setattr(memory, 'available_bytes', lambda: 100)
+    with pytest.raises(
+        ValueError, match=r'must fit into memory: fedpbc needs .* would fit\.'
+    ):
+        planned.check()
+
+
+def replayed(mask, **changes):
+    """Two clients under a recorded mask bool[T, 2]."""
+    given = {
+        'title': 'recorded',
+        'problem': problems.quadratic([[0.0], [10.0]]),
+        'patterns': {'log': participation.replay(mask)},
+        'algorithms': {
+            'fedavg': algorithms.fedavg(local_training.local_sgd(0.1, local_steps=1))
+        },
+        'seeds': range(1),
+        'num_rounds': len(mask),
+        'eval_every': 5,
+    }
+    return experiment.Experiment(**{**given, **changes})
+
+
+def test_a_run_in_which_nobody_takes_part_is_refused_before_it_costs_anything():
+    with refusals.names('patterns.log', 'nobody in 20 rounds', "`origin` 'first'"):
+        replayed(np.zeros((20, 2), bool)).check()
+
+
+@pytest.mark.parametrize(
+    'first, warns', [(0, False), (4, False), (5, True), (17, True)]
+)
+def test_a_run_in_which_nobody_takes_part_for_long_is_warned_of(first, warns):
+    mask = np.arange(20)[:, None] >= np.array([first, first])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        replayed(mask).check()
+    said = [str(it.message) for it in caught if 'takes part' in str(it.message)]
+    expected = f'nobody takes part in the first {first} rounds under log; '
+    assert [text.startswith(expected) for text in said] == [True] * warns

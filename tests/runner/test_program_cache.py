@@ -1,0 +1,70 @@
+"""Programs are traced once, and compiled while others run."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms
+from fedjax_links.experiment import Callback
+from fedjax_links.local_training import local_sgd
+from fedjax_links.machines import cpus, devices
+from fedjax_links.runner import loop, preflight, stages
+from fedjax_links.runner.program_cache import Programs
+from tests.runner.test_loop import in_python
+
+
+def test_a_run_traces_no_round_again_that_its_check_has_traced():
+    traced = []
+    plain = algorithms.fedavg(local_sgd(0.1, local_steps=2))
+
+    def round_step(*given):
+        traced.append(1)
+        return plain.round_step(*given)
+
+    planned = in_python(
+        algorithms={'mine': plain._replace(round_step=round_step)}, grid={}
+    )
+    shared = Programs(planned, places=devices.places(1))
+    preflight.check(planned, shared)
+    count = len(traced)
+    assert count
+    loop.run(planned, programs=shared)
+    assert len(traced) == count
+
+
+def test_what_is_compiled_ahead_is_what_runs_next(monkeypatch):
+    """It changes no bit."""
+    ahead, begun = stages.compile_ahead, []
+
+    def noted(shared, lanes):
+        begun.append(lanes[0].algorithm)
+        ahead(shared, lanes)
+
+    monkeypatch.setattr(stages, 'compile_ahead', noted)
+    found = in_python().run(devices=1)
+    assert begun == ['fedpbc']
+    monkeypatch.setattr(stages, 'compile_ahead', lambda *given: None)
+    alone = in_python().run(devices=1)
+    for name, column in alone.columns.items():
+        np.testing.assert_array_equal(found[name], column)
+
+
+def test_what_fails_to_compile_ahead_is_raised_where_it_would_run(monkeypatch):
+    compile, done, heard = jax.stages.Lowered.compile, [], []
+
+    def refused(lowered, *options):
+        done.append(lowered)
+        if len(done) > 2:  # what begins and what advances the first algorithm
+            raise ValueError('too much')
+        return compile(lowered, *options)
+
+    class Listen(Callback):
+        def on_period(self, lane, record):
+            heard.append((lane.algorithm, lane.seed, record['round']))
+
+    monkeypatch.setattr(jax.stages.Lowered, 'compile', refused)
+    monkeypatch.setattr(cpus, 'num_cores', lambda: 2)
+    with pytest.raises(ValueError, match='too much'):
+        in_python(grid={'learning_rate': [0.1]}).run(callbacks=[Listen()], devices=1)
+    rounds = range(4, 44, 4)
+    assert heard == [('fedavg', seed, round) for seed in (0, 3) for round in rounds]

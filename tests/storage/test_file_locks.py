@@ -1,0 +1,101 @@
+"""Of several processes one at a time holds a file, however it ends."""
+
+import signal
+import subprocess
+import sys
+import time
+
+from fedjax_links.storage import file_locks
+from tests import ROOT
+
+RACE = """
+import os
+import sys
+import time
+from pathlib import Path
+
+from fedjax_links.storage import claims
+
+folder, won = Path(sys.argv[1]), 0
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    claim = claims.take(folder / 'lane.lock')
+    if claim is None:
+        continue
+    os.close(os.open(folder / 'alone', os.O_CREAT | os.O_EXCL))  # fails if another one is here
+    won += 1
+    time.sleep(won % 3 / 10000)
+    os.unlink(folder / 'alone')
+    claim.release(keep=won % 2 == 0)
+print(won)
+"""
+HOLD = """
+import sys
+import time
+from pathlib import Path
+
+from fedjax_links.storage import claims
+
+claim = claims.take(Path(sys.argv[1]))
+print('held', flush=True)
+time.sleep(60)
+"""
+
+
+def start(code, *arguments):
+    """A process of its own."""
+    options = {
+        'stdout': subprocess.PIPE,
+        'stderr': subprocess.PIPE,
+        'text': True,
+        'cwd': ROOT,
+    }
+    return subprocess.Popen(
+        [sys.executable, '-c', code, *map(str, arguments)], **options
+    )
+
+
+def test_processes_that_race_never_hold_one_file_together(tmp_path):
+    racers = [start(RACE, tmp_path, 2) for _ in range(4)]
+    said = [racer.communicate() for racer in racers]
+    assert [racer.returncode for racer in racers] == [0] * 4, said
+    assert sum(int(out) for out, _ in said) > 100
+
+
+def test_a_claim_ends_with_its_process(tmp_path):
+    path = tmp_path / 'lane.lock'
+    holder = start(HOLD, path)
+    try:
+        assert holder.stdout.readline() == 'held\n'
+        assert file_locks.take(path) is None
+        assert file_locks.held(path)['holder'].startswith(f'process {holder.pid} on ')
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
+    claim = file_locks.take(path, rounds=3)
+    assert claim is not None
+    claim.release()
+    assert not path.exists()
+
+
+def test_who_holds_a_file_says_so_and_since_when(tmp_path):
+    before = time.time()
+    claim = file_locks.take(tmp_path / 'a.lock', rounds=3)
+    said = file_locks.held(tmp_path / 'a.lock')
+    assert said['holder'] == file_locks.own_name()
+    assert said['rounds'] == 3
+    assert before <= said['since'] <= time.time()
+    claim.release(keep=True)
+    assert file_locks.held(tmp_path / 'a.lock') is None
+    assert file_locks.held(tmp_path / 'b.lock') is None
+
+
+def test_sharers_keep_the_taker_away_and_not_each_other(tmp_path):
+    path = tmp_path / 'a.lock'
+    first, second = file_locks.share(path), file_locks.share(path)
+    assert file_locks.take(path) is None
+    first.close()
+    second.close()
+    claim = file_locks.take(path)
+    assert file_locks.share(path) is None
+    claim.release()
