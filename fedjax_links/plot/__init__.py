@@ -5,6 +5,7 @@ keeps everything on the page. Nothing is shown or written, and no setting of mat
 matplotlib is loaded by the first picture. Reports are made of these pictures too.
 """
 
+from fedjax_links.plot.bars import level_bars
 from fedjax_links.plot.clients import (
     classes_held,
     label_distances,
@@ -13,7 +14,8 @@ from fedjax_links.plot.clients import (
     pooled_classes,
     volumes,
 )
-from fedjax_links.plot.curves import learning_curves, level_bars, paired_differences
+from fedjax_links.plot.curves import learning_curves
+from fedjax_links.plot.differences import paired_differences
 from fedjax_links.plot.heat import heat_map, mixing_matrix
 from fedjax_links.plot.links import (
     gap_law,

@@ -1,5 +1,6 @@
-"""Heat maps: cells with values, colours that everybody tells apart, hatching; mixing matrices."""
+"""Draws heat maps, with values and hatching in their cells, and mixing matrices."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,16 +10,16 @@ from fedjax_links import analysis
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
 
-_AROUND_ZERO, _REVERSED, _LEVELS = (
-    'RdBu',
-    'RdBu_r',
-    'cividis',
-)  # told apart by the colour-blind
+# Colour maps that colour-blind readers can tell apart.
+_DIVERGING = 'RdBu'
+_DIVERGING_REVERSED = 'RdBu_r'
+_SEQUENTIAL = 'cividis'
 _MISSING = '#dddddd'
-_LETTER = 0.062  # inches at the size of the text in cells
-_TEXT = 7
-_MOST_LABELS = 12
-UNDECIDED_HATCH, ALIKE_HATCH = '////', '..'
+_TEXT_SIZE = 7
+_LETTER_WIDTH = 0.062  # inches, at the size of the text in cells
+_MAX_TICK_LABELS = 12
+UNDECIDED_HATCH = '////'
+ALIKE_HATCH = '..'
 
 Axis = tuple[str, Sequence[Any]]
 Texts = Sequence[Sequence[str]]
@@ -41,7 +42,7 @@ def heat_map(
     colorbar: bool = True,
     ax: Any = None,
 ) -> Any:
-    """Values over two axes: differences from red through white at zero to blue, or levels.
+    """Draws values over two axes: differences from red through white at zero to blue, or levels.
 
     ::
 
@@ -72,70 +73,139 @@ def heat_map(
     Raises:
       ValueError: for values that are no matrix, or axes, texts or hatching of another shape.
     """
-    from matplotlib import colormaps, colors
-
     values = checks.numbers('values', values).astype(np.float64)
-    shape = list(values.shape)
     if values.ndim != 2 or not values.size:
-        raise errors.invalid('values', 'be of shape [Y, X]', f'shape {shape}')
-    up, across = (axis or ('', range(k)) for axis, k in zip((y, x), shape, strict=True))
-    for name, axis, length in zip('yx', (up, across), shape, strict=True):
-        if len(axis[1]) != length:
-            raise errors.invalid(name, f'have {length} values', len(axis[1]))
+        shape = f'shape {list(values.shape)}'
+        raise errors.invalid('values', 'be of shape [Y, X]', shape)
+    y = _checked_axis('y', y, values.shape[0])
+    x = _checked_axis('x', x, values.shape[1])
     axes = panels.own(ax)
-    patterned = [('unclear', unclear, UNDECIDED_HATCH), ('alike', alike, ALIKE_HATCH)]
-    for argument, cells, hatch in patterned:
-        if cells is not None:
-            _hatch(axes, argument, np.asarray(cells, bool), values, hatch)
-    seen = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
-    if most is None:
-        most = float(np.abs(seen).max() if around_zero else seen.max())
-    if around_zero or least is None:
-        least = -most if around_zero else float(seen.min())
-    most = most if least < most else least + 1.0
-    name = (_REVERSED if reverse else _AROUND_ZERO) if around_zero else _LEVELS
-    scale = colormaps[name].with_extremes(bad=_MISSING)
-    placed: dict[str, Any] = {'origin': 'lower', 'aspect': 'auto'}
+    if unclear is not None:
+        _hatch(axes, 'unclear', unclear, values, UNDECIDED_HATCH)
+    if alike is not None:
+        _hatch(axes, 'alike', alike, values, ALIKE_HATCH)
     if colours is None:
-        levels = np.ma.masked_invalid(values)
-        image = axes.imshow(levels, cmap=scale, vmin=least, vmax=most, **placed)
-        shown = image.to_rgba(np.nan_to_num(values))[..., :3]
+        least, most = _colour_range(values, around_zero, least, most)
+        shown = _draw_values(
+            axes, values, _colour_map(around_zero, reverse), least, most
+        )
         if colorbar:
-            axes.figure.colorbar(image, ax=axes, label=label)
+            axes.figure.colorbar(axes.images[0], ax=axes, label=label)
     else:
-        shown = np.where(np.isnan(values)[..., None], colors.to_rgb(_MISSING), colours)
-        axes.imshow(shown, **placed)
+        shown = _draw_colours(axes, values, colours)
     if isinstance(texts, str):
         texts = texts_of(values, texts)
-    dark = shown @ np.array([0.299, 0.587, 0.114]) < 0.5  # whatever reads better on it
-    look: dict[str, Any] = {'ha': 'center', 'va': 'center', 'fontsize': _TEXT}
-    for (row, column), is_dark in np.ndenumerate(dark):
-        if texts is not None:
-            colour = 'white' if is_dark else 'black'
-            axes.text(column, row, texts[row][column], color=colour, **look)
-    label_axes(axes, across, up)
+    if texts is not None:
+        _write_texts(axes, texts, shown)
+    label_axes(axes, x, y)
     return axes
 
 
+def _checked_axis(argument: str, axis: Axis | None, length: int) -> Axis:
+    """Returns an axis, by default without a name and with indices as values.
+
+    Raises:
+      ValueError: for another number of values than ``length``.
+    """
+    if axis is None:
+        return '', range(length)
+    if len(axis[1]) != length:
+        raise errors.invalid(argument, f'have {length} values', len(axis[1]))
+    return axis
+
+
+def _colour_range(
+    values: np.ndarray, around_zero: bool, least: float | None, most: float | None
+) -> tuple[float, float]:
+    """Returns the values at which colours begin and end."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        finite = np.zeros(1)
+    if most is None:
+        most = float(np.abs(finite).max() if around_zero else finite.max())
+    if around_zero:
+        least = -most
+    elif least is None:
+        least = float(finite.min())
+    # A range needs a width, also where all values are the same.
+    return least, most if least < most else least + 1.0
+
+
+def _colour_map(around_zero: bool, reverse: bool) -> Any:
+    """Returns the colour map of differences or of values, grey where there is no value."""
+    from matplotlib import colormaps
+
+    name = _SEQUENTIAL
+    if around_zero:
+        name = _DIVERGING_REVERSED if reverse else _DIVERGING
+    return colormaps[name].with_extremes(bad=_MISSING)
+
+
+def _draw_values(
+    axes: Any, values: np.ndarray, colour_map: Any, least: float, most: float
+) -> np.ndarray:
+    """Draws values by their colours and returns float[Y, X, 3], the colours of the cells."""
+    shown = np.ma.masked_invalid(values)
+    limits = {'vmin': least, 'vmax': most}
+    image = axes.imshow(shown, cmap=colour_map, origin='lower', aspect='auto', **limits)
+    colours: np.ndarray = image.to_rgba(np.nan_to_num(values))[..., :3]
+    return colours
+
+
+def _draw_colours(axes: Any, values: np.ndarray, colours: Any) -> np.ndarray:
+    """Draws cells of these colours, grey where there is no value, and returns the colours."""
+    from matplotlib import colors
+
+    is_missing = np.isnan(values)[..., None]
+    shown = np.where(is_missing, colors.to_rgb(_MISSING), colours)
+    axes.imshow(shown, origin='lower', aspect='auto')
+    return shown
+
+
+def _write_texts(axes: Any, texts: Texts, colours: np.ndarray) -> None:
+    """Writes texts into the cells, white on dark colours and black on bright ones."""
+    luminance = colours @ np.array([0.299, 0.587, 0.114])
+    for (row, column), is_dark in np.ndenumerate(luminance < 0.5):
+        axes.text(
+            column,
+            row,
+            texts[row][column],
+            color='white' if is_dark else 'black',
+            ha='center',
+            va='center',
+            fontsize=_TEXT_SIZE,
+        )
+
+
 def _hatch(
-    axes: Any, argument: str, chosen: Any, values: np.ndarray, hatch: str
+    axes: Any, argument: str, cells: Any, values: np.ndarray, hatch: str
 ) -> None:
-    """Hatches the chosen cells that have a value."""
+    """Hatches the cells that have a value.
+
+    Args:
+      axes: matplotlib axes.
+      argument: what the cells are, for errors.
+      cells: bool[Y, X], which cells to hatch.
+      values: float[Y, X], NaN for none.
+      hatch: as matplotlib names it.
+
+    Raises:
+      ValueError: for cells of another shape.
+    """
     from matplotlib import patches
 
-    if chosen.shape != values.shape:
-        raise errors.invalid(
-            argument, f'be of shape {list(values.shape)}', list(chosen.shape)
-        )
+    selected = np.asarray(cells, bool)
+    if selected.shape != values.shape:
+        requirement = f'be of shape {list(values.shape)}'
+        raise errors.invalid(argument, requirement, list(selected.shape))
     look: dict[str, Any] = {'fill': False, 'edgecolor': '#00000030', 'linewidth': 0}
-    for row, column in np.argwhere(chosen & ~np.isnan(values)):
-        axes.add_patch(
-            patches.Rectangle((column - 0.5, row - 0.5), 1, 1, hatch=hatch, **look)
-        )
+    for row, column in np.argwhere(selected & ~np.isnan(values)):
+        corner = (column - 0.5, row - 0.5)
+        axes.add_patch(patches.Rectangle(corner, 1, 1, hatch=hatch, **look))
 
 
 def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
-    """The mixing matrix W of a round: what share of whose model every client goes on from.
+    """Draws the mixing matrix W of a round: the weights with which clients average models.
 
     ::
 
@@ -153,55 +223,61 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
     Raises:
       ValueError: for another shape.
     """
-    given = np.asarray(matrix)
-    is_mask = given.dtype == bool and given.ndim == 1 and given.size
-    found = (
-        analysis.mixing_matrix(given) if is_mask else checks.numbers('matrix', matrix)
+    array = np.asarray(matrix)
+    is_mask = array.dtype == bool and array.ndim == 1 and array.size
+    weights = (
+        analysis.mixing_matrix(array) if is_mask else checks.numbers('matrix', matrix)
     )
-    if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
-        shape = f'shape {list(found.shape)}'
+    is_square = weights.ndim == 2 and weights.shape[0] == weights.shape[1]
+    if not is_square or not weights.size:
+        shape = f'shape {list(weights.shape)}'
         raise errors.invalid('matrix', 'be float[N, N], or a mask bool[N]', shape)
     axes = panels.own(ax, (5.2, 4.4))
-    panels.draw_shares(axes, found, 'share of j in what i goes on from', colorbar)
+    panels.draw_shares(axes, weights, 'share of j in what i goes on from', colorbar)
     return panels.finish(axes, 'client j', 'client i', whole='xy')
 
 
 def texts_of(values: np.ndarray, form: str, width: float = np.inf) -> Texts | None:
-    """Values as they stand in cells; None where they do not fit into ``width`` inches.
+    """Returns values as they stand in cells; None where they do not fit.
 
-    What rounds to zero has no sign; nothing stands for NaN.
+    What rounds to zero has no sign; NaN is an empty text.
 
     Args:
       values: float[Y, X].
       form: a format.
-      width: of a cell.
+      width: of a cell, in inches.
     """
+    texts = [[_cell_text(value, form) for value in row] for row in values]
+    longest = max(map(len, itertools.chain.from_iterable(texts)))
+    return texts if longest * _LETTER_WIDTH < width else None
 
-    def text(value: float) -> str:
-        shown = '' if np.isnan(value) else format(value, form)
-        return (
-            shown
-            if any(digit in shown for digit in '123456789')
-            else shown.lstrip('+-')
-        )
 
-    texts = [[text(value) for value in row] for row in values]
-    longest = max(len(shown) for row in texts for shown in row)
-    return texts if longest * _LETTER < width else None
+def _cell_text(value: float, form: str) -> str:
+    """Formats a value, without a sign if it rounds to zero."""
+    if np.isnan(value):
+        return ''
+    text = format(value, form)
+    is_zero = not any(digit in text for digit in '123456789')
+    return text.lstrip('+-') if is_zero else text
 
 
 def label_axes(axes: Any, x: Axis, y: Axis) -> None:
-    """Names of the axes and values of their cells, some of them where there are many.
+    """Names the axes and writes the values of their cells, some of them if there are many.
 
     Args:
       axes: matplotlib axes.
       x: name and values along the horizontal axis.
       y: likewise along the vertical axis.
     """
-    for axis, (name, values) in ((axes.xaxis, x), (axes.yaxis, y)):
-        step = -(-len(values) // _MOST_LABELS)
-        places = range(0, len(values), step)
-        shown = [f'{v:g}' if isinstance(v, float) else str(v) for v in values]
-        axis.set_ticks(places, [shown[place] for place in places], fontsize=8)
-        axis.set_label_text(name, fontsize=9)
+    _label_axis(axes.xaxis, *x)
+    _label_axis(axes.yaxis, *y)
     axes.tick_params(length=0)
+
+
+def _label_axis(axis: Any, name: str, values: Sequence[Any]) -> None:
+    """Names an axis and writes the values of its cells."""
+    step = -(-len(values) // _MAX_TICK_LABELS)
+    ticks = range(0, len(values), step)
+    shown = [f'{v:g}' if isinstance(v, float) else str(v) for v in values]
+    axis.set_ticks(ticks, [shown[tick] for tick in ticks], fontsize=8)
+    axis.set_label_text(name, fontsize=9)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import errors
+from fedjax_links.results import dataset
 
 _MOST_INSIDE, _LONGEST_INSIDE = 6, 28
 _MOST_BELOW_EACH_OTHER = 22
@@ -188,6 +189,18 @@ def name_of(name: str, model: str, *, always: bool = False) -> str:
         return literal(name)
     before = f'{name[:-1]}, ' if name.endswith(')') else f'{name} ('
     return literal(f'{before}{model.replace("_", " ")})')
+
+
+def name_panel(axes: Any, results: Any, pattern: str) -> None:
+    """Titles a panel with its pattern where there are several.
+
+    Args:
+      axes: matplotlib axes.
+      results: as an ``xarray.Dataset``.
+      pattern: label of the panel's pattern.
+    """
+    if results.sizes['pattern'] > 1:
+        axes.set_title(literal(dataset.names(results)[pattern]), fontsize=10)
 
 
 def finish(

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import checks, errors
-from fedjax_links.planning import tuning_uncertainty as choices
+from fedjax_links.planning import tuning_uncertainty
 from fedjax_links.planning.tuning_uncertainty import Choice
+from fedjax_links.report.comparisons import Key
 from fedjax_links.report.run_view import Source
 from fedjax_links.results.metric import Metric
 
@@ -44,25 +45,31 @@ class Cells(NamedTuple):
     at_edge: int | None
 
     def minus(self, algorithm: str, other: str) -> Choice | None:
-        """Mean differences over all cells where both converged, by seed; None where none did.
+        """Averages differences over all cells where both converged, by seed.
 
-        Of what was chosen, and then of what each draw of other seeds of tuning would have chosen
-        everywhere.
+        The first row is of the values that were chosen. Further rows are of the values that each
+        draw of other tuning seeds would have chosen. None where no cell converged.
         """
-        both = zip(self.choices[algorithm].flat, self.choices[other].flat, strict=True)
-        every = list(itertools.chain(*both))
-        count = min(each.values.shape[1] for each in every)
-        draws = _DRAWS if any(len(each.values) > 1 for each in every) else 0
-        levels = [each.values[[0, *each.picks[:draws]], :count] for each in every]
-        found = [
-            one - base for one, base in zip(levels[::2], levels[1::2], strict=True)
-        ]  # [1 + draws, S]
-        found = [
-            differences for differences in found if not np.isnan(differences[0]).any()
-        ]
-        if not found:
+        pairs = list(
+            zip(self.choices[algorithm].flat, self.choices[other].flat, strict=True)
+        )
+        all_choices = list(itertools.chain(*pairs))
+        num_seeds = min(choice.values.shape[1] for choice in all_choices)
+        is_tuned = any(len(choice.values) > 1 for choice in all_choices)
+        num_draws = _DRAWS if is_tuned else 0
+
+        def values_of(choice: Choice) -> np.ndarray:
+            """[1 + num_draws, num_seeds]: what was chosen, then what each draw chose."""
+            rows = [0, *choice.picks[:num_draws]]
+            return np.asarray(choice.values[rows, :num_seeds])
+
+        differences = [values_of(one) - values_of(base) for one, base in pairs]
+        converged = [each for each in differences if not np.isnan(each[0]).any()]
+        if not converged:
             return None
-        return Choice(np.mean(found, axis=0), np.arange(bool(draws), 1 + draws))
+        first_draw = 1 if num_draws else 0
+        picks = np.arange(first_draw, 1 + num_draws)
+        return Choice(np.mean(converged, axis=0), picks)
 
     def is_fair(self, algorithm: str, other: str) -> np.ndarray:
         """Returns where both are the best of as many values, or one has none: bool[K, Y, X].
@@ -73,11 +80,14 @@ class Cells(NamedTuple):
         return (ours == theirs) | (ours == 0) | (theirs == 0)
 
     def levels(self, algorithm: str) -> np.ndarray:
-        """float[K, Y, X, S], over the first seeds, as many as all cells have; NaN for no cell."""
-        own = self.choices[algorithm]
-        count = min(choice.values.shape[1] for choice in own.flat)
-        rows = [choice.values[0, :count] for choice in own.flat]
-        return np.reshape(rows, (*own.shape, count))
+        """Returns float[K, Y, X, S], NaN where nothing ran.
+
+        S is the number of first seeds that all cells have.
+        """
+        cells = self.choices[algorithm]
+        num_seeds = min(choice.values.shape[1] for choice in cells.flat)
+        rows = [choice.values[0, :num_seeds] for choice in cells.flat]
+        return np.reshape(rows, (*cells.shape, num_seeds))
 
 
 def of_source(
@@ -89,7 +99,7 @@ def of_source(
     metric: str | None = None,
     tail: float | None = None,
 ) -> Cells:
-    """Final levels over the cells of a map.
+    """Returns the final metrics at the cells of a map.
 
     Args:
       source: what ran, over a grid.
@@ -107,71 +117,132 @@ def of_source(
     Raises:
       ValueError: for an unknown column, or a grid of more than one column beside all these.
     """
-    kind, points = (
-        source.metric(metric),
-        [point for _, point in source.members.values()],
+    shown_metric = source.metric(metric)
+    grid = _grid_of(source)
+    third = _third_column(grid, x, y, best_over)
+    tried = {name: grid[name] for name in best_over if len(grid[name]) > 2}
+    rounds = source.rounds.tolist()
+    axis_values: dict[Any, list[Any]] = {None: [None], ROUND: _halved(rounds), **grid}
+    rivals = _rivals(source, axis_values, (third, y, x))
+    ends = None if ROUND in (x, y) else source.ends(shown_metric.name, tail)
+
+    panels = list(itertools.product(source.patterns, axis_values[third]))
+    shape = len(panels), len(axis_values[y]), len(axis_values[x])
+    nothing = tuning_uncertainty.of_series(np.full(source.num_seeds, np.nan))
+    best = {label: np.empty(shape, object) for label in source.algorithms}
+    num_values = {label: np.zeros(shape, int) for label in source.algorithms}
+    num_at_edge = 0
+    for algorithm, (panel, row, column) in itertools.product(best, np.ndindex(shape)):
+        pattern, third_value = panels[panel]
+        y_value = axis_values[y][row]
+        x_value = axis_values[x][column]
+        labels = rivals[algorithm, (third_value, y_value, x_value)]
+        keys = [(pattern, label, source.main_models[label]) for label in labels]
+        if ends is not None:
+            candidates = [ends.choices[key] for key in keys]
+        else:
+            evaluation = rounds.index(y_value if y == ROUND else x_value)
+            candidates = _choices_at(source, shown_metric.name, keys, evaluation)
+        winner = 0
+        if len(candidates) > 1:
+            winner = _best(candidates, shown_metric)
+            point = source.members[labels[winner]][1]
+            num_at_edge += _is_at_edge(point, tried)
+        cell = panel, row, column
+        best[algorithm][cell] = candidates[winner] if candidates else nothing
+        num_values[algorithm][cell] = len(candidates)
+    return Cells(
+        metric=shown_metric,
+        choices=best,
+        num_values=num_values,
+        panels=panels,
+        x=(x, axis_values[x]),
+        y=(y, axis_values[y]),
+        third=third,
+        at_edge=num_at_edge if tried else None,
     )
-    axes: dict[str, list[Any]] = {
-        name: list(dict.fromkeys(point[name] for point in points if name in point))
-        for name in dict.fromkeys(itertools.chain(*points))
-    }
+
+
+def _grid_of(source: Source) -> dict[str, list[Any]]:
+    """Returns the values of every column of the grid, in the order of the series."""
+    grid: dict[str, dict[Any, None]] = {}
+    for _, point in source.members.values():
+        for name, value in point.items():
+            grid.setdefault(name, {})[value] = None
+    return {name: list(values) for name, values in grid.items()}
+
+
+def _third_column(
+    grid: Mapping[str, Sequence[Any]], x: str, y: str, best_over: Sequence[str]
+) -> str | None:
+    """Returns the column that panels differ in, or None.
+
+    Raises:
+      ValueError: for an unknown column, or a grid of more than one column beside all these.
+    """
     for name in best_over:
-        checks.choice('best_over', name, list(axes))
-    columns = [name for name in axes if name not in best_over]
-    for argument, asked in (('x', x), ('y', y)):
-        checks.choice(argument, asked, [*columns, ROUND])
+        checks.choice('best_over', name, list(grid))
+    columns = [name for name in grid if name not in best_over]
+    checks.choice('x', x, [*columns, ROUND])
+    checks.choice('y', y, [*columns, ROUND])
     if x == y:
         raise errors.invalid('y', 'be another column than x', y)
     free = [name for name in columns if name not in (x, y)]
     if len(free) > 1:
         requirement = f'have at most one column beside {", ".join((x, y, *best_over))}'
-        raise errors.invalid('grid', requirement, sorted(axes))
-    third = free[0] if free else None
-    wide = {name: axes[name] for name in best_over if len(axes[name]) > 2}
-    rounds = source.rounds.tolist()
-    halves = itertools.takewhile(
-        rounds.__contains__, (rounds[-1] / 2**k for k in itertools.count())
-    )
-    along: dict[Any, list[Any]] = {
-        None: [None],
-        ROUND: [*map(int, halves)][::-1],
-        **axes,
-    }
-    rivals = collections.defaultdict[Any, list[str]](
-        list
-    )  # series by algorithm and cell
+        raise errors.invalid('grid', requirement, sorted(grid))
+    return free[0] if free else None
+
+
+def _halved(rounds: Sequence[int]) -> list[int]:
+    """Returns the last round, half of it, a quarter, ... as far as evaluated; ascending."""
+    halved: list[int] = []
+    current = float(rounds[-1])
+    while current in rounds:
+        halved.append(int(current))
+        current /= 2
+    return sorted(halved)
+
+
+def _rivals(
+    source: Source,
+    axis_values: Mapping[Any, Sequence[Any]],
+    names: tuple[str | None, str, str],
+) -> Mapping[Any, list[str]]:
+    """Returns the series at each cell, by algorithm and the cell's values.
+
+    Args:
+      source: what ran.
+      axis_values: all values of a column.
+      names: of the third column, the vertical and the horizontal axis. A series whose point has
+        no such column stands at all its values.
+    """
+    rivals = collections.defaultdict[Any, list[str]](list)
     for label, (algorithm, point) in source.members.items():
-        values = (
-            [point[name]] if name in point else along[name] for name in (third, y, x)
-        )
+        values = [
+            [point[name]] if name in point else axis_values[name] for name in names
+        ]
         for cell in itertools.product(*values):
             rivals[algorithm, cell].append(label)
-    ends = None if ROUND in (x, y) else source.ends(kind.name, tail)
+    return rivals
 
-    panels = list(itertools.product(source.patterns, along[third]))
-    shape = len(panels), len(along[y]), len(along[x])
-    nothing = choices.of_series(np.full(source.num_seeds, np.nan))
-    found, at_edge = {label: np.empty(shape, object) for label in source.algorithms}, 0
-    num_values = {label: np.zeros(shape, int) for label in source.algorithms}
-    for algorithm, (k, row, column) in itertools.product(found, np.ndindex(shape)):
-        (pattern, value), up, across = panels[k], along[y][row], along[x][column]
-        own, place = rivals[algorithm, (value, up, across)], 0
-        keys = [(pattern, label, source.main_models[label]) for label in own]
-        if ends is not None:
-            there = [ends.choices[key] for key in keys]
-        else:
-            at = rounds.index(up if y == ROUND else across)
-            there = [
-                choices.of_series(source.curve(kind.name, key)[:, at]) for key in keys
-            ]
-        if len(there) > 1:  # by the mean over seeds; the first where all diverged
-            means = kind.sign * np.array([choice.mean for choice in there])
-            place = int(np.where(np.isnan(means), -np.inf, means).argmax())
-            point = source.members[own[place]][1]
-            at_edge += any(point.get(name) in (v[0], v[-1]) for name, v in wide.items())
-        found[algorithm][k, row, column] = there[place] if there else nothing
-        num_values[algorithm][k, row, column] = len(there)
-    on_edges = at_edge if wide else None
-    return Cells(
-        kind, found, num_values, panels, (x, along[x]), (y, along[y]), third, on_edges
+
+def _choices_at(
+    source: Source, metric: str, keys: Sequence[Key], evaluation: int
+) -> list[Choice]:
+    """Returns the metrics of series at one evaluation."""
+    curves = [source.curve(metric, key) for key in keys]
+    return [tuning_uncertainty.of_series(curve[:, evaluation]) for curve in curves]
+
+
+def _best(candidates: Sequence[Choice], metric: Metric) -> int:
+    """Returns the index of the best mean over seeds; the first where all diverged."""
+    scores = metric.sign * np.array([choice.mean for choice in candidates])
+    return int(np.where(np.isnan(scores), -np.inf, scores).argmax())
+
+
+def _is_at_edge(point: Mapping[str, Any], tried: Mapping[str, Sequence[Any]]) -> bool:
+    """Returns whether a point has the first or last value of some column."""
+    return any(
+        point.get(name) in (values[0], values[-1]) for name, values in tried.items()
     )

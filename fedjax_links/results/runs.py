@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import errors, grids, reprs
-from fedjax_links.results import dataset, recorded
+from fedjax_links.results import dataset
+from fedjax_links.results.run_dataset import run_to_dataset
 
 CLIENTS = 'clients.npz'
 
@@ -77,12 +78,12 @@ class Results:
         are variables with dots, ``rounds.num_active``. ``to_netcdf`` keeps all of it, and what
         `xarray.open_dataset` then reads can be drawn as before.
         """
-        return recorded.of_run(self.columns, self.facts)
+        return run_to_dataset(self.columns, self.facts)
 
     @functools.cached_property
     def tuning(self) -> Any:
         """As `dataset`, of the lanes that tuned, with the columns that are tuned too."""
-        return recorded.of_run(self.columns, self.facts, dataset.TUNING)
+        return run_to_dataset(self.columns, self.facts, dataset.TUNING)
 
     @functools.cached_property
     def clients(self) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links.base import FederationState, PyTree, RoundMetrics
 from fedjax_links.core import errors, reprs
-from fedjax_links.results import dataset, recorded
+from fedjax_links.results import conversion, dataset
 
 Grid = Mapping[str, Mapping[str, Any]]
 _AXES = ('point', 'seed')  # of lanes; a single one is that of seeds
@@ -140,7 +140,7 @@ class SimulationResult(NamedTuple):
             name: ('series', dataset.as_coordinate(column))
             for name, column in columns.items()
         }
-        return recorded.of(self).assign_coords({'seed': given, **points})
+        return conversion.to_dataset(self).assign_coords({'seed': given, **points})
 
 
 def _lanes(

@@ -9,7 +9,7 @@ from scipy import stats
 
 import fedjax_links as fl
 from fedjax_links import evaluation, plot, runs
-from fedjax_links.results import recorded
+from fedjax_links.results import conversion, dataset
 from fedjax_links.simulation import SimulationResult
 
 
@@ -397,10 +397,11 @@ def test_bars_have_the_means_as_heights(ax, rng):
 def until_decided(differences, level=0.95):
     """A run whose second algorithm has these differences to the first, by seed."""
     base = np.linspace(0.5, 0.6, len(differences))
-    found = recorded.of(
+    found = conversion.to_dataset(
         {'fedavg': base[:, None], 'mifa': (base + differences)[:, None]}, 'accuracy'
     )
-    return found.assign_attrs(until={'least': 4, 'level': level, 'margin': 0.0})
+    until = {'least': 4, 'level': level, 'margin': 0.0}
+    return found.assign_attrs(until=dataset.as_json(until))  # as runs have it
 
 
 @pytest.mark.parametrize('level', [0.95, 0.8])

@@ -10,7 +10,7 @@ from fedjax_links.core import errors
 from fedjax_links.pages import tables
 from fedjax_links.planning import seeding
 from fedjax_links.plot import panels
-from fedjax_links.plot.curves import LETTERS_PER_INCH
+from fedjax_links.plot.bars import LETTERS_PER_INCH
 from fedjax_links.report.comparisons import SEED_INTERVAL, Ends, Key
 from fedjax_links.report.layouts.page import Page, labels, with_panels
 from fedjax_links.report.layouts.rates import edge, mark_edges

@@ -1,0 +1,83 @@
+"""Draws final metrics as grouped bars."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import evaluation
+from fedjax_links.core import errors
+from fedjax_links.plot import panels
+from fedjax_links.results.metric import Metric
+
+LETTERS_PER_INCH = 9
+
+
+def level_bars(
+    levels: Mapping[str, Any],
+    groups: Sequence[str],
+    metric: str = '',
+    *,
+    names: Mapping[str, str] | None = None,
+    legend: bool = True,
+    ax: Any = None,
+) -> Any:
+    """Draws levels as bars with 95 % intervals over seeds: groups of bars, one per label.
+
+    Of two seeds, whose interval is wider than most pictures, both are drawn as dots.
+
+    Args:
+      levels: float[P, S] by label, one row per group, one entry per seed.
+      groups: what the P groups are called.
+      metric: the label of the axis.
+      names: what to call labels.
+      legend: whether to draw one.
+      ax: matplotlib axes; a new figure by default.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ValueError: for levels of the wrong shape.
+    """
+    width = 0.84 / max(1, len(levels))
+    axes = panels.own(ax)
+    # The layout will still widen the axes of a new figure.
+    inches = 1.25 * axes.bbox.width / axes.figure.dpi
+    group_centres = np.arange(len(groups))
+    middle_bar = (len(levels) - 1) / 2
+    for bar_index, (label, look) in enumerate(panels.looks(levels).items()):
+        values = np.asarray(levels[label], np.float64)
+        if values.ndim != 2 or len(values) != len(groups):
+            shape = f'shape {list(values.shape)} for {label!r}'
+            raise errors.invalid('levels', f'be of shape [{len(groups)}, S]', shape)
+        num_seeds = values.shape[1]
+        mean, half_width, _ = evaluation.seed_interval(values, axis=1)
+        style: dict[str, Any] = {
+            'label': panels.literal((names or {}).get(label, label)),
+            'color': look.colour,
+            'edgecolor': 'white',
+            'linewidth': 0,
+            'hatch': look.hatch,
+        }
+        centres = group_centres + (bar_index - middle_bar) * width
+        if num_seeds > 2:
+            style['yerr'] = np.nan_to_num(half_width)
+            style['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
+        axes.bar(centres, mean, width, **style)
+        if num_seeds == 2:
+            dots = {'color': 'black', 'markersize': 3}
+            axes.plot(np.repeat(centres, 2), values.ravel(), '.', **dots)
+    letters = max(8, int(LETTERS_PER_INCH * inches / max(1, len(groups))))
+    group_names = [panels.literal(textwrap.fill(name, letters)) for name in groups]
+    axes.set_xticks(group_centres, group_names)
+    axes.set_ylabel(Metric(metric).words)
+    if Metric(metric).is_share:
+        axes.set_ylim(0, min(axes.get_ylim()[1], 1))
+        panels.in_per_cent(axes.yaxis)
+    axes.grid(axis='y', alpha=0.25)
+    axes.set_axisbelow(True)
+    if legend:
+        panels.legend(axes, outside=True)
+    return axes

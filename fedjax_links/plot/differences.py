@@ -1,0 +1,228 @@
+"""Draws differences of final metrics to a baseline, paired over seeds."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import evaluation
+from fedjax_links.core import checks, student
+from fedjax_links.plot import panels
+from fedjax_links.results import conversion, dataset
+from fedjax_links.results.metric import Metric
+
+
+def paired_differences(
+    data: Any,
+    baseline: str | None = None,
+    metric: str | None = None,
+    *,
+    model: str | None = None,
+    tail: float = 0.1,
+    names: Mapping[str, str] | None = None,
+    wide: Mapping[str, float] | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draws differences to a baseline with the same seeds, and their 95 % intervals.
+
+    Filled where the intervals exclude zero. Shares are in points of a per cent. Of a run whose
+    seeds went on until decided, intervals are those of `evaluation.decide` at the run's level, as
+    in its tables; a dashed line through the panel is one without end.
+
+    ::
+
+      fl.plot.paired_differences({'fedavg': [0.71, 0.74], 'mifa': [0.75, 0.76]}, 'fedavg')
+
+    Args:
+      data: as in `learning_curves`, one panel per pattern; arrays may also be float[S], one final
+        value per seed. Row s of every label has the same seed.
+      baseline: its label; that of the run, or the first label, by default. In a run over a grid, or
+        a sweep, everything is compared with the baseline at the same point, in the columns that
+        both have; what has no such point is left out.
+      metric: as in `learning_curves`.
+      model: as in `learning_curves`.
+      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      names: what to call labels and patterns.
+      wide: half widths of second intervals by label, such as those that include tuning, as thin
+        lines.
+      ax: matplotlib axes, as many as there are panels; a new figure by default.
+
+    Returns:
+      The axes; an array of them where there are several panels.
+
+    Raises:
+      ValueError: for an unknown baseline, metric or model, or seeds that are not paired.
+    """
+    checks.within('tail', tail, 0, 1)
+    results = conversion.to_dataset(_with_evaluations(data), metric, names=names)
+    shown_names = dataset.names(results)
+    shown_metric = Metric(results.attrs['metric'])
+    until = dataset.attribute(results, 'until') or {}
+    members = dataset.points(results)
+    baseline = _baseline(members, baseline or results.attrs.get('baseline'))
+    base_of = _base_of_rows(members, baseline)
+
+    curves_of_patterns = dataset.curves(results, model)
+    model_of = _first_models(curves_of_patterns.values())
+    titles = {
+        label: panels.name_of(shown_names[label], kind)
+        for label, kind in model_of.items()
+    }
+    row_titles = [titles[label] for label in base_of]
+    look_of = panels.looks(titles)
+    longest_title = max(map(len, row_titles), default=0)
+    axes_of_panels = panels.several(
+        ax, len(curves_of_patterns), len(base_of), longest_title
+    )
+    panel_curves = zip(axes_of_panels, curves_of_patterns.items(), strict=True)
+    for axes, (pattern, curves) in panel_curves:
+        final = {
+            label: dataset.tail(models[model_of[label]], tail)
+            for label, models in curves.items()
+        }
+        for row, (label, base) in enumerate(base_of.items()):
+            if label not in final or base not in final:
+                continue  # The row stays empty.
+            difference = _difference(final[label], final[base], until)
+            wide_half_width = (wide or {}).get(label, 0.0)
+            colour = look_of[label].colour
+            _draw_difference(
+                axes, row, difference, wide_half_width, shown_metric.scale, colour
+            )
+        _name_rows(axes, row_titles)
+        panels.name_panel(axes, results, pattern)
+    base_model = next((model_of[base] for base in base_of.values()), 'server')
+    base_title = panels.name_of(shown_names[baseline], base_model)
+    words = shown_metric.words or 'value'
+    x_name = shown_metric.difference_title(f'{words} minus that of {base_title}')
+    _name_x_axes(axes_of_panels, x_name, is_new_figure=ax is None)
+    return panels.as_returned(axes_of_panels)
+
+
+def _first_models(
+    curves_of_patterns: Iterable[Mapping[str, Mapping[str, np.ndarray]]],
+) -> dict[str, str]:
+    """Returns the first candidate model of each label."""
+    model_of = {}
+    for curves in curves_of_patterns:
+        model_of |= {label: next(iter(models)) for label, models in curves.items()}
+    return model_of
+
+
+def _name_rows(axes: Any, titles: Sequence[str]) -> None:
+    """Names the rows, the first one at the top, around a line at zero."""
+    axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
+    axes.set_yticks(range(len(titles)), titles)
+    axes.set_ylim(max(len(titles), 1) - 0.5, -0.5)
+    axes.grid(axis='x', alpha=0.25)
+
+
+def _with_evaluations(data: Any) -> Any:
+    """Returns data whose arrays float[S] are one evaluation each: float[S, 1]."""
+    if not isinstance(data, Mapping) or hasattr(data, 'data_vars'):
+        return data
+    return {
+        label: np.asarray(entry)[:, None] if _is_vector(entry) else entry
+        for label, entry in data.items()
+    }
+
+
+def _is_vector(entry: Any) -> bool:
+    """Returns whether an entry is an array with one axis."""
+    return not isinstance(entry, Mapping | tuple) and np.ndim(entry) == 1
+
+
+def _baseline(
+    members: Mapping[str, tuple[str, Mapping[str, Any]]], baseline: str | None
+) -> str:
+    """Returns the label to compare with: by default the first algorithm or series.
+
+    Raises:
+      ValueError: for one that is neither an algorithm nor a series.
+    """
+    algorithms = list(dict.fromkeys(algorithm for algorithm, _ in members.values()))
+    if baseline is None:
+        baseline = algorithms[0] if len(algorithms) > 1 else next(iter(members))
+    checks.choice('baseline', baseline, [*algorithms, *members])
+    return baseline
+
+
+def _base_of_rows(
+    members: Mapping[str, tuple[str, Mapping[str, Any]]], baseline: str
+) -> dict[str, str]:
+    """Returns the series that each series is compared with.
+
+    Series that have no counterpart, and the baseline's series, are left out.
+    """
+    base_of = {}
+    for label in members:
+        if baseline in members:
+            base: str | None = baseline
+        else:
+            base = dataset.counterpart(members, label, baseline)
+        if base is not None and base != label:
+            base_of[label] = base
+    return base_of
+
+
+def _name_x_axes(axes_of_panels: list[Any], name: str, *, is_new_figure: bool) -> None:
+    """Names the horizontal axes; once for all panels of a new figure.
+
+    Such a figure has the names of rows at its left side alone.
+    """
+    if is_new_figure and len(axes_of_panels) > 1:
+        axes_of_panels[0].figure.supxlabel(name, fontsize=10)
+        for axes in axes_of_panels:
+            axes.set_xlabel('')
+            axes.tick_params(labelleft=axes.get_subplotspec().is_first_col())
+        return
+    for axes in axes_of_panels:
+        axes.set_xlabel(name)
+        axes.tick_params(labelleft=True)
+
+
+def _difference(
+    final: np.ndarray, base: np.ndarray, until: Mapping[str, Any]
+) -> evaluation.Interval:
+    """Returns the paired difference of final metrics.
+
+    Args:
+      final: float[S], by seed.
+      base: float[S'], of the baseline.
+      until: how seeds went on until decided; empty where their number was fixed. With it, the
+        first seeds count, as many as both have, and the interval holds at any number of seeds.
+    """
+    if until:
+        num_seeds = min(len(final), len(base))
+        final = final[:num_seeds]
+        base = base[:num_seeds]
+    difference = evaluation.paired_interval(final, base)
+    if 'level' not in until:
+        return difference
+    verdict = evaluation.decide(student.paired(final, base), level=until['level'])
+    return difference._replace(half_width=np.asarray(verdict.half_width))
+
+
+def _draw_difference(
+    axes: Any,
+    row: int,
+    difference: evaluation.Interval,
+    wide_half_width: float,
+    scale: float,
+    colour: str,
+) -> None:
+    """Draws a point with its bar, and a thin bar for the wider interval if there is one."""
+    mean = scale * float(difference.mean)
+    half_width = scale * float(difference.half_width)
+    wide_half_width = scale * wide_half_width
+    look: dict[str, Any] = {'fmt': 'o', 'markersize': 6, 'capsize': 3, 'color': colour}
+    if not difference.excludes_zero or wide_half_width >= abs(mean):
+        look['markerfacecolor'] = 'white'
+    if math.isinf(half_width):
+        axes.axhline(row, color=colour, linestyle='--', linewidth=0.7)
+    elif math.isfinite(wide_half_width) and wide_half_width > half_width:
+        thin = {'fmt': 'none', 'elinewidth': 0.7, 'color': colour}
+        axes.errorbar(mean, row, xerr=wide_half_width, **thin)
+    error = half_width if math.isfinite(half_width) else None
+    axes.errorbar(mean, row, xerr=error, **look)

@@ -1,0 +1,208 @@
+"""Brings simulations, arrays and runs into the labelled form of `dataset`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedjax_links.core import checks, errors
+from fedjax_links.results import dataset
+from fedjax_links.results.dataset import MAIN
+from fedjax_links.results.run_dataset import run_to_dataset
+
+_USUAL_METRICS = (
+    *('eval_accuracy', 'accuracy', 'train_accuracy'),
+    *('eval_loss', 'loss', 'train_loss', 'distance'),
+)
+
+
+def to_dataset(
+    data: Any,
+    metric: str | None = None,
+    rounds: Any = None,
+    names: Mapping[str, str] | None = None,
+) -> Any:
+    """Returns any results as an ``xarray.Dataset`` whose ``metric`` is the one to show.
+
+    Args:
+      data: `runs.Results`; such a data set, or a part of one; a `SimulationResult` of one lane, of
+        seeds [S] or of a sweep [G, S]; an array float[E] or float[S, E]; or a mapping from labels
+        to the latter two, or to such arrays by candidate model.
+      metric: which of the recorded metrics; that of the run, or a usual one, by default.
+      rounds: float[E], for arrays; 1, 2, ... by default.
+      names: what to show in place of labels, besides what the results say.
+
+    Raises:
+      ValueError: naming what is unknown, or of the wrong shape.
+    """
+    results = getattr(data, 'dataset', data)
+    if not hasattr(results, 'data_vars'):
+        is_labelled = isinstance(results, Mapping)
+        entries = results if is_labelled else {'simulation': results}
+        results = _entries_to_dataset(entries, metric)
+        if rounds is not None:
+            results = _with_rounds(results, rounds)
+    if not results.sizes['series']:
+        folder = getattr(data, 'folder', None)
+        raise errors.invalid('data', 'hold at least one evaluation', folder)
+    metric = results.attrs['metric'] if metric is None else metric
+    metrics = [name for name, v in results.items() if v.dims == dataset.DIMS]
+    checks.choice('metric', metric, metrics)
+    shown_names = {**dataset.attribute(results, 'names'), **(names or {})}
+    return results.assign_attrs(metric=metric, names=dataset.as_json(shown_names))
+
+
+def _with_rounds(results: Any, rounds: Any) -> Any:
+    """Returns results with other rounds at the evaluations."""
+    if np.shape(rounds) != results['round'].shape:
+        requirement = f'have {results.sizes["round"]} entries'
+        raise errors.invalid('rounds', requirement, f'shape {np.shape(rounds)}')
+    return results.assign_coords(round=np.asarray(rounds, float))
+
+
+def _entries_to_dataset(entries: Mapping[str, Any], metric: str | None) -> Any:
+    """Returns simulations and arrays as the results of one run, an algorithm per label."""
+    import pandas
+
+    if not entries:
+        raise errors.invalid('data', 'hold at least one label', entries)
+    entries = {str(label): entry for label, entry in entries.items()}
+    simulated = {
+        label: _table_of_simulation(entry)
+        for label, entry in entries.items()
+        if hasattr(entry, 'evals')
+    }
+    metrics = _metric_names(simulated.values())
+    if metric is None:
+        metric = _default_metric(metrics)
+    if metrics:
+        checks.choice('metric', metric, metrics)
+    tables = {}
+    for label, entry in entries.items():
+        is_simulation = label in simulated
+        table = (
+            simulated[label]
+            if is_simulation
+            else _table_of_arrays(label, entry, metric)
+        )
+        tables[label] = table
+    rounds = _common_rounds(tables, simulated)
+    lines = pandas.concat(tables, names=['algorithm'])
+    lines = lines.reset_index(level=0).assign(stage=MAIN, pattern='')
+    lines['round'] = np.tile(rounds, len(lines) // len(rounds))
+    grid = {}
+    if 'point' in lines:
+        grid = {'point': range(int(lines['point'].max()) + 1)}
+    facts: dict[str, Any] = {
+        'algorithms': [*entries],
+        'models': {label: _models_of(table) for label, table in tables.items()},
+        'patterns': [''],
+        'seeds': range(lines['seed'].max() + 1),
+        'grid': grid,
+        'grid_mode': 'cross',
+        'metric': metric,
+        'directions': dict.fromkeys(metrics or [metric]),
+        'baseline': None,
+        'names': {},
+        'until': {'least': 0},
+    }
+    columns = {name: column.to_numpy() for name, column in lines.items()}
+    results = run_to_dataset(columns, facts)
+    # Sweeps of different lengths leave points that some label does not have.
+    has_lanes = results['begun'].any(('model', 'pattern', 'seed')).values
+    results = results.isel(series=np.flatnonzero(has_lanes))
+    del results.attrs['until']
+    return results
+
+
+def _metric_names(tables: Iterable[Any]) -> list[str]:
+    """Returns the metrics of tables with columns ``<model>/<metric>``."""
+    columns = [name for table in tables for name in table if '/' in name]
+    return list(dict.fromkeys(name.partition('/')[2] for name in columns))
+
+
+def _models_of(table: Any) -> list[str]:
+    """Returns the model of each column ``<model>/<metric>``."""
+    return [name.partition('/')[0] for name in table if '/' in name]
+
+
+def _default_metric(metrics: Iterable[str]) -> str:
+    """Returns the first usual metric, else the first one; '' if there is none."""
+    metrics = list(metrics)
+    for name in _USUAL_METRICS:
+        if name in metrics:
+            return name
+    return metrics[0] if metrics else ''
+
+
+def _table_of_arrays(label: str, entry: Any, metric: str) -> Any:
+    """Returns arrays of one label as a table of evaluations, one row per seed and round."""
+    import pandas
+
+    arrays = entry if isinstance(entry, Mapping) else {'server': entry}
+    columns: dict[str, Any] = {
+        f'{model}/{metric}': _seeds_by_evaluations(label, values)
+        for model, values in arrays.items()
+    }
+    seed, evaluation = np.indices(next(iter(columns.values())).shape)
+    columns['seed'] = seed
+    columns['round'] = evaluation + 1.0
+    return pandas.DataFrame({name: array.ravel() for name, array in columns.items()})
+
+
+def _common_rounds(
+    tables: Mapping[str, Any], simulated: Mapping[str, Any]
+) -> np.ndarray:
+    """Returns the rounds of all evaluations, which arrays take from simulations if any.
+
+    Raises:
+      ValueError: for evaluations of other numbers or after other rounds.
+    """
+    lengths = {label: table['round'].nunique() for label, table in tables.items()}
+    if len(set(lengths.values())) > 1:
+        requirement = 'have as many evaluations for every label'
+        raise errors.invalid('data', requirement, lengths)
+    rounds = {
+        label: table['round'].unique() for label, table in (simulated or tables).items()
+    }
+    first, *others = rounds.values()
+    if any(not np.array_equal(first, other) for other in others):
+        requirement = 'be evaluated after the same rounds for every label'
+        shown = {label: label_rounds.tolist() for label, label_rounds in rounds.items()}
+        raise errors.invalid('data', requirement, shown)
+    return np.asarray(first)
+
+
+def _table_of_simulation(result: Any) -> Any:
+    """Returns a simulation's evaluations as a table.
+
+    It has a column ``point`` if there are several points.
+    """
+    if not result.evals:
+        requirement = 'have evaluations (`eval_every`)'
+        raise errors.invalid('data', requirement, 'a result without any')
+    table = result.to_pandas()
+    table = table.rename(columns={model: f'{model}/value' for model in result.evals})
+    for model, measured in result.evals.items():
+        if not any(name.startswith(f'{model}/') for name in table):
+            requirement = 'have evaluations that are single numbers'
+            shapes = jax.tree.map(np.shape, measured)
+            raise errors.invalid('data', requirement, shapes)
+    if 'point' in table and not table['point'].any():
+        table = table.drop(columns='point')
+    return table if 'seed' in table else table.assign(seed=0)
+
+
+def _seeds_by_evaluations(label: str, values: Any) -> np.ndarray:
+    """Returns values as float[S, E].
+
+    Raises:
+      ValueError: for another shape, naming the label.
+    """
+    array = checks.numbers('data', values).astype(np.float64)
+    if array.ndim not in (1, 2) or not array.size:
+        requirement = 'be of shape [E] or [S, E], seeds by evaluations'
+        shown = f'shape {list(array.shape)} for {label!r}'
+        raise errors.invalid('data', requirement, shown)
+    return np.atleast_2d(array)
