@@ -25,7 +25,7 @@ from fedjax_links.plot.links import (
     participation_rates,
     peer_graph,
 )
-from fedjax_links.plot.panels import COLOURS, EXACT, Look, looks
+from fedjax_links.plot.styles import COLOURS, EXACT, Look, looks
 
 __all__ = [
     name for name, value in globals().items() if callable(value) or name.isupper()

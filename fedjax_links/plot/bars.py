@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links import evaluation
 from fedjax_links.core import errors
-from fedjax_links.plot import panels
+from fedjax_links.plot import panels, styles
 from fedjax_links.results.metric import Metric
 
 LETTERS_PER_INCH = 9
@@ -47,7 +47,7 @@ def level_bars(
     inches = 1.25 * axes.bbox.width / axes.figure.dpi
     group_centres = np.arange(len(groups))
     middle_bar = (len(levels) - 1) / 2
-    for bar_index, (label, look) in enumerate(panels.looks(levels).items()):
+    for bar_index, (label, look) in enumerate(styles.looks(levels).items()):
         values = np.asarray(levels[label], np.float64)
         if values.ndim != 2 or len(values) != len(groups):
             shape = f'shape {list(values.shape)} for {label!r}'

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links.base import Problem, Source
 from fedjax_links.core import checks, errors
-from fedjax_links.plot import panels
+from fedjax_links.plot import panels, styles
 
 _DISTANCE_BINS = 30
 _MOST_LISTED = 40
@@ -45,7 +45,7 @@ def participation_loss(
     """
     rounds = np.asarray(counts)
     axes = panels.own(ax)
-    for label, look in panels.looks(losses).items():
+    for label, look in styles.looks(losses).items():
         values = checks.numbers('losses', losses[label]).astype(np.float64)
         if values.shape != rounds.shape:
             found = f'shape {list(values.shape)}'
@@ -163,7 +163,7 @@ def by_largest_class(mix: np.ndarray) -> np.ndarray:
 def pooled_classes(mix: Any, *, ax: Any = None) -> Any:
     """Shares float[C] of all examples by class, as bars to stand beside `partition`."""
     axes = panels.own(ax)
-    axes.barh(np.arange(len(mix)), mix, height=0.9, color=panels.REALISED)
+    axes.barh(np.arange(len(mix)), mix, height=0.9, color=styles.REALISED)
     return panels.finish(axes, 'share of all examples', 'class')
 
 
@@ -183,11 +183,11 @@ def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
     order = np.arange(counts.size) if order is None else np.asarray(order)
     axes = panels.own(ax)
     width = 0.9 if order.size < 100 else 1.0
-    axes.bar(np.arange(order.size), counts[order], width=width, color=panels.REALISED)
+    axes.bar(np.arange(order.size), counts[order], width=width, color=styles.REALISED)
     axes.axhline(
         counts.mean(),
         linestyle='--',
-        color=panels.COLOURS[4],
+        color=styles.COLOURS[4],
         linewidth=1,
         label='mean',
     )
@@ -212,10 +212,10 @@ def label_distances(distances: Any, *, ax: Any = None) -> Any:
     limit = 1.0 if most > 0.5 else max(1.1 * most, 0.01)
     axes = panels.own(ax)
     axes.hist(
-        distances, bins=np.linspace(0, limit, _DISTANCE_BINS + 1), color=panels.REALISED
+        distances, bins=np.linspace(0, limit, _DISTANCE_BINS + 1), color=styles.REALISED
     )
     name = f'mean {distances.mean():.3f}'
-    axes.axvline(distances.mean(), linestyle='--', color=panels.COLOURS[4], label=name)
+    axes.axvline(distances.mean(), linestyle='--', color=styles.COLOURS[4], label=name)
     axes.set_xlim(0, limit)
     x_name = '0: the same mix, 1: no class in common'
     return panels.finish(axes, x_name, 'clients', whole='y', legend='best')
@@ -234,7 +234,7 @@ def classes_held(numbers: Any, num_classes: int, *, ax: Any = None) -> Any:
     """
     axes = panels.own(ax)
     held = np.bincount(np.asarray(numbers), minlength=num_classes + 1)
-    axes.bar(np.arange(num_classes + 1), held, width=0.9, color=panels.REALISED)
+    axes.bar(np.arange(num_classes + 1), held, width=0.9, color=styles.REALISED)
     axes.set_xlim(-0.5, num_classes + 0.5)
     return panels.finish(axes, 'number of classes', 'clients', whole='xy')
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import evaluation
 from fedjax_links.core import checks, errors
-from fedjax_links.plot import panels
+from fedjax_links.plot import panels, styles
 from fedjax_links.results import conversion, dataset
 from fedjax_links.results.metric import Metric
 
@@ -84,7 +84,7 @@ def learning_curves(
     if legend:
         _check_legend(max(map(_num_curves, curves_of_patterns.values())))
     labels = [label for curves in curves_of_patterns.values() for label in curves]
-    look_of = panels.looks(dict.fromkeys(labels))
+    look_of = styles.looks(dict.fromkeys(labels))
     limits = (0, 1) if shown_metric.is_share and not above else (-np.inf, np.inf)
     predictions = levels or {}
     axes_of_panels = panels.several(ax, len(curves_of_patterns))

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links import evaluation
 from fedjax_links.core import checks, student
-from fedjax_links.plot import panels
+from fedjax_links.plot import panels, styles
 from fedjax_links.results import conversion, dataset
 from fedjax_links.results.metric import Metric
 
@@ -70,7 +70,7 @@ def paired_differences(
         for label, kind in model_of.items()
     }
     row_titles = [titles[label] for label in base_of]
-    look_of = panels.looks(titles)
+    look_of = styles.looks(titles)
     longest_title = max(map(len, row_titles), default=0)
     axes_of_panels = panels.several(
         ax, len(curves_of_patterns), len(base_of), longest_title

@@ -8,7 +8,7 @@ import numpy as np
 from fedjax_links import analysis, base
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
-from fedjax_links.plot.panels import COLOURS, REALISED, THEORY
+from fedjax_links.plot.styles import COLOURS, REALISED, THEORY
 
 MAP_ROUNDS = 200
 _GAP_BINS = 30
