@@ -121,7 +121,7 @@ def streams_of(path):
     )
     for node in ast.walk(ast.parse(path.read_text())):
         function = ast.unparse(node.func) if isinstance(node, ast.Call) else ''
-        if function == 'draws.generator':
+        if function == 'numpy_random.generator':
             yield int.from_bytes(ast.literal_eval(node.args[1]).encode())
         elif function.endswith('default_rng'):
             (seed,) = node.args
@@ -132,10 +132,9 @@ def streams_of(path):
 
 def test_equal_seeds_draw_from_different_streams():
     # The same seed for data, partition and links is usual; the draws must not be the same numbers.
-    paths = [PACKAGE / 'config' / 'choices.py']
-    for folder in ('links', 'problems', 'participation'):
+    paths = [PACKAGE / 'config' / 'registries.py']
+    for folder in ('datasets', 'links', 'participation', 'partition', 'problems'):
         paths += sorted((PACKAGE / folder).rglob('*.py'))
-    paths.remove(PACKAGE / 'problems' / 'draws.py')  # which the streams are given to
     found = {
         path.relative_to(PACKAGE).as_posix(): set(streams)
         for path in paths
