@@ -32,6 +32,7 @@ def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
 
 
+@pytest.mark.slow
 def test_a_dot_that_drops_the_factor_of_its_bias_is_found(monkeypatch, tmp_path):
     found = {verdict.program: verdict for verdict in certificates.certify(CONFIG)}
     assert all(verdict.holds for verdict in found.values())

@@ -73,6 +73,7 @@ def test_a_terminal_writes_what_it_has_letters_for(encoding, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_without_file_locks_only_what_needs_them_stops(plain, tmp_path):
     before = 'import sys; sys.modules["fcntl"] = None'
     done = ended(*plain, f'--workdir={tmp_path / "run"}', before=before)
@@ -83,6 +84,7 @@ def test_without_file_locks_only_what_needs_them_stops(plain, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('cwd', ['inside', 'outside'])
 def test_a_config_may_have_the_name_of_a_module(cwd, tmp_path):
     (tmp_path / 'own').mkdir()

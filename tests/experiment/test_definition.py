@@ -156,6 +156,7 @@ def test_numbers_of_numpy_are_numbers(tmp_path):
     assert json.loads(json.dumps(until.facts()))['margin'] == 0.5
 
 
+@pytest.mark.slow
 def test_a_start_that_ends_between_its_files_can_go_on(tmp_path):
     planned = experiment.build(
         tuned(tuning=None, client={'learning_rate': 0.1, 'local_steps': 1})

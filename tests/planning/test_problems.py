@@ -162,6 +162,7 @@ class Heaviest(experiment.Callback):
         self.most = max(self.most, bytes_of_problems() - self.before)
 
 
+@pytest.mark.slow
 def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (4000, 16, 16, 1), dtype=np.uint8)

@@ -112,6 +112,7 @@ def test_near_ties_run_with_the_seeds_of_what_was_chosen(whole):
             assert sorted(set(run['round'][at_rate])) == [10, 20, 30, 40]
 
 
+@pytest.mark.slow
 def test_broken_and_shared_out_it_keeps_the_bytes_of_an_unbroken_run(whole, tmp_path):
     planned = experiment.build(CONFIG)
     for after in (50, 200, 300):

@@ -193,6 +193,7 @@ def racing_run():
     )
 
 
+@pytest.mark.slow
 def test_a_race_that_is_broken_or_shared_out_leaves_the_bytes_of_an_unbroken_one(
     tmp_path,
 ):

@@ -147,6 +147,7 @@ def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
     assert not [tag for tag, _ in page_of(tmp_path).tags if tag == 'img']
 
 
+@pytest.mark.slow
 def test_whoever_looks_while_lanes_are_saved_never_sees_half_of_one(
     tmp_path, monkeypatch
 ):

@@ -333,6 +333,7 @@ def test_status_tells_done_lost_and_who_runs(tmp_path):
     assert runs.status(tmp_path)[:4] == (4, 4, 0, 0)
 
 
+@pytest.mark.slow
 def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, whole):
     folder = tmp_path / 'run'
     run_all(folder)
@@ -367,6 +368,7 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(
     tmp_path, monkeypatch
 ):

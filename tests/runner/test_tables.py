@@ -78,6 +78,7 @@ def test_a_run_returns_the_columns_of_its_lines(tmp_path, folder):
     assert_same(again.columns, runs.as_columns(lines))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('count', [2, 4])
 def test_no_line_of_a_run_is_read_from_text_but_what_was_there_before(
     tmp_path, monkeypatch, count

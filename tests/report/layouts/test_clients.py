@@ -163,6 +163,7 @@ def test_a_metric_that_no_client_has_is_shown_as_the_loss(tmp_path, metric, show
     assert 'ninetieth percentile' in text
 
 
+@pytest.mark.slow
 def test_patterns_may_have_unequal_numbers_of_clients(tmp_path):
     """As when more clients are held out under one; the last has fewer, or more."""
     links = {
