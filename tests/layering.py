@@ -17,7 +17,7 @@ _ENGINE = _CORE | {
     'partition',
     'problems',
 }
-_DRIVERS = {'evaluation', 'machines', 'simulation', 'sweeps'}
+_DRIVERS = {'evaluation', 'machines', 'simulation', 'statistics', 'sweeps'}
 _KEPT = {'trials', 'results', 'runs', 'storage'}
 
 MAY_SEE = {
@@ -35,7 +35,8 @@ MAY_SEE = {
     'algorithms': _CORE | {'clients', 'local_training', 'mixing'},
     'results': _CORE,
     'simulation': _CORE | {'links', 'results'},
-    'evaluation': _CORE,
+    'evaluation': _CORE | {'statistics'},
+    'statistics': _CORE,
     'machines': _CORE,
     'sweeps': _CORE | {'evaluation', 'machines', 'simulation'},
     'storage': _CORE,
