@@ -15,7 +15,7 @@ from fedjax_links import runs
 from fedjax_links.base import Params, Participation, Problem
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.participation import replay
-from fedjax_links.participation.traces.trace import Intervals
+from fedjax_links.participation.traces.intervals import Intervals
 
 Reader = Callable[[Path], Intervals]
 

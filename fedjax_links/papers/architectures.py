@@ -33,7 +33,7 @@ class BatchNorm(nn.LayerNorm):
       Ioffe and Szegedy 2015, Batch normalization, Algorithm 1.
     """
 
-    normalises_by_batch = True  # what `models.eval_outputs` looks for
+    normalises_by_batch = True  # what `model_outputs.eval_outputs` looks for
 
     epsilon: float = 1e-5
     use_fast_variance: bool = False

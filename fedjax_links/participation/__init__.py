@@ -58,13 +58,9 @@ from fedjax_links.participation.schedules import (
 from fedjax_links.participation.semi_markov import semi_markov, semi_markov_law
 from fedjax_links.participation.shared_shocks import shared_shocks, shared_shocks_law
 from fedjax_links.participation.traces import trace_formats
+from fedjax_links.participation.traces.intervals import Intervals, intervals
 from fedjax_links.participation.traces.look_alike import look_alike
-from fedjax_links.participation.traces.trace import (
-    Intervals,
-    availability,
-    intervals,
-    trace,
-)
+from fedjax_links.participation.traces.trace import availability, trace
 from fedjax_links.participation.uniform_cohort import uniform_cohort, uniform_cohort_law
 
 

@@ -12,13 +12,9 @@ from fedjax_links.analysis.independent_links import batch_means
 from fedjax_links.core import errors
 from fedjax_links.pages import figure as pages
 from fedjax_links.participation.link_laws import LinkLaw
+from fedjax_links.participation.traces.intervals import Intervals, as_intervals
 from fedjax_links.participation.traces.look_alike import losses
-from fedjax_links.participation.traces.trace import (
-    WRAPS,
-    Intervals,
-    as_intervals,
-    availability,
-)
+from fedjax_links.participation.traces.trace import WRAPS, availability
 from fedjax_links.plot.links import MAP_ROUNDS
 
 _MAX_CELLS = 2**29

@@ -31,7 +31,7 @@ from fedjax_links.datasets.columns import (
     check_rows,
     check_same_kind,
 )
-from fedjax_links.problems import losses, models
+from fedjax_links.problems import losses, model_outputs
 
 Metrics = Callable[[Params, 'Batch'], Mapping[str, Array]]
 
@@ -198,7 +198,7 @@ def _by_name(
     if callable(metrics):
         raise errors.invalid('metrics', 'be names for a loss by name', metrics)
     of_outputs, measured = losses.look_up(loss, metrics)
-    outputs, _, by_batch = models.eval_outputs(
+    outputs, _, by_batch = model_outputs.eval_outputs(
         'predict', predict, params, {'features': rows}
     )
     measure = losses.ByName(tuple(measured.items()), predict, by_batch)

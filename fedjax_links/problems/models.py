@@ -1,16 +1,15 @@
 """Flax models for classification: of vectors, images and sequences of tokens."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import linen as nn
 from jax.typing import DTypeLike
 
-from fedjax_links.base import Array, Key, Params
+from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors
 from fedjax_links.problems.convolution import conv_as_matmul, dense_product, max_pool
 
@@ -252,77 +251,6 @@ def _scores(module: GRU | Transformer, activations: Array) -> Array:
     read = activations if module.every_token else activations[:, -1]
     outputs = nn.Dense(module.num_classes, dtype=check_dtype(module.dtype))(read)
     return as_logits(outputs, module.dtype)
-
-
-class ReadOff(NamedTuple):
-    """What an abstract evaluation shows of a model.
-
-    Attributes:
-      outputs: shape and dtype, of two examples.
-      looks_up: whether an embedding looks the features up.
-      by_batch: whether a layer normalises by the batch, so that the outputs for an example depend
-        on the others. Such a layer has a class attribute ``normalises_by_batch = True``.
-    """
-
-    outputs: jax.ShapeDtypeStruct
-    looks_up: bool
-    by_batch: bool
-
-
-def eval_outputs(
-    argument: str,
-    predict: Callable[..., Any],
-    params: Params,
-    features: Mapping[str, np.ndarray],
-) -> ReadOff:
-    """Evaluates a model abstractly on two of the first features.
-
-    Args:
-      argument: what to name in an error of the model's.
-      predict: ``(params, features) -> outputs``.
-      params: of the model, or their shapes.
-      features: by argument, [E, ...] each.
-
-    Returns:
-      What there is to know of the model.
-
-    Raises:
-      ValueError: where there is no row of outputs for each example, or features hold ids that the
-        embedding does not have.
-    """
-    looks_up, by_batch = False, False
-    rows = next(iter(features.values()))
-    two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
-
-    def evaluate(params: Params, read: Array) -> Any:
-        def check(
-            call: Callable[..., Any], args: Any, kwargs: Any, context: Any
-        ) -> Any:
-            nonlocal looks_up, by_batch
-            by_batch = by_batch or getattr(context.module, 'normalises_by_batch', False)
-            if isinstance(context.module, nn.Embed) and args and args[0] is read:
-                looks_up = True
-                count = context.module.num_embeddings
-                for name, ids in features.items():
-                    if ids.max() >= count:
-                        requirement = (
-                            f'lie below {count}, the ids that the module embeds'
-                        )
-                        raise errors.invalid(name, requirement, ids.max())
-                    if ids.min() < 0:
-                        requirement = 'be at least 0, as the ids that the module embeds'
-                        raise errors.invalid(name, requirement, ids.min())
-            return call(*args, **kwargs)
-
-        with nn.intercept_methods(check):
-            return predict(params, read)
-
-    found: jax.ShapeDtypeStruct = jax.eval_shape(evaluate, params, two)
-    if getattr(found, 'shape', ())[:1] != (2,):
-        raise errors.invalid(
-            argument, 'give a row of outputs for each example', f'{found} for 2'
-        )
-    return ReadOff(found, looks_up, by_batch)
 
 
 def check_widths(argument: str, widths: Sequence[int]) -> None:

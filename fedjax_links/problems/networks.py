@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from fedjax_links.base import Array, Key, LinearObjective, Params, Problem
 from fedjax_links.core import checks, errors, tree
 from fedjax_links.datasets import columns
-from fedjax_links.problems import arrays, losses, models
+from fedjax_links.problems import arrays, losses, model_outputs, models
 from fedjax_links.problems.arrays import Batch, Partial
 
 _Augment = Callable[[Key, Array], Array]
@@ -88,8 +88,8 @@ def from_flax(
     )
     params = _params_shape(network)
     read = dict(zip(('features', 'eval_data'), (rows, *held_out[:1]), strict=False))
-    outputs, looks_up, by_batch = _read_off(predict, params, read)
-    if preprocess is None and not looks_up:
+    outputs, embeds_features, by_batch = _eval_outputs(predict, params, read)
+    if preprocess is None and not embeds_features:
         _warn_of_pixels(rows)
     if callable(loss) and {outputs.shape[1:], np.shape(labels)[1:]} == {(), (1,)}:
         _check_pairs(loss, outputs, np.asarray(labels))
@@ -133,12 +133,12 @@ def _params_shape(network: '_Network') -> Params:
     return params
 
 
-def _read_off(
+def _eval_outputs(
     predict: Callable[..., Array], params: Params, features: dict[str, np.ndarray]
-) -> models.ReadOff:
+) -> model_outputs.ModelOutputs:
     """Evaluates the module abstractly; raises for one that draws where it may not."""
     try:
-        return models.eval_outputs('module', predict, params, features)
+        return model_outputs.eval_outputs('module', predict, params, features)
     except flax_errors.InvalidRngError:
         requirement = (
             'draw only if its flag `train` is set, as Dropout(deterministic=not train)'

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import datasets
-from fedjax_links.datasets import characters, publishers
+from fedjax_links.datasets import characters, published_formats, publishers
 from tests.datasets import owned
 from tests.datasets.published import small
 from tests.datasets.test_fetching import serving
@@ -113,7 +113,7 @@ def test_characters_outside_the_vocabulary_share_a_token():
 
 @needs_hugging_face
 def test_no_more_than_a_chunk_is_held_as_the_file_has_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(publishers, '_CHUNK', 16)
+    monkeypatch.setattr(published_formats, '_CHUNK', 16)
     owned.write_femnist(tmp_path, writers=40, examples=30)
     recipe = publishers.RECIPES['femnist']
     recipe.read(tmp_path)

@@ -11,7 +11,8 @@ from fedjax_links.algorithms import common
 from fedjax_links.clients import rates
 from fedjax_links.core import tree
 from fedjax_links.machines import environment
-from fedjax_links.participation.traces.trace import intervals, trace
+from fedjax_links.participation.traces.intervals import intervals
+from fedjax_links.participation.traces.trace import trace
 
 NUM_CLIENTS, NUM_EXAMPLES = 3, 12
 

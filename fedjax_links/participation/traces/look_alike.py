@@ -13,7 +13,8 @@ from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation import durations, schedules
 from fedjax_links.participation.markov import MarkovState, move
 from fedjax_links.participation.semi_markov import semi_markov
-from fedjax_links.participation.traces.trace import WRAPS, Intervals, availability
+from fedjax_links.participation.traces.intervals import Intervals
+from fedjax_links.participation.traces.trace import WRAPS, availability
 
 Floats = NDArray[np.float64]
 

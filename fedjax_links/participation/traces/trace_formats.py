@@ -1,4 +1,4 @@
-"""Readers of availability logs: they give `trace.Intervals`, for `trace` and `look_alike`.
+"""Readers of availability logs: they return `Intervals`, for `trace` and `look_alike`.
 
 * `from_csv`: one interval per line, ``client,start,end``.
 * `from_events`: one change of state per line, ``client,time,state``.
@@ -9,7 +9,6 @@ a line per round, is what `participation.replay` takes.
 """
 
 import csv
-import datetime
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -18,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import checks, errors, paths
-from fedjax_links.participation.traces.trace import Intervals
+from fedjax_links.participation.traces.clock import Clock
+from fedjax_links.participation.traces.intervals import Intervals
 
 Path = str | os.PathLike[str]
 
 _COLUMNS = ('client', 'start', 'end')
 _EVENTS = ('client', 'time', 'state')
-_HOUR, _DAY = 3600.0, 86_400.0
-SECONDS = {'ms': 0.001, 's': 1.0, 'min': 60.0, 'h': 3600.0, 'd': 86_400.0}
 
 
 def from_csv(
@@ -57,17 +55,21 @@ def from_csv(
       ValueError: for a file that cannot be read; for a missing column or value, a time that is
         neither, or an unknown client, with its line.
     """
-    lines, owners, *cells = _table(path, _COLUMNS)
+    lines, owners, starts, ends = _read_columns(path, _COLUMNS)
     names, ids = _clients(lines, owners, clients)
-    clock = _Clock(unit, utc_offset)
-    start, end = (
-        clock.seconds(name, column, lines)
-        for name, column in zip(_COLUMNS[1:], cells, strict=True)
-    )
+    clock = Clock(unit, utc_offset)
+    start = clock.seconds('start', starts, lines)
+    end = clock.seconds('end', ends, lines)
     zero = clock.origin(origin, start)
-    has_names = not isinstance(clients, int)
-    rows = ids, start - zero, end - zero, np.array(lines, np.int64)
-    return Intervals(*rows, 'line', names, has_names=has_names)
+    return Intervals(
+        client=ids,
+        start=start - zero,
+        end=end - zero,
+        source=np.array(lines, np.int64),
+        unit='line',
+        names=names,
+        has_names=not isinstance(clients, int),
+    )
 
 
 def from_events(
@@ -109,32 +111,34 @@ def from_events(
         checks.choice('last', last, ('end', 'drop'))
     else:
         checks.positive('last', last)
-    lines, owners, cells, states = _table(path, _EVENTS)
+    lines, owners, cells, states = _read_columns(path, _EVENTS)
     names, ids = _clients(lines, owners, clients)
-    clock = _Clock(unit, utc_offset)
+    clock = Clock(unit, utc_offset)
     time = clock.seconds('time', cells, lines)
     time = time - clock.origin(origin, time)
-    comes = _comes(states, lines, up, down)
-    first_time, last_time = time.min(initial=np.inf), time.max(initial=0.0)
+    is_up = _read_states(states, lines, up, down)
+    first_time = time.min(initial=np.inf)
+    last_time = time.max(initial=0.0)
+    line_numbers = np.array(lines, np.int64)
     rows: list[tuple[float, ...]] = []
-    num_up_before = num_left_up = 0
+    num_up_before = 0
+    num_left_up = 0
     for client in np.unique(ids):
-        own = np.flatnonzero(ids == client)
-        own = own[np.argsort(time[own], kind='stable')]
-        is_change = np.r_[True, comes[own][1:] != comes[own][:-1]]
-        changes = own[is_change]
-        begins = [(time[k], lines[k]) for k in changes if comes[k]]
-        ends = [time[k] for k in changes if not comes[k]]
-        if not comes[changes[0]]:
+        changes = _changes(np.flatnonzero(ids == client), time, is_up)
+        begins = time[changes[is_up[changes]]]
+        ends = time[changes[~is_up[changes]]]
+        begin_lines = line_numbers[changes[is_up[changes]]]
+        if not is_up[changes[0]]:
             num_up_before += 1
-            begins.insert(0, (first_time, lines[changes[0]]))
-        if comes[changes[-1]]:
+            begins = np.r_[first_time, begins]
+            begin_lines = np.r_[line_numbers[changes[0]], begin_lines]
+        if is_up[changes[-1]]:
             num_left_up += 1
-            ends.append(_until(last, begins[-1][0], last_time))
-        for (begin, line), end in zip(begins, ends, strict=True):
-            if begin < end:
-                rows.append((client, begin, end, line))
-    client, start, end, source = np.array(rows, float).reshape(-1, 4).T
+            ends = np.r_[ends, _last_end(last, begins[-1], last_time)]
+        for begin, end, line in zip(begins, ends, begin_lines, strict=True):
+            rows.append((client, begin, end, line))
+    table = np.array(rows, float).reshape(-1, 4)
+    client, start, end, source = table[table[:, 1] < table[:, 2]].T
     return Intervals(
         client.astype(np.int64),
         start,
@@ -148,168 +152,113 @@ def from_events(
     )
 
 
-def _until(last: str | float, begin: float, last_time: float) -> float:
-    """Finds when a client goes that nothing says goes."""
+def _changes(events: np.ndarray, time: np.ndarray, is_up: np.ndarray) -> np.ndarray:
+    """Sorts a client's events by time and drops those that repeat the state before."""
+    ordered = events[np.argsort(time[events], kind='stable')]
+    states = is_up[ordered]
+    return ordered[np.r_[True, states[1:] != states[:-1]]]
+
+
+def _last_end(last: str | float, begin: float, last_time: float) -> float:
+    """Returns when a client goes down whose last event says that it is up."""
     if last == 'end':
         return last_time
-    return begin if isinstance(last, str) else begin + last
+    if last == 'drop':
+        return begin
+    return begin + float(last)
 
 
 def _notes(
     num_clients: int, num_up_before: int, num_left_up: int, last: str | float
 ) -> tuple[str, ...]:
-    """Says what `from_events` had to guess."""
+    """Describes what `from_events` had to guess, a line each."""
     notes = []
     if num_up_before:
-        what = "go before they come: taken as up from the log's first time on"
-        notes.append(f'{num_up_before:,} of {num_clients:,} clients {what}')
+        assumption = "go before they come: taken as up from the log's first time on"
+        notes.append(f'{num_up_before:,} of {num_clients:,} clients {assumption}')
     if num_left_up:
-        kinds = {
-            'end': "taken as up until the log's last time",
-            'drop': 'their last time up is left out',
-        }
-        how = (
-            kinds[last] if isinstance(last, str) else f'taken as up for {last:g} s more'
-        )
-        notes.append(
-            f"{num_left_up:,} of {num_clients:,} clients never go in the end: {how} (option 'last')"
-        )
+        if last == 'end':
+            assumption = "taken as up until the log's last time"
+        elif last == 'drop':
+            assumption = 'their last time up is left out'
+        else:
+            assumption = f'taken as up for {last:g} s more'
+        what = f"never go in the end: {assumption} (option 'last')"
+        notes.append(f'{num_left_up:,} of {num_clients:,} clients {what}')
     return tuple(notes)
 
 
-def _comes(
+def _read_states(
     states: Sequence[str], lines: Sequence[int], up: Sequence[str], down: Sequence[str]
 ) -> np.ndarray:
-    """Reads whether each event says that its client comes, bool[K]."""
-    known = {str(word).casefold(): False for word in down}
-    known |= {str(word).casefold(): True for word in up}
+    """Reads whether each event puts its client up, bool[K]."""
+    is_up = {str(word).casefold(): False for word in down}
+    is_up |= {str(word).casefold(): True for word in up}
     for state, line in zip(states, lines, strict=True):
-        if state.casefold() not in known:
-            requirement = f"be one of {', '.join(known)} (options 'up' and 'down')"
+        if state.casefold() not in is_up:
+            requirement = f"be one of {', '.join(is_up)} (options 'up' and 'down')"
             raise errors.invalid('state', requirement, f'{state!r} on line {line}')
-    return np.array([known[state.casefold()] for state in states], bool)
+    return np.array([is_up[state.casefold()] for state in states], bool)
 
 
-def _table(path: Path, columns: Sequence[str]) -> list[Any]:
+def _read_columns(path: Path, columns: Sequence[str]) -> list[Any]:
     """Reads columns of a CSV file: the numbers of its lines, then the cells of each column."""
+    header, rows = _read_lines(path)
+    for name in columns:
+        if name not in header:
+            raise errors.invalid('path', f'have a column {name!r} on line 1', header)
+    indices = [header.index(name) for name in columns]
+    for line, row in rows.items():
+        if len(row) <= max(indices):
+            got = f'{len(row)} on line {line}'
+            raise errors.invalid('path', f'have {len(header)} values per line', got)
+    table: list[Any] = [list(rows)]
+    for index in indices:
+        table.append([row[index] for row in rows.values()])
+    return table
+
+
+def _read_lines(path: Path) -> tuple[list[str], dict[int, list[str]]]:
+    """Reads the header of a CSV file, and its other lines by number; blank ones are left out."""
+    header: list[str] | None = None
+    rows = {}
     with (
         errors.reading(path),
         open(paths.as_path(path), newline='', encoding='utf-8-sig') as file,
     ):
         reader = csv.reader(file)
-        numbered = ((reader.line_num, [cell.strip() for cell in row]) for row in reader)
-        _, header = next(numbered, (1, []))
-        rows = {line: row for line, row in numbered if any(row)}
-    for name in columns:
-        if name not in header:
-            raise errors.invalid('path', f'have a column {name!r} on line 1', header)
-    places = [header.index(name) for name in columns]
-    for line, row in rows.items():
-        if len(row) <= max(places):
-            got = f'{len(row)} on line {line}'
-            raise errors.invalid('path', f'have {len(header)} values per line', got)
-    return [list(rows), *([row[place] for row in rows.values()] for place in places)]
+        for cells in reader:
+            row = [cell.strip() for cell in cells]
+            if header is None:
+                header = row
+            elif any(row):
+                rows[reader.line_num] = row
+    return header or [], rows
 
 
 def _clients(
     lines: Sequence[int], owners: Sequence[str], clients: int | Sequence[str] | None
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names of clients, and the number of each line's, int64[K]."""
-    if isinstance(clients, int):
+    """Returns the clients' names, and the id of each line's client, int64[K]."""
+    names: Sequence[Any]
+    if clients is None:
+        names = list(dict.fromkeys(name for name in owners if name))
+    elif isinstance(clients, int):
         checks.static_int('clients', clients)
-        clients = list(map(str, range(clients)))
-    names = tuple(
-        dict.fromkeys(filter(None, owners)) if clients is None else map(str, clients)
-    )
-    numbers = {name: client for client, name in enumerate(names)}
+        names = range(clients)
+    else:
+        names = clients
+    ids = {str(name): client for client, name in enumerate(names)}
     for line, name in zip(lines, owners, strict=True):
-        if name not in numbers:
-            raise errors.invalid(
-                'client', 'be a known client', f'{name!r} on line {line}'
-            )
-    return names, np.array([numbers[name] for name in owners], np.int64)
-
-
-class _Clock:
-    """Reads times of a file, numbers or dates, as seconds.
-
-    Seconds of dates are counted on the clients' clock, so that their midnights are whole days.
-    """
-
-    def __init__(self, unit: str, utc_offset: float | None) -> None:
-        """Begins with what the user says.
-
-        Args:
-          unit: of numbers.
-          utc_offset: hours that the clients' clock is ahead of UTC; None for that of the first
-            date.
-        """
-        checks.choice('unit', unit, SECONDS)
-        if utc_offset is not None:
-            checks.within('utc_offset', utc_offset, -24, 24)
-        self._unit, self._hours = SECONDS[unit], utc_offset
-        self._has_dates: bool | None = None
-
-    def seconds(
-        self, argument: str, cells: Sequence[str], lines: Sequence[int]
-    ) -> np.ndarray:
-        """Reads a column, float64[K]."""
-        times = [
-            self._second(argument, *cell) for cell in zip(cells, lines, strict=True)
-        ]
-        return np.array(times, float)
-
-    def origin(self, given: float | str | None, starts: np.ndarray) -> float:
-        """Finds the second of round 0."""
-        first = float(starts.min(initial=np.inf))
-        if given is None:
-            given = 'midnight' if self._has_dates else 0.0
-        if given == 'first':
-            return first
-        if given == 'midnight':
-            return first // _DAY * _DAY
-        if isinstance(given, str):
-            try:
-                return self._of_date(datetime.datetime.fromisoformat(given))
-            except ValueError:
-                raise errors.unknown_name(
-                    'origin', given, ('first', 'midnight')
-                ) from None
-        return float(self._unit * checks.numbers('origin', given))
-
-    def _second(self, argument: str, text: str, line: int) -> float:
-        try:
-            found, is_date = self._unit * float(text), False
-        except ValueError:
-            try:
-                found, is_date = (
-                    self._of_date(datetime.datetime.fromisoformat(text)),
-                    True,
-                )
-            except ValueError:
-                requirement = 'be a number or a date of ISO 8601, such as 2026-03-02T07:15:34+01:00'
-                raise errors.invalid(
-                    argument, requirement, f'{text!r} on line {line}'
-                ) from None
-        if self._has_dates not in (None, is_date):
-            raise errors.invalid(
-                argument, 'be of one kind, numbers or dates', f'both, on line {line}'
-            )
-        self._has_dates = is_date
-        return found
-
-    def _of_date(self, date: datetime.datetime) -> float:
-        """Counts seconds on the clients' clock."""
-        ahead = date.utcoffset()
-        if self._hours is None:
-            self._hours = 0.0 if ahead is None else ahead.total_seconds() / _HOUR
-        if ahead is None:  # on that clock already
-            return date.replace(tzinfo=datetime.UTC).timestamp()
-        return date.timestamp() + _HOUR * self._hours
+        if name not in ids:
+            got = f'{name!r} on line {line}'
+            raise errors.invalid('client', 'be a known client', got)
+    client_of_line = np.array([ids[name] for name in owners], np.int64)
+    return tuple(map(str, names)), client_of_line
 
 
 def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Intervals:
-    """Intervals from FLASH's ``cached_timers.json``.
+    """Reads intervals from FLASH's ``cached_timers.json``.
 
     By client, the file holds ``trace_start`` and ``trace_end`` and, as ``ready_time``, the pairs of
     times between which a phone was idle, charging and on wifi, all in seconds from midnight of
@@ -342,32 +291,39 @@ def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Int
     names = tuple(timers) if clients is None else tuple(map(str, clients))
     if not names:
         raise errors.invalid('path', 'hold a log of a client', 'none')
-    ready, periods = [], []
+    up_times = []
+    periods = []
     for name in names:
         checks.choice('clients', name, timers)
-        begin, end = (
-            _numbers(name, timers[name], field)
-            for field in ('trace_start', 'trace_end')
-        )
-        times = _numbers(name, timers[name], 'ready_time', -1, 2)
-        period = np.trunc(end - begin)
-        if not period > 0:
-            raise errors.invalid(
-                'path', 'have logs of positive length', f'client {name}'
-            )
-        if np.diff(times).max(initial=0) > period:
-            raise errors.invalid(
-                'path', 'be up no longer than its log', f'client {name}'
-            )
-        up = np.mod(times[:, 0], period)
-        ready.append(np.stack([up, up + times[:, 1] - times[:, 0]], axis=1))
+        times, period = _read_timer(name, timers[name])
+        up_times.append(times)
         periods.append(period)
-    client = np.repeat(np.arange(len(names)), list(map(len, ready)))
-    source = np.concatenate([np.arange(len(times)) for times in ready])
-    start, end = np.concatenate(ready).T
+    lengths = [len(times) for times in up_times]
+    start, end = np.concatenate(up_times).T
     return Intervals(
-        client, start, end, source, 'row', names, np.array(periods), has_names=True
+        client=np.repeat(np.arange(len(names)), lengths),
+        start=start,
+        end=end,
+        source=np.concatenate([np.arange(length) for length in lengths]),
+        unit='row',
+        names=names,
+        period=np.array(periods),
+        has_names=True,
     )
+
+
+def _read_timer(name: str, timer: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Reads a client's times up, float64[K, 2], and the length of its log, in seconds."""
+    begin = _numbers(name, timer, 'trace_start')
+    end = _numbers(name, timer, 'trace_end')
+    times = _numbers(name, timer, 'ready_time', -1, 2)
+    period = np.trunc(end - begin)
+    if not period > 0:
+        raise errors.invalid('path', 'have logs of positive length', f'client {name}')
+    if np.diff(times).max(initial=0) > period:
+        raise errors.invalid('path', 'be up no longer than its log', f'client {name}')
+    start = np.mod(times[:, 0], period)
+    return np.stack([start, start + times[:, 1] - times[:, 0]], axis=1), period
 
 
 def _timers(path: Path) -> Mapping[str, Mapping[str, Any]]:
@@ -376,8 +332,8 @@ def _timers(path: Path) -> Mapping[str, Mapping[str, Any]]:
     Raises:
       ValueError: for a file of other fields, such as the ``state_traces.json`` that FLASH ships.
     """
-    described = _descriptions(path)
-    fields = {field for description in described.values() for field in description}
+    descriptions = _read_json(path)
+    fields = set().union(*descriptions.values())
     if not fields & {'isSuccess', 'trace_start', 'trace_end', 'ready_time'}:
         requirement = (
             'be the cached_timers.json that FLASH writes from its state_traces.json'
@@ -386,35 +342,35 @@ def _timers(path: Path) -> Mapping[str, Mapping[str, Any]]:
         raise errors.invalid('path', requirement, got)
     return {
         name: timer
-        for name, timer in described.items()
+        for name, timer in descriptions.items()
         if timer.get('isSuccess', True) and timer.get('trace_end') is not None
     }
 
 
-def _descriptions(path: Path) -> Mapping[str, Mapping[str, Any]]:
-    """What a JSON file holds, if that is a description by client."""
+def _read_json(path: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Reads a JSON file of a description by client."""
     try:
         with errors.reading(path), open(paths.as_path(path), encoding='utf-8') as file:
-            held = json.load(file)
+            content = json.load(file)
     except (RecursionError, json.JSONDecodeError) as error:
         reason = getattr(error, 'msg', 'too deep a structure')
         raise errors.invalid('path', 'be a JSON file', f'{path}: {reason}') from None
-    fields = list(held.values()) if isinstance(held, Mapping) else []
+    fields = list(content.values()) if isinstance(content, Mapping) else []
     if not fields or not all(isinstance(each, Mapping) for each in fields):
-        raise errors.invalid(
-            'path', 'hold a description by client', errors.text_of(held)
-        )
-    return held
+        got = errors.text_of(content)
+        raise errors.invalid('path', 'hold a description by client', got)
+    return content
 
 
 def _numbers(
     name: str, fields: Mapping[str, Any], field: str, *shape: int
 ) -> np.ndarray:
-    """A client's number, or its pairs of numbers (of shape -1, 2)."""
+    """Reads a client's number, or its pairs of numbers (of shape -1, 2)."""
     path = f'{name}.{field}'
     values = checks.numbers(path, fields.get(field)).astype(float)
     fits = values.ndim == len(shape) and values.shape[1:] == shape[1:]
-    if not fits and (values.size or not shape):  # no pairs at all may be an empty list
+    has_no_pairs = bool(shape) and not values.size  # an empty list has another shape
+    if not fits and not has_no_pairs:
         kind = 'a list of pairs of numbers' if shape else 'a number'
         raise errors.invalid(path, f'be {kind}', errors.text_of(fields[field]))
     return values.reshape(shape)

@@ -1,0 +1,95 @@
+"""Times of recorded availability: numbers with a unit, or dates of ISO 8601."""
+
+import datetime
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedjax_links.core import checks, errors
+
+_HOUR, _DAY = 3600.0, 86_400.0
+SECONDS = {'ms': 0.001, 's': 1.0, 'min': 60.0, 'h': 3600.0, 'd': 86_400.0}
+
+
+class Clock:
+    """Reads times of a file, numbers or dates, as seconds.
+
+    Seconds of dates are counted on the clients' clock, so that their midnights are whole days.
+    """
+
+    def __init__(self, unit: str, utc_offset: float | None) -> None:
+        """Sets the unit and the clients' clock.
+
+        Args:
+          unit: of numbers, a name in `SECONDS`.
+          utc_offset: hours that the clients' clock is ahead of UTC; None for that of the first
+            date.
+        """
+        checks.choice('unit', unit, SECONDS)
+        if utc_offset is not None:
+            checks.within('utc_offset', utc_offset, -24, 24)
+        self._seconds_per_unit = SECONDS[unit]
+        self._hours_ahead = utc_offset
+        self._has_dates: bool | None = None
+
+    def seconds(
+        self, argument: str, cells: Sequence[str], lines: Sequence[int]
+    ) -> np.ndarray:
+        """Reads a column, float64[K]."""
+        times = [
+            self._read_cell(argument, cell, line)
+            for cell, line in zip(cells, lines, strict=True)
+        ]
+        return np.array(times, float)
+
+    def origin(self, origin: float | str | None, starts: np.ndarray) -> float:
+        """Returns the second of round 0; ``starts`` are the seconds of the recording."""
+        earliest = float(starts.min(initial=np.inf))
+        if origin is None:
+            origin = 'midnight' if self._has_dates else 0.0
+        if origin == 'first':
+            return earliest
+        if origin == 'midnight':
+            return earliest // _DAY * _DAY
+        if not isinstance(origin, str):
+            return float(self._seconds_per_unit * checks.numbers('origin', origin))
+        try:
+            date = datetime.datetime.fromisoformat(origin)
+        except ValueError:
+            names = ('first', 'midnight')
+            raise errors.unknown_name('origin', origin, names) from None
+        return self._seconds_of(date)
+
+    def _read_cell(self, argument: str, text: str, line: int) -> float:
+        """Reads a number or a date; raises where the column mixes the two."""
+        try:
+            seconds = self._seconds_per_unit * float(text)
+            is_date = False
+        except ValueError:
+            seconds = self._read_date(argument, text, line)
+            is_date = True
+        if self._has_dates not in (None, is_date):
+            requirement = 'be of one kind, numbers or dates'
+            raise errors.invalid(argument, requirement, f'both, on line {line}')
+        self._has_dates = is_date
+        return seconds
+
+    def _read_date(self, argument: str, text: str, line: int) -> float:
+        try:
+            date = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            requirement = (
+                'be a number or a date of ISO 8601, such as 2026-03-02T07:15:34+01:00'
+            )
+            got = f'{text!r} on line {line}'
+            raise errors.invalid(argument, requirement, got) from None
+        return self._seconds_of(date)
+
+    def _seconds_of(self, date: datetime.datetime) -> float:
+        """Counts seconds on the clients' clock."""
+        ahead = date.utcoffset()
+        if self._hours_ahead is None:
+            self._hours_ahead = 0.0 if ahead is None else ahead.total_seconds() / _HOUR
+        if ahead is None:  # the date is on the clients' clock already
+            return date.replace(tzinfo=datetime.UTC).timestamp()
+        return date.timestamp() + _HOUR * self._hours_ahead

@@ -1,0 +1,202 @@
+"""Recorded availability as intervals of time, one row for each time that a client is up."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedjax_links.core import checks, errors
+
+_YEAR = 366 * 86_400.0
+
+
+class Intervals(NamedTuple):
+    """Intervals in which clients are available, half open: ``[start, end)``.
+
+    `intervals` builds one from arrays, the readers in `trace_formats` from files.
+
+    Attributes:
+      client: int64[K], client of each interval.
+      start: float64[K], seconds.
+      end: float64[K], seconds.
+      source: int64[K], where each interval comes from: a line of a file or a row of an array.
+      unit: what ``source`` counts, ``'line'`` or ``'row'``.
+      names: name of each of the N clients.
+      has_names: whether the recording itself names them; else they have numbers alone.
+      length: seconds that the recording lasts at least, with clients that were left out.
+      notes: what a reader had to guess, a line each.
+      period: seconds after which the log repeats, where its format says so: float64[N], else None.
+    """
+
+    client: NDArray[np.int64]
+    start: NDArray[np.float64]
+    end: NDArray[np.float64]
+    source: NDArray[np.int64]
+    unit: str
+    names: tuple[str, ...]
+    period: NDArray[np.float64] | None = None
+    has_names: bool = False
+    length: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def last_end(self) -> float:
+        """Returns how many seconds the recording lasts."""
+        return float(self.end.max(initial=self.length))
+
+    def numbered(self) -> 'Intervals':
+        """Drops the clients' names, so that any problem's clients match them by number."""
+        return self._replace(has_names=False)
+
+    def of(self, clients: Sequence[Any], others: Sequence[Any] = ()) -> 'Intervals':
+        """Takes clients by their names.
+
+        Args:
+          clients: names, in the order of their new numbers.
+          others: names that the recording may have besides; what it says of them is left out.
+
+        Returns:
+          The intervals of these clients; all, by number, where the recording has no names.
+
+        Raises:
+          ValueError: if it lacks one of the names, has others, or has another number of clients.
+        """
+        wanted = list(map(str, clients))
+        if not self.has_names:
+            if len(wanted) != len(self.names):
+                requirement = f'be {len(self.names)} names'
+                raise errors.invalid('clients', requirement, len(wanted))
+            return self
+        checks.client_names('intervals', self.names, wanted, others)
+        new_ids = {name: client for client, name in enumerate(wanted)}
+        new_id_of_old = np.array([new_ids.get(name, -1) for name in self.names])
+        client = new_id_of_old[self.client]
+        is_wanted = client >= 0
+        period = self.period
+        if period is not None:
+            old_ids = np.array([self.names.index(name) for name in wanted])
+            period = period[old_ids]
+        return self._replace(
+            client=client[is_wanted],
+            start=self.start[is_wanted],
+            end=self.end[is_wanted],
+            source=self.source[is_wanted],
+            names=tuple(wanted),
+            period=period,
+            length=self.last_end,
+        )
+
+    def first(self, num_clients: int) -> 'Intervals':
+        """Takes the first clients, or all if there are not so many."""
+        is_among_them = self.client < num_clients
+        return self._replace(
+            client=self.client[is_among_them],
+            start=self.start[is_among_them],
+            end=self.end[is_among_them],
+            source=self.source[is_among_them],
+            names=self.names[:num_clients],
+            period=None if self.period is None else self.period[:num_clients],
+            length=self.last_end,
+        )
+
+
+def intervals(
+    client: ArrayLike,
+    start: ArrayLike,
+    end: ArrayLike,
+    *,
+    num_clients: int | None = None,
+) -> Intervals:
+    """Builds intervals from arrays.
+
+    Args:
+      client: int[K], ids from 0.
+      start: float[K], seconds.
+      end: float[K], seconds, not before ``start``.
+      num_clients: N; one more than the largest id by default.
+
+    Returns:
+      The intervals.
+
+    Raises:
+      ValueError: if shapes differ or an id is out of range.
+
+    Example:
+      >>> from fedjax_links import participation
+      >>> log = participation.intervals(client=[0, 0, 1], start=[0, 7, 3], end=[4, 9, 10])
+      >>> print(participation.availability(log, tick=1, rounds=10).astype(int).T)
+      [[1 1 1 1 0 0 0 1 1 0]
+       [0 0 0 1 1 1 1 1 1 1]]
+    """
+    ids = np.asarray(client)
+    starts = np.asarray(start, float)
+    ends = np.asarray(end, float)
+    if ids.ndim != 1 or not ids.shape == starts.shape == ends.shape:
+        shapes = f'{ids.shape}, {starts.shape} and {ends.shape}'
+        requirement = 'have the shape [K] of `start` and `end`'
+        raise errors.invalid('client', requirement, shapes)
+    if ids.size and ids.dtype.kind not in 'iu':
+        raise errors.invalid('client', 'be integers', f'dtype {ids.dtype}')
+    if num_clients is None:
+        num_clients = int(ids.max(initial=-1)) + 1
+    checks.static_int('num_clients', num_clients)
+    is_unknown = (ids < 0) | (ids >= num_clients)
+    if is_unknown.any():
+        where = f'{ids[is_unknown][0]} on row {np.argmax(is_unknown)}'
+        raise errors.invalid('client', f'lie in [0, {num_clients - 1}]', where)
+    return Intervals(
+        client=ids.astype(np.int64),
+        start=starts,
+        end=ends,
+        source=np.arange(len(ids)),
+        unit='row',
+        names=tuple(map(str, range(num_clients))),
+    )
+
+
+def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
+    """Returns a recording as checked intervals; it may be rows (client, start, end).
+
+    Raises:
+      ValueError: for rows of another form, or none; for times that are not finite, negative or out
+        of order; if no client is up in the first year, as where times are counted from 1970.
+    """
+    log = recording if isinstance(recording, Intervals) else _from_rows(recording)
+    if not len(log.client):
+        raise errors.invalid('intervals', 'have at least one interval', 'none')
+    is_finite = np.isfinite(log.start) & np.isfinite(log.end)
+    require_none(log, ~is_finite, 'be finite')
+    require_none(log, log.start < 0, 'start at 0 or later')
+    require_none(log, log.end < log.start, 'end after they start')
+    earliest = float(log.start.min())
+    if earliest >= _YEAR:
+        requirement = (
+            "begin within a year of time 0, as with the origin 'first' of readers"
+        )
+        got = f'{earliest:.10g} s as the earliest start'
+        raise errors.invalid('intervals', requirement, got)
+    return log
+
+
+def _from_rows(recording: ArrayLike) -> Intervals:
+    """Builds intervals from rows (client, start, end), float[K, 3]."""
+    rows = checks.numbers('intervals', recording).astype(float)
+    if rows.ndim != 2 or rows.shape[1] != 3:
+        requirement = 'be Intervals or rows (client, start, end)'
+        raise errors.invalid('intervals', requirement, f'shape {list(rows.shape)}')
+    client, start, end = rows.T
+    is_fraction = client != np.rint(client)
+    if is_fraction.any():
+        requirement = 'name clients by whole numbers'
+        raise errors.invalid('intervals', requirement, client[is_fraction][0])
+    return intervals(client.astype(int), start, end)
+
+
+def require_none(log: Intervals, is_bad: NDArray[np.bool_], requirement: str) -> None:
+    """Raises for the first bad interval, if there is one."""
+    if is_bad.any():
+        row = int(np.argmax(is_bad))
+        times = f'{log.start[row]:g} to {log.end[row]:g} s'
+        where = f'{log.unit} {log.source[row]}'
+        raise errors.invalid('intervals', requirement, f'{times} on {where}')

@@ -1,0 +1,97 @@
+"""What a model returns, found out without computing it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from flax import linen as nn
+
+from fedjax_links.base import Array, Params
+from fedjax_links.core import errors
+
+
+class ModelOutputs(NamedTuple):
+    """What an abstract evaluation shows of a model.
+
+    Attributes:
+      outputs: shape and dtype, of two examples.
+      embeds_features: whether the features are ids, which an embedding looks up.
+      by_batch: whether a layer normalises by the batch, so that the outputs for an example depend
+        on the others. Such a layer has a class attribute ``normalises_by_batch = True``.
+    """
+
+    outputs: jax.ShapeDtypeStruct
+    embeds_features: bool
+    by_batch: bool
+
+
+def eval_outputs(
+    argument: str,
+    predict: Callable[..., Any],
+    params: Params,
+    features: Mapping[str, np.ndarray],
+) -> ModelOutputs:
+    """Evaluates a model abstractly on two examples.
+
+    Args:
+      argument: what to name in an error of the model's.
+      predict: ``(params, features) -> outputs``.
+      params: of the model, or their shapes.
+      features: by argument, [E, ...] each.
+
+    Returns:
+      The outputs, and how the model uses its features.
+
+    Raises:
+      ValueError: where there is no row of outputs for each example, or features hold ids that the
+        embedding does not have.
+    """
+    rows = next(iter(features.values()))
+    two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
+    layers = _Layers(features)
+
+    def evaluate(params: Params, examples: Array) -> Any:
+        layers.examples = examples
+        with nn.intercept_methods(layers.inspect):
+            return predict(params, examples)
+
+    outputs: jax.ShapeDtypeStruct = jax.eval_shape(evaluate, params, two)
+    if getattr(outputs, 'shape', ())[:1] != (2,):
+        requirement = 'give a row of outputs for each example'
+        raise errors.invalid(argument, requirement, f'{outputs} for 2')
+    return ModelOutputs(outputs, layers.embeds_features, layers.by_batch)
+
+
+class _Layers:
+    """Inspects the layers of a model while it is evaluated."""
+
+    def __init__(self, features: Mapping[str, np.ndarray]) -> None:
+        """Begins before any layer; ``features`` are all that the model will see."""
+        self.examples: Array | None = None
+        self.embeds_features = False
+        self.by_batch = False
+        self._features = features
+
+    def inspect(
+        self, call: Callable[..., Any], args: Any, kwargs: Any, context: Any
+    ) -> Any:
+        """Notes what a layer is, then calls it; the form that `intercept_methods` takes."""
+        layer = context.module
+        if getattr(layer, 'normalises_by_batch', False):
+            self.by_batch = True
+        if isinstance(layer, nn.Embed) and args and args[0] is self.examples:
+            self.embeds_features = True
+            for name, ids in self._features.items():
+                _check_ids(name, ids, layer.num_embeddings)
+        return call(*args, **kwargs)
+
+
+def _check_ids(name: str, ids: np.ndarray, num_embeddings: int) -> None:
+    """Raises for an id that an embedding does not have."""
+    if ids.max() >= num_embeddings:
+        requirement = f'lie below {num_embeddings}, the ids that the module embeds'
+        raise errors.invalid(name, requirement, ids.max())
+    if ids.min() < 0:
+        requirement = 'be at least 0, as the ids that the module embeds'
+        raise errors.invalid(name, requirement, ids.min())
