@@ -9,13 +9,22 @@ from fedjax_links.participation.link_laws import Given, LinkLaw, independent
 
 
 def always(num_clients: int) -> Participation:
-    """Every client delivers in every round.
+    """Full participation: every client delivers in every round.
 
     Args:
       num_clients: N, at least 1.
 
     Returns:
       The pattern; it has no carry and reports probability one.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.always(3)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=2)
+      >>> print(links.mask.astype(int))
+      [[1 1 1]
+       [1 1 1]]
     """
     checks.static_int('num_clients', num_clients)
 

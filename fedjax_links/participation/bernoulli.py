@@ -9,7 +9,9 @@ from fedjax_links.participation import link_laws, schedules
 
 @references.cite('xiang2023towards')
 def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
-    """``mask_i^t ~ Bernoulli(p_i^t)``, independent over clients and, given p, over rounds.
+    """Draws every link by an independent coin, ``mask_i^t ~ Bernoulli(p_i^t)``.
+
+    Links are independent over clients and, given p, over rounds.
 
     Args:
       schedule: a `schedules.Schedule`, a vector float[N] of constant probabilities, or a function

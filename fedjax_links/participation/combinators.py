@@ -31,7 +31,7 @@ from fedjax_links.participation import combining, link_laws, schedules, subset_s
 
 
 def both(first: Participation, second: Participation) -> Participation:
-    """A client is up where both patterns have it up.
+    """Intersects two patterns: a client is up where both have it up.
 
     Args:
       first: a pattern over N clients.
@@ -58,7 +58,7 @@ def both(first: Participation, second: Participation) -> Participation:
 
 
 def either(first: Participation, second: Participation) -> Participation:
-    """A client is up where at least one of the patterns has it up.
+    """Unites two patterns: a client is up where at least one has it up.
 
     Args:
       first: a pattern over N clients.
@@ -71,13 +71,24 @@ def either(first: Participation, second: Participation) -> Participation:
 
     Raises:
       ValueError: if the numbers of clients differ.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> first = participation.replay([[True, False]])
+      >>> second = participation.replay([[False, False], [False, True]])
+      >>> pattern = participation.either(first, second)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=2)
+      >>> print(links.mask.astype(int))
+      [[1 0]
+       [1 1]]
     """
     _check_some([first, second])
     return combining.combine('either', [first, second], _join)
 
 
 def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participation:
-    """Each round one of the patterns is in force, drawn independently of everything else.
+    """Mixes patterns: an independent draw picks the one in force in each round.
 
     Args:
       patterns: K patterns over the same N clients.
@@ -114,7 +125,7 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
 
 
 def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participation:
-    """The first pattern until round ``at_rounds[0]``, then the second, and so on.
+    """Switches from one pattern to the next at the rounds ``at_rounds``.
 
     Args:
       patterns: K patterns over the same N clients.
@@ -126,6 +137,17 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
 
     Raises:
       ValueError: if numbers do not fit or rounds do not increase.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> parts = [participation.always(2), participation.replay([[True, False]])]
+      >>> pattern = participation.switch(parts, 2)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
+      >>> print(links.mask.astype(int))
+      [[1 1]
+       [1 1]
+       [1 0]]
     """
     _check_some(patterns)
     xp = checks.array_module(at_rounds)
@@ -154,7 +176,7 @@ def outage(
     stop: Number,
     clients: ArrayLike | None = None,
 ) -> Participation:
-    """Some clients' links, to peers too, are down from round ``start`` to the one before ``stop``.
+    """Takes links of clients, to peers too, down from round ``start`` until before ``stop``.
 
     Args:
       pattern: the pattern otherwise.
@@ -206,7 +228,7 @@ def outage(
 
 
 def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participation:
-    """Each group of clients follows a pattern of its own.
+    """Gives each group of clients a separate pattern.
 
     Args:
       groups: int[N], group of each client; labels 0 to G - 1, each used.
@@ -217,6 +239,16 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
 
     Raises:
       ValueError: if a pattern has not as many clients as its group.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> parts = [participation.always(2), participation.replay([[False], [True]])]
+      >>> pattern = participation.by_group([0, 1, 0], parts)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=2)
+      >>> print(links.mask.astype(int))
+      [[1 0 1]
+       [1 1 1]]
     """
     _check_some(patterns)
     labels = subset_sampling.group_labels(groups, len(patterns))
@@ -240,7 +272,7 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
 
 
 def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Participation:
-    """At most ``size`` of the active clients; all of them where fewer are active.
+    """Limits the active clients to at most ``size`` in a round.
 
     Those left out deliver nothing, but the pattern does not learn of it: under
     `minimum_separation` they wait as if they had taken part.
@@ -259,6 +291,14 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
 
     Raises:
       ValueError: if a value is out of range.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.cap(participation.always(5), 2)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
+      >>> print(links.mask.sum(axis=1))
+      [2 2 2]
     """
     checks.static_int('size', size, maximum=pattern.num_clients)
     checks.choice('rule', rule, ('uniform', 'permutation'))

@@ -27,7 +27,7 @@ class CyclicState(NamedTuple):
 def cyclic(
     probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False
 ) -> Participation:
-    """Each client is up for ``active`` rounds in a row, then down for ``inactive``, for ever.
+    """Cyclic links: each client is up for ``active`` rounds, then down for ``inactive``.
 
     ``active = max(1, rint(L p))`` with halves rounded to even, and ``inactive = max(1, L -
     active)``, for L = ``cycle_length``. Everybody starts down; client i first comes up after an

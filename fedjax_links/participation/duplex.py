@@ -19,7 +19,7 @@ def duplex(
     downlink: Participation | None = None,
     compute: Participation | None = None,
 ) -> Participation:
-    """Independent patterns for the uplinks, the downlinks and the clients' ability to train.
+    """Combines independent patterns for uplinks, downlinks and the ability to train.
 
     A result reaches the server where the uplink is up and the client computes. Whether the client
     heard the server does not matter here: an algorithm whose clients keep models of their own can
@@ -38,6 +38,16 @@ def duplex(
     Raises:
       ValueError: if the numbers of clients differ, or a part tells directions apart itself; `both`
         joins patterns that do.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> downlink = participation.replay([[True, False], [True, True]])
+      >>> pattern = participation.duplex(uplink=participation.always(2), downlink=downlink)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=2)
+      >>> print(links.downlink.astype(int))
+      [[1 0]
+       [1 1]]
     """
     downlink = always(uplink.num_clients) if downlink is None else downlink
     compute = always(uplink.num_clients) if compute is None else compute
@@ -65,7 +75,7 @@ def duplex(
 
 
 def unavailable(pattern: Participation) -> Participation:
-    """Clients that are not active neither hear, nor train, nor deliver.
+    """Makes inactive clients unavailable: they neither receive, nor train, nor deliver.
 
     The world of partial participation, as against unreliable uplinks: under it FedPBC's inactive
     clients do not train.
@@ -75,6 +85,16 @@ def unavailable(pattern: Participation) -> Participation:
 
     Returns:
       The pattern with ``mask``, ``downlink`` and ``compute`` equal, and its ``prob``.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> active = participation.replay([[True, False], [True, True]])
+      >>> pattern = participation.unavailable(active)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=2)
+      >>> print(links.compute.astype(int))
+      [[1 0]
+       [1 1]]
 
     References:
       Wang & Ji 2022.

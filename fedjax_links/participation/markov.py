@@ -30,7 +30,7 @@ def markov(
     *,
     correlation_time: ArrayLike | None = None,
 ) -> Participation:
-    """Each link goes up with probability ``q*`` and down with ``q = q* (1 - p) / p`` per round.
+    """Markov links: each goes up with probability ``q*``, down with ``q = q* (1 - p) / p``.
 
     ``q* = up_rate``, unless that makes q exceed one: then ``q = 1`` and ``q* = p / (1 - p)``. For
     constant p the chain has stationary probability p, starts in it, and its autocorrelation at lag

@@ -47,7 +47,9 @@ def minimum_separation(
     design: str = 'product',
     groups: ArrayLike | None = None,
 ) -> Participation:
-    """A cohort by weight among those who have waited: after round t0, again from t0 + R + 1.
+    """Samples a cohort by weight among the clients that have waited R rounds.
+
+    A client that participates in round t0 may do so again from round t0 + R + 1 on.
 
     R counts rounds to wait. R = 0 draws independently; with B = 1 and R = N - 1 participation is
     cyclic after the first N rounds. A weight of zero means never, in every design. The designs

@@ -14,7 +14,7 @@ from fedjax_links.participation import combining, link_laws, schedules
 def packets(
     pattern: Participation, *, loss: ArrayLike, num_packets: int
 ) -> Participation:
-    """An upload of K packets arrives if all of them do: with probability ``(1 - loss_i)^K``.
+    """Models packet loss: an upload of K packets arrives with probability ``(1 - loss_i)^K``.
 
     So a larger model is heard less often. A config says ``num_packets: {name: of_model,
     packet_bytes: 1500}`` for those of the problem's model.
@@ -31,6 +31,14 @@ def packets(
 
     Raises:
       ValueError: for a value out of range.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.packets(participation.always(2), loss=0.5, num_packets=2)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=1)
+      >>> print(links.prob)
+      [[0.25 0.25]]
     """
     schedules.each_within('loss', loss, pattern.num_clients, 0, 1)
     checks.static_int('num_packets', num_packets)

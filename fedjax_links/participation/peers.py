@@ -17,7 +17,7 @@ from fedjax_links.participation.bernoulli import bernoulli
 def peers(
     pattern: Participation, graph: Graph, *, prob: ArrayLike | Participation
 ) -> Participation:
-    r"""Clients that also hear each other, over the edges of a graph that are up in a round.
+    r"""Adds links between clients: the edges of a graph that are up in a round.
 
     An edge is up for both of its ends or for none. Edges are independent of the uplinks.
 

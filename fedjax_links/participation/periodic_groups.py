@@ -26,7 +26,9 @@ class PeriodicGroupsState(NamedTuple):
 def periodic_groups(
     groups: ArrayLike, *, active_rounds: int, cohort_size: int
 ) -> Participation:
-    """Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
+    """Makes groups of clients available in turn, ``active_rounds`` rounds each.
+
+    Group ``((t + offset) // active_rounds) mod G`` is available in round t; S of it participate.
 
     The S clients are drawn uniformly without replacement, independently over rounds. The offset is
     uniform on {0, ..., active_rounds - 1}, drawn once: group 0 has the first turn, cut by it.

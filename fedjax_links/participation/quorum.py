@@ -39,7 +39,7 @@ def quorum(
     deadline: float | None = None,
     pattern: Participation | None = None,
 ) -> Participation:
-    """A round ends when k results have arrived, plus a grace, at the latest at a deadline.
+    """Ends a round when k results have arrived, plus a grace period, or at a deadline.
 
     Those that have arrived by then take part. The round's length is kept in ``links.duration``, and
     is what its price counts.
@@ -59,6 +59,14 @@ def quorum(
 
     Raises:
       ValueError: for a value out of range.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.quorum([1.0, 2.0, 5.0], quorum=2)
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=1)
+      >>> print(links.mask.astype(int), links.duration)
+      [[1 1 0]] [2.]
     """
     times = times if isinstance(times, Times) else Times(times)
     checks.per_client('times', times.median)

@@ -22,7 +22,7 @@ class RegularizedState(NamedTuple):
 
 @references.cite('wang2022unified')
 def regularized(num_clients: int, cohort_size: int) -> Participation:
-    """Every client exactly once in each period of ``P = ceil(N / S)`` rounds.
+    """Regularized cohorts: each client once in every period of ``P = ceil(N / S)`` rounds.
 
     A period starts with a fresh random permutation, of which each round deals out the next S. Where
     S does not divide N, the last round of a period deals out the ``N - (P - 1) S`` that remain:

@@ -31,7 +31,7 @@ def replay(
     downlink: ArrayLike | None = None,
     compute: ArrayLike | None = None,
 ) -> Participation:
-    """Round t has the links of row ``t mod T`` of a recording.
+    """Replays recorded links: round t has those of row ``t mod T``.
 
     The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit; those of
     cohorts of one size, with no probabilities, name these as the run did. A mask says whose upload

@@ -31,7 +31,7 @@ def semi_markov(
     num_clients: int | None = None,
     kinds: ArrayLike | None = None,
 ) -> Participation:
-    """Each link is up for a time of one law, down for one of another, and so on, independently.
+    """Semi-Markov links: up for a time of one law, down for one of another, independently.
 
     It starts in its stationary course: up with probability ``E[up] / (E[up] + E[down])``, at a
     random point of a sojourn, longer ones being met more often. Both laws geometric is `markov`.

@@ -16,10 +16,11 @@ def shared_shocks(
     up_rate: ArrayLike,
     down_rate: ArrayLike,
 ) -> Participation:
-    """While a group's hidden chain is down, no uplink of the group delivers: a cell, a region.
+    """Adds outages that the clients of a group share, such as those of a cell or a region.
 
-    Each group has a two-state Markov chain of its own, independent of all else, which starts
-    stationary: up with probability ``s = up_rate / (up_rate + down_rate)``.
+    Each group has a hidden two-state Markov chain, independent of all else. While it is down, no
+    uplink of the group delivers. It starts stationary: up with probability
+    ``s = up_rate / (up_rate + down_rate)``.
 
     Args:
       pattern: the uplinks while their group is up.

@@ -9,7 +9,7 @@ from fedjax_links.participation import link_laws, rejection_sampling, subset_sam
 
 @references.cite('wang2022unified')
 def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
-    """Every round, ``cohort_size`` of ``num_clients`` clients, uniformly, independent of the past.
+    """Samples ``cohort_size`` clients uniformly in each round, independent of the past.
 
     Args:
       num_clients: N, at least 1.

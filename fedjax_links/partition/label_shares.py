@@ -114,7 +114,7 @@ def hierarchical_dirichlet(
     order: str = 'random',
     seed: int,
 ) -> NDArray[np.int32]:
-    """Gives clients equal volumes, Dirichlet shares of coarse classes and of the classes in each.
+    """Gives clients equal volumes, Dirichlet shares of coarse classes, and of those within.
 
     Client by client, ``E // N`` labels (one more for the first ``E % N`` clients) are drawn: a
     coarse class from the client's theta_i ~ Dir(alpha 1), then a class of it from the client's
@@ -137,6 +137,15 @@ def hierarchical_dirichlet(
 
     Raises:
       ValueError: if an argument is out of range, or a class has no coarse one.
+
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links import partition
+      >>> owners = partition.hierarchical_dirichlet(
+      ...     np.arange(60) % 4, num_clients=3, coarse=[0, 0, 1, 1], seed=0
+      ... )
+      >>> print(np.bincount(owners))
+      [20 20 20]
 
     References:
       Reddi et al., Adaptive federated optimization, ICLR 2021, appendix C.1: the Pachinko
@@ -189,6 +198,15 @@ def dirichlet_unequal(
       ValueError: if an argument is out of range, or none of 100 draws gives every client an
         example.
 
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links import partition
+      >>> labels = np.arange(60) % 2
+      >>> owners = partition.dirichlet_unequal(labels, num_clients=3, alpha=0.5, seed=0)
+      >>> counts = np.bincount(owners)
+      >>> print(counts.sum(), counts.size, counts.all())
+      60 3 True
+
     References:
       Xiang et al., FedPBC, 2024 (journal version), released code.
     """
@@ -226,6 +244,15 @@ def dirichlet_per_class(
     Raises:
       ValueError: if an argument is out of range, or none of 100 draws gives every client an
         example.
+
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links import partition
+      >>> labels = np.arange(60) % 2
+      >>> owners = partition.dirichlet_per_class(labels, num_clients=3, alpha=0.5, seed=0)
+      >>> counts = np.bincount(owners)
+      >>> print(counts.sum(), counts.size, counts.all())
+      60 3 True
 
     References:
       Sun et al., ICLR 2025, released notebook (alpha 0.5, 100 clients).

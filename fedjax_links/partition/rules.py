@@ -50,6 +50,11 @@ def natural(owners: ArrayLike, *, num_clients: int) -> NDArray[np.int32]:
 
     Raises:
       ValueError: if a number is no owner's.
+
+    Example:
+      >>> from fedjax_links import partition
+      >>> print(partition.natural([0, 2, 1, 0], num_clients=3))
+      [0 2 1 0]
     """
     known = checks.ids('owners', owners)
     checks.static_int('num_clients', num_clients, minimum=int(known.max()) + 1)
@@ -69,6 +74,13 @@ def iid(labels: ArrayLike, *, num_clients: int, seed: int) -> NDArray[np.int32]:
 
     Raises:
       ValueError: if an argument is out of range.
+
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links import partition
+      >>> owners = partition.iid(np.arange(10) % 2, num_clients=2, seed=0)
+      >>> print(np.bincount(owners))
+      [5 5]
     """
     labels, rng = begin(labels, num_clients, seed)
     return rng.permutation(np.arange(labels.size) % num_clients).astype(np.int32)
@@ -93,6 +105,16 @@ def label_shards(
 
     Raises:
       ValueError: if an argument is out of range.
+
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links import partition
+      >>> labels = np.arange(40) % 4
+      >>> owners = partition.label_shards(
+      ...     labels, num_clients=4, shards_per_client=1, seed=0
+      ... )
+      >>> print(partition.class_mix(owners, labels).max(axis=1))
+      [1. 1. 1. 1.]
 
     References:
       McMahan et al., Communication-efficient learning of deep networks from decentralized data,
@@ -132,6 +154,11 @@ def similarity(
     Raises:
       ValueError: if an argument is out of range, or none of 100 draws gives every client an
         example.
+
+    Example:
+      >>> from fedjax_links import partition
+      >>> print(partition.similarity([0, 1, 0, 1], num_clients=2, similarity=0.0, seed=0))
+      [0 1 0 1]
 
     References:
       Wang and Ji, A unified analysis of federated learning with arbitrary client participation,

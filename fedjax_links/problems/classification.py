@@ -36,7 +36,7 @@ def digits(
     partition_seed: int | None = None,
     **options: Any,
 ) -> Problem:
-    """Handwritten digits (1797 real 8x8 images, embedded) over clients with skewed labels.
+    """Spreads handwritten digits (1797 real 8x8 images, embedded) over clients.
 
     Args:
       num_clients: N.
@@ -73,7 +73,9 @@ def text(
     partition_seed: int | None = None,
     **options: Any,
 ) -> Problem:
-    """Texts as tokens [E, L], each with the class that follows, such as the next character.
+    """Builds a problem of texts, whose classes are what follows, such as the next character.
+
+    Texts are tokens [E, L].
 
     Args:
       model: as in `images`: ``'gru'``, ``'transformer'``, or another that takes tokens.
@@ -130,7 +132,7 @@ def images(
     tokens: bool = False,
     **partition_options: Any,
 ) -> Problem:
-    """A data set whose training examples are spread over clients; what is held out evaluates.
+    """Spreads a data set's training examples over clients; what is held out evaluates.
 
     Models are evaluated on the test examples. Where these have owners, or examples of clients or
     whole clients are held out, they are evaluated over clients too (`evaluation.over_clients`), and
@@ -175,6 +177,15 @@ def images(
         not fit ``normalise``, ``augment`` without images, ``'natural'`` without owners, and a
         partition that leaves a client without examples.
       ImportError: if the loader needs a package that is not installed.
+
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links import datasets, problems
+      >>> pixels = np.zeros((6, 4, 4, 1), np.uint8)
+      >>> data = datasets.Dataset(pixels, np.arange(6) % 2)
+      >>> problem = problems.images(dataset=data, num_clients=3, model='softmax', partition='iid')
+      >>> print(problem.num_clients, problem.data.features.dtype)
+      3 uint8
     """
     deal = partitions.bind(partition, partition_options, partitions.keywords(images))
     channels = None if normalise is None else augmentation.statistics(normalise)

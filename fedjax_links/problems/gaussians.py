@@ -42,7 +42,9 @@ def gaussians(
     partition_seed: int | None = None,
     **partition_options: Any,
 ) -> Problem:
-    """Classes ``N(m_c, I)`` with ``|m_c - m_k| = D`` for all pairs, and clients of skewed labels.
+    """Builds Gaussian classes whose best accuracy is known, and clients of skewed labels.
+
+    Class c is ``N(m_c, I)``, with ``|m_c - m_k| = D`` for all pairs.
 
     Every client draws its own examples: a label from its shares nu_i ~ Dir(alpha 1), features from
     the label's class. Nothing runs out, so clients have the shares that they aim at. With a
@@ -74,6 +76,14 @@ def gaussians(
 
     Raises:
       ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links import problems
+      >>> problem = problems.gaussians(
+      ...     num_clients=4, examples_per_client=10, test_examples=20, bayes_accuracy=0.75
+      ... )
+      >>> print(problem.attainable['accuracy'].round(3))
+      0.75
     """
     from fedjax_links import analysis  # brings SciPy, which takes longest to import
 
@@ -148,7 +158,7 @@ def synthetic(
     seed: int = 0,
     label_noise: Mapping[str, Any] | None = None,
 ) -> Problem:
-    """Synthetic(alpha, beta) for multinomial logistic regression, 610 parameters.
+    """Builds Synthetic(alpha, beta): multinomial logistic regression of 610 parameters.
 
     Client i has ``n_i = int(exp(4 + 2 z_i)) + 50`` examples, z_i standard normal, and
     ``y = argmax(W_i^T x + b_i)`` with
@@ -233,7 +243,9 @@ def gaussian_regression(
     data_seed: int | None = None,
     partition_seed: int | None = None,
 ) -> Problem:
-    """Least squares on ``y = <x, v_i> + sigma e`` with ``x ~ N(s_i, I)`` on client i.
+    """Builds least squares on Gaussian features, whose exact error is known.
+
+    Client i has ``y = <x, v_i> + sigma e`` with ``x ~ N(s_i, I)``.
 
     Clients have regression vectors ``v_i = v + h e_i`` and shifts ``s_i = c f_i``: the common v is
     uniform on the unit sphere, e_i and f_i are ``N(0, I / d)``, of mean square length one.

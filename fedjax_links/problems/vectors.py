@@ -39,7 +39,9 @@ def quadratic(
     curvature: ArrayLike | None = None,
     noise: float = 0.0,
 ) -> Problem:
-    """``F_i(x) = 0.5 ||x - u_i||^2`` with exact gradients; the optimum is the mean of the u_i.
+    """Builds quadratics ``F_i(x) = 0.5 ||x - u_i||^2``, with exact gradients.
+
+    The optimum is the mean of the u_i.
 
     Args:
       targets: float[N, d], u_i of each client.
@@ -106,7 +108,7 @@ def quadratic(
 def counterexample(
     *, num_clients: int = 100, dimension: int = 100, seed: int = 0
 ) -> Problem:
-    """The quadratics on which FedAvg fails: targets drift with the client's number.
+    """Builds the quadratics on which FedAvg fails: targets drift with the client's number.
 
     ``u_i ~ N((i / 1000) 1, 0.01 I)`` for i = 1..N (standard deviation 0.1), x^0 = 0. With links
     that differ between the first and the second half of the clients, FedAvg is drawn to one half.
@@ -121,6 +123,12 @@ def counterexample(
 
     Raises:
       ValueError: for a count below 1.
+
+    Example:
+      >>> from fedjax_links import problems
+      >>> problem = problems.counterexample(num_clients=10, dimension=2)
+      >>> print(problem.num_clients, problem.data.shape)
+      10 (10, 2)
 
     References:
       Xiang et al. 2023, section VI; Xiang et al. 2024, section 7.1.
@@ -191,7 +199,7 @@ def robust_regression(
     examples_per_client: int = 100,
     seed: int = 0,
 ) -> Problem:
-    """Regression under a loss that outliers hardly move, with exact local gradients.
+    """Builds a regression under a loss that outliers hardly move, with exact gradients.
 
     ``f_i(x) = mean_j log(1 + (<A_i[j], x> + b_i[j])^2 / 2)``, the global objective is the mean of
     the f_i, and x^0 = 0. The loss is not convex; the signs are as printed, so that

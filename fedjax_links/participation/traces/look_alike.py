@@ -55,7 +55,7 @@ def look_alike(
     seed: int = 0,
     law: str = 'markov',
 ) -> Participation:
-    """Clients that come and go as those of a log do: each a Markov chain with the log's day.
+    """Imitates a log by synthetic clients: Markov chains with the log's course of a day.
 
     Each of the N clients takes the rates of a client of the log, drawn with replacement, and is up
     or down independently of all others. Rates are fitted by `look_alike.daily_rates`. Such chains

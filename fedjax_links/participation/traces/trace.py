@@ -89,14 +89,16 @@ def trace(
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
         rounds_of_edges = jnp.asarray(edge_rounds)
         first = jnp.asarray(first_edges)
+        stop = jnp.asarray(stop_edges)
         time = jnp.mod(round, jnp.asarray(periods))
         # Binary search for each client's first edge after `time`, which lies in [low, high].
         low = first
-        high = jnp.asarray(stop_edges)
+        high = stop
         for _ in range(num_steps):
             middle = (low + high) // 2
+            is_open = low < high
             middle_round = rounds_of_edges[jnp.minimum(middle, len(edges) - 1)]
-            is_past = (low < high) & (middle_round <= time)
+            is_past = is_open & (middle_round <= time)
             low = jnp.where(is_past, middle + 1, low)
             high = jnp.where(is_past, high, middle)
         # A client goes up at edges 0, 2, ...: it is up after an odd number of edges.
