@@ -77,6 +77,7 @@ _HOMES = {
     'core.errors': 'errors',
     'links.samples': 'core',
     'planning.trials': 'trials',  # what tuning found, read from the metrics alone
+    'planning.tuning': 'trials',
     'planning': 'experiment',
     'runner': 'experiment',
 }

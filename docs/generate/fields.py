@@ -10,7 +10,7 @@ from fedjax_links import experiment, local_training
 from fedjax_links.config import schema
 from fedjax_links.planning import seeding
 from fedjax_links.planning.sequential_seeds import UntilDecided
-from fedjax_links.planning.trials import Tuning
+from fedjax_links.planning.tuning import Tuning
 from generate import options, text
 from generate.options import Option
 

@@ -8,7 +8,7 @@ from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.parametrized import Maker
 from fedjax_links.planning.sequential_seeds import UntilDecided
-from fedjax_links.planning.trials import Tuning
+from fedjax_links.planning.tuning import Tuning
 from fedjax_links.planning.tuning_uncertainty import tuning_noise
 from fedjax_links.runner.hooks import Callback, Stop
 from fedjax_links.runner.loop import FailedLanesError

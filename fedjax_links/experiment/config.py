@@ -17,7 +17,7 @@ from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment import config_parts
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.sequential_seeds import UntilDecided
-from fedjax_links.planning.trials import Tuning
+from fedjax_links.planning.tuning import Tuning
 
 _TUNED = {'learning_rates': config_parts.RATE, 'server_lrs': config_parts.SERVER_LR}
 """Columns by what tuning calls their values."""

@@ -18,7 +18,7 @@ from fedjax_links.machines import devices as devices_
 from fedjax_links.planning import lanes, validation
 from fedjax_links.planning.parametrized import Given
 from fedjax_links.planning.plan import Plan
-from fedjax_links.planning.trials import Tuning
+from fedjax_links.planning.tuning import Tuning
 from fedjax_links.runner import hooks, loop, preflight
 from fedjax_links.runner import progress as lines
 

@@ -13,10 +13,11 @@ from fedjax_links.base import Key, Params, Participation, Problem, Source
 from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
 from fedjax_links.machines import environment
-from fedjax_links.planning import parametrized, seeding, sequential_seeds, trials
+from fedjax_links.planning import parametrized, seeding, sequential_seeds
 from fedjax_links.planning.lanes import SEED, Lane, Share, share_out
 from fedjax_links.planning.parametrized import Maker
 from fedjax_links.planning.schedule import Schedule
+from fedjax_links.planning.tuning import Ends, Tuning
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -77,7 +78,7 @@ class Plan:
     # What the parts are.
 
     @functools.cached_property
-    def candidates(self) -> dict[str, tuple[list[Any], trials.Ends]]:
+    def candidates(self) -> dict[str, tuple[list[Any], Ends]]:
         """By column all values that tuning may try, and where those that are tried first lie.
 
         What tuning adds at either end of a column ends before the first value that an algorithm
@@ -86,7 +87,7 @@ class Plan:
         tuning = self._experiment.tuning
         if tuning is None:
             return {}
-        found: dict[str, tuple[list[Any], trials.Ends]] = {}
+        found: dict[str, tuple[list[Any], Ends]] = {}
         for name, (values, (start, stop)) in tuning.candidates().items():
             first, last = start, stop
             while first > 0 and self._takes(name, values[first - 1]):
@@ -180,7 +181,7 @@ class Plan:
     # Its lanes.
 
     @functools.cached_property
-    def tuning(self) -> trials.Tuning | None:
+    def tuning(self) -> Tuning | None:
         """How it is tuned, with the number of rounds of each try; None for no tuning."""
         tuning = self._experiment.tuning
         if tuning is None or tuning.num_rounds is not None:

@@ -16,6 +16,7 @@ from fedjax_links.core import errors, grids
 from fedjax_links.core.grids import Point
 from fedjax_links.planning import seeding, sequential_seeds, trials
 from fedjax_links.planning.lanes import MAIN, TIE, TUNING, Lane
+from fedjax_links.planning.tuning import Ends
 from fedjax_links.results import recorded
 from fedjax_links.results.dataset import Columns
 
@@ -237,7 +238,7 @@ class Schedule:
             {name: v for name, (v, _) in self._columns(label).items()}, 'cross'
         )
 
-    def _columns(self, label: str) -> dict[str, tuple[list[Any], trials.Ends]]:
+    def _columns(self, label: str) -> dict[str, tuple[list[Any], Ends]]:
         """By column that an algorithm takes, what may be tried, and where the first tries lie."""
         taken = self._plan.algorithms[label].columns
         return {

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedjax_links.core import checks, errors, prng
-from fedjax_links.planning import seeding, sequential_seeds, trials
+from fedjax_links.planning import seeding, sequential_seeds
+from fedjax_links.planning.tuning import BEST, Tuning
 from fedjax_links.results import dataset
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _check_draws(experiment: 'Experiment') -> None:
             raise errors.invalid(f'redraw.{stream}', requirement, repr(seeding.BY_SEED))
 
 
-def _check_tuning(experiment: 'Experiment', tuning: trials.Tuning) -> None:
+def _check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
     """Raises for tuning that cannot be done, or is longer than the run."""
     length, labels = tuning.num_rounds or 0, list(experiment.algorithms)
     check_multiple('tuning.num_rounds', length, experiment.eval_every)
@@ -174,14 +175,14 @@ def _check_tuning(experiment: 'Experiment', tuning: trials.Tuning) -> None:
     models = {label: experiment.plan.models(label) for label in labels}
     if not isinstance(tuning.model, Mapping):
         every = {model for own in models.values() for model in own}
-        checks.choice('tuning.model', tuning.model, {trials.BEST, *every})
+        checks.choice('tuning.model', tuning.model, {BEST, *every})
         return
     for label, model in tuning.model.items():
         checks.choice('tuning.model', label, labels)
-        checks.choice(f'tuning.model.{label}', model, {trials.BEST, *models[label]})
+        checks.choice(f'tuning.model.{label}', model, {BEST, *models[label]})
 
 
-def _check_tuning_seeds(experiment: 'Experiment', tuning: trials.Tuning) -> None:
+def _check_tuning_seeds(experiment: 'Experiment', tuning: Tuning) -> None:
     """Raises where a seed of the experiment is one of those that tuning sees."""
     both = sorted({*tuning.seeds}.intersection(experiment.seeds))
     if both:

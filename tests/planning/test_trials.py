@@ -7,6 +7,7 @@ from scipy import stats
 import fedjax_links as fl
 from fedjax_links import algorithms, experiment, local_training, participation, problems
 from fedjax_links.planning import trials
+from fedjax_links.planning.tuning import race
 from tests.experiment.configs import last_files_of as files
 
 
@@ -14,11 +15,11 @@ def played(scores, given, num_seeds):
     """Asks for what is wanted until nothing is, as a run does."""
     done = np.zeros(scores.shape, bool)
     for _ in range(1000):
-        race = trials.race(np.where(done, scores, np.nan), done, given, num_seeds)
-        new = race.wanted & ~done
+        standing = race(np.where(done, scores, np.nan), done, given, num_seeds)
+        new = standing.wanted & ~done
         if not new.any():
-            return race, done
-        assert race.best is None
+            return standing, done
+        assert standing.best is None
         done |= new
     raise AssertionError('never done')
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.planning import sequential_seeds, trials
+from fedjax_links.planning.tuning import BEST, FIRST_TUNING_SEED
 from fedjax_links.report import run_view
 from fedjax_links.results import recorded
 
@@ -85,7 +86,7 @@ class Null:
             'num_rounds': 1,
             'num_seeds': self.tuning_seeds,
             'ties': 2,
-            'model': trials.BEST,
+            'model': BEST,
         }
         facts = {
             'title': 'Nothing differs',
@@ -128,7 +129,7 @@ class Null:
         lines = _Lines(rng, self.diverging)
         shape = len(points), len(labels), len(rates)
         if self.tuning_seeds:
-            first = trials.FIRST_TUNING_SEED
+            first = FIRST_TUNING_SEED
             scores = self.law.draw(rng, *shape, self.tuning_seeds)
             for (p, a, r), _ in np.ndenumerate(scores[..., 0]):
                 at = {**points[p], RATE: rates[r]}

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fedjax_links.planning.trials import Race, Tried
+from fedjax_links.planning.trials import Tried
+from fedjax_links.planning.tuning import Race
 from fedjax_links.report import layouts
 from fedjax_links.report.layouts import bars, first_rounds, levels, link_maps, rates
 from fedjax_links.report.run_view import Links
