@@ -104,7 +104,7 @@ def _first_models(
     curves_of_patterns: Iterable[Mapping[str, Mapping[str, np.ndarray]]],
 ) -> dict[str, str]:
     """Returns the first candidate model of each label."""
-    model_of = {}
+    model_of: dict[str, str] = {}
     for curves in curves_of_patterns:
         model_of |= {label: next(iter(models)) for label, models in curves.items()}
     return model_of

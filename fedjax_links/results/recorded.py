@@ -42,10 +42,12 @@ def main_models(facts: Mapping[str, Any]) -> dict[str, str]:
     """
     tuned = (facts.get('tuning') or {}).get('model')
     tuned_models = tuned if isinstance(tuned, Mapping) else {}
-    shown = {}
+    shown: dict[str, str] = {}
     for label, models in facts['models'].items():
         model = tuned_models.get(label)
-        shown[label] = model if model in models else dataset.main_model(models)
+        if model is None or model not in models:
+            model = dataset.main_model(models)
+        shown[label] = model
     return shown
 
 
