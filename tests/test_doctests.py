@@ -10,7 +10,7 @@ import pytest
 
 import fedjax_links
 
-MANY = 25
+MANY = 60
 
 
 class _Finder(doctest.DocTestFinder):

@@ -6,16 +6,16 @@ from typing import Any
 import optax
 
 from fedjax_links.algorithms.amplified_fedavg import (
-    all_at_times,
     amplified_fedavg,
     wait_for_all,
+    wait_for_all_senders,
 )
 from fedjax_links.algorithms.amplified_scaffold import amplified_scaffold
 from fedjax_links.algorithms.area import area
 from fedjax_links.algorithms.cogc import cogc
 from fedjax_links.algorithms.colrel import colrel
 from fedjax_links.algorithms.debiased_fedavg import debiased_fedavg
-from fedjax_links.algorithms.f3ast import budgeted, f3ast
+from fedjax_links.algorithms.f3ast import f3ast, f3ast_senders
 from fedjax_links.algorithms.fedau import fedau
 from fedjax_links.algorithms.fedavg import fedavg, fedavg_all
 from fedjax_links.algorithms.fedavg_known import fedavg_known
@@ -33,56 +33,69 @@ from fedjax_links.algorithms.mifa import mifa
 from fedjax_links.algorithms.mimic import mimic
 from fedjax_links.algorithms.richardson import richardson
 from fedjax_links.algorithms.scaffold import scaffold
-from fedjax_links.algorithms.semi_decentralised import in_server_rounds, s2a, s2s
+from fedjax_links.algorithms.semi_decentralised import (
+    s2a,
+    s2s,
+    semi_decentralised_senders,
+)
 from fedjax_links.core.registry import AlgorithmEntry, Registry, Traffic
 from fedjax_links.local_training import proximal_sgd
 
 _E = AlgorithmEntry
 _BLOCKS = {'period': 3, 'amplification': 1.5}
-_OWN: Any = {'full_participation_is_fedavg': False}
-_MOVES: Any = {'empty_round_keeps_server': False}
-_WITHOUT_LINKS: Any = {**_OWN, **_MOVES, 'uses_links': False}
+_UNLIKE_FEDAVG: Any = {'full_participation_is_fedavg': False}
+_MOVES_WITHOUT_UPLOADS: Any = {'empty_round_keeps_server': False}
+_WITHOUT_LINKS: Any = {
+    **_UNLIKE_FEDAVG,
+    **_MOVES_WITHOUT_UPLOADS,
+    'uses_links': False,
+}
 _TWO_MODELS = Traffic(up=2, down=2)  # Delta_i, and what changes c_i; x and c
-_ASKED = Traffic(everyone=None)
+_COMPUTE_OPTION = Traffic(everyone=None)
 _PEERS = Traffic(everyone=True, peers=1)
-_NOW_AND_THEN = _PEERS._replace(asked=in_server_rounds)
+_SERVER_ROUNDS = _PEERS._replace(asked=semi_decentralised_senders)
 
 ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
-    amplified_fedavg=_E(amplified_fedavg, _BLOCKS, **_OWN),
-    amplified_scaffold=_E(amplified_scaffold, _BLOCKS, **_OWN, traffic=_TWO_MODELS),
+    amplified_fedavg=_E(amplified_fedavg, _BLOCKS, **_UNLIKE_FEDAVG),
+    amplified_scaffold=_E(
+        amplified_scaffold, _BLOCKS, **_UNLIKE_FEDAVG, traffic=_TWO_MODELS
+    ),
     area=_E(area),
     cogc=_E(cogc, {'tolerance': 1}, traffic=_PEERS),
     colrel=_E(colrel, traffic=_PEERS),
     debiased_fedavg=_E(debiased_fedavg),
-    f3ast=_E(f3ast, **_OWN, traffic=Traffic(asked=budgeted)),
+    f3ast=_E(f3ast, **_UNLIKE_FEDAVG, traffic=Traffic(asked=f3ast_senders)),
     fedau=_E(fedau),
-    fedavg=_E(fedavg, traffic=_ASKED),
+    fedavg=_E(fedavg, traffic=_COMPUTE_OPTION),
     fedavg_all=_E(fedavg_all),
     fedavg_known=_E(fedavg_known),
     fedawe=_E(fedawe),
-    # Of steps made since the last arrival:
+    # Its updates are computed before the round in which they arrive.
     fedbuff=_E(fedbuff, {'buffer_size': 3}, traffic=Traffic(awaits_compute=False)),
-    feddyn=_E(feddyn, {'alpha': 0.1}, **_OWN),
+    feddyn=_E(feddyn, {'alpha': 0.1}, **_UNLIKE_FEDAVG),
     fednova=_E(fednova),
     fedopt=_E(fedopt, {'server_optimizer': optax.sgd(1.0)}),
     fedpbc=_E(fedpbc, traffic=Traffic(everyone=None, default='all')),
     fedprox=_E(
-        fedavg, client_program=proximal_sgd, client_example={'mu': 0.1}, traffic=_ASKED
+        fedavg,
+        client_program=proximal_sgd,
+        client_example={'mu': 0.1},
+        traffic=_COMPUTE_OPTION,
     ),
-    fedstale=_E(fedstale, {'stale_weight': 0.5}, **_MOVES),
+    fedstale=_E(fedstale, {'stale_weight': 0.5}, **_MOVES_WITHOUT_UPLOADS),
     fedvarp=_E(fedvarp),
-    focus=_E(focus, **_OWN, **_MOVES),
+    focus=_E(focus, **_UNLIKE_FEDAVG, **_MOVES_WITHOUT_UPLOADS),
     gossip=_E(gossip, **_WITHOUT_LINKS, traffic=_PEERS._replace(up=0, down=0)),
-    mifa=_E(mifa, **_MOVES),
+    mifa=_E(mifa, **_MOVES_WITHOUT_UPLOADS),
     mimic=_E(mimic),
-    s2a=_E(s2a, traffic=_NOW_AND_THEN),
-    s2s=_E(s2s, traffic=_NOW_AND_THEN),
-    scaffold=_E(scaffold, **_OWN, traffic=_TWO_MODELS),
+    s2a=_E(s2a, traffic=_SERVER_ROUNDS),
+    s2s=_E(s2s, traffic=_SERVER_ROUNDS),
+    scaffold=_E(scaffold, **_UNLIKE_FEDAVG, traffic=_TWO_MODELS),
     wait_for_all=_E(
         wait_for_all,
         {'period': 3},
         **_WITHOUT_LINKS,
-        traffic=Traffic(asked=all_at_times),
+        traffic=Traffic(asked=wait_for_all_senders),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Generalised FedAvg: the progress of every P rounds is amplified; or made by everybody at once.
+"""Generalised FedAvg: amplifies the progress of every P rounds, or waits for all clients.
 
 References:
   Wang and Ji 2022, A unified analysis of federated learning with arbitrary client participation.
@@ -39,15 +39,15 @@ def amplified_fedavg(
     amplification: Number,
     start_round: int = 0,
 ) -> Algorithm:
-    """FedAvg whose displacement over ``period`` rounds is multiplied by ``amplification``.
+    """Runs FedAvg and multiplies its displacement over ``period`` rounds by ``amplification``.
 
     Every round: ``x <- x + mean_{i in A} Delta_i``. At the end of every P-th round:
     ``x <- x_ref + eta (x - x_ref)``, then ``x_ref <- x``. P = 1 is FedAvg with server rate eta.
     Evaluation sees the amplified model.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x_t. An empty round keeps x, and the clock of P rounds runs on, so that the last
-    round of a block amplifies even if it is empty.
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
+    start from x_t. An empty round keeps x, but counts as one of the P rounds. So the last round of
+    a block amplifies even if it is empty.
 
     Memory: two models.
 
@@ -64,6 +64,18 @@ def amplified_fedavg(
     Raises:
       ValueError: for a period below 1, a negative start or an amplification that is not positive.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.amplified_fedavg(client, period=10, amplification=1.5)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.37
+
     References:
       Wang and Ji 2022, Algorithm 1; the warm-up is that of their appendix C.
     """
@@ -77,14 +89,17 @@ def amplified_fedavg(
     def round_step(
         state: AmplifiedState, ctx: RoundContext, problem: Problem
     ) -> Step[AmplifiedState]:
+        # Server: add the mean update of the active clients.
         deltas, metrics = common.sum_deltas(local_train, ctx, problem, state.server)
-        server = tree.add_scaled(
-            state.server, 1, tree.divide(deltas, metrics.num_active)
-        )
-        clock = ctx.round + 1 - start_round
-        block_ends = (clock > 0) & (jnp.mod(clock, period) == 0)
-        server = common.amplify(server, state.reference, amplification, block_ends)
-        reference = tree.select(block_ends | (clock <= 0), server, state.reference)
+        mean = tree.divide(deltas, metrics.num_active)
+        server = tree.add_scaled(state.server, 1, mean)
+
+        # End of a block: amplify the progress since the last one.
+        num_block_rounds = ctx.round + 1 - start_round
+        is_warmup = num_block_rounds <= 0
+        is_block_end = ~is_warmup & (jnp.mod(num_block_rounds, period) == 0)
+        server = common.amplify(server, state.reference, amplification, is_block_end)
+        reference = tree.select(is_block_end | is_warmup, server, state.reference)
         return AmplifiedState(server, reference), metrics
 
     return Algorithm(init, round_step, common.server_model)
@@ -94,19 +109,19 @@ def amplified_fedavg(
 def wait_for_all(
     local_train: ClientProgram, *, period: int, start_round: int = 0
 ) -> Algorithm:
-    """At the end of every P-th round ``x <- x + mean_{all i} Delta_i``; otherwise x stands still.
+    """Waits P rounds for all clients, then adds the mean of all N updates.
 
-    The server gathers the updates of one and the same model for as long as it takes everybody to
-    deliver, which the experiment fixes to P rounds. The step is visible after rounds P, 2P, ...;
-    it uses the batches and the local rate of the block's last round. With a batch size it is the
-    paper's wait-minibatch, without one its wait-full.
+    At the end of every P-th round ``x <- x + (1/N) sum_{all i} Delta_i``; otherwise x stays. The
+    server collects updates of one model until every client has delivered, which takes P rounds by
+    assumption. The step uses the batches and the local rate of the block's last round. With a batch
+    size it is the paper's wait-minibatch, without one its wait-full.
 
-    Link semantics: all N clients take part in a step, whatever the links of its round are, because
-    waiting stands for the time in which each of them was connected once: **the mask is not read**
-    once the warm-up is over. Choose P such that every client delivers within P rounds. Other rounds
-    train nobody and keep x.
+    Link semantics: all N clients take part in a step, whatever the links of its round. The wait
+    stands for the time in which each client was connected once, so **the mask is not read** after
+    the warm-up. Choose P such that every client delivers within P rounds. In other rounds nobody
+    trains and x stays.
 
-    Memory: one model; a step costs N clients, a waiting round nothing.
+    Memory: one model. A step costs N clients, a waiting round nothing.
 
     Args:
       local_train: the client program L_i.
@@ -119,6 +134,18 @@ def wait_for_all(
     Raises:
       ValueError: for a period below 1 or a negative start.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.wait_for_all(client, period=5)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Wang and Ji 2022, section 6 and appendix D.1.
     """
@@ -128,24 +155,31 @@ def wait_for_all(
     def round_step(
         state: ServerState, ctx: RoundContext, problem: Problem
     ) -> Step[ServerState]:
-        clock = ctx.round + 1 - start_round
-        everyone = jnp.full(problem.num_clients, jnp.mod(clock, period) == 0)
-        cohort = cohorts.make_cohort(
-            jnp.where(clock > 0, everyone, base.participants(ctx.links))
-        )
+        # All clients train in the last round of a block, none before; the warm-up follows links.
+        num_block_rounds = ctx.round + 1 - start_round
+        is_block_end = jnp.mod(num_block_rounds, period) == 0
+        all_or_none = jnp.full(problem.num_clients, is_block_end)
+        is_warmup = num_block_rounds <= 0
+        training = jnp.where(is_warmup, base.participants(ctx.links), all_or_none)
+        cohort = cohorts.make_cohort(training)
         deltas, metrics = common.sum_deltas(
             local_train, ctx, problem, state.server, None, cohort
         )
-        server = tree.add_scaled(
-            state.server, 1, tree.divide(deltas, metrics.num_active)
-        )
+
+        # Server: add the mean update.
+        mean = tree.divide(deltas, metrics.num_active)
+        server = tree.add_scaled(state.server, 1, mean)
         return ServerState(server=server), metrics
 
-    return common.of_server(round_step)
+    return common.server_only_algorithm(round_step)
 
 
-def all_at_times(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
-    """bool[T, N]: everyone in the last round of a block, whoever delivers before the first."""
-    clock = np.arange(1, len(mask) + 1) - options.get('start_round', 0)
-    step = clock % options['period'] == 0
-    return np.where(clock[:, None] > 0, step[:, None], mask)
+def wait_for_all_senders(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+    """Returns which clients upload, bool[T, N]: all in the last round of a block, else none.
+
+    In the warm-up it is the clients whose uplink delivers.
+    """
+    num_block_rounds = np.arange(1, len(mask) + 1) - options.get('start_round', 0)
+    is_block_end = num_block_rounds % options['period'] == 0
+    is_after_warmup = num_block_rounds > 0
+    return np.where(is_after_warmup[:, None], is_block_end[:, None], mask)

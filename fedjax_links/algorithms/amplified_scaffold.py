@@ -1,4 +1,4 @@
-"""Amplified SCAFFOLD: control variates over windows of rounds, whose progress is amplified.
+"""Amplified SCAFFOLD: updates control variates and amplifies progress once per window.
 
 References:
   Crawshaw and Liu 2024, Federated learning under periodic client participation and heterogeneous
@@ -55,12 +55,12 @@ def amplified_scaffold(
     amplification: Number,
     table_dtype: common.TableDtype = None,
 ) -> Algorithm:
-    """Amplified SCAFFOLD: controls change, and progress is amplified, every ``period`` rounds.
+    """Runs SCAFFOLD whose controls change, and whose progress is amplified, every P rounds.
 
     Every round: local steps along ``g - c_i + c``, then ``x <- x + mean_{i in A} Delta_i``. At the
-    end of every P-th round: ``x <- x_0 + gamma (x - x_0)``, ``x_0 <- x``; every client that
-    delivered in this window takes ``c_i <- mean of its gradients g in it``; ``c <- mean of all N
-    c_i``. All controls start at zero. Within a window they stay, whoever delivers how often.
+    end of every P-th round: ``x <- x_0 + gamma (x - x_0)``, then ``x_0 <- x``. All clients that
+    delivered in this window set c_i to the mean of their gradients g in it. Then c is the mean of
+    all N c_i. All controls start at zero. Within a window they stay constant.
 
     Where it converges, it ends at the optimum for any links that let every client deliver now and
     then, to rounding with full gradients and without knowing a probability: at the optimum with
@@ -96,6 +96,18 @@ def amplified_scaffold(
       ValueError: for a period below 1, an amplification that is not positive or a dtype that is not
         floating-point.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.amplified_scaffold(client, period=10, amplification=1.5)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Crawshaw and Liu 2024, Algorithm 1.
     """
@@ -105,17 +117,14 @@ def amplified_scaffold(
 
     def init(params: Params, problem: Problem) -> AmplifiedScaffoldState:
         tables = common.zero_table((params, params), problem, table_dtype)
-        zeros, nobody = (
-            tree.zero_sums(params),
-            jnp.zeros(problem.num_clients, jnp.int32),
-        )
+        zeros = tree.zero_sums(params)
         return AmplifiedScaffoldState(
             server=params,
             reference=params,
             control=zeros,
             clients=tables,
             mean_sum=zeros,
-            num_heard=nobody,
+            num_heard=jnp.zeros(problem.num_clients, jnp.int32),
         )
 
     def round_step(
@@ -124,41 +133,48 @@ def amplified_scaffold(
         eta = local_train.learning_rate(ctx.round)
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
-            (c_i, mean), heard = row, state.num_heard[i]
-            c_i = tree.select(heard == 0, mean, c_i)  # its last window is over
+            c_i, mean = row
+            num_uploads = state.num_heard[i]
+
+            # The first upload of a window: the mean of the last window becomes the control.
+            c_i = tree.select(num_uploads == 0, mean, c_i)
             correction = tree.subtract(state.control, c_i)
             update = train(state.server, correction=correction)
             gradient = common.mean_gradient(update, correction, eta)
-            share = 1 / common.as_float(
-                1 + heard
-            )  # multiplied by: meshes may divide differently
+
+            # Running mean of the window's gradients. It multiplies by the weight, because a
+            # division may round differently on a mesh of devices.
+            weight = 1 / common.as_float(1 + num_uploads)
             new_mean = jax.tree.map(
-                lambda old, g: (1 - share) * old + share * g, mean, gradient
+                lambda old, g: (1 - weight) * old + weight * g, mean, gradient
             )
             new_mean = tree.round_to(tree.cast_like(new_mean, update.delta), mean)
-            sums = (update.delta, tree.change(new_mean, mean))
-            return Contribution(sums, update.loss), (c_i, new_mean)
+            contribution = (update.delta, tree.change(new_mean, mean))
+            return Contribution(contribution, update.loss), (c_i, new_mean)
 
         total, clients, metrics = common.train(
             local_train, ctx, problem, client, state.clients
         )
         deltas, mean_changes = total
-        server = tree.add_scaled(
-            state.server, 1, tree.divide(deltas, metrics.num_active)
-        )
+
+        # Server: add the mean update of the active clients.
+        mean_delta = tree.divide(deltas, metrics.num_active)
+        server = tree.add_scaled(state.server, 1, mean_delta)
         mean_sum = tree.add_scaled(state.mean_sum, 1, mean_changes)
-        num_heard = cohorts.count(ctx.links, state.num_heard)
-        window_ends = jnp.mod(ctx.round + 1, period) == 0
-        server = common.amplify(server, state.reference, amplification, window_ends)
-        anew = (
-            server,
-            tree.scale(1 / problem.num_clients, mean_sum),
-            jnp.zeros_like(num_heard),
+        num_uploads = cohorts.count(ctx.links, state.num_heard)
+
+        # End of a window: amplify the progress, and let c be the mean of the new c_i.
+        is_window_end = jnp.mod(ctx.round + 1, period) == 0
+        server = common.amplify(server, state.reference, amplification, is_window_end)
+        new_control = tree.scale(1 / problem.num_clients, mean_sum)
+        new_state = AmplifiedScaffoldState(
+            server=server,
+            reference=tree.select(is_window_end, server, state.reference),
+            control=tree.select(is_window_end, new_control, state.control),
+            clients=clients,
+            mean_sum=mean_sum,
+            num_heard=jnp.where(is_window_end, 0, num_uploads),
         )
-        as_before = state.reference, state.control, num_heard
-        reference, control, num_heard = tree.select(window_ends, anew, as_before)
-        return AmplifiedScaffoldState(
-            server, reference, control, clients, mean_sum, num_heard
-        ), metrics
+        return new_state, metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

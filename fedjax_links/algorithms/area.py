@@ -37,19 +37,19 @@ class AreaState(NamedTuple):
 
 @references.cite('iakovidou2025asynchronous')
 def area(local_train: ClientProgram) -> Algorithm:
-    """AREA: ``x += (1/N) sum_{i in A} (L_i(x) - y_i)``, then ``y_i = L_i(x)`` on A.
+    """Runs AREA: clients upload the difference to the local model that they uploaded last.
 
-    y_i is the local model that client i sent last, x^0 at first, so the server model is the mean
-    of the latest local models of all N clients. On quadratics it ends at the optimum, for any
-    links that let everybody deliver now and then, without a probability. Nothing pulls x back to
-    that mean once rounding has parted them, so x is a compensated sum.
+    ``x += (1/N) sum_{i in A} (L_i(x) - y_i)``, then ``y_i = L_i(x)`` for i in A. y_i is the last
+    local model that client i uploaded, x^0 at first. So the server model is the mean of the latest
+    local models of all N clients. On quadratics it converges to the optimum without knowing
+    probabilities, for any links over which every client delivers now and then. Nothing corrects
+    rounding errors between x and that mean, so x is a compensated sum.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x. An empty round keeps x. An update lost on the way must not replace the client's
-    own y_i.
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
+    start from x. An empty round keeps x. A client whose upload is lost keeps its y_i.
 
-    Memory: 2 + N models: x, what rounding took from it, and N that are the clients' own; the server
-    keeps nothing of theirs.
+    Memory: 2 + N models: x, its rounding error, and one per client. The server keeps nothing for
+    the clients.
 
     Args:
       local_train: the client program L_i.
@@ -57,29 +57,43 @@ def area(local_train: ClientProgram) -> Algorithm:
     Returns:
       The algorithm; models: ``server``.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.area(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Iakovidou and Kim 2025, Algorithm 1.
     """
 
     def init(params: Params, problem: Problem) -> AreaState:
-        start = common.every_client_at(params, problem)
-        return AreaState(start.server, start.clients, excess=tree.zero_sums(params))
+        return AreaState(
+            server=params,
+            clients=common.table_of(params, problem),
+            excess=tree.zero_sums(params),
+        )
 
     def round_step(
         state: AreaState, ctx: RoundContext, problem: Problem
     ) -> Step[AreaState]:
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
-            return Contribution(
-                tree.subtract(update.params, y_i), update.loss
-            ), update.params
+            change = tree.subtract(update.params, y_i)
+            return Contribution(change, update.loss), update.params
 
         changes, table, metrics = common.train(
             local_train, ctx, problem, client, state.clients
         )
-        share = 1.0 / problem.num_clients
+        # Server: add the changes, divided by N, in compensated summation.
         server, excess = tree.add_compensated(
-            state.server, state.excess, share, changes
+            state.server, state.excess, 1.0 / problem.num_clients, changes
         )
         return AreaState(server, table, excess), metrics
 

@@ -1,4 +1,4 @@
-"""ColRel: clients relay what they hear of their neighbours' updates.
+"""ColRel: clients relay their neighbours' updates to the server.
 
 References:
   Yemini, Saha, Ozfatura, Gündüz and Goldsmith 2024, Robust federated learning with connectivity
@@ -22,26 +22,28 @@ from fedjax_links.local_training import ClientProgram
 def colrel(
     local_train: ClientProgram, *, weights: ArrayLike | None = None
 ) -> Algorithm:
-    """ColRel: ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``, over i and its neighbours.
+    """Runs ColRel: active clients upload weighted sums of their own and neighbours' updates.
 
-    Everybody trains from x; client i sends the sum of its own update and of those that it hears
-    over the edges that are up (tau_ji), weighted by alpha_ij. The step is unbiased, for known
-    probabilities p_i of uplinks and q_ji of edges, if ``sum_i p_i q_ji alpha_ij = 1`` for every j.
-    Without links between clients this is `fedavg_known`, to the bit.
+    ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``, over client i and its neighbours j.
+    All clients train from x. Client i adds its own update and those received over the edges that
+    are up (tau_ji), weighted by alpha_ij. With uplink probabilities p_i and edge probabilities
+    q_ji the step is unbiased if ``sum_i p_i q_ji alpha_ij = 1`` for all j. Without links between
+    clients it equals `fedavg_known` to the bit.
 
-    Link semantics: everybody is assumed to hear the server, unless links tell directions apart;
-    who cannot hear or train has no update, but relays. An empty round keeps x. ``num_computing``
-    counts all that train, though only those are simulated whose update gets through.
+    Link semantics: all clients receive x, unless the links have a downlink. A client that did not
+    receive x or cannot compute has no update, but relays. An empty round keeps x.
+    ``num_computing`` counts all clients that train, though only updates that reach the server are
+    simulated.
 
     Memory: one model.
 
     Args:
       local_train: the client program L_i.
-      weights: alpha, float[N, N], row i of what client i sends: `analysis.colrel_weights` has those
-        of least variance. By default all that carry j's update give it the weight
-        ``1 / sum_i p_i q_ji``, by the probabilities that the links of the round report. Where
-        links tell directions apart they do not report that of a relay, which uploads without
-        having heard the server: nobody relays then without weights, and this is `fedavg_known`.
+      weights: alpha, float[N, N], row i for the sum that client i uploads.
+        `analysis.colrel_weights` returns those of least variance. By default all relays give
+        client j's update the weight ``1 / sum_i p_i q_ji``, by the probabilities that the round's
+        links report. Links with a downlink do not report the probability that a relay uploads
+        without having received x. Without weights nobody relays on them, as in `fedavg_known`.
 
     Returns:
       The algorithm; models: ``server``.
@@ -49,47 +51,73 @@ def colrel(
     Raises:
       ValueError: for weights that are negative or have another shape.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> from fedjax_links.links import graphs
+      >>> problem = problems.quadratic([[0.0], [1.0], [2.0], [3.0]])  # the optimum is 1.5
+      >>> uplinks = participation.bernoulli([0.9, 0.9, 0.9, 0.3])
+      >>> links = participation.peers(uplinks, graphs.ring(4), prob=0.8)
+      >>> client = local_training.local_sgd(0.01, local_steps=2)
+      >>> algorithm = algorithms.colrel(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=1000)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      1.51
+
     References:
       Yemini et al. 2024, Algorithms 1 and 2; the default weights are this package's.
     """
     checks.within('weights', 0 if weights is None else weights, 0, np.inf)
     alpha = None if weights is None else jnp.asarray(weights, jnp.result_type(float))
 
-    def coefficients(links: Links) -> Array:  # c_j, of the server's sum of c_j Delta_j
-        heard, (neighbours, edges) = links.mask, base.peers(links)
-        relayed, own = heard[neighbours] & edges, jnp.arange(len(heard))
+    def coefficients(links: Links) -> Array:
+        """Returns c_j, float[N], in the server's sum of ``c_j Delta_j``."""
+        uploads = links.mask
+        neighbours, edges = base.peers(links)
+        # relayed[j, k]: the k-th neighbour of client j received j's update and uploads.
+        relayed = uploads[neighbours] & edges
+        ids = jnp.arange(len(uploads))
+
         if alpha is not None:
-            through = jnp.where(relayed, alpha[neighbours, own[:, None]], 0)
-            return jnp.where(heard, alpha[own, own], 0) + jnp.sum(through, axis=1)
+            direct = jnp.where(uploads, alpha[ids, ids], 0)
+            through_relays = jnp.where(relayed, alpha[neighbours, ids[:, None]], 0)
+            return direct + jnp.sum(through_relays, axis=1)
+
+        # Default weights: how often an update arrives over how often it is expected to.
         expected = links.prob
         if base.tells_directions(links):
             return jnp.where(base.participants(links), 1 / expected, 0)
         if base.has_peers(links):
             edge_prob = jnp.nan if links.edge_prob is None else links.edge_prob
-            through = jnp.where(
-                neighbours == own[:, None], 0, edge_prob * expected[neighbours]
-            )
-            expected += jnp.sum(through, axis=1)
-        times = heard + jnp.sum(relayed, axis=1, dtype=jnp.int32)
-        return jnp.where(times > 0, (1 / expected) * times, 0)
+            is_self = neighbours == ids[:, None]
+            relay_prob = jnp.where(is_self, 0, edge_prob * expected[neighbours])
+            expected += jnp.sum(relay_prob, axis=1)
+        num_arrivals = uploads + jnp.sum(relayed, axis=1, dtype=jnp.int32)
+        return jnp.where(num_arrivals > 0, (1 / expected) * num_arrivals, 0)
 
     def round_step(
         state: ServerState, ctx: RoundContext, problem: Problem
     ) -> Step[ServerState]:
-        size = problem.num_clients
-        if alpha is not None and alpha.shape != (size, size):
+        num_clients = problem.num_clients
+        if alpha is not None and alpha.shape != (num_clients, num_clients):
             raise errors.invalid(
-                'weights', f'have shape [{size}, {size}]', f'shape {alpha.shape}'
+                'weights',
+                f'have shape [{num_clients}, {num_clients}]',
+                f'shape {alpha.shape}',
             )
-        factor = coefficients(ctx.links)
-        trains = base.computes(ctx.links) & base.reached(ctx.links)
-        cohort = cohorts.make_cohort((factor != 0) & trains)
+        coefficient = coefficients(ctx.links)
+
+        # All clients that received x train; only updates that reach the server are simulated.
+        computing = base.computes(ctx.links) & base.reached(ctx.links)
+        cohort = cohorts.make_cohort((coefficient != 0) & computing)
         deltas, metrics = common.sum_deltas(
-            local_train, ctx, problem, state.server, factor, cohort
-        )
-        server = tree.add_scaled(state.server, 1.0 / size, deltas)
-        return ServerState(server), metrics._replace(
-            num_computing=jnp.sum(trains, dtype=jnp.int32)
+            local_train, ctx, problem, state.server, coefficient, cohort
         )
 
-    return common.of_server(round_step)
+        # Server: add the sum of the relayed updates, divided by N.
+        server = tree.add_scaled(state.server, 1.0 / num_clients, deltas)
+        num_computing = jnp.sum(computing, dtype=jnp.int32)
+        return ServerState(server), metrics._replace(num_computing=num_computing)
+
+    return common.server_only_algorithm(round_step)

@@ -1,4 +1,4 @@
-"""States, candidate models and parts of a round that several algorithms share."""
+"""Holds states, candidate models and steps of a round that several algorithms share."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -30,10 +30,10 @@ TableDtype: TypeAlias = DTypeLike | None
 MaxAge: TypeAlias = int | Array | None
 ServerOptimizer: TypeAlias = optax.GradientTransformation | None
 
-EQUAL, EXAMPLES = 'equal', 'examples'
-"""What clients weigh by: each the same, or each its number of examples."""
+EQUAL = 'equal'  # all clients weigh the same
+EXAMPLES = 'examples'  # clients weigh by their number of examples
 
-_NEVER = -(2**30)  # the round of a row that was never heard: older than any age
+_NEVER = -(2**30)  # the round of a row that was never uploaded: older than any age
 _OLDEST = 2**29
 
 
@@ -60,38 +60,38 @@ class ClientsState(NamedTuple):
 
 
 def table_of(row: PyTree, problem: Problem, dtype: TableDtype = None) -> PyTree:
-    """A row per client, leaves [N, ...], all alike, in the table's dtype; its own by default."""
+    """Repeats a row for each client: leaves [N, ...], in the table's dtype."""
     stored = jax.tree.map(lambda a: a.astype(dtype or a.dtype), row)
-    return meshes.table(
-        problem.num_clients, lambda count: tree.broadcast(stored, count)
-    )
+    return meshes.table(problem.num_clients, lambda n: tree.broadcast(stored, n))
 
 
 def zero_table(params: Params, problem: Problem, dtype: TableDtype = None) -> Params:
-    """One row of zeros per client, as `table_of`."""
+    """Makes a table of zeros, one row per client, as `table_of`."""
     return table_of(tree.zeros_like(params), problem, dtype)
 
 
-def every_client_at(
+def init_client_models(
     params: Params, problem: Problem, dtype: TableDtype = None
 ) -> ClientsState:
-    """x_i^0 = x^0 for every client, as `table_of`."""
+    """Starts every client at the initial model: x_i^0 = x^0."""
     return ClientsState(server=params, clients=table_of(params, problem, dtype))
 
 
 def server_model(state: Any) -> Mapping[str, Params]:
-    """The only candidate: the server model."""
+    """Returns the only candidate, the server model."""
     return {'server': state.server}
 
 
 def server_and_client_mean(state: Any) -> Mapping[str, Params]:
-    """The server model, and the mean over all N client models, in the server's dtype."""
+    """Returns the server model, and the mean of all N client models in the server's dtype."""
     mean = tree.client_mean(state.clients, like=state.server)
     return {'server': state.server, 'client_mean': mean}
 
 
-def of_client_models(round_step: RoundStep, init: Any = every_client_at) -> Algorithm:
-    """An algorithm with a `ClientsState`."""
+def client_model_algorithm(
+    round_step: RoundStep, init: Any = init_client_models
+) -> Algorithm:
+    """Builds an algorithm whose clients keep models, in a `ClientsState`."""
     return Algorithm(
         init, round_step, server_and_client_mean, lambda state: state.clients
     )
@@ -103,13 +103,13 @@ class MemoryState(NamedTuple):
     Attributes:
       server: the server model x^t.
       memory: the rows, leaves [N, ...], in the table's dtype.
-      memory_sum: their sum over the clients, leaves [...], in float32 at least. It is kept up
-        to date by the differences of the rows that change, so that a round costs what its active
-        clients cost. Rounding lets it drift from the exact sum by about one unit in the last place
-        (of its largest value so far) times the square root of the number of changes. A row that is
-        not finite leaves it not finite for good; so it does the server model, at its next move.
-      last_heard: int32[N], the round of each row, where rows have a largest age; else None.
-      optimizer: the server optimizer's state, where there is one.
+      memory_sum: the sum of the rows, leaves [...], in float32 at least. It is updated by the
+        differences of the rows that change, so a round costs what its active clients cost.
+        Rounding lets it drift from the exact sum by about one unit in the last place (of its
+        largest value so far) times the square root of the number of changes. A row that is not
+        finite makes the sum not finite for good, and with it the server model.
+      last_heard: int32[N], the round in which each row was uploaded; None without a largest age.
+      optimizer: the server optimizer's state, ``()`` without an optimizer.
     """
 
     server: Params
@@ -127,7 +127,7 @@ def sum_deltas(
     weights: Array | Callable[[Array], Array] | None = None,
     cohort: cohorts.Cohort | None = None,
 ) -> Step[Params]:
-    """Has the participants, or a cohort, train from one model: the sum of their w_i Delta_i."""
+    """Trains the participants, or a cohort, from one model and sums their w_i Delta_i."""
     cohort = cohorts.participating(ctx.links) if cohort is None else cohort
     total = local_training.sum_updates(
         local_train, cohort, ctx, problem, start, weights
@@ -142,9 +142,10 @@ def mean_delta(
     start: Params,
     weights: str = EQUAL,
 ) -> Step[Params]:
-    """Has the participants train from one model: the mean of their Delta_i, zero for nobody.
+    """Trains the participants from one model and averages their Delta_i.
 
-    With weights by examples it is ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``.
+    The mean of an empty round is zero. With weights by examples the mean is
+    ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``.
     """
     volumes = relative_volumes(problem, weights)
     if volumes is None:
@@ -153,9 +154,8 @@ def mean_delta(
 
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         update = train(start)
-        return Contribution(
-            (tree.scale(volumes[i], update.delta), volumes[i]), update.loss
-        ), row
+        weighted = tree.scale(volumes[i], update.delta)
+        return Contribution((weighted, volumes[i]), update.loss), row
 
     (deltas, volume), _, counted = train(local_train, ctx, problem, client)
     return tree.divide(deltas, volume), counted
@@ -189,7 +189,7 @@ def train(
     table: PyTree = (),
     cohort: cohorts.Cohort | None = None,
 ) -> tuple[PyTree, PyTree, base.RoundMetrics]:
-    """Has the participants, or a cohort, train: the sum of what they contribute, the new table."""
+    """Trains the participants, or a cohort; returns the summed contributions and the new table."""
     cohort = cohorts.participating(ctx.links) if cohort is None else cohort
     total, table = local_training.train_cohort(
         local_train, cohort, ctx, problem, per_client, table
@@ -204,108 +204,106 @@ def remember(
     per_client: PerClient,
     state: MemoryState,
 ) -> tuple[PyTree, MemoryState, base.RoundMetrics]:
-    """Has the participants train and replaces their rows.
+    """Trains the participants and replaces their rows.
 
     Args:
       local_train: the client program.
       ctx: the round.
       problem: data and loss.
-      per_client: as of `local_training.train_cohort`; the row is rounded as it is stored.
-      state: with the rows.
+      per_client: as in `local_training.train_cohort`; rows are rounded when stored.
+      state: the state with the rows.
 
     Returns:
-      The contributions' sum, the state with the new rows and their sum, and the round's metrics.
+      The summed contributions, the state with the new rows and their sum, and the metrics.
     """
 
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
-        contribution, fresh = per_client(train, i, row)
-        stored = tree.round_to(fresh, row)
-        return contribution._replace(
-            value=(contribution.value, tree.change(stored, row))
-        ), stored
+        contribution, new_row = per_client(train, i, row)
+        stored = tree.round_to(new_row, row)
+        value = (contribution.value, tree.change(stored, row))
+        return contribution._replace(value=value), stored
 
     (value, changes), table, metrics = train(
         local_train, ctx, problem, client, state.memory
     )
-    state = state._replace(
-        memory=table, memory_sum=tree.add_scaled(state.memory_sum, 1, changes)
-    )
+    memory_sum = tree.add_scaled(state.memory_sum, 1, changes)
+    state = state._replace(memory=table, memory_sum=memory_sum)
     if state.last_heard is not None:
-        heard = cohorts.participating(ctx.links).ids
-        last = state.last_heard.at[heard].set(
+        participants = cohorts.participating(ctx.links).ids
+        last_round = state.last_heard.at[participants].set(
             ctx.round, mode='drop', indices_are_sorted=True
         )
-        state = state._replace(last_heard=last)
+        state = state._replace(last_heard=last_round)
     return value, state, metrics
 
 
 def forget(state: MemoryState, ctx: RoundContext, max_age: MaxAge) -> MemoryState:
-    """The state without the rows that have just become older than ``max_age`` rounds.
+    """Resets the rows that have just become older than ``max_age`` rounds.
 
-    Cost follows these rows; a sum of no rows is zero, to the bit.
+    The cost is proportional to their number. If no rows remain, the sum is exactly zero.
     """
     if max_age is None:
         return state
     ages = ctx.round - jnp.asarray(state.last_heard)
-    old = cohorts.make_cohort(ages - 1 == max_age)
+    expired = cohorts.make_cohort(ages - 1 == max_age)
 
     def clear(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:
         return row, tree.zeros_like(row)
 
-    gone, table = cohorts.map_reduce(clear, old, state.memory)
-    kept = tree.add_scaled(state.memory_sum, -1, gone)
-    memory_sum = tree.select(jnp.any(ages <= max_age), kept, tree.zeros_like(kept))
+    expired_sum, table = cohorts.map_reduce(clear, expired, state.memory)
+    remaining = tree.add_scaled(state.memory_sum, -1, expired_sum)
+    is_any_left = jnp.any(ages <= max_age)
+    memory_sum = tree.select(is_any_left, remaining, tree.zeros_like(remaining))
     return state._replace(memory=table, memory_sum=memory_sum)
 
 
 def mean_row(
     state: MemoryState, ctx: RoundContext, max_age: int | Array
 ) -> tuple[PyTree, Array]:
-    """Mean over the rows heard in the last ``max_age`` rounds, and how many these are, int32[]."""
+    """Returns the mean of the rows of the last ``max_age`` rounds, and their number, int32[]."""
     ages = ctx.round - jnp.asarray(state.last_heard)
     num_rows = jnp.sum(ages <= max_age, dtype=jnp.int32)
     return tree.divide(state.memory_sum, num_rows), num_rows
 
 
-def move(
+def apply_server_update(
     state: Any, scale: Number, direction: PyTree, optimizer: ServerOptimizer
 ) -> Any:
-    """The server moved along ``scale * direction``, or by an optimizer with minus that as gradient.
+    """Moves ``state.server`` along ``scale * direction``, or by an optimizer.
 
-    The state has a field ``server``, and one ``optimizer`` where there is such. Rounds in which a
-    rule has no direction are left out by whoever calls, as they step no optimizer.
+    The optimizer takes minus ``scale * direction`` as its gradient. The caller discards the result
+    in rounds without a direction, which must not step the optimizer.
     """
     if optimizer is None:
         return state._replace(server=tree.add_scaled(state.server, scale, direction))
     gradient = tree.scale(-scale, tree.cast_like(direction, state.server))
-    updates, after = optimizer.update(gradient, state.optimizer, state.server)
-    return state._replace(
-        server=tree.add_scaled(state.server, 1, updates), optimizer=after
-    )
+    updates, optimizer_state = optimizer.update(gradient, state.optimizer, state.server)
+    server = tree.add_scaled(state.server, 1, updates)
+    return state._replace(server=server, optimizer=optimizer_state)
 
 
 def mean_gradient(update: LocalUpdate, correction: PyTree, rate: Array) -> PyTree:
-    """``-correction - Delta_i / (s eta)``: the mean of the gradients of a client's SGD steps."""
-    descent = 1 / (update.num_steps * rate)
+    """Returns the mean gradient of a client's SGD steps: ``-correction - Delta_i / (s eta)``."""
+    inverse_rate = 1 / (update.num_steps * rate)
     return jax.tree.map(
-        lambda shift, delta: -shift - descent * delta, correction, update.delta
+        lambda shift, delta: -shift - inverse_rate * delta, correction, update.delta
     )
 
 
 def amplify(server: Params, reference: Params, factor: Number, is_due: Array) -> Params:
-    """``x_ref + factor (x - x_ref)`` where it is due, else x."""
+    """Amplifies the progress since the reference: ``x_ref + factor (x - x_ref)`` if due, else x."""
     progress = tree.subtract(server, reference)
     return tree.select(is_due, tree.add_scaled(reference, factor, progress), server)
 
 
 def metrics(cohort: cohorts.Cohort, total: Contribution) -> base.RoundMetrics:
-    """Metrics of a round whose members all train and are all heard."""
+    """Makes the metrics of a round in which all members train and upload."""
     num_active = cohorts.num_members(cohort)
     return base.RoundMetrics(num_active, num_active, total.loss, {})
 
 
-def of_server(round_step: RoundStep) -> Algorithm:
-    """An algorithm with a `ServerState`."""
+def server_only_algorithm(round_step: RoundStep) -> Algorithm:
+    """Builds an algorithm whose clients keep nothing, with a `ServerState`."""
     return Algorithm(
         lambda params, problem: ServerState(params), round_step, server_model
     )
@@ -317,7 +315,7 @@ def with_memory(
     max_age: MaxAge = None,
     server_optimizer: ServerOptimizer = None,
 ) -> Algorithm:
-    """An algorithm with a `MemoryState`; its options are checked."""
+    """Checks the options and builds an algorithm with a `MemoryState`."""
     check_table_dtype(table_dtype)
     if max_age is not None:
         check_count('max_age', max_age, minimum=0, maximum=_OLDEST)
@@ -325,42 +323,44 @@ def with_memory(
         check_optimizer(server_optimizer)
 
     def init(params: Params, problem: Problem) -> MemoryState:
-        table = zero_table(params, problem, table_dtype)
-        last = (
-            None
-            if max_age is None
-            else jnp.full(problem.num_clients, _NEVER, jnp.int32)
+        state = MemoryState(
+            server=params,
+            memory=zero_table(params, problem, table_dtype),
+            memory_sum=tree.zero_sums(params),
         )
-        steps = () if server_optimizer is None else server_optimizer.init(params)
-        return MemoryState(params, table, tree.zero_sums(params), last, steps)
+        if max_age is not None:
+            last_round = jnp.full(problem.num_clients, _NEVER, jnp.int32)
+            state = state._replace(last_heard=last_round)
+        if server_optimizer is not None:
+            state = state._replace(optimizer=server_optimizer.init(params))
+        return state
 
     return Algorithm(init, round_step, server_model)
 
 
 def as_float(counts: Array) -> Array:
-    """Counts in the default floating-point dtype, so that their ratios are of full precision."""
+    """Converts counts to the default floating-point dtype, for ratios of full precision."""
     return counts.astype(jnp.result_type(float))
 
 
 def check_table_dtype(table_dtype: TableDtype) -> None:
     """Raises unless ``table_dtype`` is None or a floating-point dtype."""
+    requirement = 'be a floating-point dtype'
     try:
-        given = jnp.dtype(jnp.float32 if table_dtype is None else table_dtype)
-    except TypeError:  # no dtype at all
-        raise errors.invalid(
-            'table_dtype', 'be a floating-point dtype', table_dtype
-        ) from None
-    if not jnp.issubdtype(given, jnp.floating):
-        raise errors.invalid('table_dtype', 'be a floating-point dtype', given.name)
+        dtype = jnp.dtype(jnp.float32 if table_dtype is None else table_dtype)
+    except TypeError:  # not a dtype at all
+        raise errors.invalid('table_dtype', requirement, table_dtype) from None
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise errors.invalid('table_dtype', requirement, dtype.name)
 
 
 def check_weights(weights: Any) -> None:
-    """Raises unless it says what clients weigh by."""
+    """Raises unless ``weights`` is ``'equal'`` or ``'examples'``."""
     checks.choice('weights', weights, (EQUAL, EXAMPLES))
 
 
 def check_optimizer(server_optimizer: Any) -> None:
-    """Raises unless it is an optax transformation."""
+    """Raises unless ``server_optimizer`` is an optax transformation."""
     if not isinstance(server_optimizer, optax.GradientTransformation):
         requirement = 'be an optax gradient transformation'
         raise errors.invalid('server_optimizer', requirement, repr(server_optimizer))
@@ -371,15 +371,15 @@ def check_server_rates(
     server_optimizer: ServerOptimizer,
     default: float | None = 1.0,
 ) -> None:
-    """Raises unless the server's rate is positive, and alone: an optimizer brings its own.
+    """Raises unless the server's rate is positive and not combined with an optimizer.
 
-    Most optimizers take the same step whatever multiplies the gradient, and would not see it.
+    Most optimizers normalise the gradient, so that a rate beside theirs would have no effect.
     """
     if server_lr is not None:
         checks.positive_number('server_lr', server_lr)
     is_number = isinstance(server_lr, int | float)
-    is_given = server_lr is not None and not (is_number and server_lr == default)
-    if server_optimizer is not None and is_given:
+    is_default = server_lr is None or (is_number and server_lr == default)
+    if server_optimizer is not None and not is_default:
         requirement = (
             'be left out beside `server_optimizer`, which has a rate of its own'
         )

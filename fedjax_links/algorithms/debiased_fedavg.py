@@ -37,20 +37,21 @@ class DebiasedState(NamedTuple):
 
 @references.cite('sun2025debiasing')
 def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
-    """Debiasing FedAvg: local steps with rate ``eta nu_i``, then the mean of the local models.
+    """Runs Debiasing FedAvg: clients scale their local rate by nu_i, the server averages.
 
-    ``t_i <- t_i + 1``, ``lambda_i = t_i / ((t + 1) B)``, ``nu_i = 1 / (lambda_i N)``: count, then
-    use. nu_i tends to 1 / (N pi_i), the inverse of the client's long-run share of the selections,
-    so the mean objective is reached up to terms of order eta (the scaling is of the *local* rate,
-    hence not linear in more than one step, and successive selections depend on each other).
+    ``t_i <- t_i + 1``, ``lambda_i = t_i / ((t + 1) B)``, ``nu_i = 1 / (lambda_i N)``: the count
+    includes the current round. nu_i tends to 1 / (N pi_i), where pi_i is the client's long-run
+    fraction of all selections. So it minimises the mean objective up to terms of order eta. These
+    remain because several local steps are not linear in the local rate, and because successive
+    selections depend on each other.
 
     The paper has a fixed cohort size B; here B is the number of active clients of the round. A
     client that first appears late is scaled by ``(t + 1) B / N``: a rate that is stable for FedAvg
     may diverge here.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x_t, sent with the round's index t. The round counter of the run is that clock, so
-    start the algorithm in round 0. An empty round, which the paper excludes, keeps x.
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
+    start from x_t, sent with the round's index t. That index is the run's round counter, so start
+    the algorithm in round 0. An empty round, which the paper excludes, keeps x.
 
     Memory: one model and one integer per client.
 
@@ -59,6 +60,18 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
 
     Returns:
       The algorithm; models: ``server``. There is no server rate.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.01, local_steps=2)
+      >>> algorithm = algorithms.debiased_fedavg(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=1000)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.49
 
     References:
       Sun et al. 2025, Algorithm 1.
@@ -74,24 +87,22 @@ def debiased_fedavg(local_train: ClientProgram) -> Algorithm:
     ) -> Step[DebiasedState]:
         cohort = cohorts.participating(ctx.links)
         num_active = cohorts.num_members(cohort)
-        num_selected = cohorts.count(
-            ctx.links, state.num_selected
-        )  # line 5: count, then use
+        num_selected = cohorts.count(ctx.links, state.num_selected)  # line 5
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
-            times = common.as_float(num_selected[i])
-            share = times / ((ctx.round + 1) * common.as_float(num_active))  # lambda_i
-            update = train(
-                state.server, lr_scale=1 / (share * problem.num_clients)
-            )  # nu_i, line 7
+            # Line 7: local steps with the rate eta nu_i.
+            num_selections = (ctx.round + 1) * common.as_float(num_active)
+            lambda_i = common.as_float(num_selected[i]) / num_selections
+            nu_i = 1 / (lambda_i * problem.num_clients)
+            update = train(state.server, lr_scale=nu_i)
             return Contribution(update.delta, update.loss), row
 
         deltas, _, metrics = common.train(
             local_train, ctx, problem, client, cohort=cohort
         )
-        server = tree.add_scaled(
-            state.server, 1, tree.divide(deltas, num_active)
-        )  # line 10
+        # Line 10: add the mean update of the active clients.
+        mean = tree.divide(deltas, num_active)
+        server = tree.add_scaled(state.server, 1, mean)
         return DebiasedState(server, num_selected), metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

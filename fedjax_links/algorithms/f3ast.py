@@ -50,21 +50,22 @@ def f3ast(
     server_lr: Number = 1.0,
     initial_rate: Numbers = 1.0,
 ) -> Algorithm:
-    """F3AST with equal clients: ``x^{t+1} = x^t + (eta_g / N) sum_{i in S} Delta_i / r_i``.
+    """Runs F3AST: the server selects up to ``budget`` active clients by their selection rate.
 
-    S holds the ``budget`` active clients with the largest 1/r_i^2, which is the steepest descent of
-    ``sum_i (1/N)^2 / r_i``; equal rates are settled in favour of the lowest id, and all active
-    clients are taken where they do not exceed the budget. Then ``r <- (1 - beta) r + beta 1_S``,
-    starting from ``initial_rate``, and this new r is the one that weighs: count, then use.
+    ``x^{t+1} = x^t + (eta_g / N) sum_{i in S} Delta_i / r_i``, with clients of equal weight.
+    S holds the ``budget`` active clients with the largest 1/r_i^2, the steepest descent of
+    ``sum_i (1/N)^2 / r_i``. Ties go to the lowest id. If no more than ``budget`` clients are
+    active, all are selected. The rates follow ``r <- (1 - beta) r + beta 1_S`` from
+    ``initial_rate``. They are updated before they are used as weights.
 
-    Weights settle in about ``1 / beta`` rounds. Until then their scale is that of the first rates:
-    from ones, with 100 clients, a budget of 10 and beta = 0.01, they sum to 0.10, 0.23, 0.67 and
-    0.96 in rounds 0, 100, 300 and 1,000, so that the first steps are a tenth of FedAvg's. A short
-    run compares step sizes.
+    Weights settle in about ``1 / beta`` rounds. Until then they have the scale of the initial
+    rates. From ones, with 100 clients, a budget of 10 and beta = 0.01, they sum to 0.10, 0.23, 0.67
+    and 0.96 in rounds 0, 100, 300 and 1,000. The first steps are then a tenth of FedAvg's, so a
+    short run compares step sizes.
 
-    Link semantics: the server sees who is available and asks S alone; clients in S start from x^t,
-    compute, upload and receive, the other active clients do nothing. An empty round keeps x while
-    r decays.
+    Link semantics: the server sees which clients are available and selects S. Clients in S start
+    from x^t, compute, upload and receive. The other active clients do nothing. An empty round keeps
+    x while r decays.
 
     Memory: one model and one number per client.
 
@@ -73,8 +74,8 @@ def f3ast(
       budget: most clients per round, at least 1.
       beta: rate of forgetting, in (0, 1].
       server_lr: eta_g, positive.
-      initial_rate: r before round 0, in (0, 1], one number or float[N]. Ones are those of Xiang et
-        al. 2024; ``budget / N`` begins with weights that sum to about one.
+      initial_rate: r before round 0, in (0, 1], one number or float[N]. Xiang et al. 2024 use
+        ones. With ``budget / N`` the first weights sum to about one.
 
     Returns:
       The algorithm; models: ``server``. ``num_active`` counts S; ``extra['num_available']`` counts
@@ -83,6 +84,18 @@ def f3ast(
     Raises:
       ValueError: for a budget below 1, a ``beta`` or first rate outside (0, 1], or a server rate
         that is not positive.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.01, local_steps=2)
+      >>> algorithm = algorithms.f3ast(client, budget=1)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=1000)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.52
 
     References:
       Ribero et al. 2022, Algorithm 1; budget and beta of Xiang et al. 2024, appendix B.
@@ -96,19 +109,23 @@ def f3ast(
     checks.within('initial_rate', initial_rate, 0, 1)
 
     def init(params: Params, problem: Problem) -> F3astState:
-        return F3astState(
-            server=params, rate=_first_rates(initial_rate, problem.num_clients)
-        )
+        rate = _initial_rates(initial_rate, problem.num_clients)
+        return F3astState(server=params, rate=rate)
 
     def round_step(
         state: F3astState, ctx: RoundContext, problem: Problem
     ) -> Step[F3astState]:
+        # Select S among the active clients and update the rates.
         active = base.participants(ctx.links)
-        chosen, rate = _choose(active, state.rate, budget, beta)
-        cohort = cohorts.make_cohort(chosen)
+        selected, rate = _select(active, state.rate, budget, beta)
+        cohort = cohorts.make_cohort(selected)
+
+        # Clients in S train from x.
         deltas, metrics = common.sum_deltas(
             local_train, ctx, problem, state.server, weights=1 / rate, cohort=cohort
         )
+
+        # Server: add the updates weighted by 1 / r_i, divided by N.
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         extra = {'num_available': jnp.sum(active, dtype=jnp.int32)}
         return F3astState(server, rate), metrics._replace(extra=extra)
@@ -117,38 +134,43 @@ def f3ast(
 
 
 def lowest(scores: Array, budget: int) -> Array:
-    """bool[N]: the ``budget`` lowest scores, equal ones by the lowest position."""
-    best, _ = jax.lax.top_k(-scores, min(budget, scores.shape[0]))
-    below, tied = scores < -best[-1], scores == -best[-1]
-    return below | (tied & (jnp.cumsum(tied) <= budget - jnp.sum(below)))
+    """Marks the ``budget`` lowest scores, bool[N]; ties go to the lowest index."""
+    largest_first, _ = jax.lax.top_k(-scores, min(budget, scores.shape[0]))
+    threshold = -largest_first[-1]
+    below = scores < threshold
+    tied = scores == threshold
+    num_ties_taken = budget - jnp.sum(below)
+    return below | (tied & (jnp.cumsum(tied) <= num_ties_taken))
 
 
-def budgeted(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
-    """bool[T, N]: who is asked in rounds in which those of ``mask`` could deliver."""
-    budget, beta = options.get('budget', 10), options.get('beta', 0.01)
+def f3ast_senders(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+    """Returns which clients upload, bool[T, N]: those that F3AST selects among ``mask``."""
+    budget = options.get('budget', 10)
+    beta = options.get('beta', 0.01)
 
     def step(rate: Array, active: Array) -> tuple[Array, Array]:
-        return _choose(active, rate, budget, beta)[::-1]
+        selected, new_rate = _select(active, rate, budget, beta)
+        return new_rate, selected
 
-    first = _first_rates(options.get('initial_rate', 1.0), mask.shape[1])
-    return np.asarray(jax.lax.scan(step, first, jnp.asarray(mask))[1])
+    rates = _initial_rates(options.get('initial_rate', 1.0), mask.shape[1])
+    _, senders = jax.lax.scan(step, rates, jnp.asarray(mask))
+    return np.asarray(senders)
 
 
-def _first_rates(initial_rate: Numbers, num_clients: int) -> Array:
-    """The rates float[N] before round 0."""
-    if np.shape(initial_rate) not in ((), (num_clients,)):
+def _initial_rates(initial_rate: Numbers, num_clients: int) -> Array:
+    """Returns the rates before round 0, float[N]."""
+    shape = np.shape(initial_rate)
+    if shape not in ((), (num_clients,)):
         requirement = f'be one number or {num_clients}'
-        raise errors.invalid(
-            'initial_rate', requirement, f'shape {np.shape(initial_rate)}'
-        )
-    return jnp.broadcast_to(
-        jnp.asarray(initial_rate, jnp.result_type(float)), (num_clients,)
-    )
+        raise errors.invalid('initial_rate', requirement, f'shape {shape}')
+    rates = jnp.asarray(initial_rate, jnp.result_type(float))
+    return jnp.broadcast_to(rates, (num_clients,))
 
 
-def _choose(
+def _select(
     active: Array, rate: Array, budget: int, beta: Number
 ) -> tuple[Array, Array]:
-    """bool[N], who of the active ones is asked, and the rates after that."""
-    chosen = lowest(jnp.where(active, rate, jnp.inf), budget) & active
-    return chosen, ((1 - beta) * rate + beta * chosen).astype(rate.dtype)
+    """Returns the selected clients, bool[N], and the updated rates, float[N]."""
+    selected = lowest(jnp.where(active, rate, jnp.inf), budget) & active
+    new_rate = (1 - beta) * rate + beta * selected
+    return selected, new_rate.astype(rate.dtype)

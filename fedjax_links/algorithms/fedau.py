@@ -47,17 +47,18 @@ def fedau(
     server_lr: Number = 1.0,
     weights: str = common.EQUAL,
 ) -> Algorithm:
-    """FedAU: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``.
+    """Runs FedAU: weights a client's update by its mean interval between participations.
 
-    w_i is the mean of client i's closed intervals, 1 before the first. An interval is closed by a
-    participation, or when it has lasted ``cutoff`` rounds; it enters the mean after the round's
-    weight has been taken. Under Bernoulli(p_i) links w_i tends to ``(1 - (1 - p_i)^K) / p_i``, so
-    the limit weighs F_i by ``1 - (1 - p_i)^K``: close to the mean objective if K is well above
-    every 1/p_i, close to FedAvg-all's if K is 1.
+    ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} w_i Delta_i``, where w_i is the mean of client i's
+    closed intervals, 1 before the first. A participation closes an interval, and so does a length
+    of ``cutoff`` rounds. The interval enters the mean after the round has used its weight. Under
+    Bernoulli(p_i) links w_i tends to ``(1 - (1 - p_i)^K) / p_i``, so the limit weighs F_i by
+    ``1 - (1 - p_i)^K``. That is close to the mean objective if K is well above all 1/p_i, and to
+    FedAvg-all's if K is 1.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x^t. Intervals are counted by the clients, in every round. An empty round keeps x
-    and the counters advance.
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
+    start from x^t. Clients count their intervals in every round. An empty round keeps x, and the
+    counters advance.
 
     Memory: one model and three integers per client.
 
@@ -73,6 +74,18 @@ def fedau(
 
     Raises:
       ValueError: for a rate that is not positive, a cut-off below 1 or unknown ``weights``.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.01, local_steps=2)
+      >>> algorithm = algorithms.fedau(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=1000)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.49
 
     References:
       Wang and Ji 2024, Algorithms 1 and 2; K = 50 in Xiang et al. 2024, appendix B.
@@ -90,22 +103,27 @@ def fedau(
     def round_step(
         state: FedAUState, ctx: RoundContext, problem: Problem
     ) -> Step[FedAUState]:
-        mean_interval = common.as_float(state.interval_sum) / jnp.maximum(
-            state.num_intervals, 1
-        )
-        weight = jnp.where(state.num_intervals > 0, mean_interval, 1)  # use, then count
+        # Weights: the mean of the closed intervals, 1 before the first.
+        num_intervals = jnp.maximum(state.num_intervals, 1)
+        mean_interval = common.as_float(state.interval_sum) / num_intervals
+        weight = jnp.where(state.num_intervals > 0, mean_interval, 1)
+
+        # Server: add the weighted updates of the active clients, divided by N.
         factors = common.times_volumes(weight, problem, weights)
         deltas, metrics = common.sum_deltas(
             local_train, ctx, problem, state.server, factors
         )
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
-        waited = state.waited + 1
-        closed = base.participants(ctx.links) | (waited >= cutoff)
-        interval_sum = state.interval_sum + jnp.where(closed, waited, 0)
-        num_intervals, waited = (
-            state.num_intervals + closed,
-            jnp.where(closed, 0, waited),
+
+        # Clients: close the interval on participation, or when it reaches the cut-off.
+        interval = state.waited + 1
+        is_closed = base.participants(ctx.links) | (interval >= cutoff)
+        new_state = FedAUState(
+            server=server,
+            waited=jnp.where(is_closed, 0, interval),
+            num_intervals=state.num_intervals + is_closed,
+            interval_sum=state.interval_sum + jnp.where(is_closed, interval, 0),
         )
-        return FedAUState(server, waited, num_intervals, interval_sum), metrics
+        return new_state, metrics
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

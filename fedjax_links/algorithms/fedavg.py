@@ -31,20 +31,21 @@ def fedavg(
     compute: str = 'active',
     weights: str = common.EQUAL,
 ) -> Algorithm:
-    """FedAvg: ``x^{t+1} = x^t + eta_g * mean_{i in A}(L_i(x^t) - x^t)``.
+    """Runs FedAvg: the server adds the mean update of the active clients.
 
-    Clients count equally, however many examples they own, as in Xiang et al.: the objective is the
-    mean of the F_i. McMahan et al. weigh client i by its n_i examples; ``weights='examples'`` does
-    so too: the mean is ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``, and the objective
+    ``x^{t+1} = x^t + eta_g * mean_{i in A}(L_i(x^t) - x^t)``. Clients count equally, however many
+    examples they own, as in Xiang et al. The objective is the mean of the F_i. With
+    ``weights='examples'`` client i weighs by its n_i examples, as in McMahan et al. The mean is
+    then ``sum_{i in A} n_i Delta_i / sum_{i in A} n_i``, and the objective
     ``sum_i n_i F_i / sum_i n_i``, the mean over all examples.
 
     Under links of unequal quality it minimises ``sum_i w_i F_i`` with
     ``w_i = E[1{i in A} / |A|  given A not empty]`` instead of the mean of the F_i.
 
     Link semantics: with ``compute='active'`` a client computes, uploads and receives only in rounds
-    in which its uplink delivers; every such client starts from x^t. With ``compute='all'`` the
-    others train too, each from its own model, and nobody hears of it: the server's trajectory is
-    the same, only the discarded client models differ. An empty round keeps x.
+    in which its uplink delivers. All active clients start from x^t. With ``compute='all'`` the
+    others train too, each from its last local model, without uploading. The server's trajectory is
+    the same; only the client models differ. An empty round keeps x.
 
     Memory: one model, or 1 + N models with ``compute='all'``.
 
@@ -61,6 +62,18 @@ def fedavg(
     Raises:
       ValueError: for a rate that is not positive, or an unknown ``compute`` or ``weights``.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.fedavg(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.3
+
     References:
       Xiang et al. 2023, Algorithm 1 and Proposition 1; McMahan et al. 2017, Algorithm 1, for
       weights by examples, there divided by the examples of the selected clients.
@@ -74,25 +87,26 @@ def fedavg(
     def round_step(
         state: ServerState, ctx: RoundContext, problem: Problem
     ) -> Step[ServerState]:
-        # Lines 8-16: who is active trains from x^t; lines 18-22: the server averages.
+        # Lines 8-16: active clients train from x^t. Lines 18-22: the server averages.
         mean, metrics = common.mean_delta(
             local_train, ctx, problem, state.server, weights
         )
         return ServerState(tree.add_scaled(state.server, server_lr, mean)), metrics
 
-    return common.of_server(round_step)
+    return common.server_only_algorithm(round_step)
 
 
 @references.cite('xiang2024empowering')
 def fedavg_all(
     local_train: ClientProgram, *, server_lr: Number = 1.0, weights: str = common.EQUAL
 ) -> Algorithm:
-    """FedAvg with absent clients counted as zero: ``x + (eta_g / N) sum_{i in A} Delta_i``.
+    """Runs FedAvg with absent clients counted as zero: the sum of the updates is divided by N.
 
-    Proportional to p_i in expectation, so its fixed point on quadratics is the p-weighted mean of
-    the targets: biased, without FedAvg's ``1/|A|``.
+    ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i``. In expectation client i counts
+    proportionally to p_i, so the fixed point on quadratics is the p-weighted mean of the targets.
+    It is biased, without FedAvg's ``1/|A|``.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x^t. An empty round keeps x.
 
     Memory: one model.
@@ -108,6 +122,18 @@ def fedavg_all(
 
     Raises:
       ValueError: for a rate that is not positive or unknown ``weights``.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.fedavg_all(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.34
 
     References:
       Xiang et al. 2024, section 7.2 (baselines).
@@ -125,12 +151,14 @@ def fedavg_all(
         mean = tree.divide(deltas, jnp.asarray(problem.num_clients))
         return ServerState(tree.add_scaled(state.server, server_lr, mean)), metrics
 
-    return common.of_server(round_step)
+    return common.server_only_algorithm(round_step)
 
 
 def _fedavg_all_compute(
     local_train: ClientProgram, server_lr: Number, weights: str
 ) -> Algorithm:
+    """Builds FedAvg whose inactive clients train too, without uploading."""
+
     def round_step(
         state: ClientsState, ctx: RoundContext, problem: Problem
     ) -> Step[ClientsState]:
@@ -138,26 +166,25 @@ def _fedavg_all_compute(
         cohort = cohorts.computing(ctx.links)
         volumes = common.relative_volumes(problem, weights)
 
-        def client(train: Train, i: Array, own: PyTree) -> tuple[Contribution, PyTree]:
-            update = train(
-                tree.select(active[i], state.server, own)
-            )  # Alg. 1, lines 7-11
+        def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
+            # Algorithm 1, lines 7-11: active clients start from x, the others from x_i.
+            update = train(tree.select(active[i], state.server, x_i))
             upload = tree.select(active[i], update, tree.zeros_like(update))
-            delta = (
-                upload.delta
-                if volumes is None
-                else tree.scale(volumes[i], upload.delta)
-            )
+            delta = upload.delta
+            if volumes is not None:
+                delta = tree.scale(volumes[i], delta)
             return Contribution(delta, upload.loss), update.params
 
         total, z, metrics = common.train(
             local_train, ctx, problem, client, state.clients, cohort
         )
+        # Server: add the mean update of the active clients.
         num_active = jnp.sum(active, dtype=jnp.int32)
-        volume = (
-            num_active if volumes is None else jnp.sum(jnp.where(active, volumes, 0))
-        )
-        server = tree.add_scaled(state.server, server_lr, tree.divide(total, volume))
+        volume = num_active
+        if volumes is not None:
+            volume = jnp.sum(jnp.where(active, volumes, 0))
+        mean = tree.divide(total, volume)
+        server = tree.add_scaled(state.server, server_lr, mean)
         return ClientsState(server, z), metrics._replace(num_active=num_active)
 
-    return common.of_client_models(round_step)
+    return common.client_model_algorithm(round_step)

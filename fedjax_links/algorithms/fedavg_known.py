@@ -16,16 +16,17 @@ from fedjax_links.local_training import ClientProgram
 def fedavg_known(
     local_train: ClientProgram, *, server_lr: Number = 1.0, weights: str = common.EQUAL
 ) -> Algorithm:
-    """Inverse-probability weights: ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``.
+    """Runs FedAvg with inverse-probability weights: each update is divided by its p_i.
 
-    ``E[1{i in A}] = p_i^t``, so a round moves by the mean of all N updates in expectation, for any
-    links whose probability is known before the draw; the price is a variance of order 1/p_i. The
-    weight scales the update and not the local rate. No weight is clipped.
+    ``x^{t+1} = x^t + (eta_g / N) sum_{i in A} Delta_i / p_i^t``. As ``E[1{i in A}] = p_i^t``, a
+    round moves by the mean of all N updates in expectation. This holds for any links whose
+    probability is known before the draw, at a variance of order 1/p_i. The weight scales the
+    update and not the local rate. No weight is clipped.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x^t. p_i^t is ``links.prob``. Where a pattern does not know it (NaN), an active
-    client makes the server model NaN, and the federation's ``finite`` turns false in that round:
-    inside a compiled program an error cannot be raised. An empty round keeps x.
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
+    start from x^t. p_i^t is ``links.prob``. If a pattern does not know it (NaN), an active client
+    makes the server model NaN, and ``finite`` of the federation turns false in that round. A
+    compiled program cannot raise an error. An empty round keeps x.
 
     Memory: one model.
 
@@ -41,6 +42,18 @@ def fedavg_known(
     Raises:
       ValueError: for a rate that is not positive or unknown ``weights``.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.01, local_steps=2)
+      >>> algorithm = algorithms.fedavg_known(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=1000)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.48
+
     References:
       Xiang et al. 2024, section 7.2 (baselines).
     """
@@ -53,6 +66,7 @@ def fedavg_known(
         def inverse_prob(i: Array) -> Array:
             return 1 / base.prob_of(ctx.links, i)
 
+        # Server: add the updates weighted by 1 / p_i, divided by N.
         factors = common.times_volumes(inverse_prob, problem, weights)
         deltas, metrics = common.sum_deltas(
             local_train, ctx, problem, state.server, factors
@@ -60,4 +74,4 @@ def fedavg_known(
         server = tree.add_scaled(state.server, server_lr / problem.num_clients, deltas)
         return ServerState(server=server), metrics
 
-    return common.of_server(round_step)
+    return common.server_only_algorithm(round_step)

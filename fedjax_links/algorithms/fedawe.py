@@ -1,4 +1,4 @@
-"""FedAWE: clients resume their own models and echo the updates that they missed.
+"""FedAWE: clients train from their last model and repeat the updates that they missed.
 
 References:
   Xiang et al. 2024, Efficient federated learning against heterogeneous and non-stationary client
@@ -47,22 +47,21 @@ def fedawe(
     server_lr: Number = 1.0,
     innovation_clip: Number | None = None,
 ) -> Algorithm:
-    """FedAWE: ``x^{t+1} = mean_A x_i + eta_g mean_A tau_i Delta_i``, received by A.
+    """Runs FedAWE: the server averages stale client models and adds their scaled updates.
 
-    An active client trains from its own model, ``Delta_i = L_i(x_i) - x_i``, and its update counts
-    for the tau_i rounds since it was last active (adaptive innovation echoing). The base is the
-    mean of the participants' stale models and not x^t (implicit gossip). Then tau_i = 1 on A and
-    tau_i + 1 elsewhere.
+    ``x^{t+1} = mean_A x_i + eta_g mean_A tau_i Delta_i``, received by A. An active client trains
+    from its last model, ``Delta_i = L_i(x_i) - x_i``. Its update counts for the tau_i rounds since
+    it was last active (adaptive innovation echoing). The base is the mean of the participants'
+    stale models and not x^t (implicit gossip). Then tau_i = 1 on A and tau_i + 1 elsewhere.
 
     The mean of all client models moves by ``(eta_g / N) sum_A tau_i Delta_i``. Under independent
     links with constant probabilities tau_i averages 1/p_i over the active rounds, so on
     equal-curvature quadratics it settles around the optimum without bias; it is the model the
     authors evaluate.
 
-    Link semantics: only clients whose uplink delivers compute and upload, each from its own model;
-    they receive x^{t+1} at the end of the round. A client that delivers but hears nothing back
-    keeps x_i, and its echo starts anew, as what it sent has been used. An empty round keeps x and
-    tau grows.
+    Link semantics: only clients whose uplink delivers compute and upload, each from its last model.
+    They receive x^{t+1} at the end of the round. A client that delivers but does not receive keeps
+    x_i. Its tau_i is reset, as its upload has been used. An empty round keeps x and tau grows.
 
     Memory: 1 + N models and one integer per client.
 
@@ -78,6 +77,18 @@ def fedawe(
     Raises:
       ValueError: for a rate or a clip that is not positive.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.01, local_steps=2)
+      >>> algorithm = algorithms.fedawe(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=1000)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.49
+
     References:
       Xiang et al. 2024 (FedAWE), Algorithm 1.
     """
@@ -87,7 +98,8 @@ def fedawe(
 
     def init(params: Params, problem: Problem) -> FedAWEState:
         staleness = jnp.ones(problem.num_clients, jnp.int32)
-        return FedAWEState(*common.every_client_at(params, problem), staleness)
+        clients = common.table_of(params, problem)
+        return FedAWEState(server=params, clients=clients, staleness=staleness)
 
     def round_step(
         state: FedAWEState, ctx: RoundContext, problem: Problem
@@ -96,21 +108,24 @@ def fedawe(
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(x_i)
-            echoed = tree.scale(state.staleness[i], update.delta)
-            return Contribution((x_i, echoed), update.loss), x_i
+            innovation = tree.scale(state.staleness[i], update.delta)
+            return Contribution((x_i, innovation), update.loss), x_i
 
-        total, own, metrics = common.train(
+        total, client_models, metrics = common.train(
             local_train, ctx, problem, client, state.clients, cohort
         )
+        # Server: the mean of the stale models plus the mean innovation; empty rounds keep x.
         mean_model, innovation = tree.divide(total, metrics.num_active)
         if innovation_clip is not None:
             norm = jnp.maximum(tree.global_norm(innovation), innovation_clip)
             innovation = tree.scale(innovation_clip / norm, innovation)
-        moved = tree.cast_like(
-            tree.add_scaled(mean_model, server_lr, innovation), state.server
-        )
-        server = tree.select(metrics.num_active > 0, moved, state.server)
-        clients = cohorts.assign(cohorts.answered(ctx.links), own, server)
+        new_server = tree.add_scaled(mean_model, server_lr, innovation)
+        new_server = tree.cast_like(new_server, state.server)
+        server = tree.select(metrics.num_active > 0, new_server, state.server)
+
+        # Broadcast: active clients receive x and reset tau_i.
+        receivers = cohorts.answered(ctx.links)
+        clients = cohorts.assign(receivers, client_models, server)
         staleness = jnp.where(base.delivers(ctx.links), 1, state.staleness + 1)
         return FedAWEState(server, clients, staleness), metrics
 

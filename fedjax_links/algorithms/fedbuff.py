@@ -53,25 +53,26 @@ def fedbuff(
     server_lr: Number = 1.0,
     table_dtype: common.TableDtype = None,
 ) -> Algorithm:
-    """FedBuff in rounds: an active link is an arrival, of an update to the model held since then.
+    """Runs FedBuff: the server buffers late updates and moves once it has K of them.
 
-    Client i trains from the model z_i that it received when it last arrived, x^0 at first:
-    ``Delta_i = L_i(z_i) - z_i``. On arrival ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer, tau_i
-    the number of times that x has moved since. At the end of a round in which the buffer holds at
-    least K updates, ``x <- x + eta_g buffer / (number in it)``, and it is emptied. Then those who
-    arrived receive x. Every pattern becomes an arrival process; several may arrive in one round, so
-    that a buffer may hold more than K.
+    A delivering uplink is an arrival. Client i trains from the model z_i that it received when it
+    last arrived, x^0 at first: ``Delta_i = L_i(z_i) - z_i``. On arrival
+    ``(1 + tau_i)^{-1/2} Delta_i`` enters the buffer, where tau_i is how often x has moved since. At
+    the end of a round with at least K updates in the buffer, x moves by their weighted mean,
+    ``x <- x + eta_g buffer / (number in it)``, and the buffer is emptied. Then the clients that
+    arrived receive x. Several clients may arrive in one round, so a buffer may hold more than K
+    updates.
 
-    Clients that arrive often enter often: the limit is biased towards them, as FedAvg's is.
+    Clients that arrive often count often. The limit is biased towards them, as FedAvg's is.
 
-    Link semantics: only clients whose uplink delivers count, from the model that they hold; what
-    they compute is the same whenever they compute it, so it is computed on arrival, with the rate
-    and batches of that round. A client that delivers but hears nothing back keeps its model and its
+    Link semantics: only clients whose uplink delivers count, from the model that they hold. Their
+    update does not depend on when they compute it, so it is computed on arrival, with the rate and
+    batches of that round. A client that delivers but does not receive keeps its model and its
     version. An empty round keeps x.
 
     Memory: 2 + N models and one integer per client; half of the N with
-    ``table_dtype=jnp.bfloat16``: a client then trains from the rounded model, and its update is the
-    difference to that.
+    ``table_dtype=jnp.bfloat16``. A client then trains from the rounded model, and its
+    update is the difference to that.
 
     Args:
       local_train: the client program L_i.
@@ -86,6 +87,18 @@ def fedbuff(
     Raises:
       ValueError: for a size below 1, a rate that is not positive or a dtype that is not
         floating-point.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.fedbuff(client, buffer_size=2)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.3
 
     References:
       Nguyen et al. 2022, Algorithm 1; the weight is that of its section 5.
@@ -114,32 +127,38 @@ def fedbuff(
             staleness = common.as_float(state.version - state.versions[i])
             update = train(tree.cast_like(z_i, state.server))
             weight = 1 / jnp.sqrt(1 + staleness)
-            return Contribution(
-                (tree.scale(weight, update.delta), staleness), update.loss
-            ), z_i
+            upload = tree.scale(weight, update.delta)
+            return Contribution((upload, staleness), update.loss), z_i
 
         total, z, metrics = common.train(
             local_train, ctx, problem, client, state.clients, cohort
         )
-        arrived, staleness_sum = total
-        buffer = tree.add_scaled(state.buffer, 1, arrived)
+        upload_sum, staleness_sum = total
+
+        # Server: buffer the updates; once there are K, move by their mean and empty the buffer.
+        buffer = tree.add_scaled(state.buffer, 1, upload_sum)
         num_buffered = state.num_buffered + metrics.num_active
         is_full = num_buffered >= buffer_size
-        moved = tree.add_scaled(
-            state.server, server_lr, tree.divide(buffer, num_buffered)
-        )
-        server = tree.select(is_full, moved, state.server)
-        buffer = tree.select(is_full, tree.zeros_like(buffer), buffer)
-        num_buffered = jnp.where(is_full, 0, num_buffered)
+        mean = tree.divide(buffer, num_buffered)
+        new_server = tree.add_scaled(state.server, server_lr, mean)
+        server = tree.select(is_full, new_server, state.server)
         version = state.version + is_full
-        hears = base.delivers(ctx.links) & base.receives(ctx.links)
-        versions = jnp.where(hears, version, state.versions)
+
+        # Broadcast: the clients that arrived receive x and its version.
+        receivers = base.delivers(ctx.links) & base.receives(ctx.links)
         clients = cohorts.assign(cohorts.answered(ctx.links), z, server)
         extra = {
             'num_server_steps': is_full.astype(jnp.int32),
             'staleness_sum': staleness_sum,
         }
-        state = FedBuffState(server, clients, versions, buffer, num_buffered, version)
-        return state, metrics._replace(extra=extra)
+        new_state = FedBuffState(
+            server=server,
+            clients=clients,
+            versions=jnp.where(receivers, version, state.versions),
+            buffer=tree.select(is_full, tree.zeros_like(buffer), buffer),
+            num_buffered=jnp.where(is_full, 0, num_buffered),
+            version=version,
+        )
+        return new_state, metrics._replace(extra=extra)
 
     return Algorithm(init=init, round_step=round_step, models=common.server_model)

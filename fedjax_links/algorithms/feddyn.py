@@ -1,4 +1,4 @@
-"""FedDyn: every client's objective gets a linear term that aligns its minimiser with the optimum.
+"""FedDyn: a linear term aligns the minimiser of each client's objective with the optimum.
 
 References:
   Acar et al. 2021, Federated learning based on dynamic regularization.
@@ -23,11 +23,12 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 def feddyn(
     local_train: ClientProgram, *, alpha: Number, table_dtype: common.TableDtype = None
 ) -> Algorithm:
-    """FedDyn: clients descend ``F_i(w) - <g_i, w> + (alpha / 2) |w - x|^2`` from x.
+    """Runs FedDyn: clients add a linear and a proximal term to their objective.
 
-    Then ``g_i <- g_i - alpha Delta_i`` for i in A, ``h <- h - (alpha / N) sum_A Delta_i`` and
-    ``x <- mean_{i in A} w_i - h / alpha``; all start at zero, so that h is the mean of all g_i. The
-    mean of the models is over A and the sum in h is divided by N.
+    Clients descend ``F_i(w) - <g_i, w> + (alpha / 2) |w - x|^2`` from x. Then
+    ``g_i <- g_i - alpha Delta_i`` for i in A, ``h <- h - (alpha / N) sum_A Delta_i``, and
+    ``x <- mean_{i in A} w_i - h / alpha``. All start at zero, so h is the mean of all g_i. The mean
+    of the models is over A, and the sum in h is divided by N.
 
     Where it converges, it ends at the optimum for any links that let every client deliver now and
     then, to rounding with full gradients and without knowing a probability: there ``h = 0`` and
@@ -53,6 +54,18 @@ def feddyn(
     Raises:
       ValueError: for a strength that is not positive or a dtype that is not floating-point.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.feddyn(client, alpha=0.5)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Acar et al. 2021, Algorithm 1.
     """
@@ -64,19 +77,18 @@ def feddyn(
         def client(train: Train, i: Array, g_i: PyTree) -> tuple[Contribution, PyTree]:
             g = tree.cast_like(g_i, state.server)
             update = train(state.server, correction=tree.scale(-1, g), proximal=alpha)
-            return Contribution(update.delta, update.loss), tree.add_scaled(
-                g, -alpha, update.delta
-            )
+            new_g = tree.add_scaled(g, -alpha, update.delta)
+            return Contribution(update.delta, update.loss), new_g
 
         deltas, new_state, metrics = common.remember(
             local_train, ctx, problem, client, state
         )
-        mean_model = tree.add_scaled(
-            state.server, 1, tree.divide(deltas, metrics.num_active)
-        )
+        # Server: the mean model minus h / alpha, where the sum of the g_i is N h.
+        mean_delta = tree.divide(deltas, metrics.num_active)
+        mean_model = tree.add_scaled(state.server, 1, mean_delta)
         scale = -1 / (alpha * problem.num_clients)
-        moved = tree.add_scaled(mean_model, scale, new_state.memory_sum)
-        server = tree.select(metrics.num_active > 0, moved, state.server)
+        new_server = tree.add_scaled(mean_model, scale, new_state.memory_sum)
+        server = tree.select(metrics.num_active > 0, new_server, state.server)
         return new_state._replace(server=server), metrics
 
     return common.with_memory(round_step, table_dtype)

@@ -24,13 +24,15 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 def fednova(
     local_train: ClientProgram, *, server_lr: Number = 1.0, weights: str = common.EQUAL
 ) -> Algorithm:
-    """FedNova for SGD clients: ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``.
+    """Runs FedNova: divides updates by their number of local steps before averaging.
 
+    ``x <- x + eta_g tau_eff mean_{i in A} Delta_i / tau_i``, for clients that run SGD.
     tau_i is the number of local steps of client i, as its program's ``client_steps`` or
-    ``local_epochs`` say, and ``tau_eff = mean_{i in A} tau_i``. Clients that do more steps no
-    longer weigh more. With equal tau_i it is FedAvg. With ``weights='examples'`` both means weigh
-    client i by its n_i examples, as in the paper. The normalisation by tau_i is the one for plain
-    SGD: momentum or a proximal term have other coefficients in the paper.
+    ``local_epochs`` say, and ``tau_eff = mean_{i in A} tau_i``. Clients that do more
+    steps no longer weigh more. With equal tau_i it is FedAvg. With
+    ``weights='examples'`` both means weigh client i by its n_i examples, as in the
+    paper. The normalisation by tau_i is the one for plain SGD: momentum or a proximal
+    term have other coefficients in the paper.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x. An empty round keeps x.
@@ -52,6 +54,18 @@ def fednova(
     Raises:
       ValueError: for a rate that is not positive or unknown ``weights``.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.always(2)
+      >>> client = local_training.local_sgd(0.1, local_steps=5, client_steps=[1, 5])
+      >>> algorithm = algorithms.fednova(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.45
+
     References:
       Wang et al. 2020, equations (7) and (9), and section 5 for sampled clients.
     """
@@ -65,7 +79,8 @@ def fednova(
 
         def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
-            steps = common.as_float(update.num_steps)  # whose sum may exceed all int32
+            # In floating point, because the sum of all steps may exceed int32.
+            steps = common.as_float(update.num_steps)
             normalised = tree.scale(1 / steps, update.delta)
             weighted: PyTree = ()
             if volumes is not None:
@@ -75,12 +90,17 @@ def fednova(
 
         total, _, metrics = common.train(local_train, ctx, problem, client)
         direction, num_steps, weighted = total
-        volume, volume_steps = weighted or (metrics.num_active, num_steps)
-        tau_eff = tree.divide(volume_steps, volume)
-        step = tree.scale(tau_eff, tree.divide(direction, volume))  # eq. (9)
-        server = tree.add_scaled(state.server, server_lr, step)
-        return ServerState(server), metrics._replace(
-            extra={'num_local_steps': num_steps}
-        )
+        if volumes is None:
+            volume = metrics.num_active
+            weighted_steps = num_steps
+        else:
+            volume, weighted_steps = weighted
 
-    return common.of_server(round_step)
+        # Server, eq. (9): the mean normalised update, scaled by tau_eff.
+        tau_eff = tree.divide(weighted_steps, volume)
+        step = tree.scale(tau_eff, tree.divide(direction, volume))
+        server = tree.add_scaled(state.server, server_lr, step)
+        extra = {'num_local_steps': num_steps}
+        return ServerState(server), metrics._replace(extra=extra)
+
+    return common.server_only_algorithm(round_step)

@@ -48,22 +48,23 @@ def fedopt(
     server_optimizer: optax.GradientTransformation,
     weights: str = common.EQUAL,
 ) -> Algorithm:
-    """FedOpt: the server optimizer sees ``-mean_{i in A} Delta_i`` as its gradient.
+    """Runs FedOpt: an optax optimizer at the server takes the mean update as its gradient.
 
-    ``optax.sgd(eta_g)`` gives FedAvg and ``optax.sgd(eta_g, momentum=0.9)`` FedAvgM.
-    `algorithms.fedadam`, `algorithms.fedyogi` and `algorithms.fedadagrad` are the paper's three as
-    Algorithm 2 prints them. Their namesakes in optax are others: ``optax.adam`` and ``optax.yogi``
-    correct the bias of both moments, which makes the first rounds' steps smaller or larger, and
-    ``optax.adagrad`` starts at 0.1 with its epsilon inside the root. So rates that were tuned for
-    one do not carry over to the other.
+    The gradient is ``-mean_{i in A} Delta_i``. ``optax.sgd(eta_g)`` gives FedAvg and
+    ``optax.sgd(eta_g, momentum=0.9)`` FedAvgM. `algorithms.fedadam`,
+    `algorithms.fedyogi` and `algorithms.fedadagrad` are the paper's three as Algorithm
+    2 prints them. Their namesakes in optax are others: ``optax.adam`` and
+    ``optax.yogi`` correct the bias of both moments, which makes the first rounds' steps
+    smaller or larger, and ``optax.adagrad`` starts at 0.1 with its epsilon inside the
+    root. So rates that were tuned for one do not carry over to the other.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x.
 
     What the literature leaves open: an empty round. Here it keeps x and does not step the
-    optimizer: there is no pseudo-gradient, which is not the same as a zero one. Momentum and second
-    moments wait, and schedules inside the optimizer count the rounds in which somebody was heard.
-    The mean is over A, so unequal links bias it as they bias FedAvg.
+    optimizer, because no pseudo-gradient is not the same as a zero one. Momentum and second moments
+    wait, and schedules inside the optimizer count the rounds with uploads. The mean is over A, so
+    unequal links bias it as they bias FedAvg.
 
     Memory: one model and the optimizer's state.
 
@@ -79,6 +80,19 @@ def fedopt(
     Raises:
       ValueError: for anything that is not an optax transformation, or unknown ``weights``.
 
+    Example:
+      >>> import jax
+      >>> import optax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.fedopt(client, server_optimizer=optax.sgd(0.1, momentum=0.9))
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.16
+
     References:
       Reddi et al. 2021, Algorithms 1 and 2.
     """
@@ -91,8 +105,9 @@ def fedopt(
         mean, metrics = common.mean_delta(
             local_train, ctx, problem, state.server, weights
         )
-        stepped = common.move(state, 1, mean, server_optimizer)
-        return tree.select(metrics.num_active > 0, stepped, state), metrics
+        # Server: step the optimizer, unless the round is empty.
+        new_state = common.apply_server_update(state, 1, mean, server_optimizer)
+        return tree.select(metrics.num_active > 0, new_state, state), metrics
 
     def init(params: Params, problem: Problem) -> FedOptState:
         return FedOptState(params, server_optimizer.init(params))
@@ -125,11 +140,11 @@ def fedadam(
     tau: Number = 1e-3,
     initial_second_moment: Number | None = None,
 ) -> optax.GradientTransformation:
-    """FedAdam's server: ``x <- x + eta m / (sqrt(v) + tau)``, without a correction of bias.
+    """Builds FedAdam's server optimizer: Adam without bias correction.
 
-    Of the mean update Delta of a round, ``m <- b1 m + (1 - b1) Delta`` from 0, and
-    ``v <- b2 v + (1 - b2) Delta^2``. To be given to `algorithms.fedopt`, or wherever a
-    ``server_optimizer`` is taken.
+    ``x <- x + eta m / (sqrt(v) + tau)``. For the mean update Delta of a round,
+    ``m <- b1 m + (1 - b1) Delta`` from 0, and ``v <- b2 v + (1 - b2) Delta^2``. Pass it as
+    ``server_optimizer``, for instance to `algorithms.fedopt`.
 
     Args:
       learning_rate: eta, positive; a number or a schedule of the rounds in which the server steps.
@@ -167,7 +182,9 @@ def fedyogi(
     tau: Number = 1e-3,
     initial_second_moment: Number | None = None,
 ) -> optax.GradientTransformation:
-    """FedYogi's server: as `fedadam`, with ``v <- v - (1 - b2) Delta^2 sign(v - Delta^2)``.
+    """Builds FedYogi's server optimizer: `fedadam` with additive second moments.
+
+    ``v <- v - (1 - b2) Delta^2 sign(v - Delta^2)``.
 
     Args:
       learning_rate: as in `fedadam`.
@@ -203,7 +220,9 @@ def fedadagrad(
     tau: Number = 1e-3,
     initial_second_moment: Number | None = None,
 ) -> optax.GradientTransformation:
-    """FedAdagrad's server: as `fedadam`, with ``v <- v + Delta^2``, and no momentum by default.
+    """Builds FedAdagrad's server optimizer: `fedadam` with summed second moments.
+
+    ``v <- v + Delta^2``, and no momentum by default.
 
     Args:
       learning_rate: as in `fedadam`.
@@ -232,7 +251,7 @@ def _adaptive(
     tau: Number,
     initial_second_moment: Number | None,
 ) -> optax.GradientTransformation:
-    """Makes an optimizer of Algorithm 2 of how it follows the second moment."""
+    """Builds an optimizer of Algorithm 2 from its update of the second moment."""
     if not callable(learning_rate):
         checks.positive_number('learning_rate', learning_rate)
     _check_decay('b1', b1)
@@ -253,11 +272,10 @@ def _adaptive(
         second = jax.tree.map(
             lambda v, g: second_moment(v, g * g), state.second, gradient
         )
-        state = ServerMoments(
-            tree.cast_like(first, gradient), tree.cast_like(second, gradient)
-        )
-        direction = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + tau), *state)
-        return tree.cast_like(direction, gradient), state
+        first = tree.cast_like(first, gradient)
+        second = tree.cast_like(second, gradient)
+        direction = jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + tau), first, second)
+        return tree.cast_like(direction, gradient), ServerMoments(first, second)
 
     moments = optax.GradientTransformation(init, update)
     return optax.chain(moments, optax.scale_by_learning_rate(learning_rate))

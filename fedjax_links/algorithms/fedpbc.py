@@ -1,4 +1,4 @@
-"""Federated postponed broadcast: the server speaks at the end of the round, to those it heard.
+"""FedPBC: the server broadcasts at the end of the round, to the clients that uploaded.
 
 References:
   Xiang et al. 2023, Algorithm 2; Xiang et al. 2024, Algorithm 1.
@@ -33,15 +33,15 @@ def fedpbc(
     compute: str = 'all',
     table_dtype: common.TableDtype = None,
 ) -> Algorithm:
-    """FedPBC: every client trains its own model; the active ones then average among each other.
+    """Runs FedPBC: clients train their own models, and the active ones average among each other.
 
     With ``z_i = x_i^t + eta_g (L_i(x_i^t) - x_i^t)``: ``x^{t+1} = mean_{i in A} z_i``;
     ``x_i^{t+1} = x^{t+1}`` for i in A and ``z_i`` otherwise. The client models become Z W with a
     doubly stochastic W (`fedjax_links.mixing`), so their mean carries no participation bias: on
-    equal-curvature quadratics it follows ``(1 - eta)^{s t}`` for any links whatever.
+    equal-curvature quadratics it follows ``(1 - eta)^{s t}`` for any links.
 
-    Link semantics: with ``compute='all'`` every client trains in every round, from its own model;
-    those whose uplink delivers are averaged and receive the average at the end of the round. With
+    Link semantics: with ``compute='all'`` every client trains in every round, from its own model.
+    Those whose uplink delivers are averaged and receive the average at the end of the round. With
     ``compute='active'`` the others pause and keep x_i, and FedAvg's bias returns. Nothing is
     received at the start of a round. An empty round keeps x, and clients still train.
 
@@ -62,6 +62,18 @@ def fedpbc(
       ValueError: for a rate that is not positive, an unknown ``compute``, or a dtype that is not
         floating-point.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.fedpbc(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Xiang et al. 2023, Algorithm 2; the pause is their Fig. 2b.
     """
@@ -73,25 +85,33 @@ def fedpbc(
         state: ClientsState, ctx: RoundContext, problem: Problem
     ) -> Step[ClientsState]:
         active = base.delivers(ctx.links)
-        who = cohorts.computing if compute == 'all' else cohorts.delivering
-        cohort = who(ctx.links)
+        if compute == 'all':
+            cohort = cohorts.computing(ctx.links)
+        else:
+            cohort = cohorts.delivering(ctx.links)
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
+            # Algorithm 2, lines 4-12: train from x_i, active or not.
             start = tree.cast_like(x_i, state.server)
-            update = train(start)  # Alg. 2, lines 4-12: own model, active or not
+            update = train(start)
             z_i = tree.add_scaled(start, server_lr, update.delta)
-            heard = Contribution(z_i, update.loss)
-            return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
+            contribution = Contribution(z_i, update.loss)
+            nothing = tree.zeros_like(contribution)
+            return tree.select(active[i], contribution, nothing), z_i
 
         total, z, metrics = common.train(
             local_train, ctx, problem, client, state.clients, cohort
         )
+
+        # Lines 13-17: the server averages the active models; an empty round keeps x.
         num_active = jnp.sum(active, dtype=jnp.int32)
         mean = tree.cast_like(tree.divide(total, num_active), state.server)
-        server = tree.select(num_active > 0, mean, state.server)  # lines 13-17
-        told = active & base.receives(ctx.links)
-        clients = tree.fill_rows(told, tree.cast_like(server, z), z)  # lines 18-21
+        server = tree.select(num_active > 0, mean, state.server)
+
+        # Lines 18-21: the active clients receive the average.
+        receivers = active & base.receives(ctx.links)
+        clients = tree.fill_rows(receivers, tree.cast_like(server, z), z)
         return ClientsState(server, clients), metrics._replace(num_active=num_active)
 
-    init = functools.partial(common.every_client_at, dtype=table_dtype)
-    return common.of_client_models(round_step, init)
+    init = functools.partial(common.init_client_models, dtype=table_dtype)
+    return common.client_model_algorithm(round_step, init)

@@ -1,4 +1,4 @@
-"""FedStale: known probabilities, with remembered updates to bring the variance down.
+"""FedStale: inverse-probability weights, with remembered updates that reduce the variance.
 
 References:
   Rodio and Neglia 2024, FedStale: leveraging stale client updates in federated learning.
@@ -29,11 +29,13 @@ def fedstale(
     table_dtype: common.TableDtype = None,
     server_optimizer: common.ServerOptimizer = None,
 ) -> Algorithm:
-    """FedStale: ``v = (1 / N) sum_A (Delta_i - beta h_i) / p_i + beta hbar``, ``x <- x + eta_g v``.
+    """Runs FedStale: inverse-probability weights on the difference to remembered updates.
 
-    h_i is client i's last update, zero at first, and hbar the mean of all N of them **before** this
-    round's are stored; then ``h_i <- Delta_i`` for i in A. As ``E[1{i in A}] = p_i``, v is unbiased
-    for the mean update at any beta. beta = 0 is known-p FedAvg; beta = 1 an unbiased FedVARP.
+    ``v = (1 / N) sum_A (Delta_i - beta h_i) / p_i + beta hbar``, ``x <- x + eta_g v``.
+    h_i is client i's last update, zero at first. hbar is the mean of all N of them
+    **before** this round's are stored. Then ``h_i <- Delta_i`` for i in A. As
+    ``E[1{i in A}] = p_i``, v is unbiased for the mean update at any beta. beta = 0 is known-p
+    FedAvg, beta = 1 an unbiased FedVARP.
 
     On quadratics x is without bias on average at any beta. With full gradients it scatters around
     its mean by the order of ``1 - beta``, since only ``Delta_i - beta h_i`` is weighted at random;
@@ -63,6 +65,18 @@ def fedstale(
       ValueError: for a weight outside [0, 1], a rate that is not positive or a dtype that is not
         floating-point.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.01, local_steps=2)
+      >>> algorithm = algorithms.fedstale(client, stale_weight=0.9)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=1000)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Rodio and Neglia 2024, Algorithm 1.
     """
@@ -82,10 +96,11 @@ def fedstale(
         innovation, after, metrics = common.remember(
             local_train, ctx, problem, client, state
         )
-        v = tree.add_scaled(innovation, stale_weight, state.memory_sum)  # N times v
-        return common.move(
-            after, server_lr / problem.num_clients, v, server_optimizer
-        ), metrics
+        # Server: N v is the sum of the innovations and of the rows as they were before.
+        scaled_v = tree.add_scaled(innovation, stale_weight, state.memory_sum)
+        scale = server_lr / problem.num_clients
+        new_state = common.apply_server_update(after, scale, scaled_v, server_optimizer)
+        return new_state, metrics
 
     return common.with_memory(
         round_step, table_dtype, server_optimizer=server_optimizer

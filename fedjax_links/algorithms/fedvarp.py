@@ -28,16 +28,18 @@ def fedvarp(
     max_age: common.MaxAge = None,
     server_optimizer: common.ServerOptimizer = None,
 ) -> Algorithm:
-    """FedVARP: ``v = mean_{i in A}(Delta_i - y_i) + ybar``, ``x^{t+1} = x^t + eta_g v``.
+    """Runs FedVARP: remembered updates serve as control variates at the server.
 
-    y_i is client i's last update, zero at first, and ybar the mean of all N of them **before** this
-    round's are stored; then ``y_i <- Delta_i`` for i in A. The paper draws its clients uniformly,
-    and v is then unbiased for the mean update. Under unequal links it is not, but its bias is that
-    of the differences, which vanish as x settles: with exact gradients it still ends at the optimum
-    if it converges. The convergence itself is for small ``eta_g``: the correction is a mean over A.
+    ``v = mean_{i in A}(Delta_i - y_i) + ybar``, ``x^{t+1} = x^t + eta_g v``. y_i is
+    client i's last update, zero at first. ybar is the mean of all N of them **before**
+    this round's are stored. Then ``y_i <- Delta_i`` for i in A. The paper draws its
+    clients uniformly, which makes v unbiased for the mean update. Under unequal links v
+    is biased by the differences, which vanish as x settles. So with exact gradients it
+    reaches the optimum if it converges. It converges for small ``eta_g``, because the
+    correction is a mean over A.
 
-    With ``max_age=a`` rows are forgotten, and y_i zero again, a rounds after they were stored;
-    ybar is then the mean of those that are left, not of N: a = 0 is FedAvg up to rounding.
+    With ``max_age=a`` a row is reset to zero a rounds after it was stored. ybar is then the mean of
+    the remaining rows, not of N. a = 0 is FedAvg up to rounding.
 
     Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
     start from x^t. An empty round keeps x, as the released code does; a literal reading of v would
@@ -62,6 +64,18 @@ def fedvarp(
       ValueError: for a rate that is not positive, a dtype that is not floating-point, a negative
         age or no transformation.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.fedvarp(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Jhunjhunwala et al. 2022, Algorithm 2; the age is that of Chang et al. 2025 (ACED), and a
       server optimizer on remembered updates FedAdaVR's idea (arXiv 2601.22204).
@@ -73,20 +87,23 @@ def fedvarp(
     ) -> Step[MemoryState]:
         def client(train: Train, i: Array, y_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(state.server)
-            return Contribution(
-                tree.subtract(update.delta, y_i), update.loss
-            ), update.delta
+            innovation = tree.subtract(update.delta, y_i)
+            return Contribution(innovation, update.loss), update.delta
 
         state = common.forget(state, ctx, max_age)
         innovation, after, metrics = common.remember(
             local_train, ctx, problem, client, state
         )
+        # Server: v is the mean innovation plus the mean of the rows as they were before.
         mean = tree.divide(innovation, metrics.num_active)
         if max_age is None:
             v = tree.add_scaled(mean, 1 / problem.num_clients, state.memory_sum)
         else:
-            v = tree.add_scaled(mean, 1, common.mean_row(state, ctx, max_age)[0])
-        moved = common.move(after, server_lr, v, server_optimizer)
-        return tree.select(metrics.num_active > 0, moved, after), metrics
+            mean_row, _ = common.mean_row(state, ctx, max_age)
+            v = tree.add_scaled(mean, 1, mean_row)
+        new_state = common.apply_server_update(after, server_lr, v, server_optimizer)
+
+        # An empty round keeps x.
+        return tree.select(metrics.num_active > 0, new_state, after), metrics
 
     return common.with_memory(round_step, table_dtype, max_age, server_optimizer)

@@ -1,4 +1,4 @@
-"""FOCUS: the server adds up every client's last gradient, and clients push theirs into the sum.
+"""FOCUS: the server follows the sum of the clients' last gradients.
 
 References:
   Ying, Li and Yang 2025, Exact and linear convergence for federated learning under arbitrary client
@@ -28,14 +28,15 @@ def focus(
     table_dtype: common.TableDtype = None,
     server_optimizer: common.ServerOptimizer = None,
 ) -> Algorithm:
-    """FOCUS: local steps along ``y_i``, the change of client i's gradient; ``x <- x - eta Y``.
+    """Runs FOCUS: clients descend along the change of their gradient, the server along the sum.
 
-    A client keeps the last gradient g_i that it computed, zero at first. In every local step of an
-    active one ``y_i <- y_i + grad - g_i`` (y_i = 0 before the first) and ``g_i <- grad``; between
-    steps it moves by ``-eta y_i``. The sum telescopes, so that y_i is the gradient minus the g_i
-    that the round began with: SGD steps with a constant correction. The server adds
-    ``Y <- Y + sum_A y_i`` and never resets it: Y is the **sum** of all N last gradients, and the
-    step N times that of a mean gradient. Take a local rate, or ``server_lr``, of order 1 / N.
+    Local steps follow ``y_i``, the change of client i's gradient, and ``x <- x - eta Y``. A client
+    keeps the last gradient g_i that it computed, zero at first. In each local step of an active
+    client ``y_i <- y_i + grad - g_i`` (y_i = 0 before the first) and ``g_i <- grad``. Between steps
+    it moves by ``-eta y_i``. The sum telescopes, so y_i is the gradient minus the g_i that the
+    round began with: SGD steps with a constant correction. The server adds ``Y <- Y + sum_A y_i``
+    and never resets it. Y is the **sum** of all N last gradients, and the step N times that of a
+    mean gradient. Take a local rate, or ``server_lr``, of order 1 / N.
 
     Where it converges, it ends at the optimum for any links that let every client deliver now and
     then, to rounding with full gradients and without knowing a probability: at ``Y = 0`` with all
@@ -62,6 +63,18 @@ def focus(
     Raises:
       ValueError: for a rate that is not positive or a dtype that is not floating-point.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.focus(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Ying, Li and Yang 2025, Algorithm 1.
     """
@@ -77,8 +90,12 @@ def focus(
             return Contribution((), update.loss), update.gradient
 
         _, after, metrics = common.remember(local_train, ctx, problem, client, state)
+        # Server: descend along Y, the sum of all last gradients.
         rate = local_train.learning_rate(ctx.round) if server_lr is None else server_lr
-        return common.move(after, -rate, after.memory_sum, server_optimizer), metrics
+        new_state = common.apply_server_update(
+            after, -rate, after.memory_sum, server_optimizer
+        )
+        return new_state, metrics
 
     return common.with_memory(
         round_step, table_dtype, server_optimizer=server_optimizer

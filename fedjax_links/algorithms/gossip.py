@@ -1,4 +1,4 @@
-"""Gossip: clients train their own models and average with the neighbours that they hear.
+"""Gossip: clients train their own models and average with their neighbours.
 
 References:
   Koloskova et al. 2020, A unified theory of decentralized SGD with changing topology and local
@@ -35,23 +35,38 @@ class GossipState(NamedTuple):
 
 @references.cite('koloskova2020unified')
 def gossip(local_train: ClientProgram) -> Algorithm:
-    """Gossip (decentralised SGD with local steps): ``x_i <- sum_j M_ij L_j(x_j)``.
+    """Runs gossip: clients take local steps and average their models with their neighbours.
 
-    M is the Metropolis matrix of the edges that are up (`mixing.metropolis_weights`), doubly
-    stochastic whatever these are: on equal-curvature quadratics the mean of the client models
-    follows ``(1 - eta)^{s t}``. Without links between clients (`participation.peers`) everybody
-    trains alone.
+    ``x_i <- sum_j M_ij L_j(x_j)``, also called decentralised SGD with local steps. M is the
+    Metropolis matrix of the edges that are up (`mixing.metropolis_weights`). It is doubly
+    stochastic for any edges. So on equal-curvature quadratics the mean of the client models follows
+    ``(1 - eta)^{s t}``. Without links between clients (`participation.peers`) each client trains
+    alone.
 
-    Link semantics: no uplink is looked at. Everyone able to trains in every round, from its own
-    model, and hears the neighbours whose edges are up; who cannot train hears them all the same.
+    Link semantics: uplinks are not read. Every client that can compute trains in every round, from
+    its own model. All clients average with the neighbours whose edges are up.
 
-    Memory: 0 + N models. There is no server: the candidate ``server`` is the mean of the clients'.
+    Memory: N models. There is no server: the candidate ``server`` is the mean of the client models.
 
     Args:
       local_train: the client program L_i.
 
     Returns:
       The algorithm; models: ``server``.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> from fedjax_links.links import graphs
+      >>> problem = problems.quadratic([[0.0], [1.0], [2.0], [3.0]])  # the optimum is 1.5
+      >>> uplinks = participation.bernoulli([0.9, 0.9, 0.9, 0.3])
+      >>> links = participation.peers(uplinks, graphs.ring(4), prob=0.8)
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.gossip(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(algorithm.models(result.state.algorithm)['server'][0]), 2))
+      1.5
 
     References:
       Koloskova et al. 2020, Algorithm 1.
@@ -69,6 +84,7 @@ def gossip(local_train: ClientProgram) -> Algorithm:
         _, z, metrics = common.train(
             local_train, ctx, problem, client, state.clients, cohort
         )
+        # Gossip: x_i = sum_j M_ij z_j.
         return GossipState(peers.mix(ctx.links, z)), metrics
 
     def init(params: Params, problem: Problem) -> GossipState:

@@ -29,21 +29,19 @@ def mifa(
     max_age: common.MaxAge = None,
     server_optimizer: common.ServerOptimizer = None,
 ) -> Algorithm:
-    """MIFA: ``G_i <- Delta_i`` for i in A, then ``x^{t+1} = x^t + (eta_g / N) sum_{all i} G_i``.
+    """Runs MIFA: the server averages the last update of every client, new or remembered.
 
-    Overwrite, then use; rows start at zero. With ``memory='gradient'`` a row is Delta_i divided by
-    the local rate of its round, and the server applies all rows with the current one:
-    ``x + eta_g eta_t mean(G)``. The two agree only while eta_t is constant: a remembered Delta_i
-    is applied with the rate of the round that it stems from.
+    ``G_i <- Delta_i`` for i in A, then ``x^{t+1} = x^t + (eta_g / N) sum_{all i} G_i``. Rows start
+    at zero. With ``memory='gradient'`` a row is Delta_i divided by the local rate of its round, and
+    the server applies all rows with the current rate: ``x + eta_g eta_t mean(G)``. The two agree
+    only while eta_t is constant. A remembered Delta_i has the rate of the round that it stems from.
 
-    With ``max_age=a`` the mean is over the rows heard in the last a rounds alone, this one
-    included (``t - last_i <= a``), and x stays where there are none: a = 0 is FedAvg, up to
-    rounding. FedAvg's bias shrinks as a grows, while rows grow older where links stay down for
-    long.
+    With ``max_age=a`` the mean is over the rows uploaded in the last a rounds, this one included
+    (``t - last_i <= a``). Without such rows x stays. a = 0 is FedAvg, up to rounding. FedAvg's bias
+    shrinks as a grows, while rows become more stale.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
-    start from x^t. Everybody's row moves the server in every round, so that **an empty round moves
-    x as well**.
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
+    start from x^t. All rows move the server in every round, so **an empty round moves x as well**.
 
     Memory: 2 + N models: x, the rows and their running sum (its drift: `MemoryState`). With
     ``table_dtype=jnp.bfloat16`` the rows take half the space; they are rounded when stored, and
@@ -65,6 +63,18 @@ def mifa(
       ValueError: for a rate that is not positive, an unknown ``memory``, a dtype that is not
         floating-point, a negative age or no transformation.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.mifa(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Gu et al. 2021, Algorithm 1, without its first round of full participation: 'gradient' is the
       authors' form, 'delta' the one Xiang et al. 2024 compare with. The age is that of Chang et al.
@@ -85,13 +95,20 @@ def mifa(
 
         state = common.forget(state, ctx, max_age)
         _, after, metrics = common.remember(local_train, ctx, problem, client, state)
+
+        # Server: add the mean of all rows.
         if max_age is None:
             scale = server_lr * rate / problem.num_clients
-            return common.move(
+            new_state = common.apply_server_update(
                 after, scale, after.memory_sum, server_optimizer
-            ), metrics
+            )
+            return new_state, metrics
+
+        # Server, with a largest age: add the mean of the recent rows, if there are any.
         mean, num_rows = common.mean_row(after, ctx, max_age)
-        moved = common.move(after, server_lr * rate, mean, server_optimizer)
-        return tree.select(num_rows > 0, moved, after), metrics
+        new_state = common.apply_server_update(
+            after, server_lr * rate, mean, server_optimizer
+        )
+        return tree.select(num_rows > 0, new_state, after), metrics
 
     return common.with_memory(round_step, table_dtype, max_age, server_optimizer)

@@ -1,4 +1,4 @@
-"""MimiC: every client's update is corrected to what the server last did with it.
+"""MimiC: corrects each update towards the last server step that its client took part in.
 
 References:
   Sun, Mao and Zhang 2024, MimiC: combating client dropouts in federated learning by mimicking
@@ -37,14 +37,15 @@ class MimicState(NamedTuple):
 
 @references.cite('sun2024mimic')
 def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
-    """MimiC: ``v = mean_{i in A} (Delta_i + c_i)``, ``x += eta_g v``, ``c_i = v - Delta_i`` on A.
+    """Runs MimiC: the server adds a correction to each update, so that absent clients count.
 
-    The server keeps c_i, zero at first: the difference between what it did in the last round in
-    which it heard client i and what that client alone would have done. Where it settles v is zero
-    and every ``c_i = -Delta_i``: on quadratics at the optimum, for any links that let everybody
-    deliver now and then.
+    ``v = mean_{i in A} (Delta_i + c_i)``, ``x += eta_g v``, then ``c_i = v - Delta_i`` for i in A.
+    The correction c_i, zero at first, is the difference between the server's step in client i's
+    last active round and the client's own update. At a fixed point v is zero and all
+    ``c_i = -Delta_i``. On quadratics that is the optimum, for any links over which every client
+    delivers now and then.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x. An empty round keeps x.
 
     Memory: 1 + N models.
@@ -58,6 +59,18 @@ def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
 
     Raises:
       ValueError: for a rate that is not positive.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.mimic(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
 
     References:
       Sun, Mao and Zhang 2024, Algorithm 1.
@@ -75,13 +88,17 @@ def mimic(local_train: ClientProgram, *, server_lr: Number = 1.0) -> Algorithm:
         total, table, metrics = common.train(
             local_train, ctx, problem, client, state.corrections
         )
+        # Server: v is the mean corrected update.
         v = tree.cast_like(tree.divide(total, metrics.num_active), state.server)
+        server = tree.add_scaled(state.server, server_lr, v)
 
+        # Corrections of the active clients: the rows hold -Delta_i and become v - Delta_i.
         def correct(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:
             return (), tree.add_scaled(row, 1, v)
 
-        _, table = cohorts.map_reduce(correct, cohorts.participating(ctx.links), table)
-        return MimicState(tree.add_scaled(state.server, server_lr, v), table), metrics
+        cohort = cohorts.participating(ctx.links)
+        _, table = cohorts.map_reduce(correct, cohort, table)
+        return MimicState(server, table), metrics
 
     def init(params: Params, problem: Problem) -> MimicState:
         return MimicState(params, common.zero_table(params, problem))

@@ -1,12 +1,11 @@
-"""Richardson-Romberg extrapolation over the local rate, around any rule.
+"""Richardson-Romberg extrapolation over the local rate, around any algorithm.
 
 References:
   Mangold et al. 2025, Refined analysis of constant step size federated averaging and federated
   Richardson-Romberg extrapolation.
 """
 
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -25,11 +24,11 @@ from fedjax_links.core.references import cite
 
 
 class RichardsonState(NamedTuple):
-    """The rule's state, twice.
+    """States of the algorithm at two local rates.
 
     Attributes:
-      once: at the local rate g.
-      twice: at 2 g.
+      once: its state at the local rate g.
+      twice: its state at the local rate 2 g.
     """
 
     once: PyTree
@@ -38,25 +37,26 @@ class RichardsonState(NamedTuple):
 
 @cite('mangold2025refined')
 def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
-    """Richardson-Romberg around a rule: it at local rates g and 2 g, candidates ``2 x_g - x_2g``.
+    """Wraps an algorithm in Richardson-Romberg extrapolation over its local rate.
 
-    Both meet the same links and batches, start alike, and know nothing of each other. What the
-    local rate does to the limit in first order cancels: under unequal curvature, the drift of
-    several local steps.
+    The algorithm runs at local rates g and 2 g, and the candidate models are ``2 x_g - x_2g``. Both
+    runs use the same links, batches and initial model, and are otherwise independent. The
+    first-order effect of the local rate on the limit cancels. Under unequal curvature that is the
+    drift of several local steps.
 
     ::
 
       make = richardson(lambda learning_rate: fedavg(local_sgd(learning_rate, local_steps=5)))
       algorithm = make(0.05)
 
-    Every client that trains does so twice. Metrics are those of the rule at g.
+    Each client that trains does so twice. Metrics are those of the run at g.
 
     Args:
       make_algorithm: ``learning_rate -> Algorithm``, further keywords as they come.
 
     Returns:
-      The same of the extrapolated rule: a maker for `fedjax_links.sweep`, or to be called. It
-      raises a ValueError for a rate that is not one positive number.
+      ``learning_rate -> Algorithm`` with extrapolation, to call or to pass to
+      `fedjax_links.sweep`. It raises a ValueError for a rate that is not one positive number.
 
     References:
       Mangold et al. 2025, section 5.
@@ -71,29 +71,41 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
                 'learning_rate', requirement, contracts.kind_of(learning_rate)
             )
         checks.positive_number('learning_rate', learning_rate)
-        rules = [make_algorithm(k * learning_rate, **columns) for k in (1, 2)]
+        algorithm_once = make_algorithm(1 * learning_rate, **columns)
+        algorithm_twice = make_algorithm(2 * learning_rate, **columns)
 
         def init(params: Params, problem: Problem) -> RichardsonState:
-            return RichardsonState(*(rule.init(params, problem) for rule in rules))
+            return RichardsonState(
+                once=algorithm_once.init(params, problem),
+                twice=algorithm_twice.init(params, problem),
+            )
 
         def round_step(
             state: RichardsonState, ctx: RoundContext, problem: Problem
         ) -> Step[RichardsonState]:
-            once, metrics = rules[0].round_step(state.once, ctx, problem)
-            twice, _ = rules[1].round_step(state.twice, ctx, problem)
+            once, metrics = algorithm_once.round_step(state.once, ctx, problem)
+            twice, _ = algorithm_twice.round_step(state.twice, ctx, problem)
             return RichardsonState(once, twice), metrics
 
-        def extrapolated(reader: str, state: RichardsonState) -> Any:
-            found = [
-                getattr(rule, reader)(kept)
-                for rule, kept in zip(rules, state, strict=True)
-            ]
-            return jax.tree.map(lambda a, b: (2 * a - b).astype(a.dtype), *found)
+        def models(state: RichardsonState) -> Mapping[str, Params]:
+            models_once = algorithm_once.models(state.once)
+            models_twice = algorithm_twice.models(state.twice)
+            extrapolated: Mapping[str, Params] = _extrapolate(models_once, models_twice)
+            return extrapolated
 
-        models, own = (
-            functools.partial(extrapolated, k) for k in ('models', 'client_models')
-        )
-        keep_models = all(rule.client_models for rule in rules)
-        return Algorithm(init, round_step, models, own if keep_models else None)
+        of_once = algorithm_once.client_models
+        of_twice = algorithm_twice.client_models
+        if of_once is None or of_twice is None:
+            return Algorithm(init, round_step, models)
+
+        def client_models(state: RichardsonState) -> Params:
+            return _extrapolate(of_once(state.once), of_twice(state.twice))
+
+        return Algorithm(init, round_step, models, client_models)
 
     return make
+
+
+def _extrapolate(once: PyTree, twice: PyTree) -> PyTree:
+    """Returns ``2 x_g - x_2g`` for all leaves."""
+    return jax.tree.map(lambda a, b: (2 * a - b).astype(a.dtype), once, twice)

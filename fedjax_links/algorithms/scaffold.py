@@ -42,20 +42,22 @@ def scaffold(
     server_lr: Number = 1.0,
     table_dtype: common.TableDtype = None,
 ) -> Algorithm:
-    """SCAFFOLD, option II: local steps along ``g_i(y) - c_i + c``.
+    """Runs SCAFFOLD, option II: control variates correct the drift of local steps.
 
+    Clients step along ``g_i(y) - c_i + c``. Then
     ``c_i^+ = c_i - c + (x - y_i) / (s eta)``, ``x <- x + (eta_g / |A|) sum_A (y_i - x)``,
-    ``c <- c + (1 / N) sum_A (c_i^+ - c_i)``; all start at zero. The division by s eta makes c_i^+
-    a mean of gradients for SGD steps; with another local optimizer it is not one.
+    ``c <- c + (1 / N) sum_A (c_i^+ - c_i)``; all start at zero. The division by s eta
+    makes c_i^+ a mean of gradients for SGD steps; with another local optimizer it is
+    not one.
 
-    Link semantics: only clients whose uplink delivers compute, upload and receive; all of them
+    Link semantics: only clients whose uplink delivers compute, upload and receive. All of them
     start from x. An empty round keeps x and c.
 
-    What the literature leaves open: the analysis samples clients uniformly and hears all of them.
-    With unequal links the mean over A stays biased while control variates are unsettled, as
-    FedAvg's; the fixed point is the optimum. An update lost on the way must not advance the
-    client's own c_i, or c would cease to be the mean of the c_i; so a client replaces c_i only in a
-    round in which it delivers, as if it waited for an acknowledgement.
+    What the literature leaves open: the analysis samples clients uniformly and loses no update.
+    With unequal links the mean over A is biased until the control variates settle, as FedAvg's is.
+    The fixed point is the optimum. A client whose update is lost must keep its c_i, or c would no
+    longer be the mean of the c_i. So a client replaces c_i only in a round in which it delivers, as
+    if it waited for an acknowledgement.
 
     Memory: 2 + N models; half of the N with ``table_dtype=jnp.bfloat16``. c then follows the
     rounded c_i, up to a rounding drift as of every running sum.
@@ -71,6 +73,18 @@ def scaffold(
     Raises:
       ValueError: for a rate that is not positive or a dtype that is not floating-point.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.scaffold(client)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.5
+
     References:
       Karimireddy et al. 2020, Algorithm 1 and equations (3) to (5).
     """
@@ -80,7 +94,7 @@ def scaffold(
     def init(params: Params, problem: Problem) -> ScaffoldState:
         table = common.zero_table(params, problem, table_dtype)
         return ScaffoldState(
-            params, control=tree.zero_sums(params), client_controls=table
+            server=params, control=tree.zero_sums(params), client_controls=table
         )
 
     def round_step(
@@ -89,22 +103,24 @@ def scaffold(
         eta = local_train.learning_rate(ctx.round)
 
         def client(train: Train, i: Array, c_i: PyTree) -> tuple[Contribution, PyTree]:
+            # Eq. (3): local steps along g - c_i + c.
             correction = tree.subtract(state.control, c_i)
-            update = train(state.server, correction=correction)  # eq. (3)
-            new_c_i = common.mean_gradient(
-                update, correction, eta
-            )  # eq. (4), option II
+            update = train(state.server, correction=correction)
+
+            # Eq. (4), option II: the new c_i is the mean gradient.
+            new_c_i = common.mean_gradient(update, correction, eta)
             new_c_i = tree.round_to(tree.cast_like(new_c_i, update.delta), c_i)
-            return Contribution(
-                (update.delta, tree.change(new_c_i, c_i)), update.loss
-            ), new_c_i
+            upload = (update.delta, tree.change(new_c_i, c_i))
+            return Contribution(upload, update.loss), new_c_i
 
         total, table, metrics = common.train(
             local_train, ctx, problem, client, state.client_controls
         )
         deltas, control_changes = total
+
+        # Server, eq. (5): add the mean update, and the changes of the c_i divided by N.
         mean = tree.divide(deltas, metrics.num_active)
-        server = tree.add_scaled(state.server, server_lr, mean)  # eq. (5)
+        server = tree.add_scaled(state.server, server_lr, mean)
         control = tree.add_scaled(
             state.control, 1 / problem.num_clients, control_changes
         )

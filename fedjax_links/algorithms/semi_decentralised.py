@@ -1,4 +1,4 @@
-"""S2S and S2A: gossip between clients, and a server that hears some of them now and then.
+"""S2S and S2A: gossip between clients, and a server that averages a sample of them.
 
 References:
   Rodio, Neglia, Chen and Larsson 2025, A unified convergence analysis for semi-decentralized
@@ -22,23 +22,24 @@ from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 @references.cite('rodio2025unified')
 def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
-    """S2S (sampled to sampled): gossip, and those that the server hears get their mean.
+    """Runs S2S (sampled to sampled): gossip, then the server averages the uploading clients.
 
-    ``z_i = L_i(x_i)``, ``y_i = sum_j M_ij z_j`` with the round's Metropolis matrix
-    (`mixing.metropolis_weights`); in every ``server_every``-th round ``x^{t+1} = mean_{i in A}
-    y_i``, which becomes the model of i in A; all others have y_i. The mean of the client models
-    carries no bias, on any graph. Without links between clients and with ``server_every=1`` it is
-    `fedpbc`, to the bit.
+    Clients train, ``z_i = L_i(x_i)``, and average with their neighbours, ``y_i = sum_j M_ij z_j``,
+    by the round's Metropolis matrix (`mixing.metropolis_weights`). In every ``server_every``-th
+    round the server sets ``x^{t+1} = mean_{i in A} y_i``. The clients in A receive that model, all
+    others continue from y_i. The mean of the client models carries no participation bias, on any
+    graph. Without links between clients and with ``server_every=1`` it equals `fedpbc` to the bit.
 
-    Link semantics: everyone able to trains in every round, from its own model; those whose uplink
-    delivers in a round of the server are averaged and receive the average at its end. An empty
-    round, and one between those of the server, keeps x; clients still train and gossip.
+    Link semantics: every client that can compute trains in every round, from its own model. In a
+    server round, the clients whose uplink delivers are averaged and receive the average at its end.
+    An empty round keeps x, and so does a round between server rounds. Clients still train and
+    gossip.
 
     Memory: 1 + N models.
 
     Args:
       local_train: the client program L_i.
-      server_every: rounds from one in which uplinks count to the next.
+      server_every: rounds from one server round to the next, at least 1.
 
     Returns:
       The algorithm; models: ``server`` and ``client_mean``.
@@ -46,34 +47,50 @@ def s2s(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     Raises:
       ValueError: for a period below 1.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> from fedjax_links.links import graphs
+      >>> problem = problems.quadratic([[0.0], [1.0], [2.0], [3.0]])  # the optimum is 1.5
+      >>> uplinks = participation.bernoulli([0.9, 0.9, 0.9, 0.3])
+      >>> links = participation.peers(uplinks, graphs.ring(4), prob=0.8)
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.s2s(client, server_every=5)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      1.44
+
     References:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
-    step = _round_step(local_train, server_every, to_all=False)
-    return common.of_client_models(
-        lambda *given: step(*given)
-    )  # named after its factory
+    step = _make_step(local_train, server_every, to_all=False)
+
+    def round_step(
+        state: ClientsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientsState]:
+        return step(state, ctx, problem)
+
+    return common.client_model_algorithm(round_step)
 
 
 @references.cite('rodio2025unified')
 def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
-    """S2A (sampled to all): as `s2s`, but the mean of those heard becomes everybody's model.
+    """Runs S2A (sampled to all): as `s2s`, but every client receives the server's average.
 
-    ``x_i^{t+1} = x^{t+1} = mean_{i in A} y_i`` for all i where A is not empty. Every client must
-    hear the server, and the clients heard more often draw all models to themselves: FedAvg's bias,
-    the less of it the better connected the graph and the rarer the server. Without links between
-    clients, with ``server_every=1`` and as long as no round is empty, it is `fedavg` with all
-    computing, to the bit.
+    ``x_i^{t+1} = x^{t+1} = mean_{i in A} y_i`` for all i, unless A is empty. Clients that upload
+    more often pull all models towards themselves. This is FedAvg's bias. It shrinks with a better
+    connected graph and with rarer server rounds. Without links between clients, with
+    ``server_every=1`` and without empty rounds it equals ``fedavg(compute='all')`` to the bit.
 
-    Link semantics: as of `s2s`, but that everybody receives, whom the links tell no other of
-    (their downlink, where they tell directions apart). An empty round keeps x; clients go on from
-    y_i.
+    Link semantics: as `s2s`, but every client receives. Where links have a downlink, the clients
+    whose downlink is up receive. An empty round keeps x, and clients continue from y_i.
 
     Memory: 1 + N models.
 
     Args:
       local_train: the client program L_i.
-      server_every: rounds from one in which uplinks count to the next.
+      server_every: rounds from one server round to the next, at least 1.
 
     Returns:
       The algorithm; models: ``server`` and ``client_mean``.
@@ -81,57 +98,92 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     Raises:
       ValueError: for a period below 1.
 
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> from fedjax_links.links import graphs
+      >>> problem = problems.quadratic([[0.0], [1.0], [2.0], [3.0]])  # the optimum is 1.5
+      >>> uplinks = participation.bernoulli([0.9, 0.9, 0.9, 0.3])
+      >>> links = participation.peers(uplinks, graphs.ring(4), prob=0.8)
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.s2a(client, server_every=5)
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      1.44
+
     References:
       Rodio, Neglia, Chen and Larsson 2025, Algorithm 1.
     """
-    step = _round_step(local_train, server_every, to_all=True)
-    return common.of_client_models(
-        lambda *given: step(*given)
-    )  # named after its factory
+    step = _make_step(local_train, server_every, to_all=True)
+
+    def round_step(
+        state: ClientsState, ctx: RoundContext, problem: Problem
+    ) -> Step[ClientsState]:
+        return step(state, ctx, problem)
+
+    return common.client_model_algorithm(round_step)
 
 
-def in_server_rounds(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
-    """Who sends and receives, bool[T, N], of those whose uplinks deliver, for `Traffic`."""
+def semi_decentralised_senders(
+    mask: np.ndarray, options: Mapping[str, Any]
+) -> np.ndarray:
+    """Returns which clients upload, bool[T, N]: those whose uplink delivers in server rounds."""
     rounds = np.arange(1, len(mask) + 1)
-    return np.asarray(mask & (rounds % options.get('server_every', 1) == 0)[:, None])
+    is_server_round = rounds % options.get('server_every', 1) == 0
+    return np.asarray(mask & is_server_round[:, None])
 
 
-def _round_step(
+def _make_step(
     local_train: ClientProgram, server_every: int, *, to_all: bool
 ) -> common.RoundStep:
+    """Builds the round that S2S and S2A share; ``to_all`` is S2A's broadcast."""
     common.check_count('server_every', server_every)
 
     def round_step(
         state: ClientsState, ctx: RoundContext, problem: Problem
     ) -> Step[ClientsState]:
-        links, x = ctx.links, state.server
-        active = base.delivers(links) & ((ctx.round + 1) % server_every == 0)
-        cohort = cohorts.computing(links)
+        links = ctx.links
+        is_server_round = (ctx.round + 1) % server_every == 0
+        uploads = base.delivers(links) & is_server_round
 
-        def said(model: PyTree) -> PyTree:  # what the server adds up
-            return tree.subtract(model, x) if to_all else model
+        def upload_of(model: PyTree) -> PyTree:
+            """Returns what the server adds up: displacements in S2A, models in S2S."""
+            return tree.subtract(model, state.server) if to_all else model
 
         def client(train: Train, i: Array, x_i: PyTree) -> tuple[Contribution, PyTree]:
             update = train(x_i)
             z_i = update.params if to_all else tree.add_scaled(x_i, 1.0, update.delta)
-            heard = Contribution(said(z_i), update.loss)
-            return tree.select(active[i], heard, tree.zeros_like(heard)), z_i
+            contribution = Contribution(upload_of(z_i), update.loss)
+            nothing = tree.zeros_like(contribution)
+            return tree.select(uploads[i], contribution, nothing), z_i
 
-        sums, z, metrics = common.train(
+        # Every client that can compute trains from its own model.
+        cohort = cohorts.computing(links)
+        upload_sum, z, metrics = common.train(
             local_train, ctx, problem, client, state.clients, cohort
         )
-        y, num_active = peers.mix(links, z), jnp.sum(active, dtype=jnp.int32)
+
+        # Gossip: y_i = sum_j M_ij z_j.
+        y = peers.mix(links, z)
         if base.has_peers(links):
-            sums = peers.sum_rows(said, cohorts.make_cohort(active), y)
-        mean = tree.divide(sums, num_active)
-        told = tree.add_scaled(x, 1.0, mean) if to_all else tree.cast_like(mean, x)
-        server = tree.select(num_active > 0, told, x)
-        heard = (
-            base.reached(links) & (num_active > 0)
-            if to_all
-            else active & base.receives(links)
-        )
-        clients = tree.fill_rows(heard, tree.cast_like(server, y), y)
-        return ClientsState(server, clients), metrics._replace(num_active=num_active)
+            upload_sum = peers.sum_rows(upload_of, cohorts.make_cohort(uploads), y)
+
+        # Server: average the uploads that arrived; an empty round keeps x.
+        num_uploads = jnp.sum(uploads, dtype=jnp.int32)
+        mean = tree.divide(upload_sum, num_uploads)
+        if to_all:
+            new_server = tree.add_scaled(state.server, 1.0, mean)
+        else:
+            new_server = tree.cast_like(mean, state.server)
+        server = tree.select(num_uploads > 0, new_server, state.server)
+
+        # Broadcast: to all clients (S2A), or to those whose upload arrived (S2S).
+        if to_all:
+            receivers = base.reached(links) & (num_uploads > 0)
+        else:
+            receivers = uploads & base.receives(links)
+        clients = tree.fill_rows(receivers, tree.cast_like(server, y), y)
+        return ClientsState(server, clients), metrics._replace(num_active=num_uploads)
 
     return round_step

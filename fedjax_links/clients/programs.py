@@ -206,12 +206,13 @@ def proximal_sgd(
     chunk_size: int | None = None,
     client_steps: ArrayLike | None = None,
 ) -> ClientProgram:
-    """FedProx's client: local SGD steps on ``F_i(x) + (mu / 2) ||x - start||^2``.
+    """Takes FedProx's local steps: SGD on the client's loss plus a proximal term.
 
-    FedProx is FedAvg with this program; the penalty is measured from wherever the client starts. It
-    is `local_sgd` under the adjustment ``proximal``, to which that of an algorithm is added: the
-    gradient that an algorithm keeps (``focus``) is F_i's alone. The paper solves the local problem
-    inexactly; here, as in its experiments, by SGD steps.
+    The objective is ``F_i(x) + (mu / 2) ||x - start||^2``, where ``start`` is the model that the
+    client starts from. FedProx is FedAvg with this program. It is `local_sgd` with the adjustment
+    ``proximal``, to which an algorithm may add its own. The gradient that an algorithm keeps
+    (`algorithms.focus`) is that of F_i alone. The paper solves the local problem inexactly; here,
+    as in its experiments, by SGD steps.
 
     Args:
       learning_rate: eta, positive; a number or a schedule ``round -> rate``.
@@ -227,6 +228,18 @@ def proximal_sgd(
 
     Raises:
       ValueError: for a rate that is not positive, a negative ``mu`` or a count out of range.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])  # the optimum is 0.5
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> client = local_training.proximal_sgd(0.1, mu=0.1, local_steps=2)
+      >>> algorithm = algorithms.fedavg(client)  # which is FedProx
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=200)
+      >>> print(round(float(result.state.algorithm.server[0]), 2))
+      0.3
 
     References:
       Li et al. 2020, Federated optimization in heterogeneous networks, Algorithm 2.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import algorithms, local_training, problems, simulation
-from fedjax_links.algorithms.f3ast import budgeted, lowest
+from fedjax_links.algorithms.f3ast import f3ast_senders, lowest
 from fedjax_links.base import LinkSample
 from tests import refusals
 from tests.reference import harness, interval_loops, quadratic_loops
@@ -25,7 +25,9 @@ def test_it_follows_the_listing(x64, budget, beta, first):
     )
     expected, rates = interval_loops.f3ast(setting, budget, beta, first)
     np.testing.assert_array_equal(
-        budgeted(setting.mask, {'budget': budget, 'beta': beta, **options}).sum(axis=1),
+        f3ast_senders(setting.mask, {'budget': budget, 'beta': beta, **options}).sum(
+            axis=1
+        ),
         np.minimum(setting.mask.sum(axis=1), budget),
     )
     result = harness.follow(setting, algorithm, expected)
@@ -40,7 +42,7 @@ def test_weights_start_small_from_ones_and_right_from_the_budget():
     mask, sums = np.ones((1001, 100), bool), {}
     for first in (1.0, 0.1):
         rate, sums[first] = np.full(100, first), []
-        chosen = budgeted(mask, {'initial_rate': first})
+        chosen = f3ast_senders(mask, {'initial_rate': first})
         for selected in chosen:
             rate = 0.99 * rate + 0.01 * selected
             sums[first].append((selected / rate).sum() / 100)

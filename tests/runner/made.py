@@ -27,7 +27,7 @@ def own_rule(local_train, scale=1.0):
             server=tree.add_scaled(state.server, scale, mean)
         ), metrics
 
-    return common.of_server(round_step)
+    return common.server_only_algorithm(round_step)
 
 
 def own_links(probs, period=4):
