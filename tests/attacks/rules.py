@@ -32,6 +32,7 @@ _COUNTS = {  # at least one
         'num_rounds',
         'eval_every',
         'num_seeds',
+        'min_examples',
         'num_clients',
         'cohort_size',
         'local_steps',
