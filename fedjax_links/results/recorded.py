@@ -85,14 +85,14 @@ def levels(
     grid_columns = {name: rows[name].tolist() for name in grid_names if name in rows}
 
     shown_model = model or main_models(facts)[label]
-    measured = rows[f'{shown_model}/{metric or facts["metric"]}']
-    finite = rows.get('finite', np.ones(len(measured), bool))
+    column = f'{shown_model}/{metric or facts["metric"]}'  # absent before any line
     patterns = rows['pattern'].tolist()
+    finite = rows.get('finite', np.ones(len(patterns), bool))
     evaluations: dict[Any, dict[int, list[float]]] = {}
     for row in np.flatnonzero(np.isin(rows['round'], last_rounds)).tolist():
         point = {name: values[row] for name, values in grid_columns.items()}
         by_seed = evaluations.setdefault(place_of(patterns[row], point), {})
-        value = float(measured[row]) if finite[row] else np.nan
+        value = float(rows[column][row]) if finite[row] else np.nan
         by_seed.setdefault(int(rows['seed'][row]), []).append(value)
     return {
         key: _means_of_complete(by_seed, len(last_rounds))
