@@ -1,9 +1,9 @@
 """Certificates: whether the programs of an experiment compute what they say, on this device.
 
 A compiler can be wrong. Every program takes a few rounds here, in the form in which a run has it,
-and the same rounds in double precision on a CPU in another process (`standards`); and where theory
-knows the mean of a model after some rounds, that of many seeds is compared with it. What differs by
-more than rounding, or than chance, is off.
+and the same rounds in double precision on a CPU in another process (`float64_reference`); and
+where theory knows the mean of a model after some rounds, that of many seeds is compared with it.
+What differs by more than rounding, or than chance, is off.
 """
 
 import re
@@ -67,7 +67,7 @@ def certify(source: Mapping[str, Any] | str | None = None) -> Iterator[Verdict]:
     """Compares programs with double precision, and with theory.
 
     Args:
-      source: a config, or the name of one of `standards.STANDARD`; None for all of those.
+      source: a config, or the name of one of `float64_reference.STANDARD`; None for all of those.
 
     Returns:
       A verdict for each program, one after the other.

@@ -2,9 +2,9 @@
 
 A section is a name, or a mapping with that ``name`` and the options of what it names, one to one
 with the Python call. A name stands in a registry (`ALGORITHMS`, `PARTICIPATION`, `PROBLEMS`, or a
-table of `choices`), or is ``module:factory`` for anything else that can be imported; the folder of
-a config file is importable while it is resolved. Options are checked against the signature of the
-factory, so a new algorithm or pattern needs no edit here.
+table of `registries`), or is ``module:factory`` for anything else that can be imported; the folder
+of a config file is importable while it is resolved. Options are checked against the signature of
+the factory, so a new algorithm or pattern needs no edit here.
 """
 
 import functools
@@ -190,7 +190,7 @@ def bind_links(section: Any, problem: Problem, where: str = 'config.links') -> B
     patterns from nested sections.
 
     Args:
-      section: name in PARTICIPATION or `choices.LINKS`, and options.
+      section: name in PARTICIPATION or `registries.LINKS`, and options.
       problem: whose clients, and whose labels if the probabilities depend on them.
       where: as in `bind`.
 
@@ -279,8 +279,8 @@ def _link_part(
 ) -> Any:
     """An option of a pattern, or of a part of one: a plain value, or what a section stands for.
 
-    A user's own factory may have options of any name; those of `choices.MADE` are sections of ours
-    in factories of ours alone.
+    A user's own factory may have options of any name; those of `registries.MADE` are sections of
+    ours in factories of ours alone.
     """
     made = registries.MADE.get(parameter) if is_ours else None
     if made is not None:

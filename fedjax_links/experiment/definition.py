@@ -54,7 +54,7 @@ class Experiment:
       eval_every: rounds between evaluations, a divisor of ``num_rounds``; lanes advance in periods
         of this length.
       seeds: S seeds in ``[0, 2**32)``; or `UntilDecided`.
-      redraw: ``'by_seed'`` or ``'fixed'`` by stream of draws, see `redraws`, or one of them for all
+      redraw: ``'by_seed'`` or ``'fixed'`` by stream of draws, see `seeding`, or one of them for all
         streams: which of ``data``, ``partition``, ``links_quality``, ``init``, ``links`` and
         ``batches`` every seed draws anew. By default the first three are fixed. All algorithms of
         a seed meet the same. Makers that take ``data_seed``, ``partition_seed`` or

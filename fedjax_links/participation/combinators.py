@@ -313,7 +313,7 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
 
 
 def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
-    """`cap` along a permutation; `selection.consume` says what ``distinct`` means."""
+    """`cap` along a permutation; `subset_sampling.consume` says what ``distinct`` means."""
     own_key = combining.stream('cap', pattern)
 
     def init(key: Key) -> PyTree:

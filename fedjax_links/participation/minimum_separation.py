@@ -74,10 +74,10 @@ def minimum_separation(
       The pattern. It reports ``w / sum w`` as ``prob`` for B = 1 and R = 0, where rounds are
       independent; NaN otherwise. Where traced values leave fewer than B eligible, all of those
       participate. Units that are many, of concrete weights and waits, and of which few wait are not
-      all looked at: a draw costs O(B) then (`rejection`), in the product design unless so few weigh
-      so much that B draws by weight seldom differ. The law is the same, the draws are not: in a
-      sweep over weights or separations of 4,096 units or more, a lane meets other links than its
-      own `simulate`.
+      all looked at: a draw costs O(B) then (`rejection_sampling`), in the product design unless so
+      few weigh so much that B draws by weight seldom differ. The law is the same, the draws are
+      not: in a sweep over weights or separations of 4,096 units or more, a lane meets other links
+      than its own `simulate`.
 
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.
@@ -164,7 +164,7 @@ def _members(labels: NDArray[np.int32]) -> NDArray[np.int32]:
 def _by_rejection(
     masses: NDArray[np.float64], wait: int, cohort_size: int, design: str
 ) -> Draw | None:
-    """The draw in O(B) per round; None where it does not pay (`rejection`)."""
+    """The draw in O(B) per round; None where it does not pay (`rejection_sampling`)."""
     num_units = len(masses)
     most_away = min(
         (wait + 1) * cohort_size, num_units

@@ -40,7 +40,7 @@ def periodic_groups(
 
     Returns:
       The pattern; given the offset it reports ``S / |group|`` for the available group, zero for the
-      others. Few of many clients are drawn in O(S) (`rejection`).
+      others. Few of many clients are drawn in O(S) (`rejection_sampling`).
 
     Raises:
       ValueError: for labels with gaps or a cohort larger than a group.

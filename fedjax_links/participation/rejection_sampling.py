@@ -7,8 +7,8 @@ weight. A draw costs O(B) as long as few draws are passed over.
 
 So patterns draw their cohorts under one rule: there are at least `FEWEST_CLIENTS` clients, and the
 share of the weight that can be out of reach at any time is at most `LARGEST_SHARE`. Otherwise they
-look at all clients (`selection`). The law is the same, the draws are not. The rule reads values
-that set shapes: what is traced is drawn by looking at all.
+look at all clients (`subset_sampling`). The law is the same, the draws are not. The rule reads
+values that set shapes: what is traced is drawn by looking at all.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def all_at_once(
     """Independent draws among the eligible, as a whole again and again until all of them differ.
 
     So ``P(S)`` is proportional to the product of its clients' weights: conditional Poisson sampling
-    (`selection.product_subset`), exactly.
+    (`subset_sampling.product_subset`), exactly.
 
     Args:
       key: the draw's key.

@@ -17,7 +17,7 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
 
     Returns:
       The pattern; it has no carry and reports S/N as ``prob``. Few of many clients are drawn in
-      O(S) (`rejection`).
+      O(S) (`rejection_sampling`).
 
     Raises:
       ValueError: for a cohort larger than the federation.

@@ -208,7 +208,7 @@ class Source:
 
     @functools.cached_property
     def _near_ties(self) -> Any:
-        """`choices.NearTies` of the run, found once."""
+        """`tuning_uncertainty.NearTies` of the run, found once."""
         find: Any = tuning_uncertainty.NearTies
         return functools.cache(functools.partial(find, self.run))
 
@@ -256,7 +256,7 @@ class Source:
         shares: np.ndarray,
         margin: float | None = None,
     ) -> Difference:
-        """Judges differences by seed, see `verdicts.judge`."""
+        """Judges differences by seed, see `comparisons.judge`."""
         margin = self.margin if margin is None else margin
         return judge(metric, rows, shares, margin=margin, until=self.until)
 

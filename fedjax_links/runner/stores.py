@@ -1,6 +1,6 @@
 """Where a run is kept: in memory, or in a folder that an interrupted run goes on in.
 
-What several processes keep together is in `shared`.
+What several processes keep together is in `shared_stores`.
 """
 
 import contextlib

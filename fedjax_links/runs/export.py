@@ -43,7 +43,9 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
 def archive(
     folder: str | Path, to: str | Path, *, metrics: Sequence[str] | None = None
 ) -> list[str]:
-    """Writes what reports need of a run in a few small files (`packing`); the run is only read.
+    """Writes what reports need of a run in a few small files; the run is only read.
+
+    The files prove themselves, see `checksummed_npz`.
 
     States and links stay behind: nothing can go on from an archive.
 

@@ -20,7 +20,7 @@
 * ``clients.npz``: what reports need to know of clients that takes the problem itself.
 
 Each of them but ``environment.json`` and ``metrics.jsonl``, which are derived, proves itself: JSON
-by a digest among its fields, an npz by its comment (`packing`).
+by a digest among its fields, an npz by its comment (`checksummed_npz`).
 """
 
 import dataclasses
@@ -113,7 +113,7 @@ def read(folder: str | Path, *, prove: bool = True) -> Results:
     """The metrics of a run folder, finished or not, or of its archive.
 
     Args:
-      folder: what ``--workdir`` was, or the folder of an archive (`packing`).
+      folder: what ``--workdir`` was, or the folder of an archive (`checksummed_npz`).
       prove: whether to prove that no bit of the lanes' files has changed, for which all is read.
 
     Returns:

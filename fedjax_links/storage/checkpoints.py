@@ -1,7 +1,7 @@
 """A save of a lane as one file: its state, what it is, and its lines of metrics so far.
 
 The file is written whole or not at all, and read only if no bit of it has changed: it is an npz
-that proves itself (`packing`), with one entry per leaf of the state. Nothing is unpickled.
+that proves itself (`checksummed_npz`), with one entry per leaf of the state. Nothing is unpickled.
 
 Of a state that several processes divide, each of them first writes its rows of client tables as a
 part, ``<save>.part<k>.npz``, with entries of the same names. The file then names the digest of

@@ -304,7 +304,7 @@ def spread(
 ) -> Page:
     """One row per pattern and algorithm, one column per stream that alone followed the seed.
 
-    For runs with a column ``redraw`` in their grid, see `redraws`.
+    For runs with a column ``redraw`` in their grid, see `seeding`.
 
     Args:
       source: what ran.
