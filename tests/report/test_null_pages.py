@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from fedjax_links import evaluation
+from fedjax_links.core import student
 from fedjax_links.planning import tuning_uncertainty
 from fedjax_links.planning.sequential_seeds import looks
 from fedjax_links.report import run_view
@@ -40,9 +41,7 @@ def page_of(levels, until):
         count = len(own)
         if until:
             for count in looks(until['least'], len(own)):
-                word = evaluation.decide(
-                    evaluation.student.paired(own[:count], base[:count])
-                ).word
+                word = evaluation.decide(student.paired(own[:count], base[:count])).word
                 if word != evaluation.UNDECIDED:
                     break
         one, other = (

@@ -14,12 +14,12 @@ import sys
 import time
 from pathlib import Path
 
-from fedjax_links.storage import claims
+from fedjax_links.storage import file_locks
 
 folder, won = Path(sys.argv[1]), 0
 end = time.monotonic() + float(sys.argv[2])
 while time.monotonic() < end:
-    claim = claims.take(folder / 'lane.lock')
+    claim = file_locks.take(folder / 'lane.lock')
     if claim is None:
         continue
     os.close(os.open(folder / 'alone', os.O_CREAT | os.O_EXCL))  # fails if another one is here
@@ -34,9 +34,9 @@ import sys
 import time
 from pathlib import Path
 
-from fedjax_links.storage import claims
+from fedjax_links.storage import file_locks
 
-claim = claims.take(Path(sys.argv[1]))
+claim = file_locks.take(Path(sys.argv[1]))
 print('held', flush=True)
 time.sleep(60)
 """
