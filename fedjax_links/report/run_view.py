@@ -15,7 +15,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.experiment import Experiment
 from fedjax_links.planning import trials, tuning_uncertainty
 from fedjax_links.planning.tuning_uncertainty import Choice
-from fedjax_links.report import client_stats
+from fedjax_links.report import client_stats, completion
 from fedjax_links.report.client_stats import Clients
 from fedjax_links.report.comparisons import Difference, Ends, Key, Verdicts, judge
 from fedjax_links.results import dataset, recorded
@@ -324,48 +324,44 @@ def of_run(
     Raises:
       ValueError: if no algorithm is done.
     """
-    facts, every, names, folder = (
-        run.facts,
-        run.dataset,
-        dict(run.facts['names']),
-        run.folder,
-    )
-    members = dataset.points(every)
-    done = set(every['series'].values[every['complete'].values].tolist())
-    series: list[str] = []
-    tuning: dict[str, list[trials.Tried]] = {}
-    missing: list[str] = []
-    for algorithm in _in_order(sorted(facts['algorithms']), names):
-        own = {
-            label: point
-            for label, (owner, point) in members.items()
-            if owner == algorithm
-        }
-        is_done = bool(own) and own.keys() <= done
-        if not is_done:
-            progress = trials.progress(run.columns, facts, algorithm)
-            missing.append(f'{algorithm} ({progress})' if progress else algorithm)
-        if is_done or so_far:
-            series += own
-            for entry in trials.read_tries(run.columns, facts, algorithm):
-                at = {name: dataset.as_tuple(value) for name, value in entry.at.items()}
-                for label in (
-                    k for k, point in own.items() if at.items() <= point.items()
-                ):
-                    tuning.setdefault(label, []).append(entry)
-    if not series and not so_far:
-        value = f'{folder}; not finished: {", ".join(missing)}'
+    facts = run.facts
+    finished = completion.finished_series(run, so_far=so_far)
+    if not finished.series and not so_far:
+        value = f'{run.folder}; not finished: {", ".join(finished.missing)}'
         raise errors.invalid('workdir', 'hold at least one finished algorithm', value)
-    patterns, rounds = _in_order(facts['patterns'], names), recorded.rounds_of(facts)
-    data = every.sel(series=series, pattern=patterns)
+    patterns = completion.in_order(facts['patterns'], dict(facts['names']))
+    rounds = recorded.rounds_of(facts)
+    data = run.dataset.sel(series=finished.series, pattern=patterns)
     data = data.reindex(round=rounds) if so_far else data.sel(round=rounds)
-    links, known, first = {}, {}, facts['seeds'][0]
-    if folder is not None:
-        kept, known = runs.links(folder), client_stats.read(folder)
-        met = [label for label in patterns if first in kept.masks.get(label, {})]
-        links = {k: Links(kept.masks[k][first], kept.mean_probs[k][first]) for k in met}
-    found = facts['title'], _caption(facts), data, tuning, missing, links, known
-    return Source(*found, _diverged(run, data), folder, experiment, run, allow_imports)
+    links: Mapping[str, Links] = {}
+    clients: Mapping[str, Clients] = {}
+    if run.folder is not None:
+        links = _first_links(run.folder, facts['seeds'][0], patterns)
+        clients = client_stats.read(run.folder)
+    return Source(
+        title=facts['title'],
+        caption=completion.caption(facts),
+        data=data,
+        tuning=finished.tuning,
+        missing=finished.missing,
+        links=links,
+        clients=clients,
+        diverged=completion.diverged(run, data),
+        folder=run.folder,
+        experiment=experiment,
+        run=run,
+        allow_imports=allow_imports,
+    )
+
+
+def _first_links(folder: Path, seed: int, patterns: Sequence[str]) -> dict[str, Links]:
+    """Returns the recorded links of a seed, by pattern."""
+    stored = runs.links(folder)
+    return {
+        label: Links(stored.masks[label][seed], stored.mean_probs[label][seed])
+        for label in patterns
+        if seed in stored.masks.get(label, {})
+    }
 
 
 def blank(experiment: Experiment) -> Source:
@@ -399,46 +395,3 @@ def blank(experiment: Experiment) -> Source:
     return dataclasses.replace(
         found, data=data, links=dict.fromkeys(found.patterns, made_up)
     )
-
-
-def _caption(facts: Mapping[str, Any]) -> str:
-    """The caption, behind the origin of a forked run, and what is known beforehand."""
-    found = [str(facts['caption'])]
-    if 'forked_from' in facts:
-        found = [
-            f'Goes on from round {facts["at_round"]} of {facts["forked_from"]}.',
-            *found,
-        ]
-    if 'attainable' in facts:
-        found.append(f"The population's best model, exactly: {facts['attainable']}.")
-    return '\n\n'.join(part for part in found if part)
-
-
-def _in_order(labels: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    """Labels in the order of their names; those without a name come last, as they came."""
-    places = {label: place for place, label in enumerate(names)}
-    return sorted(labels, key=lambda label: places.get(label, len(places)))
-
-
-def _diverged(run: runs.Results, data: Any) -> list[str]:
-    """Which simulations are not finite, seeds with the same round together, as they ran."""
-    if 'first_bad_round' not in run.columns:
-        return []
-    import pandas
-
-    rows = recorded.rows_of(run.columns, run.facts, dataset.MAIN)
-    _, owner = recorded.members_of(rows, run.facts, dataset.MAIN)
-    names, every = dataset.names(data), run.dataset['series'].values[owner]
-    bad = ~rows['finite'].astype(bool) & np.isin(every, data['series'].values)
-    lanes = pandas.DataFrame(
-        {k: rows[k] for k in ('pattern', 'first_bad_round', 'seed')}
-    )
-    lanes = lanes.assign(series=every)[bad].drop_duplicates()
-    found = []
-    for at, own in lanes.groupby(['series', 'pattern', 'first_bad_round'], sort=False)[
-        'seed'
-    ]:
-        series, pattern, round = at
-        seeds = f'seed{"s" if len(own) > 1 else ""} {", ".join(map(str, own))}'
-        found.append(f'{names[series]}, {names[pattern]}, {seeds} in round {round:.0f}')
-    return found

@@ -1,0 +1,118 @@
+"""Reads how far a run is: finished series, tuning, and simulations that diverged."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links import runs
+from fedjax_links.planning import trials
+from fedjax_links.results import dataset, recorded
+
+
+class FinishedSeries(NamedTuple):
+    """The part of a run that pages are made of.
+
+    Attributes:
+      series: labels, in the order of their algorithms' names.
+      tuning: what was tried, by label of a tuned series.
+      missing: labels of algorithms that are not finished, those in tuning with how far it is.
+    """
+
+    series: list[str]
+    tuning: dict[str, list[trials.Tried]]
+    missing: list[str]
+
+
+def finished_series(run: runs.Results, *, so_far: bool = False) -> FinishedSeries:
+    """Returns the series of all algorithms that are finished.
+
+    Args:
+      run: its metrics.
+      so_far: whether to return unfinished series too.
+    """
+    data = run.dataset
+    members = dataset.points(data)
+    complete = set(data['series'].values[data['complete'].values].tolist())
+    series: list[str] = []
+    tuning: dict[str, list[trials.Tried]] = {}
+    missing: list[str] = []
+    names = dict(run.facts['names'])
+    for algorithm in in_order(sorted(run.facts['algorithms']), names):
+        points = {
+            label: point
+            for label, (owner, point) in members.items()
+            if owner == algorithm
+        }
+        is_done = bool(points) and points.keys() <= complete
+        if not is_done:
+            progress = trials.progress(run.columns, run.facts, algorithm)
+            missing.append(f'{algorithm} ({progress})' if progress else algorithm)
+        if is_done or so_far:
+            series += points
+            for label, tried in _tuning_of(run, algorithm, points):
+                tuning.setdefault(label, []).append(tried)
+    return FinishedSeries(series, tuning, missing)
+
+
+def _tuning_of(
+    run: runs.Results, algorithm: str, points: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, trials.Tried]]:
+    """Yields what was tried, with the label of each series that it was tuned for."""
+    for tried in trials.read_tries(run.columns, run.facts, algorithm):
+        tuned_at = {name: dataset.as_tuple(value) for name, value in tried.at.items()}
+        for label, point in points.items():
+            if tuned_at.items() <= point.items():
+                yield label, tried
+
+
+def caption(facts: Mapping[str, Any]) -> str:
+    """Returns the caption, with the origin of a forked run and what is known beforehand."""
+    paragraphs = [str(facts['caption'])]
+    if 'forked_from' in facts:
+        origin = f'Goes on from round {facts["at_round"]} of {facts["forked_from"]}.'
+        paragraphs.insert(0, origin)
+    if 'attainable' in facts:
+        best = f"The population's best model, exactly: {facts['attainable']}."
+        paragraphs.append(best)
+    return '\n\n'.join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def in_order(labels: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """Sorts labels by the order of their names; those without a name come last."""
+    position = {label: index for index, label in enumerate(names)}
+    return sorted(labels, key=lambda label: position.get(label, len(position)))
+
+
+def diverged(run: runs.Results, data: Any) -> list[str]:
+    """Says which simulations are not finite any more, and since which round.
+
+    Args:
+      run: its metrics.
+      data: the series to speak of, as an ``xarray.Dataset``.
+
+    Returns:
+      A phrase for each round of a series and pattern, with all seeds of that round.
+    """
+    if 'first_bad_round' not in run.columns:
+        return []
+    import pandas
+
+    rows = recorded.rows_of(run.columns, run.facts, dataset.MAIN)
+    _, series_of_row = recorded.members_of(rows, run.facts, dataset.MAIN)
+    names = dataset.names(data)
+    series = run.dataset['series'].values[series_of_row]
+    is_bad = ~rows['finite'].astype(bool) & np.isin(series, data['series'].values)
+    lanes = pandas.DataFrame(
+        {name: rows[name] for name in ('pattern', 'first_bad_round', 'seed')}
+    )
+    lanes = lanes.assign(series=series)[is_bad].drop_duplicates()
+    groups = lanes.groupby(['series', 'pattern', 'first_bad_round'], sort=False)
+    phrases = []
+    for (label, pattern, round), seeds in groups['seed']:
+        noun = 'seeds' if len(seeds) > 1 else 'seed'
+        listed = ', '.join(map(str, seeds))
+        phrases.append(
+            f'{names[label]}, {names[pattern]}, {noun} {listed} in round {round:.0f}'
+        )
+    return phrases
