@@ -19,6 +19,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.core import (
     checks,
+    client_names,
     compiling,
     contracts,
     errors,
@@ -112,7 +113,7 @@ def simulate(
         raise errors.invalid('participation', requirement, num_clients)
     if isinstance(participation, Participation):
         names = participation.client_names or ()
-        checks.client_order('participation', names, problem.client_names)
+        client_names.check_order('participation', names, problem.client_names)
     if eval_every is not None:
         checks.static_int('eval_every', eval_every)
         if num_rounds % eval_every:

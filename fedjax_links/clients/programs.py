@@ -6,10 +6,8 @@ steps are taken on minibatches or on the client's full data; rows are read insid
 them, so memory holds one batch.
 """
 
-import contextlib
-import contextvars
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
@@ -19,8 +17,9 @@ import optax
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
+from fedjax_links.clients.batches import client_data
 from fedjax_links.clients.rates import Schedule, constant
-from fedjax_links.core import checks, errors, prng, reprs, tree
+from fedjax_links.core import checks, errors, reprs, tree
 from fedjax_links.core.references import cite
 
 Rate = Number | Schedule
@@ -30,18 +29,10 @@ MakeOptimizer: TypeAlias = Callable[[Array], optax.GradientTransformation]
 Optimizer: TypeAlias = optax.GradientTransformation | MakeOptimizer
 """A transformation built with unit rate, or a function of the rate."""
 
-BatchLoss = Callable[[Params, PyTree], Array]
-Watch = Callable[[Array, int, PyTree, BatchLoss], tuple[PyTree, BatchLoss]]
-"""``(client, local_steps, inputs, batch_loss) -> (inputs, batch_loss)``."""
-
 StepsOf: TypeAlias = Callable[[Problem, Array], tuple[int, Array | None]]
 
 _FEW_STEPS = 10
 MOST_STEPS = 10**6
-_LOSS_STREAM = 2**32 - 1  # no local step has this number
-_WATCH: contextvars.ContextVar[Watch | None] = contextvars.ContextVar(
-    'watch', default=None
-)
 
 
 class LocalUpdate(NamedTuple):
@@ -351,86 +342,3 @@ def _as_optimizer(optimizer: Optimizer | None) -> MakeOptimizer:
         return cast(MakeOptimizer, optimizer)
     requirement = 'be an optax transformation or a function of the learning rate'
     raise errors.invalid('optimizer', requirement, repr(optimizer))
-
-
-@contextlib.contextmanager
-def watched(watch: Watch) -> Iterator[None]:
-    """For debugging: programs that are traced meanwhile take their local steps on what it returns.
-
-    Args:
-      watch: given a client's id, its number of local steps and what `client_data` would return.
-    """
-    token = _WATCH.set(watch)
-    try:
-        yield
-    finally:
-        _WATCH.reset(token)
-
-
-def client_data(
-    problem: Problem, client: Array, key: Key, local_steps: int, batch_size: int | None
-) -> tuple[PyTree, BatchLoss]:
-    """The scan inputs of the local steps and the loss of one of them.
-
-    Args:
-      problem: whose data.
-      client: int32[], the client's id.
-      key: the client's key of this round.
-      local_steps: s, the length of the scan.
-      batch_size: rows drawn per step; None takes the client's full data in every step.
-
-    Returns:
-      A pytree with leaves [s, ...] (row numbers, or nothing where all rows are taken; step numbers
-      where the loss draws), and ``(params, a step's inputs) -> []``, the mean loss of that step.
-    """
-    data, offset, count = problem.examples_of(client)
-    inputs: PyTree = None if problem.random_loss_fn is None else jnp.arange(local_steps)
-
-    def key_of(step: Array | None) -> Key | None:
-        if step is None:
-            return None
-        return jax.random.fold_in(
-            jax.random.fold_in(key, np.uint32(_LOSS_STREAM)), step
-        )
-
-    def loss(params: Params, batch: PyTree, loss_key: Any) -> Array:
-        if problem.random_loss_fn is None:
-            return problem.loss_fn(params, batch)
-        return problem.random_loss_fn(params, batch, loss_key)
-
-    def minibatch_loss(params: Params, inputs: tuple[Array, Array | None]) -> Array:
-        draw, step = inputs
-        return loss(params, _take(data, offset + draw), key_of(step))
-
-    def full_loss(params: Params, step: Array | None) -> Array:
-        """Mean over the client's own rows; the mean of a padded batch would count rows twice."""
-        step_key = key_of(step)
-        if problem.min_examples == problem.max_examples:
-            return loss(params, examples, step_key)
-        single = jax.tree.map(lambda a: a[:, None], examples)
-        keys = (
-            None
-            if step_key is None
-            else jax.random.split(step_key, problem.max_examples)
-        )
-        losses = jax.vmap(loss, in_axes=(None, 0, 0))(params, single, keys)
-        return jnp.sum(jnp.where(slots < count, losses, 0)) / count.astype(losses.dtype)
-
-    batch_loss: Callable[..., Array] = full_loss
-    if batch_size is None:
-        slots = jnp.arange(problem.max_examples)
-        examples = _take(data, offset + jnp.minimum(slots, count - 1))
-    else:
-        keys = prng.step_keys(key, local_steps)
-        draws = jax.vmap(lambda k: prng.integers(k, (batch_size,), count))(keys)
-        inputs, batch_loss = (draws, inputs), minibatch_loss
-    watch = _WATCH.get()
-    return (
-        watch(client, local_steps, inputs, batch_loss)
-        if watch
-        else (inputs, batch_loss)
-    )
-
-
-def _take(data: PyTree, indices: Array) -> PyTree:
-    return jax.tree.map(lambda a: jnp.take(a, indices, axis=0, mode='clip'), data)

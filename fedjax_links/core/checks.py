@@ -5,7 +5,6 @@ which of them it takes. Everything that is not plain (arrays, functions, parts o
 the factory's own concern, and so are ranges.
 """
 
-import collections
 import functools
 import inspect
 import types
@@ -29,7 +28,6 @@ _OF_NAMES = ', as np.unique(..., return_inverse=True)[1] makes of names'
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, Mapping, types.NoneType)
 _NUMBERS = {int, float, complex}
-_MOST_NAMED = 3
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _WORDS = {
     types.NoneType: 'None',
@@ -371,64 +369,3 @@ def _members(kind: Any) -> list[Any]:
 
 
 _ARRAY = {*_members(ArrayLike)}
-
-
-def client_names(
-    argument: str,
-    known: Sequence[str],
-    wanted: Sequence[str],
-    others: Sequence[Any] = (),
-) -> None:
-    """Refuses names of recorded clients that are not those of the data.
-
-    Args:
-      argument: the recording, for errors.
-      known: its names.
-      wanted: names of the clients of the data.
-      others: names of owners in the data who do not train, which it may have besides.
-
-    Raises:
-      ValueError: with the first names that either side misses, or a name that stands twice.
-    """
-    for names in (known, wanted):
-        if len({*names}) < len(names):
-            twice = collections.Counter(names).most_common(1)[0][0]
-            raise errors.invalid(argument, 'name each client once', f'{twice!r} twice')
-    missing = [name for name in wanted if name not in {*known}]
-    strange = [name for name in known if name not in {*wanted, *map(str, others)}]
-    if missing or strange:
-        parts = [f'none of {_first_few(missing)}'] if missing else []
-        parts += (
-            [f'{_first_few(strange)}, whom the data do not know'] if strange else []
-        )
-        raise errors.invalid(
-            argument, "have the data's clients by name", ', and '.join(parts)
-        )
-
-
-def client_order(argument: str, known: Sequence[str], wanted: Sequence[str]) -> None:
-    """Refuses recorded clients that are not those of the data, in their order.
-
-    Args:
-      argument: the recording, for errors.
-      known: its names; empty where it has none.
-      wanted: names of the clients of the data; likewise.
-
-    Raises:
-      ValueError: as `client_names`; or for another order.
-    """
-    if not known or not wanted or list(known) == list(wanted):
-        return
-    client_names(argument, known, wanted)
-    place = next(i for i, name in enumerate(wanted) if known[i] != name)
-    requirement = (
-        "have the data's clients in their order, as `clients=problem.client_names` of "
-        '`participation.trace` puts them'
-    )
-    said = f'{known[place]!r} in the place of {wanted[place]!r}'
-    raise errors.invalid(argument, requirement, said)
-
-
-def _first_few(names: Sequence[str]) -> str:
-    more = f' and {len(names) - _MOST_NAMED} more' if len(names) > _MOST_NAMED else ''
-    return ', '.join(map(repr, names[:_MOST_NAMED])) + more

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedjax_links import runs, simulation
 from fedjax_links.base import Array, FederationState, Params, Problem, PyTree
-from fedjax_links.clients.programs import BatchLoss, watched
+from fedjax_links.clients.batches import BatchLoss, watched
 from fedjax_links.core import checks, errors, prng, tree
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.lanes import MAIN, Lane, of_kept

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
-from fedjax_links.core import checks, errors
+from fedjax_links.core import client_names, errors
 
 Samples = Sequence[MaskLinks]
 
@@ -91,7 +91,7 @@ def recorded_names(patterns: Sequence[Participation]) -> tuple[str, ...] | None:
     found = [part.client_names for part in patterns if part.client_names is not None]
     named = [names for names in found if names]
     for names in named[1:]:
-        checks.client_order('patterns', names, named[0])
+        client_names.check_order('patterns', names, named[0])
     every = named or found
     return every[0] if every else None
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.core import checks, client_names, errors, prng
 from fedjax_links.planning import seeding, sequential_seeds
 from fedjax_links.planning.tuning import BEST, Tuning
 from fedjax_links.results import dataset
@@ -112,7 +112,7 @@ def check(experiment: 'Experiment') -> None:
             requirement = f"have the problem's {wanted} clients"
             raise errors.invalid(f'patterns.{pattern}', requirement, count)
         names = experiment.pattern_at(pattern, point).client_names or ()
-        checks.client_order(f'patterns.{pattern}', names, problem.client_names)
+        client_names.check_order(f'patterns.{pattern}', names, problem.client_names)
     for name in plan.tried:
         checks.choice('tuning.grid', name, taken)
         if name in plan.columns:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedjax_links import evaluation, runs
 from fedjax_links.base import Algorithm, Array, FederationState, Key, Params, Problem
-from fedjax_links.clients.programs import client_data
+from fedjax_links.clients.batches import client_data
 from fedjax_links.core import client_metrics, errors, memory, tree
 from fedjax_links.experiment import Experiment, Lane
 from fedjax_links.planning import trials

@@ -10,7 +10,8 @@ import optax
 import pytest
 
 from fedjax_links import problems
-from fedjax_links.clients.programs import client_data, local_sgd, proximal_sgd
+from fedjax_links.clients.batches import client_data
+from fedjax_links.clients.programs import local_sgd, proximal_sgd
 from tests.reference.local_loops import (
     COUNTS,
     FLAT_START,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, client_names, errors
 
 _YEAR = 366 * 86_400.0
 
@@ -68,7 +68,7 @@ class Intervals(NamedTuple):
                 requirement = f'be {len(self.names)} names'
                 raise errors.invalid('clients', requirement, len(wanted))
             return self
-        checks.client_names('intervals', self.names, wanted, others)
+        client_names.check_names('intervals', self.names, wanted, others)
         new_ids = {name: client for client, name in enumerate(wanted)}
         new_id_of_old = np.array([new_ids.get(name, -1) for name in self.names])
         client = new_id_of_old[self.client]

@@ -1,0 +1,107 @@
+"""The examples of each local step, and the loss on them."""
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links.base import Array, Key, Params, Problem, PyTree
+from fedjax_links.core import prng
+
+BatchLoss = Callable[[Params, PyTree], Array]
+Watch = Callable[[Array, int, PyTree, BatchLoss], tuple[PyTree, BatchLoss]]
+"""``(client, local_steps, inputs, batch_loss) -> (inputs, batch_loss)``."""
+
+_LOSS_STREAM = 2**32 - 1  # no local step has this number
+_WATCH: contextvars.ContextVar[Watch | None] = contextvars.ContextVar(
+    'watch', default=None
+)
+
+
+@contextlib.contextmanager
+def watched(watch: Watch) -> Iterator[None]:
+    """Has programs that are traced meanwhile take their local steps on what a watch returns.
+
+    It is for debugging.
+
+    Args:
+      watch: given a client's id, its number of local steps and what `client_data` would return.
+    """
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
+
+
+def client_data(
+    problem: Problem, client: Array, key: Key, local_steps: int, batch_size: int | None
+) -> tuple[PyTree, BatchLoss]:
+    """Returns the scan inputs of the local steps and the loss of one of them.
+
+    Args:
+      problem: whose data.
+      client: int32[], the client's id.
+      key: the client's key of this round.
+      local_steps: s, the length of the scan.
+      batch_size: rows drawn per step; None takes the client's full data in every step.
+
+    Returns:
+      A pytree with leaves [s, ...] (row numbers, or nothing where all rows are taken; step numbers
+      where the loss draws), and ``(params, a step's inputs) -> []``, the mean loss of that step.
+    """
+    data, offset, count = problem.examples_of(client)
+    inputs: PyTree = None if problem.random_loss_fn is None else jnp.arange(local_steps)
+
+    def key_of(step: Array | None) -> Key | None:
+        if step is None:
+            return None
+        return jax.random.fold_in(
+            jax.random.fold_in(key, np.uint32(_LOSS_STREAM)), step
+        )
+
+    def loss(params: Params, batch: PyTree, loss_key: Any) -> Array:
+        if problem.random_loss_fn is None:
+            return problem.loss_fn(params, batch)
+        return problem.random_loss_fn(params, batch, loss_key)
+
+    def minibatch_loss(params: Params, inputs: tuple[Array, Array | None]) -> Array:
+        draw, step = inputs
+        return loss(params, _take(data, offset + draw), key_of(step))
+
+    def full_loss(params: Params, step: Array | None) -> Array:
+        """Mean over the client's own rows; the mean of a padded batch would count rows twice."""
+        step_key = key_of(step)
+        if problem.min_examples == problem.max_examples:
+            return loss(params, examples, step_key)
+        single = jax.tree.map(lambda a: a[:, None], examples)
+        keys = (
+            None
+            if step_key is None
+            else jax.random.split(step_key, problem.max_examples)
+        )
+        losses = jax.vmap(loss, in_axes=(None, 0, 0))(params, single, keys)
+        return jnp.sum(jnp.where(slots < count, losses, 0)) / count.astype(losses.dtype)
+
+    batch_loss: Callable[..., Array] = full_loss
+    if batch_size is None:
+        slots = jnp.arange(problem.max_examples)
+        examples = _take(data, offset + jnp.minimum(slots, count - 1))
+    else:
+        keys = prng.step_keys(key, local_steps)
+        draws = jax.vmap(lambda k: prng.integers(k, (batch_size,), count))(keys)
+        inputs, batch_loss = (draws, inputs), minibatch_loss
+    watch = _WATCH.get()
+    return (
+        watch(client, local_steps, inputs, batch_loss)
+        if watch
+        else (inputs, batch_loss)
+    )
+
+
+def _take(data: PyTree, indices: Array) -> PyTree:
+    return jax.tree.map(lambda a: jnp.take(a, indices, axis=0, mode='clip'), data)
