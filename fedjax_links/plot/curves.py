@@ -196,8 +196,8 @@ def _scale_axes(axes: Any, log: bool, log_rounds: bool, is_fraction: bool) -> No
 
 
 def _dots(index: int, count: int) -> str | tuple[int, tuple[int, int]]:
-    """Returns the dashes of one of several horizontal lines, so that equal ones show each other."""
-    return ':' if count == 1 else (4 * index, (4, 4 * count - 4))
+    """Returns the dots of one of several horizontal lines, so that equal ones show each other."""
+    return ':' if count == 1 else (3 * index, (1, 3 * count - 1))
 
 
 def _marked(x_values: np.ndarray, log: bool, line: int, count: int) -> list[int]:
