@@ -41,11 +41,13 @@ def stated_memory(docstring):
     text = ' '.join(
         re.search(r'Memory: (.*?)(?:\n\n|$)', docstring, re.DOTALL)[1].split()
     )
-    once, per_client = re.match(r'(\w+)(?: \+ (\d* ?)N)? model', text).groups()
+    counts = re.match(r'(.*?) models?\b', text)[1].split(' + ')
+    once = [count for count in counts if not count.endswith('N')]
+    per_client = [count.removesuffix('N') for count in counts if count.endswith('N')]
     numbers = re.search(r'(\w+) (?:integers?|numbers?|flags?) per client', text)
     return (
-        NUMBERS.get(once) or int(once),
-        0 if per_client is None else int(per_client.strip() or 1),
+        sum(NUMBERS.get(count) or int(count) for count in once),
+        sum(int(count.strip() or 1) for count in per_client),
         NUMBERS[numbers[1]] if numbers else 0,
     )
 
