@@ -35,6 +35,7 @@ def test_a_spoilt_config_runs_or_costs_one_line(seed):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_a_spoilt_config_runs_or_costs_one_line')
 @settings(CHECKED, max_examples=150)
 @given(SEEDS)
 def test_many_spoilt_configs_run_or_cost_one_line(seed):

@@ -14,6 +14,7 @@ from fedjax_links import experiment, problems, runs
 from fedjax_links.planning.lanes import Share
 from fedjax_links.runner import loop
 from fedjax_links.runner.program_cache import Programs
+from tests import tiers
 from tests.attacks import killing
 from tests.experiment.configs import last_files_of
 from tests.experiment.test_executors import AtOnce
@@ -107,7 +108,8 @@ CASES = {
         seeds={**UNTIL, 'most': 4},
     ),
 }
-CHEAP = {'near ties', 'until decided'}
+CHEAP = ['near ties', 'until decided']
+COVERED = 'test_shards_and_jobs_leave_the_bytes_of_one_process'
 
 
 class Stopping(experiment.Callback):
@@ -138,10 +140,7 @@ def run_in_shards(planned, folder, count, rng):
     runs.merge(folder)
 
 
-@pytest.mark.parametrize(
-    'case',
-    [pytest.param(k, marks=() if k in CHEAP else pytest.mark.slow) for k in CASES],
-)
+@pytest.mark.parametrize('case', tiers.cases(CASES, CHEAP, COVERED))
 def test_shards_and_jobs_leave_the_bytes_of_one_process(tmp_path, case):
     planned, rng = experiment.build(CASES[case]), random.Random(case)
     planned.run(tmp_path / 'whole')
@@ -185,6 +184,7 @@ def moment(folder, rng):
 
 
 @pytest.mark.slow
+@pytest.mark.release(COVERED)
 @pytest.mark.parametrize('case', HARD)
 def test_killed_processes_of_shards_leave_the_bytes_of_one(tmp_path, case):
     """Two true processes, each killed (SIGKILL) three times at the most and started again."""
