@@ -23,7 +23,7 @@ from fedjax_links.papers.wang2022 import presets
 SHARES = {f'period{round(100 * share)}': share for share in (0.2, 0.5, 0.7, 1.0, 1.5)}
 
 
-def algorithms(start: int, cycle: int, rate: float) -> dict[str, common.Section]:
+def algorithms(start: int, cycle: int, rate: float) -> dict[str, common.PaperSection]:
     """Amplification by 10 with every share of a cycle as its period, and none."""
     methods = {'plain': presets.amplified(1.0, start, cycle)} | {
         label: presets.amplified(10.0, start, round(share * cycle))

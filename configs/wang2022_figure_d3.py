@@ -22,7 +22,7 @@ from fedjax_links.papers.wang2022 import presets
 FACTORS = {f'eta{eta:02d}': eta for eta in (2, 5, 10, 15, 20)}
 
 
-def algorithms(start: int, period: int) -> dict[str, common.Section]:
+def algorithms(start: int, period: int) -> dict[str, common.PaperSection]:
     """Amplification by every factor."""
     return {
         label: presets.amplified(float(eta), start, period)

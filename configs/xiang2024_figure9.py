@@ -32,7 +32,7 @@ VALUES = {
 DATASETS = {'cifar10': 'CIFAR-10', **presets.SMALL_DATASETS}
 
 
-def links(parameter: str, value: float) -> common.Section:
+def links(parameter: str, value: float) -> common.PaperSection:
     """Time-varying Bernoulli links with one parameter changed."""
     probs = {
         'delta': presets.probs(minimum=value),

@@ -44,7 +44,7 @@ def get_config(argument: str = '') -> ConfigDict:
         'grow': 0,
     }
     seeds = {'num_seeds': 2}
-    more: common.Section = {}
+    more: common.PaperSection = {}
     if which == 'rules':
         written, released = (
             presets.algorithms('paper'),

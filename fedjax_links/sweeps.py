@@ -13,10 +13,8 @@ from fedjax_links.base import Algorithm, Array, Participation, Problem
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.machines import devices as devices_
 from fedjax_links.machines import lanes as lanes_
+from fedjax_links.results.simulation import Grid
 from fedjax_links.simulation import EvalFn, SimulationResult, simulate
-
-Grid = Mapping[str, Mapping[str, ArrayLike]]
-"""Columns by maker and name, one row per point."""
 
 Values = Mapping[str, Mapping[str, Sequence[Any] | np.ndarray]]
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from fedjax_links import evaluation, runs
 from fedjax_links.report import run_view
-from fedjax_links.report.comparisons import Difference
+from fedjax_links.report.comparisons import PairedDifference
 from fedjax_links.results import dataset
 
 ARCHIVES = Path(__file__).parent / 'records' / 'papers'
@@ -165,7 +165,7 @@ def outcomes(claim: Claim) -> Iterator[Outcome]:
         yield Outcome(label, mean, width, p_value, margin)
 
 
-def _with_tuning(claim: Claim, sides: tuple[Side, ...]) -> Difference | None:
+def _with_tuning(claim: Claim, sides: tuple[Side, ...]) -> PairedDifference | None:
     """The difference of ends where the archive has lanes of near ties, tuning drawn again."""
     if (
         claim.statistic is not final
@@ -181,7 +181,7 @@ def _with_tuning(claim: Claim, sides: tuple[Side, ...]) -> Difference | None:
 
 
 @functools.cache
-def _ends(run: str, metric: str) -> tuple[run_view.Source, run_view.Ends]:
+def _ends(run: str, metric: str) -> tuple[run_view.RunView, run_view.FinalMetrics]:
     found = run_view.of_run(runs.read(ARCHIVES / run))
     return found, found.ends(metric)
 

@@ -54,7 +54,7 @@ def differences() -> Iterator[str]:
             yield f'| {loss:g} | {prob:g} | {" | ".join(cells)} |'
 
 
-def _label(found: run_view.Source, rule: str, loss: float, prob: float) -> str:
+def _label(found: run_view.RunView, rule: str, loss: float, prob: float) -> str:
     wanted = {'links.pattern.loss': loss, 'links.prob': prob}
     return next(
         k

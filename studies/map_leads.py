@@ -21,7 +21,7 @@ MAPS = 'space', 'rounds', 'correlation'
 TITLES = ('map', 'algorithm', 'minus FedAvg', 'level, %', 'FedPBC minus it')
 
 
-def read(name: str) -> tuple[run_view.Source, cells.Cells]:
+def read(name: str) -> tuple[run_view.RunView, cells.Cells]:
     """A recorded map, and its cells."""
     run = runs.read(FOLDER / name)
     options = {'best_over': (), **run.facts['reports']['map']}

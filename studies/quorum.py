@@ -21,7 +21,7 @@ BUDGETS = (1.0, 2.0, 5.0, 10.0, 20.0)
 """Minutes."""
 
 
-def clocks(found: run_view.Source) -> dict[str, np.ndarray]:
+def clocks(found: run_view.RunView) -> dict[str, np.ndarray]:
     """Minutes when each evaluation was made, float64[S, E], by pattern."""
     facts, config = runs.read_description(RECORD)
     planned = experiment.build(config)

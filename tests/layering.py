@@ -38,7 +38,7 @@ MAY_SEE = {
     'evaluation': _CORE | {'statistics'},
     'statistics': _CORE,
     'machines': _CORE,
-    'sweeps': _CORE | {'evaluation', 'machines', 'simulation'},
+    'sweeps': _CORE | {'evaluation', 'machines', 'results', 'simulation'},
     'storage': _CORE,
     'trials': _CORE | {'evaluation', 'results'},
     'runs': _CORE | {'trials', 'results', 'storage'},

@@ -24,7 +24,7 @@ from fedjax_links.core import checks, errors, meshes, tree
 from fedjax_links.local_training import ClientProgram, Contribution, LocalUpdate, Train
 
 RoundStep = Callable[[Any, RoundContext, Problem], Step[Any]]
-PerClient = Callable[[Train, Array, PyTree], tuple[Contribution, PyTree]]
+ContributionStep = Callable[[Train, Array, PyTree], tuple[Contribution, PyTree]]
 
 TableDtype: TypeAlias = DTypeLike | None
 MaxAge: TypeAlias = int | Array | None
@@ -185,7 +185,7 @@ def train(
     local_train: ClientProgram,
     ctx: RoundContext,
     problem: Problem,
-    per_client: PerClient,
+    per_client: ContributionStep,
     table: PyTree = (),
     cohort: cohorts.Cohort | None = None,
 ) -> tuple[PyTree, PyTree, base.RoundMetrics]:
@@ -201,7 +201,7 @@ def remember(
     local_train: ClientProgram,
     ctx: RoundContext,
     problem: Problem,
-    per_client: PerClient,
+    per_client: ContributionStep,
     state: MemoryState,
 ) -> tuple[PyTree, MemoryState, base.RoundMetrics]:
     """Trains the participants and replaces their rows.

@@ -16,7 +16,7 @@ from scipy import optimize, stats
 from fedjax_links.analysis import _checks, cohort_sizes, independent_links
 
 
-class Graph(NamedTuple):
+class RandomGraph(NamedTuple):
     """Clients and the edges between them that are up independently.
 
     Attributes:
@@ -337,7 +337,7 @@ def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> fl
     return float(stats.binom.sf(clients - failures - 1, clients, complete))
 
 
-def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> Graph:
+def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> RandomGraph:
     """The graph of int[N, K] neighbours, whose edges are up with one probability or float[N, K]."""
     table = np.asarray(neighbours)
     fine, got = (
@@ -359,7 +359,7 @@ def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> Graph:
     matrix = np.maximum(matrix, 0.0)
     ends = np.argwhere(np.triu(matrix))
     degrees = np.arange((matrix > 0).sum(axis=1).max() + 1)
-    return Graph(
+    return RandomGraph(
         matrix,
         ends,
         matrix[tuple(ends.T)],

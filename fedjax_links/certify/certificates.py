@@ -41,7 +41,7 @@ _SHORT_FLOATS = re.compile(r'\bb?f16\[|\bf8')
 _NUM_SEEDS, _STANDARD_ERRORS = 256, 5.0
 
 
-class Verdict(NamedTuple):
+class ProgramVerdict(NamedTuple):
     """Of one program.
 
     Attributes:
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
         return self.error <= self.bound
 
 
-def certify(source: Mapping[str, Any] | str | None = None) -> Iterator[Verdict]:
+def certify(source: Mapping[str, Any] | str | None = None) -> Iterator[ProgramVerdict]:
     """Compares programs with double precision, and with theory.
 
     Args:
@@ -80,7 +80,7 @@ def certify(source: Mapping[str, Any] | str | None = None) -> Iterator[Verdict]:
     yield from _of_theory()
 
 
-def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
+def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[ProgramVerdict]:
     experiment = float64_reference.shortened(float64_reference.experiment_of(source))
     plan, shared = (
         experiment.plan,
@@ -132,13 +132,13 @@ def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[Verdict]:
                     *(f'{k} {value}' for k, value in built_in),
                 ]
                 where = max(off, key=lambda name: off[name])
-                yield Verdict(', '.join(said), off[where], bound, where)
+                yield ProgramVerdict(', '.join(said), off[where], bound, where)
         finally:
             process.kill()
             process.communicate()
 
 
-def _of_links(program: str, links: PyTree, exact: Mapping[str, Any]) -> Verdict:
+def _of_links(program: str, links: PyTree, exact: Mapping[str, Any]) -> ProgramVerdict:
     for path, leaf in checkpoints.leaves_of(links).items():
         ours, theirs = np.asarray(leaf), exact[path]
         differs = ours != theirs
@@ -147,8 +147,8 @@ def _of_links(program: str, links: PyTree, exact: Mapping[str, Any]) -> Verdict:
                 ours, theirs, rtol=_BOUND, atol=_BOUND, equal_nan=True
             )
         if np.any(differs):
-            return Verdict(program, float(np.mean(differs)), 0.0, path)
-    return Verdict(program, 0.0, 0.0, '')
+            return ProgramVerdict(program, float(np.mean(differs)), 0.0, path)
+    return ProgramVerdict(program, 0.0, 0.0, '')
 
 
 def _rounds_here(
@@ -197,7 +197,7 @@ def _errors_of_evals(
     return found
 
 
-def _of_theory() -> Iterator[Verdict]:
+def _of_theory() -> Iterator[ProgramVerdict]:
     """The mean of FedAvg's and FedPBC's server model over seeds, which is known on quadratics."""
     from fedjax_links import analysis
 
@@ -224,13 +224,13 @@ def _of_theory() -> Iterator[Verdict]:
         deviation = ends.std(axis=0, ddof=1) / np.sqrt(_NUM_SEEDS)
         off = float(np.max(np.abs(ends.mean(axis=0) - mean[-1]) / deviation))
         where = f'mean of {_NUM_SEEDS} seeds, in standard errors'
-        yield Verdict(f'{name}, theory', off, _STANDARD_ERRORS, where)
+        yield ProgramVerdict(f'{name}, theory', off, _STANDARD_ERRORS, where)
 
 
 # What is kept.
 
 
-def keep(verdicts: Iterable[Verdict], folder: str | Path | None = None) -> bool:
+def keep(verdicts: Iterable[ProgramVerdict], folder: str | Path | None = None) -> bool:
     """Keeps a certificate: beside a run, and of this device.
 
     Args:

@@ -7,9 +7,9 @@ something that is then discarded by selection.
 
 On a mesh, inside a `jax.shard_map` over an axis ``'clients'``, every device takes a chunk in each
 turn. All of them then add what these chunks contributed in the order of chunks, and store the new
-rows: all of them or, of a table that is divided (`meshes.Share`), those that a device keeps. Rows
-are brought to whoever trains their clients. Chunks are as wide on any mesh, so all meshes give the
-same bits; an algorithm that is written with `map_reduce` need not know where it runs.
+rows: all of them or, of a table that is divided (`meshes.TableShard`), those that a device keeps.
+Rows are brought to whoever trains their clients. Chunks are as wide on any mesh, so all meshes give
+the same bits; an algorithm that is written with `map_reduce` need not know where it runs.
 """
 
 import math
@@ -198,8 +198,8 @@ def map_reduce(
       fn: ``(client id, the client's row) -> (contribution, new row)``, written for one client. The
         new row has the structure of the row; both may be ``()``.
       cohort: who takes part.
-      client_tree: leaves [N, ...], the table the rows come from, or a `meshes.Share` of it; ``()``
-        if clients keep nothing.
+      client_tree: leaves [N, ...], the table the rows come from, or a `meshes.TableShard` of it;
+        ``()`` if clients keep nothing.
       chunk_size: members that run side by side, on a mesh an eighth of it per device. Memory is
         this many contributions. The default is for rows that nobody trains.
 
@@ -292,7 +292,7 @@ def _in_chunks(
             else of_turn
         )
         chunk = Cohort(own, cohort.size - index * width, num_clients)
-        if isinstance(table, meshes.Share):
+        if isinstance(table, meshes.TableShard):
             rows = meshes.bring_rows(jnp.minimum(of_turn, num_clients - 1), table)
         else:
             rows = gather(chunk, table)
@@ -322,7 +322,7 @@ def _in_chunks(
         return total
 
     def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
-        if isinstance(table, meshes.Share):
+        if isinstance(table, meshes.TableShard):
             return meshes.store_rows(table, ids, new_rows)
         return scatter(Cohort(ids, at_once, num_clients), table, new_rows)
 
@@ -406,13 +406,13 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree) -> PyTree:
 
     Args:
       cohort: K slots.
-      client_tree: leaves [N, ...], or a `meshes.Share` of them.
+      client_tree: leaves [N, ...], or a `meshes.TableShard` of them.
       value: leaves [...].
 
     Returns:
       Leaves [N, ...].
     """
-    if isinstance(client_tree, meshes.Share):
+    if isinstance(client_tree, meshes.TableShard):
         nobody = jnp.zeros(cohort.num_clients, bool)
         members = nobody.at[cohort.ids].set(True, mode='drop', indices_are_sorted=True)
         return tree.fill_rows(members, tree.cast_like(value, client_tree), client_tree)

@@ -24,7 +24,7 @@ def mix(links: Links, client_tree: PyTree) -> PyTree:
 
     Args:
       links: the links of a round.
-      client_tree: leaves [N, ...], or a `meshes.Share` of them.
+      client_tree: leaves [N, ...], or a `meshes.TableShard` of them.
 
     Returns:
       The same; the very tree where the links have no peers.

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, Number, Params, Problem, PyTree
 from fedjax_links.clients.batches import client_data
-from fedjax_links.clients.rates import Schedule, constant
+from fedjax_links.clients.rates import RateSchedule, constant
 from fedjax_links.core import checks, errors, reprs, tree
 from fedjax_links.core.references import cite
 
-Rate = Number | Schedule
+Rate = Number | RateSchedule
 """A number, or a schedule ``round -> rate``."""
 
 MakeOptimizer: TypeAlias = Callable[[Array], optax.GradientTransformation]
@@ -71,7 +71,7 @@ class ClientProgram(NamedTuple):
     """
 
     run: Callable[..., LocalUpdate]
-    learning_rate: Schedule
+    learning_rate: RateSchedule
     local_steps: int | None
     chunk_size: int | None
 

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from fedjax_links.base import Array, Number
 from fedjax_links.core import checks
 
-Schedule = Callable[[Array], Array]
+RateSchedule = Callable[[Array], Array]
 
 
-def constant(eta: Number) -> Schedule:
+def constant(eta: Number) -> RateSchedule:
     """``eta_t = eta``.
 
     Args:
@@ -33,7 +33,7 @@ def constant(eta: Number) -> Schedule:
     return lambda round: jnp.asarray(rate)
 
 
-def inverse_sqrt(eta: Number) -> Schedule:
+def inverse_sqrt(eta: Number) -> RateSchedule:
     """``eta_t = eta / sqrt(t / 10 + 1)``.
 
     Args:
@@ -59,7 +59,7 @@ def inverse_sqrt(eta: Number) -> Schedule:
     return rate
 
 
-def inverse(eta: Number) -> Schedule:
+def inverse(eta: Number) -> RateSchedule:
     """``eta_t = eta / (t + 1)``.
 
     Args:
@@ -79,7 +79,7 @@ def inverse(eta: Number) -> Schedule:
     return lambda round: eta / (round + 1)
 
 
-def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
+def warmup(eta: Number, *, initial: Number, rounds: int) -> RateSchedule:
     """``eta_t = initial`` for ``t < rounds``, and ``eta`` from then on.
 
     Args:
@@ -104,6 +104,6 @@ def warmup(eta: Number, *, initial: Number, rounds: int) -> Schedule:
     return lambda round: jnp.where(round < rounds, initial, eta)
 
 
-LEARNING_RATES: Mapping[str, Callable[..., Schedule]] = {
+LEARNING_RATES: Mapping[str, Callable[..., RateSchedule]] = {
     rate.__name__: rate for rate in (constant, inverse, inverse_sqrt, warmup)
 }

@@ -25,7 +25,7 @@ from fedjax_links.participation.quorum import Times
 from fedjax_links.participation.traces import trace_formats
 from fedjax_links.problems import owners
 
-Table = Mapping[str, Callable[..., Any]]
+Factories = Mapping[str, Callable[..., Any]]
 
 LEARNING_RATES = learning_rates.LEARNING_RATES
 """``client.decay``: given the rate, positionally."""
@@ -33,7 +33,7 @@ LEARNING_RATES = learning_rates.LEARNING_RATES
 SCHEDULES = schedules.SCHEDULES
 """``schedule`` of a pattern: given the probabilities, positionally."""
 
-CLIENT_PROGRAMS: Table = {
+CLIENT_PROGRAMS: Factories = {
     'local_sgd': local_training.local_sgd,
     'proximal_sgd': local_training.proximal_sgd,
 }
@@ -71,7 +71,7 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
 
 _OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
 _OF_SERVERS = (algorithms.fedadagrad, algorithms.fedadam, algorithms.fedyogi)
-OPTIMIZERS: Table = {
+OPTIMIZERS: Factories = {
     **{factory.__name__: _checked(factory) for factory in _OPTAX},
     **{factory.__name__: factory for factory in _OF_SERVERS},
 }
@@ -88,7 +88,7 @@ def _problem_metrics() -> simulation.EvalFn:
     return simulation.problem_metrics
 
 
-EVAL_FNS: Table = {
+EVAL_FNS: Factories = {
     'problem_metrics': _problem_metrics,
     'train_and_eval': _train_and_eval,
 }
@@ -180,7 +180,7 @@ def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
     return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
 
 
-PROBS: Table = {
+PROBS: Factories = {
     'equal': _equal,
     'halves': _halves,
     'label_dependent': _label_dependent,
@@ -188,10 +188,10 @@ PROBS: Table = {
 }
 """``probs`` of a pattern: given the problem; returns float64[N] in [0, 1]."""
 
-WEIGHTS: Table = {**PROBS, 'power': _power}
+WEIGHTS: Factories = {**PROBS, 'power': _power}
 """``weights`` of a pattern: given the problem; returns one weight per client or group."""
 
-GROUPS: Table = {'contiguous': _contiguous}
+GROUPS: Factories = {'contiguous': _contiguous}
 """``groups`` of a pattern: given the problem; returns int[N]."""
 
 
@@ -293,13 +293,13 @@ def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
     return values
 
 
-DEVICE_SPEEDS: Table = {'lognormal': lognormal, 'table': from_table}
+DEVICE_SPEEDS: Factories = {'lognormal': lognormal, 'table': from_table}
 """``step``, ``uplink``, ``downlink`` of a price or of times: given N; returns float[N]."""
 
-PACKETS: Table = {'of_model': _of_model}
+PACKETS: Factories = {'of_model': _of_model}
 """``num_packets`` of `packets`: given the problem."""
 
-TIMES: Table = {'devices': _devices}
+TIMES: Factories = {'devices': _devices}
 """``times`` of `quorum`: given the problem."""
 
 GRAPHS = graphs.GRAPHS
@@ -317,17 +317,17 @@ DRAWN = {
 }
 """By option of a pattern, what its sections name."""
 
-MADE: Mapping[str, Table] = {
+MADE: Mapping[str, Factories] = {
     'graph': GRAPHS,
     **dict.fromkeys(('down', 'up'), SOJOURNS),
     **dict.fromkeys(('downlink', 'step', 'uplink'), DEVICE_SPEEDS),
 }
 """Likewise of what is made without the problem, but for its number of clients."""
 
-LINKS: Table = {'recorded': recorded_links.recorded}
+LINKS: Factories = {'recorded': recorded_links.recorded}
 """``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""
 
-TRACE_FORMATS: Table = {
+TRACE_FORMATS: Factories = {
     'csv': trace_formats.from_csv,
     'events': trace_formats.from_events,
     'flash': trace_formats.from_flash,

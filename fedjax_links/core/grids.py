@@ -7,7 +7,7 @@ from typing import Any
 from fedjax_links.core import checks, errors
 
 Point = Mapping[str, Any]
-Columns = Mapping[str, Sequence[Any]]
+GridColumns = Mapping[str, Sequence[Any]]
 
 
 def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]]:
@@ -65,7 +65,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def points(columns: Columns, mode: str) -> list[dict[str, Any]]:
+def points(columns: GridColumns, mode: str) -> list[dict[str, Any]]:
     """The points of a grid.
 
     Args:

@@ -2,8 +2,8 @@
 
 A program is traced inside a mesh where it is the body of a `jax.shard_map` over an axis
 ``'clients'``, as `simulation.simulate` makes it. All is whole on each device but client tables, of
-which a device keeps a `Share`. What devices tell each other is moved and never added up on the way,
-so that no sum depends on their number.
+which a device keeps a `TableShard`. What devices tell each other is moved and never added up on
+the way, so that no sum depends on their number.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ WHOLE: Any = Spec()
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Share:
+class TableShard:
     """What one device of a mesh keeps of a client table.
 
     Devices keep contiguous ranges of client ids, of K = ceil(N / number of devices) ids each. Rows
@@ -41,7 +41,7 @@ class Share:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class LocalRows:
     """Those rows of a client table that one of several processes holds, on the host.
 
     Attributes:
@@ -86,16 +86,16 @@ def table(num_clients: int, make: Callable[[int], Any]) -> Any:
       make: ``number of rows -> pytree with leaves [rows, ...]``, all rows alike.
 
     Returns:
-      Leaves [N, ...], or a `Share`.
+      Leaves [N, ...], or a `TableShard`.
     """
     if not is_inside():
         return make(num_clients)
-    return Share(make(_share_size(num_clients)), num_clients)
+    return TableShard(make(_share_size(num_clients)), num_clients)
 
 
 def rows_of(table: Any) -> Any:
     """The rows of a table, or of what this device keeps of it."""
-    return table.rows if isinstance(table, Share) else table
+    return table.rows if isinstance(table, TableShard) else table
 
 
 def own_entries(values: jax.Array) -> jax.Array:
@@ -114,7 +114,7 @@ def _own_places(ids: jax.Array, num_clients: int) -> jax.Array:
     )
 
 
-def bring_rows(ids: jax.Array, share: Share) -> Any:
+def bring_rows(ids: jax.Array, share: TableShard) -> Any:
     """Clients' rows, on the devices that are to have them, whoever keeps them.
 
     Args:
@@ -134,13 +134,13 @@ def bring_rows(ids: jax.Array, share: Share) -> Any:
     return hide(jax.tree.map(lambda a: a[keepers, slots], received))
 
 
-def store_rows(share: Share, ids: jax.Array, new_rows: Any) -> Share:
+def store_rows(share: TableShard, ids: jax.Array, new_rows: Any) -> TableShard:
     """A share with the rows of clients replaced, of those that this device keeps."""
     places = _own_places(ids, share.num_clients)
     rows = jax.tree.map(
         lambda a, r: a.at[places].set(r, mode='drop'), share.rows, new_rows
     )
-    return Share(rows, share.num_clients)
+    return TableShard(rows, share.num_clients)
 
 
 def gather(values: Any) -> Any:
@@ -150,12 +150,12 @@ def gather(values: Any) -> Any:
 
 def whole(table: Any) -> Any:
     """All rows of a table, leaves [N, ...] at least, on every device."""
-    if not isinstance(table, Share):
+    if not isinstance(table, TableShard):
         return table
     return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), gather(table.rows))
 
 
-def mean(share: Share, dtypes: Any) -> Any:
+def mean(share: TableShard, dtypes: Any) -> Any:
     """Mean over all clients of a table, added up and given in ``dtypes``, one for each leaf.
 
     Every device adds up some columns of all rows, in pairs of fixed ids.
@@ -229,7 +229,9 @@ class Layout:
         inside = jax.eval_shape(on_each(make, mesh), *arguments)
         self._inside = jax.tree.structure(inside)
         self._outside = jax.tree.structure(jax.eval_shape(make, *arguments))
-        nodes = jax.tree.leaves(inside, is_leaf=lambda node: isinstance(node, Share))
+        nodes = jax.tree.leaves(
+            inside, is_leaf=lambda node: isinstance(node, TableShard)
+        )
         self._num_clients = [
             getattr(node, 'num_clients', None)
             for node in nodes
@@ -300,7 +302,7 @@ class Layout:
         return jax.tree.unflatten(self._outside, found)
 
     def fetch(self, values: Any) -> Any:
-        """The pytree with tables of N rows on the host, or this process's `Rows` of them.
+        """The pytree with tables of N rows on the host, or this process's `LocalRows` of them.
 
         Args:
           values: with tables of D * K rows, perhaps.
@@ -316,8 +318,8 @@ class Layout:
         rows = self._mesh.size * math.ceil(num_clients / self._mesh.size)
         if a.shape[0] == rows:
             return a
-        if isinstance(a, Rows):
-            return Rows(self._filled(a.own, num_clients), a.first, rows)
+        if isinstance(a, LocalRows):
+            return LocalRows(self._filled(a.own, num_clients), a.first, rows)
         pad = np.pad if isinstance(a, np.ndarray) else jnp.pad
         return pad(a, [(0, rows - num_clients)] + [(0, 0)] * (a.ndim - 1))
 
@@ -350,7 +352,7 @@ def on_each(
     )
 
 
-def _fetched(a: jax.Array, num_clients: int) -> np.ndarray | Rows:
+def _fetched(a: jax.Array, num_clients: int) -> np.ndarray | LocalRows:
     """The rows of clients that devices of this process hold."""
     if a.is_fully_addressable:
         return np.asarray(a)[:num_clients]
@@ -358,7 +360,7 @@ def _fetched(a: jax.Array, num_clients: int) -> np.ndarray | Rows:
     first = min(shards[0].index[0].start or 0, num_clients)
     pieces = [np.asarray(shard.data) for shard in shards]
     own = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-    return Rows(own[: num_clients - first], first, num_clients)
+    return LocalRows(own[: num_clients - first], first, num_clients)
 
 
 def _share_size(num_clients: int) -> int:

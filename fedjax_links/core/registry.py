@@ -9,14 +9,14 @@ from fedjax_links.base import Algorithm, Participation
 from fedjax_links.core import errors, reprs
 from fedjax_links.core.references import Reference, references_of
 
-Entry = TypeVar('Entry')
+RegistryEntry = TypeVar('RegistryEntry')
 
 
 @reprs.described(reprs.registry_text)
-class Registry(dict[str, Entry]):
+class Registry(dict[str, RegistryEntry]):
     """Entries by name; a name that is not there is told with the nearest that is."""
 
-    def __missing__(self, name: str) -> Entry:
+    def __missing__(self, name: str) -> RegistryEntry:
         """Raises a KeyError of one line."""
         raise KeyError(str(errors.unknown_name('name', name, self)))
 
@@ -114,7 +114,7 @@ class ParticipationEntry(NamedTuple):
         every single round; otherwise only over time, as for a cycle that starts off.
       carries_pattern: its carry is that of its ``pattern``: it adds no memory of its own but the
         order of a cap.
-      law: what is known exactly of who takes part, `participation.link_laws.Given` to
+      law: what is known exactly of who takes part, `participation.link_laws.LawInputs` to
         `participation.link_laws.LinkLaw`; None for what is only simulated.
     """
 

@@ -140,9 +140,9 @@ def broadcast(x: PyTree, num_clients: int) -> PyTree:
 
 def fill_rows(mask: Array, value: PyTree, client_tree: PyTree) -> PyTree:
     """``client_tree`` with the rows in ``mask`` replaced by ``value``."""
-    if isinstance(client_tree, meshes.Share):
+    if isinstance(client_tree, meshes.TableShard):
         filled = fill_rows(meshes.own_entries(mask), value, client_tree.rows)
-        return meshes.Share(filled, client_tree.num_clients)
+        return meshes.TableShard(filled, client_tree.num_clients)
     return jax.tree.map(
         lambda a, v: jnp.where(rows(mask, a), v[None], a), client_tree, value
     )
@@ -152,7 +152,7 @@ def client_mean(client_tree: PyTree, like: PyTree | None = None) -> PyTree:
     """Mean over the leading client axis, in the dtypes of ``like``; in its own by default."""
     like = meshes.rows_of(client_tree) if like is None else like
     dtypes = jax.tree.map(lambda x: sum_dtype(x.dtype), like)
-    if isinstance(client_tree, meshes.Share):
+    if isinstance(client_tree, meshes.TableShard):
         return cast_like(meshes.mean(client_tree, dtypes), like)
     mean = jax.tree.map(
         lambda a, dtype: jnp.mean(a, axis=0, dtype=dtype), client_tree, dtypes

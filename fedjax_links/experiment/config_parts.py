@@ -19,7 +19,7 @@ from fedjax_links.problems import PROBLEMS, with_initial_params
 RATE, SERVER_LR = 'client.learning_rate', 'server_lr'
 INITIAL_PARAMS = 'initial_params'
 
-Path = Sequence[str | int]
+FieldPath = Sequence[str | int]
 Seeds = Mapping[str, int]
 
 
@@ -51,7 +51,7 @@ def problem_sections(config: Section) -> dict[str, Section]:
 
 
 def parts(
-    config: Section, columns: grids.Columns, tried: grids.Columns
+    config: Section, columns: grids.GridColumns, tried: grids.GridColumns
 ) -> dict[str, Any]:
     """Makers of problems, patterns and algorithms of a config, by label; nothing is made yet.
 
@@ -94,7 +94,7 @@ def parts(
     }
 
 
-def _ways(config: Section, columns: grids.Columns) -> seeding.Ways:
+def _ways(config: Section, columns: grids.GridColumns) -> seeding.Ways:
     """What a config says of its draws; where it does not, what is not given a seed is by seed.
 
     A seed is given by a section, or by a column of the grid. A column ``redraw`` says it all.
@@ -127,7 +127,10 @@ def _ways(config: Section, columns: grids.Columns) -> seeding.Ways:
 
 
 def problem_maker(
-    section: Section, columns: grids.Columns, draws: Seeds, start: Params | None = None
+    section: Section,
+    columns: grids.GridColumns,
+    draws: Seeds,
+    start: Params | None = None,
 ) -> Maker[Problem]:
     """A problem, which patterns that look at it and the experiment share.
 
@@ -157,7 +160,7 @@ def pattern_maker(
     prefix: str,
     section: Any,
     problem: Maker[Problem],
-    columns: grids.Columns,
+    columns: grids.GridColumns,
     draws: Seeds,
 ) -> Maker[Participation]:
     """A pattern; it takes its problem's columns too, as it is made for that problem's clients.
@@ -202,7 +205,7 @@ def pattern_maker(
 
 
 def algorithm_maker(
-    config: Section, label: str, columns: grids.Columns
+    config: Section, label: str, columns: grids.GridColumns
 ) -> Maker[Algorithm]:
     """An algorithm; it takes its client rate and what the grids say of it and of clients.
 
@@ -217,7 +220,7 @@ def algorithm_maker(
     factory, options = sections.lookup(where, {'name': label, **section}, ALGORITHMS)
     has_rate = SERVER_LR in sections.parameters(factory)
     has_rate &= not {SERVER_LR, 'server_optimizer'} & options.keys()
-    paths: dict[str, Path] = {}
+    paths: dict[str, FieldPath] = {}
     for name in columns:
         path = name.split('.')
         if path[0] == 'client' and path[1:] and path[1] not in own:
@@ -317,7 +320,7 @@ def _has_log(section: Any) -> bool:
     return 'path' in section or any(map(_has_log, section.values()))
 
 
-def _parts(section: Any, path: Path = ()) -> list[tuple[Path, bool, bool]]:
+def _parts(section: Any, path: FieldPath = ()) -> list[tuple[FieldPath, bool, bool]]:
     """What links are drawn from, nested patterns' too: where, whether a user's, whether by seed."""
     if isinstance(section, list | tuple):
         return [
@@ -325,7 +328,7 @@ def _parts(section: Any, path: Path = ()) -> list[tuple[Path, bool, bool]]:
             for k, part in enumerate(section)
             for found in _parts(part, (*path, k))
         ]
-    parts: list[tuple[Path, bool, bool]] = []
+    parts: list[tuple[FieldPath, bool, bool]] = []
     for name, value in section.items() if isinstance(section, Mapping) else ():
         inner, table = (*path, name), registries.DRAWN.get(name)
         if table is None or not isinstance(value, Mapping | str):

@@ -16,7 +16,7 @@ from fedjax_links.core import checks, errors, grids, reprs
 from fedjax_links.experiment import executors, forking
 from fedjax_links.machines import devices as devices_
 from fedjax_links.planning import lanes, validation
-from fedjax_links.planning.parametrized import Given
+from fedjax_links.planning.parametrized import PartOrFactory
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import Tuning
 from fedjax_links.runner import hooks, loop, preflight
@@ -85,9 +85,9 @@ class Experiment:
     """
 
     title: str
-    problem: Given[Problem] | Mapping[str, Given[Problem]]
-    patterns: Mapping[str, Given[Participation]]
-    algorithms: Mapping[str, Given[Algorithm]]
+    problem: PartOrFactory[Problem] | Mapping[str, PartOrFactory[Problem]]
+    patterns: Mapping[str, PartOrFactory[Participation]]
+    algorithms: Mapping[str, PartOrFactory[Algorithm]]
     num_rounds: int
     eval_every: int
     seeds: Sequence[int] = (0,)
@@ -105,7 +105,7 @@ class Experiment:
     reports: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     caption: str = ''
     log: Sequence[str] = ()
-    share: lanes.Share | None = None
+    share: lanes.LaneShard | None = None
     config: Mapping[str, Any] | None = None
     _copied: Mapping[str, Any] | None = None
 
@@ -222,7 +222,7 @@ class Experiment:
         Raises:
           ValueError: if the numbers are out of range.
         """
-        return dataclasses.replace(self, share=lanes.Share(index, count, by))
+        return dataclasses.replace(self, share=lanes.LaneShard(index, count, by))
 
     def run(
         self,

@@ -144,7 +144,7 @@ def run_job(job: dict[str, Any], share: tuple[int, int, str]) -> dict[str, str]:
             _here.programs = Programs(build(json.loads(job['config'])), places=places)
             _here.given = given
         whole = _here.programs.experiment
-        part = dataclasses.replace(whole, share=lanes.Share(*share))
+        part = dataclasses.replace(whole, share=lanes.LaneShard(*share))
         allowed = {name: job[name] for name in ('allow_mixed', 'allow_changed')}
         try:
             loop.run(part, job['folder'], programs=_here.programs, **allowed)

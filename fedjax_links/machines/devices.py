@@ -191,7 +191,7 @@ class Place:
             def part(place: Any) -> Any:
                 if sharding.is_fully_replicated:
                     return a
-                return (a if isinstance(a, meshes.Rows) else np.asarray(a))[place]
+                return (a if isinstance(a, meshes.LocalRows) else np.asarray(a))[place]
 
             return jax.make_array_from_callback(np.shape(a), sharding, part)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedjax_links.core import errors
 
-Section = dict[str, Any]
+PaperSection = dict[str, Any]
 
 _RELEASED = 'fedjax_links.papers.released_images'
 _AUGMENTATION = {'svhn': ('crop',), 'fashion_mnist': ()}
@@ -63,8 +63,8 @@ def chosen(argument: str, *groups: Iterable[str]) -> list[str]:
 
 
 def synthetic_images(
-    num_clients: int, num_train: int, *, difficulty: float, partition: Section
-) -> Section:
+    num_clients: int, num_train: int, *, difficulty: float, partition: PaperSection
+) -> PaperSection:
     """Synthetic images of 16 x 16 and a network of 9,802 parameters, for two CPU cores.
 
     Args:
@@ -92,7 +92,7 @@ def synthetic_images(
 
 def images(
     paper: str, dataset: str, num_clients: int, *, released: bool, **partition: Any
-) -> Section:
+) -> PaperSection:
     """A paper's images, prepared data sets, with its network for them.
 
     Args:
@@ -121,7 +121,7 @@ def images(
     }
 
 
-def gaussians(num_clients: int, **partition: Any) -> Section:
+def gaussians(num_clients: int, **partition: Any) -> PaperSection:
     """Small versions' classes in place of images, of which nobody tells more than 64 % apart."""
     return {
         'name': 'gaussians',

@@ -6,10 +6,10 @@ from importlib import resources
 from fedjax_links.core import errors
 from fedjax_links.pages.tables import Level
 
-Rows = list[dict[str, str]]
+PrintedRows = list[dict[str, str]]
 
 
-def rows(paper: str, table: str, **wanted: str) -> Rows:
+def rows(paper: str, table: str, **wanted: str) -> PrintedRows:
     """A table, one dictionary per printed number.
 
     Args:

@@ -5,7 +5,7 @@ import numpy as np
 
 from fedjax_links.base import Array, Key, LinkSample, Participation, PyTree
 from fedjax_links.core import checks
-from fedjax_links.participation.link_laws import Given, LinkLaw, independent
+from fedjax_links.participation.link_laws import LawInputs, LinkLaw, independent
 
 
 def always(num_clients: int) -> Participation:
@@ -35,7 +35,7 @@ def always(num_clients: int) -> Participation:
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
 
 
-def always_law(given: Given) -> LinkLaw:
+def always_law(given: LawInputs) -> LinkLaw:
     """Exact law of `always`."""
     law = independent(
         'every client in every round', np.ones(given.options['num_clients'])

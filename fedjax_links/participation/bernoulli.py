@@ -47,7 +47,7 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     return Participation(lambda key: (), sample, schedule.num_clients, schedule.cycle)
 
 
-def bernoulli_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def bernoulli_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `bernoulli`."""
     kind, period = given.schedule
     if kind in ('constant', 'jitter'):

@@ -376,12 +376,12 @@ def _choose(samples: combining.Samples, which: Array) -> MaskLinks:
     )
 
 
-def both_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def both_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `both`, whose parts are independent of each other."""
     return _independent_parts(given, lambda probs: np.prod(probs, axis=0))
 
 
-def either_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def either_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `either`, likewise."""
     if all(part.is_duplex for part in given.parts.values()):
         # a client may hear through one and deliver through the other
@@ -390,7 +390,7 @@ def either_law(given: link_laws.Given) -> link_laws.LinkLaw:
 
 
 def _independent_parts(
-    given: link_laws.Given, join: Callable[[np.ndarray], np.ndarray]
+    given: link_laws.LawInputs, join: Callable[[np.ndarray], np.ndarray]
 ) -> link_laws.LinkLaw:
     """A pattern of parts; exact if each is independent over clients and rounds."""
     parts, law = given.parts.values(), link_laws.UNKNOWN

@@ -94,7 +94,7 @@ def _lengths(probs: Any, cycle_length: int, xp: Any = np) -> tuple[Any, Any]:
     return active, xp.maximum(1, cycle_length - active)
 
 
-def cyclic_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def cyclic_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `cyclic`."""
     length, reset = (
         given.options.get('cycle_length', 100),

@@ -108,13 +108,13 @@ def unavailable(pattern: Participation) -> Participation:
     return pattern._replace(sample=sample)
 
 
-def duplex_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def duplex_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `duplex`, whose parts are independent over clients and rounds."""
     parts = given.parts.values()
     law = next(iter(parts)) if len(parts) == 1 else combinators.both_law(given)
     return law._replace(is_duplex=True)
 
 
-def unavailable_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def unavailable_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `unavailable`: that of its pattern."""
     return given.parts['pattern']._replace(is_duplex=False)

@@ -1,6 +1,6 @@
 """Exact facts about who takes part, as each pattern's own law states them beside its rule.
 
-A law is a function of `Given`, in NumPy; the registry names it with the pattern.
+A law is a function of `LawInputs`, in NumPy; the registry names it with the pattern.
 """
 
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ class LinkLaw(NamedTuple):
 UNKNOWN = LinkLaw('simulated only, no closed form')
 
 
-class Given(NamedTuple):
+class LawInputs(NamedTuple):
     """What a law is a function of.
 
     Attributes:

@@ -135,7 +135,7 @@ def forgetting(probs: Any, correlation_time: Any, xp: Any = jnp) -> tuple[Any, A
     return probs * forgotten, (1 - probs) * forgotten
 
 
-def markov_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def markov_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `markov`."""
     kind, period = given.schedule
     if kind != 'constant':

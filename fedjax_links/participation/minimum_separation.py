@@ -237,7 +237,7 @@ def _check_separation(
         raise errors.invalid('separation', wanted, got)
 
 
-def minimum_separation_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def minimum_separation_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `minimum_separation`, as far as it is known or can be listed."""
     from fedjax_links import analysis  # SciPy takes long to import
 

@@ -52,7 +52,7 @@ def packets(
     return combining.combine('packets', [pattern], sample)
 
 
-def packets_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def packets_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact where the pattern is independent over clients and rounds."""
     part, options = given.parts['pattern'], given.options
     if part.probs is None or not part.memoryless:

@@ -88,7 +88,7 @@ def _coins(prob: ArrayLike, num_edges: int) -> Participation:
     return bernoulli(xp.broadcast_to(prob, (num_edges,)) if num_edges else np.zeros(1))
 
 
-def peers_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def peers_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of who takes part, which is that of the uplinks, and of edges that are coins."""
     law, graph, prob = (
         given.parts['pattern'],

@@ -101,7 +101,7 @@ def periodic_groups(
     return Participation(init, sample, num_clients, cycle=cycle)
 
 
-def periodic_groups_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def periodic_groups_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `periodic_groups`."""
     size, active_rounds = given.options['cohort_size'], given.options['active_rounds']
     groups = np.asarray(given.options['groups'])

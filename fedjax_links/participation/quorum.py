@@ -110,7 +110,7 @@ def _is_exchangeable(times: Times, grace: float) -> bool:
     return alike and no_grace and np.min(times.sigma) > 0 and np.min(times.median) > 0
 
 
-def quorum_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def quorum_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact rates and weights where all clients are alike: everyone's are equal."""
     times, options = given.options['times'], given.options
     times = times if isinstance(times, Times) else Times(times)

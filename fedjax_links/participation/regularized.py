@@ -88,7 +88,7 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     )
 
 
-def regularized_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def regularized_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `regularized`."""
     size, num_clients = given.options['cohort_size'], given.options['num_clients']
     turns = -(-num_clients // size)

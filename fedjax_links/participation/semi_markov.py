@@ -146,7 +146,7 @@ def _hazards(survival: np.ndarray) -> np.ndarray:
     )
 
 
-def semi_markov_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def semi_markov_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `semi_markov` in a round."""
     options = {'num_clients': None, 'kinds': None, **given.options}
     both, kinds = _by_client(**options)

@@ -57,7 +57,7 @@ def shared_shocks(
     return shocked._replace(cycle=pattern.cycle)
 
 
-def shared_shocks_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def shared_shocks_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Rates are exact, clients of a group depend on each other."""
     part, options = given.parts['pattern'], given.options
     if part.rates is None:

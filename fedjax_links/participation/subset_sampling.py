@@ -194,7 +194,7 @@ def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np
     return labels.astype(np.int32)
 
 
-class Order(NamedTuple):
+class ClientOrder(NamedTuple):
     """A permutation of the clients that is used up from its front.
 
     Attributes:
@@ -206,9 +206,9 @@ class Order(NamedTuple):
     start: Array
 
 
-def random_order(key: Key, num_clients: int) -> Order:
+def random_order(key: Key, num_clients: int) -> ClientOrder:
     """A fresh permutation, uniformly random: the ranking of 64 random bits per client."""
-    return Order(
+    return ClientOrder(
         position=_ranking(_bits(key, num_clients)), start=jnp.zeros((), jnp.int32)
     )
 
@@ -223,8 +223,8 @@ def _ranking(bits: Array) -> Array:
 
 
 def consume(
-    key: Key, order: Order, eligible: Array, size: int, *, distinct: bool = True
-) -> tuple[Order, Array]:
+    key: Key, order: ClientOrder, eligible: Array, size: int, *, distinct: bool = True
+) -> tuple[ClientOrder, Array]:
     """Walks along the permutation, taking eligible clients and throwing the others away.
 
     When it runs out, a fresh one is drawn and walked from its front, within the round.
@@ -251,7 +251,7 @@ def consume(
     second, fresh_last = _front(
         fresh, eligible & ~first if distinct else eligible, missing
     )
-    left = Order(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
+    left = ClientOrder(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
     return left, first | second
 
 

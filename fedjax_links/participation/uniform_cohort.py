@@ -56,7 +56,7 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
 
 
-def uniform_cohort_law(given: link_laws.Given) -> link_laws.LinkLaw:
+def uniform_cohort_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
     """Exact law of `uniform_cohort`."""
     size, num_clients = given.options['cohort_size'], given.options['num_clients']
     description = f'{size:,} of {num_clients:,} clients, uniformly, rounds independent'

@@ -119,7 +119,7 @@ def of_labels(labels: Mapping[str, Any], place: Sequence[int]) -> Lane:
 
 
 @dataclasses.dataclass(frozen=True)
-class Share:
+class LaneShard:
     """The lanes of one of several processes.
 
     Attributes:
@@ -172,8 +172,8 @@ def share_out(
     Args:
       lanes: of one stage.
       count: number of processes.
-      by: as in `Share`. In an order that puts lanes with one program side by side, each process has
-        a stretch with as many rounds as the others, up to a lane; or as many seeds.
+      by: as in `LaneShard`. In an order that puts lanes with one program side by side, each process
+        has a stretch with as many rounds as the others, up to a lane; or as many seeds.
       of_seeds: the process of each seed that lanes divided before have; seeds that are new are
         added, where lanes of one seed stay together.
 

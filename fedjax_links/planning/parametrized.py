@@ -59,10 +59,10 @@ REQUIRED = object()
 """The value of a column that only a grid can give."""
 
 
-Given: TypeAlias = Part | Callable[..., Part] | Maker[Part]
+PartOrFactory: TypeAlias = Part | Callable[..., Part] | Maker[Part]
 
 
-def as_maker(argument: str, part: Given[Part]) -> Maker[Part]:
+def as_maker(argument: str, part: PartOrFactory[Part]) -> Maker[Part]:
     """A part, or a function of columns, as a `Maker`.
 
     Args:
@@ -96,7 +96,7 @@ def as_maker(argument: str, part: Given[Part]) -> Maker[Part]:
     return Maker(part, columns)
 
 
-def as_problems(argument: str, part: Given[Problem]) -> Maker[Problem]:
+def as_problems(argument: str, part: PartOrFactory[Problem]) -> Maker[Problem]:
     """As `as_maker`, of problems, of which a few are kept.
 
     Args:

@@ -14,10 +14,10 @@ from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
 from fedjax_links.machines import environment
 from fedjax_links.planning import parametrized, seeding, sequential_seeds
-from fedjax_links.planning.lanes import SEED, Lane, Share, share_out
+from fedjax_links.planning.lanes import SEED, Lane, LaneShard, share_out
 from fedjax_links.planning.parametrized import Maker
-from fedjax_links.planning.schedule import Schedule
-from fedjax_links.planning.tuning import Ends, Tuning
+from fedjax_links.planning.schedule import LaneSchedule
+from fedjax_links.planning.tuning import EdgeCounts, Tuning
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -78,7 +78,7 @@ class Plan:
     # What the parts are.
 
     @functools.cached_property
-    def candidates(self) -> dict[str, tuple[list[Any], Ends]]:
+    def candidates(self) -> dict[str, tuple[list[Any], EdgeCounts]]:
         """By column all values that tuning may try, and where those that are tried first lie.
 
         What tuning adds at either end of a column ends before the first value that an algorithm
@@ -87,7 +87,7 @@ class Plan:
         tuning = self._experiment.tuning
         if tuning is None:
             return {}
-        found: dict[str, tuple[list[Any], Ends]] = {}
+        found: dict[str, tuple[list[Any], EdgeCounts]] = {}
         for name, (values, (start, stop)) in tuning.candidates().items():
             first, last = start, stop
             while first > 0 and self._takes(name, values[first - 1]):
@@ -189,9 +189,9 @@ class Plan:
         return dataclasses.replace(tuning, num_rounds=self._experiment.num_rounds)
 
     @functools.cached_property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> LaneSchedule:
         """Which lanes there are; a run asks one of its own which of them are wanted."""
-        return Schedule(self._experiment, self)
+        return LaneSchedule(self._experiment, self)
 
     def lanes_at_first(self, label: str) -> list[Lane]:
         """The lanes of an algorithm that are this experiment's own, before anything is measured."""
@@ -204,17 +204,17 @@ class Plan:
         return share is None or self.division.lanes[lane.name] == share.index
 
     @functools.cached_property
-    def division(self) -> runs.Division:
+    def division(self) -> runs.RunDivision:
         """How the lanes of all shares are divided."""
-        share = self._experiment.share or Share(0, 1)
+        share = self._experiment.share or LaneShard(0, 1)
         return self.divide(share.count, share.by)
 
-    def divide(self, count: int, by: str) -> runs.Division:
+    def divide(self, count: int, by: str) -> runs.RunDivision:
         """Divides the lanes, those of tuning apart.
 
         Args:
           count: number of processes.
-          by: as in `Share`.
+          by: as in `LaneShard`.
 
         Raises:
           ValueError: for seeds until decided by seed.
@@ -235,7 +235,7 @@ class Plan:
             lanes = [lane for label in self.algorithms for lane in lanes_of(label)]
             more = [lane for lane in lanes if lane.name not in shards]
             shards |= share_out(more, count, by, of_seeds)
-        return runs.Division(count, by, shards, [lane.name for lane in more])
+        return runs.RunDivision(count, by, shards, [lane.name for lane in more])
 
     def count_rounds(self, label: str) -> int:
         """Rounds that an algorithm simulates, tuning included."""

@@ -16,7 +16,7 @@ from fedjax_links.core import errors, grids
 from fedjax_links.core.grids import Point
 from fedjax_links.planning import seeding, sequential_seeds, trials
 from fedjax_links.planning.lanes import MAIN, TIE, TUNING, Lane
-from fedjax_links.planning.tuning import Ends
+from fedjax_links.planning.tuning import EdgeCounts
 from fedjax_links.results import recorded
 from fedjax_links.results.dataset import Columns
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fedjax_links.planning.plan import Plan
 
 
-class Schedule:
+class LaneSchedule:
     """The lanes of an experiment, and which of them are wanted.
 
     A schedule is asked about one run: it remembers what an algorithm tried for as many lanes of its
@@ -238,7 +238,7 @@ class Schedule:
             {name: v for name, (v, _) in self._columns(label).items()}, 'cross'
         )
 
-    def _columns(self, label: str) -> dict[str, tuple[list[Any], Ends]]:
+    def _columns(self, label: str) -> dict[str, tuple[list[Any], EdgeCounts]]:
         """By column that an algorithm takes, what may be tried, and where the first tries lie."""
         taken = self._plan.algorithms[label].columns
         return {

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import errors, grids
-from fedjax_links.planning.tuning import BEST, FIRST_TUNING_SEED, Ends, Race, race
+from fedjax_links.planning.tuning import BEST, FIRST_TUNING_SEED, EdgeCounts, Race, race
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.dataset import Columns
 
@@ -138,7 +138,7 @@ def first_tries(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
 
 def _blank(
     facts: Mapping[str, Any], names: Sequence[str]
-) -> tuple[np.ndarray, list[Ends]]:
+) -> tuple[np.ndarray, list[EdgeCounts]]:
     """float[*values, S], no score yet of what may be tried; and where the first tries lie."""
     tuning = facts['tuning']
     lengths = [len(tuning['grid'][name]) for name in names]

@@ -12,7 +12,7 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.core import checks, grids
 
-Ends = tuple[int, int]
+EdgeCounts = tuple[int, int]
 """Index of the first of some values, and that after the last."""
 
 BEST = 'best'
@@ -48,7 +48,7 @@ class Tuning:
         that is not named. So one rule under two labels can have a rate for each of its models.
     """
 
-    grid: grids.Columns
+    grid: grids.GridColumns
     num_rounds: int | None = None
     num_seeds: int = 1
     most_seeds: int | None = None
@@ -79,14 +79,14 @@ class Tuning:
             FIRST_TUNING_SEED, FIRST_TUNING_SEED + (self.most_seeds or self.num_seeds)
         )
 
-    def candidates(self) -> dict[str, tuple[list[Any], Ends]]:
+    def candidates(self) -> dict[str, tuple[list[Any], EdgeCounts]]:
         """By column all values that may be tried, and where those that are tried first lie."""
         return {
             name: _grown(list(values), self.grow) for name, values in self.grid.items()
         }
 
 
-def _grown(values: list[Any], steps: int) -> tuple[list[Any], Ends]:
+def _grown(values: list[Any], steps: int) -> tuple[list[Any], EdgeCounts]:
     is_float = all(isinstance(value, float) and value > 0 for value in values)
     if len(values) < 2 or not (
         is_float and values in (sorted(values), sorted(values)[::-1])
@@ -121,7 +121,7 @@ class Race(NamedTuple):
 
 
 def race(
-    scores: np.ndarray, done: np.ndarray, given: Sequence[Ends], num_seeds: int
+    scores: np.ndarray, done: np.ndarray, given: Sequence[EdgeCounts], num_seeds: int
 ) -> Race:
     """Grows the ranges of values until the best lies inside, then adds seeds among near ties.
 

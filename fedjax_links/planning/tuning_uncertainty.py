@@ -155,7 +155,7 @@ class NearTies:
         return of_series(np.array([*levels.values()]), tried, near, self._direction)
 
 
-class Order(NamedTuple):
+class PairwiseRanking(NamedTuple):
     """How often one algorithm ends ahead of another, were both tuned again.
 
     Attributes:
@@ -176,7 +176,7 @@ class Order(NamedTuple):
 
 def tuning_noise(
     run: runs.Results, *, metric: str | None = None, tail: float = 0.1
-) -> list[Order]:
+) -> list[PairwiseRanking]:
     """How often each order of two algorithms would come out, were all of them tuned again.
 
     Other seeds of tuning are drawn about the measured scores by Student's t law. Each algorithm
@@ -212,5 +212,7 @@ def tuning_noise(
             if other is not None:
                 rows, shares = choice.minus(every[second][other])
                 ahead = float(shares @ (sign * rows.mean(axis=1) > 0))
-                found.append(Order(place[0], dict(place[1]), first, second, ahead))
+                found.append(
+                    PairwiseRanking(place[0], dict(place[1]), first, second, ahead)
+                )
     return found

@@ -146,5 +146,5 @@ def link_law(links: Bound) -> link_laws.LinkLaw:
         if isinstance(part, Bound)
     }
     return entry.law(
-        link_laws.Given(options, np.asarray(probs, np.float64), kind, parts)
+        link_laws.LawInputs(options, np.asarray(probs, np.float64), kind, parts)
     )

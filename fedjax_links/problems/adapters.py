@@ -14,7 +14,7 @@ from fedjax_links.core import errors
 from fedjax_links.datasets import columns, prepared
 from fedjax_links.datasets.npz import PathLike
 
-Columns = Hashable | list[Hashable]
+ColumnNames = Hashable | list[Hashable]
 Convert = Callable[[Any], Any] | None
 """From an entry of a file to numbers; None for entries that are numbers."""
 
@@ -71,8 +71,8 @@ def from_pandas(
     frame: Any,
     *,
     client: Hashable,
-    features: Columns,
-    label: Columns,
+    features: ColumnNames,
+    label: ColumnNames,
     names: Sequence[Any] = (),
 ) -> Examples:
     """Makes examples of the rows of a ``pandas.DataFrame``, as `from_columns` does.

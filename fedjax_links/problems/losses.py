@@ -29,7 +29,7 @@ Outputs = Callable[[Array, Array], Array]
 Labels = TypeVar('Labels', Array, np.ndarray)
 
 
-class Metric(NamedTuple):
+class ExampleMetric(NamedTuple):
     """A metric.
 
     Attributes:
@@ -56,7 +56,7 @@ class Loss(NamedTuple):
     """
 
     loss: Outputs
-    metrics: Mapping[str, Metric]
+    metrics: Mapping[str, ExampleMetric]
     least_class: float | None = None
 
 
@@ -173,17 +173,17 @@ def _r2(mean_square: Array, labels: Array) -> Array:
 
 
 _REGRESSION = {
-    'mse': Metric(squared_error),
-    'rmse': Metric(squared_error, lambda mean, labels: jnp.sqrt(mean)),
-    'mae': Metric(absolute_error),
-    'r2': Metric(squared_error, _r2, larger=True, reads_labels=True),
+    'mse': ExampleMetric(squared_error),
+    'rmse': ExampleMetric(squared_error, lambda mean, labels: jnp.sqrt(mean)),
+    'mae': ExampleMetric(absolute_error),
+    'r2': ExampleMetric(squared_error, _r2, larger=True, reads_labels=True),
 }
-_CLASSES = {'accuracy': Metric(_accuracy, larger=True)}
+_CLASSES = {'accuracy': ExampleMetric(_accuracy, larger=True)}
 _TOKENS = {
-    'accuracy': Metric(
+    'accuracy': ExampleMetric(
         _token_sums, lambda sums, labels: _ratio(sums[1], sums[2]), larger=True
     ),
-    'perplexity': Metric(
+    'perplexity': ExampleMetric(
         _token_sums, lambda sums, labels: jnp.exp(_ratio(sums[0], sums[2]))
     ),
 }
@@ -233,7 +233,7 @@ def fit_labels(
 
 def look_up(
     loss: str | Outputs, metrics: Collection[str] | None
-) -> tuple[Outputs, Mapping[str, Metric]]:
+) -> tuple[Outputs, Mapping[str, ExampleMetric]]:
     """The loss and the metrics that names stand for.
 
     Args:
@@ -249,13 +249,13 @@ def look_up(
     if callable(loss):
         if metrics:
             raise errors.invalid('metrics', 'go with a loss by name', sorted(metrics))
-        return loss, {'loss': Metric(loss)}
+        return loss, {'loss': ExampleMetric(loss)}
     known = checks.entry('loss', loss, LOSSES)
     if metrics is None:
         metrics = () if known.least_class is None else known.metrics
     names = checks.names('metrics', metrics)
     chosen = {name: checks.entry('metrics', name, known.metrics) for name in names}
-    return known.loss, {'loss': Metric(known.loss), **chosen}
+    return known.loss, {'loss': ExampleMetric(known.loss), **chosen}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,7 +269,7 @@ class ByName:
         then made up by a fixed permutation, see `measure`.
     """
 
-    metrics: tuple[tuple[str, Metric], ...]
+    metrics: tuple[tuple[str, ExampleMetric], ...]
     predict: Callable[..., Array]
     by_batch: bool = False
 

@@ -10,8 +10,8 @@ import numpy as np
 from fedjax_links.core import checks, errors
 from fedjax_links.planning import tuning_uncertainty
 from fedjax_links.planning.tuning_uncertainty import Choice
-from fedjax_links.report.comparisons import Key
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.comparisons import FinalKey
+from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric
 
 _DRAWS = 200
@@ -91,7 +91,7 @@ class Cells(NamedTuple):
 
 
 def of_source(
-    source: Source,
+    source: RunView,
     *,
     x: str,
     y: str,
@@ -163,7 +163,7 @@ def of_source(
     )
 
 
-def _grid_of(source: Source) -> dict[str, list[Any]]:
+def _grid_of(source: RunView) -> dict[str, list[Any]]:
     """Returns the values of every column of the grid, in the order of the series."""
     grid: dict[str, dict[Any, None]] = {}
     for _, point in source.members.values():
@@ -205,7 +205,7 @@ def _halved(rounds: Sequence[int]) -> list[int]:
 
 
 def _rivals(
-    source: Source,
+    source: RunView,
     axis_values: Mapping[Any, Sequence[Any]],
     names: tuple[str | None, str, str],
 ) -> Mapping[Any, list[str]]:
@@ -228,7 +228,7 @@ def _rivals(
 
 
 def _choices_at(
-    source: Source, metric: str, keys: Sequence[Key], evaluation: int
+    source: RunView, metric: str, keys: Sequence[FinalKey], evaluation: int
 ) -> list[Choice]:
     """Returns the metrics of series at one evaluation."""
     curves = [source.curve(metric, key) for key in keys]

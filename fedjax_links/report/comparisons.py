@@ -10,14 +10,14 @@ from fedjax_links import evaluation
 from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.results.metric import Metric
 
-Key = tuple[str, str, str]
+FinalKey = tuple[str, str, str]
 """Labels of a pattern and a series, and a candidate model."""
 SEED_INTERVAL = 'the 95 % interval over seeds (Student t)'
 BY_ITSELF = ', by itself'
 _LEVEL = 0.05
 
 
-class Ends(NamedTuple):
+class FinalMetrics(NamedTuple):
     """Final levels.
 
     Attributes:
@@ -28,14 +28,14 @@ class Ends(NamedTuple):
     """
 
     metric: Metric
-    choices: Mapping[Key, Choice]
+    choices: Mapping[FinalKey, Choice]
     span: str
 
-    def level(self, key: Key) -> str:
+    def level(self, key: FinalKey) -> str:
         """A level with its interval over seeds, and in brackets what tuning adds."""
         return self.choices[key].text(self.metric)
 
-    def score(self, key: Key) -> float:
+    def score(self, key: FinalKey) -> float:
         """The mean of a level, the larger the better; minus infinity where it diverged."""
         mean = self.choices[key].mean
         return -math.inf if math.isnan(mean) else self.metric.sign * mean
@@ -52,7 +52,7 @@ class Ends(NamedTuple):
         return text
 
 
-class Difference(NamedTuple):
+class PairedDifference(NamedTuple):
     """A paired difference of levels.
 
     Attributes:
@@ -81,7 +81,7 @@ class Difference(NamedTuple):
         width = self.half_width if self.wide is None else float(self.wide.half_width)
         return abs(self.mean) > width
 
-    def unclaimed(self) -> 'Difference':
+    def unclaimed(self) -> 'PairedDifference':
         """Returns the same mean with an interval that has no end, so that it says nothing."""
         endless = evaluation.Interval(np.asarray(self.mean), np.asarray(math.inf), 0)
         word = self.word and evaluation.UNDECIDED
@@ -95,7 +95,7 @@ def judge(
     *,
     margin: float,
     until: Mapping[str, Any],
-) -> Difference:
+) -> PairedDifference:
     """Judges differences by seed.
 
     Args:
@@ -122,10 +122,10 @@ def judge(
         wide = over_seeds._replace(half_width=np.asarray(width))
     if metric.direction is not None and mean == mean:
         word = evaluation.word(metric.sign * mean, width, margin)
-    return Difference(mean, half_width, wide, p_value, word)
+    return PairedDifference(mean, half_width, wide, p_value, word)
 
 
-def _identity(found: Difference) -> Any:
+def _identity(found: PairedDifference) -> Any:
     """Names a comparison; rows of the same numbers have one name."""
     return id(found) if found.compared is None else found.compared
 
@@ -135,7 +135,7 @@ class Verdicts:
 
     def __init__(
         self,
-        found: Sequence[Difference | None],
+        found: Sequence[PairedDifference | None],
         margin: float,
         until: Mapping[str, Any],
     ) -> None:
@@ -160,15 +160,15 @@ class Verdicts:
         }
         self._survivors = left if len(self._known) > 1 else set()
 
-    def survives(self, found: Difference) -> bool:
+    def survives(self, found: PairedDifference) -> bool:
         """Whether a difference of the page does."""
         return _identity(found) in self._survivors
 
-    def text(self, metric: Metric, found: Difference | None) -> str:
+    def text(self, metric: Metric, found: PairedDifference | None) -> str:
         """Writes ``+1.2 ± 0.4 **``; nothing where there is none."""
         return metric.difference(found, survives=self.survives(found)) if found else ''
 
-    def word(self, found: Difference | None) -> str:
+    def word(self, found: PairedDifference | None) -> str:
         """Writes a verdict; nothing where there is none.
 
         Who is ahead or behind only without a correction for the other comparisons of the page is

@@ -37,7 +37,7 @@ TRAFFIC: Mapping[str, Traffic] = {
 """By name in ALGORITHMS: what is sent, and who is asked."""
 
 
-class Devices(NamedTuple):
+class DeviceSpeeds(NamedTuple):
     """The clients' speeds.
 
     Attributes:
@@ -69,7 +69,7 @@ class Price(NamedTuple):
     peers: np.ndarray
 
 
-def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devices:
+def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> DeviceSpeeds:
     """A table of devices: numbers, for everyone or one for each client, or sections that name them.
 
     Args:
@@ -94,7 +94,7 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
     checks.within('step', columns['step'], 0, _LARGEST)
     checks.positive('uplink', columns['uplink'])
     checks.positive('downlink', columns['downlink'])
-    return Devices(
+    return DeviceSpeeds(
         *(_each(name, column, num_clients) for name, column in columns.items())
     )
 
@@ -102,7 +102,7 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
 def price(
     mask: np.ndarray,
     traffic: Traffic,
-    table: Devices,
+    table: DeviceSpeeds,
     *,
     model_bytes: float,
     local_steps: Any = 1,

@@ -18,7 +18,7 @@ from fedjax_links.core import paths
 from fedjax_links.pages import figure
 from fedjax_links.plot import scripts
 from fedjax_links.report import layouts, run_view
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.run_view import RunView
 from fedjax_links.storage import checkpoints
 
 PAGE = 'live.html'
@@ -26,7 +26,7 @@ _MOST_LINES = 40
 _STYLE = 'body{font:15px sans-serif;max-width:76em;margin:2em auto}img{max-width:100%}'
 
 
-def read(folder: str | Path) -> Source:
+def read(folder: str | Path) -> RunView:
     """What a run has so far.
 
     Args:
@@ -66,7 +66,7 @@ def read(folder: str | Path) -> Source:
     return dataclasses.replace(found, data=data, links=links)
 
 
-def levels(found: Source) -> Iterator[str]:
+def levels(found: RunView) -> Iterator[str]:
     """A line for the last level of every series under every pattern, and for what diverged.
 
     Args:
@@ -89,7 +89,7 @@ def levels(found: Source) -> Iterator[str]:
 
 
 def write(
-    found: Source, folder: str | Path, lines: Sequence[str], *, seconds: float | None
+    found: RunView, folder: str | Path, lines: Sequence[str], *, seconds: float | None
 ) -> None:
     """Writes `PAGE`, one file that needs no other.
 

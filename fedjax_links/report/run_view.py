@@ -17,12 +17,18 @@ from fedjax_links.planning import trials, tuning_uncertainty
 from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.report import client_stats, completion
 from fedjax_links.report.client_stats import Clients
-from fedjax_links.report.comparisons import Difference, Ends, Key, Verdicts, judge
+from fedjax_links.report.comparisons import (
+    FinalKey,
+    FinalMetrics,
+    PairedDifference,
+    Verdicts,
+    judge,
+)
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
 
 
-class Links(NamedTuple):
+class FirstSeedLinks(NamedTuple):
     """The links that the first seed met.
 
     Attributes:
@@ -35,7 +41,7 @@ class Links(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class RunView:
     """Everything that tables and pictures are made of.
 
     Attributes:
@@ -60,7 +66,7 @@ class Source:
         default_factory=dict
     )
     missing: Sequence[str] = ()
-    links: Mapping[str, Links] = dataclasses.field(default_factory=dict)
+    links: Mapping[str, FirstSeedLinks] = dataclasses.field(default_factory=dict)
     clients: Mapping[str, Clients] = dataclasses.field(default_factory=dict)
     diverged: Sequence[str] = ()
     folder: Path | None = None
@@ -138,7 +144,7 @@ class Source:
         """What to call a pattern, an algorithm or a series."""
         return self._names.get(label, label)
 
-    def rows(self, *, every_model: bool = False) -> list[Key]:
+    def rows(self, *, every_model: bool = False) -> list[FinalKey]:
         """Patterns, series and their main models, or all models: the rows of most tables."""
         return [
             (pattern, label, model)
@@ -159,7 +165,7 @@ class Source:
         checks.choice(argument, chosen, self.metrics)
         return Metric(chosen, dataset.attribute(self.data, 'directions').get(chosen))
 
-    def curve(self, metric: str, key: Key) -> np.ndarray:
+    def curve(self, metric: str, key: FinalKey) -> np.ndarray:
         """float[S, E], of the seeds that the lane has: the first ones where others have more."""
         pattern, series, model = key
         labels = {'series': series, 'model': model, 'pattern': pattern}
@@ -180,7 +186,9 @@ class Source:
         checks.within('tail', share, 0, 1)
         return float(share)
 
-    def ends(self, metric: str | None = None, tail: float | None = None) -> Ends:
+    def ends(
+        self, metric: str | None = None, tail: float | None = None
+    ) -> FinalMetrics:
         """Final levels of every series and model.
 
         Args:
@@ -204,7 +212,7 @@ class Source:
                     zip(self.data['seed'].values.tolist(), values, strict=False)
                 )
                 every[key] = ties.choice(levels, pattern, point)
-        return Ends(found, every, self.span(share))
+        return FinalMetrics(found, every, self.span(share))
 
     @functools.cached_property
     def _near_ties(self) -> Any:
@@ -223,8 +231,12 @@ class Source:
         return dataset.counterpart(self.members, label, self.baseline)
 
     def paired(
-        self, ends: Ends, key: Key, base: str | None, margin: float | None = None
-    ) -> Difference | None:
+        self,
+        ends: FinalMetrics,
+        key: FinalKey,
+        base: str | None,
+        margin: float | None = None,
+    ) -> PairedDifference | None:
         """The difference of levels to another series under the pattern, seed by seed.
 
         Args:
@@ -245,7 +257,7 @@ class Source:
 
     def difference(
         self, metric: Metric, one: Choice, other: Choice, margin: float | None = None
-    ) -> Difference:
+    ) -> PairedDifference:
         """Compares two levels over the seeds that both have; see `paired`."""
         return self.judged(metric, *one.minus(other), margin)
 
@@ -255,13 +267,13 @@ class Source:
         rows: np.ndarray,
         shares: np.ndarray,
         margin: float | None = None,
-    ) -> Difference:
+    ) -> PairedDifference:
         """Judges differences by seed, see `comparisons.judge`."""
         margin = self.margin if margin is None else margin
         return judge(metric, rows, shares, margin=margin, until=self.until)
 
     def verdicts(
-        self, found: Sequence[Difference | None], margin: float | None = None
+        self, found: Sequence[PairedDifference | None], margin: float | None = None
     ) -> Verdicts:
         """All differences of a page; see `paired`."""
         return Verdicts(found, self.margin if margin is None else margin, self.until)
@@ -277,7 +289,7 @@ class Source:
         return float(self.until.get('margin', 0.0))
 
     def best_series(
-        self, ends: Ends, patterns: Sequence[str] | None = None
+        self, ends: FinalMetrics, patterns: Sequence[str] | None = None
     ) -> dict[str, str]:
         """By algorithm, the series that ends best; the first where all diverged.
 
@@ -312,14 +324,14 @@ def of_run(
     *,
     so_far: bool = False,
     allow_imports: bool = False,
-) -> Source:
+) -> RunView:
     """What is finished of a run.
 
     Args:
       run: its metrics, from `runs.read` or `Experiment.run`.
       experiment: what ran, if it is at hand.
       so_far: whether what has begun is taken too, as far as it is; perhaps nothing.
-      allow_imports: as in `Source`.
+      allow_imports: as in `RunView`.
 
     Raises:
       ValueError: if no algorithm is done.
@@ -333,12 +345,12 @@ def of_run(
     rounds = recorded.rounds_of(facts)
     data = run.dataset.sel(series=finished.series, pattern=patterns)
     data = data.reindex(round=rounds) if so_far else data.sel(round=rounds)
-    links: Mapping[str, Links] = {}
+    links: Mapping[str, FirstSeedLinks] = {}
     clients: Mapping[str, Clients] = {}
     if run.folder is not None:
         links = _first_links(run.folder, facts['seeds'][0], patterns)
         clients = client_stats.read(run.folder)
-    return Source(
+    return RunView(
         title=facts['title'],
         caption=completion.caption(facts),
         data=data,
@@ -354,17 +366,19 @@ def of_run(
     )
 
 
-def _first_links(folder: Path, seed: int, patterns: Sequence[str]) -> dict[str, Links]:
+def _first_links(
+    folder: Path, seed: int, patterns: Sequence[str]
+) -> dict[str, FirstSeedLinks]:
     """Returns the recorded links of a seed, by pattern."""
     stored = runs.links(folder)
     return {
-        label: Links(stored.masks[label][seed], stored.mean_probs[label][seed])
+        label: FirstSeedLinks(stored.masks[label][seed], stored.mean_probs[label][seed])
         for label in patterns
         if seed in stored.masks.get(label, {})
     }
 
 
-def blank(experiment: Experiment) -> Source:
+def blank(experiment: Experiment) -> RunView:
     """The form of a run that is to come, with zeros for every number that only a run finds.
 
     Args:
@@ -391,7 +405,7 @@ def blank(experiment: Experiment) -> Source:
     found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
     rounds = recorded.rounds_of(real)
     data = found.data.isel(round=[0] * len(rounds)).assign_coords(round=rounds)
-    made_up = Links(np.zeros((1, 1), bool), np.zeros(1))
+    made_up = FirstSeedLinks(np.zeros((1, 1), bool), np.zeros(1))
     return dataclasses.replace(
         found, data=data, links=dict.fromkeys(found.patterns, made_up)
     )

@@ -5,12 +5,14 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links.base import FederationState, PyTree, RoundMetrics
 from fedjax_links.core import errors, reprs
 from fedjax_links.results import conversion, dataset
 
-Grid = Mapping[str, Mapping[str, Any]]
+Grid = Mapping[str, Mapping[str, ArrayLike]]
+"""Columns of a sweep's grid by maker and name, one entry per point."""
 _AXES = ('point', 'seed')  # of lanes; a single one is that of seeds
 
 

@@ -45,7 +45,7 @@ class Memory:
         """Nothing has run yet."""
         self.facts = facts
         self._lanes: dict[str, Mapping[str, Any]] = {}
-        self._table = tables.Table()
+        self._table = tables.MetricsTable()
 
     def columns(self) -> dict[str, np.ndarray]:
         """The metrics so far, lane by lane, in the order of lanes."""

@@ -167,7 +167,7 @@ class Group:
         return None if make is None else make(*self.beginning())
 
     def states(self) -> list[FederationState]:
-        """The lanes' states, with the patterns' carries; `meshes.Rows` of divided tables."""
+        """The lanes' states, with the patterns' carries; `meshes.LocalRows` of divided tables."""
         assert self._states is not None
         if not self._together:
             alone = self._states

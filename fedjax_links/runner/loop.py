@@ -19,7 +19,7 @@ from fedjax_links import runs
 from fedjax_links.core import errors, paths
 from fedjax_links.machines import devices, processes
 from fedjax_links.planning.lanes import TUNING, Lane
-from fedjax_links.planning.schedule import Schedule
+from fedjax_links.planning.schedule import LaneSchedule
 from fedjax_links.planning.sequential_seeds import UntilDecided
 from fedjax_links.runner import hooks, shared_stores, stores
 from fedjax_links.runner.identity import Identities
@@ -166,7 +166,7 @@ class _Turns:
     def __post_init__(self) -> None:
         """Others may be at lanes of a share."""
         self._plan = self.experiment.plan
-        self._schedule = Schedule(self.experiment, self._plan)
+        self._schedule = LaneSchedule(self.experiment, self._plan)
         self._is_shared = isinstance(self.store, shared_stores.SharedFolder)
         self._is_open = isinstance(self.experiment.seeds, UntilDecided)
         self._given_up: set[str] = set()  # algorithms that cannot run

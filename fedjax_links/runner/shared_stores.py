@@ -39,7 +39,7 @@ class SharedFolder(stores.RunFolder):
         self,
         folder: Path,
         *,
-        division: runs.Division,
+        division: runs.RunDivision,
         shard: int | None = None,
         **options: Any,
     ) -> None:
@@ -75,7 +75,7 @@ class SharedFolder(stores.RunFolder):
         held.callback(self.release_all)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[runs.Division]:
+    def _alone(self) -> Iterator[runs.RunDivision]:
         """Keeps other processes out meanwhile; how the lanes are divided, as is known so far."""
         while (opening := file_locks.take(self.path / run_access.OPENING)) is None:
             time.sleep(_POLL_SECONDS)

@@ -49,7 +49,7 @@ class _Cells:
         return np.fromiter(values, object, len(values))
 
 
-class Table:
+class MetricsTable:
     """Rows of metrics of lanes, in the order in which they came."""
 
     def __init__(self) -> None:

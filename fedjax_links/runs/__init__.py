@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from fedjax_links.core import errors, paths
 from fedjax_links.results.runs import Results as Results
 from fedjax_links.runs.belonging import check_alike as check_alike
-from fedjax_links.runs.divisions import Division as Division
+from fedjax_links.runs.divisions import RunDivision as RunDivision
 from fedjax_links.runs.divisions import check_division as check_division
 from fedjax_links.runs.divisions import failure_file as failure_file
 from fedjax_links.runs.divisions import lane_file as lane_file
@@ -52,7 +52,7 @@ from fedjax_links.runs.folder import read_json as read_json
 from fedjax_links.runs.folder import refuse_older as refuse_older
 from fedjax_links.runs.folder import row_of as row_of
 from fedjax_links.runs.folder import saves as saves
-from fedjax_links.runs.kept_links import Links as Links
+from fedjax_links.runs.kept_links import RecordedLinks as RecordedLinks
 from fedjax_links.runs.kept_links import links as links
 from fedjax_links.runs.kept_links import read_links as read_links
 from fedjax_links.runs.kept_links import unpacked as unpacked
@@ -65,7 +65,7 @@ from fedjax_links.storage.run_access import FAILURES as FAILURES
 from fedjax_links.storage.run_access import LANES as LANES
 
 __all__ = [
-    'Links',
+    'RecordedLinks',
     'Status',
     'links',
     'merge',

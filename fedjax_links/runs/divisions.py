@@ -13,7 +13,7 @@ from fedjax_links.storage.run_access import CLAIMS, FAILURES, LANES
 
 
 @dataclasses.dataclass(frozen=True)
-class Division:
+class RunDivision:
     """How the lanes of a run are divided.
 
     Attributes:
@@ -42,16 +42,16 @@ class Division:
         }
 
 
-def read_division(folder: Path) -> Division | None:
+def read_division(folder: Path) -> RunDivision | None:
     """How a run is divided; None for a run in one piece."""
     found = read_json(folder, LANES)
     if found is None:
         return None
     checking.check_division(folder / LANES, found)
-    return Division(**found)
+    return RunDivision(**found)
 
 
-def check_division(folder: Path, division: Division) -> None:
+def check_division(folder: Path, division: RunDivision) -> None:
     """Refuses to divide a run otherwise than it is divided.
 
     Raises:
@@ -66,7 +66,7 @@ def check_division(folder: Path, division: Division) -> None:
         raise errors.invalid('workdir', requirement, said)
 
 
-def write_division(folder: Path, division: Division) -> None:
+def write_division(folder: Path, division: RunDivision) -> None:
     """Keeps how a run is divided, where it is not kept yet.
 
     Raises:

@@ -37,7 +37,7 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
             return dict(stored)
 
 
-class Links(NamedTuple):
+class RecordedLinks(NamedTuple):
     """Realised links that a run kept, from round ``first_round`` on.
 
     Attributes:
@@ -59,7 +59,7 @@ class Links(NamedTuple):
     first_round: int
 
 
-def links(folder: str | Path) -> Links:
+def links(folder: str | Path) -> RecordedLinks:
     """The realised links of a run, masks unpacked; nothing by any pattern if none were kept.
 
     Args:
@@ -78,7 +78,7 @@ def links(folder: str | Path) -> Links:
             if rest:
                 pattern, seed = rest[0], rest[1] if len(rest) > 1 else facts['seeds'][0]
                 found[kind].setdefault(pattern, {})[int(seed)] = array
-        return Links._make((*found.values(), int(arrays.get('first_round', 0))))
+        return RecordedLinks._make((*found.values(), int(arrays.get('first_round', 0))))
 
 
 def _decoding_links(path: Any) -> contextlib.AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from fedjax_links.core import errors, paths
 from fedjax_links.planning import trials
 from fedjax_links.results.runs import Results
 from fedjax_links.runs import belonging
-from fedjax_links.runs.divisions import Division, read_division, rounds_wanted
+from fedjax_links.runs.divisions import RunDivision, read_division, rounds_wanted
 from fedjax_links.runs.folder import (
     KeptLane,
     as_columns,
@@ -163,7 +163,7 @@ def _best_of_each_lane(folders: Iterable[Path]) -> dict[str, KeptLane]:
 def _check_complete(
     best: Mapping[str, KeptLane],
     expected: Mapping[str, int],
-    divisions: Sequence[Division],
+    divisions: Sequence[RunDivision],
     facts: Mapping[str, Any],
     target: Path,
 ) -> None:

@@ -45,8 +45,8 @@ def pack(
     """What a file holds.
 
     Args:
-      state: arrays of any dtype, typed keys among them, and `meshes.Rows`, which stand in parts;
-        None for a lane that no one goes on from.
+      state: arrays of any dtype, typed keys among them, and `meshes.LocalRows`, which stand in
+        parts; None for a lane that no one goes on from.
       about: what else the file says, plain values.
       lines: of metrics, each with its line break.
     """
@@ -54,7 +54,7 @@ def pack(
     for place, (key_path, leaf) in enumerate(
         jax.tree_util.tree_leaves_with_path(state)
     ):
-        is_divided = isinstance(leaf, meshes.Rows)
+        is_divided = isinstance(leaf, meshes.LocalRows)
         array, kind = _as_plain(leaf.own if is_divided else leaf)
         described.append({'path': jax.tree_util.keystr(key_path), 'kind': kind})
         if not is_divided:
@@ -81,7 +81,11 @@ def write_part(path: Path, place: int, state: PyTree) -> dict[str, Any]:
       What the save says of the part among its `PARTS`; nothing where no leaf is divided.
     """
     leaves = {f'{i:05d}': leaf for i, leaf in enumerate(jax.tree.leaves(state))}
-    own = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, meshes.Rows)}
+    own = {
+        name: leaf
+        for name, leaf in leaves.items()
+        if isinstance(leaf, meshes.LocalRows)
+    }
     if not own:
         return {}
     arrays = {
@@ -188,7 +192,7 @@ def load(
       like: a tree of arrays or their shapes; what is read must have its structure, shapes, dtypes.
       content: what the file holds, where its parts alone are to be read.
       own_rows: ``number of clients -> the first row and the one behind the last`` that are read of
-        divided leaves, which then are `meshes.Rows`; all of them by default.
+        divided leaves, which then are `meshes.LocalRows`; all of them by default.
 
     Returns:
       The tree.
@@ -330,7 +334,7 @@ def _entries(
 
 def _divided(
     path: Path, parts: Sequence[Any], own_rows: _Take
-) -> dict[str, meshes.Rows]:
+) -> dict[str, meshes.LocalRows]:
     """Rows of divided leaves by entry, from those parts that have any."""
     counts = {
         name: bounds[1] for part in parts for name, bounds in part['rows'].items()
@@ -348,7 +352,7 @@ def _divided(
         for name in needed:
             found[name].append(checksummed_npz.rows(file, name, *within[name]))
     return {
-        name: meshes.Rows(np.concatenate(rows), wanted[name][0], counts[name])
+        name: meshes.LocalRows(np.concatenate(rows), wanted[name][0], counts[name])
         for name, rows in found.items()
     }
 
@@ -366,7 +370,7 @@ def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
 
 
 def _as_leaf(array: Any, kind: str) -> Any:
-    if isinstance(array, meshes.Rows):
+    if isinstance(array, meshes.LocalRows):
         return dataclasses.replace(
             array, own=array.own.view(jnp.dtype(kind or array.dtype))
         )

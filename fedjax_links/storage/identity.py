@@ -23,7 +23,7 @@ import numpy as np
 
 from fedjax_links.core import digests
 
-Rows = Mapping[str, np.ndarray]
+RowDigests = Mapping[str, np.ndarray]
 """uint64[E] by name of a part of the data: what tells one example from another."""
 
 
@@ -69,7 +69,7 @@ class RunIdentity:
     lanes: Mapping[str, LaneIdentity]
     sizes: Mapping[str, Mapping[str, Any]]
     modules: Mapping[str, str]
-    rows: Mapping[str, Rows] = dataclasses.field(default_factory=dict)
+    rows: Mapping[str, RowDigests] = dataclasses.field(default_factory=dict)
 
     def as_plain(self) -> dict[str, Any]:
         """Returns all but the rows as JSON holds it."""

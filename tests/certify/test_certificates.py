@@ -10,7 +10,7 @@ import pytest
 
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.certify import certificates, float64_reference
-from fedjax_links.certify.certificates import Verdict
+from fedjax_links.certify.certificates import ProgramVerdict
 from fedjax_links.machines import environment
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.problems.classification import MODELS
@@ -54,7 +54,7 @@ def test_a_dot_that_drops_the_factor_of_its_bias_is_found(monkeypatch, tmp_path)
 
 def test_links_that_are_drawn_otherwise_are_found():
     exact = {'.mask': np.array([True, False]), '.prob': np.array([0.5, np.nan])}
-    like = Verdict('links', 0.0, 0.0, '')
+    like = ProgramVerdict('links', 0.0, 0.0, '')
 
     def of(mask, prob):
         from fedjax_links.base import LinkSample
@@ -64,8 +64,10 @@ def test_links_that_are_drawn_otherwise_are_found():
         return certificates._of_links('links', links, known)
 
     assert of([True, False], [0.5, np.nan]) == like
-    assert of([True, True], [0.5, np.nan]) == Verdict('links', 0.5, 0.0, '.mask')
-    assert of([True, False], [0.4, np.nan]) == Verdict('links', 0.5, 0.0, '.prob')
+    assert of([True, True], [0.5, np.nan]) == ProgramVerdict('links', 0.5, 0.0, '.mask')
+    assert of([True, False], [0.4, np.nan]) == ProgramVerdict(
+        'links', 0.5, 0.0, '.prob'
+    )
 
 
 @pytest.mark.parametrize('rate, holds', [(0.1, True), (0.11, False)])
@@ -87,8 +89,8 @@ def test_what_is_not_finite_holds_nowhere():
         "['w']": np.inf
     }
     assert certificates._errors({'w': np.ones(2)}, after, after) == {"['w']": 0}
-    assert not Verdict('a', np.inf, 1e-4, '').holds
-    assert not Verdict('a', np.nan, 1e-4, '').holds
+    assert not ProgramVerdict('a', np.inf, 1e-4, '').holds
+    assert not ProgramVerdict('a', np.nan, 1e-4, '').holds
 
 
 def test_what_was_measured_can_be_farthest_off():
@@ -96,7 +98,7 @@ def test_what_was_measured_can_be_farthest_off():
     found = certificates._errors_of_evals({'server/eval_loss': np.float64(1.1)}, exact)
     assert found == {'server/eval_loss': pytest.approx(0.1 / (1 + certificates._SMALL))}
     assert certificates.keep(
-        [Verdict('a', found['server/eval_loss'], 0.2, 'server/eval_loss')]
+        [ProgramVerdict('a', found['server/eval_loss'], 0.2, 'server/eval_loss')]
     )
 
 
@@ -126,7 +128,7 @@ def test_a_first_run_says_once_that_there_is_no_certificate():
 
 
 def test_a_certificate_is_of_a_device(monkeypatch):
-    assert certificates.keep([Verdict('a', 0.0, 1e-4, '')])
+    assert certificates.keep([ProgramVerdict('a', 0.0, 1e-4, '')])
     assert certificates.note() is None
     own = environment.fingerprint()
     monkeypatch.setattr(environment, 'fingerprint', lambda: {**own, 'jaxlib': '99'})

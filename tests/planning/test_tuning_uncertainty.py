@@ -241,7 +241,7 @@ def choice(rng, *means):
 
 
 def difference(metric, one, other, margin=0.0, **until):
-    page = run_view.Source('title', '', types.SimpleNamespace(attrs={'until': until}))
+    page = run_view.RunView('title', '', types.SimpleNamespace(attrs={'until': until}))
     return page.difference(metric, one, other, margin)
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import xarray
 
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
 
 
@@ -66,7 +66,7 @@ def results(curves, *, members=None, patterns=None, rates=None, **changes):
     if rates:
         chosen = ('series', 'pattern'), np.array([rates[k] for k in given])
         data = data.assign_coords({'client.learning_rate': chosen})
-    return changed(Source('Made by hand', '', data), **changes)
+    return changed(RunView('Made by hand', '', data), **changes)
 
 
 def changed(found, **changes):

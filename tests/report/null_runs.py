@@ -115,7 +115,7 @@ class Null:
             facts['until'] = until
         return facts
 
-    def source(self, rng: np.random.Generator) -> run_view.Source:
+    def source(self, rng: np.random.Generator) -> run_view.RunView:
         """Draws a run; returns what its report is made of."""
         facts = self.facts
         labels = facts['algorithms']

@@ -34,7 +34,7 @@ def accuracies(rng, examples, spread):
 
 def page_of(levels, until):
     """Differences and verdicts of a page, as reports make them."""
-    page = run_view.Source('title', '', types.SimpleNamespace(attrs={'until': until}))
+    page = run_view.RunView('title', '', types.SimpleNamespace(attrs={'until': until}))
     base, *others = levels
     found = []
     for own in others:

@@ -11,7 +11,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, problems, runs
-from fedjax_links.planning.lanes import Share
+from fedjax_links.planning.lanes import LaneShard
 from fedjax_links.runner import loop
 from fedjax_links.runner.program_cache import Programs
 from tests import tiers
@@ -131,7 +131,7 @@ def run_in_shards(planned, folder, count, rng):
     shards = [*range(count), *range(count)]
     rng.shuffle(shards)
     for attempt, shard in enumerate([*shards, *range(count)]):
-        part = dataclasses.replace(planned, share=Share(shard, count))
+        part = dataclasses.replace(planned, share=LaneShard(shard, count))
         callbacks = [Stopping(rng.randrange(1, 9))] if attempt < len(shards) else []
         try:
             loop.run(part, folder, callbacks, programs=programs)

@@ -402,7 +402,7 @@ def test_what_a_lane_keeps_says_where_it_ran(tmp_path):
 
 
 def test_divisions_are_kept_as_they_were_made(tmp_path):
-    division = runs.Division(
+    division = runs.RunDivision(
         2, 'program', {'a': 0, 'b': 1}, ['b'], ['b'], True, {'cpu': 'one'}
     )
     runs.write_division(tmp_path, division)

@@ -44,7 +44,7 @@ def assert_same(found, expected):
 @pytest.mark.parametrize('order', ['abc', 'cab', 'ba', 'c', ''])
 def test_columns_are_those_of_the_lines_in_any_order_of_lanes(order):
     """Rows of several lanes come in turn, and of every kind."""
-    table = tables.Table()
+    table = tables.MetricsTable()
     for index in range(2):
         for lane, rows in ROWS.items():
             table.append(lane, rows[index : index + 1])
@@ -53,7 +53,7 @@ def test_columns_are_those_of_the_lines_in_any_order_of_lanes(order):
 
 
 def test_a_lane_that_is_taken_back_and_comes_again_is_there_once():
-    table = tables.Table()
+    table = tables.MetricsTable()
     for _ in range(40):
         table.drop('b')
         for lane in 'ab':

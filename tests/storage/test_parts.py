@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links.core.meshes import Rows
+from fedjax_links.core.meshes import LocalRows
 from fedjax_links.storage import checkpoints
 
 BOUNDS = [(0, 3), (3, 6), (6, 7), (7, 7)]  # of seven clients
@@ -19,8 +19,8 @@ def state(start, stop):
     return {
         'alone': ALONE,
         'key': jax.random.key(3),
-        'other': Rows(np.asarray(OTHER)[start:stop], start, 7),
-        'table': Rows(TABLE[start:stop], start, 7),
+        'other': LocalRows(np.asarray(OTHER)[start:stop], start, 7),
+        'table': LocalRows(TABLE[start:stop], start, 7),
     }
 
 

@@ -1,7 +1,7 @@
 """Sun et al. 2025, section 6 and appendix: groups that wait R rounds between selections."""
 
 from fedjax_links.papers import common
-from fedjax_links.papers.common import Section
+from fedjax_links.papers.common import PaperSection
 
 CODES = ('paper', 'as_released')
 """Whose rules are run: those of the paper, or of its notebook where it differs."""
@@ -16,7 +16,7 @@ ALGORITHM_NAMES = (
 )
 
 
-def separated(separation: int, *, exponent: float = 1.5) -> Section:
+def separated(separation: int, *, exponent: float = 1.5) -> PaperSection:
     """One of M contiguous groups per round, ``p_g ~ g^-exponent`` among those that waited R."""
     return {
         'name': 'minimum_separation',
@@ -26,7 +26,7 @@ def separated(separation: int, *, exponent: float = 1.5) -> Section:
     }
 
 
-def patterns(separations: tuple[int, ...]) -> dict[str, Section]:
+def patterns(separations: tuple[int, ...]) -> dict[str, PaperSection]:
     """`separated` by label, ``R05`` for R = 5, and ``uniform``: all groups equally likely."""
     by_label = {f'R{r:02d}': separated(r) for r in separations}
     return {**by_label, 'uniform': separated(0, exponent=0.0)}
@@ -37,9 +37,9 @@ def pattern_names(separations: tuple[int, ...]) -> tuple[tuple[str, str], ...]:
     return (*((f'R{r:02d}', f'R = {r}') for r in separations), ('uniform', 'uniform'))
 
 
-def algorithms(code: str) -> dict[str, Section]:
+def algorithms(code: str) -> dict[str, PaperSection]:
     """The three algorithms, the debiasing that of the paper or of the notebook."""
-    debiased: Section = {}
+    debiased: PaperSection = {}
     if code == 'as_released':
         debiased = {
             'name': 'fedjax_links.papers.sun2025.released:debiased_fedavg_horizon',
@@ -64,7 +64,7 @@ def learning_rates(rates: tuple[float, ...], code: str) -> tuple[float, ...]:
     return rates + tuple(rate / NUM_GROUPS for rate in rates if code == 'as_released')
 
 
-def problem(dataset: str) -> Section:
+def problem(dataset: str) -> PaperSection:
     """100 clients, every class dealt out by Dirichlet(0.5): of images, or of Gaussian classes."""
     partition = {'partition': 'dirichlet_per_class', 'alpha': 0.5}
     if dataset == SMALL:
@@ -97,8 +97,8 @@ def experiment(
     rates: tuple[tuple[float, ...], tuple[float, ...]],
     tuned_on: str,
     local_steps: tuple[int, int],
-    quick_problem: Section,
-) -> Section:
+    quick_problem: PaperSection,
+) -> PaperSection:
     """What Figure 3 and Table 1 share.
 
     Args:

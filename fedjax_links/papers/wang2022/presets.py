@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from fedjax_links.papers import common
-from fedjax_links.papers.common import Section
+from fedjax_links.papers.common import PaperSection
 
 CODES = ('paper', 'as_released')
 """Whose selection of clients is run: that of the paper, or of its released code."""
@@ -35,7 +35,7 @@ TABLE_D1 = {
 initial rate: the least training loss of one seed over 300,033 rounds."""
 
 
-def problem(dataset: str, code: str) -> Section:
+def problem(dataset: str, code: str) -> PaperSection:
     """250 clients whose data are 5 % alike; prepared FashionMNIST or CIFAR-10, or Gaussians."""
     if dataset == SMALL:
         return common.gaussians(250, **_SIMILARITY)
@@ -44,7 +44,7 @@ def problem(dataset: str, code: str) -> Section:
     )
 
 
-def quick_problem(dataset: str) -> Section:
+def quick_problem(dataset: str) -> PaperSection:
     """50 clients with the paper's partition, of Gaussians or `common.synthetic_images`."""
     if dataset == SMALL:
         return {'num_clients': 50, 'examples_per_client': 40}
@@ -84,7 +84,7 @@ def quick_rate(dataset: str) -> float:
     return 0.002 if dataset == SMALL else 0.005
 
 
-def periodic(code: str, *, quick: bool = False) -> Section:
+def periodic(code: str, *, quick: bool = False) -> PaperSection:
     """Five groups of clients, two majority labels each, that are available in turns.
 
     Of the available ten are selected in every round, of which a hundred make a turn; in the quick
@@ -127,7 +127,7 @@ def selection(code: str, dataset: str) -> str:
 
 def amplified(
     amplification: float, warm_up_rounds: int, period: int = PERIOD
-) -> Section:
+) -> PaperSection:
     """Algorithm 1, whose reference point is set at the end of the warm-up; P rounds per block."""
     return {
         'name': 'amplified_fedavg',
@@ -142,7 +142,7 @@ def methods(
     *,
     period: int = PERIOD,
     rates: Mapping[str, float] | None = None,
-) -> dict[str, Section]:
+) -> dict[str, PaperSection]:
     """The four methods: waiting with minibatches or full data, and Algorithm 1 with eta 1 and 10.
 
     Args:
@@ -167,7 +167,7 @@ def methods(
     }
 
 
-def experiment(dataset: str, code: str, *, item: str) -> Section:
+def experiment(dataset: str, code: str, *, item: str) -> PaperSection:
     """What the experiments of Figures 1 and 2 and of appendix D share.
 
     Args:

@@ -1,7 +1,7 @@
 """Xiang et al. 2024, section 7.2: image classification over six kinds of unreliable uplinks."""
 
 from fedjax_links.papers import common
-from fedjax_links.papers.common import Section
+from fedjax_links.papers.common import PaperSection
 
 CODES = ('paper', 'as_released', 'first_commit')
 """Whose rules are run: the paper's, those of its repository where it differs, or those of the
@@ -37,7 +37,7 @@ _DEPARTURES = {
 }
 
 
-def partition(code: str) -> Section:
+def partition(code: str) -> PaperSection:
     """Dirichlet(0.1), of equal volume as the text says, or of unequal as the released code has."""
     if code != 'paper':
         return {'partition': 'dirichlet_unequal', 'alpha': 0.1}
@@ -45,14 +45,14 @@ def partition(code: str) -> Section:
     return {'partition': 'dirichlet', 'order': 'numbers', 'alpha': 0.1}
 
 
-def problem(dataset: str, code: str) -> Section:
+def problem(dataset: str, code: str) -> PaperSection:
     """100 clients with the data set's network and augmentation; data must have been prepared."""
     return common.images(
         'xiang', dataset, 100, released=code != 'paper', **partition(code)
     )
 
 
-def setting(dataset: str, code: str) -> Section:
+def setting(dataset: str, code: str) -> PaperSection:
     """Problem and seeds of an experiment, on images or in small.
 
     Small clients of the paper draw their own labels, those of the released code have unequal
@@ -75,7 +75,7 @@ def replaced(dataset: str) -> str:
     return f'{common.IN_SMALL}{{config.num_seeds}} seeds that redraw everything in place of 3; '
 
 
-def small_problem(num_clients: int, num_train: int, code: str) -> Section:
+def small_problem(num_clients: int, num_train: int, code: str) -> PaperSection:
     """`common.synthetic_images` with the partition of the paper or its code; needs no file."""
     own = partition(code)
     return common.synthetic_images(
@@ -83,7 +83,7 @@ def small_problem(num_clients: int, num_train: int, code: str) -> Section:
     )
 
 
-def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> Section:
+def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> PaperSection:
     """Link probabilities that follow the labels a client holds.
 
     Args:
@@ -96,15 +96,19 @@ def probs(*, sigma: float = 10.0, minimum: float = 0.02) -> Section:
     return {'name': 'label_dependent', 'sigma': sigma, 'minimum': minimum, 'seed': 0}
 
 
-def sine(gamma: float = 0.4) -> Section:
+def sine(gamma: float = 0.4) -> PaperSection:
     """The time-varying schedule; gamma is 0.4 by the released code, the text does not say."""
     return {'name': 'sine', 'gamma': gamma, 'period': 40}
 
 
-def patterns(code: str) -> dict[str, Section]:
+def patterns(code: str) -> dict[str, PaperSection]:
     """The six link patterns by label."""
     own, found = probs(), {}
-    variants: Section = {'': {}, 'sine': {'schedule': sine()}, 'reset': {'reset': True}}
+    variants: PaperSection = {
+        '': {},
+        'sine': {'schedule': sine()},
+        'reset': {'reset': True},
+    }
     for label, _ in PATTERN_NAMES:
         name, _, variant = label.partition('_')
         found[label] = {'name': name, 'probs': own, **variants[variant]}
@@ -118,9 +122,9 @@ def patterns(code: str) -> dict[str, Section]:
     return found
 
 
-def algorithms(code: str) -> dict[str, Section]:
+def algorithms(code: str) -> dict[str, PaperSection]:
     """The seven algorithms of Table 1 with the hyper-parameters of appendix B."""
-    found: dict[str, Section] = {label: {} for label, _ in ALGORITHM_NAMES}
+    found: dict[str, PaperSection] = {label: {} for label, _ in ALGORITHM_NAMES}
     found['fedau'], found['f3ast'] = {'cutoff': 50}, {'budget': 10, 'beta': 0.01}
     if code != 'paper':
         found['f3ast']['name'] = f'{_RELEASED}:f3ast_positions_as_ids'
@@ -150,7 +154,7 @@ def departures(code: str, *kinds: str, dataset: str = '') -> str:
     return f'{said}: {", ".join(filter(None, listed))}.'
 
 
-def experiment(code: str) -> Section:
+def experiment(code: str) -> PaperSection:
     """What the experiments of section 7.2 share, without title, problem, length and reports."""
     return {
         'patterns': patterns(code),
@@ -174,10 +178,10 @@ def experiment(code: str) -> Section:
 
 def quick(
     dataset: str, code: str, *, learning_rates: tuple[float, ...], tuning_rounds: int
-) -> Section:
+) -> PaperSection:
     """The section ``quick`` of an experiment: 20 clients, and synthetic images for real ones."""
     problem, num_rounds = small_problem(20, 600, code), 40
-    tuning: Section = {'server_lrs': (1.0,)}
+    tuning: PaperSection = {'server_lrs': (1.0,)}
     if dataset in SMALL_DATASETS:
         problem, num_rounds = {'num_clients': 20, 'examples_per_client': 50}, 108
         learning_rates, tuning_rounds = (0.1, 0.01), 54
@@ -191,16 +195,16 @@ def quick(
     }
 
 
-def in_small(code: str) -> Section:
+def in_small(code: str) -> PaperSection:
     """`experiment` for small versions of Table 1: no server rates, beside SVHN's test accuracy."""
-    reports: Section = {
+    reports: PaperSection = {
         name: {'name': name} for name in ('levels', 'rates', 'bars', 'curves')
     }
     reports['levels']['published'] = table1('svhn', 'test')
     return {**experiment(code), 'reports': reports}
 
 
-def careful(code: str) -> Section:
+def careful(code: str) -> PaperSection:
     """What small versions have in place of the paper's tuning, whose grids are for images.
 
     Client rates of every rule are tuned on every pattern by itself, at full length and by three
@@ -224,7 +228,7 @@ TUNED_WITH_CARE = (
 """The same for a caption."""
 
 
-def table1(dataset: str, split: str) -> Section:
+def table1(dataset: str, split: str) -> PaperSection:
     """A section ``published``: printed accuracies of a data set."""
     table = 'fedjax_links.papers.xiang2024.tables:table1'
     return {'name': table, 'dataset': PRINTED_DATASETS[dataset], 'split': split}

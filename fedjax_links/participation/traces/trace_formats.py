@@ -20,14 +20,14 @@ from fedjax_links.core import checks, errors, paths
 from fedjax_links.participation.traces.clock import Clock
 from fedjax_links.participation.traces.intervals import Intervals
 
-Path = str | os.PathLike[str]
+LogPath = str | os.PathLike[str]
 
 _COLUMNS = ('client', 'start', 'end')
 _EVENTS = ('client', 'time', 'state')
 
 
 def from_csv(
-    path: Path,
+    path: LogPath,
     *,
     unit: str = 's',
     origin: float | str | None = None,
@@ -73,7 +73,7 @@ def from_csv(
 
 
 def from_events(
-    path: Path,
+    path: LogPath,
     *,
     unit: str = 's',
     origin: float | str | None = 'first',
@@ -201,7 +201,7 @@ def _read_states(
     return np.array([is_up[state.casefold()] for state in states], bool)
 
 
-def _read_columns(path: Path, columns: Sequence[str]) -> list[Any]:
+def _read_columns(path: LogPath, columns: Sequence[str]) -> list[Any]:
     """Reads columns of a CSV file: the numbers of its lines, then the cells of each column."""
     header, rows = _read_lines(path)
     for name in columns:
@@ -218,7 +218,7 @@ def _read_columns(path: Path, columns: Sequence[str]) -> list[Any]:
     return table
 
 
-def _read_lines(path: Path) -> tuple[list[str], dict[int, list[str]]]:
+def _read_lines(path: LogPath) -> tuple[list[str], dict[int, list[str]]]:
     """Reads the header of a CSV file, and its other lines by number; blank ones are left out."""
     header: list[str] | None = None
     rows = {}
@@ -257,7 +257,9 @@ def _clients(
     return tuple(map(str, names)), client_of_line
 
 
-def from_flash(path: Path, *, clients: int | Sequence[str] | None = None) -> Intervals:
+def from_flash(
+    path: LogPath, *, clients: int | Sequence[str] | None = None
+) -> Intervals:
     """Reads intervals from FLASH's ``cached_timers.json``.
 
     By client, the file holds ``trace_start`` and ``trace_end`` and, as ``ready_time``, the pairs of
@@ -326,7 +328,7 @@ def _read_timer(name: str, timer: Mapping[str, Any]) -> tuple[np.ndarray, np.nda
     return np.stack([start, start + times[:, 1] - times[:, 0]], axis=1), period
 
 
-def _timers(path: Path) -> Mapping[str, Mapping[str, Any]]:
+def _timers(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
     """Reads FLASH's logs by client, without those that FLASH could not read itself.
 
     Raises:
@@ -347,7 +349,7 @@ def _timers(path: Path) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def _read_json(path: Path) -> Mapping[str, Mapping[str, Any]]:
+def _read_json(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
     """Reads a JSON file of a description by client."""
     try:
         with errors.reading(path), open(paths.as_path(path), encoding='utf-8') as file:

@@ -1,6 +1,6 @@
 """The forms that papers give their results, named in `LAYOUTS`.
 
-A layout is a function of a `Source` and plain options that returns a `Page`: tables, and how to
+A layout is a function of a `RunView` and plain options that returns a `Page`: tables, and how to
 draw. `write` puts all pages of a folder into ``report.md`` with their pictures beside it.
 """
 
@@ -20,7 +20,7 @@ from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.layouts.price import price
 from fedjax_links.report.layouts.progress import curves, first_rounds, overview
 from fedjax_links.report.layouts.rates import rates
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.run_view import RunView
 from fedjax_links.storage import checkpoints
 
 _EVERY: Sequence[Callable[..., Page]] = (
@@ -35,7 +35,7 @@ REPORT = 'report.md'
 _MOST_DIVERGED = 30
 
 
-def default(source: Source) -> dict[str, Mapping[str, Any]]:
+def default(source: RunView) -> dict[str, Mapping[str, Any]]:
     """The pages of a report for which a config names none.
 
     Args:
@@ -55,7 +55,7 @@ def default(source: Source) -> dict[str, Mapping[str, Any]]:
     return {name: {'name': name} for name in names}
 
 
-def build(source: Source, reports: Mapping[str, Any]) -> dict[str, Page]:
+def build(source: RunView, reports: Mapping[str, Any]) -> dict[str, Page]:
     """Computes the pages.
 
     Args:
@@ -110,7 +110,10 @@ def recorded(reports: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def write(
-    folder: Path, source: Source, pages: Mapping[str, Page], lacking: Sequence[str] = ()
+    folder: Path,
+    source: RunView,
+    pages: Mapping[str, Page],
+    lacking: Sequence[str] = (),
 ) -> list[str]:
     """Writes ``report.md`` and the pictures.
 

@@ -14,7 +14,7 @@ from fedjax_links.plot import panels
 from fedjax_links.plot.links import MAP_ROUNDS
 from fedjax_links.report.client_stats import Clients
 from fedjax_links.report.layouts.page import Page, with_panels
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
@@ -30,7 +30,7 @@ _SPREAD = (
 )
 
 
-def link_maps(source: Source) -> Page:
+def link_maps(source: RunView) -> Page:
     """Client x round maps and what they amounted to.
 
     Args:
@@ -80,7 +80,7 @@ def link_maps(source: Source) -> Page:
     return with_panels(page, [*source.links], draw)
 
 
-def participation(source: Source) -> Page:
+def participation(source: RunView) -> Page:
     """Who took part, and who was left behind.
 
     Args:
@@ -103,7 +103,7 @@ def participation(source: Source) -> Page:
 
 
 def _beside_participation(
-    source: Source,
+    source: RunView,
     page: Page,
     counts: Mapping[str, np.ndarray],
     values: Mapping[str, Mapping[str, np.ndarray]],
@@ -121,7 +121,7 @@ def _beside_participation(
     return with_panels(page, [*values], draw, panel=(3.6, 2.8))
 
 
-def _participations(source: Source) -> tables.Table:
+def _participations(source: RunView) -> tables.Table:
     """How often, and after which gaps, clients were heard; a row per pattern."""
     rows = []
     for label, (mask, _) in source.links.items():
@@ -148,7 +148,7 @@ def _participations(source: Source) -> tables.Table:
     )
 
 
-def _losses(source: Source, known: Mapping[str, Clients]) -> tables.Table:
+def _losses(source: RunView, known: Mapping[str, Clients]) -> tables.Table:
     """Who fares worst under the final model of every algorithm; a row per pattern and algorithm."""
     import pandas
 
@@ -190,7 +190,7 @@ def _losses(source: Source, known: Mapping[str, Clients]) -> tables.Table:
     )
 
 
-def clients(source: Source) -> Page:
+def clients(source: RunView) -> Page:
     """How a metric is spread over the clients, and over whom.
 
     Args:

@@ -11,10 +11,10 @@ from fedjax_links.pages import tables
 from fedjax_links.planning import seeding
 from fedjax_links.plot import panels
 from fedjax_links.plot.bars import LETTERS_PER_INCH
-from fedjax_links.report.comparisons import SEED_INTERVAL, Ends, Key
+from fedjax_links.report.comparisons import SEED_INTERVAL, FinalKey, FinalMetrics
 from fedjax_links.report.layouts.page import Page, labels, with_panels
 from fedjax_links.report.layouts.rates import edge, mark_edges
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric, numbers_of
 
@@ -24,7 +24,7 @@ _MOST_INCHES = 15.0
 Paper = Mapping[tuple[str, str], tables.Level]
 
 
-def metrics(source: Source, *, tail: float | None = None) -> Page:
+def metrics(source: RunView, *, tail: float | None = None) -> Page:
     """One row per pattern, algorithm and model, one column per metric.
 
     Args:
@@ -54,7 +54,7 @@ def metrics(source: Source, *, tail: float | None = None) -> Page:
 
 
 def levels(
-    source: Source,
+    source: RunView,
     *,
     metric: str | None = None,
     tail: float | None = None,
@@ -144,7 +144,9 @@ def levels(
     )
 
 
-def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> dict[str, str]:
+def _printed(
+    source: RunView, metric: Metric, paper: Paper, key: FinalKey
+) -> dict[str, str]:
     """What is printed of a row, and its difference to the baseline's, if that is another one."""
     pattern, label, model = key
     shown, gap, names = '', '', (source.name(pattern), source.name(label))
@@ -160,7 +162,9 @@ def _printed(source: Source, metric: Metric, paper: Paper, key: Key) -> dict[str
     return {'paper': shown, f'paper, minus {source.name(source.baseline)}': gap}
 
 
-def _orderings(source: Source, ends: Ends, paper: Paper) -> Iterator[tables.Table]:
+def _orderings(
+    source: RunView, ends: FinalMetrics, paper: Paper
+) -> Iterator[tables.Table]:
     """Best to worst here, at main models and at the servers', and in the paper; how far alike."""
     from scipy import stats  # 0.3 s, and only this table needs it
 
@@ -196,7 +200,7 @@ def _orderings(source: Source, ends: Ends, paper: Paper) -> Iterator[tables.Tabl
 
 
 def best(
-    source: Source, *, metric: str | None = None, tail: float | None = None
+    source: RunView, *, metric: str | None = None, tail: float | None = None
 ) -> Page:
     """One row per pattern and algorithm: its best point, and the difference to the baseline's.
 
@@ -240,7 +244,7 @@ def best(
     return Page('Best points of the grid', [tables.of_rows(rows, caption)])
 
 
-def _point(source: Source, label: str) -> str:
+def _point(source: RunView, label: str) -> str:
     """The values of a series, marked where they are at an edge of its algorithm's."""
     algorithm, point = source.members[label]
     others = [at for owner, at in source.members.values() if owner == algorithm]
@@ -251,7 +255,7 @@ def _point(source: Source, label: str) -> str:
 
 
 def bars(
-    source: Source, *, metric: str | None = None, tail: float | None = None
+    source: RunView, *, metric: str | None = None, tail: float | None = None
 ) -> Page:
     """Bars with 95 % intervals over seeds.
 
@@ -300,7 +304,7 @@ def bars(
 
 
 def spread(
-    source: Source, *, metric: str | None = None, tail: float | None = None
+    source: RunView, *, metric: str | None = None, tail: float | None = None
 ) -> Page:
     """One row per pattern and algorithm, one column per stream that alone followed the seed.
 

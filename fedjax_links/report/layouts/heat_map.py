@@ -17,9 +17,9 @@ from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.plot import heat, panels
 from fedjax_links.report import cells
 from fedjax_links.report.cells import ROUND, Cells
-from fedjax_links.report.comparisons import Difference
+from fedjax_links.report.comparisons import PairedDifference
 from fedjax_links.report.layouts.page import Page, with_panels
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import numbers_of
 
 _NARROWEST, _WIDEST = 1.7, 5.5  # inches: of a panel's width
@@ -35,7 +35,7 @@ _TITLE_LINE = 0.17  # inches
 
 @np.errstate(invalid='ignore')  # where all diverged
 def heat_map(
-    source: Source,
+    source: RunView,
     *,
     x: str,
     y: str,
@@ -96,7 +96,7 @@ def heat_map(
 
 
 def _caption(
-    source: Source, found: Cells, best_over: Sequence[str], tail: float | None
+    source: RunView, found: Cells, best_over: Sequence[str], tail: float | None
 ) -> str:
     over_rounds = ROUND in (found.x[0], found.y[0])
     when = f'mean over {source.seeds}' if over_rounds else source.span(tail)
@@ -124,7 +124,7 @@ _words = np.vectorize(operator.attrgetter('word'), otypes=[object])
 class _Map:
     """A map as tables and as a picture: levels, differences, and who is best."""
 
-    def __init__(self, source: Source, found: Cells, margin: float | None) -> None:
+    def __init__(self, source: RunView, found: Cells, margin: float | None) -> None:
         """Compares with the baseline, and with the second: clear is whose lead excludes zero."""
         self.source, self.cells, self.metric, self.margin = (
             source,
@@ -177,7 +177,9 @@ class _Map:
                 self.leads[cell] = self._lead(ranked[at], num_values[at])
         self.clear = ~np.isnan(self.level) & (self.leads == evaluation.AHEAD)
 
-    def _difference(self, one: Choice, other: Choice, is_fair: bool) -> Difference:
+    def _difference(
+        self, one: Choice, other: Choice, is_fair: bool
+    ) -> PairedDifference:
         found = self.source.difference(self.metric, one, other, self.margin)
         return found if is_fair else found.unclaimed()
 
@@ -205,7 +207,7 @@ class _Map:
             shown = f'{self.names[leader]} {self.metric.number(level)}{"" if clear else " ~"}'
             return '' if np.isnan(level) else shown
 
-        def text(found: Difference, choice: Choice) -> str:
+        def text(found: PairedDifference, choice: Choice) -> str:
             shown = self.verdicts.text(self.metric, found)
             return f'{shown} ({self.metric.number(choice.mean)})' if shown else ''
 

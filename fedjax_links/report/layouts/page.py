@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from fedjax_links.pages.tables import Table
 from fedjax_links.plot import panels
-from fedjax_links.report.comparisons import Ends, Key
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.comparisons import FinalKey, FinalMetrics
+from fedjax_links.report.run_view import RunView
 
 
 class Page(NamedTuple):
@@ -35,7 +35,7 @@ MOST_SERIES = 24
 _NARROWEST = 6.4  # inches, for titles and legends
 
 
-def labels(source: Source, key: Key, *, model: bool = False) -> dict[str, str]:
+def labels(source: RunView, key: FinalKey, *, model: bool = False) -> dict[str, str]:
     """The cells that say what a row is about: pattern, series and, where asked for, model."""
     pattern, label, candidate = key
     cells = {'pattern': source.name(pattern), 'algorithm': source.name(label)}
@@ -97,8 +97,11 @@ def with_panels(
 
 
 def limit_series(
-    source: Source, heading: str, ends: Ends, patterns: Sequence[str] | None = None
-) -> tuple[Source, str]:
+    source: RunView,
+    heading: str,
+    ends: FinalMetrics,
+    patterns: Sequence[str] | None = None,
+) -> tuple[RunView, str]:
     """The series that a picture of curves can tell apart.
 
     Args:

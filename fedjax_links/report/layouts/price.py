@@ -13,7 +13,7 @@ from fedjax_links.experiment.config import build, recorded
 from fedjax_links.pages import tables
 from fedjax_links.report import cost_model
 from fedjax_links.report.layouts import page, progress
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.run_view import RunView
 
 _AXES = {'hours': 'hours', 'gigabytes': 'gigabytes, up and down'}
 _UNITS = {'hours': 3600, 'GB up': 1e9, 'GB down': 1e9, 'compute': 3600, 'GB peers': 1e9}
@@ -24,7 +24,7 @@ Speed = float | str | Mapping[str, Any]
 
 
 def price(
-    source: Source,
+    source: RunView,
     *,
     step: Speed,
     uplink: Speed,
@@ -148,14 +148,14 @@ def price(
     )
 
 
-def _kept(source: Source) -> tuple[Mapping[str, Any], runs.Links]:
+def _kept(source: RunView) -> tuple[Mapping[str, Any], runs.RecordedLinks]:
     """The config, empty for a run made in Python, and the links; before a run those of nobody."""
     planned = source.experiment
     if source.folder is None and planned is not None and source.links:
         problem = planned.problem_at(source.patterns[0], planned.plan.points[0])
         nobody = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
         masks = {pattern: {planned.seeds[0]: nobody} for pattern in source.patterns}
-        return planned.config or {}, runs.Links(
+        return planned.config or {}, runs.RecordedLinks(
             masks, {}, {}, {}, {}, {}, first_round=0
         )
     if source.folder is None:
@@ -170,7 +170,7 @@ def _kept(source: Source) -> tuple[Mapping[str, Any], runs.Links]:
 
 
 def _facts(
-    source: Source,
+    source: RunView,
     config: Mapping[str, Any],
     label: str,
     local_steps: int | None,
@@ -205,7 +205,7 @@ def _facts(
     return sent, options, local_steps
 
 
-def _sizes(source: Source, config: Mapping[str, Any]) -> dict[str, float]:
+def _sizes(source: RunView, config: Mapping[str, Any]) -> dict[str, float]:
     """Bytes of a model by pattern, the same at all points of a grid that leaves problems alone."""
     if source.experiment is None and not config:
         raise errors.invalid('model_bytes', 'be given for a run made in Python', None)

@@ -12,7 +12,7 @@ from fedjax_links.pages import tables
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.report.layouts.page import Page, labels, limit_series, with_panels
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
@@ -20,7 +20,7 @@ _WIDTH = 10.0  # inches, of the overview
 
 
 def curves(
-    source: Source,
+    source: RunView,
     *,
     metrics: Sequence[str] = (),
     lines: str = 'algorithms',
@@ -102,7 +102,7 @@ def curves(
     return with_panels(page, list(itertools.product(metrics, every)), draw, **form)
 
 
-def _drawn(source: Source, band: str, window: int = 1) -> str:
+def _drawn(source: RunView, band: str, window: int = 1) -> str:
     """What lines and bands are."""
     if source.num_seeds == 1:
         text = 'Lines: one seed.'
@@ -116,7 +116,7 @@ def _drawn(source: Source, band: str, window: int = 1) -> str:
 
 
 def overview(
-    source: Source, *, pattern: str | None = None, tail: float | None = None
+    source: RunView, *, pattern: str | None = None, tail: float | None = None
 ) -> Page:
     """Curves of the main metric and of a training loss, with all candidate models; links below.
 
@@ -169,7 +169,7 @@ def overview(
     return Page(heading, [], draw, (_WIDTH, 7.0 if kept else 4.0), drawn)
 
 
-def _expected(source: Source, pattern: str, metric: str) -> dict[str, float]:
+def _expected(source: RunView, pattern: str, metric: str) -> dict[str, float]:
     """Where algorithms were expected to end, before the run."""
     is_held_out = any(name.startswith('eval_') for name in source.metrics)
     known = metric.removeprefix('eval_' if is_held_out else 'train_')
@@ -182,7 +182,7 @@ def _expected(source: Source, pattern: str, metric: str) -> dict[str, float]:
 
 
 def first_rounds(
-    source: Source,
+    source: RunView,
     *,
     targets: Sequence[float] = (),
     shares: Sequence[float] = (),

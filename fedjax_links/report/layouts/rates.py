@@ -8,14 +8,14 @@ import numpy as np
 from fedjax_links.pages import tables
 from fedjax_links.planning.trials import Tried
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.report.run_view import Source
+from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric, numbers_of
 
 CLIENT_RATE = 'client.learning_rate'
 _ALIKE = ' ≈'
 
 
-def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page:
+def rates(source: RunView, *, published: Mapping[str, Any] | None = None) -> Page:
     """The grid's scores and the choice, per algorithm.
 
     Args:
@@ -52,7 +52,7 @@ def rates(source: Source, *, published: Mapping[str, Any] | None = None) -> Page
     return Page('Learning rates', [tables.of_rows(rows, caption)])
 
 
-def _given(source: Source, label: str) -> str:
+def _given(source: RunView, label: str) -> str:
     if CLIENT_RATE not in source.data.coords:
         return ''
     given = np.unique(source.data[CLIENT_RATE].sel(series=label).values.astype(float))
@@ -90,7 +90,7 @@ def edges(tried: Tried) -> dict[str, str]:
     }
 
 
-def mark_edges(source: Source, label: str, pattern: str) -> str:
+def mark_edges(source: RunView, label: str, pattern: str) -> str:
     """Returns arrows for a tuned series whose best values at a pattern lie at an edge.
 
     Args:

@@ -7,7 +7,7 @@ from fedjax_links.planning.trials import Tried
 from fedjax_links.planning.tuning import Race
 from fedjax_links.report import layouts
 from fedjax_links.report.layouts import bars, first_rounds, levels, link_maps, rates
-from fedjax_links.report.run_view import Links
+from fedjax_links.report.run_view import FirstSeedLinks
 from tests.report.made import changed, ends, results
 
 TABLES = 'fedjax_links.papers.xiang2024.tables'
@@ -323,7 +323,9 @@ def test_link_maps_say_what_the_links_amounted_to():
     always, silent = np.ones((4, 2), bool), np.zeros((4, 2), bool)
     half = np.array([[1, 0], [1, 0], [1, 0], [0, 0]], bool)
     masks = {'pattern0': always, 'pattern1': half, 'pattern2': silent}
-    links = {label: Links(mask, np.full(2, np.nan)) for label, mask in masks.items()}
+    links = {
+        label: FirstSeedLinks(mask, np.full(2, np.nan)) for label, mask in masks.items()
+    }
     found = results({'fedavg': np.zeros((3, 1, 1))}, links=links)
     table = link_maps(found).tables[0]
     assert table.rows[0][:5] == ['pattern0', '2.0 of 2', '0.0 %', '0.0 %', '0.000']
@@ -393,7 +395,7 @@ def test_a_mistake_in_a_report_costs_one_line(section, message):
 
 
 def test_a_report_has_its_pages_in_reading_order_and_says_what_is_missing(tmp_path):
-    links = {'pattern0': Links(np.ones((3, 2), bool), np.full(2, np.nan))}
+    links = {'pattern0': FirstSeedLinks(np.ones((3, 2), bool), np.full(2, np.nan))}
     found = results(
         {'fedavg': ends(0.5, 0.6)},
         missing=('mifa', 'fedau'),

@@ -8,7 +8,7 @@ import fedjax_links as fl
 from fedjax_links import analysis, experiment, report, runs, simulation
 from fedjax_links.report import client_stats, run_view
 from fedjax_links.report.layouts import link_maps, participation
-from fedjax_links.report.run_view import Links
+from fedjax_links.report.run_view import FirstSeedLinks
 from fedjax_links.results.runs import CLIENTS
 from fedjax_links.runs import export
 from tests.report.made import changed, results
@@ -41,7 +41,7 @@ def rows_of(table):
 
 def source_of(masks, kept=None):
     links = {
-        k: Links(np.asarray(m, bool), np.full(len(m[0]), np.nan))
+        k: FirstSeedLinks(np.asarray(m, bool), np.full(len(m[0]), np.nan))
         for k, m in masks.items()
     }
     found = results(

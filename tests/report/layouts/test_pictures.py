@@ -8,7 +8,7 @@ import pytest
 
 from fedjax_links import plot
 from fedjax_links.report.layouts import bars, curves, levels, link_maps, overview
-from fedjax_links.report.run_view import Links
+from fedjax_links.report.run_view import FirstSeedLinks
 from tests.report.made import changed, results
 from tests.tiers import cases
 
@@ -256,7 +256,7 @@ def test_six_long_names_do_not_overlap_and_nothing_leaves_the_page(
 
 def test_link_maps_have_the_best_link_on_top(drawn):
     mask = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 1]], bool)
-    links = {'pattern1': Links(mask, np.full(3, np.nan))}
+    links = {'pattern1': FirstSeedLinks(mask, np.full(3, np.nan))}
     found = results({'fedavg': np.zeros((2, 1, 1))}, links=links)
     first, hidden = drawn(link_maps(found)).axes[0], 'pattern0'
     np.testing.assert_array_equal(first.images[0].get_array(), mask.T[[2, 1, 0]])
@@ -284,7 +284,9 @@ def test_pages_are_drawn_by_the_public_pictures(
         return draw(*args, **options)
 
     monkeypatch.setattr(plot, function, noted)
-    links = {'pattern0': Links(rng.uniform(size=(20, 3)) < 0.5, np.full(3, 0.5))}
+    links = {
+        'pattern0': FirstSeedLinks(rng.uniform(size=(20, 3)) < 0.5, np.full(3, 0.5))
+    }
     figure = drawn(
         layout(results({'fedavg': values(rng), 'mifa': values(rng)}, links=links))
     )
