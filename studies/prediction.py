@@ -12,7 +12,7 @@ import numpy as np
 import fedjax_links as fl
 from fedjax_links import analysis, local_training, participation, problems
 from fedjax_links.base import Problem
-from fedjax_links.config import resolver
+from fedjax_links.config import link_sections
 from fedjax_links.preview import prediction
 from fedjax_links.problems import models
 from studies.gaussian_accuracy import gaussian_accuracy
@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 def digits(noise: float, rate: float, rounds: int, seeds: int) -> Setting:
     """Digits over 50 clients with label-dependent links; some training labels drawn anew."""
     problem = problems.digits(order='numbers')
-    bound = resolver.bind_links({'name': 'bernoulli', 'probs': LINKS}, problem)
+    bound = link_sections.bind_links({'name': 'bernoulli', 'probs': LINKS}, problem)
     probs = bound.options['schedule'].args[0]
     labels, rng = np.array(problem.data.labels), np.random.default_rng(0)
     flip = rng.random(len(labels)) < noise

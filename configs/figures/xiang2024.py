@@ -10,7 +10,7 @@ from scipy import stats
 from fedjax_links import analysis, local_training, partition, plot, problems, sweeps
 from fedjax_links.algorithms import fedavg
 from fedjax_links.base import delivers
-from fedjax_links.config import resolver
+from fedjax_links.config import link_sections
 from fedjax_links.core import checks
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
@@ -46,7 +46,7 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
     """One link per probability and pattern, over time.
 
     Args:
-      panels: by label, ``links`` (a section that `sections.bind_links` accepts) and ``rounds``.
+      panels: by label, ``links`` (a section for `link_sections.bind_links`) and ``rounds``.
         The section is given the probabilities.
       probs: float[K], base probabilities, best link first or last as listed.
 
@@ -69,7 +69,7 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
     for label, panel in panels.items():
         section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
         where, rounds = f'config.figure.panels.{label}.links', panel['rounds']
-        pattern = resolver.bind_links(section, problem, where).build()
+        pattern = link_sections.bind_links(section, problem, where).build()
         records[label] = record = record_links(pattern, num_rounds=rounds, seed=0)
         shares = [f'{share:.3f}' for share in delivers(record).mean(axis=0)]
         rows.append([label, str(rounds), *shares])

@@ -136,7 +136,7 @@ def begin(
     """
     request = {
         'source': source,
-        'beside': str(recorded_links.BESIDE.get() or Path.cwd()),
+        'beside': str(recorded_links.CONFIG_FOLDER.get() or Path.cwd()),
         'drawn': [lane.name for lane in drawn],
         'run': [lane.name for lane in run],
     }

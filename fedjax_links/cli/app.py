@@ -1,4 +1,4 @@
-"""What every command line shares: its flags, how it ends that cannot go on, a compilation cache."""
+"""What all command lines share: flags, how a command ends that cannot go on, compiled programs."""
 
 import contextlib
 import os
@@ -173,9 +173,9 @@ def renamed(**flag_of: str) -> Iterator[None]:
     try:
         yield
     except errors.InvalidError as error:
-        raise (
-            error.at(flag_of[error.path]) if error.path in flag_of else error
-        ) from None
+        if error.path not in flag_of:
+            raise
+        raise error.at(flag_of[error.path]) from None
 
 
 def fail(message: object) -> NoReturn:
@@ -202,7 +202,8 @@ def explained() -> Iterator[None]:
     except Exception as error:
         if flags.FLAGS['pdb_post_mortem'].value:
             raise
-        if (message := _message_of(error)) is not None:
+        message = _message_of(error)
+        if message is not None:
             fail(message)
         traceback.print_exception(error)
         print(
@@ -214,30 +215,37 @@ def explained() -> Iterator[None]:
 
 
 def _message_of(error: Exception) -> object:
-    """What an error says that is no bug of this package; None for a bug."""
+    """Returns what an error says that is no bug of this package; None for a bug."""
     if isinstance(error, errors.MissingPackageError):
         return error
     if errors.is_out_of_memory(error):
         return f'memory ran out: {errors.describe(error)}'
-    if (refused := _message_of_backend(error)) is not None:
+    refused = _message_of_backend(error)
+    if refused is not None:
         return refused
-    is_mistake = isinstance(error, errors.InvalidError)
-    file, line = errors.users_place(error, called=is_mistake) or ('', 0)
-    where = f'line {line} of {file}'
     if isinstance(error, errors.InvalidError):
-        return (
-            f'{error} ({where})'
-            if file and not error.path.startswith('config')
-            else error
-        )
+        return _message_of_mistake(error)
+    file, line = errors.users_place(error) or ('', 0)
     if file:
-        notes = ''.join(f' ({note})' for note in getattr(error, '__notes__', ()))
-        text = error.msg if isinstance(error, SyntaxError) else str(error)
-        text = f'{type(error).__name__}: {text}' if text else type(error).__name__
-        return (
-            f'`{Path(file).name}` must run, got {text.rstrip(".")} on {where}{notes}.'
-        )
+        return _message_of_users_code(error, file, line)
     return errors.of_system(error) if isinstance(error, OSError) else None
+
+
+def _message_of_mistake(error: errors.InvalidError) -> object:
+    """Returns a mistake, with the line of the user's code that made it."""
+    file, line = errors.users_place(error, called=True) or ('', 0)
+    if file and not error.path.startswith('config'):
+        return f'{error} (line {line} of {file})'
+    return error
+
+
+def _message_of_users_code(error: Exception, file: str, line: int) -> str:
+    """Returns what an error of the user's own code says, with its line."""
+    notes = ''.join(f' ({note})' for note in getattr(error, '__notes__', ()))
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = f'{type(error).__name__}: {text}' if text else type(error).__name__
+    where = f'line {line} of {file}{notes}'
+    return f'`{Path(file).name}` must run, got {text.rstrip(".")} on {where}.'
 
 
 def _message_of_backend(error: BaseException) -> object:

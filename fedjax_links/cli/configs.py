@@ -12,13 +12,13 @@ import json
 import re
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from absl import flags
 
-from fedjax_links.config import nested, shipped
+from fedjax_links.config import captions, nested, shipped
 from fedjax_links.core import errors
 
 _PREFIX = 'config.'
@@ -97,9 +97,9 @@ def nearest_flag(
     from fedjax_links.config import schema
 
     value = read(error.flagvalue.partition('=')[2])
-    fitting = {
-        field: kind for field, kind in schema.FIELDS.items() if isinstance(value, kind)
-    }
+    fitting = [
+        name for name, field in schema.EXPERIMENT.items() if field.accepts(value)
+    ]
     paths = {name: name for name in known}
     paths |= {name: f'{_PREFIX}{path}' for name, path in schema.paths(fitting).items()}
     near = difflib.get_close_matches(error.flagname, paths, n=1, cutoff=0.5)
@@ -146,18 +146,22 @@ def of_flags(
         requirement = 'name a config or its file, such as --config=quickstart'
         raise errors.invalid('config', requirement, given or None)
     values = load(given, overridden, quick=quick)
-    found = 'figure' if 'figure' in values else 'experiment'
-    if found != kind and (found == 'figure' or 'algorithms' in values):
-        article, does = (
-            ('an', 'figure` draws') if found == 'figure' else ('a', 'simulate` runs')
-        )
-        value = f'{given}, which `python -m fedjax_links {does}'
-        raise errors.invalid('config', f'be of {article} {kind}', value)
+    _check_command(given, values, kind)
     if kind == 'experiment':
         from fedjax_links.config import schema
 
-        schema.check(values, schema.FIELDS, ())
+        schema.check(values, schema.EXPERIMENT)
     return values
+
+
+def _check_command(given: str, values: Mapping[str, Any], kind: str) -> None:
+    """Raises for the config of another command."""
+    if kind == 'experiment' and 'figure' in values:
+        value = f'{given}, which `python -m fedjax_links figure` draws'
+        raise errors.invalid('config', 'be of an experiment', value)
+    if kind == 'figure' and 'figure' not in values and 'algorithms' in values:
+        value = f'{given}, which `python -m fedjax_links simulate` runs'
+        raise errors.invalid('config', 'be of a figure', value)
 
 
 def load(
@@ -183,7 +187,7 @@ def load(
     for field, text in overridden.items():
         _override(tree, field, text)
     by = 'Quick version of the config' if quick else 'Changed from the config'
-    return nested.captioned(published, nested.resolved(tree), by)
+    return captions.with_changes(published, nested.resolved(tree), by)
 
 
 def _file_and_words(given: str) -> tuple[str, list[str]]:
@@ -244,21 +248,40 @@ def read(text: str, kind: type[Any] = types.NoneType) -> Any:
 
 
 def _returned(path: str, words: Sequence[str]) -> Any:
-    """What the ``get_config`` of a file returns: a dictionary, a ConfigDict or a `to_dict`'s."""
-    try:
-        source = Path(path).read_bytes()
-    except OSError as error:
-        near = (
-            shipped.nearest(Path(path))
-            if isinstance(error, FileNotFoundError)
-            else None
-        )
-        hint = f'; did you mean {near}?' if near else f': {error.strerror}'
-        raise errors.invalid(
-            'config', 'name a readable config file', path + hint
-        ) from None
+    """Returns what the ``get_config`` of a file returns: a dictionary or a ConfigDict."""
+    source = _source_of(path)
     if Path(path).suffix == '.json':
         return _of_json(path, source, words)
+    get_config = _get_config_of(path, source)
+    _check_words(path, get_config, words)
+    config = get_config(*words)
+    from ml_collections import ConfigDict
+
+    if isinstance(config, ConfigDict):
+        return config
+    values = config.to_dict() if hasattr(config, 'to_dict') else config
+    if not isinstance(values, dict):
+        requirement = 'name a file whose get_config returns a dictionary'
+        value = f'{type(config).__name__} from {path}'
+        raise errors.invalid('config', requirement, value)
+    return values
+
+
+def _source_of(path: str) -> bytes:
+    """Reads a config file."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        hint = f': {error.strerror}'
+        if isinstance(error, FileNotFoundError):
+            near = shipped.nearest(Path(path))
+            hint = f'; did you mean {near}?' if near else hint
+        requirement = 'name a readable config file'
+        raise errors.invalid('config', requirement, path + hint) from None
+
+
+def _get_config_of(path: str, source: bytes) -> Callable[..., Any]:
+    """Runs a config file, and returns its function ``get_config``."""
     if b'\0' in source:
         raise errors.invalid('config', 'name a file of Python', path)
     module = sys.modules[_MODULE] = types.ModuleType(_MODULE)
@@ -267,29 +290,23 @@ def _returned(path: str, words: Sequence[str]) -> Any:
     get_config = getattr(module, 'get_config', None)
     if not callable(get_config):
         raise errors.invalid('config', 'name a file with a function get_config', path)
-    try:
-        inspect.signature(get_config).bind(*words)
-    except TypeError as error:
-        if len(inspect.signature(get_config).parameters) > 1:
-            raise errors.invalid(
-                'config', 'have a get_config of one word', f'{error}'
-            ) from None
-        requirement = (
-            f'have {"no" if words else "a"} word after a colon, as its get_config says'
-        )
-        raise errors.invalid('config', requirement, ':'.join([path, *words])) from None
-    config = get_config(*words)
-    from ml_collections import ConfigDict
+    return get_config
 
-    if isinstance(config, ConfigDict):
-        return config
-    values = config.to_dict() if hasattr(config, 'to_dict') else config
-    if not isinstance(values, dict):
-        given = f'{type(config).__name__} from {path}'
-        raise errors.invalid(
-            'config', 'name a file whose get_config returns a dictionary', given
-        )
-    return values
+
+def _check_words(
+    path: str, get_config: Callable[..., Any], words: Sequence[str]
+) -> None:
+    """Raises unless ``get_config`` takes the word behind the colon, or none."""
+    signature = inspect.signature(get_config)
+    try:
+        signature.bind(*words)
+    except TypeError as error:
+        if len(signature.parameters) > 1:
+            requirement = 'have a get_config of one word'
+            raise errors.invalid('config', requirement, f'{error}') from None
+        number = 'no' if words else 'a'
+        requirement = f'have {number} word after a colon, as its get_config says'
+        raise errors.invalid('config', requirement, ':'.join([path, *words])) from None
 
 
 def _of_json(path: str, source: bytes, words: Sequence[str]) -> dict[str, Any]:

@@ -34,45 +34,58 @@ def main(given: flags.FlagValues, action: str = 'list', *names: str) -> None:
         raise errors.unknown_name('data', action, ACTIONS)
     if action == 'fetch' and not names:
         raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
-    from fedjax_links.datasets import npz, publishers, unknown
-
     if action == 'list':
-        print(f'Data sets in {npz.data_root(given.data_dir)}')
-        for name, recipe in publishers.RECIPES.items():
-            file, size = (
-                npz.npz_file(name, given.data_dir),
-                sum(p.size for p in recipe.files),
-            )
-            said = f'missing; {_megabytes(size)} to download'
-            said = f'{file.name}, {_size(file)}' if file.is_file() else said
-            print(f'  {name:<16} {said}')
+        _list(given)
         return
     for name in names:
-        if name not in publishers.RECIPES:
-            raise unknown('data', name, publishers.RECIPES)
+        _fetch(name, given)
+
+
+def _list(given: flags.FlagValues) -> None:
+    """Prints each data set, and its size."""
+    from fedjax_links.datasets import npz, publishers
+
+    print(f'Data sets in {npz.data_root(given.data_dir)}')
+    for name, recipe in publishers.RECIPES.items():
         file = npz.npz_file(name, given.data_dir)
         if file.is_file():
-            print(f'{name}: {file} is there, {_size(file)}')
-            continue
-        shown = sys.stderr.isatty()
-        publishers.fetch(
-            name, data_dir=given.data_dir, mirror=given.mirror, progressbar=shown
-        )
-        print(f'{name}: {_size(file)} in {file}')
-        downloads = file.parent / 'downloads' / name
-        if downloads.is_dir():
-            size = sum(part.stat().st_size for part in downloads.iterdir())
-            print(
-                f"The publisher's files, {_megabytes(size)}, can be deleted: {downloads}"
-            )
+            state = f'{file.name}, {_size(file)}'
+        else:
+            size = sum(part.size for part in recipe.files)
+            state = f'missing; {_megabytes(size)} to download'
+        print(f'  {name:<16} {state}')
+
+
+def _fetch(name: str, given: flags.FlagValues) -> None:
+    """Downloads a data set that is not there."""
+    from fedjax_links.datasets import npz, publishers, unknown
+
+    if name not in publishers.RECIPES:
+        raise unknown('data', name, publishers.RECIPES)
+    file = npz.npz_file(name, given.data_dir)
+    if file.is_file():
+        print(f'{name}: {file} is there, {_size(file)}')
+        return
+    publishers.fetch(
+        name,
+        data_dir=given.data_dir,
+        mirror=given.mirror,
+        progressbar=sys.stderr.isatty(),
+    )
+    print(f'{name}: {_size(file)} in {file}')
+    downloads = file.parent / 'downloads' / name
+    if downloads.is_dir():
+        size = _megabytes(sum(part.stat().st_size for part in downloads.iterdir()))
+        print(f"The publisher's files, {size}, can be deleted: {downloads}")
 
 
 def _size(file: pathlib.Path) -> str:
+    """Returns the size of a file as people read it."""
     return _megabytes(file.stat().st_size)
 
 
 def _megabytes(num_bytes: int) -> str:
-    """A size as people read it: ``170 MB``, and with a decimal where it is small."""
+    """Returns a size as people read it: ``170 MB``, and with a decimal where it is small."""
     size = num_bytes / 1e6
     return f'{size:,.0f} MB' if size >= 10 else f'{size:.3g} MB'
 

@@ -24,8 +24,10 @@ def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     planned = experiment.build(values)
     pattern, point = next(iter(planned.patterns)), planned.plan.points[0]
     report = partition_of(planned.problem_at(pattern, point))
-    section = config_parts.problem_sections(values)[pattern]
-    section = config_parts.at_point(section, point, 'problem')
+    sections = config_parts.problem_sections(
+        values['problem'], values.get('problems', {}), planned.patterns
+    )
+    section = config_parts.at_point(sections[pattern], point, 'problem')
     hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
     options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
     where = configured_links.first_point(planned, planned.plan.problems[pattern])

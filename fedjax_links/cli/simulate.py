@@ -13,12 +13,18 @@ import importlib
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from absl import flags
 
-from fedjax_links.cli import app, paths
+from fedjax_links.cli import app, paths, sharding
 from fedjax_links.core import errors
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment import Experiment
+    from fedjax_links.experiment.forking import Fork
+    from fedjax_links.runner.program_cache import Programs
+    from fedjax_links.runs import Results
 
 
 def define_flags() -> None:
@@ -115,10 +121,10 @@ def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     from fedjax_links.machines import devices, processes
 
     mesh_size = devices.mesh_size(given.mesh)
-    _note_start(given)
+    sharding.note_start(given)
     joined = processes.join(given.coordinator, given.num_processes, given.process_id)
     if given.coordinator is not None:
-        devices.prepare(_share_of_each(mesh_size, given))
+        devices.prepare(sharding.devices_per_process(mesh_size, given))
     elif mesh_size is not None:
         devices.prepare(given.devices or mesh_size)
     with joined:
@@ -127,86 +133,69 @@ def main(values: dict[str, Any], given: flags.FlagValues) -> None:
 
 
 def _folder(given: flags.FlagValues) -> Path:
-    """The run's folder, which may have to be made."""
+    """Returns the run's folder, which may have to be made."""
     if not given.workdir:
         requirement = 'name a folder for the run, such as --workdir=runs/first'
         raise errors.invalid('workdir', requirement, None)
     folder = Path(given.workdir)
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    if not there.is_dir():
-        raise errors.invalid(
-            'workdir', 'name a folder', f'{folder}, where {there} is a file'
-        )
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir():
+        value = f'{folder}, where {existing} is a file'
+        raise errors.invalid('workdir', 'name a folder', value)
     if (given.fork_from is None) != (given.at_round is None):
         absent = 'fork_from' if given.fork_from is None else 'at_round'
         raise errors.invalid(absent, 'be given too', None)
-    if (
-        given.fork_from is not None
-        and folder.resolve() == Path(given.fork_from).resolve()
-    ):
-        raise errors.invalid('workdir', 'be another folder than `fork_from`', folder)
+    if given.fork_from is not None:
+        source = Path(given.fork_from)
+        if folder.resolve() == source.resolve():
+            requirement = 'be another folder than `fork_from`'
+            raise errors.invalid('workdir', requirement, folder)
     return folder
 
 
-def _note_start(given: flags.FlagValues) -> None:
-    """Sets flags of a process that was started with others, and does not say so."""
-    from fedjax_links.machines import processes
+class _Prepared(NamedTuple):
+    """Hold a run that is ready to start.
 
-    names = 'coordinator', 'num_processes', 'process_id'
-    is_open = given.mesh is not None and all(
-        getattr(given, name) is None for name in names
-    )
-    found = processes.started_as() if is_open else None
-    if found is None:
-        return
-    whose = f'process {found.process_id} of {found.num_processes}'
-    print(
-        f'{whose} as {found.source} says, coordinator {found.coordinator}', flush=True
-    )
-    for name in names:
-        setattr(given, name, getattr(found, name))
+    Attributes:
+      experiment: what runs, or the shard of it that this process runs.
+      origin: the fork that its lanes begin from; None for their first round.
+      programs: its compiled programs, and where they run.
+    """
 
-
-def _share_of_each(mesh_size: int | None, given: flags.FlagValues) -> int:
-    """Devices of each process of a run of several."""
-    assert given.num_processes is not None
-    if mesh_size is None or mesh_size % given.num_processes:
-        requirement = (
-            f'read clients:N, N a multiple of `num_processes` = {given.num_processes}'
-        )
-        raise errors.invalid('mesh', requirement, given.mesh)
-    _refuse(given, '--coordinator', 'devices', 'fork_from', 'debug_round', 'dry_run')
-    return mesh_size // given.num_processes
-
-
-def _refuse(given: flags.FlagValues, beside: str, *names: str) -> None:
-    """Raises for the first of some flags that is given."""
-    for name in names:
-        if (value := getattr(given, name)) not in (None, False):
-            raise errors.invalid(name, f'be left out with {beside}', value)
+    experiment: 'Experiment'
+    origin: 'Fork | None'
+    programs: 'Programs'
 
 
 def _simulate(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> int:
-    """Runs and reports, in step with other processes; the exit status."""
-    from fedjax_links import experiment, report, runs
+    """Runs and reports, in step with other processes.
+
+    Returns:
+      The exit status.
+    """
+    from fedjax_links import experiment, runs
     from fedjax_links.cli.signals import StopOnSignal
     from fedjax_links.machines import processes
     from fedjax_links.runner import loop
     from fedjax_links.runner.progress import Progress
 
-    plan = processes.do_in_all(lambda: _plan(values, given, folder))
-    if plan is None:
+    prepared = processes.do_in_all(lambda: _prepare(values, given, folder))
+    if prepared is None:
         return 0
-    (planned, options), leads = plan, processes.is_leader()
     signals = StopOnSignal()
-    for name in (
-        'matplotlib.figure',
-        'xarray',
-    ):  # what the report takes, while lanes run
-        threading.Thread(target=importlib.import_module, args=[name]).start()
+    callbacks: list[experiment.Callback] = [signals]
+    if processes.is_leader():
+        callbacks.insert(0, Progress())
+    _import_for_report()
     try:
         results = loop.run(
-            planned, folder, [*([Progress()] if leads else []), signals], **options
+            prepared.experiment,
+            folder,
+            callbacks,
+            origin=prepared.origin,
+            programs=prepared.programs,
+            allow_mixed=given.allow_mixed,
+            allow_changed=given.allow_changed,
         )
     except experiment.Stop:
         print(
@@ -215,120 +204,151 @@ def _simulate(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> 
         )
         return signals.exit_status
     except experiment.FailedLanesError as error:
-        for lane, said in error.lines.items():
-            print(f'error: {lane}: {said}', file=sys.stderr)
+        for lane, message in error.lines.items():
+            print(f'error: {lane}: {message}', file=sys.stderr)
         print(f'Tracebacks: {folder}/{runs.FAILURES}', file=sys.stderr)
         return app.BUG
-    if planned.share is not None:
-        said = f'shard {planned.share.index} of {planned.share.count} is done'
-        print(f'{said}: python -m fedjax_links merge --workdir={folder} once all are')
-        return 0
-    written = processes.ask_leader(lambda: report.write(results, planned).encode())
-    if leads:
-        print(written.decode())
+    _report(results, prepared.experiment, folder)
     return 0
 
 
-def _plan(
+def _import_for_report() -> None:
+    """Imports what the report takes, while lanes run."""
+    for name in ('matplotlib.figure', 'xarray'):
+        threading.Thread(target=importlib.import_module, args=[name]).start()
+
+
+def _report(results: 'Results', experiment: 'Experiment', folder: Path) -> None:
+    """Writes and prints the report; of a shard only says that it is done."""
+    from fedjax_links import report
+    from fedjax_links.machines import processes
+
+    shard = experiment.share
+    if shard is not None:
+        print(
+            f'shard {shard.index} of {shard.count} is done: '
+            f'python -m fedjax_links merge --workdir={folder} once all are'
+        )
+        return
+    written = processes.ask_leader(lambda: report.write(results, experiment).encode())
+    if processes.is_leader():
+        print(written.decode())
+
+
+def _prepare(
     values: dict[str, Any], given: flags.FlagValues, folder: Path
-) -> tuple[Any, Any] | None:
-    """The experiment, and where it runs; None if it is not to be run."""
-    from fedjax_links import experiment, report
-    from fedjax_links.certify import certificates
-    from fedjax_links.experiment import forking, nan_debugger
-    from fedjax_links.machines import devices, environment, processes
-    from fedjax_links.runner import preflight, program_cache, stages
+) -> _Prepared | None:
+    """Builds, describes and predicts the run; None if it is not to start."""
+    from fedjax_links import report
+    from fedjax_links.machines import devices, processes
+    from fedjax_links.runner import preflight, program_cache
     from fedjax_links.storage import run_access
 
     if not given.dry_run:
         run_access.refuse_foreign('workdir', folder)
     # Refused at once where there are none.
     places = devices.places(given.devices, devices.mesh_size(given.mesh))
-    if given.log:
-        values = {
-            **values,
-            'log': list(dict.fromkeys([*values.get('log', ()), *given.log])),
-        }
-    planned = _shared_out(experiment.build(values), given)
+    experiment = _build(values, given)
     if given.debug_round is not None:
-        with app.renamed(folder='workdir'):
-            for line in nan_debugger.debug_round(planned, folder, given.debug_round):
-                print(line)
+        _debug(experiment, given.debug_round, folder)
         return None
-    report.check(planned)
-    origin = None
-    if given.fork_from is not None and given.at_round is not None:
-        allowed = {
-            'allow_imports': given.allow_imports,
-            'allow_changed': given.allow_changed,
-        }
-        origin = forking.Fork(planned, given.fork_from, given.at_round, **allowed)
-    shared, leads = (
-        program_cache.Programs(planned, places=places),
-        processes.is_leader(),
-    )
-    if leads:
-        for warning in environment.warnings():
-            print(f'warning: {warning}', file=sys.stderr)
-        print(planned.describe())
-        if not given.dry_run and (note := certificates.note()):
-            print(note)
-        print(f'folder   {folder}')
-    preflight.check(planned, shared)
+    report.check(experiment)
+    origin = _fork(experiment, given)
+    programs = program_cache.Programs(experiment, places=places)
+    prepared = _Prepared(experiment, origin, programs)
+    if processes.is_leader():
+        _describe(experiment, given, folder)
+    preflight.check(experiment, programs)
     if not given.dry_run and (given.start_over or not folder.exists()):
-        every = map(planned.plan.lanes_at_first, planned.algorithms)
-        if first := next(filter(None, every), None):
-            stages.compile_ahead(shared, first)
-    if leads and (planned.share is None or planned.share.index == 0):
-        from fedjax_links.preview import theory
-
-        print(theory.prediction(planned))
+        _compile_first(prepared)
+    _predict(experiment)
     if given.dry_run:
-        for line in preflight.dry_run(planned, shared):
+        for line in preflight.dry_run(experiment, programs):
             print(line)
         return None
-    if (
-        given.start_over and leads and folder.exists()
-    ):  # nothing is lost, and the name is free
+    if given.start_over:
+        _set_aside(folder)
+    return prepared
+
+
+def _set_aside(folder: Path) -> None:
+    """Gives the folder of an earlier run another name, so that nothing is lost."""
+    from fedjax_links.machines import processes
+    from fedjax_links.storage import run_access
+
+    if processes.is_leader() and folder.exists():
         aside = run_access.set_aside('workdir', folder)
         print(f'What was there is in {aside} now.')
-    options = {
-        'origin': origin,
-        'programs': shared,
-        'allow_mixed': given.allow_mixed,
-        'allow_changed': given.allow_changed,
-    }
-    return planned, options
 
 
-def _shared_out(planned: Any, given: flags.FlagValues) -> Any:
-    """The experiment, or the share of it that this process runs."""
-    from fedjax_links.machines import processes
-    from fedjax_links.planning import lanes
+def _build(values: dict[str, Any], given: flags.FlagValues) -> 'Experiment':
+    """Builds the experiment, or the shard of it that this process runs."""
+    from fedjax_links import experiment
 
-    if given.shard is None:
-        if not given.coordinator and (variable := processes.array_variable()):
-            print(
-                f'note: {variable} is set, and all lanes run; --shard={lanes.AUTO} runs a share'
-            )
-        return planned
-    if given.shard == lanes.AUTO:
-        task = processes.array_task()
-        if task is None:
-            requirement = (
-                'read I/N where no variable of a job array says which task this is'
-            )
-            raise errors.invalid('shard', requirement, given.shard)
-        index, count = task.process_id, task.num_processes
-        print(f'shard {index} of {count}, as {task.source} says')
-    else:
-        index, count = lanes.parse(given.shard)
-    if count == 1:
-        return planned
-    _refuse(given, '--shard', 'start_over', 'debug_round')
-    return planned.shard(
-        index, count, by=lanes.SEED if given.allow_mixed else lanes.PROGRAM
+    if given.log:
+        log = dict.fromkeys([*values.get('log', ()), *given.log])
+        values = {**values, 'log': list(log)}
+    return sharding.shard(experiment.build(values), given)
+
+
+def _debug(experiment: 'Experiment', round: int, folder: Path) -> None:
+    """Prints what is not finite in a round of a folder."""
+    from fedjax_links.experiment import nan_debugger
+
+    with app.renamed(folder='workdir'):
+        for line in nan_debugger.debug_round(experiment, folder, round):
+            print(line)
+
+
+def _fork(experiment: 'Experiment', given: flags.FlagValues) -> 'Fork | None':
+    """Returns the fork that the flags ask for."""
+    from fedjax_links.experiment import forking
+
+    if given.fork_from is None or given.at_round is None:
+        return None
+    return forking.Fork(
+        experiment,
+        given.fork_from,
+        given.at_round,
+        allow_imports=given.allow_imports,
+        allow_changed=given.allow_changed,
     )
+
+
+def _describe(experiment: 'Experiment', given: flags.FlagValues, folder: Path) -> None:
+    """Prints what will run, and warnings of this machine."""
+    from fedjax_links.certify import certificates
+    from fedjax_links.machines import environment
+
+    for warning in environment.warnings():
+        print(f'warning: {warning}', file=sys.stderr)
+    print(experiment.describe())
+    note = None if given.dry_run else certificates.note()
+    if note:
+        print(note)
+    print(f'folder   {folder}')
+
+
+def _compile_first(prepared: _Prepared) -> None:
+    """Starts to compile the program of the first lanes, while the links are predicted."""
+    from fedjax_links.runner import stages
+
+    experiment = prepared.experiment
+    for label in experiment.algorithms:
+        lanes = experiment.plan.lanes_at_first(label)
+        if lanes:
+            stages.compile_ahead(prepared.programs, lanes)
+            return
+
+
+def _predict(experiment: 'Experiment') -> None:
+    """Prints what the links will do to FedAvg, once for all shards."""
+    from fedjax_links.machines import processes
+    from fedjax_links.preview import theory
+
+    is_first = experiment.share is None or experiment.share.index == 0
+    if processes.is_leader() and is_first:
+        print(theory.prediction(experiment))
 
 
 if __name__ == '__main__':

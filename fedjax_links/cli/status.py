@@ -1,4 +1,4 @@
-"""How far a run is: lanes done, running and lost, the hours left, and the last levels.
+"""Says how far a run is: lanes done, running and lost, the hours left, the last levels.
 
 python -m fedjax_links status --workdir=runs/map
 python -m fedjax_links status --workdir=runs/map --watch=30
@@ -11,14 +11,18 @@ participation so far, on a page that a browser loads anew by itself.
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from fedjax_links.cli import app, paths
 from fedjax_links.core import checks, errors, reprs
 
-_CLEAR = '\x1b[2J\x1b[H'  # a terminal's screen
+if TYPE_CHECKING:
+    from fedjax_links.runs import ShardStatus, Status
+
+_CLEAR = '\x1b[2J\x1b[H'
+"""Clears the screen of a terminal."""
 
 
 def define_flags() -> None:
@@ -44,15 +48,14 @@ def main(given: flags.FlagValues) -> None:
 
     while True:
         with app.renamed(folder='workdir'):
-            status, found = runs.status(given.workdir), live.read(given.workdir)
-        is_done = not (status.holders or found.missing)
-        lines = [*_lines(status, is_done), *live.levels(found)]
+            status = runs.status(given.workdir)
+            view = live.read(given.workdir)
+        is_done = not (status.holders or view.missing)
+        lines = [*_lines(status, is_done), *live.levels(view)]
         if given.watch is not None:
-            again = '' if is_done else f', again every {given.watch:g} s'
-            when = time.strftime('%Y-%m-%d %H:%M:%S')
-            lines.append(f'seen     {when}{again}; links of the rounds so far')
+            lines.append(_watching(given.watch, is_done))
             seconds = None if is_done else given.watch
-            live.write(found, given.workdir, lines, seconds=seconds)
+            live.write(view, given.workdir, lines, seconds=seconds)
             if sys.stdout.isatty():
                 print(_CLEAR, end='')
         print('\n'.join(lines), flush=True)
@@ -61,35 +64,46 @@ def main(given: flags.FlagValues) -> None:
         time.sleep(given.watch)
 
 
-def _lines(found: Any, is_done: bool) -> Iterator[str]:
-    joined = (
-        'merge joins its shards'
-        if found.shards
-        else 'report makes tables and pictures of it'
-    )
-    idle = (
-        f'finished; {joined}'
-        if is_done
-        else 'nobody is at work; the command of the run goes on'
-    )
-    yield f'run      {", ".join(found.holders) or idle}'
-    rest = found.lanes - found.done - found.running - found.lost
-    counts = f'{found.done:,} of {found.lanes:,} done, {found.running:,} running'
-    yield f'lanes    {counts}, {found.lost:,} lost, {rest:,} not begun'
-    for shard in found.shards:
+def _watching(seconds: float, is_done: bool) -> str:
+    """Says when this was seen, and when it will be looked at again."""
+    again = '' if is_done else f', again every {seconds:g} s'
+    when = time.strftime('%Y-%m-%d %H:%M:%S')
+    return f'seen     {when}{again}; links of the rounds so far'
+
+
+def _lines(status: 'Status', is_done: bool) -> Iterator[str]:
+    """Yields the lines about the lanes and shards of a run."""
+    yield f'run      {", ".join(status.holders) or _idle(status, is_done)}'
+    rest = status.lanes - status.done - status.running - status.lost
+    counts = f'{status.done:,} of {status.lanes:,} done, {status.running:,} running'
+    yield f'lanes    {counts}, {status.lost:,} lost, {rest:,} not begun'
+    for shard in status.shards:
         if shard.done < shard.lanes:
-            hours = shard.hours_left
-            left = '' if hours is None else f', {reprs.duration(3600 * hours)} left'
-            who = (
-                shard.holder
-                or f'nobody runs it: --shard={shard.shard}/{len(found.shards)} does'
-            )
-            done = f'{shard.done:,} of {shard.lanes:,} lanes{left}'
-            yield f'shard    {shard.shard}: {done}; {who}'
-    for name in found.failed:
+            yield _shard_line(shard, len(status.shards))
+    for name in status.failed:
         yield f'failed   {name}'
-    if found.hours_left is not None and found.done < found.lanes:
-        yield f'time     about {reprs.duration(3600 * found.hours_left)} left'
+    if status.hours_left is not None and status.done < status.lanes:
+        yield f'time     about {reprs.duration(3600 * status.hours_left)} left'
+
+
+def _idle(status: 'Status', is_done: bool) -> str:
+    """Says what comes next where no process runs lanes."""
+    if not is_done:
+        return 'nobody is at work; the command of the run goes on'
+    if status.shards:
+        return 'finished; merge joins its shards'
+    return 'finished; report makes tables and pictures of it'
+
+
+def _shard_line(shard: 'ShardStatus', num_shards: int) -> str:
+    """Says how far a shard is that is not done, and who runs it."""
+    left = ''
+    if shard.hours_left is not None:
+        left = f', {reprs.duration(3600 * shard.hours_left)} left'
+    flag = f'--shard={shard.shard}/{num_shards}'
+    holder = shard.holder or f'nobody runs it: {flag} does'
+    progress = f'{shard.done:,} of {shard.lanes:,} lanes{left}'
+    return f'shard    {shard.shard}: {progress}; {holder}'
 
 
 if __name__ == '__main__':

@@ -30,31 +30,31 @@ class RefusedImportError(errors.InvalidError):
 
 
 class Hole(NamedTuple):
-    """A number that comes when a program runs.
+    """Stand in for a number that a program gets as an argument when it runs.
 
     Attributes:
-      column: whose value it is.
-      value: the first one, which errors show.
+      column: the column whose value it is.
+      value: the first value, which errors show.
     """
 
     column: str
     value: Any
 
     def __repr__(self) -> str:
-        """As the value."""
+        """Returns the text of the value."""
         return repr(self.value)
 
 
 class Bound(NamedTuple):
-    """A factory with all that it is called with: what a section stands for.
+    """Hold a factory with all that it is called with: what a section stands for.
 
     Attributes:
-      where: the section's place in the config, for errors.
+      where: the section's path in the config, for errors.
       name: what the section names.
-      factory: what that is.
+      factory: what has that name.
       options: values, arrays, further bound parts, and holes.
       args: likewise, positional, which are no options.
-      kind: of what the factory has to return.
+      kind: the type that the factory has to return.
       is_function: whether it is handed on as a function, of which ``args`` are an example.
     """
 
@@ -78,41 +78,50 @@ class Bound(NamedTuple):
         Raises:
           ValueError: naming the field, its value and the nearest valid name.
         """
-        options, args = (
-            _filled(dict(self.options), columns),
-            _filled(self.args, columns),
-        )
+        options = _filled(dict(self.options), columns)
+        args = _filled(self.args, columns)
         checks.options(self.where, self.factory, options, *args)
-        own = getattr(
-            self.factory, 'factory', getattr(self.factory, 'func', self.factory)
-        )
-        name = str(getattr(own, '__name__', self.factory))
-        try:
-            with errors.inside(self.where):
-                built = self.factory(*args, **options)
-        except errors.InvalidError:
-            raise
-        except (
-            Exception
-        ) as error:  # of another's factory, which can check nothing: their mistake
-            ours = f'{__package__.partition(".")[0]}.'
-            if str(getattr(own, '__module__', None)).startswith(
-                ours
-            ) or errors.users_place(error):
-                raise
-            raise errors.invalid(
-                self.where, f'suit {name}', errors.describe(error)
-            ) from error
+        built = self._call(args, options)
         if not isinstance(built, self.kind):
             requirement = f'name what returns a {self.kind.__name__}'
-            raise errors.invalid(
-                self.where, requirement, f'{name}, {errors.text_of(built)}'
-            )
+            got = f'{_name_of(self.factory)}, {errors.text_of(built)}'
+            raise errors.invalid(self.where, requirement, got)
         return functools.partial(self.factory, **options) if self.is_function else built
+
+    def _call(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+        """Calls the factory; what another's factory raises is a mistake in its section."""
+        try:
+            with errors.inside(self.where):
+                return self.factory(*args, **options)
+        except errors.InvalidError:
+            raise
+        except Exception as error:
+            if _is_ours(self.factory) or errors.users_place(error):
+                raise
+            requirement = f'suit {_name_of(self.factory)}'
+            raise errors.invalid(
+                self.where, requirement, errors.describe(error)
+            ) from error
+
+
+def _function_of(factory: Factory) -> Any:
+    """Returns the function behind an entry of a registry or a partial."""
+    return getattr(factory, 'factory', getattr(factory, 'func', factory))
+
+
+def _name_of(factory: Factory) -> str:
+    """Returns what a factory is called."""
+    return str(getattr(_function_of(factory), '__name__', factory))
+
+
+def _is_ours(factory: Factory) -> bool:
+    """Tells whether a factory is one of this package."""
+    module = str(getattr(_function_of(factory), '__module__', None))
+    return module.startswith(f'{__package__.partition(".")[0]}.')
 
 
 def _filled(value: Any, columns: Mapping[str, Any] | None) -> Any:
-    """A value with its parts built and its holes filled."""
+    """Returns a value with its parts built and its holes filled."""
     if isinstance(value, Bound):
         return value.build(columns)
     if isinstance(value, Hole):
@@ -140,30 +149,34 @@ def importable(folder: Path | str) -> Iterator[None]:
     """
     path = Path(folder).resolve()
     importlib.invalidate_caches()  # what was written since a module was last looked for
-    before = set(sys.modules)
+    modules_before = set(sys.modules)
     sys.path.append(str(path))
-    token = recorded_links.BESIDE.set(path)
+    token = recorded_links.CONFIG_FOLDER.set(path)
     try:
         yield
     finally:
-        recorded_links.BESIDE.reset(token)
+        recorded_links.CONFIG_FOLDER.reset(token)
         sys.path.reverse()  # the last of equal entries goes
         sys.path.remove(str(path))
         sys.path.reverse()
-        new = set(sys.modules) - before
-        tops = {name.partition('.')[0] for name in new} - before
-        own = {name for name in tops if _lies_in(path, name)}
-        for name in new:  # another folder may use the same names
-            if name.partition('.')[0] in own:
-                del sys.modules[name]
+        _forget_modules(path, modules_before)
+
+
+def _forget_modules(folder: Path, modules_before: set[str]) -> None:
+    """Removes the modules of a folder that were imported, as another may use the same names."""
+    new = set(sys.modules) - modules_before
+    tops = {name.partition('.')[0] for name in new} - modules_before
+    of_folder = {name for name in tops if _lies_in(folder, name)}
+    for name in new:
+        if name.partition('.')[0] in of_folder:
+            del sys.modules[name]
 
 
 def _lies_in(folder: Path, name: str) -> bool:
-    """If a top module is the folder's own, not of a virtual environment within it."""
-    found = importlib.machinery.PathFinder.find_spec(name, [str(folder)])
-    return found is not None and found.origin == getattr(
-        sys.modules.get(name), '__file__', None
-    )
+    """Tells whether a top module is a folder's own, not one of an environment within it."""
+    spec = importlib.machinery.PathFinder.find_spec(name, [str(folder)])
+    file = getattr(sys.modules.get(name), '__file__', None)
+    return spec is not None and spec.origin == file
 
 
 def is_import(name: Any) -> bool:
@@ -178,11 +191,11 @@ def foreign_names(where: str, value: Any) -> Iterator[tuple[str, str]]:
     would import is missed. Functions of `fedjax_links.papers` are part of the package.
 
     Args:
-      where: the tree's place in the config.
+      where: the tree's path in the config.
       value: the tree.
 
     Yields:
-      Place and name.
+      Path and name.
     """
     if isinstance(value, Mapping):
         for name, part in value.items():
@@ -213,34 +226,34 @@ def _is_of_papers(name: str) -> bool:
 def check_recorded(
     where: str, value: Any, *, allow_imports: bool = False, trusted: Any = None
 ) -> None:
-    """Refuses what a run folder keeps if resolving it would import code from outside the package.
+    """Refuses what a run folder keeps if resolving it would import code from elsewhere.
 
     Args:
-      where: the place of ``value``, for errors.
-      value: a section, or a whole config, as a folder keeps it.
+      where: the path of ``value``, for errors.
+      value: a section, or a config, as a folder keeps it.
       allow_imports: whether the user lets the folder name any code.
       trusted: a config that the user gave, whose names are no strangers.
 
     Raises:
-      RefusedImportError: naming the first place and what it names.
+      RefusedImportError: naming the first path and what stands there.
     """
     if allow_imports:
         return
-    known = {name for _, name in foreign_names('', trusted)}
-    for place, name in foreign_names(where, value):
-        if name not in known:
+    trusted_names = {name for _, name in foreign_names('', trusted)}
+    for path, name in foreign_names(where, value):
+        if name not in trusted_names:
             requirement = (
                 'name nothing outside fedjax_links, as a run folder is data (--allow_imports, in '
                 'Python `allow_imports=True`, imports what it names)'
             )
-            raise RefusedImportError(place, requirement, name)
+            raise RefusedImportError(path, requirement, name)
 
 
 def import_named(where: str, name: str) -> Factory:
-    """What ``module:factory`` names.
+    """Imports what ``module:factory`` names.
 
     Args:
-      where: the name's place in the config, for errors.
+      where: the name's path in the config, for errors.
       name: module and factory.
 
     Returns:
@@ -250,16 +263,7 @@ def import_named(where: str, name: str) -> Factory:
       ValueError: if the module does not import, or has no function of that name.
     """
     module_name, _, attribute = name.partition(':')
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f'{module_name}.'.startswith(f'{error.name}.'):
-            raise  # one that the user's module imports
-        beside = recorded_links.BESIDE.get()
-        files = [] if beside is None else [path.stem for path in beside.glob('*.py')]
-        near = difflib.get_close_matches(module_name, files, n=1)
-        got = f'{name}; beside the config is {near[0]}.py' if near else name
-        raise errors.invalid(where, 'name a module that can be imported', got) from None
+    module = _import_module(where, name, module_name)
     _refuse_namesake(where, name, module_name.partition('.')[0])
     file = getattr(module, '__file__', None)
     if file is not None:
@@ -269,22 +273,35 @@ def import_named(where: str, name: str) -> Factory:
         names = [
             key
             for key, value in vars(module).items()
-            if callable(value) and key[0] != '_'
+            if callable(value) and not key.startswith('_')
         ]
         raise errors.unknown_name(where, attribute, names)
     return factory
 
 
+def _import_module(where: str, name: str, module_name: str) -> types.ModuleType:
+    """Imports the module of ``module:factory``; one that is not there is a user's mistake."""
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f'{module_name}.'.startswith(f'{error.name}.'):
+            raise  # one that the user's module imports
+    folder = recorded_links.CONFIG_FOLDER.get()
+    files = [] if folder is None else [path.stem for path in folder.glob('*.py')]
+    near = difflib.get_close_matches(module_name, files, n=1)
+    got = f'{name}; beside the config is {near[0]}.py' if near else name
+    raise errors.invalid(where, 'name a module that can be imported', got)
+
+
 def _refuse_namesake(where: str, name: str, top: str) -> None:
     """Raises if a module beside the config has the name of another one, which was imported."""
-    beside = recorded_links.BESIDE.get()
-    if beside is None:
+    folder = recorded_links.CONFIG_FOLDER.get()
+    if folder is None:
         return
-    spec = importlib.machinery.PathFinder.find_spec(top, [str(beside)])
-    if spec is None or spec.origin is None or _lies_in(beside, top):
+    spec = importlib.machinery.PathFinder.find_spec(top, [str(folder)])
+    if spec is None or spec.origin is None or _lies_in(folder, top):
         return
     other = getattr(sys.modules.get(top), '__file__', None) or 'Python itself'
     requirement = 'name a module whose name no other one has'
-    raise errors.invalid(
-        where, requirement, f'{name}, which is {spec.origin} and {other}'
-    )
+    got = f'{name}, which is {spec.origin} and {other}'
+    raise errors.invalid(where, requirement, got)

@@ -1,10 +1,9 @@
-"""A config as a tree of plain values: what its paths hold, its two sizes, and what flags changed.
+"""A config as a tree of plain values: what its paths hold, and its two sizes.
 
 A config may have a section ``quick`` of fields that replace its own; it says in one place what the
 short version of an experiment changes.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,10 +16,7 @@ Config: TypeAlias = 'Mapping[str, Any] | ConfigDict'
 QUICK = 'quick'
 REMOVED = object()
 """In place of a value, for `put`: the field goes."""
-_ABSENT = object()
 _LEAF = str | int | float | None
-_LOOKS = ('caption', 'title', 'width', 'height')
-"""Words above and below a picture, and its size: they change no result."""
 
 
 def plain(config: Any) -> Any:
@@ -37,37 +33,52 @@ def plain(config: Any) -> Any:
 
 
 def _plain(value: Any, sections: dict[int, Any]) -> Any:
+    """Makes plain values of a part of a config.
+
+    Args:
+      value: the part.
+      sections: the dictionaries made of each ConfigDict so far, by its id.
+    """
     if isinstance(value, _LEAF):
         return value
-    from ml_collections import (
-        ConfigDict,
-        FieldReference,
-        FrozenConfigDict,
-    )  # takes 60 ms
+    from ml_collections import ConfigDict  # takes 60 ms
+
+    value = _without_wrappers(value)
+    match value:
+        case ConfigDict():
+            return _plain_section(value, sections)
+        case Mapping():
+            return {name: _plain(part, sections) for name, part in value.items()}
+        case list():
+            return [_plain(part, sections) for part in value]
+        case tuple():
+            return tuple(_plain(part, sections) for part in value)
+    is_array = hasattr(value, 'tolist') and not isinstance(value, type)
+    return value.tolist() if is_array else value  # NumPy's or JAX's
+
+
+def _plain_section(config: 'ConfigDict', sections: dict[int, Any]) -> dict[str, Any]:
+    """Makes a dictionary of a ConfigDict, the same one wherever it stands."""
+    if id(config) not in sections:
+        section = sections[id(config)] = {}
+        for name, part in vars(config)['_fields'].items():
+            section[name] = _plain(part, sections)
+    return sections[id(config)]
+
+
+def _without_wrappers(value: Any) -> Any:
+    """Returns the section that a reference or a FrozenConfigDict holds, or the value itself."""
+    from ml_collections import FieldReference, FrozenConfigDict
 
     if isinstance(value, FrozenConfigDict):
         value = value.as_configdict()
     if isinstance(value, FieldReference) and _refers_to_section(value):
         value = value.get()
-    if isinstance(value, ConfigDict):
-        if id(value) not in sections:
-            made = sections[id(value)] = {}
-            for name, part in vars(value)['_fields'].items():
-                made[name] = _plain(part, sections)
-        return sections[id(value)]
-    if isinstance(value, Mapping):
-        return {name: _plain(part, sections) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_plain(part, sections) for part in value]
-    if isinstance(value, tuple):
-        return tuple(_plain(part, sections) for part in value)
-    is_array = hasattr(value, 'tolist') and not isinstance(
-        value, type
-    )  # NumPy's or JAX's
-    return value.tolist() if is_array else value
+    return value
 
 
 def _refers_to_section(reference: 'FieldReference') -> bool:
+    """Tells whether a reference holds a section."""
     from ml_collections import ConfigDict
 
     kind = reference.get_type()
@@ -94,40 +105,48 @@ def resolved(config: Any, where: str = 'config', *, is_complete: bool = True) ->
     if isinstance(config, _LEAF):
         return config
     if isinstance(config, Mapping):
-        found = {}
-        for name, part in config.items():
-            if is_complete or not _is_missing(part):
-                found[name] = resolved(part, f'{where}.{name}', is_complete=is_complete)
-        return found
+        return {
+            name: resolved(part, f'{where}.{name}', is_complete=is_complete)
+            for name, part in config.items()
+            if is_complete or not _is_missing(part)
+        }
     if isinstance(config, list | tuple):
         parts = [
             resolved(part, f'{where}[{index}]', is_complete=is_complete)
             for index, part in enumerate(config)
         ]
         return tuple(parts) if isinstance(config, tuple) else parts
-    if not is_reference(config):
-        return config
-    if _is_missing(config):
-        raise errors.invalid(
-            where, 'be given a value', 'a required placeholder without one'
-        )
+    if is_reference(config):
+        value = _value_of_reference(config, where)
+        return resolved(plain(value), where, is_complete=is_complete)
+    return config
+
+
+def _value_of_reference(reference: 'FieldReference', where: str) -> Any:
+    """Computes the value of a reference.
+
+    Raises:
+      InvalidError: where it has none, or it cannot be computed.
+    """
+    if _is_missing(reference):
+        requirement = 'be given a value'
+        raise errors.invalid(where, requirement, 'a required placeholder without one')
     try:
-        value = config.get()
+        return reference.get()
     except Exception as error:
         requirement = 'be computable from what it refers to'
         raise errors.invalid(where, requirement, errors.describe(error)) from error
-    return resolved(plain(value), where, is_complete=is_complete)
 
 
 def is_reference(value: Any) -> bool:
-    """Whether a value is a FieldReference, whose value other fields may share."""
+    """Tells whether a value is a FieldReference, whose value other fields may share."""
     from ml_collections import FieldReference
 
     return isinstance(value, FieldReference)
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is a required placeholder that nobody has given a value."""
+    """Tells whether a value is a required placeholder without a value."""
     from ml_collections.config_dict import RequiredValueError
 
     try:
@@ -165,33 +184,47 @@ def put(
         return config
     if not path:
         return value
+    if isinstance(path[0], int):
+        return _put_in_list(config, path, value, where)
     name, *rest = path
-    if isinstance(name, int):
-        if not isinstance(config, list | tuple) or name >= len(config):
-            requirement = f'be a list with an entry [{name}]'
-            raise errors.invalid(where, requirement, errors.text_of(config))
-        entries = list(config)
-        entries[name] = put(entries[name], rest, value, f'{where}[{name}]')
-        return tuple(entries) if isinstance(config, tuple) else entries
-    own = {} if config is None else section(config)
-    if not isinstance(own, dict) or not name:
-        raise errors.invalid(
-            where, f'be a section, to have {name!r}', errors.text_of(config)
-        )
+    fields = _as_section(config, name, where)
     if not rest and value is REMOVED:
-        own.pop(name, None)
+        fields.pop(name, None)
     else:
-        own[name] = put(own.get(name), rest, value, f'{where}.{name}')
-    return own
+        fields[name] = put(fields.get(name), rest, value, f'{where}.{name}')
+    return fields
+
+
+def _put_in_list(
+    entries: Any, path: Sequence[str | int], value: Any, where: str
+) -> list[Any] | tuple[Any, ...]:
+    """Returns a list with a value at a path whose first part is an index."""
+    index, *rest = path
+    assert isinstance(index, int)
+    if not isinstance(entries, list | tuple) or index >= len(entries):
+        requirement = f'be a list with an entry [{index}]'
+        raise errors.invalid(where, requirement, errors.text_of(entries))
+    changed = list(entries)
+    changed[index] = put(changed[index], rest, value, f'{where}[{index}]')
+    return tuple(changed) if isinstance(entries, tuple) else changed
+
+
+def _as_section(config: Any, name: Any, where: str) -> Any:
+    """Returns a part of a config as the section that has a field, which may be new."""
+    fields = {} if config is None else section(config)
+    if not isinstance(fields, Mapping) or not name:
+        requirement = f'be a section, to have {name!r}'
+        raise errors.invalid(where, requirement, errors.text_of(config))
+    return fields
 
 
 def section(value: Any) -> Any:
-    """A part of a config: of a text, which is a name without options, the section."""
+    """Returns the section that a text stands for, a name without options; others as they are."""
     return {'name': value} if isinstance(value, str) else value
 
 
 def value_at(config: Any, path: Sequence[str | int], default: Any = None) -> Any:
-    """The value at a path; a default if there is none."""
+    """Returns the value at a path; a default if there is none."""
     for name in path:
         try:
             config = config[name]
@@ -203,11 +236,11 @@ def value_at(config: Any, path: Sequence[str | int], default: Any = None) -> Any
 def with_value(
     config: Any, path: Sequence[str | int], value: Any, where: str = 'config'
 ) -> Any:
-    """A config with a value at a path, which may lead into sections that are not there.
+    """Returns a config with a value at a path, which may lead into sections that are not there.
 
     Args:
       config: itself, or one of its parts.
-      path: names, and places in lists.
+      path: names, and indices of lists.
       value: what will be there.
       where: the part's place in the config, for errors.
 
@@ -218,19 +251,18 @@ def with_value(
         return value
     name, *rest = path
     if isinstance(name, int):
-        return [
-            with_value(v, rest, value) if k == name else v for k, v in enumerate(config)
-        ]
-    own = {} if config is None else section(config)
-    if not isinstance(own, Mapping) or not name:
-        raise errors.invalid(
-            where, f'be a section, to have {name!r}', errors.text_of(config)
-        )
-    return {**own, name: with_value(own.get(name), rest, value, f'{where}.{name}')}
+        changed = list(config)
+        changed[name] = with_value(config[name], rest, value, where)
+        return changed
+    fields = _as_section(config, name, where)
+    return {
+        **fields,
+        name: with_value(fields.get(name), rest, value, f'{where}.{name}'),
+    }
 
 
 def full(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The config as published.
+    """Returns the config as published.
 
     Args:
       values: nested dictionaries, as a config file's ``to_dict()`` gives them.
@@ -242,7 +274,7 @@ def full(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def quick(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The short version of a config.
+    """Returns the short version of a config.
 
     Args:
       values: nested dictionaries with a section ``quick``.
@@ -264,86 +296,16 @@ def quick(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a section with the fields of ``quick`` in place of its own."""
     merged = {**values, **changes}
     for name, change in changes.items():
-        own = values.get(name)
+        before = values.get(name)
         if change is None:
             del merged[name]
-        elif isinstance(change, Mapping) and isinstance(own, Mapping):
-            renamed = change.get('name', own.get('name')) != own.get('name')
-            merged[name] = change if renamed else _merged(own, change)
+        elif isinstance(change, Mapping) and isinstance(before, Mapping):
+            named = before.get('name')
+            is_renamed = change.get('name', named) != named
+            merged[name] = change if is_renamed else _merged(before, change)
         else:
-            merged[name] = put(own, (), change)
+            merged[name] = put(before, (), change)
     return merged
-
-
-def captioned(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    by: str = 'Changed from the config',
-) -> dict[str, Any]:
-    """Returns a config whose caption begins with what is not as in the config before.
-
-    The caption goes along with a run, so that every report and picture made of it says so; two
-    configs with different captions are the same experiment.
-
-    Args:
-      before: the config as its file gives it.
-      after: the config as it runs.
-      by: words in front of the changes.
-    """
-    changes = _changes(before, after)
-    listed = [
-        f'{path} = {said}' for path, said in changes.items() if path not in _LOOKS
-    ]
-    if not listed:
-        return dict(after)
-    text = f'{by}: {", ".join(listed)}.'
-    if caption := after.get('caption'):
-        text += f' What follows is said of the config without changes.\n\n{caption}'
-    return {**after, 'caption': text}
-
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-    """The new value, and in brackets the old one, by dotted path."""
-    found: dict[str, str] = {}
-    for name in {**before, **after}:
-        old, new = before.get(name, 'not given'), after.get(name, 'not given')
-        if isinstance(new, Mapping) and isinstance(old, Mapping):
-            found |= {
-                f'{name}.{path}': said for path, said in _changes(old, new).items()
-            }
-        elif new != old:
-            found[name] = f'{_text(new)} ({_text(old)})'
-    return found
-
-
-def _text(value: Any) -> str:
-    return value if value and isinstance(value, str) else errors.text_of(value)
-
-
-def filled_in(text: str, config: Mapping[str, Any]) -> str:
-    """Replaces ``{config.problem.num_clients}`` and the like in a text by the value.
-
-    So a caption tells what runs, whatever flags or a section ``quick`` made of it. Other braces
-    stay.
-
-    Args:
-      text: a caption.
-      config: that runs.
-
-    Raises:
-      InvalidError: for a field that the config does not have.
-    """
-
-    def shown(found: re.Match[str]) -> str:
-        value = value_at(config, found[1].split('.'), _ABSENT)
-        if value is _ABSENT:
-            raise errors.invalid(
-                'config.caption', 'name fields of the config', found[0][1:-1]
-            )
-        if isinstance(value, list | tuple):
-            return ', '.join(map(str, value))
-        return f'{value:,}' if isinstance(value, int) else str(value)
-
-    return re.sub(r'\{config\.([\w.]+)\}', shown, text)

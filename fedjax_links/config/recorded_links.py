@@ -1,7 +1,7 @@
-"""What was recorded: links and models of an earlier run, and logs of availability.
+"""Read what was recorded: links and models of an earlier run, and logs of availability.
 
 These are the only parts of a config that read files. A relative path is looked for beside the
-config file first (while `BESIDE` names its folder), and in the working directory else.
+config file first (while `CONFIG_FOLDER` names its folder), and in the working directory else.
 """
 
 import contextvars
@@ -19,17 +19,17 @@ from fedjax_links.participation.traces.intervals import Intervals
 
 Reader = Callable[[Path], Intervals]
 
-BESIDE: contextvars.ContextVar[Path | None] = contextvars.ContextVar(
-    'beside', default=None
+CONFIG_FOLDER: contextvars.ContextVar[Path | None] = contextvars.ContextVar(
+    'config_folder', default=None
 )
 """The folder whose files relative paths name: usually that of the config file."""
 
 
 def locate(argument: str, path: Any) -> Path:
-    """Where a path of a config leads.
+    """Returns the file or folder that a path of a config names.
 
     Args:
-      argument: its place in the config, for errors.
+      argument: its path in the config, for errors.
       path: absolute, or relative to the config file's folder or the working directory; ``~`` is
         the home.
 
@@ -42,8 +42,8 @@ def locate(argument: str, path: Any) -> Path:
     if not isinstance(path, str | Path) or not str(path):
         raise errors.invalid(argument, 'be a path', repr(path))
     wanted = paths.as_path(path)
-    beside = (BESIDE.get() or Path()) / wanted
-    return beside if beside.exists() else wanted
+    beside_config = (CONFIG_FOLDER.get() or Path()) / wanted
+    return beside_config if beside_config.exists() else wanted
 
 
 def recorded(
@@ -53,7 +53,7 @@ def recorded(
     pattern: str | None = None,
     seed: int | None = None,
 ) -> Participation:
-    """The realised links of an earlier run, played back.
+    """Plays back the realised links of an earlier run.
 
     Round t has the participants of the run's round t, to the bit; behind its last round the
     recording begins again. Of a forked run the rounds from the fork on are known, and stand at
@@ -75,8 +75,37 @@ def recorded(
       ValueError: if the folder holds no such links, or of another number of clients.
     """
     path = locate('folder', folder)
-    kept = runs.links(path)
-    labels = list(kept.masks)
+    links = runs.links(path)
+    label = _label_of(path, list(links.masks), pattern)
+    by_seed = links.masks[label]
+    if seed is None:
+        seed = next(iter(by_seed))
+    if seed not in by_seed:
+        seeds = ', '.join(map(str, by_seed))
+        requirement = f'have its links kept in {path}, as {seeds}'
+        raise errors.invalid('seed', requirement, seed)
+    mask = by_seed[seed]
+    if mask.shape[1] != num_clients:
+        requirement = f'hold links of {num_clients} clients'
+        raise errors.invalid('folder', requirement, f'{path} with {mask.shape[1]}')
+    # Of a fork the first rounds are unknown: the others stand at their own numbers.
+    shift = links.first_round
+    prob = links.probs.get(label, {}).get(seed)
+    if prob is not None:
+        prob = np.roll(prob, shift, axis=0)
+    mask = np.roll(mask, shift, axis=0)
+    if label not in links.edges:
+        return replay(mask, prob)
+    edges = np.roll(links.edges[label][seed], shift, axis=0)
+    return replay(mask, prob, neighbours=links.neighbours[label][seed], edges=edges)
+
+
+def _label_of(path: Path, labels: list[str], pattern: str | None) -> str:
+    """Returns the pattern of a run whose links are meant.
+
+    Raises:
+      InvalidError: if the run has none, or several and none is named.
+    """
     if not labels:
         raise errors.invalid('folder', f'hold realised links ({runs.LINKS})', path)
     if pattern is None and len(labels) > 1:
@@ -84,23 +113,7 @@ def recorded(
         raise errors.invalid('pattern', requirement, pattern)
     label = labels[0] if pattern is None else pattern
     checks.choice('pattern', label, labels)
-    by_seed = kept.masks[label]
-    seed = next(iter(by_seed)) if seed is None else seed
-    if seed not in by_seed:
-        requirement = (
-            f'have its links kept in {path}, as {", ".join(map(str, by_seed))}'
-        )
-        raise errors.invalid('seed', requirement, seed)
-    mask, prob = by_seed[seed], kept.probs.get(label, {}).get(seed)
-    if mask.shape[1] != num_clients:
-        requirement = f'hold links of {num_clients} clients'
-        raise errors.invalid('folder', requirement, f'{path} with {mask.shape[1]}')
-    begin, between = kept.first_round, {}
-    if label in kept.edges:
-        edges = np.roll(kept.edges[label][seed], begin, axis=0)
-        between = {'neighbours': kept.neighbours[label][seed], 'edges': edges}
-    prob = None if prob is None else np.roll(prob, begin, axis=0)
-    return replay(np.roll(mask, begin, axis=0), prob, **between)
+    return label
 
 
 def read_log(
@@ -111,10 +124,10 @@ def read_log(
     *,
     match: str = 'names',
 ) -> Intervals:
-    """A log of availability, for the patterns ``trace`` and ``look_alike``.
+    """Reads a log of availability, for the patterns ``trace`` and ``look_alike``.
 
     Args:
-      argument: the path's place in the config, for errors.
+      argument: where the path stands in the config, for errors.
       reader: of `participation.traces.trace_formats`, its options bound.
       path: as in `locate`.
       problem: whose clients the log's are; None if it may have any.
@@ -128,46 +141,60 @@ def read_log(
         other clients.
     """
     checks.choice('match', match, ('names', 'numbers'))
-    found = locate(argument, path)
-    try:
-        found.open('rb').close()
-        intervals = reader(found)
-    except OSError as error:
-        said = f'{found}: {error.strerror or error}'
-        raise errors.invalid(argument, 'name a readable log', said) from None
-    except errors.InvalidError as error:
-        said = f'{found}: `{error.path}` {error.clause}'
-        if error.path == 'path':
-            names_file = str(error.value).startswith(str(found))
-            said = str(error.value) if names_file else f'{found}: {error.clause}'
-        raise errors.invalid(argument, 'name a readable log', said) from None
+    file = locate(argument, path)
+    intervals = _read_intervals(argument, reader, file)
     if problem is None:
         return intervals
     if match == 'numbers':
         intervals = intervals.numbered()
     if intervals.has_names and problem.client_names:
-        try:
-            return intervals.of(problem.client_names, problem.named.others)
-        except errors.InvalidError as error:
-            said = f"{found} with {error.value} ('match': 'numbers' pairs them in their order)"
-            raise errors.invalid(argument, error.requirement, said) from None
+        return _match_names(argument, intervals, file, problem)
     if len(intervals.names) != problem.num_clients:
         requirement = (
             f"have the problem's clients, `num_clients` = {problem.num_clients} (option 'clients' "
             "of 'format' takes some of a log, and its list of names also those who never came; "
             "'look_alike' has as many as the problem)"
         )
-        raise errors.invalid(
-            argument, requirement, f'{found} with {len(intervals.names)}'
-        )
+        got = f'{file} with {len(intervals.names)}'
+        raise errors.invalid(argument, requirement, got)
     return intervals
+
+
+def _read_intervals(argument: str, reader: Reader, file: Path) -> Intervals:
+    """Reads a log; a mistake in it is one of the argument that names the file."""
+    requirement = 'name a readable log'
+    try:
+        file.open('rb').close()
+        return reader(file)
+    except OSError as error:
+        reason = error.strerror or error
+        raise errors.invalid(argument, requirement, f'{file}: {reason}') from None
+    except errors.InvalidError as error:
+        got = f'{file}: `{error.path}` {error.clause}'
+        if error.path == 'path':
+            names_file = str(error.value).startswith(str(file))
+            got = str(error.value) if names_file else f'{file}: {error.clause}'
+        raise errors.invalid(argument, requirement, got) from None
+
+
+def _match_names(
+    argument: str, intervals: Intervals, file: Path, problem: Problem
+) -> Intervals:
+    """Orders the clients of a log as the problem's, by name."""
+    try:
+        return intervals.of(problem.client_names, problem.named.others)
+    except errors.InvalidError as error:
+        got = (
+            f"{file} with {error.value} ('match': 'numbers' pairs them in their order)"
+        )
+        raise errors.invalid(argument, error.requirement, got) from None
 
 
 def read_params(where: str, section: Mapping[str, Any] | str) -> Params:
     """Reads the parameters that a config's runs begin with.
 
     Args:
-      where: the section's place in the config, for errors.
+      where: the section's path in the config, for errors.
       section: ``folder`` of `runs.model`, and its further options; or a folder alone.
 
     Returns:

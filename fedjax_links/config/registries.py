@@ -308,21 +308,24 @@ GRAPHS = graphs.GRAPHS
 SOJOURNS = durations.SOJOURNS
 """``up`` and ``down`` of `semi_markov`."""
 
-DRAWN = {
+PROBLEM_TABLES: Mapping[str, Factories] = {
     'groups': GROUPS,
     'num_packets': PACKETS,
     'probs': PROBS,
     'times': TIMES,
     'weights': WEIGHTS,
 }
-"""By option of a pattern, what its sections name."""
+"""By option of a pattern, what its sections name; these functions are given the problem."""
 
-MADE: Mapping[str, Factories] = {
+CLIENT_COUNT_TABLES: Mapping[str, Factories] = {
     'graph': GRAPHS,
-    **dict.fromkeys(('down', 'up'), SOJOURNS),
-    **dict.fromkeys(('downlink', 'step', 'uplink'), DEVICE_SPEEDS),
+    'down': SOJOURNS,
+    'up': SOJOURNS,
+    'downlink': DEVICE_SPEEDS,
+    'step': DEVICE_SPEEDS,
+    'uplink': DEVICE_SPEEDS,
 }
-"""Likewise of what is made without the problem, but for its number of clients."""
+"""Likewise; these functions are given the number of clients, where they ask for it."""
 
 LINKS: Factories = {'recorded': recorded_links.recorded}
 """``links`` or one of ``patterns``, besides the registry: given ``num_clients``."""

@@ -1,77 +1,349 @@
-"""The top level of a config, which is checked before anything slow is imported."""
+"""The schema of a config: each field is declared once, and everything reads it here.
 
+`ExperimentConfig` declares the fields of an experiment, with their type, default, meaning, example
+and check. Those that are plain values of an `Experiment` too are inherited from `Settings`. A new
+field is one declaration. `read` refuses what the schema does not allow, before anything slow is
+imported. The sections ``client``, ``tuning`` and ``seeds`` have the options of the Python call that
+they stand for, and those that `ClientSection`, `TuningSection` and `SeedsSection` declare.
+"""
+
+import dataclasses
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fedjax_links.core import checks, errors
+from fedjax_links.config import plain_values
+from fedjax_links.core import checks, errors, fields
+from fedjax_links.core.fields import Declaration, declare
 
-FIELDS: Mapping[str, Any] = {
-    **dict.fromkeys(
-        ('title', 'grid_mode', 'metric', 'direction', 'baseline', 'caption'), str
-    ),
-    'matmul_precision': str,
-    **dict.fromkeys(('num_rounds', 'eval_every', 'num_seeds', 'first_seed'), int),
-    **dict.fromkeys(
-        ('problem', 'problems', 'patterns', 'algorithms', 'client'), Mapping
-    ),
-    **dict.fromkeys(('grid', 'tuning', 'seeds', 'reports'), Mapping),
-    **dict.fromkeys(('links', 'redraw', 'eval_fn', 'initial_params'), Mapping | str),
-    **dict.fromkeys(('names', 'log'), list | tuple),
-    'evaluate_start': bool,
-}
-"""Names and kinds of all fields of the config of an experiment."""
+Section = Mapping[str, Any]
 
-REQUIRED = 'title', 'problem', 'algorithms', 'num_rounds', 'eval_every'
-"""Those that every config has."""
-_SECTIONS = {
+NAMED_SEEDS = 2**32
+"""How many seeds there are."""
+
+_WELL_KNOWN = {
     'client': ('learning_rate', 'local_steps', 'batch_size', 'decay', 'optimizer'),
     'problem': ('num_clients', 'alpha', 'model', 'dataset', 'partition'),
     'links': ('probs', 'schedule'),
     'tuning': ('learning_rates', 'server_lrs'),
 }
-"""Options that stand in sections, and are looked for at the top."""
+"""Options of sections that users look for at the top level, for hints in errors."""
 
 
-def paths(fields: Iterable[str]) -> dict[str, str]:
-    """The paths of fields and of well-known options in sections, by their last names.
+def _check_names(argument: str, value: Sequence[Any]) -> None:
+    """Raises unless a list holds pairs of a label and the name to show."""
+    for pair in value:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise errors.invalid(
+                argument, 'be pairs (label, name)', errors.text_of(pair)
+            )
+        shown = pair[1]
+        if not isinstance(shown, str) or not shown.strip():
+            raise errors.invalid(argument, 'show texts', errors.text_of(shown))
+
+
+@fields.documented
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Hold the plain values that a config and an `Experiment` have in common."""
+
+    title: str = declare(
+        'One line for tables and pictures.', example='Two algorithms, two rates'
+    )
+    num_rounds: int = declare(
+        'Rounds of every lane.', example=40, check=fields.whole_number()
+    )
+    eval_every: int = declare(
+        'Rounds between evaluations, a divisor of ``num_rounds``. Lanes advance in periods of '
+        'this length.',
+        example=20,
+        check=fields.whole_number(),
+    )
+    grid_mode: str = declare(
+        "``'cross'`` runs all combinations of the grid, ``'together'`` one point per row.",
+        example='cross',
+        default='cross',
+        check=fields.one_of('cross', 'together'),
+    )
+    evaluate_start: bool = declare(
+        'Whether models are evaluated before the first round too, as round 0.',
+        example=True,
+        default=False,
+    )
+    matmul_precision: str | None = declare(
+        "Precision of matrix products and convolutions in float32: ``'default'``, ``'high'`` or "
+        "``'highest'`` as in `jax.default_matmul_precision`. It matters on GPUs and TPUs, where "
+        'the default is below float32. None: as JAX is set.',
+        example='highest',
+        default=None,
+        check=fields.one_of('default', 'high', 'highest'),
+    )
+    metric: str | None = declare(
+        'What tables show and tuning goes by. By default the first that is better when larger, '
+        'else the first.',
+        example='eval_accuracy',
+        default=None,
+    )
+    direction: str | None = declare(
+        "``'max'`` or ``'min'``, if the problem does not state the metric's.",
+        example='max',
+        default=None,
+        check=fields.one_of('max', 'min'),
+    )
+    baseline: str | None = declare(
+        'Label of the algorithm that others are compared with: ``fedavg`` by default, or the '
+        'first.',
+        example='fedpbc',
+        default=None,
+    )
+    names: Sequence[tuple[str, str]] = declare(
+        'Pairs (label, name to show) of patterns and algorithms, in the order to show them.',
+        example=[('fedavg', 'FedAvg'), ('fedpbc', 'FedPBC')],
+        default=(),
+        check=_check_names,
+    )
+    reports: Mapping[str, Any] = declare(
+        'Sections of layouts by file name, see `report.layouts`.',
+        example={
+            'final': {'name': 'levels', 'tail': 0.2},
+            'course': {'name': 'curves'},
+        },
+        default={},
+    )
+    caption: str = declare(
+        'What a reader of the report must know: what was reported elsewhere, and every deviation '
+        'from it. In a config ``{config.num_rounds}`` stands for the value of that field as it '
+        'runs.',
+        example='At {config.num_rounds} rounds; the paper has 2,000.',
+        default='',
+    )
+    log: Sequence[str] = declare(
+        "What to keep besides ``metrics.jsonl``: ``'links'`` for the realised links of every "
+        'seed, ``module:factory`` as in `hooks`.',
+        example=['links'],
+        default=(),
+    )
+
+
+@fields.documented
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExperimentConfig(Settings):
+    """Hold the fields of an experiment's config, as plain values."""
+
+    problem: Section = declare(
+        'The data and the loss: a section whose name is a problem, with its options.',
+        example={'name': 'digits', 'num_clients': 10, 'alpha': 0.3},
+    )
+    problems: Mapping[str, Section] = declare(
+        'Fields of the problem that differ, by label of the pattern.',
+        example={'links': {'alpha': 0.1}},
+        default={},
+    )
+    initial_params: Section | str | None = declare(
+        "The parameters that every run begins with, in place of the model's own draw: the path "
+        "of a run's folder or of an npz; or a section with that as ``folder``, ``lane`` (labels "
+        'that only that lane has), ``name`` (``server`` or ``client_mean``), ``at_round``.',
+        example='pretrained.npz',
+        default=None,
+    )
+    links: Section | str | None = declare(
+        'The pattern, where there is one: a name or a section. Either this or ``patterns``.',
+        example={'name': 'bernoulli', 'probs': 0.5},
+        default=None,
+    )
+    patterns: Mapping[str, Section | str] | None = declare(
+        'The patterns, a section each by label.',
+        example={
+            'steady': {'name': 'bernoulli', 'probs': 0.5},
+            'sticky': {'name': 'markov', 'probs': 0.5, 'up_rate': 0.05},
+        },
+        default=None,
+    )
+    algorithms: Mapping[str, Section] = declare(
+        'The algorithms, a section each by label. The label is the name unless the section has '
+        "one; ``client`` in it overrides the client's fields.",
+        example={'fedavg': {}, 'fedpbc': {}},
+    )
+    client: Section = declare(
+        "What clients do: the program's ``name`` and options, with ``decay`` the schedule of the "
+        'rate, and ``batch_size`` 0 for the full local data.',
+        example={'learning_rate': 0.1, 'local_steps': 5, 'batch_size': 16},
+        default={},
+    )
+    num_seeds: int = declare(
+        'How many seeds.', example=5, default=1, check=fields.whole_number()
+    )
+    first_seed: int = declare(
+        'The first of the seeds; the others follow.', example=100, default=0
+    )
+    seeds: Section | None = declare(
+        'In place of ``num_seeds``: until every difference is decided.',
+        example={'until': 'decided', 'least': 5, 'most': 20},
+        default=None,
+    )
+    redraw: Mapping[str, str] | str | None = declare(
+        '``by_seed`` or ``fixed``, by stream of draws or one for all. By default by seed is all '
+        'to which neither a section nor the grid gives a seed.',
+        example={'partition': 'by_seed', 'init': 'fixed'},
+        default=None,
+    )
+    grid: Section = declare(
+        'What is swept: nested like the config, lists of values at its leaves.',
+        example={
+            'client': {'learning_rate': [0.05, 0.1]},
+            'problem': {'alpha': [0.1, 1.0]},
+        },
+        default={},
+    )
+    tuning: Section | None = declare(
+        'How rates, or a nested ``grid`` of other fields, are found before the experiment.',
+        example={'learning_rates': [0.05, 0.1], 'num_seeds': 3},
+        default=None,
+    )
+    eval_fn: Section | str | None = declare(
+        'What is measured of a model, a name or a section; ``mine:make`` is a function that '
+        'returns ``(params, key, problem) -> {name: number}``.',
+        example='train_and_eval',
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the fields by themselves; whether they fit together shows in `Experiment`."""
+        fields.check_values(self, 'config.')
+        last = NAMED_SEEDS - self.num_seeds
+        checks.static_int('config.first_seed', self.first_seed, minimum=0, maximum=last)
+
+
+EXPERIMENT: Mapping[str, Declaration] = fields.declared(ExperimentConfig)
+"""The fields of an experiment's config, by name."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClientSection:
+    """Hold the options of ``client`` that are not those of a client program in Python."""
+
+    name: str = declare(
+        'See :doc:`names/client_programs`, and their options.',
+        example='local_sgd',
+        default='local_sgd',
+    )
+    decay: str | Section = declare(
+        'See :doc:`names/learning_rates`.',
+        example={'name': 'inverse_sqrt'},
+        default='constant',
+    )
+    optimizer: str | Section | None = declare(
+        'None for SGD; see :doc:`names/optimizers`.',
+        example={'name': 'sgd', 'momentum': 0.9},
+        default=None,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TuningSection:
+    """Hold the options of ``tuning`` that are not those of `Tuning`."""
+
+    learning_rates: Sequence[float] = declare(
+        'Rates of clients to try.', example=[0.05, 0.1], default=()
+    )
+    server_lrs: Sequence[float] = declare(
+        'Rates of the server to try, for algorithms that have one.',
+        example=[0.5, 1.0],
+        default=(),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SeedsSection:
+    """Hold the options of ``seeds`` that are not those of `UntilDecided`."""
+
+    until: str = declare(
+        "``'decided'``: each difference to the baseline has a verdict.",
+        example='decided',
+        check=fields.one_of('decided'),
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the options."""
+        fields.check_values(self, 'config.seeds.')
+
+
+CLIENT = fields.declared(ClientSection)
+TUNING = fields.declared(TuningSection)
+SEEDS = fields.declared(SeedsSection)
+
+
+def paths(names: Iterable[str]) -> dict[str, str]:
+    """Lists the paths of fields and of well-known options in sections, by their last names.
 
     Args:
-      fields: of the top level.
+      names: of fields at the top level.
     """
-    found = {field: field for field in fields}
-    for section, options in _SECTIONS.items():
+    found = {name: name for name in names}
+    for section, options in _WELL_KNOWN.items():
         found |= {option: f'{section}.{option}' for option in options}
     return found
 
 
-def check(
-    config: Mapping[str, Any], fields: Mapping[str, Any], required: Sequence[str]
-) -> None:
-    """Checks names and types of the top level of a config.
+def check(config: Mapping[str, Any], schema: Mapping[str, Declaration]) -> None:
+    """Raises for a field of a config that its schema does not have, or of another type.
 
     Args:
       config: nested dictionaries.
-      fields: the types of fields that it may have.
-      required: those that it must have.
+      schema: the fields that it may have.
 
     Raises:
-      ValueError: naming the field, its value and the nearest valid name.
+      InvalidError: naming the field, its value and the nearest valid name.
     """
     for name, value in config.items():
-        if name not in fields:
-            known = paths(fields) if fields is FIELDS else dict.fromkeys(fields)
+        if name not in schema:
+            known = paths(schema) if schema is EXPERIMENT else dict.fromkeys(schema)
             near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-            raise errors.unknown_name(
-                'config', name, fields, near=known[near[0]] if near else None
-            )
-        kind = fields[name]
-        if not isinstance(value, kind) or (
-            isinstance(value, bool) and kind is not bool
-        ):
-            raise errors.invalid(
-                f'config.{name}', f'be {checks.words(kind)}', errors.text_of(value)
-            )
-    for name in required:
-        if name not in config:
+            meant = known[near[0]] if near else None
+            raise errors.unknown_name('config', name, schema, near=meant)
+        declaration = schema[name]
+        if not declaration.accepts(value):
+            requirement = f'be {checks.words(declaration.kind)}'
+            raise errors.invalid(f'config.{name}', requirement, errors.text_of(value))
+
+
+def check_required(
+    config: Mapping[str, Any], schema: Mapping[str, Declaration]
+) -> None:
+    """Raises for a field without a default that a config does not have."""
+    for name, declaration in schema.items():
+        if declaration.default is fields.REQUIRED and name not in config:
             raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
+
+
+def read(config: Mapping[str, Any]) -> ExperimentConfig:
+    """Reads the config of an experiment.
+
+    Args:
+      config: nested dictionaries of plain values.
+
+    Returns:
+      The fields, each checked by itself.
+
+    Raises:
+      InvalidError: naming the field, its value and the nearest valid name.
+    """
+    if not isinstance(config, Mapping):
+        requirement = 'be a dictionary or a ConfigDict'
+        raise errors.invalid('config', requirement, errors.text_of(config))
+    check(config, EXPERIMENT)
+    check_required(config, EXPERIMENT)
+    plain_values.check('config', config)
+    settings = ExperimentConfig(**config)
+    _check_alternatives(config)
+    return settings
+
+
+def _check_alternatives(config: Mapping[str, Any]) -> None:
+    """Raises for fields of which a config has both or neither where it needs one."""
+    if ('links' in config) == ('patterns' in config):
+        requirement = "have either 'links' or 'patterns'"
+        raise errors.invalid('config', requirement, sorted(config))
+    if 'seeds' in config and 'num_seeds' in config:
+        requirement = 'be left out, or else `config.num_seeds`'
+        raise errors.invalid('config.seeds', requirement, config['seeds'])

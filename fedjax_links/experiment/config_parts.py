@@ -2,128 +2,168 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, Params, Participation, Problem
-from fedjax_links.config import nested, recorded_links, registries
-from fedjax_links.config import resolver as sections
-from fedjax_links.config.resolver import Section
+from fedjax_links.config import (
+    link_sections,
+    nested,
+    recorded_links,
+    registries,
+    resolver,
+)
+from fedjax_links.config.bound import Bound
+from fedjax_links.config.schema import ExperimentConfig, Section
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.planning import parametrized, seeding
 from fedjax_links.planning.parametrized import REQUIRED, Maker
 from fedjax_links.problems import PROBLEMS, with_initial_params
 
 RATE, SERVER_LR = 'client.learning_rate', 'server_lr'
-INITIAL_PARAMS = 'initial_params'
+"""Columns of the rates that tuning looks for."""
 
 FieldPath = Sequence[str | int]
 Seeds = Mapping[str, int]
+"""By column of a stream that follows the seed, its value at the first seed."""
 
 
-def pattern_sections(config: Section) -> dict[str, tuple[str, Any]]:
-    """Path and section of every pattern of a config, by label."""
-    if 'links' in config:
-        return {'links': ('links', config['links'])}
-    sections = config.get('patterns', {})
-    return {
-        label: (f'patterns.{label}', section) for label, section in sections.items()
-    }
+class Parts(NamedTuple):
+    """Hold the parts of an `Experiment` that a config's sections stand for.
 
-
-def problem_sections(config: Section) -> dict[str, Section]:
-    """The section of the problem of every pattern, by label; patterns without their own share it.
-
-    Raises:
-      ValueError: for a problem of a pattern that is not there.
+    Attributes:
+      problem: makers by label of the pattern.
+      patterns: makers by label.
+      algorithms: makers by label.
+      redraw: whether each stream follows the seed.
     """
-    shared: Section = config['problem']
-    found = dict.fromkeys(pattern_sections(config), shared)
-    for label, section in config.get('problems', {}).items():
-        checks.choice('config.problems', label, list(found))
-        found[label] = {
-            **shared,
-            **sections.as_mapping(f'config.problems.{label}', section),
-        }
-    return found
+
+    problem: Mapping[str, Maker[Problem]]
+    patterns: Mapping[str, Maker[Participation]]
+    algorithms: Mapping[str, Maker[Algorithm]]
+    redraw: seeding.Ways
 
 
-def parts(
-    config: Section, columns: grids.GridColumns, tried: grids.GridColumns
-) -> dict[str, Any]:
-    """Makers of problems, patterns and algorithms of a config, by label; nothing is made yet.
+def pattern_sections(
+    links: Any, patterns: Mapping[str, Any] | None
+) -> dict[str, tuple[str, Any]]:
+    """Returns path and section of every pattern of a config, by label.
 
     Args:
-      config: nested dictionaries.
-      columns: of the grid.
-      tried: of tuning.
-
-    Returns:
-      ``problem``, ``patterns``, ``algorithms`` and ``redraw`` of an `Experiment`.
+      links: the field of that name, for a config with one pattern; None for none.
+      patterns: the field of that name.
     """
-    ways = _ways(config, columns)
-    with errors.inside('config'):
-        seeds = [config.get('first_seed', 0)]
-        draws = seeding.Draws(ways, seeds, columns.get(seeding.GRID, ())).columns()
-    own = problem_sections(config)
-    start: Params | None = None
-    if INITIAL_PARAMS in config:
-        start = recorded_links.read_params(
-            f'config.{INITIAL_PARAMS}', config[INITIAL_PARAMS]
-        )
-    made = {
-        id(section): problem_maker(section, columns, draws, start)
-        for section in own.values()
+    if links is not None:
+        return {'links': ('links', links)}
+    return {
+        label: (f'patterns.{label}', section)
+        for label, section in (patterns or {}).items()
     }
-    problems = {label: made[id(section)] for label, section in own.items()}
+
+
+def problem_sections(
+    problem: Section, problems: Mapping[str, Any], labels: Iterable[str]
+) -> dict[str, Section]:
+    """Returns the section of the problem of every pattern, by label.
+
+    Args:
+      problem: the field of that name; patterns without fields of their own share it.
+      problems: fields that differ, by label.
+      labels: of the patterns.
+
+    Raises:
+      ValueError: for a label that no pattern has.
+    """
+    sections = dict.fromkeys(labels, problem)
+    for label, changes in problems.items():
+        checks.choice('config.problems', label, list(sections))
+        changed = resolver.as_mapping(f'config.problems.{label}', changes)
+        sections[label] = {**problem, **changed}
+    return sections
+
+
+def make_parts(
+    settings: ExperimentConfig, columns: grids.GridColumns, tried: grids.GridColumns
+) -> Parts:
+    """Returns makers of the parts of a config; nothing is made yet.
+
+    Args:
+      settings: the config.
+      columns: of the grid.
+      tried: columns of tuning.
+    """
+    links = pattern_sections(settings.links, settings.patterns)
+    sections = problem_sections(settings.problem, settings.problems, links)
+    redraw = settings.redraw
+    if redraw is None:
+        redraw = _default_redraw(columns, sections, links)
+    with errors.inside('config'):
+        first_seeds = [settings.first_seed]
+        by_grid = columns.get(seeding.GRID, ())
+        draws = seeding.Draws(redraw, first_seeds, by_grid).columns()
+    start: Params | None = None
+    if settings.initial_params is not None:
+        start = recorded_links.read_params(
+            'config.initial_params', settings.initial_params
+        )
+    shared = {  # patterns with the same section share a maker
+        id(section): problem_maker(section, columns, draws, start)
+        for section in sections.values()
+    }
+    problems = {label: shared[id(section)] for label, section in sections.items()}
     patterns = {
         label: pattern_maker(path, section, problems[label], columns, draws)
-        for label, (path, section) in pattern_sections(config).items()
+        for label, (path, section) in links.items()
     }
-    every = {**columns, **tried}
     algorithms = {
-        label: algorithm_maker(config, label, every) for label in config['algorithms']
+        label: algorithm_maker(label, section, settings.client, {**columns, **tried})
+        for label, section in settings.algorithms.items()
     }
-    return {
-        'problem': problems,
-        'patterns': patterns,
-        'algorithms': algorithms,
-        'redraw': ways,
-    }
+    return Parts(problems, patterns, algorithms, redraw)
 
 
-def _ways(config: Section, columns: grids.GridColumns) -> seeding.Ways:
-    """What a config says of its draws; where it does not, what is not given a seed is by seed.
+def _default_redraw(
+    columns: grids.GridColumns,
+    problems: Mapping[str, Section],
+    links: Mapping[str, tuple[str, Any]],
+) -> dict[str, str]:
+    """Lets those streams follow the seed to which neither a section nor the grid gives a seed.
 
-    A seed is given by a section, or by a column of the grid. A column ``redraw`` says it all.
+    A column ``redraw`` of the grid says it all.
+
+    Args:
+      columns: of the grid.
+      problems: sections by label.
+      links: paths and sections by label.
     """
-    if 'redraw' in config:
-        given: seeding.Ways = config['redraw']
-        return given
-    point = {name: values[0] for name, values in columns.items()}
-    if seeding.GRID in point:
+    if seeding.GRID in columns:
         return {}
+    first = {name: values[0] for name, values in columns.items()}
     free = {*seeding.COLUMNS.values()}
-    for section in problem_sections(config).values():
-        first = at_point(section, point, 'problem')
-        seeds = _seeds('problem', first)
-        free &= {
-            column
-            for column, (path,) in seeds.items()
-            if not {*path, 'seed'} & first.keys()
-        }
-    links = [
-        at_point(part, point, path) for path, part in pattern_sections(config).values()
-    ]
-    for column, paths in _seeds('links', links).items():
-        if all(nested.value_at(links, path, REQUIRED) is REQUIRED for path in paths):
+    for section in problems.values():
+        free &= _unset_problem_seeds(at_point(section, first, 'problem'))
+    patterns = [at_point(section, first, path) for path, section in links.values()]
+    for column, paths in _seeds('links', patterns).items():
+        values = [nested.value_at(patterns, path, REQUIRED) for path in paths]
+        if all(value is REQUIRED for value in values):
             free.add(column)
-    by_seed = sorted(
+    streams = sorted(
         stream for stream, column in seeding.COLUMNS.items() if column in free
     )
-    return dict.fromkeys(by_seed, seeding.BY_SEED)
+    return dict.fromkeys(streams, seeding.BY_SEED)
+
+
+def _unset_problem_seeds(section: Section) -> set[str]:
+    """Returns the columns of streams for which a problem's section has no seed."""
+    if 'seed' in section:
+        return set()
+    return {
+        column
+        for column, [(option,)] in _seeds('problem', section).items()
+        if option not in section
+    }
 
 
 def problem_maker(
@@ -132,7 +172,7 @@ def problem_maker(
     draws: Seeds,
     start: Params | None = None,
 ) -> Maker[Problem]:
-    """A problem, which patterns that look at it and the experiment share.
+    """Returns the maker of a problem, which patterns that look at it and the experiment share.
 
     Args:
       section: of the problem.
@@ -142,18 +182,17 @@ def problem_maker(
     """
 
     def make(**values: Any) -> Problem:
-        problem: Problem = sections.bind_problem(
-            at_point(section, values, 'problem')
-        ).build()
+        changed = at_point(section, values, 'problem')
+        problem: Problem = resolver.bind_problem(changed).build()
         if start is None:
             return problem
         try:
             return with_initial_params(problem, start)
         except errors.InvalidError as error:
-            raise error.at(f'config.{INITIAL_PARAMS}') from None
+            raise error.at('config.initial_params') from None
 
-    own = (*_columns_of('problem', columns), *_drawn('problem', section, draws))
-    return Maker(parametrized.Problems(make), dict.fromkeys(own, REQUIRED))
+    names = [*_columns_of('problem', columns), *_drawn('problem', section, draws)]
+    return Maker(parametrized.Problems(make), dict.fromkeys(names, REQUIRED))
 
 
 def pattern_maker(
@@ -163,10 +202,11 @@ def pattern_maker(
     columns: grids.GridColumns,
     draws: Seeds,
 ) -> Maker[Participation]:
-    """A pattern; it takes its problem's columns too, as it is made for that problem's clients.
+    """Returns the maker of a pattern.
 
-    Draws of the problem are no concern of a pattern that looks at nothing but how many there are.
-    A log's clients are found by their names: it is another pattern where a draw changes these.
+    It takes its problem's columns too, as it is made for that problem's clients. Draws of the
+    problem are no concern of a pattern that looks at nothing but how many clients there are. A
+    log's clients are found by their names: it is another pattern where a draw changes these.
 
     Args:
       prefix: the section's path in the config.
@@ -176,27 +216,34 @@ def pattern_maker(
       draws: as in `problem_maker`.
     """
 
-    def bind(**values: Any) -> sections.Bound:
-        data = problem.make_at({**draws, **values})
-        return sections.bind_links(
-            at_point(section, values, prefix), data, f'config.{prefix}'
-        )
+    def bind(**values: Any) -> Bound:
+        clients = problem.make_at({**draws, **values})
+        changed = at_point(section, values, prefix)
+        return link_sections.bind_links(changed, clients, f'config.{prefix}')
 
-    is_drawn = any(is_own or is_seeded for _, is_own, is_seeded in _parts(section))
-    paths = (name for name in columns if name.startswith(f'{prefix}.'))
-    has_log = _has_log(section) or any(name.endswith('.path') for name in paths)
-    theirs = [
-        name for name in problem.columns if is_drawn or has_log or name not in draws
-    ]
-    own = (*_columns_of(prefix, columns), *theirs, *_drawn(prefix, section, draws))
-    maker = parametrized.bound(bind, dict.fromkeys(own, REQUIRED))
+    swept = _columns_of(prefix, columns)
+    is_drawn = any(part.is_users or part.has_seed for part in _drawn_parts(section))
+    has_log = _has_log(section) or any(name.endswith('.path') for name in swept)
+    of_problem = list(problem.columns)
+    if not (is_drawn or has_log):
+        of_problem = [name for name in of_problem if name not in draws]
+    names = [*swept, *of_problem, *_drawn(prefix, section, draws)]
+    maker = parametrized.bound(bind, dict.fromkeys(names, REQUIRED))
     if is_drawn or not has_log:
         return maker
+    return _shared_by_client_names(maker, problem, draws)
+
+
+def _shared_by_client_names(
+    maker: Maker[Participation], problem: Maker[Problem], draws: Seeds
+) -> Maker[Participation]:
+    """Lets a pattern of a log be the same for all draws of a problem with the same clients."""
     by_names: dict[str, Participation] = {}
 
     def make(**values: Any) -> Participation:
         fixed = {name: value for name, value in values.items() if name not in draws}
-        key = repr((fixed, problem.make_at({**draws, **values}).client_names))
+        clients = problem.make_at({**draws, **values}).client_names
+        key = repr((fixed, clients))
         if key not in by_names:
             by_names[key] = maker.make(**values)
         return by_names[key]
@@ -205,110 +252,155 @@ def pattern_maker(
 
 
 def algorithm_maker(
-    config: Section, label: str, columns: grids.GridColumns
+    label: str, section: Any, client: Section, columns: grids.GridColumns
 ) -> Maker[Algorithm]:
-    """An algorithm; it takes its client rate and what the grids say of it and of clients.
+    """Returns the maker of an algorithm.
+
+    It takes the rate of its clients, and what the grids say of it and of clients.
 
     Args:
-      config: nested dictionaries.
       label: of the algorithm.
+      section: of the algorithm.
+      client: the section of that name.
       columns: of the grid and of tuning.
     """
+    section = resolver.as_mapping(f'config.algorithms.{label}', section)
+    tree = {'client': client, 'algorithms': {label: section}}
+    paths = _algorithm_paths(label, section, columns)
+    values = {
+        name: nested.value_at(tree, path, REQUIRED) for name, path in paths.items()
+    }
+    values[RATE] = _client_rate(label, section, values[RATE], columns)
+
+    def bind(**values: Any) -> Bound:
+        changed: Any = tree
+        for name in dict.fromkeys((RATE, *paths)):  # a grid's own column counts
+            changed = nested.with_value(changed, paths[name], values[name])
+        return resolver.bind_algorithm(
+            label, changed['algorithms'][label], changed['client']
+        )
+
+    return parametrized.bound(bind, values, holes=True)
+
+
+def _algorithm_paths(
+    label: str, section: Section, columns: grids.GridColumns
+) -> dict[str, FieldPath]:
+    """Returns where the columns that an algorithm takes stand in a config, by name."""
     where, home = f'config.algorithms.{label}', ['algorithms', label]
-    section = sections.as_mapping(where, config['algorithms'][label])
-    own = sections.as_mapping(f'{where}.client', section.get('client', {}))
-    factory, options = sections.lookup(where, {'name': label, **section}, ALGORITHMS)
-    has_rate = SERVER_LR in sections.parameters(factory)
+    own_client = resolver.as_mapping(f'{where}.client', section.get('client', {}))
+    factory, options = resolver.lookup(where, {'name': label, **section}, ALGORITHMS)
+    has_rate = SERVER_LR in resolver.parameters(factory)
     has_rate &= not {SERVER_LR, 'server_optimizer'} & options.keys()
     paths: dict[str, FieldPath] = {}
     for name in columns:
-        path = name.split('.')
-        if path[0] == 'client' and path[1:] and path[1] not in own:
-            paths[name] = path
+        first, *rest = name.split('.')
+        if first == 'client' and rest and rest[0] not in own_client:
+            paths[name] = [first, *rest]
         elif name.startswith(f'algorithms.{label}.'):
             paths[name] = [*home, *name.removeprefix(f'algorithms.{label}.').split('.')]
         elif name == SERVER_LR and has_rate:
             paths[name] = [*home, name]
-    paths[RATE] = [*(home if 'learning_rate' in own else ()), *RATE.split('.')]
-    tree = {'client': config.get('client', {}), 'algorithms': {label: section}}
-    taken = {
-        name: nested.value_at(tree, path, REQUIRED) for name, path in paths.items()
-    }
-    if taken[RATE] is not REQUIRED:
-        taken[RATE] = as_rate(f'{where}.client.learning_rate', taken[RATE])
-    elif RATE not in columns:
-        requirement = (
-            f'be given, or several as `config.tuning.learning_rates`, for {label}'
-        )
-        raise errors.invalid(f'config.{RATE}', requirement, None)
-    if 'learning_rate' in own and RATE in columns:
+    paths[RATE] = RATE.split('.')
+    if 'learning_rate' in own_client:
+        paths[RATE] = [*home, *paths[RATE]]
+    return paths
+
+
+def _client_rate(
+    label: str, section: Section, rate: Any, columns: grids.GridColumns
+) -> Any:
+    """Returns the rate of an algorithm's clients where no grid says otherwise.
+
+    Raises:
+      InvalidError: for an algorithm whose rate nothing says, or two fields say.
+    """
+    path = f'config.algorithms.{label}.client.learning_rate'
+    if rate is REQUIRED:
+        if RATE not in columns:
+            requirement = (
+                f'be given, or several as `config.tuning.learning_rates`, for {label}'
+            )
+            raise errors.invalid(f'config.{RATE}', requirement, None)
+        return rate
+    rate = as_rate(path, rate)
+    if RATE in columns and nested.value_at(section, ['client', 'learning_rate']):
         requirement = (
             'be left out, as `config.grid` or `config.tuning` has rates for all'
         )
-        given = errors.text_of(own['learning_rate'])
-        raise errors.invalid(f'{where}.client.learning_rate', requirement, given)
-
-    def bind(**values: Any) -> sections.Bound:
-        changed: Any = tree
-        for name in dict.fromkeys((RATE, *paths)):  # a grid's own column counts
-            changed = nested.with_value(changed, paths[name], values[name])
-        return sections.bind_algorithm(
-            label, changed['algorithms'][label], changed['client']
-        )
-
-    return parametrized.bound(bind, taken, holes=True)
+        raise errors.invalid(path, requirement, errors.text_of(rate))
+    return rate
 
 
-def as_rate(where: str, rate: Any) -> float:
-    """A number that no program is built around, whichever way it is written."""
+def as_rate(path: str, rate: Any) -> float:
+    """Returns a rate as a number that no program is built around, however it is written."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
-        raise errors.invalid(where, 'be a number', errors.text_of(rate))
-    checks.positive(where, rate)
+        raise errors.invalid(path, 'be a number', errors.text_of(rate))
+    checks.positive(path, rate)
     return float(rate)
 
 
 # Values at paths, and seeds of draws.
 
 
+class DrawnPart(NamedTuple):
+    """Describe a part of links that is drawn from the problem.
+
+    Attributes:
+      path: where it stands in the section of the links.
+      is_users: whether a factory of the user's own draws it.
+      has_seed: whether it takes a seed.
+    """
+
+    path: FieldPath
+    is_users: bool
+    has_seed: bool
+
+
 def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
-    """A section with the values that a point gives: at paths in it, and for its seeds."""
+    """Returns a section with the values that a point gives: at paths in it, and for its seeds."""
     for name in _columns_of(prefix, point):
         path = name.removeprefix(f'{prefix}.').split('.')
         section = nested.with_value(section, path, point[name], f'config.{prefix}')
     for name, paths in _seeds(prefix, section).items():
-        for seed in paths if name in point else ():
-            section = nested.with_value(section, seed, point[name])
+        if name not in point:
+            continue
+        for seed_path in paths:
+            section = nested.with_value(section, seed_path, point[name])
     return section
 
 
 def _columns_of(prefix: str, columns: Iterable[str]) -> list[str]:
-    """The columns whose names begin with the path of a section."""
+    """Returns the columns whose names begin with the path of a section."""
     return [name for name in columns if name.startswith(f'{prefix}.')]
 
 
 def _drawn(prefix: str, section: Any, draws: Seeds) -> list[str]:
-    """The columns of draws that give a section its seeds; those that it has must be some."""
+    """Returns the columns of draws that give a section its seeds, and checks those it has."""
     seeds = {
         name: paths for name, paths in _seeds(prefix, section).items() if name in draws
     }
-    for path in [('seed',), *itertools.chain(*seeds.values())] if seeds else ():
-        given = nested.value_at(section, path, 0)
-        if given is not None or prefix != 'problem':  # whose seeds may be left open
-            checks.seed('.'.join(map(str, ('config', prefix, *path))), given)
+    if not seeds:
+        return []
+    for path in [('seed',), *itertools.chain(*seeds.values())]:
+        seed = nested.value_at(section, path, 0)
+        if seed is not None or prefix != 'problem':  # whose seeds may be left open
+            checks.seed('.'.join(map(str, ('config', prefix, *path))), seed)
     return list(seeds)
 
 
-def _seeds(prefix: str, section: Any) -> dict[str, list[tuple[str | int, ...]]]:
-    """Where a section has seeds of its own, by the column that gives them a value."""
+def _seeds(prefix: str, section: Any) -> dict[str, list[FieldPath]]:
+    """Returns where a section has seeds of its own, by the column that gives them a value."""
     if prefix != 'problem':
-        paths = [(*path, 'seed') for path, _, is_seeded in _parts(section) if is_seeded]
-        return {seeding.COLUMNS['links_quality']: paths} if paths else {}
-    known = sections.parameters(sections.lookup('config.problem', section, PROBLEMS)[0])
+        paths = [
+            [*part.path, 'seed'] for part in _drawn_parts(section) if part.has_seed
+        ]
+        return {seeding.COLUMNS['links_quality']: list(paths)} if paths else {}
+    factory, _ = resolver.lookup('config.problem', section, PROBLEMS)
+    known = resolver.parameters(factory)
     data = 'data_seed' if 'data_seed' in known else 'seed'  # then that of all its data
     options = {'data_seed': data, 'partition_seed': 'partition_seed'}
-    return {
-        column: [(option,)] for column, option in options.items() if option in known
-    }
+    return {column: [[option]] for column, option in options.items() if option in known}
 
 
 def _has_log(section: Any) -> bool:
@@ -320,21 +412,23 @@ def _has_log(section: Any) -> bool:
     return 'path' in section or any(map(_has_log, section.values()))
 
 
-def _parts(section: Any, path: FieldPath = ()) -> list[tuple[FieldPath, bool, bool]]:
-    """What links are drawn from, nested patterns' too: where, whether a user's, whether by seed."""
+def _drawn_parts(section: Any, path: FieldPath = ()) -> list[DrawnPart]:
+    """Returns what links, and the patterns in them, are drawn from."""
     if isinstance(section, list | tuple):
-        return [
-            found
-            for k, part in enumerate(section)
-            for found in _parts(part, (*path, k))
-        ]
-    parts: list[tuple[FieldPath, bool, bool]] = []
-    for name, value in section.items() if isinstance(section, Mapping) else ():
-        inner, table = (*path, name), registries.DRAWN.get(name)
+        entries: Iterable[tuple[Any, Any]] = enumerate(section)
+    elif isinstance(section, Mapping):
+        entries = section.items()
+    else:
+        return []
+    parts: list[DrawnPart] = []
+    for name, value in entries:
+        inner = [*path, name]
+        table = registries.PROBLEM_TABLES.get(name)
         if table is None or not isinstance(value, Mapping | str):
-            parts += _parts(value, inner)
+            parts += _drawn_parts(value, inner)
             continue
-        factory, _ = sections.lookup(f'config.links.{name}', value, table)
-        is_own = factory not in table.values()
-        parts.append((inner, is_own, 'seed' in sections.parameters(factory)))
+        factory, _ = resolver.lookup(f'config.links.{name}', value, table)
+        is_users = factory not in table.values()
+        has_seed = 'seed' in resolver.parameters(factory)
+        parts.append(DrawnPart(inner, is_users, has_seed))
     return parts

@@ -11,8 +11,8 @@ import numpy as np
 
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import nested
-from fedjax_links.core import checks, errors, grids, reprs
+from fedjax_links.config import captions, schema
+from fedjax_links.core import errors, fields, grids, reprs
 from fedjax_links.experiment import executors, forking
 from fedjax_links.machines import devices as devices_
 from fedjax_links.planning import lanes, validation
@@ -35,9 +35,10 @@ _PARTS = {
 """Fields that are no values of a config, or on which other fields that it built depend."""
 
 
+@fields.documented
 @reprs.described(lambda experiment: experiment._summary())
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Experiment:
+class Experiment(schema.Settings):
     """Algorithms over link patterns, at every point of a grid and with every seed.
 
     All algorithms meet the same links and batches. A part is an object, or a maker: a function
@@ -46,13 +47,9 @@ class Experiment:
     so rates of all sizes share one program, and numbers of local steps do not.
 
     Attributes:
-      title: one line for tables and pictures.
       problem: data and loss: a Problem, a maker, or either by label of the pattern.
       patterns: by label, a Participation or a maker.
       algorithms: by label, an Algorithm or a maker.
-      num_rounds: T.
-      eval_every: rounds between evaluations, a divisor of ``num_rounds``; lanes advance in periods
-        of this length.
       seeds: S seeds in ``[0, 2**32)``; or `UntilDecided`.
       redraw: ``'by_seed'`` or ``'fixed'`` by stream of draws, see `seeding`, or one of them for all
         streams: which of ``data``, ``partition``, ``links_quality``, ``init``, ``links`` and
@@ -60,51 +57,23 @@ class Experiment:
         a seed meet the same. Makers that take ``data_seed``, ``partition_seed`` or
         ``links_quality_seed`` are given the seed where the stream is by seed.
       grid: values by column; nested grids have columns with dots, ``client.learning_rate``.
-      grid_mode: ``'cross'`` runs all combinations, ``'together'`` one point per row.
       tuning: how missing values are found; None for no tuning.
       eval_fn: as in `simulation.simulate`; by default the problem's metrics, on training and
         evaluation data where it has both.
-      evaluate_start: whether models are evaluated before the first round too, as round 0.
-      matmul_precision: of matrix products and convolutions in float32, ``'default'``, ``'high'`` or
-        ``'highest'`` as in `jax.default_matmul_precision`; it matters on GPUs and TPUs, where the
-        default is below float32. None: as JAX is set.
-      metric: what tables show and tuning goes by; by default the first that is better when larger,
-        else the first.
-      direction: ``'max'`` or ``'min'``, if the problem does not state the metric's.
-      baseline: label of the algorithm that others are compared with; ``fedavg`` by default, or the
-        first.
-      names: pairs (label, name to show) of patterns and algorithms, in the order to show them.
-      reports: sections of layouts by file name, see `report.layouts`.
-      caption: what was reported elsewhere, and every deviation from it.
-      log: what to keep besides ``metrics.jsonl``: ``'links'`` for the realised links of every seed,
-        ``module:factory`` as in `hooks`.
       share: which of the lanes it runs, see `shard`; all by default.
       config: the config that this experiment was made from, for the record. A copy by
         `dataclasses.replace` has it with the fields that changed, or none where a part changed that
         no config says.
     """
 
-    title: str
     problem: PartOrFactory[Problem] | Mapping[str, PartOrFactory[Problem]]
     patterns: Mapping[str, PartOrFactory[Participation]]
     algorithms: Mapping[str, PartOrFactory[Algorithm]]
-    num_rounds: int
-    eval_every: int
     seeds: Sequence[int] = (0,)
     redraw: Mapping[str, str] | str = dataclasses.field(default_factory=dict)
     grid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    grid_mode: str = 'cross'
     tuning: Tuning | None = None
     eval_fn: simulation.EvalFn | None = None
-    evaluate_start: bool = False
-    matmul_precision: str | None = None
-    metric: str | None = None
-    direction: str | None = None
-    baseline: str | None = None
-    names: Sequence[tuple[str, str]] = ()
-    reports: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    caption: str = ''
-    log: Sequence[str] = ()
     share: lanes.LaneShard | None = None
     config: Mapping[str, Any] | None = None
     _copied: Mapping[str, Any] | None = None
@@ -115,9 +84,7 @@ class Experiment:
             entries = getattr(self, field)
             if not isinstance(entries, Collection) or not len(entries):
                 raise errors.invalid(field, 'have at least one entry', entries)
-        checks.counts(num_rounds=self.num_rounds, eval_every=self.eval_every)
-        for field in ('num_rounds', 'eval_every'):
-            object.__setattr__(self, field, int(getattr(self, field)))  # also of NumPy
+        fields.check_values(self)
         validation.check_multiple('num_rounds', self.num_rounds, self.eval_every)
         given = self.problem if isinstance(self.problem, Mapping) else self.patterns
         if missing := set(self.patterns) - set(given):
@@ -128,24 +95,24 @@ class Experiment:
 
     def _keep_config_true(self) -> None:
         """Keeps the config that of the fields, whichever of them a copy was given anew."""
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        before = fields.pop('_copied') or fields
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        before = values.pop('_copied') or values
         changed = {
             k: v
-            for k, v in fields.items()
+            for k, v in values.items()
             if not _is_same(v, before[k]) and k != 'share'
         }
         if self.config is not None and changed and 'config' not in changed:
-            fields['config'] = (
+            values['config'] = (
                 None if changed.keys() & _PARTS else {**self.config, **changed}
             )
-            object.__setattr__(self, 'config', fields['config'])
+            object.__setattr__(self, 'config', values['config'])
             if self.config is not None:  # whose caption may name fields that changed
-                fields['caption'] = nested.filled_in(
+                values['caption'] = captions.fill_in(
                     self.config.get('caption', ''), self.config
                 )
-                object.__setattr__(self, 'caption', fields['caption'])
-        object.__setattr__(self, '_copied', fields)
+                object.__setattr__(self, 'caption', values['caption'])
+        object.__setattr__(self, '_copied', values)
 
     def __eq__(self, other: object) -> bool:
         """Whether both were made from the same config, or else of the same parts."""

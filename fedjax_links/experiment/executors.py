@@ -81,7 +81,7 @@ def run(
     store = shared_stores.SharedFolder(path, **about, **allowed, division=division)
     job = {
         'config': config,
-        'beside': str(recorded_links.BESIDE.get() or Path.cwd()),
+        'beside': str(recorded_links.CONFIG_FOLDER.get() or Path.cwd()),
         'folder': str(path),
         'devices': devices,
         **allowed,

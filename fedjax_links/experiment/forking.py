@@ -369,7 +369,8 @@ def _plain(value: Any) -> Any:
 
 def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> Any:
     """What is said at a point of the pattern that has the carry, as plain values."""
-    path, section = pattern_sections(config)[label]
+    sections = pattern_sections(config.get('links'), config.get('patterns'))
+    path, section = sections[label]
     section = nested.section(section)
     while _keeps_carry(section):
         path, section = f'{path}.pattern', nested.section(section['pattern'])

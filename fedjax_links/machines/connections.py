@@ -28,19 +28,15 @@ _NAME_SECONDS = 60  # until a machine that starts, such as a pod, has a name
 _SILENT_SECONDS = 40
 """A machine that does not answer for so long is gone; that of a stopped process answers."""
 _KEEPING_ALIVE = {
-    **{
-        'KEEPIDLE': _SILENT_SECONDS // 4,
-        'KEEPINTVL': _SILENT_SECONDS // 8,
-        'KEEPCNT': 6,
-    },
+    'KEEPIDLE': _SILENT_SECONDS // 4,
+    'KEEPINTVL': _SILENT_SECONDS // 8,
+    'KEEPCNT': 6,
     'USER_TIMEOUT': 1000 * _SILENT_SECONDS,
 }
 """How machines ask each other whether they are there, where their system can."""
 _SIZE = struct.Struct('>q')  # of a message
-_LEFT, _GONE = (
-    -1,
-    -2,
-)  # in its place: the sender leaves with all others; process i is gone: -2 - i
+_LEFT = -1  # in place of a size: the sender leaves with all others
+_GONE = -2  # in place of a size: process i is gone, as -2 - i
 _HELLO = struct.Struct('>12sqq')
 _NAME = b'fedjax_links'
 _GREETING_SECONDS = 2  # for what comes as soon as a process is connected
@@ -52,75 +48,79 @@ class Connections:
     """Those of one process: of process 0 to all others, of any other to process 0.
 
     Attributes:
-      own: which process this is.
-      are_over: whether nothing more is said.
+      process_id: which process this is.
+      are_over: whether nothing more is sent.
     """
 
     def __init__(
-        self, own: int, count: int, sockets: Mapping[int, socket.socket]
+        self, process_id: int, count: int, sockets: Mapping[int, socket.socket]
     ) -> None:
         """Begins to listen.
 
         Args:
-          own: which process this is.
+          process_id: which process this is.
           count: of all of them.
           sockets: by process.
         """
-        self.own, self._count, self._sockets = own, count, sockets
-        self._heard: dict[int, queue.SimpleQueue[bytes]] = {
-            i: queue.SimpleQueue() for i in sockets
-        }
-        self._sending = {i: threading.Lock() for i in sockets}
-        self._ending = threading.Lock()
+        self.process_id = process_id
         self.are_over = False
-        for place in sockets:
-            threading.Thread(target=self._listen, args=(place,), daemon=True).start()
+        self._count = count
+        self._sockets = sockets
+        self._messages: dict[int, queue.SimpleQueue[bytes]] = {
+            process: queue.SimpleQueue() for process in sockets
+        }
+        self._sending = {process: threading.Lock() for process in sockets}
+        self._ending = threading.Lock()
+        for process in sockets:
+            threading.Thread(target=self._listen, args=(process,), daemon=True).start()
 
     def exchange(self, message: bytes) -> list[bytes]:
-        """What every process says, in their order, once all have said something."""
+        """Returns the messages of all processes, in their order, once all have sent one."""
         if len(message) > _LARGEST:
             raise ValueError(
                 f'A message has {len(message)} bytes, more than {_LARGEST}.'
             )
-        if self.own:
+        if self.process_id:
             self._send(0, _SIZE.pack(len(message)) + message)
-            return [self._heard[0].get() for _ in range(self._count)]
-        said = [message, *(self._heard[place].get() for place in range(1, self._count))]
-        content = b''.join(_SIZE.pack(len(part)) + part for part in said)
-        for place in self._sockets:
-            self._send(place, content)
-        return said
+            return [self._messages[0].get() for _ in range(self._count)]
+        others = [self._messages[process].get() for process in range(1, self._count)]
+        messages = [message, *others]
+        content = b''.join(_SIZE.pack(len(part)) + part for part in messages)
+        for process in self._sockets:
+            self._send(process, content)
+        return messages
 
     def leave(self, *, together: bool) -> None:
-        """Ends the talk.
+        """Ends the exchange.
 
         Args:
           together: whether every process does so now; else this one is gone for the others.
         """
         self.are_over = True
-        for place, connection in self._sockets.items():
+        for process, connection in self._sockets.items():
             if together:
-                self._send(place, _SIZE.pack(_LEFT))
+                self._send(process, _SIZE.pack(_LEFT))
             else:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
-    def _send(self, place: int, content: bytes, *, patience: float = -1) -> None:
+    def _send(self, process: int, content: bytes, *, patience: float = -1) -> None:
         """Sends to a process; where it is gone, the one who listens to it knows."""
-        if self._sending[place].acquire(timeout=patience):
+        if self._sending[process].acquire(timeout=patience):
             with contextlib.suppress(OSError):
-                self._sockets[place].sendall(content)
-            self._sending[place].release()
+                self._sockets[process].sendall(content)
+            self._sending[process].release()
 
-    def _listen(self, place: int) -> None:
-        """Takes what a process says, until it leaves or is gone."""
-        stream, gone = self._sockets[place].makefile('rb'), place
-        with contextlib.suppress(
-            OSError, struct.error
-        ):  # too few bytes: it has hung up
-            while 0 <= (size := _SIZE.unpack(stream.read(_SIZE.size))[0]) <= _LARGEST:
+    def _listen(self, process: int) -> None:
+        """Receives the messages of a process, until it leaves or is gone."""
+        stream = self._sockets[process].makefile('rb')
+        gone = process
+        with contextlib.suppress(OSError, struct.error):  # too few bytes: it hung up
+            (size,) = _SIZE.unpack(stream.read(_SIZE.size))
+            while 0 <= size <= _LARGEST:
                 (message,) = struct.unpack(f'{size}s', stream.read(size))
-                self._heard[place].put(message)
+                self._messages[process].put(message)
+                (size,) = _SIZE.unpack(stream.read(_SIZE.size))
             if size == _LEFT:
                 return
             if 0 <= _GONE - size < self._count:
@@ -139,46 +139,48 @@ class Connections:
                 file=sys.stderr,
                 flush=True,
             )
-            for place, connection in self._sockets.items():
+            for process, connection in self._sockets.items():
                 connection.settimeout(1)
-                self._send(place, _SIZE.pack(_GONE - gone), patience=1)
+                self._send(process, _SIZE.pack(_GONE - gone), patience=1)
         finally:
             os._exit(2)
 
 
-def meet(host: str, port: int, own: int, count: int) -> Connections:
+def meet(host: str, port: int, process_id: int, count: int) -> Connections:
     """Waits for all processes.
 
     Args:
-      host: where process 0 is heard; it listens there and nowhere else (`addresses`).
+      host: where process 0 listens; it listens there and nowhere else (`addresses`).
       port: likewise.
-      own: which process this is.
+      process_id: which process this is.
       count: of all of them.
 
     Raises:
-      InvalidError: if they do not come within minutes, or process 0 cannot be heard there.
+      InvalidError: if they do not come within minutes, or process 0 cannot be reached there.
     """
     deadline = time.monotonic() + _JOIN_SECONDS
-    if own:
+    if process_id:
         sockets = {0: _reach_first(host, port, deadline)}
-        sockets[0].sendall(_HELLO.pack(_NAME, own, count))
+        sockets[0].sendall(_HELLO.pack(_NAME, process_id, count))
     else:
         sockets = _accept_others(host, port, count, deadline)
-    for (
-        connection
-    ) in sockets.values():  # machines ask each other whether they are there
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _KEEPING_ALIVE.items():
-            if hasattr(socket, f'TCP_{name}'):
-                connection.setsockopt(
-                    socket.IPPROTO_TCP, getattr(socket, f'TCP_{name}'), value
-                )
-    return Connections(own, count, sockets)
+    for connection in sockets.values():
+        _keep_alive(connection)
+    return Connections(process_id, count, sockets)
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Lets machines ask each other whether they are there."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPING_ALIVE.items():
+        option = getattr(socket, f'TCP_{name}', None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def relay(host: str, port: int) -> int:
-    """A port of this machine that leads to one of another, and hides that the other hangs up.
+    """Opens a port of this machine that leads to another's, and hides that the other hangs up.
 
     JAX aborts a process as soon as the service in the first one does.
 
@@ -190,7 +192,7 @@ def relay(host: str, port: int) -> int:
       The port here.
     """
     server = socket.create_server(('127.0.0.1', 0))
-    kept = []
+    pairs = []  # which keeps their sockets open
 
     def serve() -> None:
         while True:
@@ -200,7 +202,7 @@ def relay(host: str, port: int) -> int:
             except OSError:  # whoever connects tries again
                 near.close()
                 continue
-            kept.append((near, far))
+            pairs.append((near, far))
             for pair in ((near, far), (far, near)):
                 threading.Thread(target=_pass_on, args=pair, daemon=True).start()
 
@@ -219,14 +221,14 @@ def addresses(host: str) -> list[str]:
       where a machine calls itself 127.0.1.1, or where the name is that of a service in front of it.
     """
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return []
-    every = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    candidates = list(dict.fromkeys(str(address[0]) for *_, address in entries))
     means_loopback = host == 'localhost' or host.startswith(_LOOPBACK)
     if not means_loopback:
-        every = [address for address in every if not address.startswith(_LOOPBACK)]
-    return [address for address in every if _is_here(address)]
+        candidates = [text for text in candidates if not text.startswith(_LOOPBACK)]
+    return [address for address in candidates if _is_here(address)]
 
 
 def _is_here(address: str) -> bool:
@@ -249,12 +251,12 @@ def free_port(host: str) -> int:
 
 def _listening(host: str, port: int) -> list[socket.socket]:
     """Opens a port on the addresses of a name; on all of this machine where it has none."""
-    if here := addresses(host):
-        servers: list[socket.socket] = []
-        for address in here:
-            family = socket.AF_INET6 if ':' in address else socket.AF_INET
-            at = servers[0].getsockname()[1] if servers else port
-            servers.append(socket.create_server((address, at), family=family))
+    servers: list[socket.socket] = []
+    for address in addresses(host):
+        family = socket.AF_INET6 if ':' in address else socket.AF_INET
+        common_port = servers[0].getsockname()[1] if servers else port
+        servers.append(socket.create_server((address, common_port), family=family))
+    if servers:
         return servers
     both = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both else socket.AF_INET
@@ -264,41 +266,53 @@ def _listening(host: str, port: int) -> list[socket.socket]:
 def _accept_others(
     host: str, port: int, count: int, deadline: float
 ) -> dict[int, socket.socket]:
-    """The connections of process 0."""
-    found: dict[int, socket.socket] = {}
+    """Returns the connections of process 0, once all others have come."""
+    sockets: dict[int, socket.socket] = {}
+    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as ready:
+        for server in _open_port(host, port):
+            opened.enter_context(server)
+            ready.register(server, selectors.EVENT_READ)
+        while len(sockets) < count - 1:
+            events = ready.select(max(0.01, deadline - time.monotonic()))
+            if not events and time.monotonic() >= deadline:
+                raise _absent_processes(sockets, count)
+            for event, _ in events:
+                connection, _ = event.fileobj.accept()  # type: ignore[union-attr]
+                process_id = _greeted(connection, count)
+                if process_id is None:
+                    connection.close()
+                    continue
+                if process_id in sockets:  # it has been started again
+                    sockets[process_id].close()
+                sockets[process_id] = connection
+    return sockets
+
+
+def _open_port(host: str, port: int) -> list[socket.socket]:
+    """Opens the port of process 0, and warns if it is open on all addresses."""
     try:
         servers = _listening(host, port)
     except OSError as error:
         requirement = 'have a port that is free on the machine of process 0'
-        said = f'{port}: {os.strerror(error.errno or 0)}'
-        raise errors.invalid('coordinator', requirement, said) from None
+        value = f'{port}: {os.strerror(error.errno or 0)}'
+        raise errors.invalid('coordinator', requirement, value) from None
     if not addresses(host):
         print(
             f'warning: {host} is no address that this machine knows as its own, so process 0 '
             f'listens on port {port} of all its addresses.',
             file=sys.stderr,
         )
-    with contextlib.ExitStack() as opened, selectors.DefaultSelector() as ready:
-        for server in servers:
-            opened.enter_context(server)
-            ready.register(server, selectors.EVENT_READ)
-        while len(found) < count - 1:
-            events = ready.select(max(0.01, deadline - time.monotonic()))
-            if not events and time.monotonic() >= deadline:
-                absent = ', '.join(str(i) for i in range(1, count) if i not in found)
-                requirement = f'be processes that all start within {_JOIN_SECONDS} s'
-                said = f'{count} without process {absent}'
-                raise errors.invalid('num_processes', requirement, said)
-            for event, _ in events:
-                connection, _ = event.fileobj.accept()  # type: ignore[union-attr]
-                own = _greeted(connection, count)
-                if own is None:
-                    connection.close()
-                    continue
-                if own in found:  # it has been started again
-                    found[own].close()
-                found[own] = connection
-    return found
+    return servers
+
+
+def _absent_processes(
+    sockets: Mapping[int, socket.socket], count: int
+) -> errors.InvalidError:
+    """Makes the error of processes that did not come in time."""
+    absent = [str(process) for process in range(1, count) if process not in sockets]
+    requirement = f'be processes that all start within {_JOIN_SECONDS} s'
+    value = f'{count} without process {", ".join(absent)}'
+    return errors.invalid('num_processes', requirement, value)
 
 
 def _greeted(connection: socket.socket, count: int) -> int | None:
@@ -308,16 +322,16 @@ def _greeted(connection: socket.socket, count: int) -> int | None:
       InvalidError: if it is one of another number of processes.
     """
     try:
-        name, own, theirs = _HELLO.unpack(_received(connection, _HELLO.size))
-    except (OSError, struct.error):  # it is silent, or says too little
+        name, process_id, its_count = _HELLO.unpack(_received(connection, _HELLO.size))
+    except (OSError, struct.error):  # it is silent, or sends too little
         return None
-    if name != _NAME or not 1 <= own < max(count, theirs):
+    if name != _NAME or not 1 <= process_id < max(count, its_count):
         return None
-    if theirs != count:
-        said = f'{count} in process 0 and {theirs} in process {own}'
-        raise errors.invalid('num_processes', 'be the same in all of them', said)
+    if its_count != count:
+        value = f'{count} in process 0 and {its_count} in process {process_id}'
+        raise errors.invalid('num_processes', 'be the same in all of them', value)
     connection.settimeout(None)
-    return int(own)
+    return int(process_id)
 
 
 def _received(connection: socket.socket, size: int) -> bytes:
@@ -334,18 +348,17 @@ def _received(connection: socket.socket, size: int) -> bytes:
 
 
 def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
-    """The connection of any other process."""
+    """Returns the connection of any other process to the first one."""
     while True:
         try:
             connection = socket.create_connection((host, port), timeout=10)
         except OSError as error:
-            seconds = (
-                _NAME_SECONDS if isinstance(error, socket.gaierror) else _JOIN_SECONDS
-            )
+            has_no_name = isinstance(error, socket.gaierror)
+            seconds = _NAME_SECONDS if has_no_name else _JOIN_SECONDS
             if time.monotonic() > deadline - _JOIN_SECONDS + seconds:
                 requirement = f'be heard within {seconds} s'
-                said = f'{host}:{port}: {error.strerror or error}'
-                raise errors.invalid('coordinator', requirement, said) from None
+                value = f'{host}:{port}: {error.strerror or error}'
+                raise errors.invalid('coordinator', requirement, value) from None
             time.sleep(0.2)
         else:
             connection.settimeout(None)
@@ -353,6 +366,9 @@ def _reach_first(host: str, port: int, deadline: float) -> socket.socket:
 
 
 def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+    """Sends what comes from one connection to another, until the first one hangs up."""
     with contextlib.suppress(OSError):
-        while content := source.recv(2**16):
+        content = source.recv(2**16)
+        while content:
             sink.sendall(content)
+            content = source.recv(2**16)

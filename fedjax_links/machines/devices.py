@@ -226,7 +226,7 @@ def mesh_size(text: str | None) -> int | None:
 def places(
     devices: Devices = None, mesh_size: int | None = None, *, alone: bool = False
 ) -> list[Place]:
-    """Where lanes run at the same time: devices, threads of a CPU, or meshes of several devices.
+    """Returns where lanes run at the same time: devices, threads of a CPU, or meshes of devices.
 
     Args:
       devices: a number of them, or themselves; by default as many as one mesh has, or all of this
@@ -243,42 +243,53 @@ def places(
       ValueError: as `choose`, or if meshes of this size do not fill the devices.
     """
     if mesh_size is None:
-        first = local()[0]
-        if first.platform != 'cpu':
-            return [Place((device,)) for device in choose(devices)]
-        count = (1 if alone else cpus.num_cores() or 1) if devices is None else devices
-        if not isinstance(count, int):
-            count = len(choose(count))
-        checks.static_int('devices', count)
-        return [Place((first,), thread=i if count > 1 else None) for i in range(count)]
+        return _single_places(devices, alone=alone)
     checks.static_int('mesh', mesh_size)
     if jax.process_count() > 1:
         return [_across_processes(mesh_size)]
-    if devices is None and mesh_size > (most := len(local())):
-        raise errors.invalid(
-            'mesh', f'have at most {most} devices, all there are', mesh_size
-        )
-    found = choose(mesh_size if devices is None else devices)
-    if len(found) % mesh_size:
-        requirement = f'have a number of devices that divides `devices` = {len(found)}'
+    num_devices = len(local())
+    if devices is None and mesh_size > num_devices:
+        requirement = f'have at most {num_devices} devices, all there are'
         raise errors.invalid('mesh', requirement, mesh_size)
-    starts = range(0, len(found), mesh_size)
-    return [Place(tuple(found[i : i + mesh_size]), is_mesh=True) for i in starts]
+    chosen = choose(mesh_size if devices is None else devices)
+    if len(chosen) % mesh_size:
+        requirement = f'have a number of devices that divides `devices` = {len(chosen)}'
+        raise errors.invalid('mesh', requirement, mesh_size)
+    starts = range(0, len(chosen), mesh_size)
+    return [Place(tuple(chosen[i : i + mesh_size]), is_mesh=True) for i in starts]
+
+
+def _single_places(devices: Devices, *, alone: bool) -> list[Place]:
+    """Returns devices, or threads of a CPU, that share no clients."""
+    first = local()[0]
+    if first.platform != 'cpu':
+        return [Place((device,)) for device in choose(devices)]
+    if devices is None:
+        count = 1 if alone else cpus.num_cores() or 1
+    elif isinstance(devices, int):
+        count = devices
+    else:
+        count = len(choose(devices))
+    checks.static_int('devices', count)
+    if count == 1:
+        return [Place((first,))]
+    return [Place((first,), thread=index) for index in range(count)]
 
 
 def _across_processes(mesh_size: int) -> Place:
-    """One mesh with as many devices of every process that has joined."""
+    """Returns one mesh with as many devices of each process that has joined."""
     count = jax.process_count()
     if mesh_size % count:
         requirement = f'have a number of devices that the {count} processes divide'
         raise errors.invalid('mesh', requirement, mesh_size)
-    found: list[jax.Device] = []
+    num_wanted = mesh_size // count
+    chosen: list[jax.Device] = []
     for process in range(count):
-        own = jax.local_devices(process)
-        if len(own) < mesh_size // count:
+        devices = jax.local_devices(process)
+        if len(devices) < num_wanted:
             requirement = (
-                f'have at most {len(own)} devices of process {process}, all it has'
+                f'have at most {len(devices)} devices of process {process}, all it has'
             )
-            raise errors.invalid('mesh', requirement, mesh_size // count)
-        found += own[: mesh_size // count]
-    return Place(tuple(found), is_mesh=True)
+            raise errors.invalid('mesh', requirement, num_wanted)
+        chosen += devices[:num_wanted]
+    return Place(tuple(chosen), is_mesh=True)

@@ -4,6 +4,7 @@ A figure is a function of plain options that returns a `FigureResult`, named by 
 The section ``quick`` of a config says how to show the same with less computation.
 """
 
+import dataclasses
 import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,17 +13,47 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.config import resolver, schema
-from fedjax_links.core import checks
+from fedjax_links.core import checks, fields
+from fedjax_links.core.fields import declare
 from fedjax_links.pages import tables
 from fedjax_links.plot import panels, scripts
 from fedjax_links.storage import outputs
 
 PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
 
-_REQUIRED = {'title': str, 'figure': Mapping, 'caption': str}
-_SIZES = {'width': 100, 'height': 50}
 _LETTERS_PER_INCH, _LINE_INCHES = 14, 0.17
 _TITLE_LETTERS_PER_INCH, _TITLE_LINE_INCHES = 10, 0.2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FigureConfig:
+    """Hold the fields of a figure's config."""
+
+    title: str = declare('One line above the picture.', example='Predicted bias')
+    figure: Mapping[str, Any] = declare(
+        'A section whose name is a ``module:factory`` that returns a `FigureResult`.',
+        example={'name': 'mine:make_figure', 'num_clients': 10},
+    )
+    caption: str = declare(
+        'What was reported elsewhere, and every deviation from it.',
+        example='As Figure 3 of the paper, with ten clients.',
+    )
+    width: int = declare(
+        'Width of the picture in tenths of an inch.',
+        example=80,
+        default=100,
+        check=fields.whole_number(),
+    )
+    height: int = declare(
+        'Height of the picture in tenths of an inch.',
+        example=40,
+        default=50,
+        check=fields.whole_number(),
+    )
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        fields.check_values(self, 'config.')
 
 
 def save_page(path: Path, draw: Callable[[Any], None], **around: Any) -> None:
@@ -101,11 +132,7 @@ def stack(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
 
 
 def build(config: Mapping[str, Any]) -> FigureResult:
-    """Computes the numbers of a figure.
-
-    Fields: ``title``, one line above the picture; ``figure``, a section whose name is a
-    ``module:factory`` that returns a `FigureResult`; ``caption``, what was reported elsewhere, and
-    every deviation from it; ``width`` and ``height`` of the picture in tenths of an inch.
+    """Computes the numbers of a figure, whose fields `FigureConfig` describes.
 
     Args:
       config: nested dictionaries, as a config file's ``to_dict()`` gives them.
@@ -116,17 +143,24 @@ def build(config: Mapping[str, Any]) -> FigureResult:
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    check(config)
-    return resolver.build_named('config.figure', config['figure'], {})
+    settings = check(config)
+    result: FigureResult = resolver.build_named('config.figure', settings.figure, {})
+    return result
 
 
-def check(config: Mapping[str, Any]) -> None:
-    """Raises unless a figure's config has the fields that `build` names, without computing it."""
-    schema.check(config, {**_REQUIRED, **dict.fromkeys(_SIZES, int)}, [*_REQUIRED])
-    for name in _SIZES.keys() & config.keys():
-        checks.static_int(f'config.{name}', config[name])
-    factory, options = resolver.lookup('config.figure', config['figure'], {})
+def check(config: Mapping[str, Any]) -> FigureConfig:
+    """Returns the fields of a figure's config, without computing the figure.
+
+    Raises:
+      InvalidError: naming a field that it cannot have, or a wrong value.
+    """
+    declared = fields.declared(FigureConfig)
+    schema.check(config, declared)
+    schema.check_required(config, declared)
+    settings = FigureConfig(**config)
+    factory, options = resolver.lookup('config.figure', settings.figure, {})
     checks.options('config.figure', factory, options)
+    return settings
 
 
 def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None:
@@ -139,13 +173,19 @@ def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None
     """
     import pandas
 
-    width, height = (config.get(name, size) / 10 for name, size in _SIZES.items())
-    around = {name: config[name] for name in ('title', 'caption')}
+    settings = FigureConfig(**config)
     stand_ins: dict[str, str] = {}
-    picture = render(result.draw, **around, size=(width, height), stand_ins=stand_ins)
+    picture = render(
+        result.draw,
+        title=settings.title,
+        caption=settings.caption,
+        size=(settings.width / 10, settings.height / 10),
+        stand_ins=stand_ins,
+    )
     form: Any = {'float_format': '%.10g', 'na_rep': 'nan', 'lineterminator': '\n'}
     numbers = pandas.DataFrame(result.columns).to_csv(index=False, **form)
-    text = f'# {config["title"]}\n\n{result.table.markdown()}\n{config["caption"]}\n'
+    table = result.table.markdown()
+    text = f'# {settings.title}\n\n{table}\n{settings.caption}\n'
     if stand_ins:
         text += f'\n{scripts.explanation(stand_ins)}\n'
     files = {PICTURE: picture, NUMBERS: numbers.encode(), TEXT: text.encode()}

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.core import checks, grids, student
+from fedjax_links.core import checks, fields, grids, student
+from fedjax_links.core.fields import declare
 from fedjax_links.results import recorded
 from fedjax_links.results.dataset import Columns
 
 
+@fields.documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UntilDecided(Sequence[int]):
     """Seeds of an experiment of which each pair takes as many as its verdict needs.
@@ -23,33 +25,42 @@ class UntilDecided(Sequence[int]):
     ``level`` whenever it is asked; the baseline runs as long as any pair needs it.
 
     Attributes:
-      least: seeds of every pair.
-      most: seeds of a pair that stays undecided.
-      first: the first of them.
-      margin: differences up to it make no difference, in the unit of the metric, so that a pair can
-        be decided to be alike.
-      level: probability that a pair is never given a false verdict.
-      tail: share of the evaluations, the last ones, that each seed is averaged over, in reports
-        too unless they say otherwise.
+      first: the first of the seeds.
     """
 
-    least: int = 5
-    most: int = 50
     first: int = 0
-    margin: float = 0.0
-    level: float = 0.95
-    tail: float = 0.1
+    least: int = declare(
+        'Seeds of every pair.',
+        example=4,
+        default=5,
+        check=fields.whole_number(minimum=2),
+    )
+    most: int = declare('Seeds of a pair that stays undecided.', example=20, default=50)
+    margin: float = declare(
+        'Differences up to it make no difference, in the unit of the metric, so that a pair can '
+        'be decided to be equal.',
+        example=0.01,
+        default=0.0,
+        check=fields.number_within(0, math.inf),
+    )
+    level: float = declare(
+        'Probability that a pair is never given a false verdict.',
+        example=0.99,
+        default=0.95,
+        check=fields.number_within(0, 1),
+    )
+    tail: float = declare(
+        'Portion of the evaluations, the last ones, that each seed is averaged over, in reports '
+        'too unless they say otherwise.',
+        example=0.2,
+        default=0.1,
+        check=fields.number_within(0, 1),
+    )
 
     def __post_init__(self) -> None:
         """Checks the numbers."""
-        checks.static_int('seeds.least', self.least, minimum=2)
+        fields.check_values(self, 'seeds.')
         checks.static_int('seeds.most', self.most, minimum=self.least)
-        for name, most in (('margin', math.inf), ('level', 1), ('tail', 1)):
-            checks.within(f'seeds.{name}', getattr(self, name), 0, most)
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.generic):  # a folder keeps plain numbers
-                object.__setattr__(self, field.name, value.item())
 
     def __len__(self) -> int:
         """The most that there can be."""

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import evaluation
-from fedjax_links.core import checks, grids
+from fedjax_links.core import checks, fields, grids
+from fedjax_links.core.fields import declare
 
 EdgeCounts = tuple[int, int]
 """Index of the first of some values, and that after the last."""
@@ -21,56 +22,77 @@ BEST = 'best'
 FIRST_TUNING_SEED = 10_000
 
 
+@fields.documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tuning:
     """How the values that suit each algorithm are found before the experiment proper.
 
     What is tried grows with what the tries so far have found, see `race`.
-
-    Attributes:
-      grid: columns to try, values by name, none of them in the experiment's own grid; each
-        algorithm tries the combinations of those that its maker takes, at every point of that grid
-        as far as it concerns the algorithm, or the problem and the links that it is tuned on.
-      num_rounds: rounds of each try, a multiple of ``eval_every``, at most the experiment's, which
-        is the default.
-      num_seeds: seeds of each try, from 10,000 on, which the experiment may not have.
-      most_seeds: where paired differences over these seeds cannot tell values from the best, they
-        get as many more, up to this number; by default no more.
-      ties: how many of those that it still cannot tell from the best, the nearest ones, run with
-        the experiment's own seeds too, so that intervals can allow for the choice; none with a
-        single seed.
-      grow: how many values may be added at either end of a column of rising or falling positive
-        floats while the best one lies there, each as far from the last as that is from its
-        neighbour, as a ratio; none that an algorithm with that column refuses.
-      pattern: label of the links to tune on; by default each pattern is tuned on by itself.
-      model: candidate model whose last evaluation decides: a name such as ``'server'``, or
-        ``'best'`` for whichever is ahead; or either by label of the algorithm, ``'best'`` for one
-        that is not named. So one rule under two labels can have a rate for each of its models.
     """
 
-    grid: grids.GridColumns
-    num_rounds: int | None = None
-    num_seeds: int = 1
-    most_seeds: int | None = None
-    ties: int = 2
-    grow: int = 3
-    pattern: str | None = None
-    model: str | Mapping[str, str] = BEST
+    grid: grids.GridColumns = declare(
+        'Columns to try, values by name, none of them in the grid of the experiment. Each '
+        'algorithm tries the combinations of those that its maker takes, at every point of that '
+        'grid as far as it concerns the algorithm, or the problem and the links that it is tuned '
+        'on.',
+        example={'client': {'learning_rate': [0.05, 0.1], 'local_steps': [2, 5]}},
+    )
+    num_rounds: int | None = declare(
+        "Rounds of each try, a multiple of ``eval_every``, at most the experiment's, which is "
+        'the default.',
+        example=20,
+        default=None,
+        check=fields.whole_number(),
+    )
+    num_seeds: int = declare(
+        'Seeds of each try, from 10,000 on, which the experiment may not have.',
+        example=3,
+        default=1,
+        check=fields.whole_number(),
+    )
+    most_seeds: int | None = declare(
+        'Where paired differences over these seeds cannot tell values from the best, they get as '
+        'many more, up to this number. By default no more.',
+        example=6,
+        default=None,
+    )
+    ties: int = declare(
+        'How many of those that it still cannot tell from the best, the nearest ones, run with '
+        "the experiment's own seeds too, so that intervals can allow for the choice. None with a "
+        'single seed.',
+        example=0,
+        default=2,
+        check=fields.whole_number(minimum=0),
+    )
+    grow: int = declare(
+        'How many values may be added at either end of a column of rising or falling positive '
+        'floats while the best one lies there, each as far from the last as that is from its '
+        'neighbour, as a ratio. None that an algorithm with that column refuses.',
+        example=2,
+        default=3,
+        check=fields.whole_number(minimum=0, maximum=20),
+    )
+    pattern: str | None = declare(
+        'Label of the links to tune on. By default each pattern is tuned on by itself.',
+        example='links',
+        default=None,
+    )
+    model: str | Mapping[str, str] = declare(
+        "Candidate model whose last evaluation decides: a name such as ``'server'``, or "
+        "``'best'`` for whichever is ahead; or either by label of the algorithm, ``'best'`` for "
+        'one that is not named. So one algorithm under two labels can have a rate for each of its '
+        'models.',
+        example='server',
+        default=BEST,
+    )
 
     def __post_init__(self) -> None:
-        """Checks the numbers; those of NumPy become plain ones, which a folder can keep."""
-        checks.static_int('tuning.num_seeds', self.num_seeds)
-        checks.static_int('tuning.ties', self.ties, minimum=0)
-        checks.static_int('tuning.grow', self.grow, minimum=0, maximum=20)
-        least = {'num_rounds': 1, 'most_seeds': max(2, self.num_seeds)}
-        for field in (name for name in least if getattr(self, name) is not None):
-            checks.static_int(
-                f'tuning.{field}', getattr(self, field), minimum=least[field]
-            )
+        """Checks the fields by themselves."""
+        fields.check_values(self, 'tuning.')
+        if self.most_seeds is not None:
+            least = max(2, self.num_seeds)
+            checks.static_int('tuning.most_seeds', self.most_seeds, minimum=least)
         object.__setattr__(self, 'grid', grids.flatten(self.grid, 'tuning.grid'))
-        for field in ('num_rounds', 'num_seeds', 'most_seeds', 'ties', 'grow'):
-            if getattr(self, field) is not None:
-                object.__setattr__(self, field, int(getattr(self, field)))
 
     @property
     def seeds(self) -> range:

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
 
 MOST_BYTES = 100  # of a label: file names of 255 hold two, and a seed and a round
-_KNOWN = {
-    'direction': ('max', 'min'),
-    'matmul_precision': ('default', 'high', 'highest'),
-}
 LINK_PAGES = 'links', 'participation'
 """Pages that every report of a run with kept links has."""
 _FILE_NAME = re.compile(r'[^/\\. ]([^/\\]*[^/\\ ])?')
@@ -86,17 +82,8 @@ def check(experiment: 'Experiment') -> None:
     check_labels('algorithms', list(experiment.algorithms))
     check_labels('config.reports', list(experiment.reports), LINK_PAGES)
     checks.choice('baseline', plan.baseline, list(experiment.algorithms))
-    for field, known in _KNOWN.items():
-        if (given := getattr(experiment, field)) is not None:
-            checks.choice(field, given, known)
-    for pair in experiment.names:
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise errors.invalid(
-                'names', 'be pairs (label, name)', errors.text_of(pair)
-            )
-        checks.choice('names', pair[0], (*experiment.patterns, *experiment.algorithms))
-        if not isinstance(pair[1], str) or not pair[1].strip():
-            raise errors.invalid('names', 'show texts', errors.text_of(pair[1]))
+    for label, _ in experiment.names:
+        checks.choice('names', label, (*experiment.patterns, *experiment.algorithms))
     taken = {name for maker in plan.algorithms.values() for name in maker.columns}
     for name in plan.columns:
         checks.choice('grid', name, {seeding.GRID, *plan.drawn_columns, *taken})

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import runs
-from fedjax_links.cli import simulate
+from fedjax_links.cli import sharding
 from fedjax_links.runner import preflight
 from tests import ROOT
 from tests.cli.command import COMMAND, in_a_process, refused, run
@@ -427,11 +427,11 @@ def test_who_was_started_with_others_is_asked_of_a_mesh_alone(monkeypatch, capsy
     names = 'mesh', 'coordinator', 'num_processes', 'process_id'
     for flags in ({}, {'mesh': 'clients:4', 'coordinator': 'here:1'}, {'devices': 2}):
         given = types.SimpleNamespace(**dict.fromkeys(names) | flags)
-        simulate._note_start(given)
+        sharding.note_start(given)
         assert vars(given) == dict.fromkeys(names) | flags
     assert capsys.readouterr().out == ''
     given = types.SimpleNamespace(**dict.fromkeys(names) | {'mesh': 'clients:4'})
-    simulate._note_start(given)
+    sharding.note_start(given)
     assert (given.coordinator, given.num_processes, given.process_id) == (
         'node3:61445',
         4,

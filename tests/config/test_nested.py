@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedjax_links.config import nested
+from fedjax_links.config import captions, nested
 
 CONFIG = {
     'num_rounds': 100,
@@ -61,7 +61,7 @@ def test_changes_are_fields_by_path_with_both_values():
         'first_seed': 3,
         'width': 40,
     }
-    assert nested.captioned(FILE, after) == {
+    assert captions.with_changes(FILE, after) == {
         **after,
         'caption': (
             'Changed from the config: client.learning_rate = 0.2 (0.1), problem.model.width = 16 '
@@ -76,7 +76,7 @@ def test_a_quick_config_says_what_it_replaced():
     quick = nested.quick(
         {**config, 'quick': {'figure': {'num_clients': 100}, 'width': 50}}
     )
-    found = nested.captioned(config, quick, 'Quick version of the config')
+    found = captions.with_changes(config, quick, 'Quick version of the config')
     assert found['caption'] == (
         'Quick version of the config: figure.num_clients = 100 (500). What follows is said of the '
         'config without changes.\n\nN = 500.'
@@ -84,8 +84,8 @@ def test_a_quick_config_says_what_it_replaced():
 
 
 def test_without_changes_a_config_stays_as_it_is():
-    assert nested.captioned(FILE, dict(FILE)) == FILE
+    assert captions.with_changes(FILE, dict(FILE)) == FILE
     looks = {**FILE, 'title': 'Another', 'width': 40}
-    assert nested.captioned(FILE, looks) == looks
-    no_caption = nested.captioned({'num_rounds': 10}, {'num_rounds': 3})
+    assert captions.with_changes(FILE, looks) == looks
+    no_caption = captions.with_changes({'num_rounds': 10}, {'num_rounds': 3})
     assert no_caption['caption'] == 'Changed from the config: num_rounds = 3 (10).'

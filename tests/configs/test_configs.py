@@ -6,7 +6,7 @@ import re
 import pytest
 
 from fedjax_links import experiment, problems, report
-from fedjax_links.config import nested, resolver
+from fedjax_links.config import link_sections, nested, resolver
 from fedjax_links.core import student
 from fedjax_links.pages import figure
 from fedjax_links.papers import common
@@ -214,7 +214,7 @@ def test_the_released_links_differ_where_the_released_code_does():
     differ = {label for label in paper if paper[label] != released[label]}
     assert differ == {'markov_sine', 'cyclic_reset'}
     for section in released.values():
-        assert resolver.bind_links(section, problem).build().num_clients == 10
+        assert link_sections.bind_links(section, problem).build().num_clients == 10
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 
 import fedjax_links.__main__ as front
 from fedjax_links import experiment, report
-from fedjax_links.config import schema as known
+from fedjax_links.config import schema
 from fedjax_links.core import errors, tree
+from fedjax_links.core.fields import REQUIRED
 from tests.cli import command
 from tests.docs.pages import DOCS, STUDIES
 
@@ -35,11 +36,12 @@ def with_field(name, value):
 
 def test_every_field_of_a_config_has_its_row():
     rows = fields.top()
-    assert {row.name for row in rows} == set(known.FIELDS) == set(fields.EXAMPLES)
+    assert {row.name for row in rows} == set(schema.EXPERIMENT) == set(fields.EXAMPLES)
     assert all(row.meaning and row.kind for row in rows)
-    assert {row.name for row in rows if row.default == options.REQUIRED} == set(
-        known.REQUIRED
-    )
+    required = {row.name for row in rows if row.default == options.REQUIRED}
+    assert required == {'title', 'problem', 'algorithms', 'num_rounds', 'eval_every'}
+    declared = schema.EXPERIMENT.values()
+    assert required == {field.name for field in declared if field.default is REQUIRED}
 
 
 @pytest.fixture

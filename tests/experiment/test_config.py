@@ -6,7 +6,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from fedjax_links import experiment, local_training, partition, problems
-from fedjax_links.config import resolver
+from fedjax_links.config import link_sections, resolver
 from fedjax_links.participation.probabilities import label_dependent_probs
 from fedjax_links.problems import owners
 from tests.experiment.configs import tuned, values
@@ -23,7 +23,7 @@ def test_links_follow_the_labels_that_clients_hold():
     problem = planned.problem_at('links', {})
     mix = partition.class_mix(owners(problem), np.asarray(problem.data.labels))
     links = planned.config['links']
-    probs = resolver.bind_links(links, problem).options['schedule'].args[0]
+    probs = link_sections.bind_links(links, problem).options['schedule'].args[0]
     np.testing.assert_array_equal(probs, label_dependent_probs(mix, seed=4))
     _, sample = planned.pattern_at('links', {}).sample(
         (), jax.random.key(0), np.int32(0)
@@ -48,7 +48,7 @@ def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
         'probs': given,
         **({'cycle_length': 20} if name == 'cyclic' else {}),
     }
-    bound = resolver.bind_links(section, problem)
+    bound = link_sections.bind_links(section, problem)
     pattern, options = bound.build(), bound.options
     probs = options['probs'] if 'probs' in options else options['schedule'].args[0]
     np.testing.assert_array_equal(probs, expected)
@@ -63,7 +63,7 @@ def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
 def test_a_pattern_of_ones_own_keeps_its_default(name, options, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
     section = {'name': f'tests.experiment.parts:{name}', **options}
-    pattern = resolver.bind_links(section, problem).build()
+    pattern = link_sections.bind_links(section, problem).build()
     _, sample = pattern.sample(
         pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0)
     )
@@ -74,7 +74,7 @@ def test_a_pattern_of_ones_own_keeps_its_default(name, options, expected):
 def test_a_pattern_of_ones_own_may_name_its_options_like_ours(up, expected):
     problem = problems.quadratic([[0.0], [1.0], [2.0]])
     section = {'name': 'tests.experiment.parts:steered', 'up': up, 'step': 'slow'}
-    pattern = resolver.bind_links(section, problem).build()
+    pattern = link_sections.bind_links(section, problem).build()
     _, sample = pattern.sample(
         pattern.init(jax.random.key(0)), jax.random.key(1), np.int32(0)
     )

@@ -9,7 +9,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, local_training, participation, problems, simulation
-from fedjax_links.config import resolver
+from fedjax_links.config import link_sections, resolver
 from fedjax_links.experiment import nan_debugger
 from fedjax_links.planning import parametrized, seeding
 from fedjax_links.report import layouts, run_view
@@ -58,7 +58,9 @@ def direct(settings, label, seed):
     """A run of a problem and links that are built with the seed, by `simulate` alone."""
     data = resolver.bind_problem({**settings['problem'], 'seed': seed}).build()
     probs = {**PROBS, 'seed': seed}
-    links = resolver.bind_links({'name': 'bernoulli', 'probs': probs}, data).build()
+    links = link_sections.bind_links(
+        {'name': 'bernoulli', 'probs': probs}, data
+    ).build()
     client = local_training.local_sgd(0.1, local_steps=2, batch_size=4)
     result = jax.jit(
         lambda key: simulation.simulate(
@@ -244,7 +246,7 @@ def test_seeds_of_nested_patterns_are_found():
     planned = experiment.build(config(links=switch))
     for seed in (0, 2):
         probs = {'name': 'bernoulli', 'probs': {**PROBS, 'seed': seed}}
-        wanted = resolver.bind_links(
+        wanted = link_sections.bind_links(
             probs, planned.problem_at('links', {}, seed)
         ).build()
         pattern = planned.pattern_at('links', {}, seed)

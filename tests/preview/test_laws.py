@@ -8,7 +8,7 @@ from scipy import stats
 
 from fedjax_links import analysis, base
 from fedjax_links.analysis import recorded_links
-from fedjax_links.config.resolver import bind_links
+from fedjax_links.config.link_sections import bind_links
 from fedjax_links.participation.link_laws import LinkLaw
 from fedjax_links.preview.configured_links import link_law
 from fedjax_links.preview.links import foldable

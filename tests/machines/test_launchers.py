@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from fedjax_links.machines import processes
+from fedjax_links.machines import launchers
 
 STEP = {
     'SLURM_JOB_ID': '8197',
@@ -17,16 +17,16 @@ POD = {'JOB_COMPLETION_INDEX': '3', 'JAX_NUM_PROCESSES': '4', 'HOSTNAME': 'train
 
 
 def test_a_task_of_a_slurm_step():
-    assert processes.started_as(STEP) == ('node3:61445', 4, 2, 'SLURM_PROCID')
+    assert launchers.started_as(STEP) == ('node3:61445', 4, 2, 'SLURM_PROCID')
     older = {**STEP, 'SLURM_NTASKS': '5'}
     del older['SLURM_STEP_NUM_TASKS']
-    assert processes.started_as(older) == ('node3:61445', 5, 2, 'SLURM_PROCID')
+    assert launchers.started_as(older) == ('node3:61445', 5, 2, 'SLURM_PROCID')
     assert (
-        processes.started_as({**STEP, 'JAX_COORDINATOR_PORT': '80'}).coordinator
+        launchers.started_as({**STEP, 'JAX_COORDINATOR_PORT': '80'}).coordinator
         == 'node3:80'
     )
     elsewhere = {**STEP, 'JAX_COORDINATOR_ADDRESS': '10.0.0.1:81'}
-    assert processes.started_as(elsewhere).coordinator == '10.0.0.1:81'
+    assert launchers.started_as(elsewhere).coordinator == '10.0.0.1:81'
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_task_of_a_slurm_step():
     ],
 )
 def test_the_first_machine_of_a_list(names, first):
-    found = processes.started_as({**STEP, 'SLURM_STEP_NODELIST': names})
+    found = launchers.started_as({**STEP, 'SLURM_STEP_NODELIST': names})
     assert found.coordinator == f'{first}:61445'
 
 
@@ -60,18 +60,18 @@ def test_the_first_machine_of_a_list(names, first):
 )
 def test_a_process_of_mpirun_also_within_a_step(where, coordinator):
     for around in ({}, STEP):
-        found = processes.started_as({**around, **MPIRUN, **where})
+        found = launchers.started_as({**around, **MPIRUN, **where})
         assert found == (coordinator, 3, 1, 'OMPI_COMM_WORLD_RANK')
 
 
 def test_a_pod_of_an_indexed_job(monkeypatch):
     monkeypatch.setattr(socket, 'getfqdn', lambda host: f'{host}.jaxpods.default.svc')
     there = 'train-a-0.jaxpods.default.svc:55527'
-    assert processes.started_as(POD) == (there, 4, 3, 'JOB_COMPLETION_INDEX')
+    assert launchers.started_as(POD) == (there, 4, 3, 'JOB_COMPLETION_INDEX')
     monkeypatch.setattr(socket, 'getfqdn', lambda host: host)  # without a service
     refused = r'^`coordinator` must be given, or JAX_COORDINATOR_ADDRESS, as JOB_COMPLETION_INDEX'
     with pytest.raises(ValueError, match=refused):
-        processes.started_as(POD)
+        launchers.started_as(POD)
 
 
 def test_what_jax_is_told_comes_first():
@@ -80,7 +80,7 @@ def test_what_jax_is_told_comes_first():
         'JAX_NUM_PROCESSES': '2',
         'JAX_COORDINATOR_ADDRESS': 'here:7',
     }
-    assert processes.started_as({**STEP, **MPIRUN, **said}) == (
+    assert launchers.started_as({**STEP, **MPIRUN, **said}) == (
         'here:7',
         2,
         1,
@@ -110,7 +110,7 @@ def test_what_jax_is_told_comes_first():
     ],
 )
 def test_who_was_started_alone(said):
-    assert processes.started_as(said) is None
+    assert launchers.started_as(said) is None
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_who_was_started_alone(said):
     ],
 )
 def test_which_variable_is_that_of_a_job_array(said, variable):
-    assert processes.array_variable(said) == variable
+    assert launchers.array_variable(said) == variable

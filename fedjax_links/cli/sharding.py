@@ -1,0 +1,93 @@
+"""Flags of a run on several machines: which process or shard of it this one is."""
+
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from fedjax_links.core import errors
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment import Experiment
+
+
+def note_start(given: flags.FlagValues) -> None:
+    """Sets the flags of a process that was started with others and does not say so."""
+    from fedjax_links.machines import launchers
+
+    names = ('coordinator', 'num_processes', 'process_id')
+    is_unset = all(getattr(given, name) is None for name in names)
+    if given.mesh is None or not is_unset:
+        return
+    start = launchers.started_as()
+    if start is None:
+        return
+    process = f'process {start.process_id} of {start.num_processes}'
+    print(
+        f'{process} as {start.source} says, coordinator {start.coordinator}', flush=True
+    )
+    for name in names:
+        setattr(given, name, getattr(start, name))
+
+
+def devices_per_process(mesh_size: int | None, given: flags.FlagValues) -> int:
+    """Returns how many devices each process of a run of several has."""
+    assert given.num_processes is not None
+    if mesh_size is None or mesh_size % given.num_processes:
+        requirement = (
+            f'read clients:N, N a multiple of `num_processes` = {given.num_processes}'
+        )
+        raise errors.invalid('mesh', requirement, given.mesh)
+    _refuse(given, '--coordinator', 'devices', 'fork_from', 'debug_round', 'dry_run')
+    return mesh_size // given.num_processes
+
+
+def _refuse(given: flags.FlagValues, beside: str, *names: str) -> None:
+    """Raises for the first of some flags that is given."""
+    for name in names:
+        value = getattr(given, name)
+        if value not in (None, False):
+            raise errors.invalid(name, f'be left out with {beside}', value)
+
+
+def shard(experiment: 'Experiment', given: flags.FlagValues) -> 'Experiment':
+    """Returns the experiment, or the shard of it that this process runs."""
+    from fedjax_links.planning import lanes
+
+    if given.shard is None:
+        _note_array(given)
+        return experiment
+    if given.shard == lanes.AUTO:
+        index, count = _shard_of_task(given.shard)
+    else:
+        index, count = lanes.parse(given.shard)
+    if count == 1:
+        return experiment
+    _refuse(given, '--shard', 'start_over', 'debug_round')
+    by = lanes.SEED if given.allow_mixed else lanes.PROGRAM
+    return experiment.shard(index, count, by=by)
+
+
+def _note_array(given: flags.FlagValues) -> None:
+    """Tells the task of a job array that it runs all lanes."""
+    from fedjax_links.machines import launchers
+    from fedjax_links.planning import lanes
+
+    variable = None if given.coordinator else launchers.array_variable()
+    if variable:
+        print(
+            f'note: {variable} is set, and all lanes run; --shard={lanes.AUTO} runs a share'
+        )
+
+
+def _shard_of_task(flag: str) -> tuple[int, int]:
+    """Returns the index of a task in its job array, and the number of tasks."""
+    from fedjax_links.machines import launchers
+
+    task = launchers.array_task()
+    if task is None:
+        requirement = (
+            'read I/N where no variable of a job array says which task this is'
+        )
+        raise errors.invalid('shard', requirement, flag)
+    print(f'shard {task.process_id} of {task.num_processes}, as {task.source} says')
+    return task.process_id, task.num_processes

@@ -1,0 +1,87 @@
+"""Captions of configs: what was changed, and values of fields in the text."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fedjax_links.config import nested
+from fedjax_links.core import errors
+
+_LOOKS = ('caption', 'title', 'width', 'height')
+"""Words above and below a picture, and its size: they change no result."""
+
+_NOT_GIVEN = 'not given'
+_ABSENT = object()
+
+
+def with_changes(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    by: str = 'Changed from the config',
+) -> dict[str, Any]:
+    """Returns a config whose caption begins with what is not as in the config before.
+
+    The caption goes along with a run, so that every report and picture made of it says so; two
+    configs with different captions are the same experiment.
+
+    Args:
+      before: the config as its file gives it.
+      after: the config as it runs.
+      by: words in front of the changes.
+    """
+    changes = _changes(before, after)
+    listed = [
+        f'{path} = {change}' for path, change in changes.items() if path not in _LOOKS
+    ]
+    if not listed:
+        return dict(after)
+    text = f'{by}: {", ".join(listed)}.'
+    caption = after.get('caption')
+    if caption:
+        text += f' What follows is said of the config without changes.\n\n{caption}'
+    return {**after, 'caption': text}
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the new value, and in brackets the old one, by dotted path."""
+    changes: dict[str, str] = {}
+    for name in {**before, **after}:
+        old = before.get(name, _NOT_GIVEN)
+        new = after.get(name, _NOT_GIVEN)
+        if isinstance(new, Mapping) and isinstance(old, Mapping):
+            for path, change in _changes(old, new).items():
+                changes[f'{name}.{path}'] = change
+        elif new != old:
+            changes[name] = f'{_text(new)} ({_text(old)})'
+    return changes
+
+
+def _text(value: Any) -> str:
+    """Shows a value in a caption; texts stand without quotes."""
+    return value if value and isinstance(value, str) else errors.text_of(value)
+
+
+def fill_in(text: str, config: Mapping[str, Any]) -> str:
+    """Replaces ``{config.problem.num_clients}`` and the like in a text by the value.
+
+    So a caption tells what runs, whatever flags or a section ``quick`` made of it. Other braces
+    stay.
+
+    Args:
+      text: a caption.
+      config: that runs.
+
+    Raises:
+      InvalidError: for a field that the config does not have.
+    """
+
+    def shown(match: re.Match[str]) -> str:
+        value = nested.value_at(config, match[1].split('.'), _ABSENT)
+        if value is _ABSENT:
+            requirement = 'name fields of the config'
+            raise errors.invalid('config.caption', requirement, f'config.{match[1]}')
+        if isinstance(value, list | tuple):
+            return ', '.join(map(str, value))
+        return f'{value:,}' if isinstance(value, int) else str(value)
+
+    return re.sub(r'\{config\.([\w.]+)\}', shown, text)

@@ -1,0 +1,258 @@
+"""From the section of links to the pattern that it names, with all parts that it names in turn."""
+
+import functools
+import inspect
+import types
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedjax_links.base import Participation, Problem
+from fedjax_links.config import nested, recorded_links, registries, resolver
+from fedjax_links.config.bound import Bound, Factory
+from fedjax_links.config.resolver import Options, parameters
+from fedjax_links.core import checks, errors
+from fedjax_links.participation import PARTICIPATION
+
+_SUGGESTIONS = {'period': 'cycle_length'}
+"""Options that users know from elsewhere, and what they are called here."""
+
+_FILLED_IN = {'schedule': {'probs'}, 'intervals': {'path', 'format', 'match'}}
+"""By parameter of a pattern, the options of its section that make its value."""
+
+
+def bind_links(section: Any, problem: Problem, path: str = 'config.links') -> Bound:
+    """Binds the pattern that a section of links names.
+
+    What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and
+    ``probs`` from the sections of these names (``probs`` also from a number for everyone, or a list
+    with one for each client), ``intervals`` from a ``path`` and its ``format``, whose clients are
+    the problem's by name where both have names (``match``: ``'names'`` or ``'numbers'``), nested
+    patterns from nested sections.
+
+    Args:
+      section: name in PARTICIPATION or `registries.LINKS`, and options.
+      problem: whose clients, and whose labels if the probabilities depend on them.
+      path: of the section in the config, for errors.
+
+    Returns:
+      What makes the pattern. The schedule is bound to the probabilities before it, nested patterns
+      are bound likewise; everything else is what the factory gets.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    bound = resolver.bind(path, section, {**PARTICIPATION, **registries.LINKS})
+    options = dict(bound.options)
+    wanted = parameters(bound.factory)
+    _check_names(path, options, wanted)
+    _fill_in_count(path, options, bound.factory, problem)
+    _fill_in_intervals(path, options, wanted, problem)
+    _fill_in_probs(path, options, bound.factory, problem)
+    _bind_parts(path, options, bound.factory, problem)
+    return bound._replace(options=options, kind=Participation)
+
+
+def _check_names(
+    path: str, options: Options, wanted: Mapping[str, inspect.Parameter]
+) -> None:
+    """Raises for an option that neither the factory nor what is filled in for it takes."""
+    if any(p.kind is p.VAR_KEYWORD for p in wanted.values()):
+        return
+    known = {*wanted}
+    for parameter, makers in _FILLED_IN.items():
+        if parameter in wanted:
+            known |= makers
+    for option in options:
+        if option not in known:
+            near = _SUGGESTIONS.get(option)
+            if near not in known:
+                near = None
+            raise errors.unknown_name(path, option, known - {'num_clients'}, near=near)
+
+
+def _fill_in_count(
+    path: str, options: Options, factory: Factory, problem: Problem
+) -> None:
+    """Fills in the problem's number of clients where a factory asks for it."""
+    if 'num_clients' not in parameters(factory):
+        return
+    if 'num_clients' in options:
+        requirement = "be left out, as it is the problem's"
+        raise errors.invalid(f'{path}.num_clients', requirement, options['num_clients'])
+    options['num_clients'] = problem.num_clients
+
+
+def _fill_in_intervals(
+    path: str,
+    options: Options,
+    wanted: Mapping[str, inspect.Parameter],
+    problem: Problem,
+) -> None:
+    """Reads the log of a pattern that is played from one."""
+    if 'intervals' not in wanted:
+        return
+    if 'path' not in options:
+        is_needed = wanted['intervals'].default is inspect.Parameter.empty
+        if is_needed and 'intervals' not in options:
+            raise errors.invalid(f'{path}.path', 'name the file of a log', None)
+        return
+    file = options.pop('path')
+    log_format = options.pop('format', 'csv')
+    match = options.pop('match', 'names')
+    reader, reading = resolver.lookup(
+        f'{path}.format', log_format, registries.TRACE_FORMATS
+    )
+    checks.options(f'{path}.format', reader, reading, file)
+    clients = None if 'num_clients' in wanted else problem
+    with errors.inside(path):
+        options['intervals'] = recorded_links.read_log(
+            f'{path}.path',
+            functools.partial(reader, **reading),
+            file,
+            clients,
+            match=match,
+        )
+
+
+def _fill_in_probs(
+    path: str, options: Options, factory: Factory, problem: Problem
+) -> None:
+    """Makes probabilities, and the schedule that they follow, of their sections."""
+    wanted = parameters(factory)
+    if 'schedule' in wanted:
+        probs = _make_probs(f'{path}.probs', options.pop('probs', None), problem)
+        schedule = options.get('schedule', 'constant')
+        options['schedule'] = resolver.bind(
+            f'{path}.schedule', schedule, registries.SCHEDULES, probs
+        )
+        return
+    if 'probs' not in options:
+        return
+    is_section = isinstance(options['probs'], Mapping | str)
+    if is_section or (_is_ours(factory) and 'patterns' not in wanted):
+        options['probs'] = _make_probs(f'{path}.probs', options['probs'], problem)
+
+
+def _make_probs(path: str, value: Any, problem: Problem) -> np.ndarray:
+    """Makes probabilities float64[N]: a number is everyone's, a list has one for each client."""
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        value = value.tolist()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        section: Any = {'name': 'equal', 'value': value}
+    elif isinstance(value, list | tuple):
+        section = {'name': 'listed', 'values': value}
+    elif isinstance(value, Mapping | str):
+        section = value
+    else:
+        raise errors.invalid(path, 'be a number, a list or a section', value)
+    named = resolver.build_named(path, section, registries.PROBS, problem)
+    probs = checks.numbers(path, named)
+    checks.probabilities(path, probs)
+    return probs
+
+
+def _is_ours(factory: Factory) -> bool:
+    """Tells whether a pattern is one of this package."""
+    return factory in PARTICIPATION.values()
+
+
+def _bind_parts(
+    path: str, options: Options, factory: Factory, problem: Problem
+) -> None:
+    """Puts what the sections among the options stand for in their place."""
+    is_ours = _is_ours(factory)
+    kinds = checks.annotations(getattr(factory, 'factory', factory))
+    names = [name for name in options if name != 'prob']
+    if 'prob' in options:
+        names.append('prob')  # after its graph
+    for name in names:
+        value, kind = options[name], kinds.get(name)
+        if isinstance(value, Bound):
+            continue
+        part_path = f'{path}.{name}'
+        if name == 'prob' and 'graph' in options:
+            edges = _edges(options['graph'])
+            options[name] = _link_part(part_path, name, value, edges, is_ours)
+        elif kind is Participation or kind == Participation | None:
+            pattern = nested.section(value)
+            options[name] = _link_part(part_path, 'pattern', pattern, problem, is_ours)
+        else:
+            options[name] = _link_part(part_path, name, value, problem, is_ours)
+
+
+def _edges(graph: Any) -> Any:
+    """Stands in for the problem where probabilities are those of a graph's edges."""
+    num_edges = getattr(graph, 'num_edges', 0)
+    return types.SimpleNamespace(num_clients=num_edges, data=None)
+
+
+def _link_part(
+    path: str, parameter: str, value: Any, problem: Problem, is_ours: bool
+) -> Any:
+    """Makes an option of a pattern, or of a part of one.
+
+    A user's own factory may have options of any name; those of
+    `registries.CLIENT_COUNT_TABLES` are sections of ours in factories of ours alone.
+
+    Args:
+      path: of the option in the config.
+      parameter: what the factory calls it.
+      value: a plain value, or a section.
+      problem: whose clients.
+      is_ours: whether the factory is one of this package.
+    """
+    table = registries.CLIENT_COUNT_TABLES.get(parameter) if is_ours else None
+    if table is not None:
+        value = nested.section(value)
+    if isinstance(value, list | tuple):
+        sections = Mapping | str if parameter == 'patterns' else Mapping
+        return _bind_patterns(path, value, sections, problem)
+    if not isinstance(value, Mapping):
+        return value
+    if parameter in registries.PROBLEM_TABLES:
+        bound = _bind_part(path, value, registries.PROBLEM_TABLES[parameter], problem)
+        return bound._replace(args=(problem,)).build()
+    if table is None:
+        return bind_links(value, problem, path)
+    bound = _bind_part(path, value, table, problem)
+    options = dict(bound.options)
+    _fill_in_count(path, options, bound.factory, problem)
+    return bound._replace(options=options).build()
+
+
+def _bind_part(
+    path: str, section: Any, table: registries.Factories, problem: Problem
+) -> Bound:
+    """Binds a part of a pattern, with its own parts made."""
+    bound = resolver.bind(path, section, table)
+    is_ours = bound.factory in table.values()
+    options = {
+        name: _link_part(f'{path}.{name}', name, value, problem, is_ours)
+        for name, value in bound.options.items()
+    }
+    return bound._replace(options=options)
+
+
+def _bind_patterns(
+    path: str, values: Collection[Any], sections: Any, problem: Problem
+) -> Any:
+    """Binds the patterns of a list that has any; another list stays as it is.
+
+    Args:
+      path: of the list in the config.
+      values: the list.
+      sections: the types of what names a pattern.
+      problem: whose clients.
+    """
+    if not any(isinstance(value, sections) for value in values):
+        return values
+    bound = []
+    for index, value in enumerate(values):
+        is_pattern = isinstance(value, sections)
+        bound.append(
+            bind_links(value, problem, f'{path}[{index}]') if is_pattern else value
+        )
+    return bound

@@ -1,0 +1,54 @@
+"""Check that a tree of plain values holds what a config may hold."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links.core import errors
+
+
+def check(path: str, value: Any) -> None:
+    """Raises unless fields have names and every number is one that the engine can hold.
+
+    Objects, such as a flax module that a script puts in, are not looked at.
+    """
+    match value:
+        case Mapping():
+            _check_section(path, value)
+        case list() | tuple():
+            for index, part in enumerate(value):
+                is_number = isinstance(part, int | float)
+                check(path if is_number else f'{path}[{index}]', part)
+        case bytes() | bytearray() | complex() | set() | frozenset():
+            requirement = 'be a number, text, list or section'
+            raise errors.invalid(path, requirement, errors.text_of(value))
+        case int():
+            if abs(value) >= 2**63:
+                raise errors.invalid(path, 'be within 64 bits', errors.text_of(value))
+        case float():
+            _check_float(path, value)
+
+
+def _check_section(path: str, section: Mapping[Any, Any]) -> None:
+    """Checks the names and the values of a section."""
+    for name, part in section.items():
+        if not isinstance(name, str) or not name.strip():
+            requirement = 'have texts as names of its fields'
+            raise errors.invalid(path, requirement, errors.text_of(name))
+        check(f'{path}.{name}', part)
+
+
+def _check_float(path: str, value: float) -> None:
+    """Raises unless the engine can hold a number."""
+    is_unknown_prob = math.isnan(value) and path.partition('[')[0].endswith('.prob')
+    if is_unknown_prob:  # of `replay`
+        return
+    if not math.isfinite(value):
+        raise errors.invalid(path, 'be finite', errors.text_of(value))
+    largest = float(np.finfo(jnp.result_type(float)).max)
+    if abs(value) > largest:
+        limit = f'at most {largest:.2g}' if value > 0 else f'at least {-largest:.2g}'
+        raise errors.invalid(path, f'be {limit}, to be finite here', value)

@@ -1,0 +1,170 @@
+"""Declare the fields of frozen dataclasses: meaning, type, default, example and check, once each.
+
+Whoever builds, documents or refuses a field reads its `Declaration`.
+"""
+
+import dataclasses
+import functools
+import inspect
+import textwrap
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from fedjax_links.core import checks
+
+Class = TypeVar('Class', bound=type[Any])
+Check = Callable[[str, Any], None]
+"""Raises, as ``(argument, value)`` says, for a value that a field cannot have."""
+
+REQUIRED = dataclasses.MISSING
+"""The default of a field that has none."""
+
+_METADATA = 'declared'
+_LINE_WIDTH = 88
+
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """What a class says of one of its fields.
+
+    Attributes:
+      name: the field's name.
+      meaning: what it is, as a sentence for the documentation.
+      kind: the type of its values, without their items and without None.
+      default: its value where nothing is given; `REQUIRED` for none.
+      example: a value as a config writes it.
+      check: raises for a value that it cannot have; None where the type says all.
+    """
+
+    name: str
+    meaning: str
+    kind: Any
+    default: Any
+    example: Any
+    check: Check | None
+
+    def accepts(self, value: Any) -> bool:
+        """Tells whether a value is of the field's type; True and False are no numbers."""
+        if isinstance(value, bool):
+            return self.kind is bool
+        members = get_args(self.kind) or (self.kind,)
+        return any(isinstance(value, _RUNTIME_TYPES.get(m, m)) for m in members)
+
+
+_RUNTIME_TYPES: Mapping[Any, Any] = {Sequence: (list, tuple), float: (int, float)}
+"""What instances of a type are in a config, where they are not those of the type itself."""
+
+
+def declare(
+    meaning: str, *, example: Any, default: Any = REQUIRED, check: Check | None = None
+) -> Any:
+    """Declares a field of a dataclass, in place of its default.
+
+    Args:
+      meaning: what the field is, as a sentence for the documentation.
+      example: a value as a config writes it.
+      default: the value where nothing is given.
+      check: called with the field's path and its value; not with None where that is the default.
+
+    Returns:
+      The field, for the dataclass.
+    """
+    metadata = {_METADATA: (meaning, example, check)}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def declared(settings: type[Any]) -> dict[str, Declaration]:
+    """Lists the fields that a dataclass declares, by name and in order."""
+    kinds = get_type_hints(settings)
+    found = {}
+    for field in dataclasses.fields(settings):
+        if _METADATA not in field.metadata:
+            continue
+        meaning, example, check = field.metadata[_METADATA]
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        found[field.name] = Declaration(
+            name=field.name,
+            meaning=meaning,
+            kind=_outer_kind(kinds[field.name]),
+            default=default,
+            example=example,
+            check=check,
+        )
+    return found
+
+
+def _outer_kind(kind: Any) -> Any:
+    """Returns a type without its items, and a union without None."""
+    is_union = get_origin(kind) in (Union, types.UnionType)
+    members = get_args(kind) if is_union else (kind,)
+    outer = [get_origin(member) or member for member in members]
+    return Union[tuple(kind for kind in outer if kind is not types.NoneType)]  # noqa: UP007
+
+
+def check_values(settings: Any, prefix: str = '') -> None:
+    """Checks the declared fields of an instance, and makes plain numbers of NumPy's.
+
+    Args:
+      settings: the instance of a frozen dataclass, which is being made.
+      prefix: the path of its fields for errors, ``'tuning.'``.
+
+    Raises:
+      InvalidError: naming the field.
+    """
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, np.generic):  # a run folder keeps plain numbers
+            object.__setattr__(settings, field.name, value.item())
+    for name, declaration in declared(type(settings)).items():
+        value = getattr(settings, name)
+        is_absent = value is None and declaration.default is None
+        if declaration.check is not None and not is_absent:
+            declaration.check(f'{prefix}{name}', value)
+
+
+def one_of(*names: str) -> Check:
+    """Makes the check of a field that is one of some names."""
+    return functools.partial(checks.choice, valid=names)
+
+
+def whole_number(minimum: int = 1, maximum: int = checks.LARGEST_INT) -> Check:
+    """Makes the check of a whole number in a range."""
+    return functools.partial(checks.static_int, minimum=minimum, maximum=maximum)
+
+
+def number_within(low: float, high: float) -> Check:
+    """Makes the check of a number in a range."""
+    return functools.partial(checks.within, low=low, high=high)
+
+
+def documented(settings: Class) -> Class:
+    """Writes the meanings of declared fields into the docstring of a dataclass.
+
+    Args:
+      settings: a dataclass whose docstring may describe further fields in a last section
+        ``Attributes:``.
+
+    Returns:
+      The same class.
+    """
+    text = inspect.getdoc(settings) or ''
+    if 'Attributes:' not in text:
+        text = f'{text}\n\nAttributes:'
+    lines = [
+        textwrap.fill(
+            f'{declaration.name}: {declaration.meaning}',
+            _LINE_WIDTH,
+            initial_indent='  ',
+            subsequent_indent='    ',
+        )
+        for declaration in declared(settings).values()
+    ]
+    settings.__doc__ = '\n'.join([text, *lines])
+    return settings

@@ -1,0 +1,210 @@
+"""Tell how this process was started, from the variables that launchers of processes set."""
+
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from fedjax_links.core import errors
+
+_FIRST_PORT, _NUM_PORTS, _PORT_OF_PODS = 61440, 4096, 55527  # as JAX chooses them
+
+Variables = Mapping[str, str]
+"""Variables of the environment."""
+
+
+class Started(NamedTuple):
+    """Describe a process of several.
+
+    Attributes:
+      coordinator: where process 0 listens for those that are to `processes.join` it,
+        ``HOST:PORT``; None for a task of an array.
+      num_processes: K, all of them.
+      process_id: which of them it is, from 0.
+      source: the variable that says so.
+    """
+
+    coordinator: str | None
+    num_processes: int
+    process_id: int
+    source: str
+
+
+class _Launcher(NamedTuple):
+    """Name the variables of a launcher.
+
+    Attributes:
+      process_id: which process this is, from 0.
+      num_processes: how many there are.
+      address: finds where process 0 listens; empty where nothing says it.
+      needed: a variable that has to be there too; empty for none.
+    """
+
+    process_id: str
+    num_processes: str
+    address: Callable[[Variables], str]
+    needed: str = ''
+
+
+class _Array(NamedTuple):
+    """Name the variables of a job array; those that a scheduler does not have are empty.
+
+    Attributes:
+      task: the number of this task.
+      first: the first number.
+      last: the last number.
+      count: how many tasks there are.
+    """
+
+    task: str
+    first: str = ''
+    last: str = ''
+    count: str = ''
+
+
+def array_variable(variables: Variables = os.environ) -> str | None:
+    """Returns the variable that says which task of a job array this process is; None for none.
+
+    Args:
+      variables: those of this process by default.
+    """
+    for array in _ARRAYS:
+        task = _number(variables, array.task)
+        last = _number(variables, array.last)
+        count = _number(variables, array.count) or last
+        if task is not None and count:
+            return array.task
+    return None
+
+
+def array_task(variables: Variables = os.environ) -> Started | None:
+    """Returns the task that this process is; None if it is of no array.
+
+    Args:
+      variables: those of this process by default.
+
+    Raises:
+      ValueError: if the numbers of the array have gaps, so that they do not tell shards apart.
+    """
+    for array in _ARRAYS:
+        task = _number(variables, array.task)
+        last = _number(variables, array.last)
+        count = _number(variables, array.count)
+        if task is None or (last is None and count is None):
+            continue
+        first = _number(variables, array.first)
+        if first is None:
+            first = 1 if count is None else 0
+        if count is None:
+            count = (last or 0) - first + 1
+        if count < 2:
+            return None
+        _check_numbers(array, task, first, last, count)
+        return Started(None, count, task % count, array.task)
+    return None
+
+
+def _check_numbers(
+    array: _Array, task: int, first: int, last: int | None, count: int
+) -> None:
+    """Raises for a job array whose numbers have gaps."""
+    if last is not None and last - first + 1 != count:
+        requirement = f'be given where {array.task} has gaps, such as --shard={task}/64'
+        value = f'{count} numbers from {first} to {last}'
+        raise errors.invalid('shard', requirement, value)
+
+
+def started_as(variables: Variables = os.environ) -> Started | None:
+    """Returns which process this is; None for one that was started alone.
+
+    Args:
+      variables: those of this process by default.
+
+    Raises:
+      ValueError: if there are several, and nothing says where process 0 listens.
+    """
+    for launcher in _LAUNCHERS:
+        process_id = _number(variables, launcher.process_id)
+        count = _number(variables, launcher.num_processes)
+        if process_id is None or count is None:
+            continue
+        if launcher.needed and launcher.needed not in variables:
+            continue
+        if count < 2:
+            return None
+        coordinator = variables.get('JAX_COORDINATOR_ADDRESS')
+        coordinator = coordinator or launcher.address(variables)
+        if not coordinator:
+            requirement = (
+                f'be given, or JAX_COORDINATOR_ADDRESS, as {launcher.process_id} is'
+            )
+            raise errors.invalid('coordinator', requirement, None)
+        return Started(coordinator, count, process_id, launcher.process_id)
+    return None
+
+
+def _number(variables: Variables, name: str) -> int | None:
+    """Returns the number that a variable holds; None for none."""
+    text = variables.get(name, '')
+    return int(text) if text.isdecimal() else None
+
+
+def _unknown_address(variables: Variables) -> str:
+    """Finds nothing: of some launchers only JAX_COORDINATOR_ADDRESS says where process 0 is."""
+    return ''
+
+
+def _address_of_mpirun(variables: Variables) -> str:
+    """Returns the machine of Open MPI's mpirun: its address, or since version 5 its name."""
+    uri = re.match(
+        r'(\d+)\..*?tcp6?://(\[[^,\]]+|[^,:]+)',
+        variables.get('OMPI_MCA_orte_hnp_uri', ''),
+    )
+    if uri is not None:
+        host = f'{uri[2]}]' if uri[2].startswith('[') else uri[2]
+        return _address(host, int(uri[1]) // 2**12, variables)
+    name = re.match(r'\w+-(.+)-(\d+)@', variables.get('PMIX_NAMESPACE', ''))
+    return '' if name is None else _address(name[1], int(name[2]), variables)
+
+
+def _address_of_step(variables: Variables) -> str:
+    """Returns the first machine of a SLURM step's list, such as ``rack2n[003-005,9],other``."""
+    host = re.sub(r'\[(\w+)[^\]]*\]|,.*', r'\1', variables['SLURM_STEP_NODELIST'])
+    return _address(host, int(variables.get('SLURM_JOB_ID', 0)), variables)
+
+
+def _address_of_pods(variables: Variables) -> str:
+    """Returns a job's first pod, where a headless service names pods: ``JOB-0.SUBDOMAIN``."""
+    pod, _, domain = socket.getfqdn(variables.get('HOSTNAME', '')).partition('.')
+    port = variables.get('JAX_COORDINATOR_PORT', _PORT_OF_PODS)
+    return f'{pod.rpartition("-")[0]}-0.{domain}:{port}' if domain else ''
+
+
+def _address(host: str, job: int, variables: Variables) -> str:
+    """Returns the address of a machine, with the port that JAX would choose for the job."""
+    port = variables.get('JAX_COORDINATOR_PORT', _FIRST_PORT + job % _NUM_PORTS)
+    return f'{host}:{port}'
+
+
+_STEP = 'SLURM_STEP_NODELIST'
+_LAUNCHERS = (
+    _Launcher('JAX_PROCESS_ID', 'JAX_NUM_PROCESSES', _unknown_address),
+    _Launcher('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', _address_of_mpirun),
+    _Launcher('SLURM_PROCID', 'SLURM_STEP_NUM_TASKS', _address_of_step, needed=_STEP),
+    # Older versions of SLURM.
+    _Launcher('SLURM_PROCID', 'SLURM_NTASKS', _address_of_step, needed=_STEP),
+    _Launcher('PMI_RANK', 'PMI_SIZE', _unknown_address),
+    _Launcher('JOB_COMPLETION_INDEX', 'JAX_NUM_PROCESSES', _address_of_pods),
+)
+_ARRAYS = (
+    _Array(
+        task='SLURM_ARRAY_TASK_ID',
+        first='SLURM_ARRAY_TASK_MIN',
+        last='SLURM_ARRAY_TASK_MAX',
+        count='SLURM_ARRAY_TASK_COUNT',
+    ),
+    _Array('SGE_TASK_ID', first='SGE_TASK_FIRST', last='SGE_TASK_LAST'),
+    _Array('LSB_JOBINDEX', last='LSB_JOBINDEX_END'),
+    _Array('SKYPILOT_JOB_RANK', count='SKYPILOT_NUM_JOBS'),
+)
