@@ -1,4 +1,4 @@
-"""What configured links do to FedAvg and to gossip, exact where known, as one screen of text."""
+"""Describe what configured links do to FedAvg and to gossip, exact where known, as text."""
 
 from typing import Any
 
@@ -16,12 +16,14 @@ from fedjax_links.problems.classification import partition_of
 
 _QUANTILES = {'least': 0.0, '25 %': 0.25, 'median': 0.5, '75 %': 0.75, 'most': 1.0}
 _MAX_LISTED_LABELS = 10
-_MAX_MATRIX_CLIENTS, _MAX_NEIGHBOURS = 1500, 1000
+_MAX_MATRIX_CLIENTS = 1500
+_MAX_NEIGHBOURS = 1000
 _FEW_PATTERNS = 4  # whose problems may be as large as they may be at all
+_INDENT = ' ' * 9
 
 
 def prediction(experiment: Experiment) -> str:
-    """What the links of an experiment do to FedAvg, a line or two per pattern.
+    """Says what the links of an experiment do to FedAvg, in a line or two per pattern.
 
     Args:
       experiment: made from a config.
@@ -35,22 +37,22 @@ def prediction(experiment: Experiment) -> str:
     for label in experiment.patterns:
         links = configured_links.of_experiment(experiment, label)
         lines += _described(links, f'{label}: {links.name}, {links.law.description}')
-        rates, weights = links.law.rates, links.law.weights
+        rates = links.law.rates
         if rates is not None:
-            lines.append(f'         rates {_range(rates, 3)}, mean {rates.mean():.3g}')
+            lines.append(f'{_INDENT}rates {_range(rates, 3)}, mean {rates.mean():.3g}')
+        weights = links.law.weights
         if weights is not None:
             bias = np.abs(weights - 1 / weights.size).sum()
             lines[-1] += (
                 f"; FedAvg's implicit weights are {bias:.2f} from equal (L1, exact)"
             )
-        lines += [
-            f'         {line}' for line in expected.of_links(links, most_work=most_work)
-        ]
+        ends = expected.of_links(links, most_work=most_work)
+        lines += [f'{_INDENT}{line}' for line in ends]
     return '\n'.join(lines)
 
 
 def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str:
-    """The screen.
+    """Writes the screen of the command ``theory``.
 
     Args:
       links: a pattern of an experiment.
@@ -60,173 +62,217 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
       Lines of at most 80 columns: for how long links remember, rates, effective weights, FedAvg's
       bias, gossip, what is special to the pattern, and the participation report of the record.
     """
-    law, active = links.law, np.asarray(base.participants(record))
-    source: Any = (
-        {'masks': active} if law.weights is None else {'selection_law': law.weights}
-    )
-    weights = analysis.effective_weights(**source)
-    known = evaluation.attainable_text(links.problem)
-    name = (links.experiment.config or {})['problem']['name']
-    lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
-    lines += [f"best     {known} (the population's best model, exact)"] if known else []
-    lines += _described(links, f'{links.name}: {law.description}')
-    lines.append(f'memory   {_memory(law, links.participation.cycle)}')
+    law = links.law
+    active = np.asarray(base.participants(record))
+    if law.weights is None:
+        weights = analysis.effective_weights(masks=active)
+    else:
+        weights = analysis.effective_weights(selection_law=law.weights)
+    lines = [
+        *_problem_lines(links),
+        *_described(links, f'{links.name}: {law.description}'),
+        f'memory   {_memory(law, links.participation.cycle)}',
+    ]
     lines = [links.experiment.title, *(line[:80] for line in lines)]
     if base.tells_directions(record):
         lines.append(
-            '         taking part = hearing the server, training and delivering'
+            f'{_INDENT}taking part = hearing the server, training and delivering'
         )
-    lines.append(
-        f'{"Rates per client":<20}' + ''.join(f'{k:>10}' for k in (*_QUANTILES, 'mean'))
-    )
+    headings = ''.join(f'{name:>10}' for name in (*_QUANTILES, 'mean'))
+    lines.append(f'{"Rates per client":<20}{headings}')
     name, stated = stated_rates(law, record)
-    lines += [] if stated is None else [_row(name, stated)]
+    if stated is not None:
+        lines.append(_row(name, stated))
     lines.append(_row('realised', active.mean(axis=0)))
     lines += _weights(law, weights, len(active))
     lines += _bias(links.problem, law, weights, active)
     lines += [f'  {line}' for line in expected.of_links(links)]
     lines += _known(law)
-    lines.append(
-        f'As simulated ({len(active):,} rounds of seed {links.experiment.seeds[0]})'
-    )
+    first_seed = links.experiment.seeds[0]
+    lines.append(f'As simulated ({len(active):,} rounds of seed {first_seed})')
     report = analysis.participation_report(active).text().splitlines()
     return '\n'.join([*lines, *(f'  {line}' for line in report)])
 
 
+def _problem_lines(links: configured_links.ConfiguredLinks) -> list[str]:
+    """Names the problem, and its best model where that is known."""
+    name = (links.experiment.config or {})['problem']['name']
+    lines = [f'problem  {name}: {links.problem.num_clients:,} clients']
+    attainable = evaluation.attainable_text(links.problem)
+    if attainable:
+        lines.append(f"best     {attainable} (the population's best model, exact)")
+    return lines
+
+
 def _memory(law: LinkLaw, cycle: int | None) -> str:
-    """For how long links are as they were."""
+    """Says for how long links stay as they were."""
     if cycle is not None and cycle > 1:
         return f'links repeat every {cycle:,} rounds'
     if law.memoryless:
         return 'none: rounds are independent'
-    if (rates := chain(law)) is None:
+    rates = chain(law)
+    if rates is None:
         return 'not known'
     rise, fall = rates
-    kept = 1 - (rise + fall)  # the correlation of a round with the next
-    times = np.where(kept >= 1, np.inf, -1 / np.log(np.clip(kept, 1e-300, 1 - 1e-16)))
-    shares = rise / np.where(
-        rise + fall > 0, rise + fall, 1
-    )  # of rounds in which each takes part
-    if not shares.any():
+    correlation = 1 - (rise + fall)  # of a round with the next
+    decay = -1 / np.log(np.clip(correlation, 1e-300, 1 - 1e-16))
+    times = np.where(correlation >= 1, np.inf, decay)
+    # Portion of the rounds in which each client takes part.
+    changes = rise + fall
+    portions = rise / np.where(changes > 0, changes, 1)
+    if not portions.any():
         return 'none: nobody ever takes part'
-    median = _weighted_median(times, shares)
-    said = 'less than a round' if median < 1 else f'{median:.3g} rounds'
-    least, most = (
-        'below 1' if time < 1 else f'{time:.3g}' for time in (times.min(), times.max())
-    )
+    median = _weighted_median(times, portions)
+    typical = 'less than a round' if median < 1 else f'{median:.3g} rounds'
+    least = _time_text(times.min())
+    most = _time_text(times.max())
     if least == most:
-        return f'{said} (every client)'
-    return f'{said} (median participation), clients: {reprs.span(least, most)}'
+        return f'{typical} (every client)'
+    return f'{typical} (median participation), clients: {reprs.span(least, most)}'
+
+
+def _time_text(num_rounds: float) -> str:
+    """Writes a number of rounds."""
+    return 'below 1' if num_rounds < 1 else f'{num_rounds:.3g}'
 
 
 def _weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
-    """The value at which half of the weight is reached."""
+    """Returns the value at which half of the weight is reached."""
     order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
+    cumulative = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(cumulative, cumulative[-1] / 2)])
 
 
 def _described(links: configured_links.ConfiguredLinks, text: str) -> list[str]:
-    """A pattern, and at which point of the grid all that follows holds."""
-    where = [f'         at {links.where}'] if links.where else []
-    return [f'links    {text}', *where]
+    """Names a pattern, and the point of the grid at which all that follows holds."""
+    lines = [f'links    {text}']
+    if links.where:
+        lines.append(f'{_INDENT}at {links.where}')
+    return lines
 
 
 def _weights(
-    law: LinkLaw, found: analysis.EffectiveWeights, num_rounds: int
+    law: LinkLaw, weights: analysis.EffectiveWeights, num_rounds: int
 ) -> list[str]:
-    num_clients, noise = found.weights.size, ''
-    source = (
-        f'exact: {law.weights_source}'
-        if found.exact
-        else f'estimated, {num_rounds:,} rounds'
-    )
+    """Describes FedAvg's effective weights."""
+    num_clients = weights.weights.size
+    source = f'estimated, {num_rounds:,} rounds'
+    if weights.exact:
+        source = f'exact: {law.weights_source}'
     lines = [
         f'Effective weights E[1{{i in A}}/|A| | A nonempty], {source}',
-        _row('weight x N', found.weights * num_clients),
+        _row('weight x N', weights.weights * num_clients),
     ]
-    if not found.exact:
-        lines.append(_row('standard error x N', found.standard_errors * num_clients))
-        noise = _noise(found.standard_errors)
-    distance = _number(np.abs(found.weights - 1 / num_clients).sum())
-    effective = f'effective clients {1 / np.sum(found.weights**2):.4g} of {num_clients}'
+    noise = ''
+    if not weights.exact:
+        lines.append(_row('standard error x N', weights.standard_errors * num_clients))
+        noise = _noise(weights.standard_errors)
+    distance = _number(np.abs(weights.weights - 1 / num_clients).sum())
+    count = 1 / np.sum(weights.weights**2)
+    effective = f'effective clients {count:.4g} of {num_clients}'
     return [*lines, f'  L1 from uniform {distance}{noise}, {effective}']
 
 
 def _bias(
     problem: base.Problem,
     law: LinkLaw,
-    found: analysis.EffectiveWeights,
+    weights: analysis.EffectiveWeights,
     active: np.ndarray,
 ) -> list[str]:
-    shares = partition_of(problem).class_mix
-    if shares.size:
-        wanted, implicit = shares.mean(axis=0), found.weights @ shares
-        lines = [
-            "FedAvg's bias: the label mix that it trains on, against the clients' mean mix"
-        ]
-        if wanted.size <= _MAX_LISTED_LABELS:
-            labels = ''.join(f'{label:>6}' for label in range(wanted.size))
-            lines.append(f'  {"label":<18}{labels}')
-            for name, mix in (('mean of clients', wanted), ('FedAvg', implicit)):
-                lines.append(
-                    f'  {name:<18}' + ''.join(f'{share:>6.3f}' for share in mix)
-                )
-        noise = (
-            '' if found.exact else _noise(0.5 * batch_means(active, values=shares)[1])
-        )
-        return [
-            *lines,
-            f'  total variation {0.5 * np.abs(implicit - wanted).sum():.4g}{noise}',
-        ]
+    """Describes FedAvg's bias, by labels or by the means of a quadratic problem."""
+    class_mix = partition_of(problem).class_mix
+    if class_mix.size:
+        return _label_bias(class_mix, weights, active)
     data = problem.data
-    if not (hasattr(data, 'ndim') and data.ndim == 2 and problem.max_examples == 1):
+    is_quadratic = hasattr(data, 'ndim') and data.ndim == 2
+    if not is_quadratic or problem.max_examples != 1:
         return []
     targets = np.asarray(data, np.float64)
-    bias = np.linalg.norm(found.weights @ targets - targets.mean(axis=0))
-    if not found.exact:
-        off = np.linalg.norm(batch_means(active, values=targets)[1])
-        how = f'estimated (noise alone: {off:.2g})'
-    elif law.memoryless or law.never_empty:
-        how = 'exact for every step size'
-    elif law.probs is None:
-        how = 'exact for small steps'
-    else:
-        how = f'exact but for empty rounds ({np.prod(1 - law.probs):.2g})'
-    return [f"FedAvg's bias ||E x - x*|| = {_number(bias, 6)}, {how}"]
+    bias = np.linalg.norm(weights.weights @ targets - targets.mean(axis=0))
+    source = _source_of_bias(law, weights, active, targets)
+    return [f"FedAvg's bias ||E x - x*|| = {_number(bias, 6)}, {source}"]
+
+
+def _label_bias(
+    class_mix: np.ndarray, weights: analysis.EffectiveWeights, active: np.ndarray
+) -> list[str]:
+    """Compares the labels that FedAvg trains on with those of all clients."""
+    mean_mix = class_mix.mean(axis=0)
+    implicit_mix = weights.weights @ class_mix
+    lines = [
+        "FedAvg's bias: the label mix that it trains on, against the clients' mean mix"
+    ]
+    if mean_mix.size <= _MAX_LISTED_LABELS:
+        labels = ''.join(f'{label:>6}' for label in range(mean_mix.size))
+        lines.append(f'  {"label":<18}{labels}')
+        for name, mix in (('mean of clients', mean_mix), ('FedAvg', implicit_mix)):
+            portions = ''.join(f'{portion:>6.3f}' for portion in mix)
+            lines.append(f'  {name:<18}{portions}')
+    noise = ''
+    if not weights.exact:
+        _, standard_errors = batch_means(active, values=class_mix)
+        noise = _noise(0.5 * standard_errors)
+    distance = 0.5 * np.abs(implicit_mix - mean_mix).sum()
+    return [*lines, f'  total variation {distance:.4g}{noise}']
+
+
+def _source_of_bias(
+    law: LinkLaw,
+    weights: analysis.EffectiveWeights,
+    active: np.ndarray,
+    targets: np.ndarray,
+) -> str:
+    """Says how exact the bias on a quadratic problem is."""
+    if not weights.exact:
+        _, standard_errors = batch_means(active, values=targets)
+        noise = np.linalg.norm(standard_errors)
+        return f'estimated (noise alone: {noise:.2g})'
+    if law.memoryless or law.never_empty:
+        return 'exact for every step size'
+    if law.probs is None:
+        return 'exact for small steps'
+    return f'exact but for empty rounds ({np.prod(1 - law.probs):.2g})'
 
 
 def _known(law: LinkLaw) -> list[str]:
-    """What else has a closed form: how gossip contracts, how often separated clients are chosen."""
-    lines = []
-    if law.probs is not None and 2 <= law.probs.size <= _MAX_MATRIX_CLIENTS:
-        rate, bound = (
-            analysis.mixing_rate(law.probs),
-            analysis.mixing_rate_bound(law.probs),
+    """Lists what else has a closed form: how gossip contracts, who is chosen how often."""
+    return [*_gossip_lines(law), *_separation_lines(law)]
+
+
+def _gossip_lines(law: LinkLaw) -> list[str]:
+    """Says how fast gossip contracts."""
+    if law.probs is None or not 2 <= law.probs.size <= _MAX_MATRIX_CLIENTS:
+        return []
+    gap = 1 - analysis.mixing_rate(law.probs)
+    bound = 1 - analysis.mixing_rate_bound(law.probs)
+    lines = [
+        f'Gossip: 1 - lambda_2(E[W]) = {gap:.4g}, exact; published lower bound {bound:.2g}'
+    ]
+    if law.edges is not None and law.edges[0].size <= _MAX_NEIGHBOURS:
+        gap = 1 - analysis.semi_decentralised_rate(law.probs, *law.edges)
+        lines.append(
+            f'  with links between clients: 1 - lambda_2(E[M W M]) = {gap:.4g}, exact'
         )
-        known = f'{1 - rate:.4g}, exact; published lower bound {1 - bound:.2g}'
-        lines.append(f'Gossip: 1 - lambda_2(E[W]) = {known}')
-        if law.edges is not None and law.edges[0].size <= _MAX_NEIGHBOURS:
-            gap = 1 - analysis.semi_decentralised_rate(law.probs, *law.edges)
-            lines.append(
-                f'  with links between clients: 1 - lambda_2(E[M W M]) = {gap:.4g}, exact'
-            )
-    if law.separation is not None:
-        shares, size = (
-            law.separation.law[law.separation.law > 0],
-            law.separation.group_size,
-        )
-        unit = 'clients' if size is None else f'groups of {size}'
-        distance = _number(np.abs(shares - 1 / shares.size).sum())
-        scale = _range(analysis.debiasing_weights(shares))
-        lines += [
-            f'pi_R over {shares.size} {unit}: {_range(shares)}, L1 from uniform {distance}',
-            f'  debiasing weights 1/(M pi_R): {scale}; {law.weights_source}',
-        ]
     return lines
 
 
+def _separation_lines(law: LinkLaw) -> list[str]:
+    """Says how often clients or groups are chosen that wait between two choices."""
+    if law.separation is None:
+        return []
+    portions = law.separation.law[law.separation.law > 0]
+    size = law.separation.group_size
+    unit = 'clients' if size is None else f'groups of {size}'
+    distance = _number(np.abs(portions - 1 / portions.size).sum())
+    scale = _range(analysis.debiasing_weights(portions))
+    return [
+        f'pi_R over {portions.size} {unit}: {_range(portions)}, L1 from uniform {distance}',
+        f'  debiasing weights 1/(M pi_R): {scale}; {law.weights_source}',
+    ]
+
+
 def _row(label: str, values: Any) -> str:
+    """Writes quantiles and the mean over clients."""
     known = np.asarray(values, np.float64)
     known = known[~np.isnan(known)]
     cells = [*np.quantile(known, [*_QUANTILES.values()]), known.mean()]
@@ -234,14 +280,15 @@ def _row(label: str, values: Any) -> str:
 
 
 def _range(values: np.ndarray, digits: int = 4) -> str:
+    """Writes the least and the largest of some values."""
     return reprs.span(f'{values.min():.{digits}g}', f'{values.max():.{digits}g}')
 
 
 def _noise(errors: np.ndarray) -> str:
-    """The expected L1 norm of normal errors: what no difference would seem to be off."""
+    """Writes the expected L1 norm of normal errors: how far off no difference would seem."""
     return f' (noise alone: {np.sqrt(2 / np.pi) * errors.sum():.2g})'
 
 
 def _number(value: Any, digits: int = 4) -> str:
-    """Digits that mean something: rounding errors of float64 are printed as zero."""
+    """Writes digits that mean something: rounding errors of float64 are printed as zero."""
     return '0' if abs(value) < 1e-12 else f'{value:.{digits}g}'
