@@ -1,4 +1,4 @@
-"""Links before anything is trained: drawn by a pattern or read from a log; as text, as a page."""
+"""Show links before anything is trained: drawn by a pattern or read from a log."""
 
 import textwrap
 from pathlib import Path
@@ -20,8 +20,11 @@ from fedjax_links.plot.links import MAP_ROUNDS
 _MAX_CELLS = 2**29
 _MOST_DAYS = 730
 _MOST_MAP_ROUNDS = 600
-_LAGS, _MOST_LAGS = 40, 300
-_WIDTH, _LABEL, _MAP_ROWS = 80, 10, 10
+_NUM_LAGS = 40
+_MOST_LAGS = 300
+_WIDTH = 80
+_LABEL_WIDTH = 10
+_MAP_ROWS = 10
 _SHADES = ' ░▒▓█'
 
 
@@ -52,8 +55,8 @@ def record_links(
             simulation.realised_links(key, participation, num_rounds=num_rounds)
         )
 
-    drawn: base.MaskLinks = jax.device_get(draw(jax.random.key(seed)))
-    return drawn
+    links: base.MaskLinks = jax.device_get(draw(jax.random.key(seed)))
+    return links
 
 
 def of_log(
@@ -73,30 +76,34 @@ def of_log(
 
     Returns:
       The links, and their law, which says no more than that they repeat every day, if a day has
-      whole rounds.
+      a whole number of rounds.
 
     Raises:
       ValueError: as for `availability`.
     """
     mask = availability(intervals, tick=tick, rounds=rounds, overlaps=overlaps)
-    day, whole = WRAPS['day'] / tick, None
-    said = (
-        f'a log, {len(mask):,} rounds of {tick:g} s ({round(len(mask) / day, 2):,g} days); '
-        "FedAvg's weights {:.4f} ± {:.4f} from equal (L1)".format(*bias(mask))
+    rounds_per_day = WRAPS['day'] / tick
+    days = round(len(mask) / rounds_per_day, 2)
+    distance, error = bias(mask)
+    description = (
+        f'a log, {len(mask):,} rounds of {tick:g} s ({days:,g} days); '
+        f"FedAvg's weights {distance:.4f} ± {error:.4f} from equal (L1)"
     )
-    if day.is_integer():
-        whole = int(day)
-        lost = losses(mask, rounds_per_day=whole)
-        said += (
+    period = None
+    if rounds_per_day.is_integer():
+        period = int(rounds_per_day)
+        lost = losses(mask, rounds_per_day=period)
+        description += (
             f'; look_alike would miss times up and down by {lost.of_markov:.2f} (markov), the day '
             f'by {lost.of_semi_markov:.2f} (semi_markov)'
         )
-    sample: Any = mask, np.full(mask.shape, np.nan, np.float32)
-    return base.LinkSample(*sample), LinkLaw(said, period=whole)
+    unknown: Any = np.full(mask.shape, np.nan, np.float32)
+    sample: Any = mask
+    return base.LinkSample(sample, unknown), LinkLaw(description, period=period)
 
 
 def bias(mask: np.ndarray) -> tuple[float, float]:
-    """L1 distance of FedAvg's implicit weights from equal, as realised, and its standard error.
+    """Returns the L1 distance of FedAvg's realised weights from equal, and its standard error.
 
     Args:
       mask: bool[T, N], who takes part.
@@ -107,16 +114,14 @@ def bias(mask: np.ndarray) -> tuple[float, float]:
     if not mask.any() or len(mask) < 2:
         return np.nan, np.nan
     batches = min(32, len(mask))
-    away = (
-        analysis.effective_weights(masks=mask, num_batches=batches).weights
-        - 1 / mask.shape[1]
-    )
-    _, (error,) = batch_means(mask, batches, np.sign(away)[:, None])
-    return float(np.abs(away).sum()), float(error)
+    weights = analysis.effective_weights(masks=mask, num_batches=batches).weights
+    difference = weights - 1 / mask.shape[1]
+    _, (error,) = batch_means(mask, batches, np.sign(difference)[:, None])
+    return float(np.abs(difference).sum()), float(error)
 
 
 def warnings(intervals: Intervals) -> list[str]:
-    """What is odd about the times of a log, a line each.
+    """Lists what is odd about the times of a log, a line each.
 
     Args:
       intervals: the log, time 0 being midnight.
@@ -126,25 +131,28 @@ def warnings(intervals: Intervals) -> list[str]:
     """
     as_intervals(intervals)
     ends = intervals.end if intervals.period is None else intervals.period
-    length, first, day = float(np.max(ends)), float(intervals.start.min()), WRAPS['day']
-    found, unit = list(intervals.notes), 'if its times are no seconds, give their unit'
-    if 0 < length < day:
-        found.append(
-            f'the log lasts {length:g} s and is repeated to fill a day; {unit}'
-        )
-    if length - first > _MOST_DAYS * day:
-        found.append(f'the log lasts {(length - first) / day:,.0f} days; {unit}')
+    end = float(np.max(ends))
+    first = float(intervals.start.min())
+    day = WRAPS['day']
+    unit = 'if its times are no seconds, give their unit'
+    lines = list(intervals.notes)
+    if 0 < end < day:
+        lines.append(f'the log lasts {end:g} s and is repeated to fill a day; {unit}')
+    if end - first > _MOST_DAYS * day:
+        lines.append(f'the log lasts {(end - first) / day:,.0f} days; {unit}')
     if first >= day:
-        away = f'nobody is there in the first {first / day:,.0f} days'
-        found.append(f"{away}; with the origin 'first' the log begins")
-    return found
+        empty = f'nobody is there in the first {first / day:,.0f} days'
+        lines.append(f"{empty}; with the origin 'first' the log begins")
+    return lines
 
 
 # What is known of links beside their law, and what a record of them says.
 
 
 def foldable(law: LinkLaw, num_rounds: int) -> int | None:
-    """The period at which a record can be folded: known, longer than a round, seen at least twice.
+    """Returns the period at which a record can be folded.
+
+    It must be known, longer than a round, and seen at least twice.
 
     Args:
       law: the exact law of the links.
@@ -158,18 +166,16 @@ def foldable(law: LinkLaw, num_rounds: int) -> int | None:
 
 
 def chain(law: LinkLaw) -> tuple[np.ndarray, np.ndarray] | None:
-    """P(absent -> present) and P(present -> absent), float64[N] each, where both are known."""
+    """Returns the probabilities of coming and going, float64[N] each, where both are known."""
     if law.memoryless and law.rates is not None:
         return law.rates, 1 - law.rates
-    return (
-        None
-        if law.up_rate is None or law.down_rate is None
-        else (law.up_rate, law.down_rate)
-    )
+    if law.up_rate is None or law.down_rate is None:
+        return None
+    return law.up_rate, law.down_rate
 
 
 def stated_rates(law: LinkLaw, record: base.MaskLinks) -> tuple[str, np.ndarray | None]:
-    """What is said of the clients' rates: ``exact`` or ``nominal`` ones, or nothing.
+    """Returns the clients' rates, ``exact`` or ``nominal``, where they are known.
 
     Args:
       law: what is known of the links.
@@ -185,7 +191,7 @@ def stated_rates(law: LinkLaw, record: base.MaskLinks) -> tuple[str, np.ndarray 
 
 
 def text(title: str, record: base.MaskLinks, law: LinkLaw) -> str:
-    """A map of who takes part when; counts, gaps, staleness and weights, by quantiles over clients.
+    """Writes a map of who takes part when, and counts, gaps, staleness and weights.
 
     Args:
       title: first line.
@@ -198,49 +204,54 @@ def text(title: str, record: base.MaskLinks, law: LinkLaw) -> str:
     active = np.asarray(base.participants(record))
     lines = [title[:_WIDTH], *textwrap.wrap(f'links: {law.description}', _WIDTH)]
     if base.tells_directions(record):
-        parts: Any = active, base.delivers(record), record.downlink, record.compute
-        names = 'takes part', 'delivers', 'hears', 'can train'
-        means = (
-            f'{k} {np.mean(mask):.3f}' for k, mask in zip(names, parts, strict=True)
-        )
+        masks: dict[str, Any] = {
+            'takes part': active,
+            'delivers': base.delivers(record),
+            'hears': record.downlink,
+            'can train': record.compute,
+        }
+        means = (f'{name} {np.mean(mask):.3f}' for name, mask in masks.items())
         lines.append(f'means: {", ".join(means)}')
     if base.has_peers(record):
-        neighbours = record.neighbours[0]
-        there = (
-            np.not_equal(neighbours, np.arange(len(neighbours))[:, None])
-            .sum(axis=1)
-            .mean()
-        )
-        heard = f'{record.edges.mean(axis=0).sum(axis=1).mean():.3g} of {there:.3g}'
-        lines.append(f'peers: {heard} neighbours heard in a round')
+        lines.append(_peers_line(record))
     lines += _map(active, foldable(law, len(active)))
     return '\n'.join([*lines, analysis.participation_report(active).text()])
 
 
+def _peers_line(record: Any) -> str:
+    """Says how many of its neighbours a client hears in a round, on average."""
+    neighbours = record.neighbours[0]
+    # A row that has fewer neighbours than others is filled with the client itself.
+    is_neighbour = np.not_equal(neighbours, np.arange(len(neighbours))[:, None])
+    degree = is_neighbour.sum(axis=1).mean()
+    num_up = record.edges.mean(axis=0).sum(axis=1).mean()
+    return f'peers: {num_up:.3g} of {degree:.3g} neighbours heard in a round'
+
+
 def _map(active: np.ndarray, period: int | None) -> list[str]:
-    """Clients by rate downwards, rounds to the right, the darker the more take part."""
-    most = _WIDTH - _LABEL - 2
-    per_cell = max(1, -(-2 * (period or 0) // most))
-    columns = min(most, len(active) // per_cell)
-    shown = active[
-        : columns * per_cell, np.argsort(-active.mean(axis=0), kind='stable')
-    ]
-    cells = shown.reshape(columns, per_cell, -1).mean(axis=1)
+    """Draws clients by rate downwards and rounds to the right, darker where more take part."""
+    most_columns = _WIDTH - _LABEL_WIDTH - 2
+    per_cell = max(1, -(-2 * (period or 0) // most_columns))
+    num_columns = min(most_columns, len(active) // per_cell)
+    num_rounds = num_columns * per_cell
+    by_rate = np.argsort(-active.mean(axis=0), kind='stable')
+    cells = active[:num_rounds, by_rate].reshape(num_columns, per_cell, -1)
+    cells = cells.mean(axis=1)
     bands = np.array_split(np.arange(active.shape[1]), min(_MAP_ROWS, active.shape[1]))
-    beside = f', {per_cell} rounds a cell' if per_cell > 1 else ''
-    rounds = f'by round 0 to {columns * per_cell - 1}{beside}'
+    scale = f', {per_cell} rounds a cell' if per_cell > 1 else ''
+    rounds = f'by round 0 to {num_rounds - 1}{scale}'
     lines = [f'clients, best first ({len(bands)} bands), {rounds}']
     for band in bands:
-        darkness = np.ceil(cells[:, band].mean(axis=1) * (len(_SHADES) - 1)).astype(int)
+        rates = cells[:, band].mean(axis=1)
+        darkness = np.ceil(rates * (len(_SHADES) - 1)).astype(int)
         label = f'{band[0] + 1}-{band[-1] + 1}' if len(band) > 1 else f'{band[0] + 1}'
-        lines.append(
-            f'{label:>{_LABEL}} |{"".join(_SHADES[k] for k in darkness)}'.rstrip()
-        )
+        row = ''.join(_SHADES[shade] for shade in darkness)
+        lines.append(f'{label:>{_LABEL_WIDTH}} |{row}'.rstrip())
     return lines
 
 
 def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> None:
-    """The page: map, rates, gaps, memory and number of participants.
+    """Draws a page: map, rates, gaps, memory and number of participants.
 
     Args:
       path: where the PNG goes.
@@ -249,7 +260,9 @@ def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> Non
       law: what is known exactly.
     """
     active = np.asarray(base.participants(record))
-    num_rounds, rates, period = len(active), chain(law), foldable(law, len(active))
+    num_rounds = len(active)
+    rates = chain(law)
+    period = foldable(law, num_rounds)
     rounds = min(max(MAP_ROUNDS, 2 * (period or 0)), _MOST_MAP_ROUNDS)
     titles = {
         'map': f'Who takes part in which of the first {rounds:,} rounds',
@@ -267,22 +280,35 @@ def picture(path: Path, title: str, record: base.MaskLinks, law: LinkLaw) -> Non
         axes = figure.subplot_mosaic(
             [['map'] * 4 + ['rates'] * 2, below], height_ratios=[1.15, 1]
         )
-        for name, above in titles.items():
-            axes[name].set_title(above, fontsize=10)
+        for name, axes_title in titles.items():
+            axes[name].set_title(axes_title, fontsize=10)
         plot.link_map(record, num_rounds=rounds, ax=axes['map'])
         name, probs = stated_rates(law, record)
         plot.participation_rates(active, probs, name=name, ax=axes['rates'])
         plot.gap_law(active, rates, ax=axes['gaps'])
-        lags = min(max(_LAGS, 2 * (law.period or 0)), _MOST_LAGS)
+        lags = min(max(_NUM_LAGS, 2 * (law.period or 0)), _MOST_LAGS)
         plot.link_memory(active, rates, num_lags=lags, ax=axes['memory'])
-        sums = np.sum(record.prob[:period], axis=1) if period else np.zeros(1)
-        expected = None if np.isnan(sums).any() or np.ptp(sums) == 0 else sums
+        expected = _expected_sizes(record, period)
         mean = None if law.probs is None else float(law.probs.sum())
         plot.participants(
             active, period=period, expected=expected, mean=mean, ax=axes['sizes']
         )
         if base.has_peers(record):
-            between = record.neighbours[0], record.edges.mean(axis=0)
-            plot.peer_graph(*between, rates=active.mean(axis=0), ax=axes['peers'])
+            plot.peer_graph(
+                record.neighbours[0],
+                record.edges.mean(axis=0),
+                rates=active.mean(axis=0),
+                ax=axes['peers'],
+            )
 
     pages.save_page(path, draw, title=title, caption='', size=(12, 7.5))
+
+
+def _expected_sizes(record: base.MaskLinks, period: int | None) -> np.ndarray | None:
+    """Returns the expected number of participants by round of a period, where it varies."""
+    if not period:
+        return None
+    sizes = np.sum(record.prob[:period], axis=1)
+    if np.isnan(sizes).any() or np.ptp(sizes) == 0:
+        return None
+    return np.asarray(sizes)

@@ -1,4 +1,4 @@
-"""How a data set is spread over clients: a page of text, and a picture."""
+"""Show how a data set is spread over clients, as text and as a picture."""
 
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,15 @@ from fedjax_links.plot import clients
 
 
 def text(title: str, report: PartitionReport) -> str:
-    """Lines of at most 80 columns.
+    """Writes lines of at most 80 columns.
 
     Args:
       title: first line.
       report: the partition.
 
     Returns:
-      The table of `PartitionReport`, and effective numbers: ``1 / sum_k q_k^2`` of shares q, which
-      is K if all K are equal and 1 if one has everything.
+      The table of `PartitionReport`, and effective numbers ``1 / sum_k q_k^2`` of portions q. That
+      is K if all K are equal, and 1 if one has everything.
     """
     volumes = effective_number(report.counts / report.counts.sum())
     effective = f'effective numbers: {volumes:.1f} clients by volume'
@@ -31,35 +31,43 @@ def text(title: str, report: PartitionReport) -> str:
 
 
 def effective_number(shares: np.ndarray) -> Any:
-    """``1 / sum_k q_k^2`` of shares float[..., K] that sum to one."""
+    """Returns ``1 / sum_k q_k^2`` of portions float[..., K] that sum to one."""
     return 1 / np.sum(np.square(shares), axis=-1)
 
 
 def picture(path: Path, title: str, report: PartitionReport) -> None:
-    """The page: class shares of every client, volumes, distances to the pooled mix, classes held.
+    """Draws a page: classes of each client, volumes, distances to the pooled mix, classes held.
 
-    Where nothing has a class, volumes alone, the largest first.
+    Where nothing has a class, it has volumes alone, the largest first.
 
     Args:
       path: where the PNG goes.
       title: above everything.
       report: the partition.
     """
-    draw, size = (
-        (_draw, (12, 8)) if report.global_mix.size else (_draw_volumes, (12, 4))
-    )
+    draw = _draw_volumes
+    height = 4
+    if report.global_mix.size:
+        draw = _draw
+        height = 8
     pages.save_page(
-        path, lambda figure: draw(figure, report), title=title, caption='', size=size
+        path,
+        lambda figure: draw(figure, report),
+        title=title,
+        caption='',
+        size=(12, height),
     )
 
 
 def _draw_volumes(figure: Any, report: PartitionReport) -> None:
+    """Draws how many examples each client has."""
     order = np.argsort(-report.counts, kind='stable')
     axes = plot.volumes(report.counts, order=order, ax=figure.add_subplot())
     axes.set_xlabel(f'{axes.get_xlabel()}, largest first')
 
 
 def _draw(figure: Any, report: PartitionReport) -> None:
+    """Draws the page of data with classes."""
     order = clients.by_largest_class(report.class_mix)
     upper = [['map'] * 10 + ['pooled'] * 2, ['volumes'] * 10 + ['.'] * 2]
     lower = ['distances'] * 6 + ['held'] * 6
@@ -84,5 +92,5 @@ def _draw(figure: Any, report: PartitionReport) -> None:
     )
     axes['distances'].set_title('Total variation from the mix of all clients')
     axes['held'].set_title('Classes held by a client')
-    for each in axes.values():
-        each.title.set_fontsize(10)
+    for panel in axes.values():
+        panel.title.set_fontsize(10)

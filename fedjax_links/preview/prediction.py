@@ -1,4 +1,4 @@
-"""Where FedAvg and FedPBC will end on a linear model, from data and links alone.
+"""Predict where FedAvg and FedPBC end on a linear model, from data and links alone.
 
 With small steps FedAvg follows the gradient flow of the clients' losses under its implicit weights,
 and the mean of FedPBC's client models that under equal weights (studies/prediction.md).
@@ -29,17 +29,18 @@ _MOST_FLOW = 2**31
 
 _MOST_ROUNDS = 10_000
 _MOST_CELLS = 2**25
-_CHECKED = 256
-_AGREE = 1e-3
+_NUM_CHECKED = 256
+"""Examples on which a problem's loss is compared with its statement."""
+_TOLERANCE = 1e-3
 
 
 class Prediction(NamedTuple):
-    """What an algorithm is expected to end at: the problem's metrics on its evaluation data.
+    """Hold what an algorithm is expected to end at: the problem's metrics on its evaluation data.
 
     Attributes:
       limit: at the minimiser; empty where there is none, as labels are separable.
-      reached: where the flow is after the run's rounds; empty where they are not known, or where it
-        would take too long to follow it.
+      reached: after the run's rounds; empty where the time is not known, or where it would take too
+        long to follow the flow.
     """
 
     limit: Mapping[str, float]
@@ -47,7 +48,7 @@ class Prediction(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """Both algorithms.
+    """Hold the predictions of both algorithms.
 
     Attributes:
       fedavg: FedAvg's server model.
@@ -65,12 +66,12 @@ _known: weakref.WeakKeyDictionary[Any, dict[str, Predictions | None]] = (
 )
 """By plan and pattern, what was predicted: before a run, and at its end.
 
-An experiment equals others of the same config, whose own modules may have changed; its plan is its.
+The plan is the key, as an experiment equals others of the same config, whose modules may differ.
 """
 
 
 def work(problem: base.Problem) -> int:
-    """Examples times the square of the parameters; none where no prediction can be told.
+    """Returns examples times the square of the parameters; 0 where nothing can be predicted.
 
     A problem can be predicted that states that its model is linear, and trains it as stated.
     """
@@ -88,12 +89,12 @@ def predictions(
     time: float | None = None,
     seed: int = 0,
 ) -> Predictions | None:
-    """FedAvg's and FedPBC's metrics at the end, to the leading order of small steps.
+    """Predicts FedAvg's and FedPBC's metrics at the end, to the leading order of small steps.
 
     Args:
       problem: that states its `LinearObjective`.
       weights: float64[N], FedAvg's implicit weights.
-      non_empty: share of the rounds in which somebody is active.
+      non_empty: portion of the rounds in which at least one client is active.
       time: the sum of the local rates over all local steps; None for the limits alone.
       seed: of the initial model.
 
@@ -106,7 +107,6 @@ def predictions(
     objective = problem.objective
     if objective is None:
         raise errors.invalid('problem', 'state an `objective` to be predicted', 'none')
-    inputs, labels = map(np.asarray, objective.inputs(problem.data))
     key = jax.device_put(jax.random.key(seed), jax.local_devices()[0])
     initial = initial_params(problem.init_params, key)
     coefficients = objective.coefficients(initial)
@@ -115,51 +115,92 @@ def predictions(
     )
     if not _is_as_stated(problem, objective, start):
         return None
-    most = _MOST_FLOW // (len(inputs) * sum(part.size for part in start))
-    classes = {'least_squares': None, 'logistic': 2}.get(
-        objective.loss, start.intercept.size
-    )
-    options: dict[str, Any] = {
-        'loss': objective.loss,
-        'num_classes': classes,
-        'l2': objective.l2,
-    }
-    measure = jax.jit(problem.metrics)
-    dtype = jax.tree.leaves(initial)[0].dtype
+    predictor = _Predictor(problem, objective, initial, start)
+    equal = np.full(problem.num_clients, 1 / problem.num_clients)
+    flow_time = None if time is None else non_empty * time
+    fedavg = predictor.predict(weights, flow_time)
+    fedpbc = predictor.predict(equal, time)
+    return Predictions(fedavg, fedpbc, exact=True)
 
-    def metrics(model: analysis.LinearModel) -> Mapping[str, float]:
-        params = objective.params(*(jnp.asarray(part, dtype) for part in model))
-        found = measure(params, problem.eval_data)
-        return {
-            name: float(value) for name, value in found.items() if np.ndim(value) == 0
+
+class _Predictor:
+    """Follows the gradient flow of a problem with a linear model."""
+
+    def __init__(
+        self,
+        problem: base.Problem,
+        objective: base.LinearObjective,
+        initial: base.Params,
+        start: analysis.LinearModel,
+    ) -> None:
+        """Reads the problem's data.
+
+        Args:
+          problem: the problem.
+          objective: what it states.
+          initial: its initial model.
+          start: the coefficients of that.
+        """
+        inputs, labels = map(np.asarray, objective.inputs(problem.data))
+        num_classes = {'least_squares': None, 'logistic': 2}.get(
+            objective.loss, start.intercept.size
+        )
+        num_coefficients = sum(part.size for part in start)
+        self._problem = problem
+        self._objective = objective
+        self._start = start
+        self._data = (inputs, labels, owners(problem))
+        self._options: dict[str, Any] = {
+            'loss': objective.loss,
+            'num_classes': num_classes,
+            'l2': objective.l2,
         }
+        self._most_gradients = _MOST_FLOW // (len(inputs) * num_coefficients)
+        self._dtype = jax.tree.leaves(initial)[0].dtype
+        self._measure = jax.jit(problem.metrics)
 
-    def predicted(shares: np.ndarray, share_of_time: float) -> Prediction:
-        given = inputs, labels, owners(problem), shares
+    def predict(self, weights: np.ndarray, time: float | None) -> Prediction:
+        """Predicts the metrics under weights of the clients.
+
+        Args:
+          weights: float64[N].
+          time: how far to follow the flow; None for the limit alone.
+        """
         limit: Mapping[str, float] = {}
         reached: Mapping[str, float] = {}
         if time is not None:
-            own = {
-                'time': share_of_time * time,
-                'start': start,
-                'most_gradients': most,
-                **options,
-            }
             with contextlib.suppress(linear_limits.LongFlowError):
-                reached = metrics(analysis.weighted_gradient_flow(*given, **own))
+                model = analysis.weighted_gradient_flow(
+                    *self._data,
+                    weights,
+                    time=time,
+                    start=self._start,
+                    most_gradients=self._most_gradients,
+                    **self._options,
+                )
+                reached = self._metrics(model)
         with contextlib.suppress(linear_limits.NoMinimiserError):
-            limit = metrics(analysis.weighted_minimiser(*given, **options).model)
+            minimiser = analysis.weighted_minimiser(
+                *self._data, weights, **self._options
+            )
+            limit = self._metrics(minimiser.model)
         return Prediction(limit, reached)
 
-    equal = np.full(problem.num_clients, 1 / problem.num_clients)
-    return Predictions(predicted(weights, non_empty), predicted(equal, 1.0), True)
+    def _metrics(self, model: analysis.LinearModel) -> Mapping[str, float]:
+        """Measures a model on the evaluation data."""
+        parts = (jnp.asarray(part, self._dtype) for part in model)
+        params = self._objective.params(*parts)
+        metrics = self._measure(params, self._problem.eval_data)
+        return {
+            name: float(value) for name, value in metrics.items() if np.ndim(value) == 0
+        }
 
 
 def _is_as_stated(
     problem: base.Problem, objective: base.LinearObjective, start: analysis.LinearModel
 ) -> bool:
-    """Whether the problem's own loss of some examples is that of its statement."""
-    batch = jax.tree.map(lambda a: np.asarray(a)[:_CHECKED], problem.data)
+    """Tells whether the problem's own loss of some examples is that of its statement."""
+    batch = jax.tree.map(lambda a: np.asarray(a)[:_NUM_CHECKED], problem.data)
     inputs, labels = map(np.asarray, objective.inputs(batch))
     rng = np.random.default_rng(0)
     model = analysis.LinearModel(
@@ -169,24 +210,24 @@ def _is_as_stated(
         model, inputs, labels, loss=objective.loss, l2=objective.l2
     )
     params = objective.params(*(jnp.asarray(part, jnp.float32) for part in model))
-    own = float(jax.jit(problem.loss_fn)(params, batch))
-    return bool(abs(own - stated) <= _AGREE * max(abs(stated), 1e-3))
+    trained = float(jax.jit(problem.loss_fn)(params, batch))
+    return bool(abs(trained - stated) <= _TOLERANCE * max(abs(stated), 1e-3))
 
 
 def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions | None:
-    """The predictions for a pattern of a config.
+    """Returns the predictions for a pattern of a config.
 
     Args:
       links: the pattern.
       most_work: the most `work` of a problem that is still predicted.
 
     Returns:
-      The predictions, computed once; None where nothing can be told, as where clients weigh by
+      The predictions, computed once; None where nothing can be predicted, as where clients weigh by
       their examples or take unequal numbers of steps. Weights are exact where they
       are known, and otherwise those of as many rounds of the first seed as the config has, 10,000
       at most.
     """
-    if not 0 < work(links.problem) <= most_work or _unequal(links):
+    if not 0 < work(links.problem) <= most_work or _is_unequal(links):
         return None
     known = _known.setdefault(links.experiment.plan, {})
     if links.label not in known:
@@ -194,13 +235,13 @@ def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions |
     return known[links.label]
 
 
-def _unequal(links: ConfiguredLinks) -> bool:
-    """Whether a config lets clients weigh, or step, by more than their links."""
+def _is_unequal(links: ConfiguredLinks) -> bool:
+    """Tells whether a config lets clients weigh, or step, by more than their links."""
     config = links.experiment.config or {}
     sections = [config.get('client', {})]
     for section in config.get('algorithms', {}).values():
-        own = section if isinstance(section, Mapping) else {}
-        sections += [own, own.get('client', {})]
+        if isinstance(section, Mapping):
+            sections += [section, section.get('client', {})]
     swept = {column.rpartition('.')[2] for column in links.experiment.plan.columns}
     options = swept.union(*sections)
     if 'client_steps' in options:
@@ -212,66 +253,86 @@ def _unequal(links: ConfiguredLinks) -> bool:
 
 
 def _computed(links: ConfiguredLinks) -> Predictions | None:
-    problem, law, weights, non_empty = links.problem, links.law, links.law.weights, 1.0
+    """Computes the predictions for a pattern; None if no client was ever active."""
+    law = links.law
+    weights = law.weights
+    non_empty = 1.0
     if weights is None or (law.probs is None and not law.never_empty):
-        wanted = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
-        rounds = min(wanted, _MOST_ROUNDS, max(_MOST_CELLS // problem.num_clients, 1))
-        active = np.asarray(base.participants(links.record(rounds)))
-        num_heard = np.count_nonzero(active.any(axis=1))
-        if not num_heard:
+        active = _simulated(links)
+        num_non_empty = np.count_nonzero(active.any(axis=1))
+        if not num_non_empty:
             return None
-        non_empty = num_heard / rounds
-        weights = share_sums(active) / num_heard if weights is None else weights
+        non_empty = num_non_empty / len(active)
+        if weights is None:
+            weights = share_sums(active) / num_non_empty
     elif law.probs is not None and not law.never_empty:
         non_empty = float(1 - np.prod(1 - law.probs))
-    seed = links.experiment.seeds[0]
     found = predictions(
-        problem, weights, non_empty=non_empty, time=links.time, seed=seed
+        links.problem,
+        weights,
+        non_empty=non_empty,
+        time=links.time,
+        seed=links.experiment.seeds[0],
     )
     return found and found._replace(exact=law.weights is not None)
 
 
+def _simulated(links: ConfiguredLinks) -> np.ndarray:
+    """Simulates who takes part, bool[T, N], in as many rounds as tell the weights."""
+    num_rounds = _MOST_ROUNDS if links.time is None else links.experiment.num_rounds
+    affordable = max(_MOST_CELLS // links.problem.num_clients, 1)
+    record = links.record(min(num_rounds, _MOST_ROUNDS, affordable))
+    return np.asarray(base.participants(record))
+
+
 def of_links(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
-    """The predictions for a pattern of a config, in words.
+    """Describes the predictions for a pattern of a config.
 
     Args:
       links: the pattern.
       most_work: the most `work` of a problem that is still predicted.
 
     Returns:
-      Lines of 80 columns at most, none where nothing can be told.
+      Lines of 80 columns at most, none where nothing can be predicted.
     """
-    if work(links.problem) and _unequal(links):
+    required = work(links.problem)
+    if required and _is_unequal(links):
         return [
             'no end predicted: clients weigh or step unequally, by more than their links'
         ]
-    if work(links.problem) > most_work:
+    if required > most_work:
         return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
-    if (found := under(links, most_work)) is None:
+    found = under(links, most_work)
+    if found is None:
         return []
-    lines, source = [], '' if found.exact else ', simulated links'
+    source = '' if found.exact else ', simulated links'
+    return [*_reached_lines(links, found, source), *_limit_lines(found, source)]
+
+
+def _reached_lines(
+    links: ConfiguredLinks, found: Predictions, source: str
+) -> list[str]:
+    """Describes where both algorithms are after the run's rounds."""
     if found.fedavg.reached and found.fedpbc.reached:
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
-        lines += [
-            _pair(found.fedavg.reached, found.fedpbc.reached),
-            f'  {rounds}{source}',
-        ]
-    elif links.time is not None:
-        lines.append(
-            f'no end predicted: rate x steps x rounds = {links.time:.3g} takes too long'
-        )
+        pair = _pair(found.fedavg.reached, found.fedpbc.reached)
+        return [pair, f'  {rounds}{source}']
+    if links.time is not None:
+        time = f'{links.time:.3g}'
+        return [f'no end predicted: rate x steps x rounds = {time} takes too long']
+    return []
+
+
+def _limit_lines(found: Predictions, source: str) -> list[str]:
+    """Describes where both algorithms would end in the long run."""
     if found.fedavg.limit and found.fedpbc.limit:
-        lines += [
-            _pair(found.fedavg.limit, found.fedpbc.limit),
-            f'  in the long run{source}',
-        ]
-    else:
-        lines.append('no limit in the long run: a linear model separates some labels')
-    return lines
+        pair = _pair(found.fedavg.limit, found.fedpbc.limit)
+        return [pair, f'  in the long run{source}']
+    return ['no limit in the long run: a linear model separates some labels']
 
 
 def _pair(*metrics: Mapping[str, float]) -> str:
-    """What is expected of both, by their accuracies or whatever the problem measures first."""
+    """Writes what is expected of both: accuracies, or what the problem measures first."""
     if 'accuracy' in metrics[0]:
         fedavg, fedpbc = (f'{100 * each["accuracy"]:.1f} %' for each in metrics)
     else:
