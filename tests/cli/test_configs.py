@@ -96,7 +96,7 @@ def test_a_flag_holds_at_both_sizes(path, text, quick, change):
     assert values['caption'] == change
 
 
-def test_a_file_runs_once_and_sections_that_it_shares_are_replaced_alone(tmp_path):
+def test_a_file_runs_once_and_shared_sections_change_alone(tmp_path):
     path = tmp_path / 'shared.py'
     path.write_text(
         'from pathlib import Path\n'

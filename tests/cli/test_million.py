@@ -24,9 +24,7 @@ print('peak', status.split('VmHWM:')[1].split()[0])
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != 'linux', reason='asks the kernel of Linux')
-def test_progress_checkpoints_and_report_of_a_million_clients_fit_into_two_gibibytes(
-    tmp_path, monkeypatch
-):
+def test_a_million_clients_fit_into_two_gibibytes(tmp_path, monkeypatch):
     monkeypatch.delenv('XLA_FLAGS', raising=False)  # memory is that of users
     arguments = ['simulate', '--config=configs/million.py', f'--workdir={tmp_path}']
     done = subprocess.run(

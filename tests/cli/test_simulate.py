@@ -289,7 +289,7 @@ def get_config():
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_an_algorithm_pattern_problem_and_metric_of_a_users_own_run_from_a_config(
+def test_all_parts_of_a_users_own_run_from_a_config(
     tmp_path,
 ):
     """Defined in a file beside the config; tuned towards the larger values of their metric."""

@@ -57,7 +57,7 @@ def test_replayed_links_give_the_same_run_to_the_bit(tmp_path, past):
             np.testing.assert_array_equal(results[name], was[name][same])
 
 
-def test_masks_are_kept_of_the_first_seed_and_probabilities_where_asked_for(tmp_path):
+def test_masks_and_wanted_probabilities_are_kept(tmp_path):
     build(links=MARKOV).run(tmp_path)
     pattern = recorded_links.recorded(tmp_path, num_clients=8)
     ours = simulation.realised_links(jax.random.key(7), pattern, num_rounds=8)
@@ -201,9 +201,7 @@ def test_a_look_alike_has_the_problems_clients_whatever_the_logs(tmp_path):
         build(links={'name': 'look_alike', **section})
 
 
-def test_relative_paths_lead_beside_the_config_or_to_the_working_directory(
-    tmp_path, monkeypatch
-):
+def test_relative_paths_are_beside_the_config_or_in_the_folder(tmp_path, monkeypatch):
     beside, here = tmp_path / 'beside', tmp_path / 'here'
     for folder in (beside, here):
         folder.mkdir()

@@ -180,7 +180,7 @@ def released_parts(section):
 
 
 @pytest.mark.parametrize('name', WITH_RELEASED_CODE)
-def test_released_code_is_asked_for_by_a_word_and_named_in_the_caption(name):
+def test_a_word_asks_for_released_code_and_captions_name_it(name):
     *subjects, codes = shipped.ARGUMENTS[name]
     path = shipped.FOLDER / f'{name}.py'
     assert (
@@ -239,9 +239,7 @@ def test_the_released_links_differ_where_the_released_code_does():
         ),
     ],
 )
-def test_words_after_the_colon_come_in_any_order_and_a_wrong_one_costs_one_line(
-    argument, message
-):
+def test_words_after_the_colon_come_in_any_order(argument, message):
     groups = (presets.PRINTED_DATASETS, presets.CODES)
     if message is None:
         words = argument.replace(' ', '').split(',')

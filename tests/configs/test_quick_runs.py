@@ -64,7 +64,7 @@ def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did():
 @pytest.mark.slow
 @pytest.mark.optimised
 @pytest.mark.statistical
-def test_waiting_longer_biases_fedavg_less_and_debiasing_reaches_uniform():
+def test_waiting_biases_fedavg_less_and_debiasing_is_uniform():
     config = values(
         'sun2025_figure2', num_rounds=1_200, num_seeds=2, patterns={'R19': None}
     )

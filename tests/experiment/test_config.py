@@ -367,9 +367,7 @@ def test_a_mistake_costs_one_line_that_names_it(changes, message):
         ),
     ],
 )
-def test_a_mistake_in_a_comparison_costs_one_line_before_anything_runs(
-    changes, message
-):
+def test_a_mistake_in_a_comparison_costs_one_line(changes, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011
         experiment.build(tuned(**changes))
     assert str(caught.value).startswith(message)

@@ -171,12 +171,12 @@ for name in sys.argv[1:]:
         pytest.param(
             ('fedavg', 'fedbuff'),
             marks=pytest.mark.release(
-                'test_meshes_of_any_size_give_the_same_bits_of_every_registered_algorithm'
+                'test_meshes_give_the_same_bits_of_all_algorithms'
             ),
         ),
     ],
 )
-def test_meshes_of_any_size_give_the_same_bits_and_those_of_none_up_to_rounding(names):
+def test_meshes_agree_to_the_bit_and_with_none_up_to_rounding(names):
     assert in_a_process(MESHES, *names) == [
         f'{name} [True, True] True' for name in names
     ]
@@ -193,7 +193,7 @@ for name, entry in ALGORITHMS.items():
 
 
 @pytest.mark.slow
-def test_meshes_of_any_size_give_the_same_bits_of_every_registered_algorithm():
+def test_meshes_give_the_same_bits_of_all_algorithms():
     """Compiled fast; as users compile, two of them do above."""
     assert in_a_process(REGISTERED, as_users_compile=False) == list(fl.ALGORITHMS)
 

@@ -103,7 +103,7 @@ def test_a_statement_that_does_not_hold_is_not_believed(rng):
     assert prediction.predictions(problem, np.full(CLIENTS, 1 / CLIENTS)) is None
 
 
-def test_limits_are_the_problems_own_metrics_where_the_weighted_gradient_vanishes(rng):
+def test_limits_are_metrics_where_the_weighted_gradient_vanishes(rng):
     features, labels, owners = drawn(rng)
     problem = problems.from_flax(
         features, labels, owners, module=models.Softmax(CLASSES)
@@ -247,7 +247,7 @@ def test_nothing_is_predicted_of_clients_that_count_unequally(changes):
     )
 
 
-def test_clients_that_own_equally_many_are_predicted_whatever_they_weigh_by():
+def test_clients_of_equal_size_are_predicted_under_any_weights():
     algorithms = {'fedavg': {'weights': 'examples'}}
     halves = {**DIGITS, 'num_clients': 2}  # of 1,438 images
     config = {'links': plans.KNOWN['bernoulli'], 'problem': halves, 'client': CLIENT}

@@ -146,7 +146,7 @@ def test_how_long_links_remember(links, memory):
     assert f'\nmemory   {memory}\n' in text
 
 
-def test_what_a_grid_sweeps_is_predicted_at_its_first_point_and_said_so():
+def test_a_grid_is_predicted_at_its_first_point_and_says_so():
     """Whether the section has a value beside the grid's or none."""
     config = {
         'title': 'Swept',

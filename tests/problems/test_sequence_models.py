@@ -200,9 +200,7 @@ for name, module in SMALL.items():
 
 
 @pytest.mark.slow
-@pytest.mark.release(
-    'test_meshes_of_any_size_give_the_same_bits_of_every_registered_algorithm'
-)
+@pytest.mark.release('test_meshes_give_the_same_bits_of_all_algorithms')
 def test_meshes_of_any_size_give_the_same_bits():
     assert in_a_process(ON_MESHES) == ['gru [True, True]', 'transformer [True, True]']
 
