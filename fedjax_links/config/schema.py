@@ -347,3 +347,9 @@ def _check_alternatives(config: Mapping[str, Any]) -> None:
     if 'seeds' in config and 'num_seeds' in config:
         requirement = 'be left out, or else `config.num_seeds`'
         raise errors.invalid('config.seeds', requirement, config['seeds'])
+    tried = config.get('tuning', {}).get('learning_rates')
+    rate = config.get('client', {}).get('learning_rate')
+    if isinstance(tried, list | tuple) and rate is not None:
+        requirement = 'be left out, or else `config.client.learning_rate`'
+        value = f'{errors.text_of(list(tried))} beside {errors.text_of(rate)}'
+        raise errors.invalid('config.tuning.learning_rates', requirement, value)

@@ -8,18 +8,12 @@ from typing import Any
 
 from fedjax_links import simulation
 from fedjax_links.config import bound, captions, nested, registries, resolver, schema
-from fedjax_links.config.schema import ExperimentConfig, Section
+from fedjax_links.config.schema import Section
 from fedjax_links.core import checks, errors, fields, grids
 from fedjax_links.experiment import config_parts
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.sequential_seeds import UntilDecided
 from fedjax_links.planning.tuning import Tuning
-
-_RATE_COLUMNS = {
-    'learning_rates': config_parts.RATE,
-    'server_lrs': config_parts.SERVER_LR,
-}
-"""The columns of a grid that options of tuning stand for."""
 
 _TUNING_OPTIONS = fields.declared(Tuning)
 
@@ -46,7 +40,7 @@ def build(config: nested.Config) -> Experiment:
     tree = nested.resolved(nested.plain(config))
     settings = schema.read(tree)
     columns = _columns(settings.grid, 'config.grid')
-    tuning = _read_tuning(settings)
+    tuning = _read_tuning(settings.tuning)
     parts = config_parts.make_parts(settings, columns, tuning.grid if tuning else {})
     for name in ('grid', 'tuning'):
         if not tree.get(name, True):
@@ -59,7 +53,7 @@ def build(config: nested.Config) -> Experiment:
         experiment = Experiment(
             **shared,
             **parts._asdict(),
-            seeds=_read_seeds(settings),
+            seeds=_read_seeds(settings.seeds, settings.first_seed, settings.num_seeds),
             grid=columns,
             tuning=tuning,
             eval_fn=_make_eval_fn(settings.eval_fn),
@@ -109,11 +103,10 @@ def recorded(
     return left
 
 
-def _read_seeds(settings: ExperimentConfig) -> Sequence[int]:
-    """Returns a number of seeds, or as many as are needed."""
-    first, section = settings.first_seed, settings.seeds
+def _read_seeds(section: Section | None, first: int, count: int) -> Sequence[int]:
+    """Returns a number of seeds, or as many as the section ``seeds`` needs."""
     if section is None:
-        return range(first, first + settings.num_seeds)
+        return range(first, first + count)
     options = dict(section)
     known = fields.declared(UntilDecided)
     for option in options:
@@ -132,16 +125,13 @@ def _columns(grid: Any, path: str) -> dict[str, list[Any]]:
     return columns
 
 
-def _read_tuning(settings: ExperimentConfig) -> Tuning | None:
+def _read_tuning(section: Section | None) -> Tuning | None:
     """Returns what tuning tries, and how; None for no tuning."""
-    section = dict(settings.tuning or {})
     if not section:
         return None
     for option in section:
         checks.choice('config.tuning', option, {*schema.TUNING, *_TUNING_OPTIONS})
-    if section.get('server_lrs') in (None, (), []):
-        section.pop('server_lrs', None)
-    grid = _read_rates(section, settings.client.get('learning_rate'))
+    grid = _read_rates(section)
     if 'grid' in section and grid:
         requirement = "have either 'grid' or 'learning_rates' and 'server_lrs'"
         raise errors.invalid('config.tuning', requirement, sorted(section))
@@ -157,16 +147,15 @@ def _read_tuning(settings: ExperimentConfig) -> Tuning | None:
         return Tuning(**{**options, 'grid': grid})
 
 
-def _read_rates(section: Section, client_rate: Any) -> dict[str, list[float]]:
+def _read_rates(section: Section) -> dict[str, list[float]]:
     """Returns the columns that ``learning_rates`` and ``server_lrs`` stand for."""
     columns = {}
-    for option, column in _RATE_COLUMNS.items():
-        if option in section:
-            columns[column] = _list_of_rates(option, section[option])
-    if config_parts.RATE in columns and client_rate is not None:
-        requirement = f'be left out, or else `config.{config_parts.RATE}`'
-        value = f'{columns[config_parts.RATE]} beside {errors.text_of(client_rate)}'
-        raise errors.invalid('config.tuning.learning_rates', requirement, value)
+    if 'learning_rates' in section:
+        rates = section['learning_rates']
+        columns[config_parts.RATE] = _list_of_rates('learning_rates', rates)
+    if section.get('server_lrs') not in (None, (), []):
+        rates = section['server_lrs']
+        columns[config_parts.SERVER_LR] = _list_of_rates('server_lrs', rates)
     return columns
 
 

@@ -146,13 +146,18 @@ def _default_redraw(
         free &= _unset_problem_seeds(at_point(section, first, 'problem'))
     patterns = [at_point(section, first, path) for path, section in links.values()]
     for column, paths in _seeds('links', patterns).items():
-        values = [nested.value_at(patterns, path, REQUIRED) for path in paths]
-        if all(value is REQUIRED for value in values):
+        if _are_absent(patterns, paths):
             free.add(column)
     streams = sorted(
         stream for stream, column in seeding.COLUMNS.items() if column in free
     )
     return dict.fromkeys(streams, seeding.BY_SEED)
+
+
+def _are_absent(sections: Any, paths: Iterable[FieldPath]) -> bool:
+    """Tells whether sections have no value at any of some paths."""
+    values = [nested.value_at(sections, path, REQUIRED) for path in paths]
+    return all(value is REQUIRED for value in values)
 
 
 def _unset_problem_seeds(section: Section) -> set[str]:
@@ -222,7 +227,7 @@ def pattern_maker(
         return link_sections.bind_links(changed, clients, f'config.{prefix}')
 
     swept = _columns_of(prefix, columns)
-    is_drawn = any(part.is_users or part.has_seed for part in _drawn_parts(section))
+    is_drawn = _is_drawn(section)
     has_log = _has_log(section) or any(name.endswith('.path') for name in swept)
     of_problem = list(problem.columns)
     if not (is_drawn or has_log):
@@ -401,6 +406,11 @@ def _seeds(prefix: str, section: Any) -> dict[str, list[FieldPath]]:
     data = 'data_seed' if 'data_seed' in known else 'seed'  # then that of all its data
     options = {'data_seed': data, 'partition_seed': 'partition_seed'}
     return {column: [[option]] for column, option in options.items() if option in known}
+
+
+def _is_drawn(section: Any) -> bool:
+    """Tells whether a part of links is drawn by a seed, or by a user's own factory."""
+    return any(part.is_users or part.has_seed for part in _drawn_parts(section))
 
 
 def _has_log(section: Any) -> bool:
