@@ -14,7 +14,7 @@ from tests.runner import changes, made
 from tests.runner.study import Study
 from tests.tiers import cases
 
-OF_STATES = ('hold states that fit', 'hold seed')
+OF_STATES = ('hold states that fit', 'hold seed', "must have the problem's clients")
 """What a fork whose lanes cannot begin is refused by."""
 
 
