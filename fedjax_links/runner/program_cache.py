@@ -360,21 +360,45 @@ def first_active(programs: Programs, label: str) -> int | None:
     Returns:
       The round; None if there is none in the whole run.
     """
-    behind = 0
-    for piece in _pieces(programs, label, programs.experiment.seeds[0], Origin()):
-        is_active: np.ndarray = np.asarray(piece['mask'].any(axis=1))
-        if 'edges' in piece:  # clients that hear each other train without a server
-            is_active |= piece['edges'].any(axis=1)
+    rounds_before = 0
+    for links in _drawn(programs, label, programs.experiment.seeds[0], Origin()):
+        is_active = _someone_takes_part(links)
         if is_active.any():
-            return behind + int(np.argmax(is_active))
-        behind += len(is_active)
+            return rounds_before + int(np.argmax(is_active))
+        rounds_before += len(is_active)
     return None
+
+
+def _someone_takes_part(links: base.Links) -> np.ndarray:
+    """bool[T]: in which of T rounds some client does; N masks are not made of a few names."""
+    if isinstance(links, base.CohortLinkSample):
+        return (np.asarray(links.ids) < links.num_clients).any(axis=1)
+    is_active = np.asarray(base.participants(links)).any(axis=1)
+    if base.has_peers(links):  # clients that hear each other train without a server
+        is_active |= np.asarray(links.edges).any(axis=(1, 2))
+    return is_active
 
 
 def _pieces(
     programs: Programs, label: str, seed: int, origin: Origin
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Draws what `_of_seed` returns, as many rounds at a time as fit."""
+    """Yields what `_of_seed` returns, as many rounds at a time as are drawn."""
+    for links in _drawn(programs, label, seed, origin):
+        piece = {'mask': base.participants(links), 'prob': links.prob}
+        if base.has_peers(links):
+            piece |= {
+                'neighbours': links.neighbours,
+                'edges': links.edges.reshape(len(links.edges), -1),
+            }
+        if getattr(links, 'duration', None) is not None:
+            piece['duration'] = links.duration
+        yield {kind: np.asarray(values) for kind, values in piece.items()}
+
+
+def _drawn(
+    programs: Programs, label: str, seed: int, origin: Origin
+) -> Iterator[base.Links]:
+    """Draws links of T rounds at a time, on the host: every array has T rows."""
     experiment = programs.experiment
     point, period = experiment.plan.points[0], experiment.eval_every
     pattern = programs.links(experiment.pattern_at(label, point, seed))
@@ -398,15 +422,4 @@ def _pieces(
         given = jax.device_put((np.int32(first), np.int32(rounds // period)), home)
         carry, drawn = program.draw(constants, carry, keys, *given, most=most)
         host = jax.device_get(drawn)
-        links = jax.tree.map(
-            lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host
-        )
-        piece = {'mask': base.participants(links), 'prob': links.prob}
-        if base.has_peers(links):
-            piece |= {
-                'neighbours': links.neighbours,
-                'edges': links.edges.reshape(rounds, -1),
-            }
-        if getattr(links, 'duration', None) is not None:
-            piece['duration'] = links.duration
-        yield {kind: np.asarray(values) for kind, values in piece.items()}
+        yield jax.tree.map(lambda a, n=rounds: a.reshape(-1, *a.shape[lead:])[:n], host)

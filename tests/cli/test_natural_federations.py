@@ -41,6 +41,7 @@ def train(folder, problem, client, num_clients, rounds):
             'format': 'csv',
             'tick': TICK,
             'rounds': DAY,
+            'match': 'numbers',  # phones of a log stand for writers of the data
         },
         'client': client,
         'algorithms': {'fedpbc': {}},
