@@ -1,4 +1,4 @@
-"""Certificates: whether the programs of an experiment compute what they say, on this device.
+"""Certify that the programs of an experiment compute what they say, on this device.
 
 A compiler can be wrong. Every program takes a few rounds here, in the form in which a run has it,
 and the same rounds in double precision on a CPU in another process (`float64_reference`); and
@@ -6,12 +6,13 @@ where theory knows the mean of a model after some rounds, that of many seeds is 
 What differs by more than rounding, or than chance, is off.
 """
 
+import functools
 import re
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -24,7 +25,7 @@ from fedjax_links import (
     runs,
     sweeps,
 )
-from fedjax_links.base import PyTree
+from fedjax_links.base import Algorithm, PyTree
 from fedjax_links.certify import float64_reference
 from fedjax_links.core import errors, paths
 from fedjax_links.experiment.definition import Experiment
@@ -33,22 +34,26 @@ from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner import compilation, lane_batch, program_cache
 from fedjax_links.storage import checkpoints, outputs
 
+_Part = TypeVar('_Part')
+
 FILE = 'certificate.json'
-_BOUND, _COARSE_BOUND = 1e-4, 0.1
+_BOUND = 1e-4
+_COARSE_BOUND = 0.1  # of programs that compute with fewer digits than float32
 _SMALL = 0.01
 _ACCURACY = 0.01  # an example or two on the border between two classes
 _SHORT_FLOATS = re.compile(r'\bb?f16\[|\bf8')
-_NUM_SEEDS, _STANDARD_ERRORS = 256, 5.0
+_NUM_SEEDS = 256
+_STANDARD_ERRORS = 5.0
 
 
 class ProgramVerdict(NamedTuple):
-    """Of one program.
+    """Hold the verdict on a program.
 
     Attributes:
       program: its algorithm and links, or whose links it draws.
       error: how far off it is, relative to how far the rounds moved it and a hundredth of its size;
-        the share of links that differ; the distance from theory in standard errors.
-      bound: of that.
+        the portion of links that differ; the distance from theory in standard errors.
+      bound: the largest error that is rounding or chance.
       where: what is off by the most.
     """
 
@@ -59,7 +64,7 @@ class ProgramVerdict(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether it is rounding."""
+        """Tells whether the error is within its bound."""
         return self.error <= self.bound
 
 
@@ -75,188 +80,253 @@ def certify(source: Mapping[str, Any] | str | None = None) -> Iterator[ProgramVe
     Raises:
       ValueError: if the config is no experiment's.
     """
-    for each in float64_reference.STANDARD if source is None else [source]:
-        yield from _of_experiment(each)
-    yield from _of_theory()
+    sources = [*float64_reference.STANDARD] if source is None else [source]
+    for one in sources:
+        yield from _certify_experiment(one)
+    yield from _certify_means()
 
 
-def _of_experiment(source: Mapping[str, Any] | str) -> Iterator[ProgramVerdict]:
+class _Reference:
+    """Run rounds in double precision in a process of its own, and read what it finds."""
+
+    def __init__(
+        self,
+        folder: Path,
+        source: Mapping[str, Any] | str,
+        drawn: Sequence[Lane],
+        run: Sequence[Lane],
+    ) -> None:
+        """Starts the process, see `float64_reference.begin`."""
+        self._folder = folder
+        self._process = float64_reference.begin(folder, source, drawn, run)
+
+    def read(self, kind: str, lane: Lane) -> dict[str, np.ndarray]:
+        """Waits for what the process finds of a lane: links, before, after or evals."""
+        path = self._folder / f'{kind}-{lane.name}.npz'
+        while not path.exists():
+            if self._process.poll() is not None and not path.exists():
+                message = self._process.communicate()[1].decode()
+                raise RuntimeError(f'The rounds in double precision failed:\n{message}')
+            time.sleep(0.05)
+        return checkpoints.arrays(path)
+
+    def stop(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+def _certify_experiment(source: Mapping[str, Any] | str) -> Iterator[ProgramVerdict]:
+    """Compares the programs of an experiment with double precision."""
     experiment = float64_reference.shortened(float64_reference.experiment_of(source))
-    plan, shared = (
-        experiment.plan,
-        program_cache.Programs(experiment, places=devices.places(1)),
-    )
-    every = float64_reference.lanes_of(experiment)
-    drawn = list({lane.pattern: lane for lane in reversed(every)}.values())[::-1]
-    run = shared.one_of_each(every)
+    programs = program_cache.Programs(experiment, places=devices.places(1))
+    lanes = float64_reference.lanes_of(experiment)
+    drawn = _first_of_each_pattern(lanes)
+    run = programs.one_of_each(lanes)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         for lane in run:
-            key = plan.draws.key_of('init', lane.seed, lane.point)
-            params = compilation.initial_params(plan.problem_of(lane).init_params, key)
-            content = checkpoints.pack(params)
-            checkpoints.write_whole(folder / f'params-{lane.name}.npz', content)
-        process = float64_reference.begin(folder, source, drawn, run)
-
-        def exact(kind: str, lane: Lane) -> dict[str, np.ndarray]:
-            """What the process in double precision found, once it is there."""
-            path = folder / f'{kind}-{lane.name}.npz'
-            while not path.exists():
-                if process.poll() is not None and not path.exists():
-                    said = process.communicate()[1].decode()
-                    raise RuntimeError(
-                        f'The rounds in double precision failed:\n{said}'
-                    )
-                time.sleep(0.05)
-            return checkpoints.arrays(path)
-
+            _write_initial_params(experiment, lane, folder)
+        reference = _Reference(folder, source, drawn, run)
         try:
             for lane in drawn:
-                pattern = compilation.trace_pattern(plan.pattern_of(lane))
-                program = compilation.link_program(pattern, experiment.eval_every, None)
-                numbers = pattern.constants
-                key = plan.draws.key_of('links', lane.seed, lane.point)
-                carry = program.start(numbers, key)
-                first = np.int32(0), np.int32(1)
-                _, links = program.draw(numbers, carry, key, *first, most=1)
-                links = jax.tree.map(lambda a: a[0], links)
-                yield _of_links(f'links of {lane.pattern}', links, exact('links', lane))
+                links = _draw_links(experiment, lane)
+                exact = reference.read('links', lane)
+                yield _compare_links(f'links of {lane.pattern}', links, exact)
             for lane in run:
-                after, record, bound = _rounds_here(experiment, shared, lane)
-                off = _errors(after, exact('before', lane), exact('after', lane))
-                off |= _errors_of_evals(record, exact('evals', lane))
-                built_in = compilation.split(experiment, lane)[1].items()
-                said = [
-                    lane.algorithm,
-                    lane.pattern,
-                    *(f'{k} {value}' for k, value in built_in),
-                ]
-                where = max(off, key=lambda name: off[name])
-                yield ProgramVerdict(', '.join(said), off[where], bound, where)
+                yield _compare_rounds(experiment, programs, lane, reference)
         finally:
-            process.kill()
-            process.communicate()
+            reference.stop()
 
 
-def _of_links(program: str, links: PyTree, exact: Mapping[str, Any]) -> ProgramVerdict:
+def _first_of_each_pattern(lanes: Iterable[Lane]) -> list[Lane]:
+    """Returns the first lane of each pattern."""
+    first: dict[str, Lane] = {}
+    for lane in lanes:
+        first.setdefault(lane.pattern, lane)
+    return list(first.values())
+
+
+def _write_initial_params(experiment: Experiment, lane: Lane, folder: Path) -> None:
+    """Writes the parameters that a lane begins with, for the other process."""
+    plan = experiment.plan
+    key = plan.draws.key_of('init', lane.seed, lane.point)
+    params = compilation.initial_params(plan.problem_of(lane).init_params, key)
+    path = folder / f'params-{lane.name}.npz'
+    checkpoints.write_whole(path, checkpoints.pack(params))
+
+
+def _draw_links(experiment: Experiment, lane: Lane) -> PyTree:
+    """Draws the links of a lane by the program of a run."""
+    plan = experiment.plan
+    pattern = compilation.trace_pattern(plan.pattern_of(lane))
+    program = compilation.link_program(pattern, experiment.eval_every, None)
+    key = plan.draws.key_of('links', lane.seed, lane.point)
+    carry = program.start(pattern.constants, key)
+    first, count = np.int32(0), np.int32(1)
+    _, links = program.draw(pattern.constants, carry, key, first, count, most=1)
+    return jax.tree.map(lambda a: a[0], links)
+
+
+def _compare_links(
+    program: str, links: PyTree, exact: Mapping[str, Any]
+) -> ProgramVerdict:
+    """Compares links: masks must be equal, probabilities up to rounding."""
     for path, leaf in checkpoints.leaves_of(links).items():
         ours, theirs = np.asarray(leaf), exact[path]
         differs = ours != theirs
         if ours.dtype.kind == 'f':
-            differs = ~np.isclose(
+            is_close = np.isclose(
                 ours, theirs, rtol=_BOUND, atol=_BOUND, equal_nan=True
             )
+            differs = ~is_close
         if np.any(differs):
             return ProgramVerdict(program, float(np.mean(differs)), 0.0, path)
     return ProgramVerdict(program, 0.0, 0.0, '')
 
 
+def _compare_rounds(
+    experiment: Experiment,
+    programs: program_cache.Programs,
+    lane: Lane,
+    reference: _Reference,
+) -> ProgramVerdict:
+    """Compares the state and the evaluations of a lane after a few rounds."""
+    after, record, bound = _rounds_here(experiment, programs, lane)
+    exact = reference.read('before', lane), reference.read('after', lane)
+    error = _errors(after, *exact)
+    error |= _errors_of_evals(record, reference.read('evals', lane))
+    _, built_in = compilation.split(experiment, lane)
+    options = [f'{name} {value}' for name, value in built_in.items()]
+    where = max(error, key=lambda name: error[name])
+    program = ', '.join([lane.algorithm, lane.pattern, *options])
+    return ProgramVerdict(program, error[where], bound, where)
+
+
 def _rounds_here(
-    experiment: Experiment, shared: program_cache.Programs, lane: Lane
+    experiment: Experiment, programs: program_cache.Programs, lane: Lane
 ) -> tuple[PyTree, dict[str, Any], float]:
-    """What a run's program makes of a lane: state, record, and how exact it means to be."""
-    group = lane_batch.Group(shared, [lane], width=2 if shared.side_by_side else None)
+    """Runs a lane by the program of a run.
+
+    Returns:
+      Its state, its record, and how exact the program means to be.
+    """
+    width = 2 if programs.side_by_side else None
+    group = lane_batch.Group(programs, [lane], width=width)
     with experiment.plan.precision():
         precision = environment.numerics()['jax_default_matmul_precision']
-        compiled = shared.compile([group])[0]
+        (compiled,) = programs.compile([group])
         group.start()
-        record = group.period()[0]
+        (record,) = group.period()
     (after,) = group.states()
-    coarse = jax.default_backend() != 'cpu' and precision not in ('highest', 'float32')
-    coarse |= bool(_SHORT_FLOATS.search(compiled.as_text()))
-    return after.algorithm, record, _COARSE_BOUND if coarse else _BOUND
+    is_coarse = precision not in ('highest', 'float32')
+    is_coarse &= jax.default_backend() != 'cpu'
+    is_coarse |= bool(_SHORT_FLOATS.search(compiled.as_text()))
+    return after.algorithm, record, _COARSE_BOUND if is_coarse else _BOUND
 
 
 def _errors(
     here: PyTree, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> dict[str, float]:
-    """How far off each leaf is, relative to how far it went and a hundredth of its size."""
-    found = {}
+    """Returns how far off each leaf is, relative to how far it went and a part of its size."""
+    errors_by_path = {}
     for path, leaf in checkpoints.leaves_of(here).items():
-        if not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            exact = np.asarray(after[path], np.float64)
-            size = np.linalg.norm(exact - before[path]) + _SMALL * np.linalg.norm(exact)
-            off = float(np.linalg.norm(np.asarray(leaf, np.float64) - exact))
-            found[path] = (
-                float('inf') if not np.isfinite(off) else float(off and off / size)
-            )
-    return found
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            continue
+        exact = np.asarray(after[path], np.float64)
+        size = np.linalg.norm(exact - before[path]) + _SMALL * np.linalg.norm(exact)
+        error = float(np.linalg.norm(np.asarray(leaf, np.float64) - exact))
+        if not np.isfinite(error):
+            error = np.inf
+        elif error:
+            error = float(error / size)
+        errors_by_path[path] = error
+    return errors_by_path
 
 
 def _errors_of_evals(
     record: Mapping[str, Any], exact: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Of what was measured, beyond an example or two on the border between two classes."""
-    found = {}
+    """Returns the errors of metrics, beyond an example or two on the border of two classes."""
+    errors_by_metric = {}
     for path, value in exact.items():
         name = '/'.join(re.findall(r"'([^']*)'", path))
-        off = float(abs(record[name] - value) / (abs(value) + _SMALL))
-        found[name] = (
-            max(0.0, off - _ACCURACY * ('accuracy' in name)) if off == off else np.inf
-        )
-    return found
+        error = float(abs(record[name] - value) / (abs(value) + _SMALL))
+        if 'accuracy' in name:
+            error = max(0.0, error - _ACCURACY) if np.isfinite(error) else error
+        errors_by_metric[name] = np.inf if np.isnan(error) else error
+    return errors_by_metric
 
 
-def _of_theory() -> Iterator[ProgramVerdict]:
-    """The mean of FedAvg's and FedPBC's server model over seeds, which is known on quadratics."""
+def _certify_means() -> Iterator[ProgramVerdict]:
+    """Compares means of FedAvg's and FedPBC's server models over seeds with theory."""
     from fedjax_links import analysis
 
-    probs, rate, steps, num_rounds = np.linspace(0.2, 0.9, 8), 0.1, 3, 5
+    probs = np.linspace(0.2, 0.9, 8)
     targets = np.arange(16.0).reshape(8, 2)
-    pattern, problem = participation.bernoulli(probs), problems.quadratic(targets)
-    given, options = (
-        (probs, targets, rate, steps),
-        dict[str, Any](num_rounds=num_rounds),
+    rate, steps, num_rounds = 0.1, 3, 5
+    pattern = participation.bernoulli(probs)
+    problem = problems.quadratic(targets)
+    fedavg = analysis.fedavg_mean_and_covariance(
+        probs, targets, rate, steps, num_rounds=num_rounds
     )
-    exact = {
-        'fedavg': analysis.fedavg_mean_and_covariance(*given, **options).mean,
-        'fedpbc': analysis.fedpbc_mean_and_covariance(*given, **options).server_mean,
-    }
+    fedpbc = analysis.fedpbc_mean_and_covariance(
+        probs, targets, rate, steps, num_rounds=num_rounds
+    )
+    exact = {'fedavg': fedavg.mean[-1], 'fedpbc': fedpbc.server_mean[-1]}
+    client = local_training.local_sgd(rate, local_steps=steps)
     for name, mean in exact.items():
-        algorithm = algorithms.ALGORITHMS[name](
-            local_training.local_sgd(rate, local_steps=steps)
+        algorithm: Algorithm = algorithms.ALGORITHMS[name](client)
+        run = sweeps.sweep(
+            functools.partial(_same, algorithm),
+            functools.partial(_same, pattern),
+            problem,
+            seeds=range(_NUM_SEEDS),
+            num_rounds=num_rounds,
         )
-        makers = lambda made=algorithm: made, lambda: pattern
-        run = sweeps.sweep(*makers, problem, seeds=range(_NUM_SEEDS), **options)
-        ends = np.asarray(
-            algorithm.models(run.state.algorithm)['server'][0], np.float64
-        )
-        deviation = ends.std(axis=0, ddof=1) / np.sqrt(_NUM_SEEDS)
-        off = float(np.max(np.abs(ends.mean(axis=0) - mean[-1]) / deviation))
+        server = algorithm.models(run.state.algorithm)['server'][0]
+        models = np.asarray(server, np.float64)
+        standard_error = models.std(axis=0, ddof=1) / np.sqrt(_NUM_SEEDS)
+        error = np.max(np.abs(models.mean(axis=0) - mean) / standard_error)
         where = f'mean of {_NUM_SEEDS} seeds, in standard errors'
-        yield ProgramVerdict(f'{name}, theory', off, _STANDARD_ERRORS, where)
+        yield ProgramVerdict(f'{name}, theory', float(error), _STANDARD_ERRORS, where)
 
 
-# What is kept.
+def _same(part: _Part) -> _Part:
+    """Makes a part of a sweep that does not vary."""
+    return part
+
+
+# Certificates on disk.
 
 
 def keep(verdicts: Iterable[ProgramVerdict], folder: str | Path | None = None) -> bool:
-    """Keeps a certificate: beside a run, and of this device.
+    """Writes a certificate beside a run, and one of this device.
 
     Args:
-      verdicts: what was found.
+      verdicts: on all programs.
       folder: of the run, or None.
 
     Returns:
       Whether all of them hold.
     """
-    found = list(verdicts)
-    rows = [{**verdict._asdict(), 'holds': verdict.holds} for verdict in found]
+    verdicts = list(verdicts)
+    rows = [{**verdict._asdict(), 'holds': verdict.holds} for verdict in verdicts]
     fingerprint = environment.fingerprint()
     content = runs.as_json({'fingerprint': fingerprint, 'programs': rows})
-    checkpoints.write_whole(_of_device(), content)
+    checkpoints.write_whole(_device_file(), content)
     if folder is not None:
         outputs.write('workdir', paths.as_path(folder), [(FILE, content)])
-    return all(verdict.holds for verdict in found)
+    return all(verdict.holds for verdict in verdicts)
 
 
 def note() -> str | None:
-    """What a first run on this device says: that it has no certificate; None later.
+    """Returns what a first run on this device says: that it has no certificate; None later.
 
-    None too where nothing can be kept, so that it would be said again and again.
+    Where nothing can be written it is None too, as it would be repeated at every run.
     """
     try:
-        path = _of_device()
+        path = _device_file()
         if path.exists():
             return None
         checkpoints.write_whole(path, runs.as_json({'programs': []}))
@@ -269,7 +339,8 @@ def note() -> str | None:
     )
 
 
-def _of_device() -> Path:
+def _device_file() -> Path:
+    """Returns the file of this device's certificate."""
     folder = cpus.cache('certificates')
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f'{cpus.digest(environment.fingerprint())}.json'

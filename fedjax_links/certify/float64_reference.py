@@ -1,8 +1,8 @@
-"""What programs are certified by: rounds in double precision on a CPU, in a process of its own.
+"""Run the rounds that programs are certified by: in double precision, in a process of its own.
 
-Of a config, or of every rule, pattern and model of this package. The process shares the definition
-of rules, models and links with the one that asks, and nothing that runs them: neither the programs
-of a run, nor the device, nor the precision.
+They are those of a config, or of all algorithms, patterns and models of this package. The process
+shares the definition of algorithms, models and links with the one that asks, and nothing that runs
+them: neither the programs of a run, nor the device, nor the precision.
 """
 
 import dataclasses
@@ -32,8 +32,11 @@ from fedjax_links.runner.compilation import algorithm_of, split
 from fedjax_links.storage import checkpoints
 
 _REQUEST = 'request.json'
-_PLAINLY = '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true'
-_NUM_ROUNDS, _NUM_CLIENTS = 4, 12
+_NO_OPTIMISATION = (
+    '--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true'
+)
+_NUM_ROUNDS = 4
+_NUM_CLIENTS = 12
 _MODELS: Mapping[str, Any] = {
     'mlp': 'mlp',
     'mlp_bfloat16': {'name': 'mlp', 'dtype': 'bfloat16'},
@@ -51,16 +54,14 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
         for name, model in _MODELS.items()
     },
 }
-"""Experiments that together have every rule, pattern and model of this package, by name."""
+"""Experiments that together have all algorithms, patterns and models of this package, by name."""
 
 
 def experiment_of(source: Mapping[str, Any] | str) -> Experiment:
-    """The experiment of a config, or one of `STANDARD`."""
-    return (
-        _standard(source, **STANDARD[source])
-        if isinstance(source, str)
-        else build(source)
-    )
+    """Returns the experiment of a config, or one of `STANDARD`."""
+    if isinstance(source, str):
+        return _standard(source, **STANDARD[source])
+    return build(source)
 
 
 def _standard(
@@ -69,13 +70,20 @@ def _standard(
     patterns: Sequence[str] = ('bernoulli',),
     model: Any = 'softmax',
 ) -> Experiment:
+    """Builds one of the standard experiments.
+
+    Args:
+      title: its name.
+      rules: names of algorithms, by label.
+      patterns: names of patterns.
+      model: of the problem.
+    """
     if title in ('gru', 'transformer'):
-        texts = np.random.default_rng(0).integers(
-            0, 10, (8 * _NUM_CLIENTS, 6), np.int32
-        )
+        rng = np.random.default_rng(0)
+        texts = rng.integers(0, 10, (8 * _NUM_CLIENTS, 6), np.int32)
         owners = np.arange(len(texts), dtype=np.int32) % _NUM_CLIENTS
-        held = Dataset(texts[:, :5], texts[:, 5], owners, num_classes=10)
-        problem = problems.text(dataset=held, model=model)
+        dataset = Dataset(texts[:, :5], texts[:, 5], owners, num_classes=10)
+        problem = problems.text(dataset=dataset, model=model)
     else:
         problem = problems.digits(
             num_clients=_NUM_CLIENTS, alpha=0.5, seed=0, model=model
@@ -85,8 +93,8 @@ def _standard(
         entry = ALGORITHMS[name]
         make: Any = entry.client_program or local_training.local_sgd
         program = make(0.1, local_steps=3, batch_size=4, **entry.client_example)
-        made: Algorithm = entry(program, **entry.example)
-        return made
+        example: Algorithm = entry(program, **entry.example)
+        return example
 
     return Experiment(
         title=title,
@@ -99,7 +107,7 @@ def _standard(
 
 
 def shortened(experiment: Experiment) -> Experiment:
-    """The same programs for a few rounds of one seed."""
+    """Returns the same experiment with a few rounds of one seed."""
     short: dict[str, Any] = {'num_rounds': _NUM_ROUNDS, 'eval_every': _NUM_ROUNDS}
     if experiment.tuning is not None:
         short['tuning'] = dataclasses.replace(experiment.tuning, num_rounds=_NUM_ROUNDS)
@@ -108,7 +116,7 @@ def shortened(experiment: Experiment) -> Experiment:
 
 
 def lanes_of(experiment: Experiment) -> list[Lane]:
-    """The lanes of the main stage at the values that tuning tries first."""
+    """Returns the lanes of the main stage at the values that tuning tries first."""
     plan = experiment.plan
     return [
         lane for label in experiment.algorithms for lane in plan.schedule.main(label)
@@ -141,7 +149,11 @@ def begin(
         'run': [lane.name for lane in run],
     }
     (folder / _REQUEST).write_text(json.dumps(request))
-    changed = {'JAX_PLATFORMS': 'cpu', 'JAX_ENABLE_X64': '1', 'XLA_FLAGS': _PLAINLY}
+    changed = {
+        'JAX_PLATFORMS': 'cpu',
+        'JAX_ENABLE_X64': '1',
+        'XLA_FLAGS': _NO_OPTIMISATION,
+    }
     options: dict[str, Any] = {'stdout': subprocess.DEVNULL, 'stderr': subprocess.PIPE}
     command = [sys.executable, '-m', __name__, str(folder)]
     return subprocess.Popen(command, env={**os.environ, **changed}, **options)
@@ -149,41 +161,46 @@ def begin(
 
 def main(folder: Path) -> None:
     """Answers a request."""
-    asked: Mapping[str, Any] = json.loads((folder / _REQUEST).read_text())
+    request: Mapping[str, Any] = json.loads((folder / _REQUEST).read_text())
 
-    def answer(kind: str, name: str, found: PyTree) -> None:
-        checkpoints.write_whole(folder / f'{kind}-{name}.npz', checkpoints.pack(found))
+    def write(kind: str, name: str, values: PyTree) -> None:
+        path = folder / f'{kind}-{name}.npz'
+        checkpoints.write_whole(path, checkpoints.pack(values))
 
-    with resolver.importable(asked['beside']):
-        experiment = shortened(experiment_of(asked['source']))
+    with resolver.importable(request['beside']):
+        experiment = shortened(experiment_of(request['source']))
         lanes = {lane.name: lane for lane in lanes_of(experiment)}
-        for name in asked['drawn']:
-            answer('links', name, _links(experiment, lanes[name]))
-        for name in asked['run']:
+        for name in request['drawn']:
+            write('links', name, _links(experiment, lanes[name]))
+        for name in request['run']:
             params = [*checkpoints.leaves(folder / f'params-{name}.npz').values()]
-            for kind, found in _rounds(experiment, lanes[name], params).items():
-                answer(kind, name, found)
+            for kind, values in _rounds(experiment, lanes[name], params).items():
+                write(kind, name, values)
 
 
 def _links(experiment: Experiment, lane: Lane) -> PyTree:
-    """The links of all rounds of a lane."""
+    """Draws the links of all rounds of a lane."""
     plan = experiment.plan
-    own: Any = {'participation': plan.pattern_of(lane), 'num_rounds': lane.num_rounds}
-    draw = functools.partial(simulation.realised_links, **own)
+    draw = functools.partial(
+        simulation.realised_links,
+        participation=plan.pattern_of(lane),
+        num_rounds=lane.num_rounds,
+    )
     return jax.jit(draw)(plan.draws.key_of('links', lane.seed, lane.point))
 
 
 def _rounds(
     experiment: Experiment, lane: Lane, leaves: Sequence[Any]
 ) -> dict[str, PyTree]:
-    """What an algorithm keeps before and after all rounds of a lane, and evaluations."""
+    """Returns an algorithm's state before and after all rounds of a lane, and evaluations."""
     plan = experiment.plan
     algorithm = algorithm_of(experiment, lane)(split(experiment, lane)[0])
     problem = _double(plan.problem_of(lane))
-    kind = jax.tree.structure(jax.eval_shape(problem.init_params, jax.random.key(0)))
-    params = jax.tree.unflatten(kind, _double(leaves))
+    shapes = jax.eval_shape(problem.init_params, jax.random.key(0))
+    params = jax.tree.unflatten(jax.tree.structure(shapes), _double(leaves))
     problem = dataclasses.replace(problem, init_params=lambda _: params)
-    keys = [plan.draws.key_of(s, lane.seed, lane.point) for s in ('init', 'batches')]
+    init_key = plan.draws.key_of('init', lane.seed, lane.point)
+    batch_key = plan.draws.key_of('batches', lane.seed, lane.point)
 
     def run(init_key: Any, key: Any, links: PyTree) -> dict[str, PyTree]:
         state = simulation.init(init_key, algorithm, plan.pattern_of(lane), problem)
@@ -193,11 +210,14 @@ def _rounds(
         )
         return {'before': state.algorithm, 'after': after.algorithm, 'evals': evals}
 
-    found: dict[str, PyTree] = jax.jit(run)(*keys, _links(experiment, lane))
-    return found
+    links = _links(experiment, lane)
+    states: dict[str, PyTree] = jax.jit(run)(init_key, batch_key, links)
+    return states
 
 
 def _double(values: PyTree) -> PyTree:
+    """Returns a pytree with its floats in double precision."""
+
     def widened(a: Any) -> Any:
         return jnp.asarray(a, float) if jnp.issubdtype(a.dtype, jnp.floating) else a
 

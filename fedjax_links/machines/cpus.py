@@ -1,4 +1,4 @@
-"""The CPU of this machine, the settings under which CPUs round alike, and caches by kind.
+"""Describe the CPU of this machine, and the settings under which CPUs round in the same way.
 
 Nothing here imports what the settings are for.
 """
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 _INFO = Path('/proc/cpuinfo')
-_MODELS, _INSTRUCTIONS = ('model name', 'Model', 'cpu'), ('flags', 'Features')
+_MODELS = ('model name', 'Model', 'cpu')
+_INSTRUCTIONS = ('flags', 'Features')
 _VECTORS = ('avx', 'amx', 'fma', 'f16c', 'asimd', 'sve', 'bf16', 'i8mm')
 _XLA_FLAGS = (
     '--xla_cpu_max_isa=AVX2',
@@ -31,35 +32,35 @@ _VARIABLES = {
 
 
 def num_cores() -> int | None:
-    """The cores that this process may use; None where nothing says."""
-    return (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, 'sched_getaffinity')
-        else os.cpu_count()
-    )
+    """Returns how many cores this process may use; None where the system does not say."""
+    if hasattr(os, 'sched_getaffinity'):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
 
 
 def num_threads() -> int:
-    """The threads that XLA cuts loops for: one for each core, or as ``NPROC`` says to XLA."""
-    said = os.environ.get('NPROC', '')
-    return int(said) if said.isdecimal() and int(said) else num_cores() or 1
+    """Returns how many threads XLA cuts loops for: ``NPROC``, or one for each core."""
+    number = os.environ.get('NPROC', '')
+    if number.isdecimal() and int(number):
+        return int(number)
+    return num_cores() or 1
 
 
 def portable_variables() -> dict[str, str]:
-    """The variables that make what this process computes the same on many machines.
+    """Returns the variables that make what this process computes the same on many machines.
 
     Programs use the instructions of AVX2 and no others, each product is one thread's, and a GPU
     takes neither atomic sums nor the kernels that it finds fastest. Flags for XLA that are set
     stay. Set before Python starts: JAX and NumPy read them once.
     """
-    there = os.environ.get('XLA_FLAGS', '').split()
-    ours = {flag.partition('=')[0] for flag in _XLA_FLAGS}
-    kept = [flag for flag in there if flag.partition('=')[0] not in ours]
-    return {**_VARIABLES, 'XLA_FLAGS': ' '.join([*kept, *_XLA_FLAGS])}
+    names = {flag.partition('=')[0] for flag in _XLA_FLAGS}
+    current = os.environ.get('XLA_FLAGS', '').split()
+    others = [flag for flag in current if flag.partition('=')[0] not in names]
+    return {**_VARIABLES, 'XLA_FLAGS': ' '.join([*others, *_XLA_FLAGS])}
 
 
 def is_portable() -> bool:
-    """Whether this process has the variables of `portable_variables`."""
+    """Tells whether this process has the variables of `portable_variables`."""
     has_flags = set(_XLA_FLAGS) <= set(os.environ.get('XLA_FLAGS', '').split())
     return has_flags and all(
         os.environ.get(name) == value for name, value in _VARIABLES.items()
@@ -67,13 +68,14 @@ def is_portable() -> bool:
 
 
 def cache(*names: str) -> Path:
-    """A folder of the user's cache, there or not, for what can be made again.
+    """Returns a folder of the user's cache, which may not exist, for what can be made again.
 
     Raises:
       FileNotFoundError: for a user without a home, as in a container with an unknown user.
     """
-    if (given := os.environ.get('XDG_CACHE_HOME')) is not None:
-        home = Path(given)
+    folder = os.environ.get('XDG_CACHE_HOME')
+    if folder is not None:
+        home = Path(folder)
     else:
         try:
             home = Path.home() / '.cache'
@@ -83,37 +85,36 @@ def cache(*names: str) -> Path:
 
 
 def digest(values: Any) -> str:
-    """A name for plain values."""
+    """Returns a name for plain values."""
     return f'{zlib.crc32(json.dumps(values, sort_keys=True).encode()):08x}'
 
 
 def kind() -> str:
-    """A name of this kind of CPU, for what is compiled for it."""
+    """Returns a name of this kind of CPU, for what is compiled for it."""
     return digest(fingerprint())
 
 
 def fingerprint() -> dict[str, object]:
-    """What of the CPU decides how sums are rounded, as plain values.
+    """Returns what of the CPU decides how sums are rounded, as plain values.
 
-    Its name, its vector instructions and how many threads loops are cut for; of a process with
-    `portable_variables` no name.
+    That is its name, its vector instructions and how many threads loops are cut for. A process with
+    `portable_variables` has no name.
     """
     known = {'architecture': platform.machine(), 'threads': num_threads()}
     if is_portable():
         return {**known, 'cpu': 'portable', 'instructions': 'AVX2'}
-    said = _said()
-    model = next((said[name] for name in _MODELS if name in said), platform.processor())
-    every = next((said[name] for name in _INSTRUCTIONS if name in said), '').split()
-    vectors = sorted(name for name in every if name.startswith(_VECTORS))
+    info = _first_core()
+    model = next((info[name] for name in _MODELS if name in info), platform.processor())
+    instructions = next((info[name] for name in _INSTRUCTIONS if name in info), '')
+    vectors = sorted(name for name in instructions.split() if name.startswith(_VECTORS))
     return {**known, 'cpu': model, 'instructions': ' '.join(vectors)}
 
 
-def _said() -> dict[str, str]:
-    """What the system says of the first core."""
+def _first_core() -> dict[str, str]:
+    """Returns what the system tells of the first core."""
     if not _INFO.exists():
         return {}
-    with (
-        _INFO.open() as lines
-    ):  # up to the first blank one, behind which is the next core
+    with _INFO.open() as lines:
+        # The next core comes after a blank line.
         pairs = (line.partition(':') for line in itertools.takewhile(str.strip, lines))
         return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,4 +1,4 @@
-"""Where a run takes place."""
+"""Describe where a run takes place: versions, devices, numerics."""
 
 import importlib
 import os
@@ -13,12 +13,12 @@ import jax
 from fedjax_links.machines import cpus
 
 _PACKAGES = ('fedjax_links', 'jax', 'jaxlib', 'numpy', 'flax', 'optax')
-_MENDED = 0, 11, 1
-_CHANGES_NO_BIT = '--xla_force_host_platform_device_count', '--xla_dump'
+_FIXED_VERSION = (0, 11, 1)
+_WITHOUT_EFFECT = '--xla_force_host_platform_device_count', '--xla_dump'
 
 
 def present() -> dict[str, Any]:
-    """Versions, devices, cores, precision and the flags of this process, as plain values."""
+    """Returns versions, devices, precision and the flags of this process, as plain values."""
     devices = jax.devices()
     return {
         **fingerprint(),
@@ -36,13 +36,14 @@ def present() -> dict[str, Any]:
 
 
 def fingerprint() -> dict[str, Any]:
-    """What decides whether two machines give the same bits, as plain values."""
-    device, flags = jax.devices()[0], sorted(os.environ.get('XLA_FLAGS', '').split())
+    """Returns what decides whether two machines give the same bits, as plain values."""
+    device = jax.devices()[0]
+    flags = sorted(os.environ.get('XLA_FLAGS', '').split())
     return {
         **cpus.fingerprint(),
         'device_kind': device.device_kind,
         'driver': device.client.platform_version,
-        'xla_flags': [flag for flag in flags if not flag.startswith(_CHANGES_NO_BIT)],
+        'xla_flags': [flag for flag in flags if not flag.startswith(_WITHOUT_EFFECT)],
         'jax': metadata.version('jax'),
         'jaxlib': metadata.version('jaxlib'),
         'numerics': numerics(),
@@ -55,19 +56,20 @@ def version() -> str:
 
 
 def warnings() -> list[str]:
-    """What is known of this compiler that a run should not be trusted without a certificate."""
+    """Returns why a run with this compiler should not be trusted without a certificate."""
     version = metadata.version('jaxlib')
     numbers = tuple(int(part) for part in version.split('.')[:3] if part.isdecimal())
-    if jax.default_backend() != 'gpu' or numbers >= _MENDED:
+    if jax.default_backend() != 'gpu' or numbers >= _FIXED_VERSION:
         return []
-    mended = f'mended in {".".join(map(str, _MENDED))} as far as is known'
+    fixed = '.'.join(map(str, _FIXED_VERSION))
     return [
-        f'jaxlib {version} compiles some scans and scaled layers wrong on GPUs ({mended})'
+        f'jaxlib {version} compiles some scans and scaled layers wrong on GPUs '
+        f'(mended in {fixed} as far as is known)'
     ]
 
 
 def numerics() -> dict[str, Any]:
-    """What draws and rounding depend on besides the experiment, by JAX's names, as plain values."""
+    """Returns what draws and rounding depend on besides the experiment, by JAX's names."""
     names = (
         'jax_default_matmul_precision',
         'jax_default_prng_impl',
@@ -77,5 +79,5 @@ def numerics() -> dict[str, Any]:
     )
     return {
         'backend': jax.default_backend(),
-        **{k: getattr(jax.config, k) for k in names},
+        **{name: getattr(jax.config, name) for name in names},
     }

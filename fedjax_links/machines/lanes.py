@@ -1,4 +1,4 @@
-"""Independent lanes over several places, in groups of one width.
+"""Run independent lanes at several places, in groups of one width.
 
 Nothing is exchanged. One compiled program serves all groups of a device, and all threads of a CPU.
 """
@@ -26,36 +26,35 @@ def scan_first(
     count: Array | int,
     most: int,
 ) -> tuple[PyTree, PyTree]:
-    """The first turns of a scan, whose number the compiler does not know.
+    """Takes the first steps of a scan, whose number the compiler does not know.
 
     So any number of them is one program, and a single one is compiled as many are.
 
     Args:
-      step: ``(carry, place) -> (carry, output)``.
-      carry: before the first.
-      count: how many to take.
+      step: ``(carry, index) -> (carry, output)``.
+      carry: before the first step.
+      count: how many steps to take.
       most: K, at least as many.
 
     Returns:
-      The carry after them, and the outputs, leaves [K, ...]; zero where none was taken.
+      The carry after them, and the outputs, leaves [K, ...]; zero where no step was taken.
     """
     _, shapes = jax.eval_shape(step, carry, jnp.int32(0))
     outputs = jax.tree.map(lambda a: jnp.zeros((most, *a.shape), a.dtype), shapes)
 
-    def turn(place: Array, so_far: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
-        carry, output = step(so_far[0], place)
-        return carry, jax.tree.map(
-            lambda a, new: a.at[place].set(new), so_far[1], output
-        )
+    def body(index: Array, loop: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
+        carry, outputs = loop
+        carry, output = step(carry, index)
+        return carry, jax.tree.map(lambda a, new: a.at[index].set(new), outputs, output)
 
-    done: tuple[PyTree, PyTree] = jax.lax.fori_loop(0, count, turn, (carry, outputs))
-    return done
+    end: tuple[PyTree, PyTree] = jax.lax.fori_loop(0, count, body, (carry, outputs))
+    return end
 
 
-def row_of(rows: PyTree, place: Array) -> PyTree:
-    """Of leaves [K, ...] those of one place."""
+def row_of(rows: PyTree, index: Array) -> PyTree:
+    """Returns one row of leaves [K, ...]."""
     return jax.tree.map(
-        lambda a: jax.lax.dynamic_index_in_dim(a, place, 0, False), rows
+        lambda a: jax.lax.dynamic_index_in_dim(a, index, 0, False), rows
     )
 
 
@@ -77,10 +76,12 @@ def in_one_program(
     if side_by_side:
         return jax.vmap(fn, in_axes=(0, None))(lanes, shared)
 
-    def turn(carry: PyTree, place: Array) -> tuple[PyTree, PyTree]:
-        return carry, fn(row_of(lanes, place), shared)
+    def step(carry: PyTree, index: Array) -> tuple[PyTree, PyTree]:
+        return carry, fn(row_of(lanes, index), shared)
 
-    return scan_first(turn, (), count, len(jax.tree.leaves(lanes)[0]))[1]
+    num_lanes = len(jax.tree.leaves(lanes)[0])
+    _, outputs = scan_first(step, (), count, num_lanes)
+    return outputs
 
 
 def spread(
@@ -107,41 +108,36 @@ def spread(
       What runs the lanes, at all places at the same time: a function without arguments. It gives
       leaves [*shape, ...] on the first device, and waits for them if there are several groups.
     """
-    num_lanes, free = math.prod(shape), memory.available_bytes()
+    num_lanes = math.prod(shape)
+    free = memory.available_bytes()
     width = math.ceil(num_lanes / len(places))
     places = places[: math.ceil(num_lanes / width)]
     homes = list(dict.fromkeys(place.home for place in places))
     shared_at = {home: jax.device_put(shared, home) for home in homes}
 
     def inputs(home: jax.Device, first: int, width: int) -> tuple[Any, ...]:
+        # The last lane fills up a group.
         rows = np.minimum(first + np.arange(width), num_lanes - 1)
-        own = (
-            jax.tree.map(lambda a: a[rows], lanes),
-            np.int32(min(width, num_lanes - first)),
-        )
-        own, count = jax.device_put(own, home)
-        return own, shared_at[home], count
+        group = jax.tree.map(lambda a: a[rows], lanes)
+        count = np.int32(min(width, num_lanes - first))
+        group, count = jax.device_put((group, count), home)
+        return group, shared_at[home], count
 
     def compiled(width: int) -> tuple[Any, dict[jax.Device, Any]]:
         lead = shape if width == num_lanes else (width,)
 
         @jax.jit
-        def run(*given: Any) -> PyTree:
-            outputs = in_one_program(fn, *given, side_by_side=side_by_side)
+        def run(*arguments: Any) -> PyTree:
+            outputs = in_one_program(fn, *arguments, side_by_side=side_by_side)
             return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), outputs)
 
         lowered = [run.lower(*inputs(home, 0, width)) for home in homes]
-        with ThreadPoolExecutor(
-            len(homes)
-        ) as pool:  # at the same time; a single one right here
-            over = pool.map if len(homes) > 1 else map
-            found = list(over(lambda program: program.compile(), lowered))
-        return run, dict(zip(homes, found, strict=True))
+        return run, dict(zip(homes, _compile(lowered), strict=True))
 
     def fits(program: Any) -> bool:
-        turns = math.ceil(math.ceil(num_lanes / width) / len(places))
+        groups_per_place = math.ceil(math.ceil(num_lanes / width) / len(places))
         needed = memory.peak_bytes(
-            program, len(places) // len(homes), num_outputs=turns
+            program, len(places) // len(homes), num_outputs=groups_per_place
         )
         return free is None or needed is None or needed <= free
 
@@ -165,8 +161,16 @@ def spread(
     return run_all
 
 
+def _compile(lowered: Sequence[Any]) -> list[Any]:
+    """Compiles programs at the same time; a single one in this thread."""
+    if len(lowered) == 1:
+        return [lowered[0].compile()]
+    with ThreadPoolExecutor(len(lowered)) as pool:
+        return list(pool.map(lambda program: program.compile(), lowered))
+
+
 def _join(pieces: Sequence[Array], shape: tuple[int, ...]) -> Any:
-    """The rows of several arrays, put together by the host: nothing is compiled for it."""
+    """Puts rows of several arrays together on the host: nothing is compiled for it."""
     first = pieces[0]
     if jnp.issubdtype(first.dtype, jax.dtypes.prng_key):
         data = _join([jax.random.key_data(a) for a in pieces], shape)

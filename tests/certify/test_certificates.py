@@ -61,7 +61,7 @@ def test_links_that_are_drawn_otherwise_are_found():
 
         links = LinkSample(mask=np.array(mask), prob=np.array(prob, np.float32))
         known = {path: exact[path] for path in exact}
-        return certificates._of_links('links', links, known)
+        return certificates._compare_links('links', links, known)
 
     assert of([True, False], [0.5, np.nan]) == like
     assert of([True, True], [0.5, np.nan]) == ProgramVerdict('links', 0.5, 0.0, '.mask')
@@ -79,7 +79,7 @@ def test_theory_finds_another_mean(monkeypatch, rate, holds):
 
     changed = {**ALGORITHMS, 'fedavg': off}
     monkeypatch.setattr(certificates.algorithms, 'ALGORITHMS', changed)
-    fedavg, fedpbc = certificates._of_theory()
+    fedavg, fedpbc = certificates._certify_means()
     assert (fedavg.holds, fedpbc.holds) == (holds, True)
 
 
