@@ -16,8 +16,12 @@ from fedjax_links.cli import configs, paths
 from fedjax_links.core import errors
 from fedjax_links.machines import cpus
 
-MISTAKE, BUG, INTERRUPTED = 2, 1, 130
-"""Exit statuses."""
+BUG = 1
+"""Exit status of an error of this package."""
+MISTAKE = 2
+"""Exit status of a user's mistake."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
 
 flags.disclaim_key_flags()  # those below belong to the command that asks for them
 
@@ -94,14 +98,14 @@ def run(
             logging.set_verbosity(logging.WARNING)
         _write_what_the_terminal_has()
         _set_cache()
-        given = [known] if define_flags else []
+        flag_values = [known] if define_flags else []
         with explained():
             if config is None:
-                main(*given, *map(os.path.expanduser, argv[1:]))
+                main(*flag_values, *map(os.path.expanduser, argv[1:]))
                 return
             stands_in = instead is not None and known[instead].value is not None
             if stands_in or (optional and known.config is None and not overridden):
-                main(None, *given)
+                main(None, *flag_values)
                 return
             values = configs.of_flags(
                 known.config, overridden, config, quick=known.quick
@@ -111,7 +115,7 @@ def run(
             if workdir and known.workdir is None:
                 known.workdir = configs.workdir(known.config, quick=known.quick)  # type: ignore[assignment]
             with resolver.importable(configs.folder(known.config)):
-                main(values, *given)
+                main(values, *flag_values)
 
     app.run(guarded, flags_parser=parse)
 

@@ -5,7 +5,7 @@ python -m fedjax_links certify --config=configs/quickstart.py --workdir=runs/qui
 
 Every program takes a few rounds on this device and in double precision on a CPU, in another
 process; where theory knows a mean, that of many seeds is compared with it. Without a config: those
-of the run in --workdir, or every rule, pattern and model of this package. The report is kept as
+of the run in --workdir, or all algorithms, patterns and models of this package. The report goes to
 certificate.json in --workdir. The exit status is 1 if a program is off by more than its bound.
 """
 
@@ -32,9 +32,9 @@ def define_flags() -> None:
     )
 
 
-def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
+def main(values: dict[str, Any] | None, args: flags.FlagValues) -> None:
     """Compares, prints and keeps."""
-    app.make_portable(given.portable)
+    app.make_portable(args.portable)
     from fedjax_links import runs
     from fedjax_links.certify import certificates
     from fedjax_links.experiment.config import recorded
@@ -43,21 +43,22 @@ def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
 
     for warning in environment.warnings():
         print(f'warning: {warning}', file=sys.stderr)
-    if given.workdir is not None:
-        outputs.check('workdir', Path(given.workdir), [certificates.FILE])
-        kept = None if values else runs.read_json(Path(given.workdir), runs.CONFIG)
-        if kept is not None:
-            values = recorded(kept, allow_imports=given.allow_imports)
-    found = []
-    with app.importing(given.allow_imports):
+    if args.workdir is not None:
+        outputs.check('workdir', Path(args.workdir), [certificates.FILE])
+        config = None if values else runs.read_json(Path(args.workdir), runs.CONFIG)
+        if config is not None:
+            values = recorded(config, allow_imports=args.allow_imports)
+    verdicts = []
+    with app.importing(args.allow_imports):
         for verdict in certificates.certify(values):
-            found.append(verdict)
+            verdicts.append(verdict)
             off = '' if verdict.holds else f'  OFF at {verdict.where}'
-            said = f'{verdict.program:<36} {verdict.error:8.1e} of {verdict.bound:.0e}{off}'
-            print(said, flush=True)
-    are_fine = certificates.keep(found, given.workdir)
-    print(f'{sum(verdict.holds for verdict in found)} of {len(found)} programs hold')
-    sys.exit(0 if are_fine else 1)
+            size = f'{verdict.error:8.1e} of {verdict.bound:.0e}'
+            print(f'{verdict.program:<36} {size}{off}', flush=True)
+    all_hold = certificates.keep(verdicts, args.workdir)
+    num_holding = sum(verdict.holds for verdict in verdicts)
+    print(f'{num_holding} of {len(verdicts)} programs hold')
+    sys.exit(0 if all_hold else 1)
 
 
 if __name__ == '__main__':

@@ -19,9 +19,9 @@ def main(*folders: str) -> None:
         raise errors.invalid('compare', requirement, len(folders))
     from fedjax_links.runs import comparison
 
-    found = comparison.compare(*folders)
-    print(f'{folders[0]} | {folders[1]}\n{found.text()}')
-    sys.exit(0 if found.equal else 1)
+    difference = comparison.compare(*folders)
+    print(f'{folders[0]} | {folders[1]}\n{difference.text()}')
+    sys.exit(0 if difference.equal else 1)
 
 
 if __name__ == '__main__':

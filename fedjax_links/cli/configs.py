@@ -1,4 +1,4 @@
-"""The config of a command: what a file of Python returns, at a size, with fields replaced by flags.
+"""Read the config of a command: what a file returns, with fields replaced by flags.
 
 ``--config.links.probs=0.5`` gives a field a value, whether the file has it or not: a number, a list
 or a section as Python writes it, True, False, or a text without quotes. None takes a field away.
@@ -109,14 +109,14 @@ def nearest_flag(
     )
 
 
-def folder(given: str) -> Path:
-    """Where a config file lies."""
-    return Path(_file_and_words(given)[0]).parent
+def folder(config_flag: str) -> Path:
+    """Returns the folder of a config file."""
+    return Path(_file_and_words(config_flag)[0]).parent
 
 
-def workdir(given: str, *, quick: bool = False) -> str:
-    """Where a command with this config writes unless it is told: ``runs/xiang2024_table1-svhn``."""
-    path, words = _file_and_words(given)
+def workdir(config_flag: str, *, quick: bool = False) -> str:
+    """Returns the folder where a command writes by default: ``runs/xiang2024_table1-svhn``."""
+    path, words = _file_and_words(config_flag)
     named = [Path(path).stem, *re.findall(r'[\w.]+', ''.join(words))]
     if quick:
         named.append('quick')
@@ -124,29 +124,29 @@ def workdir(given: str, *, quick: bool = False) -> str:
 
 
 def of_flags(
-    given: str | None,
+    config_flag: str | None,
     overridden: Mapping[str, str | None],
     kind: str,
     *,
     quick: bool = False,
 ) -> dict[str, Any]:
-    """The config of a command line, as `load` gives it.
+    """Returns the config of a command line, as `load` does.
 
     Args:
-      given: the flag --config.
+      config_flag: the flag --config.
       overridden: as in `load`.
-      kind: of what it must be the config, ``'experiment'`` or ``'figure'``.
+      kind: what it must be the config of, ``'experiment'`` or ``'figure'``.
       quick: as in `load`.
 
     Raises:
       ValueError: as `load`, for the config of another command, and for fields that no experiment
         has, or of another type.
     """
-    if not given:
+    if not config_flag:
         requirement = 'name a config or its file, such as --config=quickstart'
-        raise errors.invalid('config', requirement, given or None)
-    values = load(given, overridden, quick=quick)
-    _check_command(given, values, kind)
+        raise errors.invalid('config', requirement, config_flag or None)
+    values = load(config_flag, overridden, quick=quick)
+    _check_command(config_flag, values, kind)
     if kind == 'experiment':
         from fedjax_links.config import schema
 
@@ -154,23 +154,23 @@ def of_flags(
     return values
 
 
-def _check_command(given: str, values: Mapping[str, Any], kind: str) -> None:
+def _check_command(config_flag: str, values: Mapping[str, Any], kind: str) -> None:
     """Raises for the config of another command."""
     if kind == 'experiment' and 'figure' in values:
-        value = f'{given}, which `python -m fedjax_links figure` draws'
+        value = f'{config_flag}, which `python -m fedjax_links figure` draws'
         raise errors.invalid('config', 'be of an experiment', value)
     if kind == 'figure' and 'figure' not in values and 'algorithms' in values:
-        value = f'{given}, which `python -m fedjax_links simulate` runs'
+        value = f'{config_flag}, which `python -m fedjax_links simulate` runs'
         raise errors.invalid('config', 'be of a figure', value)
 
 
 def load(
-    given: str, overridden: Mapping[str, str | None], *, quick: bool = False
+    config_flag: str, overridden: Mapping[str, str | None], *, quick: bool = False
 ) -> dict[str, Any]:
     """Runs a config file.
 
     Args:
-      given: the file or the name of a shipped config, with a word behind a colon or without.
+      config_flag: the file or the name of a shipped config, with a word behind a colon or without.
       overridden: texts of values, by dotted path; None for True.
       quick: whether the section ``quick`` replaces what it is for.
 
@@ -181,7 +181,7 @@ def load(
       ValueError: naming the file if it cannot be run, and for a path that leads into no section, a
         field without a value and a placeholder that still needs one.
     """
-    tree = nested.plain(_returned(*_file_and_words(given)))
+    tree = nested.plain(_returned(*_file_and_words(config_flag)))
     published = nested.resolved(nested.full(tree), is_complete=False)
     tree = nested.quick(tree) if quick else nested.full(tree)
     for field, text in overridden.items():
@@ -190,8 +190,9 @@ def load(
     return captions.with_changes(published, nested.resolved(tree), by)
 
 
-def _file_and_words(given: str) -> tuple[str, list[str]]:
-    path, *words = shipped.locate(given).split(':', 1)
+def _file_and_words(config_flag: str) -> tuple[str, list[str]]:
+    """Splits the flag --config at its colon, and finds the file."""
+    path, *words = shipped.locate(config_flag).split(':', 1)
     return path, words
 
 
@@ -210,7 +211,7 @@ def _override(tree: dict[str, Any], field: str, text: str | None) -> None:
 
 
 def _path(field: str) -> list[str | int]:
-    """The names and indices of ``a.b[0]``, and of ``a["with.dots"].b``."""
+    """Returns the names and indices of ``a.b[0]``, and of ``a["with.dots"].b``."""
     parts = list(_PART.finditer(field))
     if ''.join(part[0] for part in parts) != field:
         requirement = 'be reached by names and indices, such as a.b[0]'
@@ -222,13 +223,13 @@ def _path(field: str) -> list[str | int]:
 
 
 def _kind(value: Any) -> type[Any]:
-    """The type of a field's values; NoneType where any will do."""
+    """Returns the type of a field's values; NoneType where any will do."""
     kind = value.get_type() if nested.is_reference(value) else type(value)
     return kind if isinstance(kind, type) else types.NoneType
 
 
 def read(text: str, kind: type[Any] = types.NoneType) -> Any:
-    """The value that a text stands for.
+    """Returns the value that a text stands for.
 
     Args:
       text: a number, a list or a section as Python writes it, true or false; all else stays a text.

@@ -28,26 +28,26 @@ def define_flags() -> None:
     )
 
 
-def main(given: flags.FlagValues, action: str = 'list', *names: str) -> None:
+def main(args: flags.FlagValues, action: str = 'list', *names: str) -> None:
     """Does what the first argument says with the data sets that follow."""
     if action not in ACTIONS:
         raise errors.unknown_name('data', action, ACTIONS)
     if action == 'fetch' and not names:
         raise errors.invalid('data fetch', 'be given a name of `data list`', 'none')
     if action == 'list':
-        _list(given)
+        _list(args)
         return
     for name in names:
-        _fetch(name, given)
+        _fetch(name, args)
 
 
-def _list(given: flags.FlagValues) -> None:
+def _list(args: flags.FlagValues) -> None:
     """Prints each data set, and its size."""
     from fedjax_links.datasets import npz, publishers
 
-    print(f'Data sets in {npz.data_root(given.data_dir)}')
+    print(f'Data sets in {npz.data_root(args.data_dir)}')
     for name, recipe in publishers.RECIPES.items():
-        file = npz.npz_file(name, given.data_dir)
+        file = npz.npz_file(name, args.data_dir)
         if file.is_file():
             state = f'{file.name}, {_size(file)}'
         else:
@@ -56,20 +56,20 @@ def _list(given: flags.FlagValues) -> None:
         print(f'  {name:<16} {state}')
 
 
-def _fetch(name: str, given: flags.FlagValues) -> None:
+def _fetch(name: str, args: flags.FlagValues) -> None:
     """Downloads a data set that is not there."""
     from fedjax_links.datasets import npz, publishers, unknown
 
     if name not in publishers.RECIPES:
         raise unknown('data', name, publishers.RECIPES)
-    file = npz.npz_file(name, given.data_dir)
+    file = npz.npz_file(name, args.data_dir)
     if file.is_file():
         print(f'{name}: {file} is there, {_size(file)}')
         return
     publishers.fetch(
         name,
-        data_dir=given.data_dir,
-        mirror=given.mirror,
+        data_dir=args.data_dir,
+        mirror=args.mirror,
         progressbar=sys.stderr.isatty(),
     )
     print(f'{name}: {_size(file)} in {file}')

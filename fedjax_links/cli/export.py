@@ -20,23 +20,23 @@ def define_flags() -> None:
     flags.DEFINE_list('metrics', None, 'Metrics that an archive keeps; all by default.')
 
 
-def main(given: flags.FlagValues, *folders: str) -> None:
+def main(args: flags.FlagValues, *folders: str) -> None:
     """Reads and writes."""
     if len(folders) != 1:
         raise errors.invalid('export', 'be given one run folder', len(folders))
-    if given.to is None:
+    if args.to is None:
         raise errors.invalid(
             'to', 'name a folder for the files, such as --to=exported', None
         )
     from fedjax_links.runs import export
 
-    if given.metrics is not None and not given.archive:
+    if args.metrics is not None and not args.archive:
         raise errors.invalid('metrics', 'go with --archive', 'it without')
-    if given.archive:
-        done = export.archive(folders[0], given.to, metrics=given.metrics)
+    if args.archive:
+        done = export.archive(folders[0], args.to, metrics=args.metrics)
     else:
-        done = export.export(folders[0], given.to)
-    print(f'Wrote {len(done)} files to {given.to}')
+        done = export.export(folders[0], args.to)
+    print(f'Wrote {len(done)} files to {args.to}')
 
 
 if __name__ == '__main__':

@@ -14,13 +14,13 @@ from absl import flags
 from fedjax_links.cli import app
 
 
-def main(values: dict[str, Any], given: flags.FlagValues) -> None:
+def main(values: dict[str, Any], args: flags.FlagValues) -> None:
     """Computes, prints and writes."""
     from fedjax_links.pages import figure, tables
     from fedjax_links.storage import outputs
 
     figure.check(values)
-    folder = Path(given.workdir or '')
+    folder = Path(args.workdir or '')
     outputs.check('workdir', folder, (figure.PICTURE, figure.NUMBERS, figure.TEXT))
     result = figure.build(values)
     figure.write(folder, values, result)

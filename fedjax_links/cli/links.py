@@ -10,11 +10,16 @@ absences, and the bias that averaging over whoever is there would have.
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from fedjax_links.cli import app, configs, paths
+
+if TYPE_CHECKING:
+    from fedjax_links.base import MaskLinks
+    from fedjax_links.participation.link_laws import LinkLaw
+    from fedjax_links.preview.configured_links import ConfiguredLinks
 
 
 def define_flags() -> None:
@@ -52,67 +57,74 @@ def define_flags() -> None:
     )
 
 
-def main(values: dict[str, Any] | None, given: flags.FlagValues) -> None:
+def main(values: dict[str, Any] | None, args: flags.FlagValues) -> None:
     """Draws the links of a config, or a log."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
     from fedjax_links.preview import configured_links, links
     from fedjax_links.runner import preflight
 
-    if given.rounds is not None:
-        checks.static_int('rounds', given.rounds, minimum=2)
+    if args.rounds is not None:
+        checks.static_int('rounds', args.rounds, minimum=2)
     if values is None:
-        title, record, law = _of_log(given)
+        title, record, law = _of_log(args)
     else:
         planned = experiment.build(values)
         for line in preflight.describe_recordings(planned):
             print(line)
-        found = configured_links.of_experiment(planned, given.pattern)
-        record, law = found.record(given.rounds or 10_000), found.law
-        what = filter(
-            None, (found.name, found.where, f'seed {found.experiment.seeds[0]}')
-        )
-        title = f'{found.experiment.title} ({", ".join(what)})'
+        configured = configured_links.of_experiment(planned, args.pattern)
+        record = configured.record(args.rounds or 10_000)
+        law = configured.law
+        title = _title(configured)
     print(links.text(title, record, law))
-    if given.workdir is not None:
-        path = Path(given.workdir) / 'links.png'
+    if args.workdir is not None:
+        path = Path(args.workdir) / 'links.png'
         links.picture(path, title, record, law)
         print(f'Wrote {path}')
 
 
-def _of_log(given: flags.FlagValues) -> tuple[Any, ...]:
-    """A log at the times of rounds: title, links and what is known of them."""
+def _title(configured: 'ConfiguredLinks') -> str:
+    """Names the experiment, the pattern and the seed."""
+    seed = f'seed {configured.experiment.seeds[0]}'
+    parts = [configured.name, configured.where, seed]
+    details = ', '.join(part for part in parts if part)
+    return f'{configured.experiment.title} ({details})'
+
+
+def _of_log(args: flags.FlagValues) -> tuple[str, 'MaskLinks', 'LinkLaw']:
+    """Reads a log at the times of rounds.
+
+    Returns:
+      A title, the links, and what is known of them.
+    """
     from fedjax_links.config import recorded_links, registries
     from fedjax_links.core import checks
     from fedjax_links.preview import links
 
-    checks.choice('format', given.format, registries.TRACE_FORMATS)
-    reader = registries.TRACE_FORMATS[given.format]
+    checks.choice('format', args.format, registries.TRACE_FORMATS)
+    reader = registries.TRACE_FORMATS[args.format]
     options: dict[str, Any] = {
-        'unit': given.unit,
-        'origin': given.origin and configs.read(given.origin),
-        'utc_offset': given.utc_offset,
+        'unit': args.unit,
+        'origin': args.origin and configs.read(args.origin),
+        'utc_offset': args.utc_offset,
     }
     options = {name: value for name, value in options.items() if value is not None}
-    checks.options('format', reader, options, given.log)
+    checks.options('format', reader, options, args.log)
     log = recorded_links.read_log(
-        'log', functools.partial(reader, **options), given.log, None
+        'log', functools.partial(reader, **options), args.log, None
     )
-    if given.clients is not None:
-        checks.static_int('clients', given.clients, maximum=len(log.names))
-        log = log.first(given.clients)
+    if args.clients is not None:
+        checks.static_int('clients', args.clients, maximum=len(log.names))
+        log = log.first(args.clients)
     with app.renamed(
         intervals='log.intervals', wrap='log.wrap'
     ):  # of the log, where it has one
         for line in links.warnings(log):
             print(f'warning  {line}')
-        times: Any = {
-            'tick': given.tick,
-            'rounds': given.rounds,
-            'overlaps': given.overlaps,
-        }
-        record, law = links.of_log(log, **times)
-    return f'{given.log} ({given.format})', record, law
+        record, law = links.of_log(
+            log, tick=args.tick, rounds=args.rounds, overlaps=args.overlaps
+        )
+    return f'{args.log} ({args.format})', record, law
 
 
 if __name__ == '__main__':

@@ -38,46 +38,46 @@ def define_flags() -> None:
     )
 
 
-def main(given: flags.FlagValues, *folders: str) -> None:
+def main(args: flags.FlagValues, *folders: str) -> None:
     """Joins and reports."""
-    if given.workdir is None:
+    if args.workdir is None:
         raise errors.invalid(
             'workdir', 'name the folder of the whole run, such as runs/map', None
         )
     from fedjax_links import report, runs
 
-    parts = folders or given.workdir
+    parts = folders or args.workdir
     with app.renamed(folder='workdir'):
         results = runs.merge(
             parts,
-            given.workdir,
-            allow_mixed=given.allow_mixed,
-            allow_changed=given.allow_changed,
+            args.workdir,
+            allow_mixed=args.allow_mixed,
+            allow_changed=args.allow_changed,
         )
-    print(f'{len(runs.lanes(given.workdir)):,} lanes in {given.workdir}')
-    with app.importing(given.allow_imports):
-        planned = _experiment(given)
-        print(report.write(results, planned, allow_imports=given.allow_imports))
+    print(f'{len(runs.lanes(args.workdir)):,} lanes in {args.workdir}')
+    with app.importing(args.allow_imports):
+        planned = _experiment(args)
+        print(report.write(results, planned, allow_imports=args.allow_imports))
 
 
-def _experiment(given: flags.FlagValues) -> Any:
-    """What ran, as far as the package alone or with what is allowed can build it; else None."""
+def _experiment(args: flags.FlagValues) -> Any:
+    """Builds what ran; None where that takes code that the user does not allow."""
     from fedjax_links import runs
     from fedjax_links.config import bound
     from fedjax_links.experiment.config import build, recorded
 
-    config = runs.read_json(Path(given.workdir or ''), runs.CONFIG)
+    config = runs.read_json(Path(args.workdir or ''), runs.CONFIG)
     if config is None:
         return None
     try:
-        kept = recorded(config, allow_imports=given.allow_imports)
+        values = recorded(config, allow_imports=args.allow_imports)
     except bound.RefusedImportError as error:
         print(
             f'The report lacks losses of clients and laws of links: {error}',
             file=sys.stderr,
         )
         return None
-    return build(kept)
+    return build(values)
 
 
 if __name__ == '__main__':

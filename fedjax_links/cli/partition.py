@@ -14,7 +14,7 @@ from absl import flags
 from fedjax_links.cli import app
 
 
-def main(values: dict[str, Any], given: flags.FlagValues) -> None:
+def main(values: dict[str, Any], args: flags.FlagValues) -> None:
     """Builds the experiment, and describes who holds what."""
     from fedjax_links import experiment
     from fedjax_links.experiment import config_parts
@@ -22,7 +22,8 @@ def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     from fedjax_links.problems.classification import partition_of
 
     planned = experiment.build(values)
-    pattern, point = next(iter(planned.patterns)), planned.plan.points[0]
+    pattern = next(iter(planned.patterns))
+    point = planned.plan.points[0]
     report = partition_of(planned.problem_at(pattern, point))
     sections = config_parts.problem_sections(
         values['problem'], values.get('problems', {}), planned.patterns
@@ -31,11 +32,11 @@ def main(values: dict[str, Any], given: flags.FlagValues) -> None:
     hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
     options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
     where = configured_links.first_point(planned, planned.plan.problems[pattern])
-    said = str(section.get('dataset', section['name'])), *options, where
-    title = ', '.join(filter(None, said))
+    name = str(section.get('dataset', section['name']))
+    title = ', '.join(text for text in (name, *options, where) if text)
     print(partitions.text(title, report))
-    if given.workdir is not None:
-        path = Path(given.workdir) / 'partition.png'
+    if args.workdir is not None:
+        path = Path(args.workdir) / 'partition.png'
         partitions.picture(path, title, report)
         print(f'Wrote {path}')
 

@@ -40,43 +40,41 @@ def define_flags() -> None:
     )
 
 
-def main(given: flags.FlagValues) -> None:
+def main(args: flags.FlagValues) -> None:
     """Reads, writes and prints."""
-    if given.workdir is None:
+    if args.workdir is None:
         raise errors.invalid(
             'workdir', 'name the folder of a run, such as runs/first', None
         )
     from fedjax_links import report, runs
 
-    added = (
-        {}
-        if given.price is None
-        else {'price': {'name': 'price', **_options(given.price)}}
-    )
+    added = {}
+    if args.price is not None:
+        added['price'] = {'name': 'price', **_options(args.price)}
     with app.renamed(folder='workdir'):
-        run = runs.read(given.workdir)
-    imports: Any = {'allow_imports': given.allow_imports}
-    with app.importing(given.allow_imports):
-        if given.table is None:
-            print(report.write(run, added=added, **imports))
-        else:
-            with app.renamed(page='table'):
-                print(
-                    report.table(run, given.table, form=given.form, **imports), end=''
-                )
+        run = runs.read(args.workdir)
+    may_import = args.allow_imports
+    with app.importing(may_import):
+        if args.table is None:
+            print(report.write(run, added=added, allow_imports=may_import))
+            return
+        with app.renamed(page='table'):
+            table = report.table(
+                run, args.table, form=args.form, allow_imports=may_import
+            )
+        print(table, end='')
 
 
-def _options(given: str) -> dict[str, Any]:
-    """A flag's JSON, or that of the file it names."""
+def _options(flag: str) -> dict[str, Any]:
+    """Reads the JSON of a flag, or of the file that it names."""
+    is_json = flag.lstrip().startswith('{')
     try:
-        found = json.loads(
-            given if given.lstrip().startswith('{') else Path(given).read_text()
-        )
+        options = json.loads(flag if is_json else Path(flag).read_text())
     except ValueError as error:
-        raise errors.invalid('price', 'be JSON', f'{given}: {error}') from None
-    if not isinstance(found, dict):
-        raise errors.invalid('price', 'hold options by name', errors.text_of(found))
-    return found
+        raise errors.invalid('price', 'be JSON', f'{flag}: {error}') from None
+    if not isinstance(options, dict):
+        raise errors.invalid('price', 'hold options by name', errors.text_of(options))
+    return options
 
 
 if __name__ == '__main__':

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from fedjax_links.experiment import Experiment
 
 
-def note_start(given: flags.FlagValues) -> None:
+def note_start(args: flags.FlagValues) -> None:
     """Sets the flags of a process that was started with others and does not say so."""
     from fedjax_links.machines import launchers
 
     names = ('coordinator', 'num_processes', 'process_id')
-    is_unset = all(getattr(given, name) is None for name in names)
-    if given.mesh is None or not is_unset:
+    is_unset = all(getattr(args, name) is None for name in names)
+    if args.mesh is None or not is_unset:
         return
     start = launchers.started_as()
     if start is None:
@@ -26,53 +26,53 @@ def note_start(given: flags.FlagValues) -> None:
         f'{process} as {start.source} says, coordinator {start.coordinator}', flush=True
     )
     for name in names:
-        setattr(given, name, getattr(start, name))
+        setattr(args, name, getattr(start, name))
 
 
-def devices_per_process(mesh_size: int | None, given: flags.FlagValues) -> int:
+def devices_per_process(mesh_size: int | None, args: flags.FlagValues) -> int:
     """Returns how many devices each process of a run of several has."""
-    assert given.num_processes is not None
-    if mesh_size is None or mesh_size % given.num_processes:
+    assert args.num_processes is not None
+    if mesh_size is None or mesh_size % args.num_processes:
         requirement = (
-            f'read clients:N, N a multiple of `num_processes` = {given.num_processes}'
+            f'read clients:N, N a multiple of `num_processes` = {args.num_processes}'
         )
-        raise errors.invalid('mesh', requirement, given.mesh)
-    _refuse(given, '--coordinator', 'devices', 'fork_from', 'debug_round', 'dry_run')
-    return mesh_size // given.num_processes
+        raise errors.invalid('mesh', requirement, args.mesh)
+    _refuse(args, '--coordinator', 'devices', 'fork_from', 'debug_round', 'dry_run')
+    return mesh_size // args.num_processes
 
 
-def _refuse(given: flags.FlagValues, beside: str, *names: str) -> None:
+def _refuse(args: flags.FlagValues, beside: str, *names: str) -> None:
     """Raises for the first of some flags that is given."""
     for name in names:
-        value = getattr(given, name)
+        value = getattr(args, name)
         if value not in (None, False):
             raise errors.invalid(name, f'be left out with {beside}', value)
 
 
-def shard(experiment: 'Experiment', given: flags.FlagValues) -> 'Experiment':
+def shard(experiment: 'Experiment', args: flags.FlagValues) -> 'Experiment':
     """Returns the experiment, or the shard of it that this process runs."""
     from fedjax_links.planning import lanes
 
-    if given.shard is None:
-        _note_array(given)
+    if args.shard is None:
+        _note_array(args)
         return experiment
-    if given.shard == lanes.AUTO:
-        index, count = _shard_of_task(given.shard)
+    if args.shard == lanes.AUTO:
+        index, count = _shard_of_task(args.shard)
     else:
-        index, count = lanes.parse(given.shard)
+        index, count = lanes.parse(args.shard)
     if count == 1:
         return experiment
-    _refuse(given, '--shard', 'start_over', 'debug_round')
-    by = lanes.SEED if given.allow_mixed else lanes.PROGRAM
+    _refuse(args, '--shard', 'start_over', 'debug_round')
+    by = lanes.SEED if args.allow_mixed else lanes.PROGRAM
     return experiment.shard(index, count, by=by)
 
 
-def _note_array(given: flags.FlagValues) -> None:
+def _note_array(args: flags.FlagValues) -> None:
     """Tells the task of a job array that it runs all lanes."""
     from fedjax_links.machines import launchers
     from fedjax_links.planning import lanes
 
-    variable = None if given.coordinator else launchers.array_variable()
+    variable = None if args.coordinator else launchers.array_variable()
     if variable:
         print(
             f'note: {variable} is set, and all lanes run; --shard={lanes.AUTO} runs a share'

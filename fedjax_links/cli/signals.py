@@ -1,4 +1,4 @@
-"""What stops a run of the command ``simulate``: a signal."""
+"""Stop a run of the command ``simulate`` by a signal."""
 
 import os
 import signal
@@ -24,8 +24,10 @@ class StopOnSignal(Callback):
 
     def on_start(self, experiment: Experiment) -> None:
         """Listens."""
-        heard = signal.SIGINT, signal.SIGTERM
-        self._before = {number: signal.signal(number, self._note) for number in heard}
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._handlers = {
+            number: signal.signal(number, self._note) for number in numbers
+        }
 
     def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
         """Stops if a signal has come."""
@@ -38,16 +40,17 @@ class StopOnSignal(Callback):
             raise Stop
 
     def on_end(self, results: Any) -> None:
-        """Gives the signals back to whoever listened before."""
-        for number, handler in self._before.items():
+        """Restores the handlers of the signals."""
+        for number, handler in self._handlers.items():
             signal.signal(number, handler or signal.SIG_DFL)  # None: not of Python
 
     @property
     def exit_status(self) -> int:
-        """130 after SIGINT, 143 after SIGTERM."""
+        """Returns 130 after SIGINT, 143 after SIGTERM."""
         return 128 + (self.received or signal.SIGINT)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        """Notes a signal; a second SIGINT ends the process at once."""
         if self.received is not None and number == signal.SIGINT:
             os._exit(128 + number)
         self.received = number

@@ -114,39 +114,39 @@ def define_flags() -> None:
     )
 
 
-def main(values: dict[str, Any], given: flags.FlagValues) -> None:
+def main(values: dict[str, Any], args: flags.FlagValues) -> None:
     """Builds, predicts, runs and reports."""
-    folder = _folder(given)
-    app.make_portable(given.portable)
+    folder = _folder(args)
+    app.make_portable(args.portable)
     from fedjax_links.machines import devices, processes
 
-    mesh_size = devices.mesh_size(given.mesh)
-    sharding.note_start(given)
-    joined = processes.join(given.coordinator, given.num_processes, given.process_id)
-    if given.coordinator is not None:
-        devices.prepare(sharding.devices_per_process(mesh_size, given))
+    mesh_size = devices.mesh_size(args.mesh)
+    sharding.note_start(args)
+    joined = processes.join(args.coordinator, args.num_processes, args.process_id)
+    if args.coordinator is not None:
+        devices.prepare(sharding.devices_per_process(mesh_size, args))
     elif mesh_size is not None:
-        devices.prepare(given.devices or mesh_size)
+        devices.prepare(args.devices or mesh_size)
     with joined:
-        status = _simulate(values, given, folder)
+        status = _simulate(values, args, folder)
     sys.exit(status)
 
 
-def _folder(given: flags.FlagValues) -> Path:
+def _folder(args: flags.FlagValues) -> Path:
     """Returns the run's folder, which may have to be made."""
-    if not given.workdir:
+    if not args.workdir:
         requirement = 'name a folder for the run, such as --workdir=runs/first'
         raise errors.invalid('workdir', requirement, None)
-    folder = Path(given.workdir)
+    folder = Path(args.workdir)
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not existing.is_dir():
         value = f'{folder}, where {existing} is a file'
         raise errors.invalid('workdir', 'name a folder', value)
-    if (given.fork_from is None) != (given.at_round is None):
-        absent = 'fork_from' if given.fork_from is None else 'at_round'
+    if (args.fork_from is None) != (args.at_round is None):
+        absent = 'fork_from' if args.fork_from is None else 'at_round'
         raise errors.invalid(absent, 'be given too', None)
-    if given.fork_from is not None:
-        source = Path(given.fork_from)
+    if args.fork_from is not None:
+        source = Path(args.fork_from)
         if folder.resolve() == source.resolve():
             requirement = 'be another folder than `fork_from`'
             raise errors.invalid('workdir', requirement, folder)
@@ -167,7 +167,7 @@ class _Prepared(NamedTuple):
     programs: 'Programs'
 
 
-def _simulate(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> int:
+def _simulate(values: dict[str, Any], args: flags.FlagValues, folder: Path) -> int:
     """Runs and reports, in step with other processes.
 
     Returns:
@@ -179,7 +179,7 @@ def _simulate(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> 
     from fedjax_links.runner import loop
     from fedjax_links.runner.progress import Progress
 
-    prepared = processes.do_in_all(lambda: _prepare(values, given, folder))
+    prepared = processes.do_in_all(lambda: _prepare(values, args, folder))
     if prepared is None:
         return 0
     signals = StopOnSignal()
@@ -194,8 +194,8 @@ def _simulate(values: dict[str, Any], given: flags.FlagValues, folder: Path) -> 
             callbacks,
             origin=prepared.origin,
             programs=prepared.programs,
-            allow_mixed=given.allow_mixed,
-            allow_changed=given.allow_changed,
+            allow_mixed=args.allow_mixed,
+            allow_changed=args.allow_changed,
         )
     except experiment.Stop:
         print(
@@ -236,7 +236,7 @@ def _report(results: 'Results', experiment: 'Experiment', folder: Path) -> None:
 
 
 def _prepare(
-    values: dict[str, Any], given: flags.FlagValues, folder: Path
+    values: dict[str, Any], args: flags.FlagValues, folder: Path
 ) -> _Prepared | None:
     """Builds, describes and predicts the run; None if it is not to start."""
     from fedjax_links import report
@@ -244,29 +244,29 @@ def _prepare(
     from fedjax_links.runner import preflight, program_cache
     from fedjax_links.storage import run_access
 
-    if not given.dry_run:
+    if not args.dry_run:
         run_access.refuse_foreign('workdir', folder)
     # Refused at once where there are none.
-    places = devices.places(given.devices, devices.mesh_size(given.mesh))
-    experiment = _build(values, given)
-    if given.debug_round is not None:
-        _debug(experiment, given.debug_round, folder)
+    places = devices.places(args.devices, devices.mesh_size(args.mesh))
+    experiment = _build(values, args)
+    if args.debug_round is not None:
+        _debug(experiment, args.debug_round, folder)
         return None
     report.check(experiment)
-    origin = _fork(experiment, given)
+    origin = _fork(experiment, args)
     programs = program_cache.Programs(experiment, places=places)
     prepared = _Prepared(experiment, origin, programs)
     if processes.is_leader():
-        _describe(experiment, given, folder)
+        _describe(experiment, args, folder)
     preflight.check(experiment, programs)
-    if not given.dry_run and (given.start_over or not folder.exists()):
+    if not args.dry_run and (args.start_over or not folder.exists()):
         _compile_first(prepared)
     _predict(experiment)
-    if given.dry_run:
+    if args.dry_run:
         for line in preflight.dry_run(experiment, programs):
             print(line)
         return None
-    if given.start_over:
+    if args.start_over:
         _set_aside(folder)
     return prepared
 
@@ -281,14 +281,14 @@ def _set_aside(folder: Path) -> None:
         print(f'What was there is in {aside} now.')
 
 
-def _build(values: dict[str, Any], given: flags.FlagValues) -> 'Experiment':
+def _build(values: dict[str, Any], args: flags.FlagValues) -> 'Experiment':
     """Builds the experiment, or the shard of it that this process runs."""
     from fedjax_links import experiment
 
-    if given.log:
-        log = dict.fromkeys([*values.get('log', ()), *given.log])
+    if args.log:
+        log = dict.fromkeys([*values.get('log', ()), *args.log])
         values = {**values, 'log': list(log)}
-    return sharding.shard(experiment.build(values), given)
+    return sharding.shard(experiment.build(values), args)
 
 
 def _debug(experiment: 'Experiment', round: int, folder: Path) -> None:
@@ -300,22 +300,22 @@ def _debug(experiment: 'Experiment', round: int, folder: Path) -> None:
             print(line)
 
 
-def _fork(experiment: 'Experiment', given: flags.FlagValues) -> 'Fork | None':
+def _fork(experiment: 'Experiment', args: flags.FlagValues) -> 'Fork | None':
     """Returns the fork that the flags ask for."""
     from fedjax_links.experiment import forking
 
-    if given.fork_from is None or given.at_round is None:
+    if args.fork_from is None or args.at_round is None:
         return None
     return forking.Fork(
         experiment,
-        given.fork_from,
-        given.at_round,
-        allow_imports=given.allow_imports,
-        allow_changed=given.allow_changed,
+        args.fork_from,
+        args.at_round,
+        allow_imports=args.allow_imports,
+        allow_changed=args.allow_changed,
     )
 
 
-def _describe(experiment: 'Experiment', given: flags.FlagValues, folder: Path) -> None:
+def _describe(experiment: 'Experiment', args: flags.FlagValues, folder: Path) -> None:
     """Prints what will run, and warnings of this machine."""
     from fedjax_links.certify import certificates
     from fedjax_links.machines import environment
@@ -323,7 +323,7 @@ def _describe(experiment: 'Experiment', given: flags.FlagValues, folder: Path) -
     for warning in environment.warnings():
         print(f'warning: {warning}', file=sys.stderr)
     print(experiment.describe())
-    note = None if given.dry_run else certificates.note()
+    note = None if args.dry_run else certificates.note()
     if note:
         print(note)
     print(f'folder   {folder}')

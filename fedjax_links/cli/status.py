@@ -35,33 +35,33 @@ def define_flags() -> None:
     )
 
 
-def main(given: flags.FlagValues) -> None:
+def main(args: flags.FlagValues) -> None:
     """Reads and prints."""
-    if given.workdir is None:
+    if args.workdir is None:
         raise errors.invalid(
             'workdir', 'name the folder of a run, such as runs/map', None
         )
-    if given.watch is not None:
-        checks.positive('watch', given.watch)
+    if args.watch is not None:
+        checks.positive('watch', args.watch)
     from fedjax_links import runs
     from fedjax_links.report import live
 
     while True:
         with app.renamed(folder='workdir'):
-            status = runs.status(given.workdir)
-            view = live.read(given.workdir)
+            status = runs.status(args.workdir)
+            view = live.read(args.workdir)
         is_done = not (status.holders or view.missing)
         lines = [*_lines(status, is_done), *live.levels(view)]
-        if given.watch is not None:
-            lines.append(_watching(given.watch, is_done))
-            seconds = None if is_done else given.watch
-            live.write(view, given.workdir, lines, seconds=seconds)
+        if args.watch is not None:
+            lines.append(_watching(args.watch, is_done))
+            seconds = None if is_done else args.watch
+            live.write(view, args.workdir, lines, seconds=seconds)
             if sys.stdout.isatty():
                 print(_CLEAR, end='')
         print('\n'.join(lines), flush=True)
-        if given.watch is None or is_done:
+        if args.watch is None or is_done:
             return
-        time.sleep(given.watch)
+        time.sleep(args.watch)
 
 
 def _watching(seconds: float, is_done: bool) -> str:

@@ -16,15 +16,15 @@ def define_flags() -> None:
     flags.DEFINE_integer('rounds', 10000, 'Rounds of the first seed to simulate.')
 
 
-def main(values: dict[str, Any], given: flags.FlagValues) -> None:
+def main(values: dict[str, Any], args: flags.FlagValues) -> None:
     """Builds the experiment, simulates its links without training, and prints the screen."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
     from fedjax_links.preview import configured_links, theory
 
-    checks.static_int('rounds', given.rounds, minimum=32)
-    links = configured_links.of_experiment(experiment.build(values), given.pattern)
-    print(theory.text(links, links.record(given.rounds)))
+    checks.static_int('rounds', args.rounds, minimum=32)
+    links = configured_links.of_experiment(experiment.build(values), args.pattern)
+    print(theory.text(links, links.record(args.rounds)))
 
 
 if __name__ == '__main__':

@@ -10,7 +10,7 @@ from fedjax_links.core import errors
 _LOOKS = ('caption', 'title', 'width', 'height')
 """Words above and below a picture, and its size: they change no result."""
 
-_NOT_GIVEN = 'not given'
+_ABSENT_TEXT = 'not given'
 _ABSENT = object()
 
 
@@ -46,8 +46,8 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, s
     """Returns the new value, and in brackets the old one, by dotted path."""
     changes: dict[str, str] = {}
     for name in {**before, **after}:
-        old = before.get(name, _NOT_GIVEN)
-        new = after.get(name, _NOT_GIVEN)
+        old = before.get(name, _ABSENT_TEXT)
+        new = after.get(name, _ABSENT_TEXT)
         if isinstance(new, Mapping) and isinstance(old, Mapping):
             for path, change in _changes(old, new).items():
                 changes[f'{name}.{path}'] = change

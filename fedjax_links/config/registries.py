@@ -242,11 +242,11 @@ def _devices(
     checks.static_int('local_steps', local_steps)
     size = bytes_of_model(problem) if model_bytes is None else model_bytes
     checks.positive('model_bytes', size)
-    every = np.ones(problem.num_clients)
-    moved = size / np.asarray(uplink, float) + size / np.asarray(downlink, float)
-    return Times(
-        local_steps * np.asarray(step, float) * every, sigma=sigma, fixed=moved * every
-    )
+    ones = np.ones(problem.num_clients)
+    training = local_steps * np.asarray(step, float) * ones
+    upload = size / np.asarray(uplink, float)
+    download = size / np.asarray(downlink, float)
+    return Times(training, sigma=sigma, fixed=(upload + download) * ones)
 
 
 def lognormal(

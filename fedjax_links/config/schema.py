@@ -279,10 +279,11 @@ def paths(names: Iterable[str]) -> dict[str, str]:
     Args:
       names: of fields at the top level.
     """
-    found = {name: name for name in names}
+    by_name = {name: name for name in names}
     for section, options in _WELL_KNOWN.items():
-        found |= {option: f'{section}.{option}' for option in options}
-    return found
+        for option in options:
+            by_name[option] = f'{section}.{option}'
+    return by_name
 
 
 def check(config: Mapping[str, Any], schema: Mapping[str, Declaration]) -> None:
