@@ -11,7 +11,8 @@ other work, with --quick forty seconds; what came out is in studies/connectivity
 
 from ml_collections import ConfigDict
 
-LOSSES, EDGES = (0.0, 0.8, 0.95), (0.0, 0.1, 0.3, 1.0)
+LOSSES = (0.0, 0.8, 0.95)
+EDGES = (0.0, 0.1, 0.3, 1.0)
 NAMES = {
     'fedavg': 'FedAvg',
     'fedpbc': 'FedPBC',

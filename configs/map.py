@@ -19,7 +19,8 @@ from ml_collections import ConfigDict
 
 from fedjax_links.papers import common
 
-RATE, OVERLAP = 'client.learning_rate', 'problem.bayes_accuracy'
+RATE = 'client.learning_rate'
+OVERLAP = 'problem.bayes_accuracy'
 ALGORITHMS = {
     'fedavg': {},
     'fedpbc': {},

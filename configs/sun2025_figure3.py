@@ -34,13 +34,13 @@ def get_config(argument: str = '') -> ConfigDict:
       argument: ``mnist`` or ``gaussians``, and ``as_released`` for the released form of debiasing.
     """
     dataset, code = common.chosen(argument, DATASETS, presets.CODES)
-    network, quick_data, logarithm = (
-        NETWORK,
-        'synthetic images, a smaller network',
-        'log',
-    )
+    network = NETWORK
+    quick_data = 'synthetic images, a smaller network'
+    logarithm = 'log'
     if dataset == presets.SMALL:
-        network, quick_data, logarithm = '', '50 examples a client', 'log_rounds'
+        network = ''
+        quick_data = '50 examples a client'
+        logarithm = 'log_rounds'
     config = presets.experiment(
         dataset,
         SEPARATIONS,

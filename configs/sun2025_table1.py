@@ -33,16 +33,15 @@ def get_config(argument: str = '') -> ConfigDict:
         debiasing.
     """
     dataset, code = common.chosen(argument, DATASETS, presets.CODES)
-    beside, network, quick_data = (
-        '',
-        'the network is ours, ',
-        'synthetic images, a smaller network',
-    )
+    beside = ''
+    network = 'the network is ours, '
+    quick_data = 'synthetic images, a smaller network'
     if dataset == presets.SMALL:
         beside = (
             'The paper columns are those of CIFAR-10, to compare orders, not levels. '
         )
-        network, quick_data = '', '50 examples a client'
+        network = ''
+        quick_data = '50 examples a client'
     config = presets.experiment(
         dataset,
         SEPARATIONS,

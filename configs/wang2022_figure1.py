@@ -33,7 +33,8 @@ def get_config(argument: str = '') -> ConfigDict:
         released selection.
     """
     dataset, code = common.chosen(argument, presets.DATASETS, presets.CODES)
-    start, rates = presets.WARM_UP_ROUNDS[dataset], presets.TABLE_D1[dataset]
+    start = presets.WARM_UP_ROUNDS[dataset]
+    rates = presets.TABLE_D1[dataset]
     config = presets.experiment(dataset, code, item='Figure 1')
     config |= {
         'algorithms': presets.methods(start, rates=rates),

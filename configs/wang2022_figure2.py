@@ -43,10 +43,8 @@ def get_config(argument: str = '') -> ConfigDict:
         released selection.
     """
     dataset, code = common.chosen(argument, presets.DATASETS, presets.CODES)
-    start, rate = (
-        presets.WARM_UP_ROUNDS[dataset],
-        presets.TABLE_D1[dataset]['amplified'],
-    )
+    start = presets.WARM_UP_ROUNDS[dataset]
+    rate = presets.TABLE_D1[dataset]['amplified']
     config = presets.experiment(dataset, code, item='Figure 2')
     config |= {
         'algorithms': algorithms(start, presets.PERIOD, rate),

@@ -39,7 +39,8 @@ def get_config(argument: str = '') -> ConfigDict:
         released selection.
     """
     dataset, code = common.chosen(argument, presets.DATASETS, presets.CODES)
-    start, initial = presets.WARM_UP_ROUNDS[dataset], presets.INITIAL_RATES[dataset]
+    start = presets.WARM_UP_ROUNDS[dataset]
+    initial = presets.INITIAL_RATES[dataset]
     config = presets.experiment(dataset, code, item='Figure D.2')
     config |= {
         'grid': rates(initial),

@@ -33,7 +33,8 @@ def get_config(argument: str = '') -> ConfigDict:
         released selection.
     """
     dataset, code = common.chosen(argument, presets.DATASETS, presets.CODES)
-    start, initial = presets.WARM_UP_ROUNDS[dataset], presets.INITIAL_RATES[dataset]
+    start = presets.WARM_UP_ROUNDS[dataset]
+    initial = presets.INITIAL_RATES[dataset]
     printed = presets.PRINTED_DATASETS.get(dataset, 'FashionMNIST')
     beside = (
         'The printed rates are those of FashionMNIST. '

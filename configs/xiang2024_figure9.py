@@ -51,10 +51,12 @@ def get_config(argument: str = '') -> ConfigDict:
     """
     parameter, dataset, code = common.chosen(argument, VALUES, DATASETS, presets.CODES)
     small = dataset in presets.SMALL_DATASETS
-    replaced, quick_size = '', 'synthetic images, 20 clients and 40 rounds'
+    replaced = ''
+    quick_size = 'synthetic images, 20 clients and 40 rounds'
     tuned = 'tuned at the middle value; '
     if small:
-        quick_size, tuned = '20 clients and 108 rounds', presets.TUNED_WITH_CARE
+        quick_size = '20 clients and 108 rounds'
+        tuned = presets.TUNED_WITH_CARE
         replaced = (
             f'{presets.replaced(dataset)}'
             '{config.num_rounds} rounds in place of 10,000, evaluated every {config.eval_every} in '

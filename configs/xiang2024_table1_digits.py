@@ -28,18 +28,14 @@ def get_config(argument: str = '') -> ConfigDict:
         released code.
     """
     labels, code = common.chosen(argument, ('clean', 'noisy'), presets.CODES)
-    model, network, data = (
-        {'name': 'mlp', 'hidden': (64,)},
-        'one hidden layer of 64',
-        '',
-    )
+    model = {'name': 'mlp', 'hidden': (64,)}
+    network = 'one hidden layer of 64'
+    data = ''
     noise = {}
     if labels == 'noisy':
-        model, network, data = (
-            'softmax',
-            'no hidden layer',
-            ', a fifth of them mislabelled',
-        )
+        model = 'softmax'
+        network = 'no hidden layer'
+        data = ', a fifth of them mislabelled'
         noise = {'label_noise': {'rate': 0.2}}
     careful = presets.careful(code)
     careful['tuning'] |= {'learning_rates': (0.08, 0.4, 2.0), 'grow': 5}

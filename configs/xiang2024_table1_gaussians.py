@@ -36,7 +36,8 @@ def get_config(argument: str = '') -> ConfigDict:
     """
     code, which = common.chosen(argument, presets.CODES, ('table', 'rules', 'decided'))
     shared = presets.in_small(code) | presets.careful(code)
-    algorithms, tuning = shared['algorithms'], dict(shared['tuning'])
+    algorithms = shared['algorithms']
+    tuning = dict(shared['tuning'])
     quick = {
         'learning_rates': (0.1, 0.01),
         'num_rounds': 102,
@@ -46,10 +47,8 @@ def get_config(argument: str = '') -> ConfigDict:
     seeds = {'num_seeds': 2}
     more: common.PaperSection = {}
     if which == 'rules':
-        written, released = (
-            presets.algorithms('paper'),
-            presets.algorithms('as_released'),
-        )
+        written = presets.algorithms('paper')
+        released = presets.algorithms('as_released')
         algorithms = {label: written[label] for label in ('fedavg_known', 'f3ast')}
         algorithms |= {f'{label}_released': released[label] for label in algorithms}
         names = {

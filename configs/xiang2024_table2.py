@@ -42,12 +42,11 @@ def get_config(argument: str = '') -> ConfigDict:
     """
     names = {**presets.PRINTED_DATASETS, **presets.SMALL_DATASETS}
     dataset, code = common.chosen(argument, names, presets.CODES)
-    small, every, printed = (
-        dataset in presets.SMALL_DATASETS,
-        EVERY[dataset],
-        PRINTED[dataset],
-    )
-    beside, quick_data = '', 'synthetic images'
+    small = dataset in presets.SMALL_DATASETS
+    every = EVERY[dataset]
+    printed = PRINTED[dataset]
+    beside = ''
+    quick_data = 'synthetic images'
     if small:
         quick_data = '20 clients, 108 rounds'
         beside = (

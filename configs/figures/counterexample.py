@@ -98,7 +98,8 @@ def counterexample_error(
             square = np.nan
         else:
             moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=num_rounds)
-            mean, square = moments.server_mean[-1], moments.server_mean_square[-1]
+            mean = moments.server_mean[-1]
+            square = moments.server_mean_square[-1]
         return {
             'exact_bias': np.linalg.norm(mean - optimum),
             'exact_rms': np.sqrt(square),
@@ -146,7 +147,8 @@ def counterexample_error(
             # The pairs come in the same order for every algorithm.
             for part, pair in zip(shown, itertools.cycle(range(len(probs)))):
                 colour = plot.COLOURS[pair % len(plot.COLOURS)]
-                mean, spread = part['mean'], part['deviation']
+                mean = part['mean']
+                spread = part['deviation']
                 algorithm, style = _LOOKS[part['algorithm']]
                 name = '{}, {first_prob:g} and {second_prob:g}'.format(
                     algorithm, **part
@@ -231,7 +233,8 @@ def paused_mean(
     cohort = analysis.expected_mixing_matrix(probs) - np.diag(1 - probs)
     empty = np.prod(1 - probs)
     shares = analysis.fedavg_weights(probs) * (1 - empty)
-    clients, server = np.zeros_like(targets), np.zeros(targets.shape[1])
+    clients = np.zeros_like(targets)
+    server = np.zeros(targets.shape[1])
     for _ in range(num_rounds):
         trained = factor * clients + (1 - factor) * targets
         server = empty * server + shares @ trained

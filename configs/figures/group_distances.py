@@ -15,7 +15,10 @@ from fedjax_links.plot import panels
 
 from .sun2025 import selection_weights
 
-_GROUPS, _GROUP_SIZE, _ROUNDS, _SKIPPED = 20, 5, 3000, 200
+_GROUPS = 20
+_GROUP_SIZE = 5
+_ROUNDS = 3000
+_SKIPPED = 200
 _SEPARATIONS = (0, 5, 8, 10, 15, 18, 19)
 
 
@@ -42,7 +45,8 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
     groups = np.repeat(np.arange(_GROUPS), _GROUP_SIZE)
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds))
     laws = analysis.minimum_separation_curve(law)[list(_SEPARATIONS)]
-    parts, pooled = [], []
+    parts = []
+    pooled = []
     for separation, exact in zip(_SEPARATIONS, laws, strict=True):
         pattern = minimum_separation(law, separation=separation, groups=groups)
         shares = _shares(pattern, keys)[:, ::_GROUP_SIZE]  # of a group's first client

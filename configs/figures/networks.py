@@ -85,7 +85,8 @@ def _layers(label: str, where: str, section: resolver.Section) -> list[dict[str,
         return found
 
     variables = jax.eval_shape(init, jax.random.key(0))
-    params, outputs = variables['params'], variables['intermediates']
+    params = variables['params']
+    outputs = variables['intermediates']
     return [
         {
             'network': label,

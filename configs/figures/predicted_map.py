@@ -224,7 +224,8 @@ def _simulated(
         'sigma': map_.x[1],
         'alpha': [third for _, third in map_.panels],
     }
-    ahead, behind = map_.levels('fedpbc'), map_.levels('fedavg')
+    ahead = map_.levels('fedpbc')
+    behind = map_.levels('fedavg')
     count = min(ahead.shape[-1], behind.shape[-1])
     return axes, run.facts['seeds'][:count], ahead[..., :count] - behind[..., :count]
 
@@ -317,7 +318,8 @@ def _drawing(
         ]
         levels[:2] = [max(levels[:2])] * len(levels[:2])
         for row, (difference, most) in enumerate(zip(differences, levels, strict=True)):
-            line, last = grid[row], row == len(grid) - 1
+            line = grid[row]
+            last = row == len(grid) - 1
             for place, panel in enumerate(line):
                 mean = difference.interval.mean[place]
                 unclear = ~difference.interval.excludes_zero[place]

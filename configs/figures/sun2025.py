@@ -16,9 +16,11 @@ from fedjax_links.participation import minimum_separation
 from fedjax_links.plot import panels
 
 _LISTED_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9)
-_CLIENTS, _NUM_BATCHES = 100, 20
+_CLIENTS = 100
+_NUM_BATCHES = 20
 _LISTED_ROUNDS = (0, 1, 5, 20, 50, 100)
-_CLOSE, _SURE = 0.01, 4.0
+_CLOSE = 0.01
+_SURE = 4.0
 
 
 def _power(num_units: int, *, exponent: float) -> np.ndarray:
@@ -77,7 +79,9 @@ def separation_distance(
     References:
       Sun et al., ICLR 2025, Figure 1.
     """
-    parts, rows, every = [], [], np.arange(num_clients)
+    parts = []
+    rows = []
+    every = np.arange(num_clients)
     listed = sorted({int(share * num_clients) for share in _LISTED_SHARES})
     listed += [num_clients - 2, num_clients - 1]
     for label, section in weights.items():
@@ -151,11 +155,11 @@ def selection_mixing(
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
         for part, colour in zip(parts, itertools.cycle(plot.COLOURS)):
-            rounds, high, floor = part['round'], part['high'], part['floor']
-            clear, low = (
-                np.where(high > 2 * floor, high, np.nan),
-                np.maximum(part['low'], 1e-6),
-            )
+            rounds = part['round']
+            high = part['high']
+            floor = part['floor']
+            clear = np.where(high > 2 * floor, high, np.nan)
+            low = np.maximum(part['low'], 1e-6)
             name = f'R = {part["separation"]}'
             right.plot(rounds + 1, part['running'], color=colour, label=name)
             name += ' (exact)' if part['exact'] else ''
@@ -204,7 +208,8 @@ def _mixing(
     masks = np.asarray(jax.jit(jax.vmap(draw))(keys))
     stationary = analysis.minimum_separation_stationary(weights, separation)
     before = np.maximum(np.arange(num_rounds) - separation, 0)
-    laws, running = [], []
+    laws = []
+    running = []
     for counts in np.split(np.cumsum(masks, axis=1), _NUM_BATCHES):
         earlier = np.pad(counts, ((0, 0), (1, 0), (0, 0)))
         free = np.where(earlier[:, :-1] == earlier[:, before], weights, 0.0)
@@ -212,7 +217,8 @@ def _mixing(
         shares = counts / np.arange(1, num_rounds + 1)[:, None]
         running.append(0.5 * np.abs(shares - stationary).sum(axis=2))
 
-    exact, drawn = _exact_law(weights, separation, num_rounds), np.array(laws)
+    exact = _exact_law(weights, separation, num_rounds)
+    drawn = np.array(laws)
     low, variance, floor = np.zeros((3, num_rounds))
     high = 0.5 * np.abs(
         (drawn.mean(axis=0) if exact is None else exact) - stationary
@@ -246,7 +252,8 @@ def _exact_law(
         return np.broadcast_to(weights, (num_rounds, weights.size))
     chain = analysis.minimum_separation_chain(weights, 1)
     last = np.argmax(chain.states, axis=1)  # who was selected last waits a round
-    law, rows = weights[last], [weights]
+    law = weights[last]
+    rows = [weights]
     for _ in range(num_rounds - 1):
         rows.append(law @ chain.selection)
         law = chain.transition.T @ law

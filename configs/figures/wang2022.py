@@ -14,7 +14,8 @@ from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import replay
 from fedjax_links.plot import panels
 
-_PERIOD, _ROUNDS = 3, 15
+_PERIOD = 3
+_ROUNDS = 15
 
 
 def triangle() -> Problem:
@@ -88,7 +89,9 @@ def toy_trajectories(
         marks = {'linestyle': 'none', 'markersize': 8}
         star = marks | {'markersize': 15}
         for axes, part in zip(all_axes, parts, strict=True):
-            x, y, amplified = part['x'], part['y'], part['amplified'][1:]
+            x = part['x']
+            y = part['y']
+            amplified = part['amplified'][1:]
             axes.plot(
                 *targets.T, '^', color=plot.COLOURS[0], label="clients' optima", **marks
             )

@@ -24,7 +24,8 @@ from fedjax_links.participation.markov import rates
 from fedjax_links.plot.panels import finish, grid
 from fedjax_links.preview.links import record_links
 
-_UP_RATE, _LINK_ROUNDS = 0.05, 4000
+_UP_RATE = 0.05
+_LINK_ROUNDS = 4000
 _QUANTITIES = (
     'up_rate',
     'down_rate',
@@ -39,7 +40,9 @@ _PANELS = {
     'mean length of a stay, rounds': _QUANTITIES[4:],
 }
 _LISTED = 6
-_FIRST, _TARGETS, _LIMIT_ROUNDS = 0.5, np.array([0.0, 100.0]), 300
+_FIRST = 0.5
+_TARGETS = np.array([0.0, 100.0])
+_LIMIT_ROUNDS = 300
 
 
 def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> FigureResult:
@@ -61,14 +64,15 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
       Xiang et al. 2024, Figure 6.
     """
     base = np.array(probs, np.float64)
-    names, problem = (
-        [f'p = {p:g}' for p in base],
-        problems.quadratic(np.zeros((base.size, 1))),
-    )
-    records, parts, rows = {}, [], []
+    names = [f'p = {p:g}' for p in base]
+    problem = problems.quadratic(np.zeros((base.size, 1)))
+    records = {}
+    parts = []
+    rows = []
     for label, panel in panels.items():
         section = {**panel['links'], 'probs': {'name': 'listed', 'values': list(base)}}
-        where, rounds = f'config.figure.panels.{label}.links', panel['rounds']
+        where = f'config.figure.panels.{label}.links'
+        rounds = panel['rounds']
         pattern = link_sections.bind_links(section, problem, where).build()
         records[label] = record = record_links(pattern, num_rounds=rounds, seed=0)
         shares = [f'{share:.3f}' for share in delivers(record).mean(axis=0)]
@@ -124,7 +128,8 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
     pattern = markov(np.repeat(p, num_links), _UP_RATE)
     record = record_links(pattern, num_rounds=_LINK_ROUNDS, seed=0)
     links = np.reshape(record.mask, (_LINK_ROUNDS, p.size, num_links)).astype(np.int64)
-    exact, simulated = _exact(p), _estimates(links)
+    exact = _exact(p)
+    simulated = _estimates(links)
     words = {name: name.replace('_', ' ') for name in _QUANTITIES}
 
     def draw(figure: Any) -> None:
@@ -139,7 +144,8 @@ def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResul
             axes.set(xlim=(0, 1), yscale='log' if len(names) > 1 else 'linear')
             finish(axes, 'p, probability to be up', title, legend='best', grid=True)
 
-    parts, rows = [], []
+    parts = []
+    rows = []
     for name, (mean, error) in simulated.items():
         part = {'prob': p, 'quantity': name, 'exact': exact[name]}
         parts.append({**part, 'simulated': mean, 'standard_error': error})
@@ -170,13 +176,14 @@ def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
 
 def _estimates(up: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Estimate and standard error by quantity, float64[...], from int[T, ..., L], L independent."""
-    before, after = up[:-1], up[1:]
-    ups, downs = before.sum(axis=0), (1 - before).sum(axis=0)
-    falls, rises = (
-        (before * (1 - after)).sum(axis=0),
-        ((1 - before) * after).sum(axis=0),
-    )
-    rise, fall = _ratio(rises, downs), _ratio(falls, ups)
+    before = up[:-1]
+    after = up[1:]
+    ups = before.sum(axis=0)
+    downs = (1 - before).sum(axis=0)
+    falls = (before * (1 - after)).sum(axis=0)
+    rises = ((1 - before) * after).sum(axis=0)
+    rise = _ratio(rises, downs)
+    fall = _ratio(falls, ups)
     share = _ratio(up.sum(axis=0), np.full(up.shape[1:], len(up)))
     memory = 1 - fall[0] - rise[0], fall[1] + rise[1]
     found = rise, fall, share, memory, _ratio(ups, falls), _ratio(downs, rises)
@@ -211,14 +218,19 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
     References:
       Xiang et al. 2024, Figure 4.
     """
-    edges, counts, below, weights = np.linspace(0, 1, 21), [], [], []
+    edges = np.linspace(0, 1, 21)
+    counts = []
+    below = []
+    weights = []
     for seed in range(num_draws):
         shares = partition.dirichlet_shares(100, 10, alpha=0.1, seed=seed)
         probs = label_dependent_probs(shares, sigma=10.0, minimum=0.0, seed=seed)
         counts.append(np.histogram(probs, edges)[0])
         below.append(np.mean(probs < 0.1))
         weights.append(probabilities.class_weights(10, sigma=10.0, seed=seed))
-    clients, error, first = np.mean(counts, axis=0), stats.sem(counts), counts[0]
+    clients = np.mean(counts, axis=0)
+    error = stats.sem(counts)
+    first = counts[0]
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
@@ -230,7 +242,8 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
         )
         left.set_xlabel('')
         left.set_title('Share of each class in r', fontsize=10)
-        centres, name = (edges[:-1] + edges[1:]) / 2, f'mean of {num_draws} draws'
+        centres = (edges[:-1] + edges[1:]) / 2
+        name = f'mean of {num_draws} draws'
         whiskers = {'yerr': 1.96 * error, 'ecolor': plot.EXACT, 'capsize': 2}
         right.bar(
             centres, clients, edges[1], color=plot.COLOURS[0], label=name, **whiskers
@@ -290,10 +303,8 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
         batching='vmap',
     )
     final = np.asarray(result.evals['server'], np.float64)[:, :, 0]
-    simulated, error = (
-        np.append(np.nan, final.mean(axis=1)),
-        np.append(np.nan, stats.sem(final.T)),
-    )
+    simulated = np.append(np.nan, final.mean(axis=1))
+    error = np.append(np.nan, stats.sem(final.T))
     optimum = _TARGETS.mean()
 
     def limits(probs: np.ndarray) -> np.ndarray:
@@ -302,7 +313,8 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
         )
 
     def draw(figure: Any) -> None:
-        axes, fine = figure.add_subplot(), np.linspace(0, 1, 201)
+        axes = figure.add_subplot()
+        fine = np.linspace(0, 1, 201)
         axes.plot(fine, limits(fine), color=plot.EXACT, label='exact')
         look = {'fmt': 'o', 'markersize': 4, 'capsize': 3, 'color': plot.COLOURS[0]}
         label = f'simulated, {num_seeds:,} seeds (95 %)'
@@ -312,7 +324,8 @@ def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureRe
         limit = r'$\lim \, E[x^t]$ of FedAvg'
         finish(axes, '$p_2$', limit, legend='lower right', grid=True)
 
-    exact, step = limits(probs), max(num_points // _LISTED, 1)
+    exact = limits(probs)
+    step = max(num_points // _LISTED, 1)
     columns = {'second_prob': probs, 'exact': exact}
     columns |= {'simulated': simulated, 'standard_error': error}
     rows = [
