@@ -163,7 +163,8 @@ def _draw_links(experiment: Experiment, lane: Lane) -> PyTree:
     program = compilation.link_program(pattern, experiment.eval_every, None)
     key = plan.draws.key_of('links', lane.seed, lane.point)
     carry = program.start(pattern.constants, key)
-    first, count = np.int32(0), np.int32(1)
+    first = np.int32(0)
+    count = np.int32(1)
     _, links = program.draw(pattern.constants, carry, key, first, count, most=1)
     return jax.tree.map(lambda a: a[0], links)
 
@@ -173,7 +174,8 @@ def _compare_links(
 ) -> ProgramVerdict:
     """Compares links: masks must be equal, probabilities up to rounding."""
     for path, leaf in checkpoints.leaves_of(links).items():
-        ours, theirs = np.asarray(leaf), exact[path]
+        ours = np.asarray(leaf)
+        theirs = exact[path]
         differs = ours != theirs
         if ours.dtype.kind == 'f':
             is_close = np.isclose(
@@ -264,7 +266,9 @@ def _certify_means() -> Iterator[ProgramVerdict]:
 
     probs = np.linspace(0.2, 0.9, 8)
     targets = np.arange(16.0).reshape(8, 2)
-    rate, steps, num_rounds = 0.1, 3, 5
+    rate = 0.1
+    steps = 3
+    num_rounds = 5
     pattern = participation.bernoulli(probs)
     problem = problems.quadratic(targets)
     fedavg = analysis.fedavg_mean_and_covariance(

@@ -169,7 +169,8 @@ def _bind_parts(
     if 'prob' in options:
         names.append('prob')  # after its graph
     for name in names:
-        value, kind = options[name], kinds.get(name)
+        value = options[name]
+        kind = kinds.get(name)
         if isinstance(value, Bound):
             continue
         part_path = f'{path}.{name}'

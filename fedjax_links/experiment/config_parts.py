@@ -22,7 +22,8 @@ from fedjax_links.planning import parametrized, seeding
 from fedjax_links.planning.parametrized import REQUIRED, Maker
 from fedjax_links.problems import PROBLEMS, with_initial_params
 
-RATE, SERVER_LR = 'client.learning_rate', 'server_lr'
+RATE = 'client.learning_rate'
+SERVER_LR = 'server_lr'
 """Columns of the rates that tuning looks for."""
 
 FieldPath = Sequence[str | int]
@@ -292,7 +293,8 @@ def _algorithm_paths(
     label: str, section: Section, columns: grids.GridColumns
 ) -> dict[str, FieldPath]:
     """Returns where the columns that an algorithm takes stand in a config, by name."""
-    where, home = f'config.algorithms.{label}', ['algorithms', label]
+    where = f'config.algorithms.{label}'
+    home = ['algorithms', label]
     own_client = resolver.as_mapping(f'{where}.client', section.get('client', {}))
     factory, options = resolver.lookup(where, {'name': label, **section}, ALGORITHMS)
     has_rate = SERVER_LR in resolver.parameters(factory)

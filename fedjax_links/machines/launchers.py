@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 from fedjax_links.core import errors
 
-_FIRST_PORT, _NUM_PORTS, _PORT_OF_PODS = 61440, 4096, 55527  # as JAX chooses them
+# as JAX chooses them
+_FIRST_PORT = 61440
+_NUM_PORTS = 4096
+_PORT_OF_PODS = 55527
 
 Variables = Mapping[str, str]
 """Variables of the environment."""

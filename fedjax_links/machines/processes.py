@@ -22,7 +22,9 @@ from fedjax_links.machines import connections
 
 _T = TypeVar('_T')
 _MISTAKES = errors.InvalidError, errors.MissingPackageError
-_ANSWER, _MISTAKE = b'+', b'-'  # the first byte of a message
+# the first byte of a message
+_ANSWER = b'+'
+_MISTAKE = b'-'
 _A_MOMENT = 5  # s, in which the others hear that a process has ended
 _A_LONG_TIME = 10**6  # s; where one stands still for longer, JAX aborts all
 _open: connections.Connections | None = None

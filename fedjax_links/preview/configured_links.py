@@ -106,7 +106,8 @@ def _time(experiment: Experiment) -> float | None:
     """Returns the time of `ConfiguredLinks`."""
     config = experiment.config or {}
     client = config.get('client', {})
-    rate, steps = client.get('learning_rate'), client.get('local_steps')
+    rate = client.get('learning_rate')
+    steps = client.get('local_steps')
     if not isinstance(rate, int | float) or not isinstance(steps, int):
         return None
     num_rounds = experiment.num_rounds

@@ -84,7 +84,8 @@ def test_theory_finds_another_mean(monkeypatch, rate, holds):
 
 
 def test_what_is_not_finite_holds_nowhere():
-    before, after = {"['w']": np.zeros(2)}, {"['w']": np.ones(2)}
+    before = {"['w']": np.zeros(2)}
+    after = {"['w']": np.ones(2)}
     assert certificates._errors({'w': np.array([1.0, np.nan])}, before, after) == {
         "['w']": np.inf
     }

@@ -29,7 +29,8 @@ class Done:
 
 def run(*arguments, cwd=ROOT):
     """Runs ``python -m fedjax_links ARGUMENTS`` in this process, and leaves no flag behind."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with (
         contextlib.chdir(cwd),
         _untouched(),
@@ -69,8 +70,10 @@ def in_a_process(*arguments, cwd=ROOT):
 def _untouched():
     """Takes back what a command does to the process: arguments, flags, path and environment."""
     absl_app.define_help_flags()
-    known, verbosity = set(flags.FLAGS), absl_logging.get_verbosity()
-    argv, path = sys.argv, list(sys.path)
+    known = set(flags.FLAGS)
+    verbosity = absl_logging.get_verbosity()
+    argv = sys.argv
+    path = list(sys.path)
     environment = dict(os.environ)
     try:
         yield
@@ -80,7 +83,8 @@ def _untouched():
         for name in known:
             flags.FLAGS[name].unparse()
         flags.FLAGS.unparse_flags()
-        sys.argv, sys.path[:] = argv, path
+        sys.argv = argv
+        sys.path[:] = path
         absl_logging.set_verbosity(verbosity)
         os.environ.clear()
         os.environ.update(environment)

@@ -47,7 +47,8 @@ def path(tmp_path):
     ],
 )
 def test_a_flag_gives_a_field_its_value(path, field, text, new, old):
-    file, values = configs.load(str(path), {}), configs.load(str(path), {field: text})
+    file = configs.load(str(path), {})
+    values = configs.load(str(path), {field: text})
     first, *rest = field.split('.')
     found = values.pop(first)
     for name in rest:

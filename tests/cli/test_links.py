@@ -54,7 +54,8 @@ def test_a_log_is_looked_at_without_a_config(tmp_path):
             'trace_end': 604_800.0 + int(k),
             'ready_time': np.stack([starts, ends], axis=1).tolist(),
         }
-    path, folder = tmp_path / 'cached_timers.json', tmp_path / 'new'
+    path = tmp_path / 'cached_timers.json'
+    folder = tmp_path / 'new'
     path.write_text(json.dumps(timers))
     log = ['links', f'--log={path}', '--format=flash', '--tick=1800']
     done = run(*log, f'--workdir={folder}')
@@ -133,7 +134,8 @@ def test_mistakes_about_a_log_cost_one_line(tmp_path):
     bad.write_text('client,start\n0,5\n')
     two = tmp_path / 'two.csv'
     two.write_text('client,start,end\na,0,90000\nb,0,90000\n')
-    empty, wide = tmp_path / 'empty.csv', tmp_path / 'wide.csv'
+    empty = tmp_path / 'empty.csv'
+    wide = tmp_path / 'wide.csv'
     empty.write_text('client,start,end\n0,0,0\n')
     wide.write_text('client,start,end\n' + 'x' * 140_000 + ',0,1\n')
     for flags, message in (

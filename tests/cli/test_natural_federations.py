@@ -9,7 +9,8 @@ from fedjax_links import runs
 from tests.cli.command import run
 from tests.datasets import owned
 
-TICK, DAY = 600, 144
+TICK = 600
+DAY = 144
 
 
 def write_log(path, num_clients):

@@ -52,7 +52,8 @@ def ours(path, *arguments):
 
 def theirs(*arguments):
     """The same by the flags of ml_collections."""
-    known, names = flags.FlagValues(), {}
+    known = flags.FlagValues()
+    names = {}
     exec(FILE, names)
     options = {
         'lock_config': False,

@@ -200,7 +200,8 @@ def get_config():
 
 @pytest.mark.slow
 def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
-    config, folder = tmp_path / 'few.py', tmp_path / 'run'
+    config = tmp_path / 'few.py'
+    folder = tmp_path / 'run'
     config.write_text(FEW)
     command = ['simulate', f'--config={config}', f'--workdir={folder}']
     first = run(*command)
@@ -219,7 +220,8 @@ def test_a_comparison_goes_on_and_its_words_may_change(tmp_path):
     shown = run(*command, '--config.title=Another title')
     assert shown.returncode == 0, shown.stderr
     assert (folder / 'metrics.jsonl').read_text() == metrics
-    was, now = report.splitlines(), (folder / 'report.md').read_text().splitlines()
+    was = report.splitlines()
+    now = (folder / 'report.md').read_text().splitlines()
     assert now == ['# Another title', *was[1:]]
     assert '"title": "Another title"' in (folder / 'config.json').read_text()
 
@@ -400,7 +402,8 @@ def test_a_word_that_a_config_does_not_know_costs_one_line(word, message, tmp_pa
 
 
 def test_a_config_without_words_or_function_says_so(tmp_path):
-    two, empty = tmp_path / 'two.py', tmp_path / 'empty.py'
+    two = tmp_path / 'two.py'
+    empty = tmp_path / 'empty.py'
     two.write_text('def get_config(a, b):\n    return {}\n')
     empty.write_text('')
     for config, message in (

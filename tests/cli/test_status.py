@@ -29,7 +29,9 @@ class Looking(experiment.Callback):
 
     def __init__(self, folder, rounds=None):
         """Has seen nothing yet."""
-        self.folder, self.rounds, self.seen = folder, rounds, []
+        self.folder = folder
+        self.rounds = rounds
+        self.seen = []
 
     def on_period(self, lane, record):
         """Looks."""

@@ -63,7 +63,8 @@ def test_a_mistake_costs_one_line(command, arguments, message):
 
 def test_the_screen_is_the_same_every_time():
     arguments = ['--config=configs/quickstart.py', '--rounds=1000']
-    first, second = run('theory', *arguments), run('theory', *arguments)
+    first = run('theory', *arguments)
+    second = run('theory', *arguments)
     assert first.returncode == 0, first.stderr
     assert first.stdout == second.stdout
     lines = first.stdout.splitlines()

@@ -202,7 +202,8 @@ def test_a_look_alike_has_the_problems_clients_whatever_the_logs(tmp_path):
 
 
 def test_relative_paths_are_beside_the_config_or_in_the_folder(tmp_path, monkeypatch):
-    beside, here = tmp_path / 'beside', tmp_path / 'here'
+    beside = tmp_path / 'beside'
+    here = tmp_path / 'here'
     for folder in (beside, here):
         folder.mkdir()
         (folder / 'log.csv').write_text(CSV)

@@ -107,10 +107,8 @@ def stand_in(name, num_train=2_600, num_test=60):
     def load(**options):
         del options
         rng = np.random.default_rng(0)
-        images, labels = (
-            [rng.integers(0, 256, (n, *_SHAPES[name]), np.uint8) for n in sizes_],
-            [np.arange(n) % 10 for n in sizes_],
-        )
+        images = [rng.integers(0, 256, (n, *_SHAPES[name]), np.uint8) for n in sizes_]
+        labels = [np.arange(n) % 10 for n in sizes_]
         test = {'test_features': images[1], 'test_labels': labels[1]}
         return datasets.Dataset(images[0], labels[0], **test)
 

@@ -210,7 +210,8 @@ def test_a_word_asks_for_released_code_and_captions_name_it(name):
 
 def test_the_released_links_differ_where_the_released_code_does():
     problem = problems.digits(num_clients=10, alpha=0.5)
-    paper, released = presets.patterns('paper'), presets.patterns('as_released')
+    paper = presets.patterns('paper')
+    released = presets.patterns('as_released')
     differ = {label for label in paper if paper[label] != released[label]}
     assert differ == {'markov_sine', 'cyclic_reset'}
     for section in released.values():

@@ -37,7 +37,8 @@ def run_and_report(config, folder):
 
 def finals(found, label, metric=None):
     """Seed means at the end, by pattern."""
-    ends, model = found.ends(metric), found.main_models[label]
+    ends = found.ends(metric)
+    model = found.main_models[label]
     return {
         pattern: ends.choices[pattern, label, model].mean for pattern in found.patterns
     }
@@ -54,7 +55,8 @@ def test_fedpbc_is_ahead_on_synthetic_data_and_ends_where_it_did():
         'reports': {'rates': None},
     }
     found = run(values('xiang2023_figure3', **tuned, num_rounds=120, num_seeds=2))
-    fedavg, fedpbc = finals(found, 'fedavg'), finals(found, 'fedpbc')
+    fedavg = finals(found, 'fedavg')
+    fedpbc = finals(found, 'fedpbc')
     ahead = {pattern: fedavg[pattern] - fedpbc[pattern] for pattern in fedavg}
     assert min(ahead.values()) > 0.05
     # Jitter that leaves the mean of every link alone moves FedPBC far less than it is ahead.
@@ -70,7 +72,8 @@ def test_waiting_biases_fedavg_less_and_debiasing_is_uniform():
     )
     config['names'] = tuple(pair for pair in config['names'] if pair[0] != 'R19')
     found = run(config)
-    fedavg, debiased = finals(found, 'fedavg'), finals(found, 'debiased_fedavg')
+    fedavg = finals(found, 'fedavg')
+    debiased = finals(found, 'debiased_fedavg')
     separations = [f'R{r:02d}' for r in (0, 5, 10, 15)]
     losses = [fedavg[label] for label in separations]
     assert losses == sorted(losses, reverse=True)
@@ -99,7 +102,8 @@ def test_fedavg_ends_at_the_optimum_of_the_stationary_weights(
 
     def optimum(group_shares):
         weight = np.repeat(group_shares / group_shares.sum(), 500) / 500
-        rows, added = drawn.features.reshape(-1, 20), drawn.labels.ravel()
+        rows = drawn.features.reshape(-1, 20)
+        added = drawn.labels.ravel()
 
         def value_and_gradient(x):
             residual = rows @ x + added

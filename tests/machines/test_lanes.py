@@ -47,7 +47,8 @@ def top(inputs, table):
 
 def widths_of(monkeypatch, *, side_by_side):
     """How wide the programs of five lanes are, whose results are checked."""
-    widths, in_one_program = [], lanes.in_one_program
+    widths = []
+    in_one_program = lanes.in_one_program
 
     def noted(fn, rows, *given, **which):
         widths.append(len(rows['scale']))

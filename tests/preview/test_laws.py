@@ -95,7 +95,8 @@ def paths(up, down, rate, num_rounds):
 
 @pytest.mark.parametrize('up, down', [(0.3, 0.7), (0.2, 0.3), (0.5, 1.0)])
 def test_expected_gap_counts_are_means_over_all_paths(up, down):
-    rate, rounds = up / (up + down), 7
+    rate = up / (up + down)
+    rounds = 7
     mean = sum(
         prob * analysis.gap_counts(path) for path, prob in paths(up, down, rate, rounds)
     )
@@ -165,7 +166,8 @@ def test_gaps_and_lags_that_no_record_has_are_refused(call, message):
 
 
 def test_autocorrelation_is_pooled_by_variance():
-    up, down = np.array([0.1, 0.05, 1.0]), np.array([0.1, 0.45, 0.0])
+    up = np.array([0.1, 0.05, 1.0])
+    down = np.array([0.1, 0.45, 0.0])
     exact = analysis.expected_autocorrelation(up, down, 2)
     by_hand = [1, (0.25 * 0.8 + 0.09 * 0.5) / 0.34, (0.25 * 0.64 + 0.09 * 0.25) / 0.34]
     np.testing.assert_allclose(exact, by_hand, rtol=1e-12)

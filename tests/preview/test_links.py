@@ -45,7 +45,9 @@ def test_the_map_shows_who_and_when():
 
 def test_many_clients_become_bands_of_mean_shade():
     mask = np.zeros((3, 40), bool)
-    mask[0, :4], mask[1, :2], mask[2, 0] = True, True, True
+    mask[0, :4] = True
+    mask[1, :2] = True
+    mask[2, 0] = True
     record = links.record_links(replay(mask), num_rounds=3, seed=0)
     assert '       1-4 |█▒░' in links.text('t', record, LinkLaw('')).splitlines()
 
@@ -53,7 +55,8 @@ def test_many_clients_become_bands_of_mean_shade():
 def test_directions_are_told_apart():
     plan = plans.plan(plans.KNOWN['duplex'])
     record = plans.record(plan, 400)
-    active, delivers = base.participants(record), base.delivers(record)
+    active = base.participants(record)
+    delivers = base.delivers(record)
     np.testing.assert_array_equal(active, delivers & record.downlink & record.compute)
     assert not np.array_equal(active, delivers)
     text = links.text('t', record, plan.law)

@@ -28,7 +28,10 @@ from fedjax_links.report.layouts import overview
 from fedjax_links.report.run_view import of_run
 from tests.report import plans
 
-CLIENTS, EACH, CLASSES, DIM = 12, 25, 3, 2
+CLIENTS = 12
+EACH = 25
+CLASSES = 3
+DIM = 2
 
 
 def drawn(rng, spread=1.0):
@@ -300,7 +303,8 @@ def test_what_was_expected_is_kept_with_a_run_and_drawn(
     problem, predicted, tmp_path, monkeypatch
 ):
     """The line of each algorithm is where the same prediction, made once, is before the run."""
-    made, predict = [], prediction.predictions
+    made = []
+    predict = prediction.predictions
     monkeypatch.setattr(
         prediction,
         'predictions',

@@ -84,10 +84,8 @@ def test_noise_of_the_bias_is_its_spread_over_seeds():
 def test_label_mix_is_weighted_by_hand():
     problem = {'name': 'digits', 'num_clients': 12, 'alpha': 0.2, 'seed': 3}
     plan, text = screen(plans.KNOWN['bernoulli'], problem)
-    labels, counts = (
-        np.asarray(plan.problem.data.labels),
-        np.asarray(plan.problem.counts),
-    )
+    labels = np.asarray(plan.problem.data.labels)
+    counts = np.asarray(plan.problem.counts)
     parts = np.split(labels, np.cumsum(counts)[:-1])
     shares = np.array([np.bincount(part, minlength=10) / len(part) for part in parts])
     implicit = analysis.fedavg_weights(plan.law.probs) @ shares
