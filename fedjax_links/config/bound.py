@@ -96,7 +96,7 @@ class Bound(NamedTuple):
         except errors.InvalidError:
             raise
         except Exception as error:
-            if _is_ours(self.factory) or errors.users_place(error):
+            if _is_of_package(self.factory) or errors.users_place(error):
                 raise
             requirement = f'suit {_name_of(self.factory)}'
             raise errors.invalid(
@@ -114,7 +114,7 @@ def _name_of(factory: Factory) -> str:
     return str(getattr(_function_of(factory), '__name__', factory))
 
 
-def _is_ours(factory: Factory) -> bool:
+def _is_of_package(factory: Factory) -> bool:
     """Tells whether a factory is one of this package."""
     module = str(getattr(_function_of(factory), '__module__', None))
     return module.startswith(f'{__package__.partition(".")[0]}.')

@@ -132,7 +132,7 @@ def _fill_in_probs(
     if 'probs' not in options:
         return
     is_section = isinstance(options['probs'], Mapping | str)
-    if is_section or (_is_ours(factory) and 'patterns' not in wanted):
+    if is_section or (_is_registered(factory) and 'patterns' not in wanted):
         options['probs'] = _make_probs(f'{path}.probs', options['probs'], problem)
 
 
@@ -154,7 +154,7 @@ def _make_probs(path: str, value: Any, problem: Problem) -> np.ndarray:
     return probs
 
 
-def _is_ours(factory: Factory) -> bool:
+def _is_registered(factory: Factory) -> bool:
     """Tells whether a pattern is one of this package."""
     return factory in PARTICIPATION.values()
 
@@ -163,7 +163,7 @@ def _bind_parts(
     path: str, options: Options, factory: Factory, problem: Problem
 ) -> None:
     """Puts what the sections among the options stand for in their place."""
-    is_ours = _is_ours(factory)
+    is_registered = _is_registered(factory)
     kinds = checks.annotations(getattr(factory, 'factory', factory))
     names = [name for name in options if name != 'prob']
     if 'prob' in options:
@@ -176,12 +176,14 @@ def _bind_parts(
         part_path = f'{path}.{name}'
         if name == 'prob' and 'graph' in options:
             edges = _edges(options['graph'])
-            options[name] = _link_part(part_path, name, value, edges, is_ours)
+            options[name] = _link_part(part_path, name, value, edges, is_registered)
         elif kind is Participation or kind == Participation | None:
             pattern = nested.section(value)
-            options[name] = _link_part(part_path, 'pattern', pattern, problem, is_ours)
+            options[name] = _link_part(
+                part_path, 'pattern', pattern, problem, is_registered
+            )
         else:
-            options[name] = _link_part(part_path, name, value, problem, is_ours)
+            options[name] = _link_part(part_path, name, value, problem, is_registered)
 
 
 def _edges(graph: Any) -> Any:
@@ -191,7 +193,7 @@ def _edges(graph: Any) -> Any:
 
 
 def _link_part(
-    path: str, parameter: str, value: Any, problem: Problem, is_ours: bool
+    path: str, parameter: str, value: Any, problem: Problem, is_registered: bool
 ) -> Any:
     """Makes an option of a pattern, or of a part of one.
 
@@ -203,9 +205,9 @@ def _link_part(
       parameter: what the factory calls it.
       value: a plain value, or a section.
       problem: whose clients.
-      is_ours: whether the factory is one of this package.
+      is_registered: whether the factory is one of this package.
     """
-    table = registries.CLIENT_COUNT_TABLES.get(parameter) if is_ours else None
+    table = registries.CLIENT_COUNT_TABLES.get(parameter) if is_registered else None
     if table is not None:
         value = nested.section(value)
     if isinstance(value, list | tuple):
@@ -229,9 +231,9 @@ def _bind_part(
 ) -> Bound:
     """Binds a part of a pattern, with its own parts made."""
     bound = resolver.bind(path, section, table)
-    is_ours = bound.factory in table.values()
+    is_registered = bound.factory in table.values()
     options = {
-        name: _link_part(f'{path}.{name}', name, value, problem, is_ours)
+        name: _link_part(f'{path}.{name}', name, value, problem, is_registered)
         for name, value in bound.options.items()
     }
     return bound._replace(options=options)

@@ -1,4 +1,4 @@
-"""What a config can name besides the registries of algorithms, patterns and problems.
+"""Tables of what a config can name besides algorithms, patterns and problems.
 
 Each table maps a name to a function of plain options. What a function is given besides the options
 of its section stands in the table's docstring. A name with a colon, ``module:factory``, stands for
@@ -39,9 +39,8 @@ CLIENT_PROGRAMS: Factories = {
 }
 """``client.name``: given the schedule of the rate as ``learning_rate``; a client program."""
 
-_STREAM = (
-    0x5052  # keeps speeds of devices apart from other draws that use the same seed
-)
+_STREAM = 0x5052
+"""Keeps speeds of devices apart from other draws that use the same seed."""
 _LARGEST = float(np.finfo(np.float32).max)
 _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(('accumulator_decay', 'b1', 'b2', 'decay', 'momentum'), (0, 1)),
@@ -49,11 +48,11 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(('initial_scale', 'weight_decay'), (0, _LARGEST)),
     'learning_rate': (float(np.finfo(np.float32).tiny), _LARGEST),
 }
-"""Where numbers that optimizers take must lie."""
+"""By option of an optimizer, the range of its values."""
 
 
 def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
-    """A factory of optax, which looks at no number, with its ranges."""
+    """Checks the numbers that a factory of optax gets, which looks at none."""
 
     @functools.wraps(factory)
     def make(*args: Any, **options: Any) -> optax.GradientTransformation:
@@ -70,21 +69,21 @@ def _checked(factory: Callable[..., optax.GradientTransformation]) -> Any:
 
 
 _OPTAX = (optax.adagrad, optax.adam, optax.adamw, optax.rmsprop, optax.sgd, optax.yogi)
-_OF_SERVERS = (algorithms.fedadagrad, algorithms.fedadam, algorithms.fedyogi)
+_SERVER_OPTIMIZERS = (algorithms.fedadagrad, algorithms.fedadam, algorithms.fedyogi)
 OPTIMIZERS: Factories = {
     **{factory.__name__: _checked(factory) for factory in _OPTAX},
-    **{factory.__name__: factory for factory in _OF_SERVERS},
+    **{factory.__name__: factory for factory in _SERVER_OPTIMIZERS},
 }
 """``server_optimizer`` of an algorithm; ``optimizer`` of a client, which is given the rate."""
 
 
 def _train_and_eval() -> simulation.EvalFn:
-    """The problem's metrics on all clients' data and on its evaluation data."""
+    """Measures the problem's metrics on all clients' data and on its evaluation data."""
     return evaluation.train_and_eval
 
 
 def _problem_metrics() -> simulation.EvalFn:
-    """The problem's metrics on its evaluation data."""
+    """Measures the problem's metrics on its evaluation data."""
     return simulation.problem_metrics
 
 
@@ -98,49 +97,48 @@ EVAL_FNS: Factories = {
 def _label_dependent(
     problem: Problem, *, sigma: float = 10.0, minimum: float = 0.02, seed: int = 0
 ) -> np.ndarray:
-    """Clients of favoured classes deliver more often; see `label_dependent_probs`.
+    """Lets clients of favoured classes deliver more often; see `label_dependent_probs`.
 
     Args:
-      problem: whose clients, and whose labels.
+      problem: the problem, which has labels.
       sigma: standard deviation of the logarithm of a class's weight.
       minimum: the least probability of any client.
-      seed: of the classes' weights.
+      seed: seed of the classes' weights.
     """
     labels = getattr(problem.data, 'labels', None)
     if labels is None:
         raise errors.invalid('name', 'suit a problem with labels', "'label_dependent'")
-    mix = partition.class_mix(owners(problem), np.asarray(labels))
-    return label_dependent_probs(mix, sigma=sigma, minimum=minimum, seed=seed)
+    class_mix = partition.class_mix(owners(problem), np.asarray(labels))
+    return label_dependent_probs(class_mix, sigma=sigma, minimum=minimum, seed=seed)
 
 
 def _equal(problem: Problem, *, value: float) -> np.ndarray:
-    """One value for everyone.
+    """Gives all clients the same value.
 
     Args:
-      problem: whose clients.
+      problem: the problem.
       value: that of all clients.
     """
     return np.full(problem.num_clients, value)
 
 
 def _halves(problem: Problem, *, first: float, second: float) -> np.ndarray:
-    """The first half of the clients at one value, the second at another.
+    """Gives the first half of the clients one value, and the second half another.
 
     Args:
-      problem: whose clients.
-      first: of the first half.
-      second: of the second.
+      problem: the problem.
+      first: value of the first half.
+      second: value of the second half.
     """
-    return np.where(
-        np.arange(problem.num_clients) < problem.num_clients // 2, first, second
-    )
+    is_first = np.arange(problem.num_clients) < problem.num_clients // 2
+    return np.where(is_first, first, second)
 
 
 def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
-    """The values of a list, one for each client.
+    """Takes the values of a list, one for each client.
 
     Args:
-      problem: whose clients.
+      problem: the problem, with N clients.
       values: N numbers.
     """
     if len(values) != problem.num_clients:
@@ -153,12 +151,12 @@ def _listed(problem: Problem, *, values: Sequence[float]) -> np.ndarray:
 def _power(
     problem: Problem, *, exponent: float, count: int | None = None
 ) -> np.ndarray:
-    """``1, 2^-exponent, 3^-exponent, ...``; one per client unless a count is given.
+    """Lets weights fall as a power: ``1, 2^-exponent, 3^-exponent, ...``.
 
     Args:
-      problem: whose clients.
+      problem: the problem.
       exponent: how fast they fall.
-      count: how many, such as that of groups.
+      count: how many, such as the number of groups; one for each client by default.
     """
     if count is None:
         count = problem.num_clients
@@ -171,10 +169,10 @@ def _power(
 
 
 def _contiguous(problem: Problem, *, num_groups: int) -> np.ndarray:
-    """Runs of consecutive clients of nearly equal length.
+    """Groups consecutive clients, in groups of nearly equal size.
 
     Args:
-      problem: whose clients.
+      problem: the problem.
       num_groups: from 1 to N.
     """
     return partition.contiguous_groups(problem.num_clients, num_groups=num_groups)
@@ -196,10 +194,10 @@ GROUPS: Factories = {'contiguous': _contiguous}
 
 
 def _of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
-    """Packets of a model of the problem.
+    """Counts the packets of a model of the problem.
 
     Args:
-      problem: whose model.
+      problem: the problem.
       packet_bytes: bytes in a packet.
     """
     checks.static_int('packet_bytes', packet_bytes)
@@ -207,7 +205,7 @@ def _of_model(problem: Problem, *, packet_bytes: int = 1500) -> int:
 
 
 def bytes_of_model(problem: Problem) -> int:
-    """Of the parameters of a problem's model."""
+    """Returns how many bytes the parameters of a problem's model take."""
     return tree.num_bytes(jax.eval_shape(problem.init_params, jax.random.key(0)))
 
 
@@ -221,16 +219,16 @@ def _devices(
     sigma: float = 0.0,
     model_bytes: float | None = None,
 ) -> Times:
-    """Local steps, which vary, and a model down and up, which take as long as bytes are many.
+    """Times local steps, which vary, and the transfer of a model to a client and back.
 
     Args:
-      problem: whose clients, and whose model.
+      problem: the problem.
       step: seconds of a local step: a number, or one for each client (`DEVICE_SPEEDS`).
       uplink: bytes per second that a client sends, likewise.
       downlink: bytes per second that it receives, likewise.
-      local_steps: in a round.
-      sigma: standard deviation of the logarithm of what the steps take, from round to round.
-      model_bytes: of what is sent; a model of the problem by default.
+      local_steps: local steps in a round.
+      sigma: standard deviation of the logarithm of the training time, from round to round.
+      model_bytes: bytes of what is sent; a model of the problem by default.
     """
     for name, speed in (('step', step), ('uplink', uplink), ('downlink', downlink)):
         checks.positive(name, speed)
@@ -252,13 +250,13 @@ def _devices(
 def lognormal(
     num_clients: int, *, median: float, sigma: float, seed: int = 0
 ) -> np.ndarray:
-    """Unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal.
+    """Draws unequal devices: the median times ``exp(sigma z_i)``, z_i standard normal.
 
     Args:
       num_clients: N.
       median: in seconds per step, or bytes per second.
       sigma: standard deviation of the logarithm.
-      seed: of the draw.
+      seed: seed of the draw.
     """
     checks.positive('median', median)
     checks.within('sigma', sigma, 0, 100)
@@ -268,25 +266,26 @@ def lognormal(
 
 
 def from_table(num_clients: int, *, path: str, column: str) -> np.ndarray:
-    """A column of a CSV file with a header and a line for each client, in order.
+    """Reads a column of a CSV file with a header and a line for each client, in order.
 
     Args:
       num_clients: N.
-      path: of the file.
+      path: the file.
       column: its name in the header.
     """
     import pandas
 
     try:
         table = pandas.read_csv(path)
-        values = table[column].to_numpy(float) if column in table else None
+        if column not in table:
+            raise errors.unknown_name('column', column, table)
+        values = table[column].to_numpy(float)
+    except errors.InvalidError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
-        raise errors.invalid(
-            'path', 'name a readable table', f'{path}: {reason}'
-        ) from None
-    if values is None:
-        raise errors.unknown_name('column', column, table)
+        got = f'{path}: {reason}'
+        raise errors.invalid('path', 'name a readable table', got) from None
     if len(values) != num_clients:
         requirement = f'name a table of {num_clients} clients'
         raise errors.invalid('path', requirement, f'{path} with {len(values)}')
