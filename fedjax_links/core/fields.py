@@ -6,6 +6,7 @@ Whoever builds, documents or refuses a field reads its `Declaration`.
 import dataclasses
 import functools
 import inspect
+import operator
 import textwrap
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +106,9 @@ def _outer_kind(kind: Any) -> Any:
     is_union = get_origin(kind) in (Union, types.UnionType)
     members = get_args(kind) if is_union else (kind,)
     outer = [get_origin(member) or member for member in members]
-    return Union[tuple(kind for kind in outer if kind is not types.NoneType)]  # noqa: UP007
+    return functools.reduce(
+        operator.or_, (kind for kind in outer if kind is not types.NoneType)
+    )
 
 
 def check_values(settings: Any, prefix: str = '') -> None:
