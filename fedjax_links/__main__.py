@@ -141,7 +141,7 @@ def _main_of_process() -> int:
     except BrokenPipeError:
         from fedjax_links.core import errors
 
-        errors.leave_unread()
+        errors.exit_on_broken_pipe()
 
 
 def _print_all(known: Mapping[str, str]) -> None:

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 from fedjax_links.base import Array, Key, Params, Problem
 from fedjax_links.core import client_metrics
 from fedjax_links.core.client_metrics import by_client as by_client
-from fedjax_links.core.client_metrics import of_own_models as of_own_models
+from fedjax_links.core.client_metrics import (
+    personal_model_metrics as personal_model_metrics,
+)
 from fedjax_links.statistics import AHEAD as AHEAD
 from fedjax_links.statistics import ALIKE as ALIKE
 from fedjax_links.statistics import BEHIND as BEHIND
@@ -44,7 +46,9 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
     metrics_by_part = {'train': problem.metrics(params, train_data)}
 
     if problem.eval_owned is not None:
-        pooled, per_client = client_metrics.of_all_and_each(params, problem)
+        pooled, per_client = client_metrics.pooled_and_per_client_metrics(
+            params, problem
+        )
         metrics_by_part['eval'] = {**pooled, **over_clients(per_client, problem)}
     elif not has_only_client_data:
         metrics_by_part['eval'] = problem.metrics(params, problem.eval_data)
@@ -62,7 +66,7 @@ def over_clients(values: Mapping[str, Array], problem: Problem) -> Mapping[str, 
     Clients count equally. Clients without evaluation data are left out.
 
     Args:
-      values: by metric, what `by_client` or `of_own_models` returns.
+      values: by metric, what `by_client` or `personal_model_metrics` returns.
       problem: the problem that the metrics belong to.
 
     Returns:
@@ -70,7 +74,7 @@ def over_clients(values: Mapping[str, Array], problem: Problem) -> Mapping[str, 
       percentile, or ``<name>_p90`` for a metric that is better when smaller: the worst tenth of the
       clients lies beyond it. ``<name>_spread`` is the standard deviation.
     """
-    counts = client_metrics.own_rows(problem).counts
+    counts = client_metrics.eval_rows(problem).counts
     summaries: dict[str, Array] = {}
     for name, client_values in values.items():
         has_data = counts[: len(client_values)] > 0

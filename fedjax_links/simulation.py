@@ -1,4 +1,4 @@
-"""The driver: thousands of rounds as one pure function, the only scan over rounds."""
+"""Simulates a federation: thousands of rounds as one pure function, a scan over rounds."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -25,9 +25,11 @@ from fedjax_links.core import (
     errors,
     meshes,
     prng,
+    rounds,
     scans,
-    tree,
 )
+from fedjax_links.core.rounds import round_context as round_context
+from fedjax_links.core.rounds import run_round as run_round
 from fedjax_links.links import drawing
 from fedjax_links.links.drawing import draw as draw
 from fedjax_links.links.drawing import realised_links as realised_links
@@ -36,8 +38,6 @@ from fedjax_links.results.simulation import SimulationResult as SimulationResult
 
 EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
 """``(params, key, problem) -> pytree``: what to measure of a candidate model."""
-
-_Turned = tuple[FederationState, base.PyTree]
 
 
 def simulate(
@@ -54,8 +54,8 @@ def simulate(
 ) -> SimulationResult:
     """Runs ``num_rounds`` rounds. Pure: the caller may jit, vmap, or map it.
 
-    Outside of `jax.jit` it compiles once for the same algorithm, pattern and ``eval_fn``: in a loop
-    over keys, make these before it. As under `jax.jit`, what they read from outside is read once.
+    Outside of `jax.jit` it compiles once for the same algorithm, pattern and ``eval_fn``. Make
+    these before a loop over keys. As under `jax.jit`, what they read from outside is read once.
 
     Args:
       key: the run's key; links, batches and initial model depend on nothing else.
@@ -67,13 +67,12 @@ def simulate(
         after the last round, if ``eval_fn`` is given, and never otherwise.
       eval_fn: ``(params, key, problem) -> pytree``, applied to every candidate model; the
         problem's own metrics on its evaluation data by default.
-      initial_state: where to go on from, with its round counter. With the same key, a simulation in
-        pieces is the simulation in one.
-      mesh: devices, along an axis ``'clients'``, that share the work of each round's clients (see
-        `cohorts`) and divide what the clients keep: a table's leaves [N, ...] are sharded by client
-        in the result where the devices divide N, whole on each where they do not, as all else is.
-        Meshes of any size give the same bits, and those of no mesh up to rounding. For models that
-        are large: devices meet after every few clients.
+      initial_state: the state to resume from, with its round counter. With the same key, a
+        simulation in pieces equals the simulation in one.
+      mesh: devices along an axis ``'clients'``, for large models. They divide the work of each
+        round's clients (see `cohorts`) and the client tables. In the result, a table's leaves
+        [N, ...] are sharded by client where the devices divide N. All else is replicated. Meshes of
+        any size give the same bits, and those of no mesh up to rounding.
 
     Returns:
       The final state, metrics per round and evaluations.
@@ -98,51 +97,80 @@ def simulate(
     prng.check(key)
     checks.static_int('num_rounds', num_rounds)
     contracts.check_parts(algorithm, participation, problem)
+    pattern: Participation | None = None
+    links: Links | None = None
     if isinstance(participation, Participation):
-        given, kind, num_clients = None, participation, participation.num_clients
+        pattern = participation
+        _check_pattern(pattern, problem)
     else:
-        given, kind = participation, jax.tree.map(lambda a: a[0], participation)
-        length, num_clients = jax.eval_shape(lambda links: links.mask, given).shape
-        if length != num_rounds:
-            raise errors.invalid(
-                'participation', f'have {num_rounds} rounds of links', length
-            )
-        contracts.check_links(given, num_clients, length)
-    if num_clients != problem.num_clients:
-        requirement = f"have the problem's {problem.num_clients} clients"
-        raise errors.invalid('participation', requirement, num_clients)
-    if isinstance(participation, Participation):
-        names = participation.client_names or ()
-        client_names.check_order('participation', names, problem.client_names)
+        links = participation
+        _check_links(links, problem, num_rounds)
     if eval_every is not None:
-        checks.static_int('eval_every', eval_every)
-        if num_rounds % eval_every:
-            nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
-            said = f'{eval_every}; the nearest smaller divisor is {nearest}'
-            raise errors.invalid(
-                'eval_every', f'divide `num_rounds` = {num_rounds}', said
-            )
+        _check_eval_every(eval_every, num_rounds)
     if initial_state is not None:
         contracts.check_state(initial_state)
-    pattern = participation if isinstance(participation, Participation) else None
-    objects = algorithm, pattern, eval_fn, num_rounds, eval_every
+    options = algorithm, pattern, eval_fn, num_rounds, eval_every
     if mesh is None:
         result: SimulationResult = compiling.call(
-            _simulated, objects, given, initial_state, problem, key
+            _simulate, options, links, initial_state, problem, key
         )
         return result
     if mesh.axis_names != (meshes.AXIS,):
         raise errors.invalid(
             'mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names
         )
-    layout = meshes.Layout(
-        functools.partial(_init, algorithm, kind), mesh, problem, key
-    )
-    run = functools.partial(_simulated, *objects, given)
-    return SimulationResult(*layout.advance(run, initial_state, problem, key))
+    make = functools.partial(_init, algorithm, _pattern_or_sample(pattern, links))
+    layout = meshes.Layout(make, mesh, problem, key)
+    run = functools.partial(_simulate, *options, links)
+    state, metrics, evals = layout.advance(run, initial_state, problem, key)
+    return SimulationResult(state, metrics, evals)
 
 
-def _simulated(
+def _check_pattern(pattern: Participation, problem: Problem) -> None:
+    """Raises unless a pattern has the clients of the problem, in their order."""
+    _check_num_clients(pattern.num_clients, problem)
+    names = pattern.client_names or ()
+    client_names.check_order('participation', names, problem.client_names)
+
+
+def _check_links(links: Links, problem: Problem, num_rounds: int) -> None:
+    """Raises unless links are those of so many rounds and of the problem's clients."""
+    length, num_clients = jax.eval_shape(lambda links: links.mask, links).shape
+    if length != num_rounds:
+        requirement = f'have {num_rounds} rounds of links'
+        raise errors.invalid('participation', requirement, length)
+    contracts.check_links(links, num_clients, length)
+    _check_num_clients(num_clients, problem)
+
+
+def _check_num_clients(num_clients: int, problem: Problem) -> None:
+    if num_clients != problem.num_clients:
+        requirement = f"have the problem's {problem.num_clients} clients"
+        raise errors.invalid('participation', requirement, num_clients)
+
+
+def _check_eval_every(eval_every: int, num_rounds: int) -> None:
+    """Raises unless evaluations divide the rounds evenly."""
+    checks.static_int('eval_every', eval_every)
+    if num_rounds % eval_every == 0:
+        return
+    nearest = max(d for d in range(1, eval_every) if num_rounds % d == 0)
+    requirement = f'divide `num_rounds` = {num_rounds}'
+    value = f'{eval_every}; the nearest smaller divisor is {nearest}'
+    raise errors.invalid('eval_every', requirement, value)
+
+
+def _pattern_or_sample(
+    pattern: Participation | None, links: Links | None
+) -> Participation | Links:
+    """Returns the pattern; without one, the first round of the links."""
+    if pattern is not None:
+        return pattern
+    first_round: Links = jax.tree.map(lambda a: a[0], links)
+    return first_round
+
+
+def _simulate(
     algorithm: Algorithm,
     pattern: Participation | None,
     eval_fn: EvalFn | None,
@@ -153,29 +181,39 @@ def _simulated(
     problem: Problem,
     key: Key,
 ) -> SimulationResult:
-    """`simulate`, after its checks and on one device, under a pattern or else under links."""
-    kind: Any = jax.tree.map(lambda a: a[0], links) if pattern is None else pattern
-    make = functools.partial(_init, algorithm, kind)
+    """Runs `simulate` after its checks and on one device, under a pattern or else under links."""
+    make = functools.partial(_init, algorithm, _pattern_or_sample(pattern, links))
     if state is None:
         state = make(problem, key)
-    elif not meshes.is_inside():  # where tables may have rows of nobody
-        wanted = jax.eval_shape(make, problem, key)
-        contracts.check_fit(state, wanted, has_pattern=pattern is not None)
-    turn = _rounds(key, algorithm, kind, problem)
+    elif not meshes.in_shard_map():  # There, tables may have padding.
+        expected = jax.eval_shape(make, problem, key)
+        contracts.check_fit(state, expected, has_pattern=pattern is not None)
+
+    def advance_by(
+        count: int, state: FederationState, links: Links | None
+    ) -> Step[FederationState]:
+        if pattern is None:
+            assert links is not None
+            return advance(state, key, links, algorithm, problem)
+        return _advance_under_pattern(state, key, pattern, algorithm, problem, count)
+
     if eval_every is None and eval_fn is None:
-        return SimulationResult(*turn(state, links, num_rounds), {})
+        state, metrics = advance_by(num_rounds, state, links)
+        return SimulationResult(state, metrics, {})
     period = eval_every or num_rounds
 
-    def advance_period(state: FederationState, links: Links | None) -> _Turned:
-        state, rounds = turn(state, links, period)
-        return state, (rounds, evaluate(state, key, algorithm, problem, eval_fn))
+    def advance_period(
+        state: FederationState, links: Links | None
+    ) -> tuple[FederationState, base.PyTree]:
+        state, metrics = advance_by(period, state, links)
+        return state, (metrics, evaluate(state, key, algorithm, problem, eval_fn))
 
-    by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), links)
-    count = num_rounds // period
-    state, (rounds, evals) = scans.scan(
-        advance_period, state, by_period, count, state.round
+    links_by_period = jax.tree.map(lambda a: a.reshape(-1, period, *a.shape[1:]), links)
+    num_periods = num_rounds // period
+    state, (metrics, evals) = scans.scan(
+        advance_period, state, links_by_period, num_periods, state.round
     )
-    return SimulationResult(state, scans.flat(rounds), evals)
+    return SimulationResult(state, scans.flat(metrics), evals)
 
 
 def advance(
@@ -185,12 +223,14 @@ def advance(
     algorithm: Algorithm,
     problem: Problem,
 ) -> Step[FederationState]:
-    """Rounds under given links: what `simulate` does once a pattern has drawn them.
+    """Runs rounds under precomputed links, as returned by `realised_links`.
+
+    `simulate` does the same with the links that its pattern samples.
 
     Args:
-      state: the federation after ``state.round`` rounds; its carry of a pattern is left as it is.
+      state: the federation after ``state.round`` rounds; the carry of its pattern stays.
       key: the run's key, the same in every round.
-      links: those of the coming T rounds, leaves [T, ...], as `realised_links` gives them.
+      links: those of the coming T rounds, leaves [T, ...].
       algorithm: the algorithm.
       problem: data and loss.
 
@@ -203,7 +243,8 @@ def advance(
       >>> from fedjax_links import local_training, participation, problems, simulation
       >>> algorithm = fl.ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=5))
       >>> problem = problems.quadratic([[0.0], [1.0]])
-      >>> pattern, key = participation.bernoulli([0.5, 0.5]), jax.random.key(0)
+      >>> key = jax.random.key(0)
+      >>> pattern = participation.bernoulli([0.5, 0.5])
       >>> links = simulation.realised_links(key, pattern, num_rounds=6)
       >>> state = simulation.init(key, algorithm, pattern, problem)
       >>> state, rounds = simulation.advance(state, key, links, algorithm, problem)
@@ -214,54 +255,49 @@ def advance(
     contracts.check_algorithm(algorithm)
     contracts.check_rounds(links)
     count = len(jax.tree.leaves(links)[0])
-    if (
-        meshes.is_inside()
-    ):  # where a scan of the algorithm's state alone copies FedPBC's table once
+    if meshes.in_shard_map():
+        # Here a scan of the algorithm's state alone would copy FedPBC's table once.
 
-        def whole(state: FederationState, links: Links) -> Step[FederationState]:
+        def one_round(state: FederationState, links: Links) -> Step[FederationState]:
             return run_round(state, key, algorithm, links, problem)
 
-        return scans.scan(whole, state, links, count, state.round)
-    rounds = state.round + jnp.arange(count, dtype=jnp.int32)
-    contexts = jax.vmap(functools.partial(round_context, key))(rounds, links)
-    turn = functools.partial(_turn, algorithm, problem)
-    after, (metrics, healthy) = scans.scan(
-        turn, state.algorithm, contexts, count, state.round
+        return scans.scan(one_round, state, links, count, state.round)
+    round_ids = state.round + jnp.arange(count, dtype=jnp.int32)
+    contexts = jax.vmap(functools.partial(round_context, key))(round_ids, links)
+    step = functools.partial(rounds.algorithm_step, algorithm, problem)
+    new_state, (metrics, is_finite) = scans.scan(
+        step, state.algorithm, contexts, count, state.round
     )
-    return _kept_count(state._replace(algorithm=after), links, healthy), metrics
+    state = state._replace(algorithm=new_state)
+    return rounds.count_rounds(state, links, is_finite), metrics
 
 
-def _rounds(
-    key: Key, algorithm: Algorithm, kind: Any, problem: Problem
-) -> Callable[..., _Turned]:
-    """``(state, links, count) -> (state, metrics)``, under links or, where None, a pattern's.
+def _advance_under_pattern(
+    state: FederationState,
+    key: Key,
+    pattern: Participation,
+    algorithm: Algorithm,
+    problem: Problem,
+    count: int,
+) -> Step[FederationState]:
+    """Runs ``count`` rounds under links that a pattern samples, a block of rounds at a time."""
+    block = 1 if meshes.in_shard_map() else drawing.block_length(pattern, count)
 
-    These are drawn a block at a time.
-    """
+    def one_round(state: FederationState, _: None) -> Step[FederationState]:
+        return run_round(state, key, algorithm, pattern, problem)
 
-    def one_round(state: FederationState, _: None) -> _Turned:
-        return run_round(state, key, algorithm, kind, problem)
+    def one_block(state: FederationState, _: None) -> Step[FederationState]:
+        round_ids = state.round + jnp.arange(block, dtype=jnp.int32)
+        carry, links = draw(state.participation, key, pattern, round_ids)
+        state = state._replace(participation=carry)
+        return advance(state, key, links, algorithm, problem)
 
-    def turn(state: FederationState, links: Links | None, count: int) -> _Turned:
-        if links is not None:
-            return advance(state, key, links, algorithm, problem)
-        block = 1 if meshes.is_inside() else drawing.block_length(kind, count)
-
-        def one_block(state: FederationState, _: None) -> _Turned:
-            ahead = state.round + jnp.arange(block, dtype=jnp.int32)
-            carry, links = draw(state.participation, key, kind, ahead)
-            return advance(
-                state._replace(participation=carry), key, links, algorithm, problem
-            )
-
-        if block == 1:
-            return scans.scan(one_round, state, None, count, state.round)
-        if block == count:
-            return one_block(state, None)
-        state, metrics = scans.scan(one_block, state, None, count // block, state.round)
-        return state, scans.flat(metrics)
-
-    return turn
+    if block == 1:
+        return scans.scan(one_round, state, None, count, state.round)
+    if block == count:
+        return one_block(state, None)
+    state, metrics = scans.scan(one_block, state, None, count // block, state.round)
+    return state, scans.flat(metrics)
 
 
 def init(
@@ -272,16 +308,16 @@ def init(
     *,
     mesh: jax.sharding.Mesh | None = None,
 ) -> FederationState:
-    """The federation before round 0.
+    """Initialises the federation, as it is before round 0.
 
     Args:
       key: the run's key.
       algorithm: the algorithm.
-      participation: the pattern; or, for links that are drawn elsewhere, the sample of a round or
-        its shapes, and the state then carries ``()`` of a pattern.
+      participation: the pattern. For links that are sampled elsewhere, the sample of a round or its
+        shapes; the pattern's carry then is ``()``.
       problem: data, loss and initial parameters.
-      mesh: where its tables are to lie, divided; where its devices do not divide the clients, with
-        rows that belong to nobody at their ends.
+      mesh: devices over which its tables are sharded. Where they do not divide the clients, tables
+        end with padding.
 
     Returns:
       The state; its ``links`` are all down until the first round sets them.
@@ -294,12 +330,13 @@ def init(
 
 
 def initial_params(init_params: Callable[[Key], base.Params], key: Key) -> base.Params:
-    """The parameters that a run of this key begins with, the same bits in any program."""
+    """Makes the initial parameters of a run with this key, the same bits in any program."""
 
     def make(key: Key) -> base.Params:
-        return init_params(jax.random.clone(key))  # used once: the loop turns once
+        # The body of a loop that runs once uses the key once.
+        return init_params(jax.random.clone(key))
 
-    return meshes.compiled_alike(make)(prng.model_key(key))
+    return meshes.isolate_from_fusion(make)(prng.model_key(key))
 
 
 def _init(
@@ -311,112 +348,20 @@ def _init(
     carry: base.PyTree = ()
     links: Any = participation
     if isinstance(participation, Participation):
-        carry, links = (
-            participation.init(prng.pattern_key(key)),
-            sample_shapes(participation),
-        )
-    kept = algorithm.init(initial_params(problem.init_params, key), problem)
-    count = jnp.zeros(problem.num_clients, jnp.int32)
+        carry = participation.init(prng.pattern_key(key))
+        links = sample_shapes(participation)
+    algorithm_state = algorithm.init(initial_params(problem.init_params, key), problem)
+    no_rounds = jnp.zeros(problem.num_clients, jnp.int32)
     return FederationState(
         round=jnp.int32(0),
-        algorithm=kept,
+        algorithm=algorithm_state,
         participation=carry,
         links=base.all_down(links),
         counters=base.ParticipationCounters(
-            count, last_active=jnp.full_like(count, -1)
+            participation_count=no_rounds, last_active=jnp.full_like(no_rounds, -1)
         ),
         finite=jnp.array(True),
         first_bad_round=jnp.int32(-1),
-    )
-
-
-def run_round(
-    state: FederationState,
-    key: Key,
-    algorithm: Algorithm,
-    participation: Participation | Links,
-    problem: Problem,
-) -> Step[FederationState]:
-    """One round: draw the links, let the algorithm act on them, keep count.
-
-    Args:
-      state: the federation after ``state.round`` rounds.
-      key: the run's key, the same in every round.
-      algorithm: the algorithm.
-      participation: the pattern; or the links of this round, and the pattern's carry stays.
-      problem: data and loss.
-
-    Returns:
-      The next state and the round's metrics.
-    """
-    round, carry = state.round, state.participation
-    links: Any = participation
-    if isinstance(participation, Participation):
-        link_key = prng.round_key(key, 'participation', round)
-        carry, links = participation.sample(carry, link_key, round)
-    ctx = round_context(key, round, links)
-    kept, (metrics, healthy) = _turn(algorithm, problem, state.algorithm, ctx)
-    one = jax.tree.map(lambda a: a[None], (links, healthy))
-    return _kept_count(
-        state._replace(algorithm=kept, participation=carry), *one
-    ), metrics
-
-
-def _turn(
-    algorithm: Algorithm, problem: Problem, kept: Any, ctx: base.RoundContext
-) -> Any:
-    """The algorithm's next state; metrics, and whether the server model and the loss are finite."""
-    after, metrics = algorithm.round_step(kept, ctx, problem)
-    contracts.check_round(kept, after)
-    server = contracts.server_of(algorithm.models(after))
-    healthy = tree.all_finite((server, metrics.loss_sum))
-    return after, (metrics, healthy)
-
-
-def _kept_count(
-    state: FederationState, links: Links, healthy: base.Array
-) -> FederationState:
-    """The state after T rounds of which the algorithm alone has taken note, healthy or not."""
-    count, all_healthy = len(healthy), jnp.all(healthy)
-    rounds = state.round + jnp.arange(count, dtype=jnp.int32)
-    first_bad = rounds[jnp.argmin(healthy)]
-    times, last = state.counters
-    if isinstance(links, base.CohortLinkSample):  # in place, at the cost of the cohorts
-        when = jnp.broadcast_to(rounds[:, None], links.ids.shape)
-        times = times.at[links.ids].add(1, mode='drop')
-        last = last.at[links.ids].max(when, mode='drop')
-    else:
-        times += jnp.sum(links.mask, axis=0, dtype=jnp.int32)
-        last = jnp.maximum(
-            last, jnp.max(jnp.where(links.mask, rounds[:, None], -1), axis=0)
-        )
-    return state._replace(
-        round=state.round + count,
-        links=jax.tree.map(lambda a: a[-1], links),
-        counters=base.ParticipationCounters(times, last),
-        finite=state.finite & all_healthy,
-        first_bad_round=jnp.where(
-            state.finite & ~all_healthy, first_bad, state.first_bad_round
-        ),
-    )
-
-
-def round_context(key: Key, round: base.Array | int, links: Links) -> base.RoundContext:
-    """What a round may look at, for composing rounds by hand.
-
-    Args:
-      key: the run's key.
-      round: index of the round.
-      links: the links of the round.
-
-    Returns:
-      The context that `simulate` would pass in that round under those links.
-    """
-    client_key, server_key = (
-        prng.round_key(key, of, round) for of in ('client', 'server')
-    )
-    return base.RoundContext(
-        jnp.asarray(round, jnp.int32), links, client_key, server_key
     )
 
 
@@ -448,6 +393,6 @@ def evaluate(
 def problem_metrics(
     params: base.Params, key: Key, problem: Problem
 ) -> Mapping[str, base.Array]:
-    """The problem's own metrics on its evaluation data."""
+    """Computes the problem's own metrics on its evaluation data."""
     del key
     return problem.metrics(params, problem.eval_data)

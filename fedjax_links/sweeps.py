@@ -123,8 +123,8 @@ def _check_values(maker: Callable[..., Any], columns: Mapping[str, np.ndarray]) 
         except errors.InvalidError as error:
             said = (
                 None
-                if error.said is None
-                else f'{error.said} (at point {point} of `grid`)'
+                if error.message is None
+                else f'{error.message} (at point {point} of `grid`)'
             )
             value = f'{error.value} at point {point} of `grid`'
             raise errors.InvalidError(

@@ -323,7 +323,7 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
     problem, models, features, labels = of_clients(loss, metrics)
     first = jax.tree.map(lambda a: a[0], models)
     found = jax.jit(evaluation.by_client)(first, problem)
-    personal = evaluation.of_own_models(models, problem)
+    personal = evaluation.personal_model_metrics(models, problem)
     assert found.keys() == personal.keys() == {'loss', *(metrics or found)}
     for name in found:
         assert found[name].shape == (5,)

@@ -68,7 +68,7 @@ def of(factory: Callable[..., Any], supplied: Collection[str] = ()) -> list[Opti
 
 def words(kind: Any) -> str:
     """Name the type of a value; empty if it is not known."""
-    found = checks.words(kind).replace('a list of values', 'a list')
+    found = checks.describe_annotation(kind).replace('a list of values', 'a list')
     return (
         ''
         if found in ('of another kind', 'a Any')

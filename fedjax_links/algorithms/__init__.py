@@ -53,7 +53,7 @@ _WITHOUT_LINKS: Any = {
 _TWO_MODELS = Traffic(up=2, down=2)  # Delta_i, and what changes c_i; x and c
 _COMPUTE_OPTION = Traffic(everyone=None)
 _PEERS = Traffic(everyone=True, peers=1)
-_SERVER_ROUNDS = _PEERS._replace(asked=semi_decentralised_senders)
+_SERVER_ROUNDS = _PEERS._replace(senders=semi_decentralised_senders)
 
 ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     amplified_fedavg=_E(amplified_fedavg, _BLOCKS, **_UNLIKE_FEDAVG),
@@ -64,7 +64,7 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
     cogc=_E(cogc, {'tolerance': 1}, traffic=_PEERS),
     colrel=_E(colrel, traffic=_PEERS),
     debiased_fedavg=_E(debiased_fedavg),
-    f3ast=_E(f3ast, **_UNLIKE_FEDAVG, traffic=Traffic(asked=f3ast_senders)),
+    f3ast=_E(f3ast, **_UNLIKE_FEDAVG, traffic=Traffic(senders=f3ast_senders)),
     fedau=_E(fedau),
     fedavg=_E(fedavg, traffic=_COMPUTE_OPTION),
     fedavg_all=_E(fedavg_all),
@@ -95,7 +95,7 @@ ALGORITHMS: Mapping[str, AlgorithmEntry] = Registry(
         wait_for_all,
         {'period': 3},
         **_WITHOUT_LINKS,
-        traffic=Traffic(asked=wait_for_all_senders),
+        traffic=Traffic(senders=wait_for_all_senders),
     ),
 )
 

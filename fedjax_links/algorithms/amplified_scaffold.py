@@ -149,7 +149,7 @@ def amplified_scaffold(
                 lambda old, g: (1 - weight) * old + weight * g, mean, gradient
             )
             new_mean = tree.round_to(tree.cast_like(new_mean, update.delta), mean)
-            contribution = (update.delta, tree.change(new_mean, mean))
+            contribution = (update.delta, tree.row_delta(new_mean, mean))
             return Contribution(contribution, update.loss), (c_i, new_mean)
 
         total, clients, metrics = common.train(

@@ -220,7 +220,7 @@ def remember(
     def client(train: Train, i: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         contribution, new_row = per_client(train, i, row)
         stored = tree.round_to(new_row, row)
-        value = (contribution.value, tree.change(stored, row))
+        value = (contribution.value, tree.row_delta(stored, row))
         return contribution._replace(value=value), stored
 
     (value, changes), table, metrics = train(

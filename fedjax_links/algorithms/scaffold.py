@@ -110,7 +110,7 @@ def scaffold(
             # Eq. (4), option II: the new c_i is the mean gradient.
             new_c_i = common.mean_gradient(update, correction, eta)
             new_c_i = tree.round_to(tree.cast_like(new_c_i, update.delta), c_i)
-            upload = (update.delta, tree.change(new_c_i, c_i))
+            upload = (update.delta, tree.row_delta(new_c_i, c_i))
             return Contribution(upload, update.loss), new_c_i
 
         total, table, metrics = common.train(

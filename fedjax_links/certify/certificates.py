@@ -153,7 +153,7 @@ def _write_initial_params(experiment: Experiment, lane: Lane, folder: Path) -> N
     key = plan.draws.key_of('init', lane.seed, lane.point)
     params = compilation.initial_params(plan.problem_of(lane).init_params, key)
     path = folder / f'params-{lane.name}.npz'
-    checkpoints.write_whole(path, checkpoints.pack(params))
+    checkpoints.write_atomically(path, checkpoints.pack(params))
 
 
 def _draw_links(experiment: Experiment, lane: Lane) -> PyTree:
@@ -318,7 +318,7 @@ def keep(verdicts: Iterable[ProgramVerdict], folder: str | Path | None = None) -
     rows = [{**verdict._asdict(), 'holds': verdict.holds} for verdict in verdicts]
     fingerprint = environment.fingerprint()
     content = runs.as_json({'fingerprint': fingerprint, 'programs': rows})
-    checkpoints.write_whole(_device_file(), content)
+    checkpoints.write_atomically(_device_file(), content)
     if folder is not None:
         outputs.write('workdir', paths.as_path(folder), [(FILE, content)])
     return all(verdict.holds for verdict in verdicts)
@@ -333,7 +333,7 @@ def note() -> str | None:
         path = _device_file()
         if path.exists():
             return None
-        checkpoints.write_whole(path, runs.as_json({'programs': []}))
+        checkpoints.write_atomically(path, runs.as_json({'programs': []}))
     except (OSError, errors.InvalidError):
         return None
     device = jax.devices()[0].device_kind

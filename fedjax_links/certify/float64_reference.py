@@ -165,7 +165,7 @@ def main(folder: Path) -> None:
 
     def write(kind: str, name: str, values: PyTree) -> None:
         path = folder / f'{kind}-{name}.npz'
-        checkpoints.write_whole(path, checkpoints.pack(values))
+        checkpoints.write_atomically(path, checkpoints.pack(values))
 
     with resolver.importable(request['beside']):
         experiment = shortened(experiment_of(request['source']))

@@ -200,7 +200,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        errors.leave_unread()
+        errors.exit_on_broken_pipe()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except Exception as error:
@@ -229,7 +229,7 @@ def _message_of(error: Exception) -> object:
         return refused
     if isinstance(error, errors.InvalidError):
         return _message_of_mistake(error)
-    file, line = errors.users_place(error) or ('', 0)
+    file, line = errors.innermost_user_frame(error) or ('', 0)
     if file:
         return _message_of_users_code(error, file, line)
     return errors.of_system(error) if isinstance(error, OSError) else None
@@ -237,7 +237,7 @@ def _message_of(error: Exception) -> object:
 
 def _message_of_mistake(error: errors.InvalidError) -> object:
     """Returns a mistake, with the line of the user's code that made it."""
-    file, line = errors.users_place(error, called=True) or ('', 0)
+    file, line = errors.innermost_user_frame(error, called=True) or ('', 0)
     if file and not error.path.startswith('config'):
         return f'{error} (line {line} of {file})'
     return error

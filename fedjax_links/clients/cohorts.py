@@ -115,7 +115,7 @@ def count(links: Links, counts: Array) -> Array:
 
 def num_members(cohort: Cohort) -> Array:
     """int32[], the number of members, which the compiler does not know: it divides by it."""
-    return meshes.hide(jnp.asarray(cohort.size, jnp.int32))
+    return meshes.barrier(jnp.asarray(cohort.size, jnp.int32))
 
 
 def gather(cohort: Cohort, client_tree: PyTree) -> PyTree:
@@ -174,12 +174,12 @@ def weighted_sum(
     def leaf_sum(a: Array) -> Array:
         dtype = tree.sum_dtype(a.dtype)
         kept = (
-            jnp.where(tree.rows(member, a), a, jnp.zeros_like(a))
+            jnp.where(tree.expand_dims_like(member, a), a, jnp.zeros_like(a))
             if has_empty_slots
             else a
         )
         if weights is not None:
-            kept = kept * tree.rows(weights.astype(dtype), a)
+            kept = kept * tree.expand_dims_like(weights.astype(dtype), a)
         return jnp.sum(kept, axis=0, dtype=dtype)
 
     return jax.tree.map(leaf_sum, slot_tree)
@@ -207,7 +207,7 @@ def map_reduce(
       The sum of the contributions (zero for an empty cohort), in float32 at least, and the updated
       table.
     """
-    if meshes.is_inside():
+    if meshes.in_shard_map():
         return _in_chunks(fn, cohort, client_tree, math.ceil(chunk_size / _MESH_SHARES))
     if (
         isinstance(cohort.size, int)
@@ -239,7 +239,7 @@ def _is_alike(cohort: Cohort) -> bool:
 
 def _bound(cohort: Cohort, turns: Array | int) -> Array | int:
     """How often the loop over a cohort turns."""
-    return meshes.hide(jnp.asarray(turns)) if _is_alike(cohort) else turns
+    return meshes.barrier(jnp.asarray(turns)) if _is_alike(cohort) else turns
 
 
 @jax.custom_batching.custom_vmap
@@ -263,7 +263,7 @@ def _in_chunks(
     num_slots, num_clients, on_mesh = (
         cohort.ids.shape[0],
         cohort.num_clients,
-        meshes.is_inside(),
+        meshes.in_shard_map(),
     )
     num_devices = jax.lax.axis_size(meshes.AXIS) if on_mesh else 1
     num_chunks = math.ceil(num_slots / chunk_size)
@@ -272,7 +272,7 @@ def _in_chunks(
     at_once = num_devices * width
     padding = math.ceil(num_chunks / num_devices) * at_once - num_slots
     ids = jnp.concatenate([cohort.ids, jnp.full(padding, num_clients, jnp.int32)])
-    train = meshes.compiled_alike(jax.vmap(fn)) if on_mesh else jax.vmap(fn)
+    train = meshes.isolate_from_fusion(jax.vmap(fn)) if on_mesh else jax.vmap(fn)
 
     def run_chunk(turn: Array, carry: _Carry) -> _Carry:
         """Stores the rows of the last chunks, then reads and trains its own.
@@ -293,7 +293,7 @@ def _in_chunks(
         )
         chunk = Cohort(own, cohort.size - index * width, num_clients)
         if isinstance(table, meshes.TableShard):
-            rows = meshes.bring_rows(jnp.minimum(of_turn, num_clients - 1), table)
+            rows = meshes.fetch_rows(jnp.minimum(of_turn, num_clients - 1), table)
         else:
             rows = gather(chunk, table)
         contributions, new_rows = train(jnp.minimum(own, num_clients - 1), rows)
@@ -336,7 +336,7 @@ def _in_chunks(
         no_sums = jax.tree.map(
             lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), nothing
         )
-        turns_needed = meshes.hide(jnp.asarray(turns_needed))
+        turns_needed = meshes.barrier(jnp.asarray(turns_needed))
     start = (
         nothing,
         client_tree,
@@ -346,7 +346,7 @@ def _in_chunks(
         0, turns_needed, run_chunk, start
     )
     if on_mesh:
-        total = meshes.compiled_alike(add)(total, sums)
+        total = meshes.isolate_from_fusion(add)(total, sums)
     return total, store(table, *finished)
 
 

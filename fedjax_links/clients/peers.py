@@ -37,7 +37,7 @@ def mix(links: Links, client_tree: PyTree) -> PyTree:
     neighbours, weights = (
         jnp.take_along_axis(a, order, axis=1) for a in (neighbours, weights)
     )
-    degrees, rows = jnp.sum(edges, axis=1), meshes.whole(client_tree)
+    degrees, rows = jnp.sum(edges, axis=1), meshes.all_gather_table(client_tree)
 
     def average(i: Array, own: PyTree) -> tuple[PyTree, PyTree]:
         def add(k: Array, total: PyTree) -> PyTree:

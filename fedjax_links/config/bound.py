@@ -91,12 +91,12 @@ class Bound(NamedTuple):
     def _call(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
         """Calls the factory; what another's factory raises is a mistake in its section."""
         try:
-            with errors.inside(self.where):
+            with errors.context(self.where):
                 return self.factory(*args, **options)
         except errors.InvalidError:
             raise
         except Exception as error:
-            if _is_of_package(self.factory) or errors.users_place(error):
+            if _is_of_package(self.factory) or errors.innermost_user_frame(error):
                 raise
             requirement = f'suit {_name_of(self.factory)}'
             raise errors.invalid(

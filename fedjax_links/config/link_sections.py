@@ -107,7 +107,7 @@ def _fill_in_intervals(
     )
     checks.options(f'{path}.format', reader, reading, file)
     clients = None if 'num_clients' in wanted else problem
-    with errors.inside(path):
+    with errors.context(path):
         options['intervals'] = recorded_links.read_log(
             f'{path}.path',
             functools.partial(reader, **reading),

@@ -207,5 +207,5 @@ def read_params(where: str, section: Mapping[str, Any] | str) -> Params:
     for option in options:
         checks.choice(where, option, ('folder', 'lane', 'name', 'at_round'))
     path = locate(f'{where}.folder', options.pop('folder', None))
-    with errors.inside(where):
+    with errors.context(where):
         return runs.model(path, **options)

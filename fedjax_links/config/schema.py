@@ -304,7 +304,7 @@ def check(config: Mapping[str, Any], schema: Mapping[str, Declaration]) -> None:
             raise errors.unknown_name('config', name, schema, near=meant)
         declaration = schema[name]
         if not declaration.accepts(value):
-            requirement = f'be {checks.words(declaration.kind)}'
+            requirement = f'be {checks.describe_annotation(declaration.kind)}'
             raise errors.invalid(f'config.{name}', requirement, errors.text_of(value))
 
 

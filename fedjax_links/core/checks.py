@@ -1,12 +1,13 @@
-"""Eager argument checks: concrete values are validated, tracers pass through unread.
+"""Checks arguments eagerly: concrete values are validated, tracers pass through unread.
 
 A config holds plain values: numbers, text, lists, sections, None. The signature of a factory says
-which of them it takes. Everything that is not plain (arrays, functions, parts of experiments) is
-the factory's own concern, and so are ranges.
+which of them it takes. The factory itself checks ranges, and all that is not plain: arrays,
+functions, parts of experiments.
 """
 
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -21,10 +22,10 @@ from fedjax_links.core import errors, memory
 Entry = TypeVar('Entry')
 
 LARGEST_INT = 2**31 - 1
-"""Of the integers that set shapes and loop lengths."""
+"""The largest integer that may set a shape or a loop length."""
 
-_MOST_NUMBERS = 2**20  # of clients or classes that a short vector may name
-_OF_NAMES = ', as np.unique(..., return_inverse=True)[1] makes of names'
+_MAX_ID = 2**20  # Of clients or classes that a short vector may name.
+_HOW_TO_NUMBER_NAMES = ', as np.unique(..., return_inverse=True)[1] makes of names'
 
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, Mapping, types.NoneType)
 _NUMBERS = {int, float, complex}
@@ -40,30 +41,29 @@ _ITEMS = {int: 'whole numbers', float: 'numbers', str: 'names'}
 
 
 def is_concrete(value: Any) -> bool:
-    """Whether ``value`` holds numbers that can be looked at now (it is no tracer)."""
+    """Tells whether ``value`` holds numbers that can be read now (it is no tracer)."""
     return not isinstance(value, jax.core.Tracer)
 
 
 def array_module(*values: Any) -> Any:
-    """NumPy, whose operations need no compiler, or JAX's where one of the values is traced."""
+    """Returns NumPy, which needs no compiler, or `jax.numpy` if one of the values is traced."""
     return np if all(map(is_concrete, values)) else jnp
 
 
 def numbers(argument: str, value: Any) -> np.ndarray:
-    """A concrete number, list or array as an array; raises for flags, text and whatever else."""
+    """Converts a concrete number, list or array to an array; raises for anything else."""
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError, OverflowError):  # rows of unequal length
+    except (TypeError, ValueError, OverflowError):
+        # Rows of unequal length, for instance.
         raise errors.invalid(argument, 'hold numbers', errors.text_of(value)) from None
     dtype = array.dtype
     if not (jnp.issubdtype(dtype, np.floating) or jnp.issubdtype(dtype, np.integer)):
-        requirement = (
-            'hold numbers' if isinstance(value, list | tuple) else 'be a number'
-        )
+        is_list = isinstance(value, list | tuple)
+        requirement = 'hold numbers' if is_list else 'be a number'
         raise errors.invalid(argument, requirement, errors.text_of(value))
-    if (
-        isinstance(value, int) and abs(value) > LARGEST_INT
-    ):  # more than JAX takes for a number
+    if isinstance(value, int) and abs(value) > LARGEST_INT:
+        # JAX takes no larger Python integer.
         requirement = f'be at most {LARGEST_INT} or have a decimal point'
         raise errors.invalid(argument, requirement, value)
     return array
@@ -99,11 +99,12 @@ def within(argument: str, value: Any, low: float, high: float) -> None:
     if not is_concrete(value):
         return
     array = numbers(argument, value)
-    bad = ~((array >= low) & (array <= high))  # true for NaN
-    if bad.any():
-        where = '' if array.ndim == 0 else f' at client {np.argwhere(bad)[0][-1]}'
-        first = array[tuple(np.argwhere(bad)[0])]
-        raise errors.invalid(argument, f'lie in [{low:g}, {high:g}]', f'{first}{where}')
+    is_outside = ~((array >= low) & (array <= high))  # True for NaN.
+    if is_outside.any():
+        index = np.argwhere(is_outside)[0]
+        where = '' if array.ndim == 0 else f' at client {index[-1]}'
+        requirement = f'lie in [{low:g}, {high:g}]'
+        raise errors.invalid(argument, requirement, f'{array[tuple(index)]}{where}')
 
 
 def per_client(argument: str, value: Any) -> None:
@@ -157,7 +158,7 @@ def ids(
     Args:
       argument: what to name in an error.
       value: the vector.
-      limit: what all numbers lie below, since arrays have an entry for each number; by default the
+      limit: all numbers lie below it, since arrays have an entry for each number. By default the
         length of the vector, and at least 2^20.
 
     Raises:
@@ -167,17 +168,17 @@ def ids(
     if array.ndim != 1 or array.size == 0:
         raise errors.invalid(argument, 'be a non-empty vector', f'shape {array.shape}')
     if not np.issubdtype(array.dtype, np.integer):
-        names = _OF_NAMES if array.dtype.kind in 'OUS' else ''
+        names = _HOW_TO_NUMBER_NAMES if array.dtype.kind in 'OUS' else ''
         raise errors.invalid(argument, f'have an integer dtype{names}', array.dtype)
     if array.min() < 0:
         position = int(np.argmin(array))
         raise errors.invalid(
             argument, 'be at least 0', f'{array[position]} at {position}'
         )
-    limit = max(array.size, _MOST_NUMBERS) if limit is None else limit
+    limit = max(array.size, _MAX_ID) if limit is None else limit
     if array.max() >= limit:
         position = int(np.argmax(array))
-        requirement = f'lie below {limit}{_OF_NAMES}'
+        requirement = f'lie below {limit}{_HOW_TO_NUMBER_NAMES}'
         raise errors.invalid(argument, requirement, f'{array[position]} at {position}')
     return array.astype(np.int64)
 
@@ -189,7 +190,7 @@ def choice(argument: str, value: Any, valid: Collection[str]) -> None:
 
 
 def entry(argument: str, name: Any, table: Mapping[str, Entry]) -> Entry:
-    """What a table has under a name; raises for one that it has not."""
+    """Looks up a name in a table; raises for a name that it has not."""
     choice(argument, name, table)
     return table[name]
 
@@ -198,9 +199,9 @@ def fits(argument: str, value: Any, num_bytes: float) -> None:
     """Raises, before anything is allocated, if arrays on the host exceed its free memory.
 
     Args:
-      argument: what makes them so large.
+      argument: the argument that makes them so large.
       value: its value.
-      num_bytes: what they take.
+      num_bytes: the size of the arrays.
     """
     free = memory.host_bytes()
     if free is not None and num_bytes > free:
@@ -211,7 +212,7 @@ def fits(argument: str, value: Any, num_bytes: float) -> None:
 
 
 def names(argument: str, value: Any) -> tuple[str, ...]:
-    """A collection of names as a tuple; raises for a single text, which is easily meant as one."""
+    """Converts a collection of names to a tuple; raises for a text, which is often meant as one."""
     if isinstance(value, str) or not isinstance(value, Collection):
         raise errors.invalid(argument, 'be a collection of names', repr(value))
     for name in value:
@@ -221,151 +222,211 @@ def names(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def options(
-    argument: str, factory: Callable[..., Any], given: Mapping[str, Any], *args: Any
+    argument: str, factory: Callable[..., Any], values: Mapping[str, Any], *args: Any
 ) -> None:
-    """Raises unless ``factory(*args, **given)`` has all that it needs and nothing unknown.
+    """Raises unless ``factory(*args, **values)`` has all that it needs and nothing unknown.
 
     Args:
-      argument: where the options stand, such as their place in a config.
-      factory: a factory, or the entry of one in a registry; what a ``functools.partial`` has bound
-        is checked too. Keywords collected by ``**`` are the factory's own concern.
-      given: the options.
+      argument: where the options stand, such as their path in a config.
+      factory: a factory, or the entry of one in a registry. What a ``functools.partial`` has bound
+        is checked, too. A factory itself checks the keywords that it collects by ``**``.
+      values: the options.
       *args: positional arguments, which are no options.
 
     Raises:
       ValueError: naming the option and the nearest valid one.
     """
     if isinstance(factory, functools.partial):
-        args, given = (*factory.args, *args), {**factory.keywords, **given}
+        args = (*factory.args, *args)
+        values = {**factory.keywords, **values}
         factory = factory.func
     function = getattr(factory, 'factory', factory)
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # some that are built in have none
+    except ValueError:  # Some built-in functions have no signature.
         return
-    named = [p for p in parameters if p.kind not in _COLLECTING]
-    placed = [p for p in named if p.kind is not p.KEYWORD_ONLY][: len(args)]
-    open_names = [p.name for p in named[len(args) :] if p.kind is not p.POSITIONAL_ONLY]
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    for option in given:
-        if option not in open_names and not takes_any:
-            raise errors.unknown_name(argument, option, open_names)
-    if len(placed) < len(args) and not any(
-        p.kind is p.VAR_POSITIONAL for p in parameters
-    ):
+    _check_known(argument, parameters, values, len(args))
+    _check_complete(argument, parameters, values, len(args))
+    check_types(argument, function, values)
+
+
+def _named(parameters: Collection[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Returns the parameters without ``*args`` and ``**kwargs``."""
+    return [p for p in parameters if p.kind not in _COLLECTING]
+
+
+def _check_known(
+    argument: str,
+    parameters: Collection[inspect.Parameter],
+    values: Mapping[str, Any],
+    num_positional: int,
+) -> None:
+    """Raises for an option that the parameters behind the positional arguments do not have."""
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    open_parameters = _named(parameters)[num_positional:]
+    names = [p.name for p in open_parameters if p.kind is not p.POSITIONAL_ONLY]
+    for option in values:
+        if option not in names:
+            raise errors.unknown_name(argument, option, names)
+
+
+def _check_complete(
+    argument: str,
+    parameters: Collection[inspect.Parameter],
+    values: Mapping[str, Any],
+    num_positional: int,
+) -> None:
+    """Raises for too many positional arguments, and for a required option that is missing."""
+    named = _named(parameters)
+    positional = [p for p in named if p.kind is not p.KEYWORD_ONLY][:num_positional]
+    collects_positional = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if len(positional) < num_positional and not collects_positional:
         raise errors.invalid(argument, 'be complete', 'too many positional arguments')
     for p in named:
-        if p.default is p.empty and p not in placed and p.name not in given:
+        is_set = p in positional or p.name in values
+        if p.default is p.empty and not is_set:
             raise errors.invalid(f'{argument}.{p.name}', 'be given', None)
-    kinds(argument, function, given)
 
 
-def kinds(where: str, factory: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Raises for an option of the wrong kind.
+def check_types(
+    where: str, factory: Callable[..., Any], values: Mapping[str, Any]
+) -> None:
+    """Raises for an option of the wrong type.
 
     Args:
-      where: where the options stand, such as their place in a config; may be empty.
-      factory: what takes the options.
-      given: the options; those that the factory does not have are passed over.
+      where: where the options stand, such as their path in a config; may be empty.
+      factory: takes the options.
+      values: the options; those that the factory does not have are passed over.
 
     Raises:
       ValueError: naming the option and what it has to be.
     """
-    for option, kind in annotations(factory).items():
-        if option in given and not suits(given[option], kind):
+    for option, annotation in annotations(factory).items():
+        if option in values and not matches_annotation(values[option], annotation):
             path = f'{where}.{option}' if where else option
-            raise errors.invalid(
-                path, f'be {words(kind)}', errors.text_of(given[option])
-            )
+            requirement = f'be {describe_annotation(annotation)}'
+            raise errors.invalid(path, requirement, errors.text_of(values[option]))
 
 
 def annotations(factory: Callable[..., Any]) -> dict[str, Any]:
-    """The kinds of a factory's parameters by their names."""
+    """Returns the annotations of a factory's parameters by their names."""
     try:
         parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    except Exception:  # annotations that name what is not there: nothing is known
+    except Exception:  # An annotation may name anything that is not there.
         return {}
-    return {p.name: p.annotation for p in parameters if p.kind not in _COLLECTING}
+    return {p.name: p.annotation for p in _named(parameters)}
 
 
-def suits(value: Any, kind: Any) -> bool:
-    """Whether a value may be given for a parameter; True where nothing is known.
+def matches_annotation(value: Any, annotation: Any) -> bool:
+    """Tells whether a parameter takes a value; True where nothing is known.
 
     Args:
-      value: anything; what is not plain suits.
-      kind: an annotation.
+      value: anything; a value that is not plain always matches.
+      annotation: that of the parameter.
     """
-    is_plain = isinstance(value, _PLAIN) and not hasattr(
-        value, '_fields'
-    )  # as parts have
-    if kind is Any or kind is inspect.Parameter.empty or not is_plain:
+    # Parts of experiments are named tuples and have fields.
+    is_plain = isinstance(value, _PLAIN) and not hasattr(value, '_fields')
+    is_unknown = annotation is Any or annotation is inspect.Parameter.empty
+    if is_unknown or not is_plain:
         return True
-    members, is_list = {*_members(kind)}, isinstance(value, list | tuple)
+    members = set(_members(annotation))
+    is_list = isinstance(value, list | tuple)
     if is_list and members >= _ARRAY:
         return _is_array(value)
     if isinstance(value, bool) and members & _NUMBERS:
-        return False  # a flag is no number
-    near = [member for member in members if isinstance(value, _read(member)[1])]
-    return any(
-        not is_list or all(suits(part, _item(one)) for part in value) for one in near
-    )
+        return False  # A flag is no number.
+    candidates = [member for member in members if isinstance(value, _types(member))]
+    if not is_list:
+        return bool(candidates)
+    return any(_items_match(value, _item(member)) for member in candidates)
 
 
-def words(kind: Any) -> str:
-    """What a value of a kind is called."""
-    members = _members(kind)
+def _items_match(values: Sequence[Any], annotation: Any) -> bool:
+    return all(matches_annotation(value, annotation) for value in values)
+
+
+def describe_annotation(annotation: Any) -> str:
+    """Says what a value of an annotation is: ``'a number or None'``."""
+    members = _members(annotation)
     if {*members} >= _ARRAY:
         return 'a number or a list of numbers, or of lists of one length'
     if {float, complex} & {*members}:
         members = [member for member in members if member not in (int, bool, complex)]
-    found = dict.fromkeys(word for member in members if (word := _read(member)[0]))
-    return ' or '.join(found) or 'of another kind'
+    descriptions = dict.fromkeys(map(_describe, members))
+    return ' or '.join(filter(None, descriptions)) or 'of another kind'
 
 
-def _read(kind: Any) -> tuple[str, Any]:
-    """What a value of a kind that is no union is called, and its types."""
-    origin = get_origin(kind) or kind
+def _describe(annotation: Any) -> str:
+    """Says what a value of an annotation that is no union is; '' where users have no word."""
+    origin = get_origin(annotation) or annotation
     if origin in _WORDS:
-        return _WORDS[origin], (int, float) if origin is float else origin
+        return _WORDS[origin]
     if origin is Callable:
-        return 'a Callable', ()
-    if not isinstance(origin, type) or getattr(origin, '_is_protocol', False):
-        return '', object
+        return 'a Callable'
+    if not _is_class(origin):
+        return ''
     if issubclass(origin, Mapping):
-        return 'a section', Mapping
-    if issubclass(origin, Collection) and not hasattr(origin, '_fields'):
-        items = (
-            'lists' if get_origin(_item(kind)) in (tuple, list, Sequence) else 'values'
-        )
-        return f'a list of {_ITEMS.get(_item(kind), items)}', (list, tuple)
-    known = issubclass(origin, np.generic) or origin.__module__.startswith(
-        ('jax', 'numpy')
-    )
-    return '' if known else f'a {origin.__name__}', origin
+        return 'a section'
+    if _is_list_type(origin):
+        item = _item(annotation)
+        is_nested = get_origin(item) in (tuple, list, Sequence)
+        return f'a list of {_ITEMS.get(item, "lists" if is_nested else "values")}'
+    is_numeric = issubclass(origin, np.generic)
+    if is_numeric or origin.__module__.startswith(('jax', 'numpy')):
+        return ''
+    return f'a {origin.__name__}'
 
 
-def _item(kind: Any) -> Any:
-    """The kind of the items of a list."""
-    is_array = get_origin(kind) is np.ndarray  # whose first argument is its shape
-    return Any if is_array else next(iter(get_args(kind)), Any)
+def _types(annotation: Any) -> Any:
+    """Returns the types of plain values of an annotation that is no union, for `isinstance`."""
+    origin = get_origin(annotation) or annotation
+    if origin is float:
+        return int, float
+    if origin is Callable:
+        return ()
+    if not _is_class(origin):
+        return object
+    if issubclass(origin, Mapping):
+        return Mapping
+    return (list, tuple) if _is_list_type(origin) else origin
+
+
+def _is_class(origin: Any) -> bool:
+    return isinstance(origin, type) and not getattr(origin, '_is_protocol', False)
+
+
+def _is_list_type(origin: type) -> bool:
+    """Tells whether values of a type stand as lists in a config."""
+    if origin in _WORDS or hasattr(origin, '_fields'):
+        return False
+    return issubclass(origin, Collection)
+
+
+def _item(annotation: Any) -> Any:
+    """Returns the annotation of the items of a list."""
+    if get_origin(annotation) is np.ndarray:
+        return Any  # The first argument of an array's annotation is its shape.
+    return next(iter(get_args(annotation)), Any)
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a list, of lists perhaps, holds numbers in rows of one length."""
+    """Tells whether a list, perhaps of lists, holds numbers in rows of one length."""
     try:
         return np.asarray(value).dtype.kind in 'biuf'
     except (TypeError, ValueError, OverflowError):
         return False
 
 
-def _members(kind: Any) -> list[Any]:
-    """The kinds of a union, or of an alias of one; of any other kind, itself."""
-    alias, given = get_origin(kind) or kind, get_args(kind)
-    if hasattr(alias, '__value__'):  # made by `type`, as NumPy's are from 2.5 on
-        return _members(alias.__value__[given] if given else alias.__value__)
+def _members(annotation: Any) -> list[Any]:
+    """Returns the members of a union, or of an alias of one; the annotation itself otherwise."""
+    alias = get_origin(annotation) or annotation
+    arguments = get_args(annotation)
+    if hasattr(alias, '__value__'):  # Made by `type`, as NumPy's are from 2.5 on.
+        return _members(alias.__value__[arguments] if arguments else alias.__value__)
     if alias in (Union, types.UnionType):
-        return [member for part in given for member in _members(part)]
-    return [types.NoneType if kind is None else kind]
+        return list(itertools.chain.from_iterable(map(_members, arguments)))
+    return [types.NoneType if annotation is None else annotation]
 
 
 _ARRAY = {*_members(ArrayLike)}

@@ -12,7 +12,7 @@ _MOST_NAMED = 3
 def check_names(
     argument: str,
     known: Sequence[str],
-    wanted: Sequence[str],
+    expected: Sequence[str],
     others: Sequence[Any] = (),
 ) -> None:
     """Refuses names of recorded clients that are not those of the data.
@@ -20,48 +20,54 @@ def check_names(
     Args:
       argument: the recording, for errors.
       known: its names.
-      wanted: names of the clients of the data.
-      others: names of owners in the data who do not train, which it may have besides.
+      expected: names of the clients of the data.
+      others: names of owners in the data who do not train, which the recording may have, too.
 
     Raises:
       ValueError: with the first names that either side misses, or a name that stands twice.
     """
-    for names in (known, wanted):
-        if len({*names}) < len(names):
-            twice = collections.Counter(names).most_common(1)[0][0]
-            raise errors.invalid(argument, 'name each client once', f'{twice!r} twice')
-    missing = [name for name in wanted if name not in {*known}]
-    strange = [name for name in known if name not in {*wanted, *map(str, others)}]
-    if missing or strange:
-        parts = [f'none of {_first_few(missing)}'] if missing else []
-        parts += (
-            [f'{_first_few(strange)}, whom the data do not know'] if strange else []
-        )
-        raise errors.invalid(
-            argument, "have the data's clients by name", ', and '.join(parts)
-        )
+    for names in (known, expected):
+        _check_unique(argument, names)
+    known_names = set(known)
+    names_of_data = {*expected, *map(str, others)}
+    missing = [name for name in expected if name not in known_names]
+    unknown = [name for name in known if name not in names_of_data]
+    differences: list[str] = []
+    if missing:
+        differences.append(f'none of {_first_few(missing)}')
+    if unknown:
+        differences.append(f'{_first_few(unknown)}, whom the data do not know')
+    if differences:
+        requirement = "have the data's clients by name"
+        raise errors.invalid(argument, requirement, ', and '.join(differences))
 
 
-def check_order(argument: str, known: Sequence[str], wanted: Sequence[str]) -> None:
+def _check_unique(argument: str, names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        name, _ = collections.Counter(names).most_common(1)[0]
+        raise errors.invalid(argument, 'name each client once', f'{name!r} twice')
+
+
+def check_order(argument: str, known: Sequence[str], expected: Sequence[str]) -> None:
     """Refuses recorded clients that are not those of the data, in their order.
 
     Args:
       argument: the recording, for errors.
       known: its names; empty where it has none.
-      wanted: names of the clients of the data; likewise.
+      expected: names of the clients of the data; likewise.
 
     Raises:
       ValueError: as `check_names`; or for another order.
     """
-    if not known or not wanted or list(known) == list(wanted):
+    if not known or not expected or list(known) == list(expected):
         return
-    check_names(argument, known, wanted)
-    first = next(i for i, name in enumerate(wanted) if known[i] != name)
+    check_names(argument, known, expected)
+    first = next(i for i, name in enumerate(expected) if known[i] != name)
     requirement = (
         "have the data's clients in their order, as `clients=problem.client_names` of "
         '`participation.trace` puts them'
     )
-    difference = f'{known[first]!r} in the place of {wanted[first]!r}'
+    difference = f'{known[first]!r} in the place of {expected[first]!r}'
     raise errors.invalid(argument, requirement, difference)
 
 

@@ -1,9 +1,8 @@
-"""Functions of objects and arrays, compiled once for the same objects and forgotten with them.
+"""Compiles functions of objects and arrays once per objects, and forgets them with the objects.
 
-What calls a jitted function again and again with the same functions inside should not compile anew.
-Programs are found by the functions that they were made of, which are referred to weakly: no program
-keeps an algorithm, a pattern or a user's function alive, and where one of them is gone so is the
-program.
+Repeated calls with the same functions inside should not compile again. So programs are cached by
+the functions that they were made of. The cache refers to these weakly: no program keeps an
+algorithm, a pattern or a user's function alive, and a program goes when one of them does.
 """
 
 import concurrent.futures
@@ -22,80 +21,89 @@ _PROGRAMS: dict[Hashable, '_Program'] = {}
 
 
 class _Program:
-    """A jitted function; its objects are there while it is called, and it is traced then.
+    """A jitted function; it sees its objects only while it is called, which is when it is traced.
 
     Attributes:
-      references: weak ones to the functions that it was made of.
+      references: weak references to the functions that it was made of.
       compiled: ``arrays -> result``.
     """
 
     def __init__(
         self, fn: Callable[..., Any], references: list[weakref.ref[Any]]
     ) -> None:
-        self.references, self._given = references, threading.local()
-        self.compiled = jax.jit(lambda *arrays: fn(*self._given.objects, *arrays))
+        self.references = references
+        self._current = threading.local()
+        self.compiled = jax.jit(lambda *arrays: fn(*self._current.objects, *arrays))
 
     def __call__(self, objects: tuple[Any, ...], arrays: tuple[Any, ...]) -> Any:
-        self._given.objects = objects
+        self._current.objects = objects
         try:
             return self.compiled(*arrays)
         finally:
-            del self._given.objects
+            del self._current.objects
 
 
 def call(fn: Callable[..., Any], objects: tuple[Any, ...], *arrays: Any) -> Any:
-    """Calls ``fn(*objects, *arrays)``, compiled unless that is the caller's to do.
+    """Calls ``fn(*objects, *arrays)``, compiled unless the caller compiles.
 
     Args:
       fn: a function of a module.
-      objects: functions, named tuples of functions, and plain values; the same ones find the same
+      objects: functions, named tuples of functions, and plain values; the same ones share a
         program.
       *arrays: pytrees of arrays.
 
     Returns:
-      What the function returns. Inside a trace, or with objects or arrays that no program can be
-      found by, it is called as it is.
+      What the function returns. It is called uncompiled inside a trace, and with objects or arrays
+      that no cache can be looked up by.
     """
-    leaves = [*_leaves_of(objects)]
+    leaves = list(_leaves_of(objects))
     functions = [leaf for leaf in leaves if callable(leaf)]
-    if not (_is_outside() and _can_be_found(functions) and _can_be_passed(arrays)):
+    if not (_is_outside_trace() and _are_lasting(functions) and _are_passable(arrays)):
         return fn(*objects, *arrays)
     key = (fn, *(id(leaf) if callable(leaf) else leaf for leaf in leaves))
     try:
-        program = _PROGRAMS.get(key)
-        if program is None:
-            forget = functools.partial(_forget, _PROGRAMS, key)
-            program = _Program(
-                fn, [weakref.ref(function, forget) for function in functions]
-            )
-            _PROGRAMS[key] = program
-    except TypeError:  # what cannot be hashed, or referred to weakly
+        program = _cached_program(fn, key, functions)
+    except TypeError:
+        # An object cannot be hashed, or referred to weakly.
         return fn(*objects, *arrays)
     return program(objects, arrays)
 
 
+def _cached_program(
+    fn: Callable[..., Any], key: Hashable, functions: list[Any]
+) -> _Program:
+    """Returns the program of a key, made if there is none."""
+    program = _PROGRAMS.get(key)
+    if program is None:
+        forget = functools.partial(_forget, _PROGRAMS, key)
+        references = [weakref.ref(function, forget) for function in functions]
+        program = _Program(fn, references)
+        _PROGRAMS[key] = program
+    return program
+
+
 def _forget(programs: dict[Hashable, _Program], key: Hashable, _: Any) -> None:
-    """Drops a program, of whose functions one is gone; at the very end, too, without a word."""
+    """Drops a program when one of its functions is gone, perhaps as the interpreter exits."""
     programs.pop(key, None)
 
 
 def _leaves_of(objects: Iterable[Any]) -> Iterator[Any]:
-    """The functions and plain values of objects, one after the other."""
-    for thing in objects:
-        if isinstance(thing, tuple):
-            yield from _leaves_of(thing)
+    """Yields the functions and plain values of nested tuples."""
+    for entry in objects:
+        if isinstance(entry, tuple):
+            yield from _leaves_of(entry)
         else:
-            yield thing
+            yield entry
 
 
-def _can_be_found(functions: list[Any]) -> bool:
-    """Whether functions live as long as whoever holds them; a method is made anew at each look."""
-    fleeting = types.MethodType | types.BuiltinMethodType
-    return not any(isinstance(function, fleeting) for function in functions)
+def _are_lasting(functions: list[Any]) -> bool:
+    """Tells whether functions live as long as their owner; each access makes a new method."""
+    temporary = types.MethodType | types.BuiltinMethodType
+    return not any(isinstance(function, temporary) for function in functions)
 
 
-def _can_be_passed(arrays: Any) -> bool:
-    """Whether all leaves are arrays, and what is static can be compared."""
+def _are_passable(arrays: Any) -> bool:
+    """Tells whether all leaves are arrays and all static fields can be hashed."""
     leaves, structure = jax.tree.flatten(arrays)
     try:
         hash(structure)
@@ -105,12 +113,12 @@ def _can_be_passed(arrays: Any) -> bool:
 
 
 @functools.cache
-def _outside() -> Any:
-    """What JAX's state is outside of any trace: a thread begins there."""
+def _state_outside_trace() -> Any:
+    """Returns JAX's trace state outside of any trace, in which a new thread begins."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         return executor.submit(get_opaque_trace_state).result()
 
 
-def _is_outside() -> bool:
-    """Whether nothing is being traced or transformed here."""
-    return bool(get_opaque_trace_state() == _outside())
+def _is_outside_trace() -> bool:
+    """Tells whether nothing is being traced or transformed here."""
+    return bool(get_opaque_trace_state() == _state_outside_trace())

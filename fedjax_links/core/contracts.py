@@ -1,6 +1,6 @@
-"""What comes in from a caller's own parts: kinds and shapes, looked at while a program is traced.
+"""Checks what a caller's own parts pass in: types and shapes, while a program is traced.
 
-Nothing here looks at values, so that nothing of it is left in a compiled program.
+No check reads values, so nothing of a check is left in a compiled program.
 """
 
 from collections.abc import Mapping
@@ -20,6 +20,14 @@ SAMPLES = (
     base.CohortLinkSample,
 )
 _KINDS = {'bool': np.bool_, 'float': np.floating, 'int': np.integer}
+_KIND_OF_FIELD = {
+    'mask': 'bool',
+    'prob': 'float',
+    'downlink': 'bool',
+    'compute': 'bool',
+    'duration': 'float',
+}
+_NEEDED_FIELDS = ('mask', 'prob')
 
 
 def check_algorithm(algorithm: Any) -> None:
@@ -64,7 +72,7 @@ def check_rounds(links: Any) -> None:
 def check_links(
     links: Any, num_clients: int, *lead: int, argument: str = 'participation'
 ) -> None:
-    """Raises unless what a pattern draws, by shapes, is a sample of N clients.
+    """Raises unless links, by shapes, are a sample of N clients.
 
     Args:
       links: the sample; leaves are arrays or shapes.
@@ -78,55 +86,68 @@ def check_links(
         if links.num_clients != num_clients:
             requirement = f'draw links of its {num_clients} clients'
             raise errors.invalid(argument, requirement, links.num_clients)
-        _check(argument, 'ids', links.ids, 'int', (*lead, np.shape(links.ids)[-1]))
+        shape = (*lead, np.shape(links.ids)[-1])
+        _check_field(argument, 'ids', links.ids, 'int', shape)
         return
-    each = (*lead, num_clients)
-    for name in ('mask', 'prob', 'downlink', 'compute', 'duration'):
+    per_client = (*lead, num_clients)
+    for name, kind in _KIND_OF_FIELD.items():
         value = getattr(links, name, None)
-        if value is None and name not in ('mask', 'prob'):
-            continue
-        kind = 'float' if name in ('prob', 'duration') else 'bool'
-        _check(argument, name, value, kind, lead if name == 'duration' else each)
+        if value is not None or name in _NEEDED_FIELDS:
+            shape = lead if name == 'duration' else per_client
+            _check_field(argument, name, value, kind, shape)
     if isinstance(links, base.PeerLinkSample):
-        width = (np.shape(links.neighbours) or (0,))[-1]
-        _check(argument, 'neighbours', links.neighbours, 'int', (*each, width))
-        _check(argument, 'edges', links.edges, 'bool', (*each, width))
-        if links.edge_prob is not None and np.shape(links.edge_prob) != lead:
-            _check(argument, 'edge_prob', links.edge_prob, 'float', (*each, width))
+        _check_peer_links(argument, links, lead, num_clients)
 
 
-def _check(
+def _check_peer_links(
+    argument: str, links: base.PeerLinkSample, lead: tuple[int, ...], num_clients: int
+) -> None:
+    """Raises unless neighbours, edges and their probabilities have one shape [..., N, K]."""
+    width = (np.shape(links.neighbours) or (0,))[-1]
+    shape = (*lead, num_clients, width)
+    _check_field(argument, 'neighbours', links.neighbours, 'int', shape)
+    _check_field(argument, 'edges', links.edges, 'bool', shape)
+    if links.edge_prob is not None and np.shape(links.edge_prob) != lead:
+        _check_field(argument, 'edge_prob', links.edge_prob, 'float', shape)
+
+
+def _check_field(
     argument: str, name: str, value: Any, kind: str, shape: tuple[int, ...]
 ) -> None:
-    """Raises unless a field of a sample has a kind of numbers and a shape."""
+    """Raises unless a field of a sample holds numbers of a kind and has a shape."""
     is_kind = value is not None and jnp.issubdtype(_dtype(value), _KINDS[kind])
     if not is_kind or np.shape(value) != shape:
         requirement = f'draw `{name}` as {kind}{list(shape)}'
         raise errors.invalid(argument, requirement, kind_of(value))
 
 
-def check_alike(argument: str, requirement: str, wanted: Any, got: Any) -> None:
-    """Raises for the first leaf in which a pytree differs from another by kind or shape."""
-    theirs, ours = _leaves(got), _leaves(wanted)
-    for place in dict.fromkeys((*ours, *theirs)):
-        there, here = theirs.get(place, 'nothing'), ours.get(place, 'nothing')
-        if there != here:
-            said = f'{kind_of(got)} with {there} at {place or "its top"}, not {here}'
-            raise errors.invalid(argument, requirement, said)
-    structures: list[Any] = [jax.tree.structure(tree) for tree in (wanted, got)]
-    if structures[0] != structures[1]:
-        raise errors.invalid(argument, f'{requirement}, {_name(wanted)}', _name(got))
+def check_same_structure(
+    argument: str, requirement: str, expected: Any, got: Any
+) -> None:
+    """Raises for the first leaf whose kind or shape differs from that of an expected pytree."""
+    expected_leaves = _leaves(expected)
+    leaves = _leaves(got)
+    for path in dict.fromkeys((*expected_leaves, *leaves)):
+        kind = leaves.get(path, 'nothing')
+        expected_kind = expected_leaves.get(path, 'nothing')
+        if kind != expected_kind:
+            where = path or 'its top'
+            value = f'{kind_of(got)} with {kind} at {where}, not {expected_kind}'
+            raise errors.invalid(argument, requirement, value)
+    structure: Any = jax.tree.structure(got)
+    if structure != jax.tree.structure(expected):
+        raise errors.invalid(argument, f'{requirement}, {_name(expected)}', _name(got))
 
 
 def check_round(before: Any, after: Any) -> None:
-    """Raises unless a round leaves a state of the kind that it was given."""
-    check_alike(
+    """Raises unless a round returns a state of the structure that it took."""
+    check_same_structure(
         'algorithm', 'return the state that `round_step` was given', before, after
     )
 
 
 def server_of(models: Mapping[str, Any]) -> Any:
-    """The server model; raises where there is none."""
+    """Returns the server model; raises where there is none."""
     if 'server' not in models:
         raise errors.invalid('algorithm', 'have a model `server`', ', '.join(models))
     return models['server']
@@ -139,24 +160,28 @@ def check_state(state: Any) -> None:
         raise errors.invalid('initial_state', requirement, kind_of(state))
 
 
-def check_fit(state: Any, wanted: Any, *, has_pattern: bool) -> None:
+def check_fit(state: Any, expected: Any, *, has_pattern: bool) -> None:
     """Raises for the first leaf of a state that another algorithm, pattern or problem made.
 
     Args:
       state: the state of a federation.
-      wanted: as it would begin, by shapes.
-      has_pattern: whether a pattern draws the links; given ones leave its carry as it is.
+      expected: the state before round 0, by shapes.
+      has_pattern: whether a pattern samples the links. Precomputed links leave its carry as it is.
     """
     parts = {'algorithm': 'algorithm', 'counters': 'problem'}
     if has_pattern:
         parts |= {'participation': 'participation', 'links': 'participation'}
-    for part, whose in parts.items():
-        theirs, ours = getattr(state, part), getattr(wanted, part)
-        check_alike(f'initial_state.{part}', f'fit `{whose}`', ours, theirs)
+    for part, maker in parts.items():
+        check_same_structure(
+            f'initial_state.{part}',
+            f'fit `{maker}`',
+            getattr(expected, part),
+            getattr(state, part),
+        )
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in a word or two: an array's kind and shape, else its type or itself."""
+    """Says what a value is: the dtype and shape of an array, else its type or the value itself."""
     if hasattr(value, 'dtype') and hasattr(value, 'shape'):
         return f'{value.dtype}{list(value.shape)}'
     if value is None or isinstance(value, bool | int | float | str):
@@ -165,12 +190,11 @@ def kind_of(value: Any) -> str:
 
 
 def _leaves(tree: Any) -> dict[str, str]:
-    """Kind and shape of every leaf by its place."""
-    found = jax.tree_util.tree_leaves_with_path(tree)
-    return {
-        jax.tree_util.keystr(path): f'{_dtype(leaf)}{list(np.shape(leaf))}'
-        for path, leaf in found
-    }
+    """Returns dtype and shape of every leaf by its path."""
+    kinds: dict[str, str] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        kinds[jax.tree_util.keystr(path)] = f'{_dtype(leaf)}{list(np.shape(leaf))}'
+    return kinds
 
 
 def _dtype(value: Any) -> Any:

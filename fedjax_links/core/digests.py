@@ -1,4 +1,4 @@
-"""Digests of what a run is made of: arrays, and programs as JAX traces them.
+"""Computes digests of what a run is made of: arrays, and programs as JAX traces them.
 
 Equal digests mean equal content. A digest of a program covers its operations, their parameters and
 the constants that it holds. It does not depend on names of functions, on comments, or on where
@@ -70,15 +70,13 @@ def row_hashes(array: Any) -> np.ndarray:
     step = max(1, _CHUNK_BYTES // max(1, row_bytes))
     for first in range(0, count, step):
         rows = np.ascontiguousarray(values[first : first + step])
+        row_content = rows.reshape(len(rows), -1).view(np.uint8)
         padded = np.zeros((len(rows), 8 * num_words), np.uint8)
-        padded[:, :row_bytes] = (
-            rows.reshape(len(rows), -1).view(np.uint8).reshape(len(rows), -1)
-        )
+        padded[:, :row_bytes] = row_content.reshape(len(rows), -1)
         words = padded.view(np.uint64)
         mixed = (words ^ (words >> np.uint64(31))) * weights
-        hashes[first : first + step] = (mixed ^ (mixed >> np.uint64(29))).sum(
-            axis=1, dtype=np.uint64
-        )
+        mixed = mixed ^ (mixed >> np.uint64(29))
+        hashes[first : first + step] = mixed.sum(axis=1, dtype=np.uint64)
     return hashes
 
 
@@ -105,28 +103,32 @@ def of_program(function: Callable[..., Any], *arguments: PyTree) -> str:
 
 def of_jaxpr(closed: Any) -> str:
     """Returns the digest of a `jax.extend.core.ClosedJaxpr`, its constants among it."""
-    return _Walk().closed(closed)
+    return _ProgramDigests().closed(closed)
 
 
 def of_structure(jaxpr: Any) -> str:
     """Returns the digest of a `jax.extend.core.Jaxpr`, whatever its own constants are."""
-    return _Walk().open(jaxpr)
+    return _ProgramDigests().open(jaxpr)
 
 
-class _Walk:
-    """Describes jaxprs; programs inside programs are described once."""
+class _ProgramDigests:
+    """Computes digests of jaxprs; that of a program inside programs is computed once."""
 
     def __init__(self) -> None:
+        # By id; the jaxprs stay alive, so that no other gets the id of one.
         self._known: dict[int, tuple[Any, str]] = {}
 
     def closed(self, program: Any) -> str:
+        """Returns the digest of a closed jaxpr, its constants included."""
         constants = [of_array(value) for value in program.consts]
         return combine([self.open(program.jaxpr), *constants])
 
     def open(self, jaxpr: Any) -> str:
-        known = self._known.get(id(jaxpr))
-        if known is not None:
-            return known[1]
+        """Returns the digest of a jaxpr."""
+        if id(jaxpr) in self._known:
+            _, digest = self._known[id(jaxpr)]
+            return digest
+        # Variables are numbered in the order in which they come up.
         numbers: dict[Any, int] = {}
 
         def define(variable: Any) -> str:
@@ -142,48 +144,53 @@ class _Walk:
         for equation in jaxpr.eqns:
             inputs = ' '.join(use(atom) for atom in equation.invars)
             if equation.primitive.name in _CALLS_THE_HOST:
-                host_function = getattr(
-                    equation.params['callback'], 'callback_func', None
-                )
-                inputs = f'{inputs} {_Code().of(host_function)}'
-            params = ' '.join(
-                f'{name}={self.value(value)}'
-                for name, value in sorted(equation.params.items())
-                if name not in _NAMES_ONLY
-            )
+                callback = equation.params['callback']
+                host_function = getattr(callback, 'callback_func', None)
+                inputs = f'{inputs} {_HostCode().of(host_function)}'
+            params = self._params(equation)
             outputs = ' '.join(define(v) for v in equation.outvars)
             lines.append(f'{outputs} = {equation.primitive.name} {inputs} [{params}]')
         lines.append(' '.join(use(atom) for atom in jaxpr.outvars))
         digest = combine(lines)
-        self._known[id(jaxpr)] = (
-            jaxpr,
-            digest,
-        )  # the jaxpr stays alive, so that its id stays its own
+        self._known[id(jaxpr)] = jaxpr, digest
         return digest
+
+    def _params(self, equation: Any) -> str:
+        """Describes the parameters of an operation that may change its result."""
+        return ' '.join(
+            f'{name}={self.value(value)}'
+            for name, value in sorted(equation.params.items())
+            if name not in _NAMES_ONLY
+        )
 
     def value(self, value: Any) -> str:
         """Describes a parameter of an operation."""
+        if isinstance(value, Mapping | set | frozenset | list | tuple):
+            return self._collection(value)
         if isinstance(value, jax_core.ClosedJaxpr):
             return self.closed(value)
         if isinstance(value, jax_core.Jaxpr):
             return self.open(value)
         if isinstance(value, np.ndarray | np.generic | jax.Array):
             return of_array(value)
-        if isinstance(value, Mapping):
-            return str({str(key): self.value(entry) for key, entry in value.items()})
-        if isinstance(value, set | frozenset):
-            return str(sorted(self.value(entry) for entry in value))
-        if isinstance(value, list | tuple):
-            return f'{type(value).__name__}{[self.value(entry) for entry in value]}'
         if isinstance(value, str | int | float | complex | bool | type(None)):
             return repr(value)
         if callable(value) and not isinstance(value, type):
-            return 'function'  # what it computes is traced into the program where it is used
+            # What it computes is traced into the program where it is used.
+            return 'function'
         return _ADDRESS.sub('', repr(value))
 
+    def _collection(self, values: Any) -> str:
+        if isinstance(values, Mapping):
+            return str({str(key): self.value(entry) for key, entry in values.items()})
+        entries = [self.value(entry) for entry in values]
+        if isinstance(values, set | frozenset):
+            return str(sorted(entries))
+        return f'{type(values).__name__}{entries}'
 
-class _Code:
-    """Describes functions of the host, which no jaxpr shows: their code and what it holds."""
+
+class _HostCode:
+    """Describes functions of the host, which no jaxpr shows: their code and what it refers to."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
@@ -201,11 +208,15 @@ class _Code:
             return str({str(key): self.of(entry) for key, entry in value.items()})
         if isinstance(value, list | tuple):
             return str([self.of(entry) for entry in value])
+        return self._of_code(value)
+
+    def _of_code(self, value: Any) -> str:
+        """Describes what can be called, and code; anything else by its name."""
         if isinstance(value, functools.partial):
             return self.of([value.func, value.args, value.keywords])
         if isinstance(value, types.MethodType):
             return self.of([value.__func__, vars(value.__self__)])
-        if isinstance(value, types.FunctionType) and not _is_of_a_library(value):
+        if isinstance(value, types.FunctionType) and not _is_of_library(value):
             return self._of_function(value)
         if isinstance(value, types.CodeType):
             return f'{value.co_code.hex()} {value.co_names} {self.of(value.co_consts)}'
@@ -214,17 +225,17 @@ class _Code:
     def _of_function(self, function: types.FunctionType) -> str:
         """Describes a user's function by its code, and by what that refers to."""
         code = function.__code__
-        held = inspect.getclosurevars(function)
+        variables = inspect.getclosurevars(function)
         consts = [value for value in code.co_consts if value != function.__doc__]
         parts = [code.co_code.hex(), code.co_names, consts, function.__defaults__]
-        return self.of([*parts, function.__kwdefaults__, held.nonlocals, held.globals])
+        parts += [function.__kwdefaults__, variables.nonlocals, variables.globals]
+        return self.of(parts)
 
 
-def _is_of_a_library(function: types.FunctionType) -> bool:
+def _is_of_library(function: types.FunctionType) -> bool:
     file = Path(function.__code__.co_filename)
-    return file.is_file() and not errors.is_users_file(
-        file
-    )  # a cell of a notebook is no file
+    # The cell of a notebook is no file.
+    return file.is_file() and not errors.is_users_file(file)
 
 
 def _plain(array: Any) -> np.ndarray:

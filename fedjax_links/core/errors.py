@@ -38,20 +38,18 @@ class InvalidError(ValueError):
         (``config.links.cohort_size``), a flag or a file.
       requirement: what would have been valid, starting with a verb: ``'be positive'``.
       value: what was given.
-      said: what the line says behind the path, where ``must <requirement>, got <value>`` would not
-        read well; without a full stop.
+      message: what stands behind the path where ``must <requirement>, got <value>`` would not read
+        well; without a full stop.
     """
 
     def __init__(  # noqa: D107
-        self, path: str, requirement: str, value: Any = None, said: str | None = None
+        self, path: str, requirement: str, value: Any = None, message: str | None = None
     ):
-        super().__init__(path, requirement, value, said)
-        self.path, self.requirement, self.value, self.said = (
-            path,
-            requirement,
-            value,
-            said,
-        )
+        super().__init__(path, requirement, value, message)
+        self.path = path
+        self.requirement = requirement
+        self.value = value
+        self.message = message
 
     def __str__(self) -> str:  # noqa: D105
         return one_line(
@@ -61,7 +59,7 @@ class InvalidError(ValueError):
     @property
     def clause(self) -> str:
         """The line without its path and full stop."""
-        return self.said or f'must {self.requirement}, got {self.value}'
+        return self.message or f'must {self.requirement}, got {self.value}'
 
     def under(self, prefix: str) -> 'InvalidError':
         """The same mistake in an argument as one in a field of a section.
@@ -80,7 +78,7 @@ class InvalidError(ValueError):
 
     def at(self, path: str) -> 'InvalidError':
         """The same mistake under another name, for the caller to raise."""
-        return InvalidError(path, self.requirement, self.value, self.said)
+        return InvalidError(path, self.requirement, self.value, self.message)
 
 
 def invalid(argument: str, requirement: str, value: Any) -> InvalidError:
@@ -155,7 +153,7 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 @contextlib.contextmanager
-def inside(where: str) -> Iterator[None]:
+def context(where: str) -> Iterator[None]:
     """Makes a mistake in an argument one in a field of the section ``where``."""
     try:
         yield
@@ -217,7 +215,7 @@ def decoding(failed: Callable[[str], 'InvalidError']) -> Iterator[None]:
         raise failed(describe(error)) from None
 
 
-def users_place(
+def innermost_user_frame(
     error: BaseException, *, called: bool = False
 ) -> tuple[str, int] | None:
     """Where in a user's own code an error came up.
@@ -286,7 +284,7 @@ def missing_package(purpose: str, packages: str) -> MissingPackageError:
     return MissingPackageError(f'{purpose}: `pip install {packages}`.')
 
 
-def leave_unread() -> NoReturn:
+def exit_on_broken_pipe() -> NoReturn:
     """Ends without a word when whoever read the output has left, as in ``... | head``."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)

@@ -11,52 +11,49 @@ GridColumns = Mapping[str, Sequence[Any]]
 
 
 def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]]:
-    """A nested grid as columns.
+    """Flattens a nested grid to columns.
 
     Args:
       grid: lists of values at its leaves, nested like the config.
-      where: its place, for errors.
+      where: its path, for errors.
 
     Returns:
       The values by dotted path.
 
     Raises:
-      ValueError: for a leaf that is no list, an empty one, or one that holds objects: values stand
-        in every line of metrics, and tell programs apart.
+      ValueError: for a leaf that is no list, an empty one, or one that holds objects. Values stand
+        in each line of metrics and tell programs apart.
     """
     columns: dict[str, list[Any]] = {}
     for name, values in grid.items():
         if not isinstance(name, str):
-            raise errors.invalid(
-                where, 'have texts as names of its columns', errors.text_of(name)
-            )
-        place = f'{where}.{name}'
+            requirement = 'have texts as names of its columns'
+            raise errors.invalid(where, requirement, errors.text_of(name))
+        path = f'{where}.{name}'
         if isinstance(values, Mapping):
             if not values:
-                raise errors.invalid(place, 'have at least one column', '{}')
-            columns |= {
-                f'{name}.{path}': inner
-                for path, inner in flatten(values, place).items()
-            }
-        elif isinstance(values, str) or not isinstance(values, Iterable):
-            raise errors.invalid(place, 'be a list of values', errors.text_of(values))
+                raise errors.invalid(path, 'have at least one column', '{}')
+            for inner_name, column in flatten(values, path).items():
+                columns[f'{name}.{inner_name}'] = column
         else:
-            column = [
-                value.tolist() if hasattr(value, 'tolist') else value
-                for value in values
-            ]
-            for value in column:
-                if not _is_plain(value):
-                    requirement = 'hold numbers, names or lists'
-                    raise errors.invalid(place, requirement, errors.text_of(value))
-            if not column:
-                raise errors.invalid(place, 'be a list of at least one value', '[]')
-            if any(isinstance(value, float) for value in column):
-                column = [
-                    float(value) if type(value) is int else value for value in column
-                ]
-            columns[name] = column
+            columns[name] = _column(path, values)
     return columns
+
+
+def _column(path: str, values: Any) -> list[Any]:
+    """Returns a list of plain values; a column with floats holds its integers as floats, too."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise errors.invalid(path, 'be a list of values', errors.text_of(values))
+    column = [value.tolist() if hasattr(value, 'tolist') else value for value in values]
+    for value in column:
+        if not _is_plain(value):
+            requirement = 'hold numbers, names or lists'
+            raise errors.invalid(path, requirement, errors.text_of(value))
+    if not column:
+        raise errors.invalid(path, 'be a list of at least one value', '[]')
+    if any(isinstance(value, float) for value in column):
+        return [float(value) if type(value) is int else value for value in column]
+    return column
 
 
 def _is_plain(value: Any) -> bool:
@@ -66,7 +63,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def points(columns: GridColumns, mode: str) -> list[dict[str, Any]]:
-    """The points of a grid.
+    """Lists the points of a grid.
 
     Args:
       columns: values by name.
@@ -77,32 +74,32 @@ def points(columns: GridColumns, mode: str) -> list[dict[str, Any]]:
       The points; a single empty one for no columns.
 
     Raises:
-      ValueError: for an unknown mode, or rows of unequal length.
+      ValueError: for an unknown mode, rows of unequal length, or a point that comes twice.
     """
     checks.choice('grid_mode', mode, ('cross', 'together'))
     lengths = {name: len(values) for name, values in columns.items()}
     if mode == 'together' and len(set(lengths.values())) > 1:
-        raise errors.invalid(
-            'grid', "have columns of one length in mode 'together'", lengths
-        )
-    rows_of = itertools.product if mode == 'cross' or not columns else zip
-    found = [dict(zip(columns, row, strict=True)) for row in rows_of(*columns.values())]
-    if len(set(map(repr, found))) < len(found):
-        raise errors.invalid(
-            'grid', 'have no point twice', errors.text_of(dict(columns))
-        )
-    return found
+        requirement = "have columns of one length in mode 'together'"
+        raise errors.invalid('grid', requirement, lengths)
+    combine = itertools.product if mode == 'cross' or not columns else zip
+    rows = combine(*columns.values())
+    grid_points = [dict(zip(columns, row, strict=True)) for row in rows]
+    if len(set(map(repr, grid_points))) < len(grid_points):
+        columns_text = errors.text_of(dict(columns))
+        raise errors.invalid('grid', 'have no point twice', columns_text)
+    return grid_points
 
 
 def agree(point: Point, other: Point) -> bool:
-    """Whether a point has the values of another one, in the columns that both have."""
+    """Tells whether two points have equal values in the columns that both have."""
     return all(point.get(name, value) == value for name, value in other.items())
 
 
 def project(grid_points: Iterable[Point], names: Iterable[str]) -> list[dict[str, Any]]:
-    """The points restricted to some columns, each combination once, in order."""
-    wanted = set(names)
-    kept = [
-        {name: point[name] for name in point if name in wanted} for point in grid_points
-    ]
-    return list({repr(point): point for point in kept}.values())
+    """Restricts points to some columns and lists each combination once, in order."""
+    names = set(names)
+    by_text: dict[str, dict[str, Any]] = {}
+    for point in grid_points:
+        projected = {name: value for name, value in point.items() if name in names}
+        by_text.setdefault(repr(projected), projected)
+    return list(by_text.values())

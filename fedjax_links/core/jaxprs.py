@@ -1,6 +1,6 @@
-"""Traced functions: what they compute, apart from the arrays that they close over.
+"""Separates traced functions from the arrays that they close over.
 
-Two functions of equal structure compute the same of other numbers, so one program serves both.
+Two functions of equal structure compute the same with other numbers, so one program serves both.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -18,10 +18,10 @@ class Traced(NamedTuple):
     """A function as traced.
 
     Attributes:
-      structure: equal for functions that differ in closed-over arrays alone.
+      structure: equal for functions that differ only in the arrays that they close over.
       constants: those arrays.
       shapes: shapes and dtypes of the outputs.
-      bind: ``constants -> function``, which computes as the traced one with other arrays.
+      bind: ``constants -> function``, the traced function with other arrays.
     """
 
     structure: Hashable
@@ -43,18 +43,22 @@ def trace(function: Callable[..., PyTree], *inputs: PyTree) -> Traced:
       The function, to be called within other traced functions.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*inputs)
-    out_kind = jax.tree.structure(shapes)
+    output_structure = jax.tree.structure(shapes)
 
     def bind(constants: Sequence[Any]) -> Callable[..., PyTree]:
         compute = jax_core.jaxpr_as_fun(jax_core.ClosedJaxpr(closed.jaxpr, constants))
 
         def bound(*inputs: PyTree) -> PyTree:
-            return jax.tree.unflatten(out_kind, compute(*jax.tree.leaves(inputs)))
+            return jax.tree.unflatten(
+                output_structure, compute(*jax.tree.leaves(inputs))
+            )
 
         return bound
 
-    structure = jax.tree.structure(inputs), out_kind, digests.of_structure(closed.jaxpr)
-    return Traced(structure, [_as_array(a) for a in closed.consts], shapes, bind)
+    program = digests.of_structure(closed.jaxpr)
+    structure = jax.tree.structure(inputs), output_structure, program
+    constants = [_as_array(a) for a in closed.consts]
+    return Traced(structure, constants, shapes, bind)
 
 
 def _as_array(constant: Any) -> Any:

@@ -1,8 +1,8 @@
-"""How much memory there is, and how to say so."""
+"""Measures memory: what is free, what programs need, and how sizes are written."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -10,7 +10,7 @@ from fedjax_links.core import errors
 
 
 def platform() -> str:
-    """That of the device which programs are traced for, as JAX's settings say: ``'cpu'``, ..."""
+    """Returns the platform of the device that programs are traced for: ``'cpu'``, ``'gpu'``, ..."""
     chosen = getattr(jax.config, 'jax_default_device', None)
     if chosen is None:
         return jax.default_backend()
@@ -18,7 +18,7 @@ def platform() -> str:
 
 
 def available_bytes() -> int | None:
-    """Free device memory; on a CPU `host_bytes`; None where nothing says."""
+    """Returns free device memory, on a CPU `host_bytes`; None if unknown."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and 'bytes_limit' in stats:
         return int(stats['bytes_limit'] - stats.get('bytes_in_use', 0))
@@ -26,54 +26,81 @@ def available_bytes() -> int | None:
 
 
 def device_bytes() -> int | None:
-    """All memory of an accelerator that JAX may use, taken or free; None where nothing says."""
+    """Returns all memory of an accelerator that JAX may use, taken or free; None if unknown."""
     stats = jax.local_devices()[0].memory_stats()
     return int(stats['bytes_limit']) if stats and 'bytes_limit' in stats else None
 
 
 def host_bytes(root: Path = Path('/')) -> int | None:
-    """Free memory of the machine, or of what its control groups leave this process.
+    """Returns free memory of the machine, or what its control groups leave to this process.
 
     Args:
       root: where ``proc`` and ``sys`` are.
 
     Returns:
-      Bytes; None where nothing says, as on systems other than Linux.
+      Bytes; None if unknown, as on systems other than Linux.
     """
-    found = [*_left_in_groups(root)]
+    limits = list(_left_in_groups(root))
     meminfo = root / 'proc/meminfo'
     if meminfo.exists():
         fields = dict(line.split(':', 1) for line in meminfo.read_text().splitlines())
-        found.append(int(fields['MemAvailable'].split()[0]) * 1024)
-    return min(found, default=None)
+        limits.append(int(fields['MemAvailable'].split()[0]) * 1024)
+    return min(limits, default=None)
 
 
-_GROUP_FILES = (  # limit, what is taken, what of that can be dropped: of version 2, of version 1
-    ('memory.max', 'memory.current', 'inactive_file'),
-    ('memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file'),
+class _GroupFiles(NamedTuple):
+    """Where the control groups of a version say what memory they leave.
+
+    Attributes:
+      mount: of the groups, below ``sys/fs/cgroup``.
+      limit: the file with the limit.
+      usage: the file with what is taken.
+      droppable: the field of ``memory.stat`` with what of that can be dropped.
+    """
+
+    mount: str
+    limit: str
+    usage: str
+    droppable: str
+
+
+_VERSION_1 = _GroupFiles(
+    'memory', 'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file'
 )
+_VERSION_2 = _GroupFiles('', 'memory.max', 'memory.current', 'inactive_file')
 
 
 def _left_in_groups(root: Path) -> Iterator[int]:
-    """What each control group with a limit, of either version, leaves to the process in it."""
+    """Yields what each control group with a limit leaves to this process."""
     table = root / 'proc/self/cgroup'
-    for line in table.read_text().splitlines() if table.exists() else ():
+    if not table.exists():
+        return
+    for line in table.read_text().splitlines():
         _, controllers, path = line.split(':', 2)
-        if 'memory' not in (controllers or 'memory').split(','):
+        if controllers and 'memory' not in controllers.split(','):
             continue
-        mount = root / 'sys/fs/cgroup' / ('memory' if controllers else '')
-        limit, usage, cached = _GROUP_FILES[bool(controllers)]
+        files = _VERSION_1 if controllers else _VERSION_2
+        mount = root / 'sys/fs/cgroup' / files.mount
         group = mount / path.lstrip('/')
         for folder in (group, *group.parents):
-            inside = folder.is_relative_to(mount) and (folder / limit).is_file()
-            if inside and (most := (folder / limit).read_text()) != 'max\n':
-                rows = (folder / 'memory.stat').read_text().splitlines()
-                dropped = int(dict(row.split() for row in rows).get(cached, 0))
-                yield max(0, int(most) - int((folder / usage).read_text()) + dropped)
+            if folder.is_relative_to(mount) and (folder / files.limit).is_file():
+                yield from _left_in_group(folder, files)
+
+
+def _left_in_group(group: Path, files: _GroupFiles) -> Iterator[int]:
+    """Yields what one control group leaves, if it has a limit."""
+    limit = (group / files.limit).read_text()
+    if limit == 'max\n':
+        return
+    rows = (group / 'memory.stat').read_text().splitlines()
+    statistics = dict(row.split() for row in rows)
+    usage = int((group / files.usage).read_text())
+    droppable = int(statistics.get(files.droppable, 0))
+    yield max(0, int(limit) - usage + droppable)
 
 
 def peak_bytes(compiled: Any, num_copies: int, *, num_outputs: int = 1) -> int | None:
-    """What a program needs at once: states, data and work space; None where nothing says.
+    """Returns what a program needs at once: states, data and work space; None if unknown.
 
     Args:
       compiled: the program, as one device runs it.
@@ -83,54 +110,52 @@ def peak_bytes(compiled: Any, num_copies: int, *, num_outputs: int = 1) -> int |
     Returns:
       Bytes of that memory.
     """
-    found = compiled.memory_analysis()
-    if not found:
+    sizes = compiled.memory_analysis()
+    if not sizes:
         return None
-    outputs = num_outputs * found.output_size_in_bytes - found.alias_size_in_bytes
+    outputs = num_outputs * sizes.output_size_in_bytes - sizes.alias_size_in_bytes
     return num_copies * int(
-        found.argument_size_in_bytes + outputs + found.temp_size_in_bytes
+        sizes.argument_size_in_bytes + outputs + sizes.temp_size_in_bytes
     )
 
 
 def size(num_bytes: float) -> str:
-    """``2.5 KiB`` below one MiB, ``1,024.0 MiB`` above."""
+    """Formats a size: ``2.5 KiB`` below one MiB, ``1,024.0 MiB`` above."""
     if num_bytes < 2**20:
         return f'{num_bytes / 2**10:.1f} KiB'
     return f'{num_bytes / 2**20:,.1f} MiB'
 
 
-def refuse_if_above(available: int | None, needed: int, whose: str) -> None:
-    """Raises if what is needed is known not to fit.
+def refuse_if_above(available: int | None, needed: int, user: str) -> None:
+    """Raises if it is known that what is needed does not fit.
 
     Args:
       available: free bytes; None if unknown.
       needed: bytes.
-      whose: who needs them, for the error.
+      user: what needs them, for the error.
 
     Raises:
       ValueError: naming both numbers.
     """
     if available and needed > available:
-        said = (
-            f'must fit into memory: {whose} needs {size(needed)}, {size(available)} are free; '
+        message = (
+            f'must fit into memory: {user} needs {size(needed)}, {size(available)} are free; '
             'fewer clients or a smaller model would fit'
         )
-        raise errors.InvalidError('config', 'fit into memory', size(needed), said)
+        raise errors.InvalidError('config', 'fit into memory', size(needed), message)
 
 
-def lanes_that_fit(lane_bytes: int, wanted: int) -> int:
-    """How many lanes of a size may run side by side, at least one.
+def lanes_that_fit(lane_bytes: int, num_lanes: int) -> int:
+    """Returns how many lanes of a size may run side by side, at least one.
 
     Args:
-      lane_bytes: what a lane keeps; a round is taken to need as much again, twice.
-      wanted: the number of lanes there are.
+      lane_bytes: what a lane keeps; a round is taken to need twice as much on top.
+      num_lanes: the number of lanes there are.
 
     Returns:
       As many of them as the free memory holds.
     """
     free = available_bytes()
-    return (
-        wanted
-        if free is None
-        else max(1, min(wanted, free // (3 * max(lane_bytes, 1))))
-    )
+    if free is None:
+        return num_lanes
+    return max(1, min(num_lanes, free // (3 * max(lane_bytes, 1))))

@@ -1,9 +1,9 @@
-"""Inside a mesh: whether a trace is, what each device keeps there, and how it gets to the others.
+"""Runs programs on a mesh of devices: what each device stores, and how rows get to the others.
 
-A program is traced inside a mesh where it is the body of a `jax.shard_map` over an axis
-``'clients'``, as `simulation.simulate` makes it. All is whole on each device but client tables, of
-which a device keeps a `TableShard`. What devices tell each other is moved and never added up on
-the way, so that no sum depends on their number.
+A program runs inside a mesh where it is the body of a `jax.shard_map` over an axis ``'clients'``,
+as in `simulation.simulate`. Client tables are sharded: a device stores a `TableShard` of each. All
+other arrays are replicated. Devices exchange rows and never add them up on the way, so no sum
+depends on the number of devices.
 """
 
 import dataclasses
@@ -15,25 +15,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import PartitionSpec as Spec
+from jax.sharding import PartitionSpec
 
 AXIS = 'clients'
 """The axis over which the work of a round's clients is divided."""
-WHOLE: Any = Spec()
-"""How an array lies that is whole on each device."""
+REPLICATED: Any = PartitionSpec()
+"""The sharding of an array that every device stores in full."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TableShard:
-    """What one device of a mesh keeps of a client table.
+    """What one device of a mesh stores of a client table.
 
-    Devices keep contiguous ranges of client ids, of K = ceil(N / number of devices) ids each. Rows
-    past the last client belong to nobody and are never read.
+    Devices store contiguous ranges of client ids, of K = ceil(N / number of devices) ids each. Rows
+    behind the last client are padding and never read.
 
     Attributes:
       rows: leaves [K, ...].
-      num_clients: N, of the whole table.
+      num_clients: N, of the full table.
     """
 
     rows: Any
@@ -45,211 +45,231 @@ class LocalRows:
     """Those rows of a client table that one of several processes holds, on the host.
 
     Attributes:
-      own: [k, ...], of consecutive clients.
-      first: the first of these.
-      num_clients: N, of the whole table.
+      rows: [k, ...], of consecutive clients.
+      first: the first of these clients.
+      num_clients: N, of the full table.
     """
 
-    own: np.ndarray
+    rows: np.ndarray
     first: int
     num_clients: int
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the whole table."""
-        return (self.num_clients, *self.own.shape[1:])
+        """Returns the shape of the full table."""
+        return (self.num_clients, *self.rows.shape[1:])
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the table."""
-        return self.own.dtype
+        """Returns the dtype of the table."""
+        return self.rows.dtype
 
-    def __getitem__(self, place: tuple[slice, ...]) -> np.ndarray:
-        """Part of the table, of rows that are among these; its slices have no steps."""
-        rows, *others = place
-        start, stop = (
-            None if i is None else i - self.first for i in (rows.start, rows.stop)
-        )
-        return self.own[(slice(start, stop), *others)]
+    def __getitem__(self, index: tuple[slice, ...]) -> np.ndarray:
+        """Returns a part of the table; its rows are among these, and its slices have no steps."""
+        row_slice, *other_slices = index
+        start = None if row_slice.start is None else row_slice.start - self.first
+        stop = None if row_slice.stop is None else row_slice.stop - self.first
+        return self.rows[(slice(start, stop), *other_slices)]
 
 
-def is_inside() -> bool:
-    """Whether what is being traced runs on every device of a mesh."""
+def in_shard_map() -> bool:
+    """Tells whether what is being traced runs on every device of a mesh."""
     return AXIS in jax.sharding.get_abstract_mesh().manual_axes
 
 
 def table(num_clients: int, make: Callable[[int], Any]) -> Any:
-    """A new client table; inside a mesh, this device's share of it.
+    """Makes a new client table; inside a mesh, this device's shard of it.
 
     Args:
       num_clients: N.
-      make: ``number of rows -> pytree with leaves [rows, ...]``, all rows alike.
+      make: ``number of rows -> pytree with leaves [rows, ...]``, all rows equal.
 
     Returns:
       Leaves [N, ...], or a `TableShard`.
     """
-    if not is_inside():
+    if not in_shard_map():
         return make(num_clients)
-    return TableShard(make(_share_size(num_clients)), num_clients)
+    return TableShard(make(_shard_size(num_clients)), num_clients)
 
 
 def rows_of(table: Any) -> Any:
-    """The rows of a table, or of what this device keeps of it."""
+    """Returns the rows of a table, or of this device's shard of it."""
     return table.rows if isinstance(table, TableShard) else table
 
 
-def own_entries(values: jax.Array) -> jax.Array:
-    """Of a vector [N] that is whole on each device, the entries [K] of this device's clients."""
-    size = _share_size(values.shape[0])
+def local_entries(values: jax.Array) -> jax.Array:
+    """Returns the entries [K] of this device's clients from a replicated vector [N]."""
+    size = _shard_size(values.shape[0])
     padded = jnp.pad(values, (0, size * jax.lax.axis_size(AXIS) - values.shape[0]))
     return jax.lax.dynamic_slice_in_dim(padded, jax.lax.axis_index(AXIS) * size, size)
 
 
-def _own_places(ids: jax.Array, num_clients: int) -> jax.Array:
-    """Where this device keeps clients' rows: int32 like ``ids``, K for those it does not keep."""
-    size = _share_size(num_clients)
-    places = ids - jax.lax.axis_index(AXIS) * size
-    return jnp.where(
-        (places >= 0) & (places < size) & (ids < num_clients), places, size
-    )
+def _local_indices(ids: jax.Array, num_clients: int) -> jax.Array:
+    """Returns in which rows this device stores clients; K for those that it does not store."""
+    size = _shard_size(num_clients)
+    indices = ids - jax.lax.axis_index(AXIS) * size
+    is_here = (indices >= 0) & (indices < size) & (ids < num_clients)
+    return jnp.where(is_here, indices, size)
 
 
-def bring_rows(ids: jax.Array, share: TableShard) -> Any:
-    """Clients' rows, on the devices that are to have them, whoever keeps them.
+def fetch_rows(ids: jax.Array, shard: TableShard) -> Any:
+    """Fetches clients' rows from the devices that store them to those that need them.
 
     Args:
       ids: int32[D * w], below N: w clients of each of the D devices.
-      share: what this device keeps.
+      shard: what this device stores.
 
     Returns:
-      Leaves [w, ...], of this device's clients.
+      Leaves [w, ...], of this device's w clients.
     """
     num_devices = jax.lax.axis_size(AXIS)
     width = ids.shape[0] // num_devices
-    places = _own_places(ids, share.num_clients).reshape(num_devices, width)
-    sent = jax.tree.map(lambda a: jnp.take(a, places, axis=0, mode='clip'), share.rows)
-    received = _packed(lambda a: jax.lax.all_to_all(a, AXIS, 0, 0), sent, kept_axes=1)
-    own = jax.lax.dynamic_slice_in_dim(ids, jax.lax.axis_index(AXIS) * width, width)
-    keepers, slots = own // _share_size(share.num_clients), jnp.arange(width)
-    return hide(jax.tree.map(lambda a: a[keepers, slots], received))
+    indices = _local_indices(ids, shard.num_clients).reshape(num_devices, width)
+    sent = jax.tree.map(lambda a: jnp.take(a, indices, axis=0, mode='clip'), shard.rows)
 
+    def exchange(a: jax.Array) -> jax.Array:
+        return jax.lax.all_to_all(a, AXIS, 0, 0)
 
-def store_rows(share: TableShard, ids: jax.Array, new_rows: Any) -> TableShard:
-    """A share with the rows of clients replaced, of those that this device keeps."""
-    places = _own_places(ids, share.num_clients)
-    rows = jax.tree.map(
-        lambda a, r: a.at[places].set(r, mode='drop'), share.rows, new_rows
+    received = _in_one_buffer(exchange, sent, leading_axes=1)
+    local_ids = jax.lax.dynamic_slice_in_dim(
+        ids, jax.lax.axis_index(AXIS) * width, width
     )
-    return TableShard(rows, share.num_clients)
+    # Each device offers a row for every client; the row of the device that stores it counts.
+    storing_device = local_ids // _shard_size(shard.num_clients)
+    slots = jnp.arange(width)
+    return barrier(jax.tree.map(lambda a: a[storing_device, slots], received))
+
+
+def store_rows(shard: TableShard, ids: jax.Array, new_rows: Any) -> TableShard:
+    """Replaces the rows of those clients that this device stores."""
+    indices = _local_indices(ids, shard.num_clients)
+
+    def store(a: jax.Array, new: jax.Array) -> jax.Array:
+        return a.at[indices].set(new, mode='drop')
+
+    return TableShard(jax.tree.map(store, shard.rows, new_rows), shard.num_clients)
 
 
 def gather(values: Any) -> Any:
-    """What all devices have: leaves [D, ...] of leaves [...]."""
-    return _packed(lambda a: jax.lax.all_gather(a, AXIS), values, kept_axes=0)
+    """Gathers values of all devices: leaves [D, ...] of leaves [...]."""
+
+    def gather_leaf(a: jax.Array) -> jax.Array:
+        return jax.lax.all_gather(a, AXIS)
+
+    return _in_one_buffer(gather_leaf, values, leading_axes=0)
 
 
-def whole(table: Any) -> Any:
-    """All rows of a table, leaves [N, ...] at least, on every device."""
+def all_gather_table(table: Any) -> Any:
+    """Returns all rows of a table, leaves [N, ...] and perhaps padding, on every device."""
     if not isinstance(table, TableShard):
         return table
     return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), gather(table.rows))
 
 
-def mean(share: TableShard, dtypes: Any) -> Any:
-    """Mean over all clients of a table, added up and given in ``dtypes``, one for each leaf.
+def mean(shard: TableShard, dtypes: Any) -> Any:
+    """Averages a table over all clients, added up and returned in ``dtypes``, one for each leaf.
 
-    Every device adds up some columns of all rows, in pairs of fixed ids.
+    Every device adds up some columns of all rows. It adds rows in pairs of fixed ids, so the order
+    of additions does not depend on the number of devices.
     """
-    count, num_devices = share.num_clients, jax.lax.axis_size(AXIS)
+    num_clients = shard.num_clients
+    num_devices = jax.lax.axis_size(AXIS)
 
     def leaf_mean(a: jax.Array, dtype: np.dtype) -> jax.Array:
         flat = a.reshape(a.shape[0], -1)
         num_columns = flat.shape[1]
         flat = jnp.pad(flat, ((0, 0), (0, -num_columns % num_devices)))
-        total = jax.lax.all_to_all(flat, AXIS, 1, 0, tiled=True)[:count].astype(dtype)
+        by_column = jax.lax.all_to_all(flat, AXIS, 1, 0, tiled=True)
+        total = by_column[:num_clients].astype(dtype)
         while total.shape[0] > 1:
             half = 1 << (total.shape[0] - 1).bit_length() - 1
-            pairs = total.shape[0] - half
-            total = jnp.concatenate([total[:pairs] + total[half:], total[pairs:half]])
-        divisor = hide(jnp.full(total.shape[1:], count, dtype))
+            num_pairs = total.shape[0] - half
+            sums = total[:num_pairs] + total[half:]
+            total = jnp.concatenate([sums, total[num_pairs:half]])
+        divisor = barrier(jnp.full(total.shape[1:], num_clients, dtype))
         means: jax.Array = jax.lax.all_gather(total[0] / divisor, AXIS, tiled=True)
         return means[:num_columns].reshape(a.shape[1:])
 
-    return jax.tree.map(leaf_mean, share.rows, dtypes)
+    return jax.tree.map(leaf_mean, shard.rows, dtypes)
 
 
-def hide(value: Any) -> Any:
-    """A value that the compiler knows nothing of.
+def barrier(value: Any) -> Any:
+    """Hides from the compiler what a value is.
 
-    It treats programs of one device and of several differently: it dissolves a loop that it knows
-    to turn once, and may multiply by the inverse of what all entries are divided by.
+    The compiler treats programs of one device and of several differently: it unrolls a loop that it
+    knows to run once, and it may multiply by the inverse of a constant divisor.
     """
     return jax.lax.optimization_barrier(value)
 
 
-def compiled_alike(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function inside a mesh, which gives the same bits on meshes of any size.
+def isolate_from_fusion(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a function so that it gives the same bits on meshes of any size.
 
-    How values reach a device differs with their number, and what is fused with that is rounded
-    differently: a product and a sum once or twice. The body of a loop is fused with nothing outside
-    it, so the function becomes that of a loop which turns once.
+    How values reach a device depends on the number of devices, and what is fused with that is
+    rounded differently: a product and a sum once or twice. The body of a loop is fused with nothing
+    outside it, so the function becomes the body of a loop that runs once.
     """
 
     def run(*arguments: Any) -> Any:
-        zeros = jax.tree.map(
-            lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(fn, *arguments)
+        shapes = jax.eval_shape(fn, *arguments)
+        zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+
+        def body(_: Any, carry: Any) -> Any:
+            inputs, _ = carry
+            return inputs, fn(*inputs)
+
+        _, output = jax.lax.fori_loop(
+            0, barrier(jnp.int32(1)), body, (arguments, zeros)
         )
-
-        def turn(_: Any, carry: Any) -> Any:
-            return carry[0], fn(*carry[0])
-
-        return jax.lax.fori_loop(0, hide(jnp.int32(1)), turn, (arguments, zeros))[1]
+        return output
 
     return run
 
 
 class Layout:
-    """How a pytree with client tables, such as a federation's state, lies on a mesh.
+    """How a pytree with client tables, such as a federation's state, is sharded on a mesh.
 
-    Seen from outside, its tables have leaves [N, ...]; or [D * K, ...], as many rows as the shares
-    of all devices, to stay divided where the D devices do not divide the N clients.
+    Seen from outside, its tables have leaves [N, ...], or [D * K, ...] with the padding of all
+    shards. The latter stay sharded where the D devices do not divide the N clients.
     """
 
     def __init__(
         self, make: Callable[..., Any], mesh: jax.sharding.Mesh, *arguments: Any
     ) -> None:
-        """Finds it by tracing.
+        """Finds the tables by tracing.
 
         Args:
-          make: what makes the pytree, outside a mesh and inside.
+          make: makes the pytree, outside a mesh and inside.
           mesh: with the axis ``'clients'``.
-          *arguments: of ``make``, whole on each device; arrays or their shapes.
+          *arguments: of ``make``, replicated; arrays or their shapes.
         """
-        self._mesh, self._make = mesh, make
+        self._mesh = mesh
+        self._make = make
         inside = jax.eval_shape(on_each(make, mesh), *arguments)
         self._inside = jax.tree.structure(inside)
         self._outside = jax.tree.structure(jax.eval_shape(make, *arguments))
-        nodes = jax.tree.leaves(
-            inside, is_leaf=lambda node: isinstance(node, TableShard)
-        )
-        self._num_clients = [
-            getattr(node, 'num_clients', None)
-            for node in nodes
-            for _ in jax.tree.leaves(node)
+        self._num_clients: list[int | None] = []
+        for node in jax.tree.leaves(inside, is_leaf=_is_table_shard):
+            num_clients = node.num_clients if _is_table_shard(node) else None
+            self._num_clients += [num_clients for _ in jax.tree.leaves(node)]
+        self.specs = [
+            REPLICATED if num_clients is None else PartitionSpec(AXIS)
+            for num_clients in self._num_clients
         ]
-        self.specs = [WHOLE if n is None else Spec(AXIS) for n in self._num_clients]
 
     @property
     def shardings(self) -> list[jax.sharding.NamedSharding]:
-        """Of the leaves, with tables of D * K rows."""
+        """Returns the shardings of the leaves, with tables of D * K rows."""
         return [jax.sharding.NamedSharding(self._mesh, spec) for spec in self.specs]
 
     def make(self, *arguments: Any) -> Any:
-        """The pytree as its maker makes it on the mesh, tables with D * K rows."""
-        run = on_each(
-            lambda *of: jax.tree.leaves(self._make(*of)), self._mesh, WHOLE, self.specs
-        )
-        return self.leave(run(*arguments), in_shares=True)
+        """Makes the pytree on the mesh, with tables of D * K rows."""
+
+        def make_leaves(*inner_arguments: Any) -> list[Any]:
+            return jax.tree.leaves(self._make(*inner_arguments))
+
+        run = on_each(make_leaves, self._mesh, REPLICATED, self.specs)
+        return self.from_device_leaves(run(*arguments), is_padded=True)
 
     def advance(
         self, run: Callable[..., Any], values: Any, *arguments: Any
@@ -257,91 +277,104 @@ class Layout:
         """Runs a function of such a pytree on the mesh.
 
         Args:
-          run: ``(pytree, *arguments) -> (new pytree, output, further output)``, of what is inside.
-          values: the pytree from outside, its tables with N or D * K rows; None for ``run`` to
-            make it.
-          *arguments: whole on each device.
+          run: ``(pytree, *arguments) -> (new pytree, output, further output)``, inside the mesh.
+          values: the pytree from outside, its tables with N or D * K rows; None for ``run`` to make
+            the pytree.
+          *arguments: replicated.
 
         Returns:
-          What ``run`` returns; tables as they came, else with N rows.
+          What ``run`` returns. Tables have as many rows as those of ``values``, N by default.
         """
 
-        def run_share(leaves: list[Any] | None, *arguments: Any) -> Any:
-            inside = (
-                None if leaves is None else jax.tree.unflatten(self._inside, leaves)
-            )
+        def run_on_device(leaves: list[Any] | None, *arguments: Any) -> Any:
+            inside = None
+            if leaves is not None:
+                inside = jax.tree.unflatten(self._inside, leaves)
             new, *outputs = run(inside, *arguments)
             return jax.tree.leaves(new), *outputs
 
-        start, specs, in_shares = None, None, False
+        start = None
+        start_specs = None
+        is_padded = False
         if values is not None:
-            start, specs = self.enter(values), self.specs
-            pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
-            in_shares = any(a.shape[0] > n for a, n in pairs if n is not None)
-        in_specs, out_specs = (
-            (specs, *(WHOLE for _ in arguments)),
-            (self.specs, WHOLE, WHOLE),
-        )
-        leaves, *outputs = on_each(run_share, self._mesh, in_specs, out_specs)(
-            start, *arguments
-        )
-        return self.leave(leaves, in_shares=in_shares), *outputs
+            start = self.to_device_leaves(values)
+            start_specs = self.specs
+            is_padded = self._has_padding(values)
+        in_specs = (start_specs, *(REPLICATED for _ in arguments))
+        out_specs = (self.specs, REPLICATED, REPLICATED)
+        program = on_each(run_on_device, self._mesh, in_specs, out_specs)
+        leaves, *outputs = program(start, *arguments)
+        return self.from_device_leaves(leaves, is_padded=is_padded), *outputs
 
-    def enter(self, values: Any) -> list[Any]:
-        """The leaves of the pytree from outside, tables with D * K rows."""
-        return self._with_tables(values, self._filled)
+    def to_device_leaves(self, values: Any) -> list[Any]:
+        """Returns the leaves of the pytree from outside, tables padded to D * K rows."""
+        return self._map_tables(self._pad, values)
 
-    def leave(self, leaves: Sequence[Any], *, in_shares: bool = False) -> Any:
-        """The pytree as seen from outside.
+    def from_device_leaves(
+        self, leaves: Sequence[Any], *, is_padded: bool = False
+    ) -> Any:
+        """Returns the pytree as seen from outside.
 
         Args:
           leaves: from inside, tables with D * K rows.
-          in_shares: whether tables keep those; else they have N.
+          is_padded: whether tables keep their padding; by default they get N rows.
         """
-        found = leaves if in_shares else self._with_tables(leaves, self._without_rest)
-        return jax.tree.unflatten(self._outside, found)
+        if not is_padded:
+            leaves = self._map_tables(self._without_padding, leaves)
+        return jax.tree.unflatten(self._outside, leaves)
 
     def fetch(self, values: Any) -> Any:
-        """The pytree with tables of N rows on the host, or this process's `LocalRows` of them.
+        """Fetches the pytree to the host, with tables of N rows or this process's `LocalRows`.
 
         Args:
-          values: with tables of D * K rows, perhaps.
+          values: the pytree, its tables with N or D * K rows.
         """
-        return jax.tree.unflatten(self._outside, self._with_tables(values, _fetched))
+        return jax.tree.unflatten(self._outside, self._map_tables(_to_host, values))
 
-    def _with_tables(self, values: Any, change: Callable[[Any, int], Any]) -> list[Any]:
-        """The leaves of a pytree, those of tables changed."""
+    def _has_padding(self, values: Any) -> bool:
         pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
-        return [a if n is None else change(a, n) for a, n in pairs]
+        return any(
+            num_clients is not None and a.shape[0] > num_clients
+            for a, num_clients in pairs
+        )
 
-    def _filled(self, a: Any, num_clients: int) -> Any:
-        rows = self._mesh.size * math.ceil(num_clients / self._mesh.size)
-        if a.shape[0] == rows:
+    def _map_tables(self, change: Callable[[Any, int], Any], values: Any) -> list[Any]:
+        """Returns the leaves of a pytree, with ``change(leaf, N)`` in place of those of tables."""
+        pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
+        return [
+            a if num_clients is None else change(a, num_clients)
+            for a, num_clients in pairs
+        ]
+
+    def _pad(self, a: Any, num_clients: int) -> Any:
+        num_rows = self._mesh.size * math.ceil(num_clients / self._mesh.size)
+        if a.shape[0] == num_rows:
             return a
         if isinstance(a, LocalRows):
-            return LocalRows(self._filled(a.own, num_clients), a.first, rows)
+            return LocalRows(self._pad(a.rows, num_clients), a.first, num_rows)
         pad = np.pad if isinstance(a, np.ndarray) else jnp.pad
-        return pad(a, [(0, rows - num_clients)] + [(0, 0)] * (a.ndim - 1))
+        widths = [(0, num_rows - num_clients)] + [(0, 0)] * (a.ndim - 1)
+        return pad(a, widths)
 
-    def _without_rest(self, a: jax.Array, num_clients: int) -> jax.Array:
+    def _without_padding(self, a: jax.Array, num_clients: int) -> jax.Array:
         if a.shape[0] == num_clients:
             return a
-        whole = jax.sharding.NamedSharding(self._mesh, WHOLE)
-        return jax.lax.with_sharding_constraint(a[:num_clients], whole)
+        replicated = jax.sharding.NamedSharding(self._mesh, REPLICATED)
+        return jax.lax.with_sharding_constraint(a[:num_clients], replicated)
 
 
 def on_each(
     fn: Callable[..., Any],
     mesh: jax.sharding.Mesh,
-    in_specs: Any = WHOLE,
-    out_specs: Any = WHOLE,
+    in_specs: Any = REPLICATED,
+    out_specs: Any = REPLICATED,
 ) -> Callable[..., Any]:
-    """A function that runs inside a mesh.
+    """Returns a function that runs inside a mesh.
 
     Args:
       fn: of pytrees.
       mesh: with the axis ``'clients'``.
-      in_specs: how its arguments lie on the devices; whole on each by default.
+      in_specs: the shardings of its arguments; replicated by default.
       out_specs: likewise of what it returns.
 
     Returns:
@@ -352,39 +385,46 @@ def on_each(
     )
 
 
-def _fetched(a: jax.Array, num_clients: int) -> np.ndarray | LocalRows:
-    """The rows of clients that devices of this process hold."""
+def _is_table_shard(node: Any) -> bool:
+    return isinstance(node, TableShard)
+
+
+def _to_host(a: jax.Array, num_clients: int) -> np.ndarray | LocalRows:
+    """Fetches the clients' rows that devices of this process hold."""
     if a.is_fully_addressable:
         return np.asarray(a)[:num_clients]
     shards = sorted(a.addressable_shards, key=lambda shard: shard.index[0].start or 0)
     first = min(shards[0].index[0].start or 0, num_clients)
     pieces = [np.asarray(shard.data) for shard in shards]
-    own = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-    return LocalRows(own[: num_clients - first], first, num_clients)
+    rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    return LocalRows(rows[: num_clients - first], first, num_clients)
 
 
-def _share_size(num_clients: int) -> int:
-    """K, the rows that a device keeps."""
+def _shard_size(num_clients: int) -> int:
+    """Returns K, the number of rows that a device stores."""
     return math.ceil(num_clients / jax.lax.axis_size(AXIS))
 
 
-def _packed(
-    collective: Callable[[jax.Array], jax.Array], values: Any, kept_axes: int
+def _in_one_buffer(
+    collective: Callable[[jax.Array], jax.Array], values: Any, leading_axes: int
 ) -> Any:
-    """A collective of all leaves of a dtype in one buffer, as devices meet once for each.
+    """Applies a collective to all leaves of a dtype in one buffer, as each call costs a meeting.
 
     Args:
-      collective: of one array; it may give it a leading axis.
-      values: leaves with ``kept_axes`` leading axes that the collective acts on.
-      kept_axes: how many.
+      collective: of one array; it may add a leading axis.
+      values: leaves with ``leading_axes`` leading axes that the collective acts on.
+      leading_axes: how many.
     """
     leaves, treedef = jax.tree.flatten(values)
-    found = list(leaves)
+    results = list(leaves)
     for dtype in dict.fromkeys(a.dtype for a in leaves):
-        places = [place for place, a in enumerate(leaves) if a.dtype == dtype]
-        flat = [leaves[i].reshape(*leaves[i].shape[:kept_axes], -1) for i in places]
-        done = collective(flat[0] if len(flat) == 1 else jnp.concatenate(flat, axis=-1))
+        indices = [index for index, a in enumerate(leaves) if a.dtype == dtype]
+        flat = [leaves[i].reshape(*leaves[i].shape[:leading_axes], -1) for i in indices]
+        buffer = flat[0] if len(flat) == 1 else jnp.concatenate(flat, axis=-1)
+        output = collective(buffer)
         ends = list(itertools.accumulate(a.shape[-1] for a in flat))
-        for i, part in zip(places, jnp.split(done, ends[:-1], axis=-1), strict=True):
-            found[i] = part.reshape(*done.shape[:-1], *leaves[i].shape[kept_axes:])
-    return jax.tree.unflatten(treedef, found)
+        parts = jnp.split(output, ends[:-1], axis=-1)
+        for i, part in zip(indices, parts, strict=True):
+            shape = (*output.shape[:-1], *leaves[i].shape[leading_axes:])
+            results[i] = part.reshape(shape)
+    return jax.tree.unflatten(treedef, results)

@@ -1,4 +1,4 @@
-"""NumPy's generators of problems: by seed, and by a stream for each of what is drawn."""
+"""Makes NumPy's random generators for problems, one for each seed and stream."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from fedjax_links.core import checks
 
 
 def generator(seed: int, stream: str, *parts: int) -> np.random.Generator:
-    """The generator of a stream.
+    """Makes the generator of a stream.
 
     Args:
       seed: integer in ``[0, 2**32)``.
       stream: letters that keep its draws apart from others of the same seed.
-      *parts: of the stream, which are streams of their own.
+      *parts: numbers of a stream within the stream.
     """
     checks.seed('seed', seed)
     return np.random.default_rng(
@@ -22,7 +22,7 @@ def generator(seed: int, stream: str, *parts: int) -> np.random.Generator:
 def seeds(
     seed: int, data_seed: int | None, partition_seed: int | None
 ) -> tuple[int, int]:
-    """The seeds of data and of the partition, in ``[0, 2**32)``; ``seed`` for each that is None."""
+    """Returns the seeds of data and partition, in ``[0, 2**32)``; ``seed`` where one is None."""
     checks.seed('seed', seed)
     data_seed = seed if data_seed is None else data_seed
     partition_seed = seed if partition_seed is None else partition_seed

@@ -1,8 +1,8 @@
-"""The one key tree.
+"""Derives every random key from the seed of a run.
 
-``seed -> stream -> round -> client id -> local step``, every edge a `jax.random.fold_in`. No key is
-carried, so the links and the batches of a round depend on the seed and the round alone: every
-algorithm meets the same ones, and a run in pieces meets those of the unbroken run.
+``seed -> stream -> round -> client id -> local step``, each edge a `jax.random.fold_in`. No key is
+carried, so the links and the batches of a round depend on the seed and the round alone. All
+algorithms meet the same ones, and a run in pieces meets those of the unbroken run.
 """
 
 from collections.abc import Iterable
@@ -15,14 +15,15 @@ from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, meshes
 
 DRAWS = 4
-"""Which way keys become draws, counted up when that changes; a run goes on with its own alone."""
+"""Version of how keys become draws. A run resumes under its own version alone."""
 
 _STREAMS = {'init': 0, 'participation': 1, 'client': 2, 'server': 3, 'eval': 4}
-_MODEL, _PATTERN = 0, 1
+_MODEL = 0
+_PATTERN = 1
 
 
 def stream(key: Key, name: str) -> Key:
-    """Key of one of the streams ``init, participation, client, server, eval``.
+    """Derives the key of a stream: ``init, participation, client, server`` or ``eval``.
 
     Raises:
       ValueError: for any other name.
@@ -33,43 +34,41 @@ def stream(key: Key, name: str) -> Key:
 
 
 def check(key: Key) -> None:
-    """Raises unless ``key`` is one of JAX's, with a type of its own or as raw numbers."""
+    """Raises unless ``key`` is one of JAX's, typed or as raw numbers."""
     dtype = getattr(key, 'dtype', None)
-    if dtype is None or not (
-        jnp.issubdtype(dtype, jax.dtypes.prng_key) or dtype == np.uint32
-    ):
-        raise errors.invalid(
-            'key', 'be a key such as jax.random.key(0)', errors.text_of(key)
-        )
+    is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    if not is_typed and dtype != np.uint32:
+        requirement = 'be a key such as jax.random.key(0)'
+        raise errors.invalid('key', requirement, errors.text_of(key))
 
 
 def model_key(key: Key) -> Key:
-    """Key that initialises the model."""
+    """Derives the key that initialises the model."""
     return jax.random.fold_in(stream(key, 'init'), _MODEL)
 
 
 def pattern_key(key: Key) -> Key:
-    """Key that initialises the participation pattern."""
+    """Derives the key that initialises the participation pattern."""
     return jax.random.fold_in(stream(key, 'init'), _PATTERN)
 
 
 def round_key(key: Key, name: str, round: Array | int) -> Key:
-    """Key of stream ``name`` in one round."""
+    """Derives the key of stream ``name`` in one round."""
     return jax.random.fold_in(stream(key, name), round)
 
 
 def client_key(round_client_key: Key, client: Array | int) -> Key:
-    """Key of one client in one round, from the round's ``client_key``."""
+    """Derives the key of one client in one round from the round's ``client_key``."""
     return jax.random.fold_in(round_client_key, client)
 
 
 def step_keys(key: Key, num_steps: int) -> Key:
-    """Keys [num_steps] of a client's local steps in one round."""
+    """Derives keys [num_steps] of a client's local steps in one round."""
     return jax.vmap(lambda step: jax.random.fold_in(key, step))(jnp.arange(num_steps))
 
 
 def uniform(key: Key, shape: tuple[int, ...] = ()) -> Array:
-    """Uniform draws in [0, 1), float32 whatever the default precision.
+    """Draws uniform numbers in [0, 1), float32 whatever the default precision.
 
     So a run in double precision meets the links of the run in single precision.
     """
@@ -77,11 +76,11 @@ def uniform(key: Key, shape: tuple[int, ...] = ()) -> Array:
 
 
 def integers(key: Key, shape: tuple[int, ...], count: Array | int) -> Array:
-    """Uniform draws from ``0, ..., count - 1``, int32 whatever the default precision.
+    """Draws uniform integers from ``0, ..., count - 1``, int32 whatever the default precision.
 
-    ``floor(bits * count / 2^32)`` of 32 random bits per draw, exactly: one draw of bits where
-    `jax.random.randint` takes a split key and two. A number's probability differs from
-    ``1 / count`` by less than 2^-32.
+    It computes ``floor(bits * count / 2^32)`` of 32 random bits, exactly. So it draws bits once,
+    where `jax.random.randint` splits the key and draws twice. The probability of a number differs
+    from ``1 / count`` by less than 2^-32.
 
     Args:
       key: the draw's key.
@@ -101,23 +100,32 @@ def integers(key: Key, shape: tuple[int, ...], count: Array | int) -> Array:
         checks.static_int('count', count)
     bits = jax.random.bits(key, shape, 'uint32')
     counts = jnp.broadcast_to(jnp.asarray(count, 'uint32'), shape)
-    product = _high_by_halves if meshes.is_inside() else jax.lax.mulhi
+    product = _high_by_halves if meshes.in_shard_map() else jax.lax.mulhi
     return product(bits, counts).astype('int32')
 
 
 def _high_by_halves(a: Array, b: Array) -> Array:
-    """As `jax.lax.mulhi` of uint32, which XLA cannot compile for several devices."""
-    (a_low, a_high), (b_low, b_high) = ((x & 0xFFFF, x >> 16) for x in (a, b))
+    """Computes `jax.lax.mulhi` of uint32, which XLA cannot compile for several devices.
+
+    With ``a = 2^16 a1 + a0`` and ``b`` likewise, the upper half of ``a b`` is
+    ``a1 b1 + upper half of (a1 b0 + a0 b1 + upper half of a0 b0)``, with carries.
+    """
+    a_low = a & 0xFFFF
+    a_high = a >> 16
+    b_low = b & 0xFFFF
+    b_high = b >> 16
     middle = a_high * b_low + (a_low * b_low >> 16)
-    return a_high * b_high + (middle >> 16) + (a_low * b_high + (middle & 0xFFFF) >> 16)
+    without_carry = a_high * b_high + (middle >> 16)
+    carry = a_low * b_high + (middle & 0xFFFF) >> 16
+    return without_carry + carry
 
 
 def seed_column(seeds: Iterable[int]) -> np.ndarray:
     """Checks seeds and returns them as uint32[S].
 
     Raises:
-      ValueError: for what is no list, for a seed outside ``[0, 2**32)``, beyond which JAX silently
-        reuses small seeds, and for one that comes twice, which would count as two samples.
+      ValueError: for what is no list; for a seed outside ``[0, 2**32)``, beyond which JAX silently
+        reuses small seeds; for a seed that comes twice, which would count as two samples.
     """
     if not isinstance(seeds, Iterable):
         raise errors.invalid('seeds', 'be a list of seeds', errors.text_of(seeds))

@@ -1,4 +1,4 @@
-"""Sources of methods: keys beside the code that uses them, entries in ``references.bib``."""
+"""Cites the sources of methods: keys stand with the code, entries in ``references.bib``."""
 
 import functools
 import re
@@ -21,37 +21,38 @@ class Reference(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The entry's key."""
+        """Returns the entry's key."""
         return re.findall(r'\w+', self.bibtex)[1]
 
     def field(self, name: str) -> str | None:
-        """What a field says, such as ``'title'`` or ``'eprint'``; None where it is absent."""
-        braced = rf'^ *{name} = {{(?:{{(.*)}}|(.*))}},?$'  # twice, to keep the capitals of titles
-        found = re.search(braced, self.bibtex, re.MULTILINE)
-        return found and (found[1] or found[2])
+        """Returns a field, such as ``'title'`` or ``'eprint'``; None if it is absent."""
+        # Titles stand in two pairs of braces, which keep their capitals.
+        braced = rf'^ *{name} = {{(?:{{(.*)}}|(.*))}},?$'
+        match = re.search(braced, self.bibtex, re.MULTILINE)
+        return match and (match[1] or match[2])
 
     @property
     def authors(self) -> list[str]:
-        """``Given Family`` each, in order."""
+        """Returns the authors, ``Given Family`` each, in order."""
         return (self.field('author') or '').split(' and ')
 
     @property
     def short(self) -> str:
-        """Families and year, as in ``'Wang and Ji 2022'``."""
+        """Returns families and year, as in ``'Wang and Ji 2022'``."""
         families = [author.split()[-1] for author in self.authors]
         named = ' and '.join(families) if len(families) < 3 else f'{families[0]} et al.'
         return f'{named} {self.field("year")}'
 
 
 def cite(*references: str) -> Callable[[_Factory], _Factory]:
-    r"""Marks a factory with what it comes from: ``@cite('mcmahan2017communication')``.
+    r"""Marks a factory with its sources: ``@cite('mcmahan2017communication')``.
 
     Args:
-      *references: the source of the method first, then what else the code follows: keys of the
-        package's own bibliography, or BibTeX entries.
+      *references: the source of the method first, then what else the code follows. Keys of this
+        package's bibliography, or BibTeX entries.
 
     Returns:
-      A decorator that gives back the very factory.
+      A decorator that returns the same factory.
 
     Example:
       >>> from fedjax_links.core.references import cite, references_of
@@ -71,7 +72,7 @@ def cite(*references: str) -> Callable[[_Factory], _Factory]:
 
 
 def references_of(factory: Callable[..., Any]) -> tuple[Reference, ...]:
-    """What a factory was marked with by `cite`; empty where it was not.
+    """Returns the sources that `cite` marked a factory with; empty without any.
 
     Raises:
       KeyError: for a key that the bibliography does not have.
@@ -84,7 +85,7 @@ def references_of(factory: Callable[..., Any]) -> tuple[Reference, ...]:
 
 @functools.cache
 def _bibliography() -> Mapping[str, Reference]:
-    """The entries of ``references.bib`` by their keys."""
+    """Reads the entries of ``references.bib`` by their keys."""
     text = (
         resources.files(__package__)
         .joinpath('references.bib')

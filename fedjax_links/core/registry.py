@@ -1,4 +1,4 @@
-"""Registries, and entries: a factory with what the conformance suites need to know of it."""
+"""Defines registries and their entries: factories with what the conformance suites need."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -14,7 +14,7 @@ RegistryEntry = TypeVar('RegistryEntry')
 
 @reprs.described(reprs.registry_text)
 class Registry(dict[str, RegistryEntry]):
-    """Entries by name; a name that is not there is told with the nearest that is."""
+    """Entries by name. The error for an unknown name says which name is nearest."""
 
     def __missing__(self, name: str) -> RegistryEntry:
         """Raises a KeyError of one line."""
@@ -31,18 +31,18 @@ def check_client_program(local_train: Any) -> None:
 
 
 class Traffic(NamedTuple):
-    """What an algorithm's messages are.
+    """What the clients of an algorithm send, receive and compute.
 
     Attributes:
       up: models that a client sends when its uplink delivers.
       down: models that it receives.
       peers: models that it sends over each of its edges that are up.
-      everyone: whether clients train whose message does not arrive, too; None where the option
-        ``compute`` of the algorithm says so, ``default`` if it is absent.
+      everyone: whether clients whose upload does not arrive train, too. None where the
+        option ``compute`` of the algorithm decides.
       default: the default of that option.
-      awaits_compute: whether a round waits for local steps; not where they were made beforehand.
-      asked: ``(mask, options) -> bool[T, N]``, who sends and receives, where that is not everybody
-        whose uplink delivers.
+      awaits_compute: whether a round waits for local steps; not where they precede it.
+      senders: ``(mask, options) -> bool[T, N]``, the clients that send and receive. None for all
+        clients whose uplink delivers.
     """
 
     up: int = 1
@@ -51,7 +51,7 @@ class Traffic(NamedTuple):
     everyone: bool | None = False
     default: str = 'active'
     awaits_compute: bool = True
-    asked: Callable[[np.ndarray, Mapping[str, Any]], np.ndarray] | None = None
+    senders: Callable[[np.ndarray, Mapping[str, Any]], np.ndarray] | None = None
 
 
 @reprs.described(reprs.call_text)
@@ -69,7 +69,7 @@ class AlgorithmEntry(NamedTuple):
         ``(learning_rate, *, local_steps, batch_size, **client_example)``; None for
         `local_training.local_sgd`.
       client_example: values for that factory's further required hyper-parameters.
-      traffic: what its messages are.
+      traffic: what its clients send, receive and compute.
     """
 
     factory: Callable[..., Algorithm]
@@ -92,12 +92,12 @@ class AlgorithmEntry(NamedTuple):
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What the method comes from; of a client program of its own, what that comes from."""
+        """Returns the sources of the method, or of the client program that it is defined with."""
         return references_of(self.client_program or self.factory)
 
     @property
     def citation(self) -> str:
-        """The BibTeX entries of `references`, one after the other."""
+        """Returns the BibTeX entries of `references`, one after the other."""
         return '\n\n'.join(reference.bibtex for reference in self.references)
 
 
@@ -111,11 +111,11 @@ class ParticipationEntry(NamedTuple):
       cohort_size: ``num_clients -> int``, active clients of every round of the example, where that
         number is fixed.
       prob_is_marginal: over seeds, clients of the example are active as often as ``prob`` says in
-        every single round; otherwise only over time, as for a cycle that starts off.
-      carries_pattern: its carry is that of its ``pattern``: it adds no memory of its own but the
-        order of a cap.
-      law: what is known exactly of who takes part, `participation.link_laws.LawInputs` to
-        `participation.link_laws.LinkLaw`; None for what is only simulated.
+        each single round. Otherwise only over time, as in a cycle without a random offset.
+      carries_pattern: its carry is that of its ``pattern``. It adds no memory but the order of a
+        cap.
+      law: the exact law of who takes part, a function to `participation.link_laws.LinkLaw`; None
+        for a pattern that is only simulated.
     """
 
     factory: Callable[..., Participation]
@@ -131,10 +131,10 @@ class ParticipationEntry(NamedTuple):
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What the pattern comes from; empty for what has no source, such as an outage."""
+        """Returns the sources of the pattern; empty for one without, such as an outage."""
         return references_of(self.factory)
 
     @property
     def citation(self) -> str:
-        """The BibTeX entries of `references`, one after the other; empty without a source."""
+        """Returns the BibTeX entries of `references`; empty without a source."""
         return '\n\n'.join(reference.bibtex for reference in self.references)

@@ -1,7 +1,7 @@
-"""What objects say of themselves: a few honest lines, for consoles and notebooks.
+"""Describes objects in a few lines, for consoles and notebooks.
 
 Arrays and tracers are shown by dtype and shape alone, so that nothing is read from a device. A
-description never fails: what cannot be said is left out.
+description never fails: it leaves out what it cannot say.
 """
 
 import functools
@@ -23,46 +23,48 @@ def described(text_of: Callable[[Any], str]) -> Callable[[_Class], _Class]:
     """Gives a class a ``repr``, and the same text in notebooks.
 
     Args:
-      text_of: what is said of an object; where it fails, the class is named.
+      text_of: describes an object. Where it fails, the description is the name of the class.
     """
 
-    def give(kind: _Class) -> _Class:
-        def text(thing: Any) -> str:
+    def decorate(kind: _Class) -> _Class:
+        def text(instance: Any) -> str:
             try:
-                return text_of(thing)
-            except Exception:  # leaves may be anything under JAX
+                return text_of(instance)
+            except Exception:  # Under JAX, leaves may be anything.
                 return kind.__name__
 
-        def in_notebook(thing: Any) -> str:
-            return f'<pre>{html.escape(text(thing))}</pre>'
+        def notebook_text(instance: Any) -> str:
+            return f'<pre>{html.escape(text(instance))}</pre>'
 
-        for name, method in (('__repr__', text), ('_repr_html_', in_notebook)):
-            setattr(kind, name, method)
+        setattr(kind, '__repr__', text)  # noqa: B010
+        setattr(kind, '_repr_html_', notebook_text)  # noqa: B010
         return kind
 
-    return give
+    return decorate
 
 
 def described_by(field: str) -> Callable[[_Class], _Class]:
-    """Describes objects that are a few functions by the factory that made one of these.
+    """Describes an object of a few functions by the factory that defined one of them.
 
     Args:
-      field: of a function that the factory defines anew for every object.
+      field: names the function; the factory defines it for each object.
     """
-    return described(
-        lambda thing: f'<{type(thing).__name__} {_factory_of(getattr(thing, field))}>'
-    )
+
+    def text_of(instance: Any) -> str:
+        return f'<{type(instance).__name__} {_factory_of(getattr(instance, field))}>'
+
+    return described(text_of)
 
 
 def pattern_text(pattern: Any) -> str:
-    """The factory of a `base.Participation`, its clients, and after how many rounds it repeats."""
+    """Describes a `base.Participation`: its factory, clients, and rounds until it repeats."""
     kind = f'{type(pattern).__name__} {_factory_of(pattern.sample)}'
     cycle = f', repeats after {pattern.cycle:,} rounds' if pattern.cycle else ''
     return f'<{kind}: {pattern.num_clients:,} clients{cycle}>'
 
 
 def call_text(entry: Any) -> str:
-    """How the factory of a registry's entry is called, without the kinds of its arguments."""
+    """Shows how to call the factory of a registry's entry, without annotations."""
     signature = inspect.signature(entry.factory)
     plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     called = signature.replace(parameters=plain, return_annotation=signature.empty)
@@ -70,7 +72,7 @@ def call_text(entry: Any) -> str:
 
 
 def registry_text(registry: Any) -> str:
-    """The names of a registry."""
+    """Lists the names of a registry."""
     names = textwrap.fill(
         ', '.join(registry), 80, initial_indent='  ', subsequent_indent='  '
     )
@@ -78,51 +80,51 @@ def registry_text(registry: Any) -> str:
 
 
 def block(title: str, rows: Mapping[str, str]) -> str:
-    """A title, and below it one line for each row that says something."""
+    """Formats a title and, below it, a line for each row whose text is not empty."""
     return '\n'.join(
         [title, *(f'  {name}: {text}' for name, text in rows.items() if text)]
     )
 
 
 def problem_text(problem: Any) -> str:
-    """Clients, examples, parameters, metrics and data of a `base.Problem`."""
+    """Describes clients, examples, parameters, metrics and data of a `base.Problem`."""
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
-    leaves = [
-        f'{jax.tree_util.keystr(path, simple=True, separator=".")} {_kind_of(leaf)}'.strip()
-        for path, leaf in jax.tree_util.tree_leaves_with_path(problem.data)
-    ]
+    leaves: list[str] = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(problem.data):
+        name = jax.tree_util.keystr(path, simple=True, separator='.')
+        leaves.append(f'{name} {_kind_of(leaf)}'.strip())
+    num_parameters = sum(leaf.size for leaf in jax.tree.leaves(params))
+    metrics = jax.eval_shape(problem.metrics, params, problem.eval_data)
     rows = {
         'clients': f'{problem.num_clients:,}',
         'examples per client': span(
             f'{problem.min_examples:,}', f'{problem.max_examples:,}'
         ),
         'tests': tests_text(problem),
-        'parameters': f'{sum(leaf.size for leaf in jax.tree.leaves(params)):,}',
-        'metrics': ', '.join(
-            jax.eval_shape(problem.metrics, params, problem.eval_data)
-        ),
+        'parameters': f'{num_parameters:,}',
+        'metrics': ', '.join(metrics),
         'data': textwrap.shorten(', '.join(leaves), _MOST_LETTERS, placeholder=' ...'),
     }
     return block('Problem', rows)
 
 
 def tests_text(problem: Any) -> str:
-    """How many examples of how many clients a problem is evaluated on; '' where nobody's."""
+    """Counts the evaluation examples and their clients; '' where they have no owners."""
     if problem.eval_owned is None:
         return ''
     counts = np.asarray(problem.eval_owned.counts)
-    others = int((counts[problem.num_clients :] > 0).sum())
-    said = f', {others:,} of whom do not train' if others else ''
-    return f'{counts.sum():,} examples of {(counts > 0).sum():,} clients{said}'
+    num_others = int((counts[problem.num_clients :] > 0).sum())
+    others = f', {num_others:,} of whom do not train' if num_others else ''
+    return f'{counts.sum():,} examples of {(counts > 0).sum():,} clients{others}'
 
 
 def span(least: str, most: str) -> str:
-    """``3 to 5``, or one of them where they are the same."""
+    """Formats a range: ``3 to 5``, or one of them where they are equal."""
     return least if least == most else f'{least} to {most}'
 
 
 def duration(seconds: float) -> str:
-    """``40 s``, ``12.0 min``, ``3.5 h`` or ``2.1 days``."""
+    """Formats a duration: ``40 s``, ``12.0 min``, ``3.5 h`` or ``2.1 days``."""
     for unit, length in (('days', 86_400), ('h', 3_600), ('min', 60)):
         if seconds >= 2 * length:
             return f'{seconds / length:.1f} {unit}'
@@ -130,7 +132,7 @@ def duration(seconds: float) -> str:
 
 
 def numbers(values: Any) -> str:
-    """A number, or mean and range of several; dtype and shape of what cannot be read now."""
+    """Formats a number, or mean and range of several; dtype and shape of a tracer."""
     if (
         isinstance(values, jax.core.Tracer)
         or np.asarray(values).dtype.kind not in 'fiub'
@@ -143,7 +145,7 @@ def numbers(values: Any) -> str:
 
 
 def _factory_of(function: Any) -> str:
-    """The name of the function that defined a function, or of its module where that is private."""
+    """Returns the name of the function that defined a function; of its module if it is private."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, '__qualname__', type(function).__name__).split(
@@ -154,7 +156,7 @@ def _factory_of(function: Any) -> str:
 
 
 def _kind_of(array: Any) -> str:
-    """Dtype and shape of an array; the type of anything else."""
+    """Returns dtype and shape of an array, else the type."""
     if hasattr(array, 'shape') and hasattr(array, 'dtype'):
         return f'{array.dtype}[{",".join(map(str, array.shape))}]'
     return type(array).__name__

@@ -1,54 +1,56 @@
-"""Student's t: mixtures of its law, any number of values, and values that are all equal."""
+"""Computes with Student's t: mixtures of its law, any number of values, and equal values."""
 
 import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-EFFECT_VARIANCE = 4.0  # of the mixed effect sizes: of large effects four seeds can tell
-_ROUNDING = 4 * float(
-    np.finfo(np.float32).eps
-)  # of metrics, which programs compute as float32
+EFFECT_VARIANCE = 4.0
+"""Variance of the mixed effect sizes, which are large: four seeds can show them."""
+# Programs compute metrics as float32.
+_ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
 def mixture_cdf(
-    rows: NDArray[np.float64], shares: NDArray[np.float64], at: float
+    rows: NDArray[np.float64], weights: NDArray[np.float64], at: float
 ) -> float:
     """Returns the probability below a point of a mixture of the laws of means.
 
     Args:
-      rows: float[K, S], the values that each mean is of; those with NaN have no probability.
-      shares: float[K], of each row.
+      rows: float[K, S], row k holds the values whose mean it is; rows with NaN have no probability.
+      weights: float[K], of the rows in the mixture.
       at: the point.
     """
-    from scipy import special  # only tables need it
+    from scipy import special  # Only tables need it.
 
-    known = ~np.isnan(rows).any(axis=1)
-    means, spread = rows[known].mean(axis=1), rows[known].std(axis=1, ddof=1)
+    num_values = rows.shape[1]
+    is_known = ~np.isnan(rows).any(axis=1)
+    means = rows[is_known].mean(axis=1)
+    spread = rows[is_known].std(axis=1, ddof=1)
     with np.errstate(divide='ignore', invalid='ignore'):
-        t = (at - means) / (spread / math.sqrt(rows.shape[1]))
-    below = special.stdtr(rows.shape[1] - 1, np.where(np.isnan(t), 0.0, t))
-    return float(shares[known] @ below)
+        t = (at - means) / (spread / math.sqrt(num_values))
+    below = special.stdtr(num_values - 1, np.where(np.isnan(t), 0.0, t))
+    return float(weights[is_known] @ below)
 
 
-def mixture_p_value(rows: NDArray[np.float64], shares: NDArray[np.float64]) -> float:
+def mixture_p_value(rows: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
     """Returns the two-sided p-value of zero under a mixture of the laws of means.
 
-    What diverged may lie on either side, and so may, as far as signs tell, what is equal.
+    Rows that diverged may lie on either side of zero. So may rows of equal values, with the chance
+    that as many fair signs agree.
 
     Args:
       rows: float[K, S], as in `mixture_cdf`.
-      shares: float[K].
+      weights: float[K].
     """
-    below = mixture_cdf(rows, shares, 0.0)
-    above = mixture_cdf(-rows, shares, 0.0)
-    diverged = np.isnan(rows).any(axis=1)
-    equal = are_equal(rows, axis=1)
-    untold = (
-        shares[diverged].sum()
-        + shares[equal].sum() * chance_of_equal(rows.shape[1]) / 2
-    )
-    return min(1.0, 2 * (min(below, above) + float(untold)))
+    below = mixture_cdf(rows, weights, 0.0)
+    above = mixture_cdf(-rows, weights, 0.0)
+    has_diverged = np.isnan(rows).any(axis=1)
+    is_equal = are_equal(rows, axis=1)
+    diverged = weights[has_diverged].sum()
+    equal = weights[is_equal].sum() * chance_of_equal(rows.shape[1]) / 2
+    on_either_side = float(diverged + equal)
+    return min(1.0, 2 * (min(below, above) + on_either_side))
 
 
 def likelihood_ratio(t: float, count: int) -> float:
@@ -58,27 +60,29 @@ def likelihood_ratio(t: float, count: int) -> float:
       t: Student's t about the one mean.
       count: number of values, at least 2.
     """
-    widened = 1 + count * EFFECT_VARIANCE
-    unlike = 1 + t**2 / (count - 1)
-    unlike_mixed = 1 + t**2 / ((count - 1) * widened)
-    log_ratio = (
-        count / 2 * (math.log(unlike) - math.log(unlike_mixed)) - math.log(widened) / 2
-    )
+    variance = 1 + count * EFFECT_VARIANCE  # Of t under the mixture; 1 under one mean.
+    one_mean = 1 + t**2 / (count - 1)
+    mixture = 1 + t**2 / ((count - 1) * variance)
+    log_ratio = count / 2 * (math.log(one_mean) - math.log(mixture))
+    log_ratio = log_ratio - math.log(variance) / 2
     return math.exp(min(log_ratio, 700.0))
 
 
 def largest_t(count: int, level: float) -> float:
-    """Returns the largest t that is not refused; infinite where every t is kept.
+    """Returns the largest t that is not rejected; infinite where no t is.
 
     Args:
       count: number of values.
       level: coverage, in [0, 1].
     """
-    widened = 1 + count * EFFECT_VARIANCE
-    most = (math.sqrt(widened) / (1 - level)) ** (2 / count) if level < 1 else math.inf
-    if most >= widened:
+    variance = 1 + count * EFFECT_VARIANCE
+    if level >= 1:
         return math.inf
-    return math.sqrt((count - 1) * (most - 1) / (1 - most / widened))
+    # The largest ratio of `likelihood_ratio`'s two sums of squares that is not rejected.
+    ratio = (math.sqrt(variance) / (1 - level)) ** (2 / count)
+    if ratio >= variance:
+        return math.inf
+    return math.sqrt((count - 1) * (ratio - 1) / (1 - ratio / variance))
 
 
 def are_equal(values: ArrayLike, axis: int = 0) -> NDArray[np.bool_]:
@@ -95,25 +99,25 @@ def are_equal(values: ArrayLike, axis: int = 0) -> NDArray[np.bool_]:
 
 
 def chance_of_equal(count: int) -> float:
-    """Returns the chance that so many fair signs agree.
+    """Returns the chance that ``count`` fair signs agree.
 
-    Equal values have no spread to judge their mean by. Their signs remain: of a symmetric law
-    around zero, ``count`` of them agree with this probability or less.
+    Equal values have no spread to judge their mean by, so their signs have to do: under a symmetric
+    law around zero, all of them agree with this probability or less.
     """
     return 2.0 ** (1 - count)
 
 
 def equal_tell(count: int, level: float) -> bool:
-    """Returns whether so many equal values are enough to tell their mean from others."""
+    """Tells whether ``count`` equal values are enough to tell their mean from others."""
     return chance_of_equal(count) <= 1 - level
 
 
 def divergence_tells(num_diverged: int, num_seeds: int) -> bool:
-    """Returns whether runs that diverged tell an algorithm from one whose runs all converged.
+    """Tells whether diverged runs distinguish an algorithm from one whose runs all converged.
 
-    Were both to diverge with the same chance q, one of them would be alone in diverging so often
-    with a probability of at most ``2 (1 - q)^S P(Binomial(S, q) >= k)``. For every q that is below
-    4 % of four runs or more, and of three where there are no others.
+    Suppose that both diverge with the same chance q. Then one of them alone diverges k times or
+    more with a probability of at most ``2 (1 - q)^S P(Binomial(S, q) >= k)``. For all q this is
+    below 4 % if k is at least four, or if all of three runs diverged.
 
     Args:
       num_diverged: k, how many runs of the one diverged.
@@ -123,16 +127,18 @@ def divergence_tells(num_diverged: int, num_seeds: int) -> bool:
 
 
 def paired(values: ArrayLike, baseline: ArrayLike) -> NDArray[np.float64]:
-    """Returns differences of single-precision numbers; equal ones have no rounding left.
+    """Returns differences of single-precision numbers; equal ones get the same bits.
 
-    Differences such as 0.84 - 0.83 and 0.75 - 0.74 differ by the rounding of their parts alone.
+    Differences such as 0.84 - 0.83 and 0.75 - 0.74 differ by the rounding of their terms alone.
 
     Args:
       values: float[S, ...].
       baseline: float[S, ...].
     """
-    ours, theirs = np.asarray(values, np.float64), np.asarray(baseline, np.float64)
-    differences = ours - theirs
-    largest = np.maximum(np.abs(ours), np.abs(theirs)).max(axis=0)
-    equal = np.ptp(differences, axis=0) <= _ROUNDING * largest
-    return np.where(equal, differences[:1], differences)
+    values = np.asarray(values, np.float64)
+    baseline = np.asarray(baseline, np.float64)
+    differences = values - baseline
+    largest = np.maximum(np.abs(values), np.abs(baseline)).max(axis=0)
+    is_equal = np.ptp(differences, axis=0) <= _ROUNDING * largest
+    first_difference = differences[:1]
+    return np.where(is_equal, first_difference, differences)

@@ -68,7 +68,7 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
         raise errors.invalid(
             'data_dir', f'hold the data set (run `{command}`)', f'no {file}'
         )
-    with errors.inside('data_dir'):
+    with errors.context('data_dir'):
         return from_npz(file)
 
 
@@ -97,6 +97,7 @@ def unknown(argument: str, name: Any, valid: Iterable[str]) -> errors.InvalidErr
     prepared = (
         f"'tfds' with `data` {{'name': {name!r}}} for what TensorFlow Datasets prepared"
     )
-    mark = '' if str(error.said).endswith('?') else '.'
-    said = f"{error.said}{mark} There are also {prepared}, 'npz' and 'leaf' for files of your own"
-    return errors.InvalidError(argument, error.requirement, name, said)
+    mark = '' if str(error.message).endswith('?') else '.'
+    hint = f"There are also {prepared}, 'npz' and 'leaf' for files of your own"
+    message = f'{error.message}{mark} {hint}'
+    return errors.InvalidError(argument, error.requirement, name, message)

@@ -112,7 +112,7 @@ def _read_seeds(section: Section | None, first: int, count: int) -> Sequence[int
     for option in options:
         checks.choice('config.seeds', option, {*schema.SEEDS, *known})
     schema.SeedsSection(until=options.pop('until', None))
-    with errors.inside('config'):
+    with errors.context('config'):
         return UntilDecided(first=first, **options)
 
 
@@ -143,7 +143,7 @@ def _read_tuning(section: Section | None) -> Tuning | None:
     options = {
         name: value for name, value in section.items() if name in _TUNING_OPTIONS
     }
-    with errors.inside('config'):
+    with errors.context('config'):
         return Tuning(**{**options, 'grid': grid})
 
 

@@ -100,7 +100,7 @@ def make_parts(
     redraw = settings.redraw
     if redraw is None:
         redraw = _default_redraw(columns, sections, links)
-    with errors.inside('config'):
+    with errors.context('config'):
         first_seeds = [settings.first_seed]
         by_grid = columns.get(seeding.GRID, ())
         draws = seeding.Draws(redraw, first_seeds, by_grid).columns()

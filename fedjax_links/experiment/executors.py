@@ -176,12 +176,12 @@ class _News:
                 continue
             try:
                 kept = runs.lane_of(
-                    saves[name], prove=False
+                    saves[name], verify=False
                 )  # its lines; the state may be large
             except errors.InvalidError:  # replaced by a later one meanwhile
                 continue
             self.told[name] = kept.round
-            wanted = runs.rounds_wanted(name, self.store.facts)
+            wanted = runs.rounds_of_lane(name, self.store.facts)
             lane = lanes.of_kept(kept)._replace(num_rounds=wanted)
             if (lane.algorithm, lane.stage) not in self.stages:
                 self.stages.add((lane.algorithm, lane.stage))

@@ -40,7 +40,7 @@ from fedjax_links.planning import seeding, validation
 from fedjax_links.planning.lanes import MAIN, Lane, of_kept
 from fedjax_links.runner import compilation, hooks, lane_batch, program_cache
 from fedjax_links.runner.identity import Identities
-from fedjax_links.storage import checkpoints, run_access
+from fedjax_links.storage import checkpoints, descriptions
 from fedjax_links.storage.identity import RunIdentity, run_differences
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Fork(hooks.Origin):
         self._kept = {lane.name: lane for lane in runs.lanes(fork_from)}
         self._ready: dict[str, FederationState] = {}
         self.round = at_round
-        identity = run_access.read_identity(self._folder)
+        identity = descriptions.read_identity(self._folder)
         self.facts = {
             'forked_from': os.path.abspath(fork_from),
             'at_round': at_round,
@@ -352,7 +352,7 @@ class Fork(hooks.Origin):
         )  # whose experiments fork
 
         assert self._config is not None
-        with errors.inside('fork_from'):
+        with errors.context('fork_from'):
             allowed: Any = {
                 'allow_imports': self._allow_imports,
                 'trusted': self._experiment.config,

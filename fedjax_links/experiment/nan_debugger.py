@@ -71,7 +71,7 @@ def debug_round(
     main = [lane for lane in there if lane.labels['stage'] == MAIN]
     built: dict[Any, _Rounds] = {}
 
-    def look(found: runs.KeptLane) -> str:
+    def look(found: runs.LaneRecord) -> str:
         lane = of_kept(found)
         problem, pattern = (
             experiment.plan.problem_of(lane),

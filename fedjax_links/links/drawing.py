@@ -34,7 +34,7 @@ def sample_shapes(participation: Participation) -> Links:
         raise errors.invalid('participation', requirement, contracts.kind_of(drawn))
     after, links = drawn
     requirement = 'return the carry that `sample` was given'
-    contracts.check_alike('participation', requirement, carry, after)
+    contracts.check_same_structure('participation', requirement, carry, after)
     contracts.check_links(links, participation.num_clients)
     return links
 

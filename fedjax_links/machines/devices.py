@@ -151,7 +151,7 @@ class Place:
             return None
         return jax.sharding.NamedSharding(self.mesh, PartitionSpec())
 
-    def own_rows(self, num_clients: int) -> tuple[int, int]:
+    def local_rows(self, num_clients: int) -> tuple[int, int]:
         """The rows of a client table that a mesh keeps in this process.
 
         Args:

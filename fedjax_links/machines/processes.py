@@ -114,7 +114,7 @@ def _exit_status(error: BaseException) -> int:
     if isinstance(status, int):
         return status
     is_mistake = isinstance(error, (*_MISTAKES, OSError))
-    return 2 if is_mistake or errors.users_place(error) else 1
+    return 2 if is_mistake or errors.innermost_user_frame(error) else 1
 
 
 def _joined_address(address: str, port: int) -> str:

@@ -110,7 +110,7 @@ def bind(
     for option in options:
         if option not in names:
             raise errors.unknown_name('partition', option, {*others, *names} - {option})
-    checks.kinds('', function, options)
+    checks.check_types('', function, options)
     bound = function.keywords if isinstance(function, functools.partial) else {}
 
     def complete(num_clients: int | None, seed: int) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class Lane(NamedTuple):
         return ', '.join(part for part in [*parts, WORDS[self.stage]] if part)
 
 
-def of_kept(kept: runs.KeptLane) -> Lane:
+def of_kept(kept: runs.LaneRecord) -> Lane:
     """The lane of which a folder has something, as far as it went."""
     own = {
         name: kept.labels[name] for name in ('stage', 'algorithm', 'pattern', 'seed')

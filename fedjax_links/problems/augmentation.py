@@ -229,5 +229,5 @@ def with_label_noise(
     key = jax.random.fold_in(stream, 0)  # of training labels
     noisy = functools.partial(label_noise, key, labels, num_classes=num_classes)
     checks.options('label_noise', noisy, section)
-    with errors.inside('label_noise'):
+    with errors.context('label_noise'):
         return noisy(**section)

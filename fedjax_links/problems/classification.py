@@ -328,7 +328,7 @@ def _load(
     checks.options('data', load, options)
     if seed is not None and 'seed' in inspect.signature(load).parameters:
         options['seed'] = seed
-    with errors.inside('data'):
+    with errors.context('data'):
         return load(**options)
 
 

@@ -72,7 +72,7 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
     }
     with errors.on_disk(run.folder):
         content = checksummed_npz.npz(leaves(by_kind))
-        checkpoints.write_whole(run.folder / CLIENTS, content)
+        checkpoints.write_atomically(run.folder / CLIENTS, content)
 
 
 def read(folder: Path) -> dict[str, Clients]:
@@ -222,7 +222,7 @@ def _measured(
         if algorithm.client_models is not None and not client_metrics.is_by_batch(
             problem
         ):
-            own = evaluation.of_own_models(
+            own = evaluation.personal_model_metrics(
                 algorithm.client_models(state.algorithm), problem
             )
             found |= {f'personal_{name}': values for name, values in own.items()}

@@ -143,7 +143,7 @@ def price(
     received = traffic.down * model_bytes / table.downlink
     sent = traffic.up * model_bytes / table.uplink
     awaited = received + sent + (training if traffic.awaits_compute else 0)
-    asked = mask if traffic.asked is None else traffic.asked(mask, options)
+    asked = mask if traffic.senders is None else traffic.senders(mask, options)
     everyone = traffic.everyone
     if everyone is None:
         everyone = options.get('compute', traffic.default) == 'all'

@@ -39,7 +39,7 @@ def read(folder: str | Path) -> RunView:
     Raises:
       ValueError: if the folder holds no run.
     """
-    run = runs.read(folder, prove=False)
+    run = runs.read(folder, verify=False)
     found = run_view.of_run(run, so_far=True)
     has_begun = found.data['begun'].any(('model', 'pattern', 'seed')).values
     data, metric = (
@@ -117,4 +117,6 @@ def write(
             parts.append(f'<img alt="" src="data:image/png;base64,{encoded}">')
         parts += [f'<pre>{html.escape(table.text())}</pre>' for table in page.tables]
     parts.append(f'<p>{html.escape(scripts.explanation(stand_ins))}</p>')
-    checkpoints.write_whole(paths.as_path(folder) / PAGE, '\n'.join(parts).encode())
+    checkpoints.write_atomically(
+        paths.as_path(folder) / PAGE, '\n'.join(parts).encode()
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedjax_links import runs
 from fedjax_links.core import errors
-from fedjax_links.storage import documents, run_access
+from fedjax_links.storage import descriptions, documents, run_files
 
 _MOST_DIGITS = 12
 
@@ -22,7 +22,7 @@ def lines(run: runs.Results) -> list[str]:
     if run.folder is not None:
         found += _versions(run.folder)
         found += _data(run.folder)
-    if changed := run.facts.get(run_access.CHANGED):
+    if changed := run.facts.get(run_files.CHANGED):
         found.append(
             f'Changed while it ran, and gone on with all the same: {"; ".join(changed)}.'
         )
@@ -34,7 +34,7 @@ def _versions(folder: Path) -> list[str]:
     with contextlib.suppress(
         errors.InvalidError
     ):  # the file is derived, and proves nothing
-        environment = documents.read_json(folder, run_access.ENVIRONMENT) or {}
+        environment = documents.read_json(folder, run_files.ENVIRONMENT) or {}
     versions = environment.get('versions', {})
     named = [f'{name} {version}' for name, version in versions.items()]
     device = ', '.join(dict.fromkeys(environment.get('devices', ())))
@@ -45,7 +45,7 @@ def _versions(folder: Path) -> list[str]:
 
 
 def _data(folder: Path) -> list[str]:
-    identity = run_access.read_identity(folder)
+    identity = descriptions.read_identity(folder)
     if identity is None:
         return []
     patterns: dict[str, list[str]] = {}

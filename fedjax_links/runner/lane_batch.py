@@ -133,8 +133,10 @@ class Group:
         if self.layout is None:
             self._states = self._stack(self.place.put(alone))
             return
-        leaves = self.place.put(self.layout.enter(alone[0]), self.layout.shardings)
-        self._states = self.layout.leave(leaves, in_shares=True)
+        leaves = self.place.put(
+            self.layout.to_device_leaves(alone[0]), self.layout.shardings
+        )
+        self._states = self.layout.from_device_leaves(leaves, is_padded=True)
 
     def inputs(self) -> tuple[Any, ...]:
         """The shapes of what the program of these lanes takes."""

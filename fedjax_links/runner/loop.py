@@ -25,7 +25,7 @@ from fedjax_links.runner import hooks, shared_stores, stores
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.program_cache import Programs, has_realised, realised
 from fedjax_links.runner.stages import Stages
-from fedjax_links.storage import run_access
+from fedjax_links.storage import run_files
 
 if TYPE_CHECKING:
     from fedjax_links.experiment.definition import Experiment
@@ -112,14 +112,16 @@ def run(
                 allow_changed=allow_changed,
             )
 
-    several, own_rows = processes.are_several(), programs.places[0].own_rows
+    several, local_rows = processes.are_several(), programs.places[0].local_rows
     described = [
         experiment.config,
         facts,
         identities.of_run().as_plain() if several else None,
     ]
     store: Any = (
-        shared_stores.InStep(opened, described, path, own_rows) if several else opened()
+        shared_stores.InStep(opened, described, path, local_rows)
+        if several
+        else opened()
     )
     try:
         listeners.tell('on_start', experiment)
@@ -130,7 +132,7 @@ def run(
             store.announce({lane.name: lane.num_rounds for lane in lanes})
         is_first = share is None or share.index == 0
         if path is not None and is_first:
-            is_changed = run_access.CHANGED in store.facts
+            is_changed = run_files.CHANGED in store.facts
             if is_changed or not has_realised(programs, origin, path):
                 store.keep_links(realised(programs, origin))
         _Turns(experiment, programs, store, listeners, origin).run()

@@ -200,7 +200,7 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
                 )
                 algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
                 parts = *algorithm, problem.loss_fn, problem.init_params
-                if errors.users_place(error) is None and any(
+                if errors.innermost_user_frame(error) is None and any(
                     map(errors.is_users, parts)
                 ):
                     requirement = f'run on pattern {lane.pattern}'

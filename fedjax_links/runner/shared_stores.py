@@ -23,7 +23,7 @@ from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.machines import processes
 from fedjax_links.runner import stores
-from fedjax_links.storage import checkpoints, file_locks, run_access
+from fedjax_links.storage import checkpoints, file_locks, run_access, run_files
 
 _POLL_SECONDS = 0.05
 
@@ -56,7 +56,7 @@ class SharedFolder(stores.RunFolder):
             runs this shard.
         """
         self._division, self._shard = division, shard
-        self._claims: dict[str, file_locks.Claim] = {}
+        self._claims: dict[str, file_locks.FileLock] = {}
         self._asked: set[str] = set()
         self._read: dict[str, int] = {}  # rounds that the metrics of a lane reach here
         super().__init__(folder, **options)
@@ -65,19 +65,19 @@ class SharedFolder(stores.RunFolder):
         """Keeps out who would run all lanes, and a second process of this shard."""
         (self.path / runs.CLAIMS).mkdir(exist_ok=True)
         lock = self.path / runs.LOCK
-        if (whole := file_locks.share(lock)) is None:
-            raise file_locks.refused('workdir', self.path, lock)
+        if (whole := file_locks.acquire_shared(lock)) is None:
+            raise file_locks.in_use_error('workdir', self.path, lock)
         held.enter_context(whole)
         if self._shard is not None:
             own = runs.shard_file(self.path, self._shard, self._division.count)
-            self._lock = file_locks.require('shard', self.path, own)
+            self._lock = file_locks.acquire_or_refuse('shard', self.path, own)
             held.callback(self._lock.release)
         held.callback(self.release_all)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[runs.RunDivision]:
         """Keeps other processes out meanwhile; how the lanes are divided, as is known so far."""
-        while (opening := file_locks.take(self.path / run_access.OPENING)) is None:
+        while (opening := file_locks.acquire(self.path / run_files.OPENING)) is None:
             time.sleep(_POLL_SECONDS)
         try:
             yield runs.read_division(self.path) or self._division
@@ -112,7 +112,7 @@ class SharedFolder(stores.RunFolder):
             ):  # so that what is damaged is not done
                 self.release(lane)
         self._check_lanes()
-        self._lock.say(rounds=sum(map(self.rounds, mine)))
+        self._lock.write_info(rounds=sum(map(self.rounds, mine)))
 
     def ask(self, lanes: Sequence[str], ended: bool = False) -> None:
         """As `Memory.ask`, in the folder."""
@@ -144,14 +144,14 @@ class SharedFolder(stores.RunFolder):
 
     def _seize(self, lane: str) -> bool:
         """Claims a lane, and reads it."""
-        claim = file_locks.take(runs.lane_file(self.path, lane))
+        claim = file_locks.acquire(runs.lane_file(self.path, lane))
         if claim is None:
             return False
         self._claims[lane] = claim
         run_access.sweep(self.path, lane)
         files = self.saves.pop(lane, {})
         end = runs.checkpoint_file(
-            self.path, lane, runs.rounds_wanted(lane, self.facts)
+            self.path, lane, runs.rounds_of_lane(lane, self.facts)
         )
         is_as_seen = lane not in self._elsewhere and all(
             path.exists() for path in files.values()
@@ -179,7 +179,7 @@ class SharedFolder(stores.RunFolder):
 
     def holder(self, lane: str) -> str | None:
         """The process that has a lane; None if none has."""
-        found = file_locks.held(runs.lane_file(self.path, lane))
+        found = file_locks.holder_info(runs.lane_file(self.path, lane))
         return None if found is None else str(found['holder'])
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -211,7 +211,7 @@ class SharedFolder(stores.RunFolder):
         path = runs.failure_file(self.path, lane)
         with errors.on_disk(path):
             path.parent.mkdir(exist_ok=True)
-            checkpoints.write_whole(path, said.encode())
+            checkpoints.write_atomically(path, said.encode())
 
     def _show(self) -> None:
         """Metrics are written when all is merged."""
@@ -235,7 +235,7 @@ class InStep:
         make: Callable[[], stores.Memory],
         described: Sequence[Any],
         folder: Path | None,
-        own_rows: Callable[[int], tuple[int, int]],
+        local_rows: Callable[[int], tuple[int, int]],
     ) -> None:
         """Opens it.
 
@@ -243,12 +243,12 @@ class InStep:
           make: makes the store in the leader.
           described: the experiment, which all processes share: config and facts.
           folder: of the run, on a disk that they share where they divide tables; None in memory.
-          own_rows: which rows of a table are this process's (`devices.Place.own_rows`).
+          local_rows: which rows of a table are this process's (`devices.Place.local_rows`).
 
         Raises:
           ValueError: in every process, if the leader cannot, or one has another experiment.
         """
-        self._folder, self._own_rows = folder and folder.absolute(), own_rows
+        self._folder, self._local_rows = folder and folder.absolute(), local_rows
         own = json.loads(json.dumps([values or {} for values in described]))
         leaders = _of_leader(lambda: own)
 
@@ -279,9 +279,9 @@ class InStep:
     def restore(self, lane: str, like: PyTree) -> PyTree:
         """As `Memory.restore`; of what was divided every process reads its own rows."""
         path = self._file(lane, self.rounds(lane))
-        content = processes.ask_leader(lambda: checkpoints.proven(path))
+        content = processes.ask_leader(lambda: checkpoints.read_verified(path))
         load = functools.partial(
-            checkpoints.load, content=content, own_rows=self._own_rows
+            checkpoints.load, content=content, local_rows=self._local_rows
         )
         return processes.do_in_all(lambda: load(path, like))
 

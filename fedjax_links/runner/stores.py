@@ -23,7 +23,14 @@ from fedjax_links.results import dataset
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.in_memory import Memory as Memory
 from fedjax_links.runner.in_memory import SaveClock as SaveClock
-from fedjax_links.storage import checkpoints, checksummed_npz, file_locks, run_access
+from fedjax_links.storage import (
+    checkpoints,
+    checksummed_npz,
+    descriptions,
+    file_locks,
+    run_access,
+    run_files,
+)
 from fedjax_links.storage.identity import LaneIdentity, lane_differences
 
 _KEPT = 2  # saves of a lane
@@ -88,7 +95,9 @@ class RunFolder(Memory):
 
     def _claim(self, held: contextlib.ExitStack) -> None:
         """Keeps all others out, until what is held is closed."""
-        self._lock = file_locks.require('workdir', self.path, self.path / runs.LOCK)
+        self._lock = file_locks.acquire_or_refuse(
+            'workdir', self.path, self.path / runs.LOCK
+        )
         held.callback(self._lock.release, keep=True)
 
     def _open(self, config: Mapping[str, Any] | None) -> None:
@@ -135,7 +144,7 @@ class RunFolder(Memory):
           ValueError: if two in a row are damaged.
         """
         files, damaged = self.saves[lane], list[Path]()
-        kept: runs.KeptLane | None = None
+        kept: runs.LaneRecord | None = None
         while files and kept is None:
             try:
                 kept = runs.lane_of(files)
@@ -168,7 +177,7 @@ class RunFolder(Memory):
         """As `Memory.announce`."""
         every = {lane: self.rounds(lane) for lane in self.saves} | dict(lanes)
         behind, ahead = sum(map(self.rounds, every)), sum(every.values())
-        self._lock.say(lanes=len(every), rounds=behind, ahead=ahead)
+        self._lock.write_info(lanes=len(every), rounds=behind, ahead=ahead)
 
     def rounds(self, lane: str) -> int:
         """As `Memory.rounds`."""
@@ -221,7 +230,7 @@ class RunFolder(Memory):
         with errors.on_disk(self.path):
             path = runs.checkpoint_file(self.path, lane, round)
             content = checkpoints.pack(state, about, self._lines.get(lane, []))
-            checkpoints.write_whole(path, content)
+            checkpoints.write_atomically(path, content)
             files = self.saves.setdefault(lane, {})
             files[round] = path
             for old in sorted(files)[:-_KEPT]:
@@ -236,7 +245,9 @@ class RunFolder(Memory):
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `Memory.keep_links`."""
         with errors.on_disk(self.path):
-            checkpoints.write_whole(self.path / runs.LINKS, checksummed_npz.npz(arrays))
+            checkpoints.write_atomically(
+                self.path / runs.LINKS, checksummed_npz.npz(arrays)
+            )
 
     def close(self) -> None:
         """As `Memory.close`."""
@@ -269,11 +280,11 @@ class RunFolder(Memory):
             self._metrics.flush()
 
     def _write_metrics(self, lines: Sequence[str]) -> None:
-        checkpoints.write_whole(self.path / runs.METRICS, ''.join(lines).encode())
+        checkpoints.write_atomically(self.path / runs.METRICS, ''.join(lines).encode())
 
     # What it is of.
 
-    def _compare(self, config: Mapping[str, Any] | None) -> run_access.Description:
+    def _compare(self, config: Mapping[str, Any] | None) -> descriptions.Description:
         """Returns what is to run, after comparing it with what is there; only looks.
 
         Raises:
@@ -281,12 +292,12 @@ class RunFolder(Memory):
         """
         plain = None if config is None else json.loads(json.dumps(config))
         facts = json.loads(json.dumps(self.facts))
-        here = run_access.Description(facts, plain, self._identities.of_run())
-        there = run_access.read_description(self.path)
+        here = descriptions.Description(facts, plain, self._identities.of_run())
+        there = descriptions.read_description(self.path)
         if there is None:
-            run_access.check_begun('workdir', self.path, here)
+            descriptions.check_started('workdir', self.path, here)
         else:
-            changed = run_access.check_same(
+            changed = descriptions.check_same(
                 'workdir',
                 self.path,
                 there,
@@ -295,19 +306,23 @@ class RunFolder(Memory):
                 allow_changed=self._allow_changed,
             )
             if changed:
-                facts[run_access.CHANGED] = changed
-                self.facts = {**self.facts, run_access.CHANGED: changed}
+                facts[run_files.CHANGED] = changed
+                self.facts = {**self.facts, run_files.CHANGED: changed}
         return here
 
-    def _describe(self, here: run_access.Description) -> None:
+    def _describe(self, here: descriptions.Description) -> None:
         """Writes what is run, last what makes the folder one of a run."""
         assert here.identity is not None
-        run_access.write_identity(self.path, here.identity)
+        descriptions.write_identity(self.path, here.identity)
         if here.config is not None:
-            checkpoints.write_whole(self.path / runs.CONFIG, runs.as_json(here.config))
-        checkpoints.write_whole(self.path / runs.EXPERIMENT, runs.as_json(here.facts))
+            checkpoints.write_atomically(
+                self.path / runs.CONFIG, runs.as_json(here.config)
+            )
+        checkpoints.write_atomically(
+            self.path / runs.EXPERIMENT, runs.as_json(here.facts)
+        )
         present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
-        checkpoints.write_whole(self.path / runs.ENVIRONMENT, present.encode())
+        checkpoints.write_atomically(self.path / runs.ENVIRONMENT, present.encode())
 
     def _check_lanes(self) -> None:
         """Compares one seed of every algorithm, pattern and point with what would run now.
@@ -318,7 +333,7 @@ class RunFolder(Memory):
             described = {
                 k: (self._lanes[k]['labels'], it) for k, it in self._found.items()
             }
-            runs.check_alike('workdir', described, self.facts)
+            runs.check_same_programs('workdir', described, self.facts)
         first: dict[str, str] = {}
         for lane in self._found:
             labels = dict(self._lanes[lane]['labels'])
@@ -338,7 +353,7 @@ class RunFolder(Memory):
         there = self._found.pop(lane)
         if self._allow_changed:
             return
-        known = {*self.facts.get(run_access.CHANGED, ())}
+        known = {*self.facts.get(run_files.CHANGED, ())}
         clauses = ['nothing says of which programs and data it is']
         if there is not None:
             differences = lane_differences(there, self._identity_of(lane))

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from fedjax_links.core import errors, paths
 from fedjax_links.results.runs import Results as Results
-from fedjax_links.runs.belonging import check_alike as check_alike
+from fedjax_links.runs.belonging import check_same_programs as check_same_programs
 from fedjax_links.runs.divisions import RunDivision as RunDivision
 from fedjax_links.runs.divisions import check_division as check_division
 from fedjax_links.runs.divisions import failure_file as failure_file
 from fedjax_links.runs.divisions import lane_file as lane_file
 from fedjax_links.runs.divisions import read_division as read_division
-from fedjax_links.runs.divisions import rounds_wanted as rounds_wanted
+from fedjax_links.runs.divisions import rounds_of_lane as rounds_of_lane
 from fedjax_links.runs.divisions import shard_file as shard_file
 from fedjax_links.runs.divisions import write_division as write_division
 from fedjax_links.runs.folder import CHECKPOINTS as CHECKPOINTS
@@ -35,7 +35,7 @@ from fedjax_links.runs.folder import LOCK as LOCK
 from fedjax_links.runs.folder import MAY_DIFFER as MAY_DIFFER
 from fedjax_links.runs.folder import METRICS as METRICS
 from fedjax_links.runs.folder import ON_A_MESH as ON_A_MESH
-from fedjax_links.runs.folder import KeptLane as KeptLane
+from fedjax_links.runs.folder import LaneRecord as LaneRecord
 from fedjax_links.runs.folder import as_column as as_column
 from fedjax_links.runs.folder import as_columns as as_columns
 from fedjax_links.runs.folder import as_json as as_json
@@ -60,9 +60,9 @@ from fedjax_links.runs.merging import check_kinds as check_kinds
 from fedjax_links.runs.merging import merge as merge
 from fedjax_links.runs.models import model as model
 from fedjax_links.storage import file_locks
-from fedjax_links.storage.run_access import CLAIMS as CLAIMS
-from fedjax_links.storage.run_access import FAILURES as FAILURES
-from fedjax_links.storage.run_access import LANES as LANES
+from fedjax_links.storage.run_files import CLAIMS as CLAIMS
+from fedjax_links.storage.run_files import FAILURES as FAILURES
+from fedjax_links.storage.run_files import LANES as LANES
 
 __all__ = [
     'RecordedLinks',
@@ -139,7 +139,7 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
     rounds = {name: max(files) for name, files in kept.items()}
     found = read_division(path)
     lanes = dict.fromkeys(rounds, 0) if found is None else found.expected(rounds)
-    wanted = {name: rounds_wanted(name, facts) for name in lanes}
+    wanted = {name: rounds_of_lane(name, facts) for name in lanes}
     done = {name for name in lanes if rounds.get(name, 0) >= wanted[name]}
     begun = {name for name in rounds if name in lanes and name not in done}
     shards: list[ShardStatus] = []
@@ -149,7 +149,7 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
     for shard in range(found.count if found else 1):
         names = [name for name, own in lanes.items() if own == shard]
         file = shard_file(path, shard, found.count) if found else path / LOCK
-        held, said = file_locks.held(file), file_locks.said(file)
+        held, said = file_locks.holder_info(file), file_locks.read_info(file)
         known = max(known, said.get('lanes', 0))
         behind = sum(min(rounds.get(name, 0), wanted[name]) for name in names)
         left[shard] = (
@@ -171,7 +171,9 @@ def _status(path: Path, facts: Mapping[str, Any]) -> Status:
         claimed = {
             file.stem for file in (path / CLAIMS).glob('*.lock')
         } & lanes.keys() - done
-        running = {name for name in claimed if file_locks.held(lane_file(path, name))}
+        running = {
+            name for name in claimed if file_locks.holder_info(lane_file(path, name))
+        }
         begun |= claimed
     hours_left = None
     if rates:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.core import errors
-from fedjax_links.storage import documents, run_access
+from fedjax_links.storage import documents, run_files
 from fedjax_links.storage.identity import (
     LaneIdentity,
     are_of_one_series,
@@ -17,7 +17,9 @@ Described = Mapping[str, tuple[Mapping[str, Any], LaneIdentity | None]]
 """Labels and identities of lanes, by their names."""
 
 
-def check_alike(argument: str, lanes: Described, facts: Mapping[str, Any]) -> None:
+def check_same_programs(
+    argument: str, lanes: Described, facts: Mapping[str, Any]
+) -> None:
     """Refuses lanes of one algorithm, pattern and point that differ in more than their seeds.
 
     Args:
@@ -28,7 +30,7 @@ def check_alike(argument: str, lanes: Described, facts: Mapping[str, Any]) -> No
     Raises:
       InvalidError: naming the lane and what differs.
     """
-    if run_access.CHANGED in facts:
+    if run_files.CHANGED in facts:
         return
     first: dict[str, str] = {}
     for name, (labels, identity) in lanes.items():
@@ -59,13 +61,13 @@ def check_of_run(
       argument: what named the folder.
       folder: of the run.
       lanes: of it.
-      facts: likewise; as in `check_alike`.
+      facts: likewise; as in `check_same_programs`.
 
     Raises:
       InvalidError: naming the lane.
     """
-    kept = documents.read_json(folder, run_access.IDENTITY)
-    if kept is None or run_access.CHANGED in facts:
+    kept = documents.read_json(folder, run_files.IDENTITY)
+    if kept is None or run_files.CHANGED in facts:
         return
     known = {name: lane_from_plain(values) for name, values in kept['lanes'].items()}
     columns = {**facts['grid'], **(facts['tuning'] or {}).get('grid', {})}

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.core import paths
-from fedjax_links.runs import KeptLane
+from fedjax_links.runs import LaneRecord
 from fedjax_links.storage import checkpoints
 
 ABSENT, NOT_FINITE = 'absent', 'not finite'
@@ -182,7 +182,9 @@ def _flat(place: str, value: Any) -> Iterator[tuple[str, str]]:
         yield place, json.dumps(value)
 
 
-def _line_difference(round: int, one: KeptLane, other: KeptLane) -> Difference | None:
+def _line_difference(
+    round: int, one: LaneRecord, other: LaneRecord
+) -> Difference | None:
     sides = [{'line': ABSENT}, {'line': ABSENT}]
     for side, lane in zip(sides, (one, other), strict=True):
         if round in lane.records:

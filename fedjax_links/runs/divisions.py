@@ -9,7 +9,7 @@ from fedjax_links.core import errors
 from fedjax_links.runs import checking
 from fedjax_links.runs.folder import as_json, read_json
 from fedjax_links.storage import checkpoints
-from fedjax_links.storage.run_access import CLAIMS, FAILURES, LANES
+from fedjax_links.storage.run_files import CLAIMS, FAILURES, LANES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,9 @@ def write_division(folder: Path, division: RunDivision) -> None:
     """
     check_division(folder, division)
     if read_division(folder) != division:
-        checkpoints.write_whole(folder / LANES, as_json(dataclasses.asdict(division)))
+        checkpoints.write_atomically(
+            folder / LANES, as_json(dataclasses.asdict(division))
+        )
 
 
 def shard_file(folder: Path, shard: int, count: int) -> Path:
@@ -92,7 +94,7 @@ def failure_file(folder: Path, lane: str) -> Path:
     return folder / FAILURES / f'{lane}.txt'
 
 
-def rounds_wanted(lane: str, facts: Mapping[str, Any]) -> int:
+def rounds_of_lane(lane: str, facts: Mapping[str, Any]) -> int:
     """The length of a lane, by its name."""
     is_tuning = lane.startswith('tuning-')
     return int((facts['tuning'] if is_tuning else facts)['num_rounds'])

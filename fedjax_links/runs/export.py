@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.core import errors, paths
 from fedjax_links.results.runs import CLIENTS
-from fedjax_links.storage import checkpoints, checksummed_npz, outputs, run_access
+from fedjax_links.storage import checkpoints, checksummed_npz, outputs, run_files
 
 CSV = 'metrics.csv'
 
@@ -76,7 +76,7 @@ def archive(
         checksummed_npz.METRICS: checksummed_npz.pack_metrics(run.columns, metrics)
     }
     files[runs.EXPERIMENT] = runs.as_json(facts)
-    for name in (runs.CONFIG, runs.ENVIRONMENT, run_access.IDENTITY, CLIENTS):
+    for name in (runs.CONFIG, runs.ENVIRONMENT, run_files.IDENTITY, CLIENTS):
         if (source / name).exists():
             files[name] = (source / name).read_bytes()
     return outputs.write('to', target, files.items())
@@ -102,7 +102,7 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield runs.LINKS, checksummed_npz.npz(runs.unpacked(links))
 
 
-def _name(lane: runs.KeptLane) -> str:
+def _name(lane: runs.LaneRecord) -> str:
     """The file of a lane; ``%2F`` and the like stand for what no file name should have."""
     shown = [
         f'{name}={quote(str(value), safe=" +:")}' for name, value in lane.point.items()

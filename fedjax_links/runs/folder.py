@@ -38,18 +38,18 @@ from fedjax_links.core import errors, paths
 from fedjax_links.results.runs import Results as Results
 from fedjax_links.runs import belonging, checking
 from fedjax_links.storage import checkpoints, checksummed_npz
+from fedjax_links.storage.descriptions import first_difference as first_difference
 from fedjax_links.storage.documents import as_json as as_json
 from fedjax_links.storage.documents import read_json as read_json
 from fedjax_links.storage.identity import LaneIdentity, UnreadableError, lane_from_plain
-from fedjax_links.storage.run_access import CHECKPOINTS as CHECKPOINTS
-from fedjax_links.storage.run_access import CONFIG as CONFIG
-from fedjax_links.storage.run_access import ENVIRONMENT as ENVIRONMENT
-from fedjax_links.storage.run_access import EXPERIMENT as EXPERIMENT
-from fedjax_links.storage.run_access import LINKS as LINKS
-from fedjax_links.storage.run_access import LOCK as LOCK
-from fedjax_links.storage.run_access import MAY_DIFFER as MAY_DIFFER
-from fedjax_links.storage.run_access import METRICS as METRICS
-from fedjax_links.storage.run_access import first_difference as first_difference
+from fedjax_links.storage.run_files import CHECKPOINTS as CHECKPOINTS
+from fedjax_links.storage.run_files import CONFIG as CONFIG
+from fedjax_links.storage.run_files import ENVIRONMENT as ENVIRONMENT
+from fedjax_links.storage.run_files import EXPERIMENT as EXPERIMENT
+from fedjax_links.storage.run_files import LINKS as LINKS
+from fedjax_links.storage.run_files import LOCK as LOCK
+from fedjax_links.storage.run_files import MAY_DIFFER as MAY_DIFFER
+from fedjax_links.storage.run_files import METRICS as METRICS
 
 FINGERPRINT, IDENTITY = 'fingerprint', 'identity'
 _STAGES = 'tuning', 'main', 'tie'
@@ -60,7 +60,7 @@ _NEEDED_FACTS = {'algorithms', 'num_rounds'}
 
 
 @dataclasses.dataclass(frozen=True)
-class KeptLane:
+class LaneRecord:
     """What is kept of a lane.
 
     Attributes:
@@ -109,12 +109,12 @@ class KeptLane:
         return ', '.join([*stage, *shown])
 
 
-def read(folder: str | Path, *, prove: bool = True) -> Results:
+def read(folder: str | Path, *, verify: bool = True) -> Results:
     """The metrics of a run folder, finished or not, or of its archive.
 
     Args:
       folder: what ``--workdir`` was, or the folder of an archive (`checksummed_npz`).
-      prove: whether to prove that no bit of the lanes' files has changed, for which all is read.
+      verify: whether to verify that no bit of the lanes' files has changed, for which all is read.
 
     Returns:
       The columns up to the last save.
@@ -127,21 +127,21 @@ def read(folder: str | Path, *, prove: bool = True) -> Results:
     if archive.exists():
         columns = checksummed_npz.read_metrics(archive)
     else:
-        kept = lanes(path, prove=prove)
+        kept = lanes(path, verify=verify)
         described = {lane.name: (lane.labels, lane.identity) for lane in kept}
-        belonging.check_alike('folder', described, facts)
+        belonging.check_same_programs('folder', described, facts)
         belonging.check_of_run('folder', path, described, facts)
         columns = as_columns(line for lane in kept for line in lane.lines)
     checking.check_columns(path, columns, facts)
     return Results(columns, facts, path)
 
 
-def lanes(folder: str | Path, *, prove: bool = True) -> list[KeptLane]:
+def lanes(folder: str | Path, *, verify: bool = True) -> list[LaneRecord]:
     """What is kept of the lanes of a run, which others may be at.
 
     Args:
       folder: of a run, finished or not.
-      prove: as in `read`.
+      verify: as in `read`.
 
     Returns:
       The lanes, in their order.
@@ -152,21 +152,21 @@ def lanes(folder: str | Path, *, prove: bool = True) -> list[KeptLane]:
     facts, _ = read_description(folder)
     with errors.on_disk(folder):
         path = paths.as_path(folder)
-        every = [_lane_now(path, *of, prove=prove) for of in saves(path).items()]
+        every = [_lane_now(path, *of, verify=verify) for of in saves(path).items()]
         return in_order(every, facts)
 
 
 def _lane_now(
-    folder: Path, name: str, files: Mapping[int, Path], *, prove: bool
-) -> KeptLane:
+    folder: Path, name: str, files: Mapping[int, Path], *, verify: bool
+) -> LaneRecord:
     """A lane as its last file has it, also if that was taken away for a later one meanwhile."""
     try:
-        return lane_of(files, prove=prove)
+        return lane_of(files, verify=verify)
     except (checkpoints.DamagedError, FileNotFoundError):
         now = saves(folder, name).get(name, files)
         if now == files:
             raise
-        return _lane_now(folder, name, now, prove=prove)
+        return _lane_now(folder, name, now, verify=verify)
 
 
 def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
@@ -180,18 +180,18 @@ def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
     return {lane: dict(sorted(files.items())) for lane, files in found.items()}
 
 
-def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
+def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
     """A lane as its last file has it.
 
     Args:
       files: of the lane, by rounds behind it.
-      prove: as in `read`.
+      verify: as in `read`.
 
     Raises:
       checkpoints.DamagedError: if that file was changed.
     """
     last = max(files)
-    about, lines = checkpoints.read(files[last], prove=prove)
+    about, lines = checkpoints.read(files[last], verify=verify)
     checking.check_about(files[last], about)
     states = {
         round: path for round, path in files.items() if round < last or about['leaves']
@@ -206,7 +206,7 @@ def lane_of(files: Mapping[int, Path], *, prove: bool = True) -> KeptLane:
             raise errors.invalid(
                 'checkpoint', requirement, f'{files[last]}: {error}'
             ) from None
-    return KeptLane(
+    return LaneRecord(
         name=name,
         labels=about['labels'],
         place=about['place'],
@@ -227,7 +227,7 @@ def order(
     return facts['algorithms'].index(labels['algorithm']), stage, tuple(place)
 
 
-def in_order(lanes: Iterable[KeptLane], facts: Mapping[str, Any]) -> list[KeptLane]:
+def in_order(lanes: Iterable[LaneRecord], facts: Mapping[str, Any]) -> list[LaneRecord]:
     """Lanes in the order in which one process runs them one by one."""
     lanes = list(lanes)
     for lane in lanes:
@@ -287,7 +287,7 @@ def row_of(round: int, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_older(
-    folder: str | Path, argument: str, lanes: Iterable[KeptLane] = ()
+    folder: str | Path, argument: str, lanes: Iterable[LaneRecord] = ()
 ) -> None:
     """Refuses a run, or lanes of it, that an older version of this package kept in another form."""
     if (paths.as_path(folder) / _OLDER).exists() or any(

@@ -30,7 +30,7 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
     with errors.on_disk(path):
         if not path.exists():
             return {}
-        if not checksummed_npz.is_proven(path):
+        if not checksummed_npz.is_verified(path):
             requirement = f'hold readable links ({LINKS})'
             raise errors.invalid('folder', requirement, f'{path}, which has changed')
         with _decoding_links(path), np.load(path, allow_pickle=False) as stored:

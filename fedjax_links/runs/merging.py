@@ -15,9 +15,9 @@ from fedjax_links.core import errors, paths
 from fedjax_links.planning import trials
 from fedjax_links.results.runs import Results
 from fedjax_links.runs import belonging
-from fedjax_links.runs.divisions import RunDivision, read_division, rounds_wanted
+from fedjax_links.runs.divisions import RunDivision, read_division, rounds_of_lane
 from fedjax_links.runs.folder import (
-    KeptLane,
+    LaneRecord,
     as_columns,
     as_json,
     in_order,
@@ -26,8 +26,8 @@ from fedjax_links.runs.folder import (
     read_description,
     saves,
 )
-from fedjax_links.storage import checkpoints, run_access
-from fedjax_links.storage.run_access import (
+from fedjax_links.storage import checkpoints, descriptions, run_access, run_files
+from fedjax_links.storage.run_files import (
     CHECKPOINTS,
     CLAIMS,
     CONFIG,
@@ -95,23 +95,23 @@ def _check_mergeable(
     """
     for part in parts:
         read_description(part, 'workdir')
-    first = run_access.read_description(parts[0])
+    first = descriptions.read_description(parts[0])
     assert first is not None
     facts = dict(first.facts)
     others = [part for part in [*parts[1:], target] if part != parts[0]]
     for other in dict.fromkeys(others):
         if run_access.refuse_foreign('workdir', other) is not run_access.Kind.RUN:
             continue
-        there = run_access.read_description(other)
+        there = descriptions.read_description(other)
         assert there is not None
-        changed = run_access.check_same(
+        changed = descriptions.check_same(
             'workdir', other, there, first, may_grow=False, allow_changed=allow_changed
         )
-        facts[run_access.CHANGED] = list(
-            dict.fromkeys([*facts.get(run_access.CHANGED, ()), *changed])
+        facts[run_files.CHANGED] = list(
+            dict.fromkeys([*facts.get(run_files.CHANGED, ()), *changed])
         )
-    if not facts.get(run_access.CHANGED):
-        facts.pop(run_access.CHANGED, None)
+    if not facts.get(run_files.CHANGED):
+        facts.pop(run_files.CHANGED, None)
     return facts
 
 
@@ -124,7 +124,7 @@ def _merge(
     expected = divisions[0].expected(best) if divisions else dict.fromkeys(best, 0)
     _check_complete(best, expected, divisions, facts, target)
     described = {name: (lane.labels, lane.identity) for name, lane in best.items()}
-    belonging.check_alike('workdir', described, facts)
+    belonging.check_same_programs('workdir', described, facts)
     belonging.check_of_run('workdir', parts[0], described, facts)
     kinds = ((lane.labels['seed'], lane.fingerprint) for lane in best.values())
     check_kinds(kinds, allow_mixed=allow_mixed)
@@ -137,19 +137,19 @@ def _merge(
     kept = [path for lane in best.values() for path in lane.files.values()]
     for path in itertools.chain.from_iterable(map(checkpoints.files_of, kept)):
         _bring(path, target / CHECKPOINTS / path.name)
-    for name in (CONFIG, ENVIRONMENT, run_access.IDENTITY, run_access.EXAMPLES, LINKS):
+    for name in (CONFIG, ENVIRONMENT, run_files.IDENTITY, run_files.EXAMPLES, LINKS):
         for source in [part / name for part in parts if (part / name).exists()][:1]:
             _bring(source, target / name)
-    checkpoints.write_whole(target / EXPERIMENT, as_json(facts))
-    checkpoints.write_whole(target / METRICS, lines.encode())
+    checkpoints.write_atomically(target / EXPERIMENT, as_json(facts))
+    checkpoints.write_atomically(target / METRICS, lines.encode())
     for name in (CLAIMS, FAILURES):
         shutil.rmtree(target / name, ignore_errors=True)
     (target / LANES).unlink(missing_ok=True)
 
 
-def _best_of_each_lane(folders: Iterable[Path]) -> dict[str, KeptLane]:
+def _best_of_each_lane(folders: Iterable[Path]) -> dict[str, LaneRecord]:
     """Returns the longest of each lane that is whole, by its name."""
-    best: dict[str, KeptLane] = {}
+    best: dict[str, LaneRecord] = {}
     for folder in dict.fromkeys(folders):
         for name, files in saves(folder).items():
             if name not in best or best[name].round < max(files):
@@ -161,7 +161,7 @@ def _best_of_each_lane(folders: Iterable[Path]) -> dict[str, KeptLane]:
 
 
 def _check_complete(
-    best: Mapping[str, KeptLane],
+    best: Mapping[str, LaneRecord],
     expected: Mapping[str, int],
     divisions: Sequence[RunDivision],
     facts: Mapping[str, Any],
@@ -169,7 +169,7 @@ def _check_complete(
 ) -> None:
     """Refuses to join a run of which lanes are missing."""
     done = {
-        name for name, lane in best.items() if lane.round >= rounds_wanted(name, facts)
+        name for name, lane in best.items() if lane.round >= rounds_of_lane(name, facts)
     }
     missing = [name for name in expected if name not in done]
     if missing:
@@ -209,7 +209,7 @@ def check_kinds(
     first: dict[Any, Mapping[str, Any]] = {}
     for seed, kind in fingerprints:
         there = kind and first.setdefault(seed if allow_mixed else None, kind)
-        if found := run_access.first_difference(there, kind, 'environment'):
+        if found := descriptions.first_difference(there, kind, 'environment'):
             field, old, new = found
             whose = f'lanes of seed {seed}' if allow_mixed else 'lanes'
             hint = 'where it is not bits may differ; --allow_mixed lets each seed have its own'

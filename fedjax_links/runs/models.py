@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_links.base import Params
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.runs import folder as folders
-from fedjax_links.runs.folder import KeptLane
+from fedjax_links.runs.folder import LaneRecord
 from fedjax_links.storage import checkpoints
 
 _STATE_FIELDS = {'server': '.algorithm.server', 'client_mean': '.algorithm.clients'}
@@ -82,7 +82,7 @@ def _of_file(path: Path) -> dict[str, np.ndarray]:
         ) from None
 
 
-def _lane_of(folder: Path, wanted: str | Mapping[str, Any] | None) -> KeptLane:
+def _lane_of(folder: Path, wanted: str | Mapping[str, Any] | None) -> LaneRecord:
     """The one main lane that is meant."""
     lanes = [lane for lane in folders.lanes(folder) if lane.labels['stage'] == 'main']
     if isinstance(wanted, str):
@@ -108,7 +108,7 @@ def _lane_of(folder: Path, wanted: str | Mapping[str, Any] | None) -> KeptLane:
     return found[0]
 
 
-def _save_of(lane: KeptLane, at_round: int | None) -> Path:
+def _save_of(lane: LaneRecord, at_round: int | None) -> Path:
     """The file of a lane's state."""
     if not lane.states:
         raise errors.invalid('lane', 'have a saved state', lane.text())

@@ -46,7 +46,7 @@ def pack(
 
     Args:
       state: arrays of any dtype, typed keys among them, and `meshes.LocalRows`, which stand in
-        parts; None for a lane that no one goes on from.
+        parts; None for a lane that nobody resumes.
       about: what else the file says, plain values.
       lines: of metrics, each with its line break.
     """
@@ -55,7 +55,7 @@ def pack(
         jax.tree_util.tree_leaves_with_path(state)
     ):
         is_divided = isinstance(leaf, meshes.LocalRows)
-        array, kind = _as_plain(leaf.own if is_divided else leaf)
+        array, kind = _as_plain(leaf.rows if is_divided else leaf)
         described.append({'path': jax.tree_util.keystr(key_path), 'kind': kind})
         if not is_divided:
             arrays[f'{place:05d}'] = array
@@ -89,14 +89,15 @@ def write_part(path: Path, place: int, state: PyTree) -> dict[str, Any]:
     if not own:
         return {}
     arrays = {
-        name: np.ascontiguousarray(_as_plain(leaf.own)[0]) for name, leaf in own.items()
+        name: np.ascontiguousarray(_as_plain(leaf.rows)[0])
+        for name, leaf in own.items()
     }
     bounds = {
-        name: (leaf.first, leaf.first + len(leaf.own)) for name, leaf in own.items()
+        name: (leaf.first, leaf.first + len(leaf.rows)) for name, leaf in own.items()
     }
     about = np.frombuffer(json.dumps({'rows': bounds}).encode(), np.uint8)
     content = checksummed_npz.npz({_ABOUT: about, **arrays}, compress=False)
-    write_whole(part_file(path, place), content)
+    write_atomically(part_file(path, place), content)
     return {_DIGEST: checksummed_npz.digest_of(content), 'rows': bounds}
 
 
@@ -117,7 +118,7 @@ def remove(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def tidy(folder: Path, lane: str | None = None) -> None:
+def remove_partial_files(folder: Path, lane: str | None = None) -> None:
     """Removes what a process that was killed has left of lanes.
 
     Args:
@@ -135,7 +136,7 @@ def tidy(folder: Path, lane: str | None = None) -> None:
 
 
 def is_temporary(path: Path) -> bool:
-    """Returns whether a name is one that `write_whole` gives to a file that it has not finished."""
+    """Tells whether a name is that of a file which `write_atomically` has not finished."""
     return _TEMPORARY.fullmatch(path.name) is not None
 
 
@@ -146,22 +147,22 @@ def remove_temporaries(folder: Path, name: str) -> None:
             left.unlink(missing_ok=True)
 
 
-def proven(path: Path) -> bytes:
+def read_verified(path: Path) -> bytes:
     """What a file holds, without its parts.
 
     Raises:
       DamagedError: if the file is missing or was changed.
     """
-    _prove(path)
+    _verify(path)
     return path.read_bytes()
 
 
-def read(path: Path, *, prove: bool = True) -> tuple[dict[str, Any], list[str]]:
+def read(path: Path, *, verify: bool = True) -> tuple[dict[str, Any], list[str]]:
     """What a file says besides the state.
 
     Args:
       path: of the file.
-      prove: whether to read all of it, states and parts too, to see that nothing has changed.
+      verify: whether to read all of it, states and parts too, to see that nothing has changed.
 
     Returns:
       What it is about, and the lines of metrics.
@@ -169,12 +170,12 @@ def read(path: Path, *, prove: bool = True) -> tuple[dict[str, Any], list[str]]:
     Raises:
       DamagedError: if the file is missing or was changed.
     """
-    if prove:
-        _prove(path)
+    if verify:
+        _verify(path)
     with _decoding(path), np.load(path, allow_pickle=False) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
-        for place, part in enumerate(about.get(PARTS, ()) if prove else ()):
-            _prove(part_file(path, place), part[_DIGEST])
+        for place, part in enumerate(about.get(PARTS, ()) if verify else ()):
+            _verify(part_file(path, place), part[_DIGEST])
         return about, bytes(stored[_LINES]).decode().splitlines(keepends=True)
 
 
@@ -183,7 +184,7 @@ def load(
     like: PyTree,
     *,
     content: bytes | None = None,
-    own_rows: _Take | None = None,
+    local_rows: _Take | None = None,
 ) -> PyTree:
     """The state of a file.
 
@@ -191,8 +192,8 @@ def load(
       path: of the file.
       like: a tree of arrays or their shapes; what is read must have its structure, shapes, dtypes.
       content: what the file holds, where its parts alone are to be read.
-      own_rows: ``number of clients -> the first row and the one behind the last`` that are read of
-        divided leaves, which then are `meshes.LocalRows`; all of them by default.
+      local_rows: ``number of clients -> (first row, row behind the last)``, which rows to read of
+        divided leaves. These leaves then are `meshes.LocalRows`. All rows by default.
 
     Returns:
       The tree.
@@ -202,7 +203,7 @@ def load(
       ValueError: if it holds another kind of tree.
     """
     found = {
-        name: _as_leaf(a, kind) for name, a, kind in _entries(path, content, own_rows)
+        name: _as_leaf(a, kind) for name, a, kind in _entries(path, content, local_rows)
     }
     wanted = leaves_of(like)
     if list(found) != list(wanted):
@@ -258,7 +259,7 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f'.{path.name}.{unique}.partial')
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Writes a file so that any reader, also after a crash, sees all of it or what was there."""
     partial = temporary_name(path)
     try:
@@ -295,10 +296,10 @@ def _check_kind(path: Any, kind: Any, array: Any) -> None:
             raise TypeError(f'{kind} at {path}')
 
 
-def _prove(file: Path, digest: str | None = None) -> None:
+def _verify(file: Path, digest: str | None = None) -> None:
     """Raises unless a file is as it was written; a part has a digest."""
     try:
-        said = '' if checksummed_npz.is_proven(file, digest) else 'it has changed'
+        said = '' if checksummed_npz.is_verified(file, digest) else 'it has changed'
     except OSError as error:
         said = f'{error.strerror}{" (all processes must share the disk)" if digest else ""}'
     if said:
@@ -306,17 +307,17 @@ def _prove(file: Path, digest: str | None = None) -> None:
 
 
 def _entries(
-    path: Path, content: bytes | None = None, own_rows: _Take | None = None
+    path: Path, content: bytes | None = None, local_rows: _Take | None = None
 ) -> list[tuple[str, Any, str]]:
     """Path, array and kind of every leaf of a file, after it was proven unless it was read."""
     if content is None:
-        _prove(path)
+        _verify(path)
     found = []
     source = path if content is None else io.BytesIO(content)
     with _decoding(path), np.load(source, allow_pickle=False) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
         divided = _divided(
-            path, about.get(PARTS, ()), own_rows or (lambda count: (0, count))
+            path, about.get(PARTS, ()), local_rows or (lambda count: (0, count))
         )
         for place, leaf in enumerate(about[_LEAVES]):
             rows = divided.get(f'{place:05d}')
@@ -324,8 +325,8 @@ def _entries(
                 stored[f'{place:05d}']
                 if rows is None
                 else rows
-                if own_rows
-                else rows.own
+                if local_rows
+                else rows.rows
             )
             _check_kind(leaf['path'], leaf['kind'], array)
             found.append((leaf['path'], array, leaf['kind']))
@@ -333,13 +334,13 @@ def _entries(
 
 
 def _divided(
-    path: Path, parts: Sequence[Any], own_rows: _Take
+    path: Path, parts: Sequence[Any], local_rows: _Take
 ) -> dict[str, meshes.LocalRows]:
     """Rows of divided leaves by entry, from those parts that have any."""
     counts = {
         name: bounds[1] for part in parts for name, bounds in part['rows'].items()
     }
-    wanted = {name: own_rows(count) for name, count in counts.items()}
+    wanted = {name: local_rows(count) for name, count in counts.items()}
     found: dict[str, list[np.ndarray]] = {name: [] for name in counts}
     for place, part in enumerate(parts):
         file, bounds = part_file(path, place), part['rows']
@@ -348,7 +349,7 @@ def _divided(
         }
         needed = [name for name, (first, stop) in within.items() if first < stop]
         if needed:
-            _prove(file, part[_DIGEST])
+            _verify(file, part[_DIGEST])
         for name in needed:
             found[name].append(checksummed_npz.rows(file, name, *within[name]))
     return {
@@ -372,7 +373,7 @@ def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
 def _as_leaf(array: Any, kind: str) -> Any:
     if isinstance(array, meshes.LocalRows):
         return dataclasses.replace(
-            array, own=array.own.view(jnp.dtype(kind or array.dtype))
+            array, rows=array.rows.view(jnp.dtype(kind or array.dtype))
         )
     if kind.startswith('key:'):
         return jax.random.wrap_key_data(

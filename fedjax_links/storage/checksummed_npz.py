@@ -78,7 +78,7 @@ def rows(path: Path, name: str, first: int, stop: int) -> np.ndarray:
     return np.frombuffer(content, dtype).reshape(stop - first, *shape[1:])
 
 
-def is_proven(path: Path, digest: str | None = None) -> bool:
+def is_verified(path: Path, digest: str | None = None) -> bool:
     """Whether a file is, bit for bit, what `npz` made.
 
     Args:

@@ -26,11 +26,11 @@ _KINDS = {'holder': str, 'since': float, 'rounds': int, 'lanes': int, 'ahead': i
 """Of what a holder says."""
 
 
-class Claim:
+class FileLock:
     """A file that this process holds."""
 
     def __init__(self, path: Path, file: IO[str]) -> None:
-        """Holds it, see `take`."""
+        """Holds it, see `acquire`."""
         self._path, self._file = path, file
 
     def release(self, *, keep: bool = False) -> None:
@@ -39,7 +39,7 @@ class Claim:
             self._path.unlink(missing_ok=True)
         self._file.close()
 
-    def say(self, **facts: Any) -> None:
+    def write_info(self, **facts: Any) -> None:
         """Tells others who holds it, and more.
 
         Args:
@@ -48,22 +48,22 @@ class Claim:
         self._file.seek(0)
         self._file.truncate(0)
         self._file.write(
-            json.dumps({'holder': own_name(), 'since': time.time(), **facts})
+            json.dumps({'holder': process_name(), 'since': time.time(), **facts})
         )
         self._file.flush()
 
 
-def own_name() -> str:
+def process_name() -> str:
     """What others are told of this process."""
     return f'process {os.getpid()} on {platform.node()}'
 
 
-def take(path: Path, **facts: Any) -> Claim | None:
+def acquire(path: Path, **facts: Any) -> FileLock | None:
     """A claim of a file, which is made if there is none; None if another process holds it.
 
     Args:
       path: of the file, in a folder that is there.
-      **facts: as in `Claim.say`.
+      **facts: as in `FileLock.write_info`.
     """
     tries = iter((0.05, 0.1))
     while True:
@@ -72,18 +72,20 @@ def take(path: Path, **facts: Any) -> Claim | None:
             file.close()
             if (pause := next(tries, None)) is None:
                 return None
-            time.sleep(pause)  # somebody may only be looking, see `held`
+            time.sleep(pause)  # somebody may only be looking, see `holder_info`
             continue
         with contextlib.suppress(FileNotFoundError):
             if os.fstat(file.fileno()).st_ino == path.stat().st_ino:
-                claim = Claim(path, file)
-                claim.say(**facts)
+                claim = FileLock(path, file)
+                claim.write_info(**facts)
                 return claim
         file.close()  # its holder took it away between our two steps
 
 
-def require(argument: str, folder: Path, path: Path, *others: Path) -> Claim:
-    """As `take`, of a file that nobody may hold.
+def acquire_or_refuse(
+    argument: str, folder: Path, path: Path, *others: Path
+) -> FileLock:
+    """As `acquire`, of a file that nobody may hold.
 
     Args:
       argument: what named the folder.
@@ -94,14 +96,14 @@ def require(argument: str, folder: Path, path: Path, *others: Path) -> Claim:
     Raises:
       InvalidError: naming who holds one of them.
     """
-    claim = take(path)
+    claim = acquire(path)
     if claim is None:
-        raise refused(argument, folder, path, *others)
+        raise in_use_error(argument, folder, path, *others)
     return claim
 
 
-def share(path: Path) -> IO[str] | None:
-    """A lock of a file that keeps `take` away and no other `share`; None if it is taken."""
+def acquire_shared(path: Path) -> IO[str] | None:
+    """Acquires a shared lock, which excludes `acquire` alone; None if the file is taken."""
     file = _opened(path)
     if _lock(file, shared=True):
         return file
@@ -109,7 +111,7 @@ def share(path: Path) -> IO[str] | None:
     return None
 
 
-def held(path: Path) -> dict[str, Any] | None:
+def holder_info(path: Path) -> dict[str, Any] | None:
     """What the holder of a file says; None if nobody holds it.
 
     Args:
@@ -118,11 +120,11 @@ def held(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(FileNotFoundError), path.open() as file:
         if _lock(file, shared=True):
             return None
-        return {'holder': 'another process', **said(path)}
+        return {'holder': 'another process', **read_info(path)}
     return None
 
 
-def said(path: Path) -> dict[str, Any]:
+def read_info(path: Path) -> dict[str, Any]:
     """What the last holder of a file has said; nothing where that cannot be read."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         found = json.loads(path.read_text())
@@ -141,7 +143,7 @@ def is_lock(path: Path) -> bool:
         return False
     if path.stat().st_size == 0:
         return True
-    return 'holder' in said(path)
+    return 'holder' in read_info(path)
 
 
 def _opened(path: Path) -> IO[str]:
@@ -177,8 +179,10 @@ def _without_locks(path: str, reason: str) -> errors.InvalidError:
     return errors.invalid('workdir', requirement, f'{Path(path).parent}: {reason}')
 
 
-def refused(argument: str, path: Path, *files: Path) -> errors.InvalidError:
+def in_use_error(argument: str, path: Path, *files: Path) -> errors.InvalidError:
     """What is wrong with an argument one of whose files another process holds."""
-    holders = (found['holder'] for file in files if (found := held(file)) is not None)
+    holders = (
+        found['holder'] for file in files if (found := holder_info(file)) is not None
+    )
     holder = next(holders, 'another process')
     return errors.invalid(argument, 'not be in use', f'{path}, by {holder}')

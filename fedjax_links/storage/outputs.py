@@ -69,10 +69,10 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
             if run_access.kind_of(folder) is not run_access.Kind.RUN:
                 there = [digests.of_bytes(path.read_bytes())] if path.exists() else []
                 known = {**_read(folder), name: [*there, digests.of_bytes(content)]}
-                checkpoints.write_whole(
+                checkpoints.write_atomically(
                     folder / LIST, documents.as_json({'files': known})
                 )
-            checkpoints.write_whole(path, content)
+            checkpoints.write_atomically(path, content)
             written.append(name)
     return written
 

@@ -123,7 +123,7 @@ def directions_are_told_apart(runs: Runs) -> None:
         '`base.participants`, `base.delivers` and `base.receives`',
     )
     require(
-        not facts.trains_the_unable(runs.rounds),
+        not facts.trains_unavailable_clients(runs.rounds),
         'clients that cannot train must not: see `base.computes` and `cohorts.computing`',
     )
 

@@ -73,7 +73,7 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
             max(computing), 'asked'
         ),
         hearing=hearing(run),
-        others_hear=_differ(as_usual, run.servers(deaf=_ABSENT_THEN)),
+        others_hear=_differ(as_usual, run.servers(downlink_lost=_ABSENT_THEN)),
         moves_when_empty=_differ(empty[_ODD_ROUND - 1], empty[-1]),
     )
 
@@ -88,15 +88,15 @@ def client_program(
 
 def hearing(run: 'Rounds') -> str:
     """When the active clients must hear the server, see `AlgorithmFacts`."""
-    as_usual, deaf = run.servers(), run.servers(deaf=_ACTIVE_THEN)
-    if _differ(as_usual[: _ODD_ROUND + 1], deaf[: _ODD_ROUND + 1]):
+    as_usual, downlink_lost = run.servers(), run.servers(downlink_lost=_ACTIVE_THEN)
+    if _differ(as_usual[: _ODD_ROUND + 1], downlink_lost[: _ODD_ROUND + 1]):
         return 'start'
-    return 'end' if _differ(as_usual, deaf) else 'never'
+    return 'end' if _differ(as_usual, downlink_lost) else 'never'
 
 
-def trains_the_unable(run: 'Rounds') -> bool:
+def trains_unavailable_clients(run: 'Rounds') -> bool:
     """Whether everybody is counted as training in a round in which one client cannot."""
-    _, num_computing = run.rounds(unable=_ABSENT_THEN)
+    _, num_computing = run.rounds(cannot_compute=_ABSENT_THEN)
     return num_computing[_ODD_ROUND] == _NUM_CLIENTS
 
 
@@ -149,8 +149,8 @@ class Rounds:
         self,
         *,
         prob: float = 0.5,
-        deaf: int = -1,
-        unable: int = -1,
+        downlink_lost: int = -1,
+        cannot_compute: int = -1,
         empty: bool = False,
         alone: bool = False,
         named: bool = False,
@@ -159,8 +159,8 @@ class Rounds:
 
         Args:
           prob: what the links say of every client's probability.
-          deaf: the client that does not hear the server in the odd round.
-          unable: the client that cannot train in the odd round.
+          downlink_lost: the client that does not hear the server in the odd round.
+          cannot_compute: the client that cannot train in the odd round.
           empty: whether nobody delivers from the odd round on.
           alone: whether links say no more than who is active.
           named: the same, with links that name the active clients as a cohort.
@@ -170,7 +170,8 @@ class Rounds:
         for t in range(_NUM_ROUNDS):
             active = (clients + 7 * t) % _NUM_CLIENTS < self.num_active
             able, hears = (
-                (clients != client) | (t != _ODD_ROUND) for client in (unable, deaf)
+                (clients != client) | (t != _ODD_ROUND)
+                for client in (cannot_compute, downlink_lost)
             )
             mask, chances = (
                 active & able & (t < _ODD_ROUND or not empty),

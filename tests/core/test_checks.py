@@ -113,7 +113,7 @@ def test_what_does_not_fit_into_memory_says_so(monkeypatch):
 
 
 def test_an_error_under_its_own_root_can_be_raised_from_itself():
-    with pytest.raises(errors.InvalidError) as caught, errors.inside('config.links'):
+    with pytest.raises(errors.InvalidError) as caught, errors.context('config.links'):
         raise errors.invalid('config.links.p', 'lie in [0, 1]', 2)
     first, second = errors.causes(caught.value)
     assert first is not second

@@ -102,7 +102,7 @@ def test_the_bits_are_those_without_a_program_around(name):
     )
     problem, key = federation.problem(), jax.random.key(3)
     whole = fl.simulate(key, algorithm, links, problem, num_rounds=12, eval_every=4)
-    plain = simulation._simulated(
+    plain = simulation._simulate(
         algorithm, links, None, 12, 4, None, None, problem, key
     )
     jax.tree.map(np.testing.assert_array_equal, whole, plain)

@@ -119,8 +119,8 @@ def test_means_of_many_narrow_rows_are_those_of_float32():
 
 def test_a_vector_is_shaped_like_the_rows_it_weights():
     weights = jnp.arange(3.0)
-    assert tree.rows(weights, jnp.zeros(3)).shape == (3,)
-    assert tree.rows(weights, jnp.zeros((3, 5, 2))).shape == (3, 1, 1)
+    assert tree.expand_dims_like(weights, jnp.zeros(3)).shape == (3,)
+    assert tree.expand_dims_like(weights, jnp.zeros((3, 5, 2))).shape == (3, 1, 1)
 
 
 @pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf])

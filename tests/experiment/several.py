@@ -26,16 +26,16 @@ def get_config():
     from fedjax_links.runner import stages
 
     stages._SAVE_SECONDS = 0.05
-    write_whole = checkpoints.write_whole
+    write_atomically = checkpoints.write_atomically
 
     def counted(path, content):
-        write_whole(path, content)
+        write_atomically(path, content)
         if '@' in path.name and '.part' not in path.name:
             folder = path.parent.parent
             with folder.with_name(f'{folder.name}.saves').open('a') as saves:
                 saves.write('.')
 
-    checkpoints.write_whole = counted
+    checkpoints.write_atomically = counted
     if 'SECONDS_TO_SYNC' in os.environ:
         fsync = os.fsync
 

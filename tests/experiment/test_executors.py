@@ -192,7 +192,7 @@ NOTED = f"""
 import os
 from fedjax_links.storage import checkpoints
 
-write = checkpoints.write_whole
+write = checkpoints.write_atomically
 
 
 def noted(path, *rest):
@@ -203,7 +203,7 @@ def noted(path, *rest):
 
 
 def get_config():
-    checkpoints.write_whole = noted
+    checkpoints.write_atomically = noted
     return {CONFIG!r}
 """
 

@@ -463,7 +463,7 @@ def test_what_is_unusual_runs(changes):
 def test_an_error_inside_a_factory_of_ones_own_stays_what_it_is():
     with pytest.raises(TypeError, match='unsupported operand') as caught:
         experiment.build({**values(), 'links': 'tests.experiment.parts:mistaken'})
-    file, line = errors.users_place(caught.value)
+    file, line = errors.innermost_user_frame(caught.value)
     assert file.endswith('parts.py')
     assert "return 1 + 'x'" in Path(file).read_text().splitlines()[line - 1]
 
@@ -521,7 +521,7 @@ def test_arrays_are_refused_before_they_are_made():
     ],
 )
 def test_kinds(value, kind, suits):
-    assert checks.suits(value, kind) == suits
+    assert checks.matches_annotation(value, kind) == suits
 
 
 def test_lanes_and_rounds_are_counted_before_they_are_listed():

@@ -115,7 +115,7 @@ def test_examples_held_out_of_such_a_problem_can_be_evaluated():
     assert np.isfinite(found['eval_accuracy_p10'])
     own = jax.tree.map(lambda a: jnp.stack([a] * problem.num_clients), params)
     with refusals.names('problem', 'normalise by the batch'):
-        evaluation.of_own_models(own, problem)
+        evaluation.personal_model_metrics(own, problem)
 
 
 def test_a_layer_of_a_user_s_own_says_so_itself():

@@ -148,7 +148,7 @@ def test_f3ast_asks_whom_the_algorithm_asks():
     state = simulation.simulate(
         jax.random.key(0), algorithm, participation.replay(mask), problem, num_rounds=40
     ).state
-    asked = cost_model.TRAFFIC['f3ast'].asked(mask, options)
+    asked = cost_model.TRAFFIC['f3ast'].senders(mask, options)
     rate = np.ones(6)
     for row in asked:
         rate = 0.9 * rate + 0.1 * row

@@ -158,7 +158,7 @@ def test_whoever_looks_while_lanes_are_saved_never_sees_half_of_one(
     def look():
         while not over.is_set():
             try:
-                rows = runs.read(tmp_path, prove=len(looks) % 2 == 0).to_pandas()
+                rows = runs.read(tmp_path, verify=len(looks) % 2 == 0).to_pandas()
                 if len(rows):
                     counts = rows.groupby('seed')['round']
                     looks.append((counts.count() * 2).tolist() == counts.max().tolist())
@@ -193,7 +193,7 @@ def test_a_save_that_is_taken_away_meanwhile_is_looked_for_again(half, monkeypat
 
     monkeypatch.setattr(checkpoints, 'read', move_on)
     for prove in (True, False):
-        assert 10 in [lane.round for lane in runs.lanes(half, prove=prove)]
+        assert 10 in [lane.round for lane in runs.lanes(half, verify=prove)]
         later.rename(path)
 
 

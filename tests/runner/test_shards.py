@@ -175,7 +175,7 @@ def test_one_shard_twice_is_refused_by_name(tmp_path):
 
     twice = Twice()
     planned.shard(0, 2).run(tmp_path, [twice])
-    assert f'by {file_locks.own_name()}' in twice.said
+    assert f'by {file_locks.process_name()}' in twice.said
 
 
 @pytest.mark.slow
@@ -315,7 +315,7 @@ def test_status_tells_done_lost_and_who_runs(tmp_path):
         planned.shard(0, 2).run(tmp_path, [Looking()])
     assert seen[0].lanes == 4
     assert seen[0].running >= 1
-    assert seen[0].shards[0].holder == file_locks.own_name()
+    assert seen[0].shards[0].holder == file_locks.process_name()
     assert seen[0].shards[1].holder is None
     after = runs.status(tmp_path)
     assert after.running == 0
@@ -350,7 +350,7 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     planned = experiment.build(tuned())
     lane = planned.plan.schedule.first_tries('fedavg')[0]
     (tmp_path / runs.CLAIMS).mkdir()
-    held = file_locks.take(runs.lane_file(tmp_path, lane.name))
+    held = file_locks.acquire(runs.lane_file(tmp_path, lane.name))
     said = []
 
     class Waiting(experiment.Callback):
@@ -362,7 +362,7 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, '_POLL_SECONDS', 0.01)
     planned.shard(0, 2).run(tmp_path, [Waiting()])
     assert said == [
-        f'waiting for 1 lane of fedavg, tuning: {file_locks.own_name()}',
+        f'waiting for 1 lane of fedavg, tuning: {file_locks.process_name()}',
         '',
         '',
     ]

@@ -118,7 +118,7 @@ def test_names_of_files_have_no_separators():
         'seed': 0,
         'x': 'a/b c,d=0.1',
     }
-    name = export._name(runs.KeptLane('', labels, (0, 0), 0, [], {}))
+    name = export._name(runs.LaneRecord('', labels, (0, 0), 0, [], {}))
     assert name == 'states/a/b/x=a%2Fb c%2Cd%3D0.1/0.npz'
     named = export._by_dotted_path({".algorithm.params['Dense_0'][1]": np.zeros(1)})
     assert list(named) == ['algorithm.params.Dense_0.1']

@@ -19,7 +19,7 @@ from fedjax_links.storage import file_locks
 folder, won = Path(sys.argv[1]), 0
 end = time.monotonic() + float(sys.argv[2])
 while time.monotonic() < end:
-    claim = file_locks.take(folder / 'lane.lock')
+    claim = file_locks.acquire(folder / 'lane.lock')
     if claim is None:
         continue
     os.close(os.open(folder / 'alone', os.O_CREAT | os.O_EXCL))  # fails if another one is here
@@ -36,7 +36,7 @@ from pathlib import Path
 
 from fedjax_links.storage import file_locks
 
-claim = file_locks.take(Path(sys.argv[1]))
+claim = file_locks.acquire(Path(sys.argv[1]))
 print('held', flush=True)
 time.sleep(60)
 """
@@ -67,12 +67,14 @@ def test_a_claim_ends_with_its_process(tmp_path):
     holder = start(HOLD, path)
     try:
         assert holder.stdout.readline() == 'held\n'
-        assert file_locks.take(path) is None
-        assert file_locks.held(path)['holder'].startswith(f'process {holder.pid} on ')
+        assert file_locks.acquire(path) is None
+        assert file_locks.holder_info(path)['holder'].startswith(
+            f'process {holder.pid} on '
+        )
     finally:
         holder.send_signal(signal.SIGKILL)
         holder.communicate()
-    claim = file_locks.take(path, rounds=3)
+    claim = file_locks.acquire(path, rounds=3)
     assert claim is not None
     claim.release()
     assert not path.exists()
@@ -80,22 +82,22 @@ def test_a_claim_ends_with_its_process(tmp_path):
 
 def test_who_holds_a_file_says_so_and_since_when(tmp_path):
     before = time.time()
-    claim = file_locks.take(tmp_path / 'a.lock', rounds=3)
-    said = file_locks.held(tmp_path / 'a.lock')
-    assert said['holder'] == file_locks.own_name()
+    claim = file_locks.acquire(tmp_path / 'a.lock', rounds=3)
+    said = file_locks.holder_info(tmp_path / 'a.lock')
+    assert said['holder'] == file_locks.process_name()
     assert said['rounds'] == 3
     assert before <= said['since'] <= time.time()
     claim.release(keep=True)
-    assert file_locks.held(tmp_path / 'a.lock') is None
-    assert file_locks.held(tmp_path / 'b.lock') is None
+    assert file_locks.holder_info(tmp_path / 'a.lock') is None
+    assert file_locks.holder_info(tmp_path / 'b.lock') is None
 
 
 def test_sharers_keep_the_taker_away_and_not_each_other(tmp_path):
     path = tmp_path / 'a.lock'
-    first, second = file_locks.share(path), file_locks.share(path)
-    assert file_locks.take(path) is None
+    first, second = file_locks.acquire_shared(path), file_locks.acquire_shared(path)
+    assert file_locks.acquire(path) is None
     first.close()
     second.close()
-    claim = file_locks.take(path)
-    assert file_locks.share(path) is None
+    claim = file_locks.acquire(path)
+    assert file_locks.acquire_shared(path) is None
     claim.release()

@@ -34,7 +34,7 @@ def path(tmp_path):
     ]
     assert not path.exists()
     about = {'labels': {'seed': 0}, checkpoints.PARTS: parts}
-    checkpoints.write_whole(path, checkpoints.pack(own[0], about, ['a\n', 'b\n']))
+    checkpoints.write_atomically(path, checkpoints.pack(own[0], about, ['a\n', 'b\n']))
     return path
 
 
@@ -84,11 +84,13 @@ def test_a_process_reads_the_rows_that_it_wants_from_the_parts_that_have_them(
             'table': jnp.array(TABLE),
         }
     )
-    content = checkpoints.proven(path)
-    found = checkpoints.load(path, like, content=content, own_rows=lambda count: bounds)
+    content = checkpoints.read_verified(path)
+    found = checkpoints.load(
+        path, like, content=content, local_rows=lambda count: bounds
+    )
     rows = slice(*bounds)
-    np.testing.assert_array_equal(found['table'].own, TABLE[rows])
-    np.testing.assert_array_equal(found['other'].own, np.asarray(OTHER)[rows])
+    np.testing.assert_array_equal(found['table'].rows, TABLE[rows])
+    np.testing.assert_array_equal(found['other'].rows, np.asarray(OTHER)[rows])
     np.testing.assert_array_equal(found['alone'], ALONE)
     assert found['table'].first == found['other'].first == bounds[0]
     assert found['other'].dtype == OTHER.dtype
@@ -133,7 +135,7 @@ def test_parts_go_with_their_save_and_what_was_left_of_one(path):
         file.touch()
     assert checkpoints.files_of(before) == [before]
     assert len(checkpoints.files_of(path)) == 5
-    checkpoints.tidy(path.parent)
+    checkpoints.remove_partial_files(path.parent)
     assert not any(file.exists() for file in left)
     assert set(path.parent.iterdir()) == {before, strange, *checkpoints.files_of(path)}
     checkpoints.remove(path)

@@ -171,7 +171,7 @@ def test_what_runs_is_not_set_aside(lock, tmp_path):
     run = tmp_path / 'run'
     quadratic().run(run, devices=1)
     (run / 'claims').mkdir()
-    held = file_locks.take(run / lock)
+    held = file_locks.acquire(run / lock)
     assert held is not None
     with pytest.raises(errors.InvalidError, match='not be in use'):
         run_access.set_aside('workdir', run)
@@ -221,7 +221,8 @@ def test_temporary_names_differ_in_all_processes(tmp_path):
     assert len(names) == 100
     writers = [
         threading.Thread(
-            target=checkpoints.write_whole, args=(tmp_path / 'x', bytes([k]) * 9999)
+            target=checkpoints.write_atomically,
+            args=(tmp_path / 'x', bytes([k]) * 9999),
         )
         for k in range(16)
     ]
@@ -267,19 +268,19 @@ def test_an_output_whose_writer_was_killed_is_written_again(
     """The process ends before or after any of its writes; the next one goes on."""
     files = [('figure.md', b'first'), ('figure.csv', b'1')]
     outputs.write('workdir', tmp_path, files)
-    write_whole, left = checkpoints.write_whole, [writes]
+    write_atomically, left = checkpoints.write_atomically, [writes]
 
     def killed(path, content):
         left[0] -= 1
         if left[0] == 0 and is_before:
             raise KilledError
-        write_whole(path, content)
+        write_atomically(path, content)
         if left[0] == 0:
             raise KilledError
 
     newer = [('figure.md', b'second'), ('figure.csv', b'2')]
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, 'write_whole', killed)
+        patch.setattr(checkpoints, 'write_atomically', killed)
         with pytest.raises(KilledError):
             outputs.write('workdir', tmp_path, newer)
     newest = [('figure.md', b'third'), ('figure.csv', b'3')]

@@ -161,7 +161,7 @@ def write(
         parts.extend(
             f'{tables.as_markdown(line)}\n' for line in provenance.lines(source.run)
         )
-    checkpoints.write_whole(folder / REPORT, '\n'.join(parts).encode())
+    checkpoints.write_atomically(folder / REPORT, '\n'.join(parts).encode())
     return written
 
 

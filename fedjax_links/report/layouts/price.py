@@ -90,7 +90,7 @@ def price(
         model, options, steps = _facts(
             source, config, label, local_steps, traffic or {}
         )
-        if kept.first_round and model.asked is not None:
+        if kept.first_round and model.senders is not None:
             requirement = f'be whole to price {label}, which looks at earlier rounds'
             raise errors.invalid(
                 'links', requirement, f'from round {kept.first_round} on'

@@ -65,7 +65,9 @@ def plainly(built, label, seed):
         participations=np.float32(result.state.counters.participation_count),
     )
     own = algorithm.client_models
-    found['own'] = evaluation.of_own_models(own(state), problem) if own else None
+    found['own'] = (
+        evaluation.personal_model_metrics(own(state), problem) if own else None
+    )
     return found
 
 

@@ -1,0 +1,145 @@
+"""Runs one round: its context, the algorithm's step, and the counters of the federation."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links import base
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    FederationState,
+    Key,
+    Links,
+    Participation,
+    Problem,
+    PyTree,
+    RoundContext,
+    RoundMetrics,
+    Step,
+)
+from fedjax_links.core import contracts, prng, tree
+
+
+def round_context(key: Key, round: Array | int, links: Links) -> RoundContext:
+    """Builds the context of one round, for composing rounds by hand.
+
+    Args:
+      key: the run's key.
+      round: index of the round.
+      links: the links of the round.
+
+    Returns:
+      The context that `simulate` would pass in that round under those links.
+    """
+    client_key = prng.round_key(key, 'client', round)
+    server_key = prng.round_key(key, 'server', round)
+    return RoundContext(
+        round=jnp.asarray(round, jnp.int32),
+        links=links,
+        client_key=client_key,
+        server_key=server_key,
+    )
+
+
+def run_round(
+    state: FederationState,
+    key: Key,
+    algorithm: Algorithm,
+    participation: Participation | Links,
+    problem: Problem,
+) -> Step[FederationState]:
+    """Runs one round: samples links, applies the algorithm, updates counters.
+
+    Args:
+      state: the federation after ``state.round`` rounds.
+      key: the run's key, the same in every round.
+      algorithm: the algorithm.
+      participation: the pattern; or the links of this round, and the pattern's carry stays.
+      problem: data and loss.
+
+    Returns:
+      The next state and the round's metrics.
+    """
+    round = state.round
+    carry = state.participation
+    links: Any = participation
+    if isinstance(participation, Participation):
+        link_key = prng.round_key(key, 'participation', round)
+        carry, links = participation.sample(carry, link_key, round)
+    ctx = round_context(key, round, links)
+    new_state, (metrics, is_finite) = algorithm_step(
+        algorithm, problem, state.algorithm, ctx
+    )
+    state = state._replace(algorithm=new_state, participation=carry)
+    one_round = jax.tree.map(lambda a: a[None], (links, is_finite))
+    return count_rounds(state, *one_round), metrics
+
+
+def algorithm_step(
+    algorithm: Algorithm, problem: Problem, state: PyTree, ctx: RoundContext
+) -> tuple[PyTree, tuple[RoundMetrics, Array]]:
+    """Applies an algorithm's step.
+
+    Args:
+      algorithm: the algorithm.
+      problem: data and loss.
+      state: the algorithm's state.
+      ctx: the round.
+
+    Returns:
+      Its next state; the metrics, and whether the server model and the loss are finite.
+    """
+    new_state, metrics = algorithm.round_step(state, ctx, problem)
+    contracts.check_round(state, new_state)
+    server = contracts.server_of(algorithm.models(new_state))
+    is_finite = tree.all_finite((server, metrics.loss_sum))
+    return new_state, (metrics, is_finite)
+
+
+def count_rounds(
+    state: FederationState, links: Links, is_finite: Array
+) -> FederationState:
+    """Counts T rounds that the algorithm's state has behind it already.
+
+    Args:
+      state: the federation, its counters as they were before these rounds.
+      links: the links of these rounds, leaves [T, ...].
+      is_finite: bool[T], whether server model and loss were finite after each round.
+
+    Returns:
+      The federation after these rounds.
+    """
+    num_rounds = len(is_finite)
+    all_finite = jnp.all(is_finite)
+    rounds = state.round + jnp.arange(num_rounds, dtype=jnp.int32)
+    first_bad_round = rounds[jnp.argmin(is_finite)]
+    counters = _count_uploads(state.counters, links, rounds)
+    was_finite = state.finite
+    return state._replace(
+        round=state.round + num_rounds,
+        links=jax.tree.map(lambda a: a[-1], links),
+        counters=counters,
+        finite=was_finite & all_finite,
+        first_bad_round=jnp.where(
+            was_finite & ~all_finite, first_bad_round, state.first_bad_round
+        ),
+    )
+
+
+def _count_uploads(
+    counters: base.ParticipationCounters, links: Links, rounds: Array
+) -> base.ParticipationCounters:
+    """Counts the uploads of rounds int32[T] that arrived."""
+    count, last_active = counters
+    if isinstance(links, base.CohortLinkSample):
+        # In place, at the cost of the cohorts rather than of all clients.
+        when = jnp.broadcast_to(rounds[:, None], links.ids.shape)
+        count = count.at[links.ids].add(1, mode='drop')
+        last_active = last_active.at[links.ids].max(when, mode='drop')
+    else:
+        count += jnp.sum(links.mask, axis=0, dtype=jnp.int32)
+        active_rounds = jnp.where(links.mask, rounds[:, None], -1)
+        last_active = jnp.maximum(last_active, jnp.max(active_rounds, axis=0))
+    return base.ParticipationCounters(count, last_active)

@@ -1,0 +1,275 @@
+"""Reads what a run folder says of its experiment, and compares it with what is to run."""
+
+import zipfile
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_links.core import errors
+from fedjax_links.storage import checkpoints, checksummed_npz, documents
+from fedjax_links.storage.identity import RunIdentity, run_differences, run_from_plain
+from fedjax_links.storage.run_files import (
+    CHANGED,
+    CONFIG,
+    EXAMPLES,
+    EXPERIMENT,
+    IDENTITY,
+    MAY_DIFFER,
+    MAY_GROW,
+)
+
+_MAX_CLAUSES = 3
+
+
+class Description(NamedTuple):
+    """What a folder says of its experiment.
+
+    Attributes:
+      facts: labels, metrics, grid, seeds: what reports need.
+      config: the config; None for an experiment made in Python.
+      identity: of programs and data; None if the folder keeps none.
+    """
+
+    facts: Mapping[str, Any]
+    config: Mapping[str, Any] | None
+    identity: RunIdentity | None
+
+
+class FieldDifference(NamedTuple):
+    """A field in which two descriptions of an experiment differ.
+
+    Attributes:
+      field: its dotted path.
+      there: its value in the folder.
+      here: its value in what is to run.
+    """
+
+    field: str
+    there: Any
+    here: Any
+
+
+def read_identity(path: Path) -> RunIdentity | None:
+    """Reads the identity of a run or of an archive; None if none is kept.
+
+    Args:
+      path: of the folder.
+
+    Raises:
+      InvalidError: if the files were changed.
+    """
+    values = documents.read_json(path, IDENTITY)
+    if values is None:
+        return None
+    examples = path / EXAMPLES
+    if examples.exists() and not checksummed_npz.is_verified(examples):
+        requirement = f'hold {EXAMPLES} as it was written'
+        raise errors.invalid('workdir', requirement, f'{examples}, which has changed')
+    arrays: dict[str, np.ndarray] = {}
+    try:
+        if examples.exists():
+            with np.load(examples, allow_pickle=False) as stored:
+                arrays = dict(stored)
+        return run_from_plain(values, arrays)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        requirement = f'hold {IDENTITY} and {EXAMPLES} as a run writes them'
+        raise errors.invalid('workdir', requirement, f'{path}: {error}') from None
+
+
+def write_identity(path: Path, identity: RunIdentity) -> None:
+    """Writes the identity of a run.
+
+    Args:
+      path: of the folder.
+      identity: of programs and data.
+    """
+    content = checksummed_npz.npz(identity.rows_as_arrays(), compress=False)
+    checkpoints.write_atomically(path / EXAMPLES, content)
+    content = documents.as_json(identity.as_plain())
+    checkpoints.write_atomically(path / IDENTITY, content)
+
+
+def read_description(path: Path) -> Description | None:
+    """Reads what a folder says of its experiment; None before it says anything.
+
+    Args:
+      path: of the folder.
+    """
+    facts = documents.read_json(path, EXPERIMENT)
+    if facts is None:
+        return None
+    config = documents.read_json(path, CONFIG)
+    return Description(facts, config, read_identity(path))
+
+
+def check_same(
+    argument: str,
+    path: Path,
+    there: Description,
+    here: Description,
+    *,
+    may_grow: bool,
+    allow_changed: bool = False,
+) -> list[str]:
+    """Compares what a folder is of with what is to run in it, or to be merged with it.
+
+    Args:
+      argument: what named the folder.
+      path: of the folder.
+      there: what the folder says.
+      here: what is to run.
+      may_grow: whether rounds and seeds may be more than there.
+      allow_changed: whether programs or data may differ.
+
+    Returns:
+      Clauses on how programs and data differ; nothing unless that is allowed.
+
+    Raises:
+      InvalidError: naming what differs.
+    """
+    check_kind(argument, path, there, here)
+    if may_grow:
+        _check_growth(path, there, here)
+    ignored = _ignored_fields(there.facts, may_grow=may_grow)
+    fields = [
+        f'{each.field} is {errors.text_of(each.there)} and not {errors.text_of(each.here)}'
+        for each in _differences(
+            there.config or {}, here.config or {}, 'config', ignored
+        )
+    ]
+    facts = _facts_to_compare(there.facts, here.facts, may_grow=may_grow)
+    first = first_difference(there.facts, facts, 'config', but=ignored)
+    if first is not None:
+        fact_clause = f'{first.field} is {first.there!r} and not {first.here!r}'
+        shown = fields[:_MAX_CLAUSES] or [fact_clause]
+        requirement = 'be new or hold a run with the same config'
+        raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
+    known = [*there.facts.get(CHANGED, ()), *here.facts.get(CHANGED, ())]
+    clauses = _identity_differences(there, here)
+    new_clauses = [clause for clause in clauses if clause not in known]
+    if new_clauses and not allow_changed:
+        shown = fields[:_MAX_CLAUSES]
+        shown += _without_config_fields(new_clauses, fields)[:_MAX_CLAUSES]
+        requirement = (
+            'be new or hold a run with the same config, programs and data '
+            '(--allow_changed goes on all the same)'
+        )
+        raise errors.invalid(argument, requirement, f'{path}, where {"; ".join(shown)}')
+    return list(dict.fromkeys([*known, *clauses]))
+
+
+def _ignored_fields(facts: Mapping[str, Any], *, may_grow: bool) -> list[str]:
+    """Returns the fields at the top of facts and configs that may differ."""
+    ignored = list(MAY_DIFFER)
+    if may_grow:
+        ignored += MAY_GROW
+    if not _metric_decides(facts):
+        ignored += ['metric', 'directions']
+    return ignored
+
+
+def _metric_decides(facts: Mapping[str, Any]) -> bool:
+    """Tells whether the metric decides what runs."""
+    return facts.get('tuning') is not None or 'until' in facts
+
+
+def _facts_to_compare(
+    there: Mapping[str, Any], here: Mapping[str, Any], *, may_grow: bool
+) -> dict[str, Any]:
+    """Returns the facts of what is to run, without the seeds that it adds."""
+    facts = dict(here)
+    old_seeds = there.get('seeds')
+    seeds = here.get('seeds')
+    if may_grow and isinstance(old_seeds, list) and isinstance(seeds, list):
+        facts['seeds'] = seeds[: len(old_seeds)]
+    return facts
+
+
+def _without_config_fields(clauses: list[str], fields: list[str]) -> list[str]:
+    """Returns those clauses on programs and data that no clause on a field of the config says."""
+    return [
+        clause
+        for clause in clauses
+        if not any(field.startswith(f'config.{clause}') for field in fields)
+    ]
+
+
+def _identity_differences(there: Description, here: Description) -> list[str]:
+    if there.identity is None or here.identity is None:
+        return ['nothing says of which programs and data it is']
+    return run_differences(there.identity, here.identity)
+
+
+def check_started(argument: str, path: Path, here: Description) -> None:
+    """Refuses to resume without a config in a folder that a start with one has begun.
+
+    Args:
+      argument: what named the folder.
+      path: of a folder without a description.
+      here: what is to run.
+
+    Raises:
+      InvalidError: naming the folder.
+    """
+    config = documents.read_json(path, CONFIG)
+    if config is not None:
+        check_kind(argument, path, Description({}, config, None), here)
+
+
+def check_kind(
+    argument: str, path: Path, there: Description, here: Description
+) -> None:
+    """Refuses a run of a config where one made in Python is to run, and the other way round."""
+    if (there.config is None) == (here.config is None):
+        return
+    here_kind = 'one that a config describes'
+    there_kind = 'an experiment made in Python'
+    if here.config is None:
+        here_kind, there_kind = there_kind, here_kind
+    requirement = f'be new or hold a run of {here_kind}'
+    raise errors.invalid(argument, requirement, f'{path}, of {there_kind}')
+
+
+def _check_growth(path: Path, there: Description, here: Description) -> None:
+    """Refuses fewer rounds or seeds than the folder has."""
+    pairs = [(there.facts, here.facts), (there.config or {}, here.config or {})]
+    for name, words in MAY_GROW.items():
+        for old, new in pairs:
+            if name == 'num_seeds' and old.get('seeds') != new.get('seeds'):
+                continue  # Seeds counted in another way are no fewer seeds.
+            minimum = old.get(name, 1)
+            value = new.get(name, 1)
+            if value < minimum:
+                requirement = f'be at least {minimum}, the {words} of {path}'
+                raise errors.invalid(name, requirement, value)
+
+
+def first_difference(
+    there: Any, here: Any, field: str = 'config', but: Collection[str] = ()
+) -> FieldDifference | None:
+    """Finds the first field in which two descriptions of an experiment differ.
+
+    Args:
+      there: values by name, which may be descriptions themselves.
+      here: likewise.
+      field: what they describe.
+      but: names at the top that may differ.
+
+    Returns:
+      The first difference; None if there is none.
+    """
+    return next(_differences(there, here, field, but), None)
+
+
+def _differences(
+    there: Any, here: Any, field: str, but: Collection[str]
+) -> Iterator[FieldDifference]:
+    """Yields the fields that differ, sorted by name."""
+    if not (isinstance(there, Mapping) and isinstance(here, Mapping)):
+        if there != here:
+            yield FieldDifference(field, there, here)
+        return
+    for name in sorted({*there, *here} - {*but}):
+        yield from _differences(there.get(name), here.get(name), f'{field}.{name}', ())
