@@ -168,12 +168,7 @@ for name in sys.argv[1:]:
             'fedpbc',
             'amplified_scaffold',
         ),  # models of clients; a clock, and tables of clients
-        pytest.param(
-            ('fedavg', 'fedbuff'),
-            marks=pytest.mark.release(
-                'test_meshes_give_the_same_bits_of_all_algorithms'
-            ),
-        ),
+        ('fedavg', 'fedbuff'),
     ],
 )
 def test_meshes_agree_to_the_bit_and_with_none_up_to_rounding(names):
@@ -193,6 +188,7 @@ for name, entry in ALGORITHMS.items():
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_meshes_agree_to_the_bit_and_with_none_up_to_rounding')
 def test_meshes_give_the_same_bits_of_all_algorithms():
     """Compiled fast; as users compile, two of them do above."""
     assert in_a_process(REGISTERED, as_users_compile=False) == list(fl.ALGORITHMS)

@@ -128,17 +128,9 @@ def relative_spread_of_the_bias(pair):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_the_quick_figure_ends_where_theory_says')
 @pytest.mark.optimised
-@pytest.mark.parametrize(
-    'name',
-    [
-        'xiang2023_figure2',
-        pytest.param(
-            'xiang2024_figure3',
-            marks=pytest.mark.release('test_the_quick_figure_ends_where_theory_says'),
-        ),
-    ],
-)
+@pytest.mark.parametrize('name', ['xiang2023_figure2', 'xiang2024_figure3'])
 def test_the_end_of_training_agrees_with_an_independent_computation(name):
     """Both sides are means of three seeds, with targets of their own."""
     columns = numbers(name, size=nested.full)
