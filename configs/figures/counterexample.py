@@ -15,11 +15,11 @@ from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import bernoulli
 from fedjax_links.plot.panels import finish
 
-_RULES = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
+_ALGORITHMS = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}
 _PAIRS = ((0.1, 0.1), (0.1, 0.5), (0.1, 0.9), (0.5, 0.5), (0.5, 0.9), (0.9, 0.9))
 
-_EVERY = 10  # rounds between two points of a curve
+_EVAL_PERIOD = 10  # rounds between two points of a curve
 _NO_BIAS = 1e-5
 _FIRST_SHOWN = 50  # round from which curves are drawn
 _ROOM = 3  # below the lowest server model, where the clients' mean goes on falling
@@ -82,7 +82,7 @@ def counterexample_error(
     )
     targets = np.asarray(problem.data, np.float64)
     optimum = targets.mean(axis=0)
-    times = np.arange(_EVERY, num_rounds + 1, _EVERY)
+    times = np.arange(_EVAL_PERIOD, num_rounds + 1, _EVAL_PERIOD)
 
     def exact(probs: np.ndarray, name: str, compute: str) -> dict[str, Any]:
         """Distance of ``E[x^T]``, and root mean square distance of x^T (NaN if unknown)."""
@@ -110,18 +110,20 @@ def counterexample_error(
         section = {'name': name, 'compute': compute}
         result = sweeps.sweep(
             lambda: resolver.build_named(
-                f'config.figure.panels.{label}', section, _RULES, client
+                f'config.figure.panels.{label}', section, _ALGORITHMS, client
             ),
             bernoulli,
             problem,
             seeds=range(num_seeds),
             grid={'participation': {'schedule': chances}},
             num_rounds=num_rounds,
-            eval_every=_EVERY,
+            eval_every=_EVAL_PERIOD,
         )
-        found = {model: metrics['distance'] for model, metrics in result.evals.items()}
-        server = np.asarray(found['server'], np.float64)
-        clients = np.asarray(found.get('client_mean', np.full_like(server, np.nan)))
+        distances = {
+            model: metrics['distance'] for model, metrics in result.evals.items()
+        }
+        server = np.asarray(distances['server'], np.float64)
+        clients = np.asarray(distances.get('client_mean', np.full_like(server, np.nan)))
         for g, pair in enumerate(probs):
             yield {
                 'panel': label,
@@ -232,12 +234,12 @@ def paused_mean(
     """
     cohort = analysis.expected_mixing_matrix(probs) - np.diag(1 - probs)
     empty = np.prod(1 - probs)
-    shares = analysis.fedavg_weights(probs) * (1 - empty)
+    weights = analysis.fedavg_weights(probs) * (1 - empty)
     clients = np.zeros_like(targets)
     server = np.zeros(targets.shape[1])
     for _ in range(num_rounds):
         trained = factor * clients + (1 - factor) * targets
-        server = empty * server + shares @ trained
+        server = empty * server + weights @ trained
         clients = cohort @ trained + (1 - probs)[:, None] * clients
     return server
 

@@ -49,9 +49,10 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
     pooled = []
     for separation, exact in zip(_SEPARATIONS, laws, strict=True):
         pattern = minimum_separation(law, separation=separation, groups=groups)
-        shares = _shares(pattern, keys)[:, ::_GROUP_SIZE]  # of a group's first client
-        each = (shares - 1 / _GROUPS) @ np.sign(exact - 1 / _GROUPS)
-        pooled.append(shares.mean(axis=0))
+        # Of the first client of each group.
+        frequencies = _frequencies(pattern, keys)[:, ::_GROUP_SIZE]
+        each = (frequencies - 1 / _GROUPS) @ np.sign(exact - 1 / _GROUPS)
+        pooled.append(frequencies.mean(axis=0))
         parts.append(
             {
                 'separation': separation,
@@ -84,16 +85,18 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
         distance = r'$\|\pi_R - 1/M\|_1$'
         panels.finish(left, 'minimum separation R', distance, legend='best', grid=True)
         ids = np.arange(1, _GROUPS + 1)
-        for separation, colour, exact, drawn in zip(
+        for separation, colour, exact, frequency in zip(
             _SEPARATIONS, plot.COLOURS, laws, pooled, strict=False
         ):
             right.plot(ids, exact, color=colour, linewidth=1, label=f'R = {separation}')
-            right.plot(ids, drawn, '.', color=colour, markersize=5)
+            right.plot(ids, frequency, '.', color=colour, markersize=5)
         right.set_yscale('log')
         right.set_xticks(np.arange(5, _GROUPS + 1, 5))
         right.legend(frameon=False, fontsize=8, ncols=2)
-        share = r'share of the selections $\pi_R$'
-        panels.finish(right, 'group (lines exact, dots simulated)', share, grid=True)
+        axis_label = r'share of the selections $\pi_R$'
+        panels.finish(
+            right, 'group (lines exact, dots simulated)', axis_label, grid=True
+        )
 
     rows = [
         {
@@ -113,7 +116,7 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
     return FigureResult(columns, tables.of_rows(rows, caption), draw)
 
 
-def _shares(pattern: Participation, keys: Any) -> np.ndarray:
+def _frequencies(pattern: Participation, keys: Any) -> np.ndarray:
     """float64[S, N], the share of the counted rounds in which each client takes part."""
 
     def counts(key: Any) -> Any:

@@ -33,18 +33,19 @@ def network_sizes(*, networks: Mapping[str, resolver.Section]) -> FigureResult:
     References:
       Wang and Ji 2022, Table D.2; Xiang et al. 2024, appendix B; Sun et al., ICLR 2025, section 6.
     """
-    found = {
+    layers_by_label = {
         label: _layers(label, f'config.figure.networks.{label}', section)
         for label, section in networks.items()
     }
-    columns = stack([layer for layers in found.values() for layer in layers])
+    columns = stack([layer for layers in layers_by_label.values() for layer in layers])
     totals = {
-        label: sum(layer['parameters'] for layer in found[label]) for label in found
+        label: sum(layer['parameters'] for layer in layers)
+        for label, layers in layers_by_label.items()
     }
 
     def draw(figure: Any) -> None:
-        row = figure.subplots(1, len(found), squeeze=False)[0]
-        for axes, (label, layers) in zip(row, found.items(), strict=True):
+        row = figure.subplots(1, len(layers_by_label), squeeze=False)[0]
+        for axes, (label, layers) in zip(row, layers_by_label.items(), strict=True):
             names = ['{layer}\n{kernel}'.format_map(layer) for layer in layers]
             sizes = [layer['parameters'] for layer in layers]
             axes.plot(
@@ -61,7 +62,7 @@ def network_sizes(*, networks: Mapping[str, resolver.Section]) -> FigureResult:
             axes.set_title(f'{label}: {totals[label]:,}', fontsize=10)
 
     rows = []
-    for label, layers in found.items():
+    for label, layers in layers_by_label.items():
         for *texts, parameters in (layer.values() for layer in layers):
             rows.append([*texts, f'{parameters:,}'])
         rows.append([label, 'total', '', '', f'{totals[label]:,}'])
@@ -78,11 +79,10 @@ def _layers(label: str, where: str, section: resolver.Section) -> list[dict[str,
 
     def init(key: Any) -> Any:
         images = jnp.zeros((2, *section['image']))
-        found = module.init(key, images, mutable=True, capture_intermediates=True)
-        names.extend(
-            found['params']
-        )  # as they were created, which an abstract evaluation sorts
-        return found
+        variables = module.init(key, images, mutable=True, capture_intermediates=True)
+        # In the order of creation, which an abstract evaluation sorts.
+        names.extend(variables['params'])
+        return variables
 
     variables = jax.eval_shape(init, jax.random.key(0))
     params = variables['params']

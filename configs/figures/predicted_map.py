@@ -83,11 +83,11 @@ def limits(
         analysis.equidistant_distance(a, num_classes) for a in bayes_accuracies
     ]
     shape = len(alphas), len(bayes_accuracies), len(sigmas), len(seeds)
-    found = Limits(np.empty(shape), np.empty(shape))
+    predicted = Limits(np.empty(shape), np.empty(shape))
 
     def accuracies(weights: np.ndarray, mix: np.ndarray) -> list[float]:
-        shares = weights @ mix
-        return [analysis.equidistant_skewed_accuracy(d, shares) for d in distances]
+        class_mix = weights @ mix
+        return [analysis.equidistant_skewed_accuracy(d, class_mix) for d in distances]
 
     equal = np.full(num_clients, 1 / num_clients)
     for row, alpha in enumerate(alphas):
@@ -101,14 +101,16 @@ def limits(
                 test_examples=num_classes,
             )
             mix = partition.class_mix(owners(problem), np.asarray(problem.data.labels))
-            found.fedpbc[row, :, :, draw] = np.array(accuracies(equal, mix))[:, None]
+            predicted.fedpbc[row, :, :, draw] = np.array(accuracies(equal, mix))[
+                :, None
+            ]
             for column, sigma in enumerate(sigmas):
                 probs = label_dependent_probs(
                     mix, sigma=sigma, minimum=minimum, seed=seed
                 )
                 weights = analysis.fedavg_weights(probs)
-                found.fedavg[row, :, column, draw] = accuracies(weights, mix)
-    return found
+                predicted.fedavg[row, :, column, draw] = accuracies(weights, mix)
+    return predicted
 
 
 def predicted_map(
@@ -165,19 +167,19 @@ def predicted_map(
     if folder:
         axes, seeds, simulated = _simulated(Path(folder), best_over, tail)
         options |= _options(Path(folder), options)
-    found = limits(
+    predicted = limits(
         bayes_accuracies=axes['bayes_accuracy'],
         sigmas=axes['sigma'],
         alphas=axes['alpha'],
         seeds=seeds,
         **options,
     )
-    differences = [Difference.of('predicted', found.fedpbc - found.fedavg)]
+    differences = [Difference.of('predicted', predicted.fedpbc - predicted.fedavg)]
     if simulated is not None:
         differences.append(Difference.of('simulated', simulated))
-        off = simulated - (found.fedpbc - found.fedavg)
+        off = simulated - (predicted.fedpbc - predicted.fedavg)
         differences.append(Difference.of('simulated - predicted', off))
-    columns = _as_columns(axes, found, differences)
+    columns = _as_columns(axes, predicted, differences)
     return FigureResult(
         columns, _table(axes, differences, len(seeds)), _drawing(axes, differences)
     )
@@ -205,9 +207,9 @@ def _simulated(
 ) -> tuple[dict[str, Sequence[float]], Sequence[int], np.ndarray]:
     """A run's axes, the seeds that all cells have, FedPBC's differences to FedAvg [A, B, S, D]."""
     run = runs.read(folder)
-    found = run_view.of_run(run)
+    view = run_view.of_run(run)
     map_ = cells.of_source(
-        found,
+        view,
         x=_COLUMNS['sigma'],
         y=_COLUMNS['bayes_accuracy'],
         best_over=best_over,
@@ -215,7 +217,7 @@ def _simulated(
     )
     for label in ('fedavg', 'fedpbc'):
         checks.choice('algorithm', label, list(map_.choices))
-    if map_.third != _COLUMNS['alpha'] or len(found.patterns) > 1:
+    if map_.third != _COLUMNS['alpha'] or len(view.patterns) > 1:
         raise errors.invalid(
             'folder', f'have a grid of {", ".join(_COLUMNS.values())}', folder
         )
@@ -239,7 +241,7 @@ def _options(folder: Path, names: Iterable[str]) -> dict[str, Any]:
 
 def _as_columns(
     axes: Mapping[str, Sequence[float]],
-    found: Limits,
+    predicted: Limits,
     differences: Sequence[Difference],
 ) -> dict[str, np.ndarray]:
     """One row per point, in per cent."""
@@ -248,7 +250,7 @@ def _as_columns(
         *(np.asarray(axes[name], float) for name in order), indexing='ij'
     )
     columns = {name: values.ravel() for name, values in zip(order, mesh, strict=True)}
-    for name, accuracy in found._asdict().items():
+    for name, accuracy in predicted._asdict().items():
         columns[f'{name}_predicted'] = 100 * accuracy.mean(axis=-1).ravel()
     for difference in differences:
         name = difference.name.replace(' - ', '_minus_')
@@ -279,14 +281,14 @@ def _table(
             f'{axes["bayes_accuracy"][row]:g}',
             *(
                 _cell(
-                    difference.interval.mean[place, row, column],
-                    difference.interval.half_width[place, row, column],
+                    difference.interval.mean[index, row, column],
+                    difference.interval.half_width[index, row, column],
                 )
                 for column in columns
             ),
         ]
         for difference in differences
-        for place, alpha in enumerate(axes['alpha'])
+        for index, alpha in enumerate(axes['alpha'])
         for row in _some(axes['bayes_accuracy'])
     ]
     caption = (
@@ -313,16 +315,18 @@ def _drawing(
     def draw(figure: Any) -> None:
         shape = len(differences), len(axes['alpha'])
         grid = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True)
-        levels = [
+        scale_ends = [
             np.nanmax(np.abs([0.0, *d.interval.mean.ravel()])) for d in differences
         ]
-        levels[:2] = [max(levels[:2])] * len(levels[:2])
-        for row, (difference, most) in enumerate(zip(differences, levels, strict=True)):
+        scale_ends[:2] = [max(scale_ends[:2])] * len(scale_ends[:2])
+        for row, (difference, most) in enumerate(
+            zip(differences, scale_ends, strict=True)
+        ):
             line = grid[row]
             last = row == len(grid) - 1
-            for place, panel in enumerate(line):
-                mean = difference.interval.mean[place]
-                unclear = ~difference.interval.excludes_zero[place]
+            for index, panel in enumerate(line):
+                mean = difference.interval.mean[index]
+                unclear = ~difference.interval.excludes_zero[index]
                 plot.heat_map(
                     mean,
                     most=most,
@@ -340,11 +344,11 @@ def _drawing(
                 heat.label_axes(
                     panel,
                     ('sigma of the links' if last else '', x),
-                    ('Bayes accuracy' if place == 0 else '', y),
+                    ('Bayes accuracy' if index == 0 else '', y),
                 )
             is_between = ' - ' in difference.name
-            whose = '' if is_between else ': FedPBC minus FedAvg'
-            label = f'{difference.name.replace(" - ", " minus ")}{whose}, points'
+            direction = '' if is_between else ': FedPBC minus FedAvg'
+            label = f'{difference.name.replace(" - ", " minus ")}{direction}, points'
             figure.colorbar(line[-1].images[0], ax=list(line), label=label)
         for panel, alpha in zip(grid[0], axes['alpha'], strict=True):
             panel.set_title(f'alpha = {alpha:g}', fontsize=10)
