@@ -119,7 +119,7 @@ def _as_option(field: Declaration) -> Option:
     default = options.in_python(field.default)
     if field.default is fields.REQUIRED:
         default = options.REQUIRED
-    elif field.default in (None, ''):
+    elif field.default in (None, '', {}):
         default = ''
     kind = options.words(field.kind)
     return Option(field.name, kind, default, field.meaning)
