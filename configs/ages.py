@@ -17,7 +17,7 @@ TITLES = (('mifa', 'MIFA'), ('fedvarp', 'FedVARP'))
 
 
 def get_config() -> ConfigDict:
-    """The settings."""
+    """Returns the settings."""
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
     aged = {
         f'{name}_{age}': {'name': name, 'max_age': age}

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The comparison's settings."""
+    """Returns the comparison's settings."""
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
     sine = {'name': 'sine', 'gamma': 0.4, 'period': 40}
     return ConfigDict(

@@ -25,7 +25,7 @@ NAMES = {
 
 
 def get_config() -> ConfigDict:
-    """The settings."""
+    """Returns the settings."""
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
     uplinks = {'name': 'bernoulli', 'probs': probs}
     return ConfigDict(

@@ -45,7 +45,7 @@ SIZES = (20, 60, 200, 600, 2000)
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The settings of the runs.
+    """Returns the settings of the runs.
 
     Args:
       argument: ``gaussians``, ``long``, ``images``, ``images_linear``, ``digits`` or

@@ -50,7 +50,7 @@ LINKS = {
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``bernoulli``, ``cyclic`` or ``groups``.

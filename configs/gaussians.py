@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The settings of the comparison."""
+    """Returns the settings of the comparison."""
     return ConfigDict(
         {
             'title': 'Gaussian classes over label-dependent uplinks',

@@ -67,7 +67,7 @@ RATES = (*(base * 10.0**power for power in range(-4, 3) for base in (1, 3)), 100
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The settings of a map.
+    """Returns the settings of a map.
 
     Args:
       argument: ``space``, ``correlation`` or ``rounds``.
@@ -155,7 +155,7 @@ def get_config(argument: str = '') -> ConfigDict:
 
 
 def _nested(grid: dict) -> dict:
-    """A grid with dots in its names, as a config has it."""
+    """Nests a grid with dots in its names, as a config has it."""
     nested: dict = {}
     for path, values in grid.items():
         *parents, name = path.split('.')

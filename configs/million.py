@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The experiment's settings."""
+    """Returns the experiment's settings."""
     return ConfigDict(
         {
             'title': 'A million clients, a hundred per round',

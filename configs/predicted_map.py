@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The figure's settings."""
+    """Returns the figure's settings."""
     return ConfigDict(
         {
             'title': 'FedPBC minus FedAvg on Gaussian classes',

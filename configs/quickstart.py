@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The quickstart's settings."""
+    """Returns the quickstart's settings."""
     return ConfigDict(
         {
             'title': 'Digits over label-dependent uplinks',

@@ -20,7 +20,7 @@ DEVICES = {
 
 
 def get_config() -> ConfigDict:
-    """The settings."""
+    """Returns the settings."""
     times = {'name': 'devices', **DEVICES, 'local_steps': 5, 'sigma': 0.3}
     return ConfigDict(
         {

@@ -16,7 +16,7 @@ GROUPS = {'alone': 100, 'cells of 5': 20, 'regions of 20': 5, 'all at once': 1}
 
 
 def get_config() -> ConfigDict:
-    """The settings."""
+    """Returns the settings."""
     probs = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
     return ConfigDict(
         {

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The settings of the runs."""
+    """Returns the settings of the runs."""
     return ConfigDict(
         {
             'title': 'Spread of FedAvg and FedPBC by stream of draws',

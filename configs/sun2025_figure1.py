@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The figure's settings."""
+    """Returns the figure's settings."""
     return ConfigDict(
         {
             'title': 'Distance of the selection law to uniform (Sun et al. 2025, Figure 1)',

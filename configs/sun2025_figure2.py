@@ -22,7 +22,7 @@ MINIMUM = 0.27206
 
 
 def get_config() -> ConfigDict:
-    """The comparison's settings."""
+    """Returns the comparison's settings."""
     return ConfigDict(
         {
             'title': 'Robust regression with minimum separation (Sun et al. 2025, Figure 2)',

@@ -28,7 +28,7 @@ NETWORK = 'Batch statistics normalise in evaluation too, as in the released code
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``mnist`` or ``gaussians``, and ``as_released`` for the released form of debiasing.

@@ -22,7 +22,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The figure's settings."""
+    """Returns the figure's settings."""
     return ConfigDict(
         {
             'title': 'Approach of the selection law to pi_R (Sun et al. 2025, Figure 5)',

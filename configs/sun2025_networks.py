@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The table's settings."""
+    """Returns the table's settings."""
     return ConfigDict(
         {
             'title': 'Network of Sun et al. 2025, section 6',

@@ -26,7 +26,7 @@ SEPARATIONS = (5, 10, 15)
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``cifar10`` or ``gaussians``, and ``as_released`` for the released form of

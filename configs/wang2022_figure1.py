@@ -26,7 +26,7 @@ from fedjax_links.papers.wang2022 import presets
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``fashion_mnist``, ``cifar10`` or ``gaussians``, and ``as_released`` for the

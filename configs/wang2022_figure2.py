@@ -24,7 +24,7 @@ SHARES = {f'period{round(100 * share)}': share for share in (0.2, 0.5, 0.7, 1.0,
 
 
 def algorithms(start: int, cycle: int, rate: float) -> dict[str, common.PaperSection]:
-    """Amplification by 10 with every share of a cycle as its period, and none."""
+    """Returns amplification by 10 with several portions of a cycle as period, and none."""
     methods = {'plain': presets.amplified(1.0, start, cycle)} | {
         label: presets.amplified(10.0, start, round(share * cycle))
         for label, share in SHARES.items()
@@ -36,7 +36,7 @@ def algorithms(start: int, cycle: int, rate: float) -> dict[str, common.PaperSec
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``fashion_mnist``, ``cifar10`` or ``gaussians``, and ``as_released`` for the

@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The figure's settings."""
+    """Returns the figure's settings."""
     return ConfigDict(
         {
             'title': 'One client in turn, no amplification (Wang and Ji 2022, Figure B.1)',

@@ -22,7 +22,7 @@ from fedjax_links.papers.wang2022 import presets
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``fashion_mnist``, ``cifar10`` or ``gaussians``.

@@ -27,12 +27,12 @@ FACTORS = 1.0, 0.1, 0.01, 0.001, 0.0001
 
 
 def rates(initial: float) -> dict[str, Any]:
-    """The grid of local rates."""
+    """Returns the grid of local rates."""
     return {'client': {'learning_rate': [initial * factor for factor in FACTORS]}}
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``fashion_mnist``, ``cifar10`` or ``gaussians``, and ``as_released`` for the

@@ -23,7 +23,7 @@ FACTORS = {f'eta{eta:02d}': eta for eta in (2, 5, 10, 15, 20)}
 
 
 def algorithms(start: int, period: int) -> dict[str, common.PaperSection]:
-    """Amplification by every factor."""
+    """Returns amplification by each factor."""
     return {
         label: presets.amplified(float(eta), start, period)
         for label, eta in FACTORS.items()
@@ -31,7 +31,7 @@ def algorithms(start: int, period: int) -> dict[str, common.PaperSection]:
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``fashion_mnist``, ``cifar10`` or ``gaussians``, and ``as_released`` for the

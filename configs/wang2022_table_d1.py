@@ -26,7 +26,7 @@ FACTORS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``fashion_mnist``, ``cifar10`` or ``gaussians``, and ``as_released`` for the

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The table's settings."""
+    """Returns the table's settings."""
     return ConfigDict(
         {
             'title': 'Networks of Wang and Ji 2022, Table D.2',

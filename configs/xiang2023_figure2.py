@@ -19,7 +19,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The figure's settings."""
+    """Returns the figure's settings."""
     return ConfigDict(
         {
             'title': 'Distance to the optimum, counterexample (Xiang et al. 2023, Figure 2)',

@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The comparison's settings."""
+    """Returns the comparison's settings."""
     probs = {'name': 'halves', 'first': 0.05, 'second': 0.9}
     return ConfigDict(
         {

@@ -28,7 +28,7 @@ PANELS = {
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The figure's settings.
+    """Returns the figure's settings.
 
     Args:
       argument: ``as_released`` for the links of the released code.

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The figure's settings."""
+    """Returns the figure's settings."""
     return ConfigDict(
         {
             'title': 'Markov links (Xiang et al. 2024, Figures 7 and 8)',

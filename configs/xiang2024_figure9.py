@@ -33,7 +33,7 @@ DATASETS = {'cifar10': 'CIFAR-10', **presets.SMALL_DATASETS}
 
 
 def links(parameter: str, value: float) -> common.PaperSection:
-    """Time-varying Bernoulli links with one parameter changed."""
+    """Returns time-varying Bernoulli links with one parameter changed."""
     probs = {
         'delta': presets.probs(minimum=value),
         'sigma': presets.probs(sigma=value),
@@ -43,7 +43,7 @@ def links(parameter: str, value: float) -> common.PaperSection:
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``alpha``, ``gamma``, ``delta`` or ``sigma``; ``cifar10`` or ``gaussians``; and

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 
 def get_config() -> ConfigDict:
-    """The table's settings."""
+    """Returns the table's settings."""
 
     def network(model: str) -> dict:
         model = f'fedjax_links.papers.architectures:{model}'

@@ -26,7 +26,7 @@ from fedjax_links.papers.xiang2024 import presets
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``svhn``, ``cifar10`` or ``cinic10``, and ``as_released`` or ``first_commit``.

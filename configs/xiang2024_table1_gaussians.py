@@ -27,7 +27,7 @@ from fedjax_links.papers.xiang2024 import presets
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``as_released`` or ``first_commit`` for the rules of the released code; ``rules``

@@ -34,7 +34,7 @@ PRINTED = {**presets.PRINTED_DATASETS, 'gaussians': 'CIFAR-10'}
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``svhn``, ``cifar10``, ``cinic10`` or ``gaussians``, and ``as_released`` or

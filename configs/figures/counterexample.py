@@ -36,7 +36,9 @@ def counterexample_error(
     dimension: int = 100,
     num_seeds: int = 3,
 ) -> FigureResult:
-    """``||x^t - x*||`` over rounds on `problems.counterexample`, independent links in two halves.
+    """Draws ``||x^t - x*||`` over rounds on `problems.counterexample`.
+
+    Links are independent, with one probability in each half of the clients.
 
     One compiled sweep per algorithm holds all pairs of probabilities and all seeds of the links.
 
@@ -85,7 +87,7 @@ def counterexample_error(
     times = np.arange(_EVAL_PERIOD, num_rounds + 1, _EVAL_PERIOD)
 
     def exact(probs: np.ndarray, name: str, compute: str) -> dict[str, Any]:
-        """Distance of ``E[x^T]``, and root mean square distance of x^T (NaN if unknown)."""
+        """Returns the distance of ``E[x^T]``, and the root mean square one; NaN if unknown."""
         given = probs, targets, learning_rate, local_steps
         if name == 'fedavg':
             law = analysis.fedavg_mean_and_covariance(*given, num_rounds=num_rounds)
@@ -217,7 +219,9 @@ def counterexample_error(
 def paused_mean(
     probs: np.ndarray, targets: np.ndarray, factor: float, num_rounds: int
 ) -> np.ndarray:
-    """Expected server model of FedPBC when only active clients compute, all models from zero.
+    """Computes the expected server model of FedPBC when only active clients compute.
+
+    All models begin at zero.
 
     With ``K_ij = E[1{i, j in A} / |A|]`` the expected client models X (rows) and server x follow
     ``X' = K Z + diag(1 - p) X`` and ``x' = P_0 x + sum_i E[1{i in A} / |A|] Z_i``, with
@@ -245,7 +249,7 @@ def paused_mean(
 
 
 def _digits(value: float) -> str:
-    """Three digits; nothing for what is unknown, and rounding errors as zero."""
+    """Writes three digits; nothing for what is unknown, and rounding errors as zero."""
     if np.isnan(value):
         return ''
     return f'{value:.3g}' if value > _NO_BIAS else '0'

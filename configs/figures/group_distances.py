@@ -23,7 +23,7 @@ _SEPARATIONS = (0, 5, 8, 10, 15, 18, 19)
 
 
 def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> FigureResult:
-    """``||pi_R - 1/M||_1`` over 20 groups of five clients, from the law and from simulated masks.
+    """Computes ``||pi_R - 1/M||_1`` over 20 groups of five clients, exact and simulated.
 
     A norm of noisy shares is too large on average. The simulated distance is therefore
     ``sum_g sign_g (share_g - 1/M)`` with the signs of the exact law: it has the exact distance as
@@ -117,7 +117,7 @@ def group_distances(*, weights: resolver.Section, num_seeds: int = 64) -> Figure
 
 
 def _frequencies(pattern: Participation, keys: Any) -> np.ndarray:
-    """float64[S, N], the share of the counted rounds in which each client takes part."""
+    """Returns the portion of the counted rounds in which each client takes part, float64[S, N]."""
 
     def counts(key: Any) -> Any:
         links = simulation.realised_links(key, pattern, num_rounds=_SKIPPED + _ROUNDS)
@@ -127,7 +127,7 @@ def _frequencies(pattern: Participation, keys: Any) -> np.ndarray:
 
 
 def _z_text(difference: float, error: float) -> str:
-    """In standard errors; a law without spread has none, and is met exactly."""
+    """Writes a distance in standard errors; a law without spread has none, and is met exactly."""
     if error > 1e-12:
         return f'{difference / error:.2f}'
     return 'exact' if abs(difference) < 1e-6 else 'off'

@@ -73,7 +73,7 @@ def network_sizes(*, networks: Mapping[str, resolver.Section]) -> FigureResult:
 
 
 def _layers(label: str, where: str, section: resolver.Section) -> list[dict[str, Any]]:
-    """The layers of one network, in the order in which they act."""
+    """Lists the layers of one network, in the order in which they act."""
     module = resolver.build_named(f'{where}.model', section['model'], MODELS, _CLASSES)
     names: list[str] = []
 

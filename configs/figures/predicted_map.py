@@ -54,7 +54,7 @@ def limits(
     num_classes: int = 10,
     minimum: float = 0.02,
 ) -> Limits:
-    """The limits at every point, over the population of the classes that clients hold.
+    """Computes the limits at each point, over the population of the classes that clients hold.
 
     Every seed draws partition, labels and class weights as a run that redraws by seed does; only
     features are not drawn but known.
@@ -128,7 +128,7 @@ def predicted_map(
     best_over: Sequence[str] = ('client.learning_rate',),
     tail: float = 0.1,
 ) -> FigureResult:
-    """The predicted difference of FedPBC to FedAvg, and beside it the simulated one.
+    """Draws the predicted difference of FedPBC to FedAvg, and beside it the simulated one.
 
     Args:
       bayes_accuracies: along the vertical axis, see `limits`.
@@ -198,14 +198,14 @@ class Difference(NamedTuple):
 
     @classmethod
     def of(cls, name: str, values: np.ndarray) -> 'Difference':
-        """From accuracies float[A, B, S, D] by draw."""
+        """Computes intervals from accuracies float[A, B, S, D] by draw."""
         return cls(name, evaluation.seed_interval(100 * values, axis=-1))
 
 
 def _simulated(
     folder: Path, best_over: Sequence[str], tail: float
 ) -> tuple[dict[str, Sequence[float]], Sequence[int], np.ndarray]:
-    """A run's axes, the seeds that all cells have, FedPBC's differences to FedAvg [A, B, S, D]."""
+    """Reads a run's axes, the seeds of all cells, and differences to FedAvg [A, B, S, D]."""
     run = runs.read(folder)
     view = run_view.of_run(run)
     map_ = cells.of_source(
@@ -233,7 +233,7 @@ def _simulated(
 
 
 def _options(folder: Path, names: Iterable[str]) -> dict[str, Any]:
-    """What a run's config says of its clients and their links."""
+    """Returns what a run's config says of its clients and their links."""
     config = runs.read_json(folder, runs.CONFIG)
     given = {**config['problem'], **config['links']['probs']}
     return {name: given[name] for name in names if name in given}
@@ -244,7 +244,7 @@ def _as_columns(
     predicted: Limits,
     differences: Sequence[Difference],
 ) -> dict[str, np.ndarray]:
-    """One row per point, in per cent."""
+    """Returns one row per point, in per cent."""
     order = ('alpha', 'bayes_accuracy', 'sigma')
     mesh = np.meshgrid(
         *(np.asarray(axes[name], float) for name in order), indexing='ij'

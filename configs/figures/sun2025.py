@@ -24,17 +24,17 @@ _SURE = 4.0
 
 
 def _power(num_units: int, *, exponent: float) -> np.ndarray:
-    """``1, 2^-exponent, 3^-exponent, ...``."""
+    """Returns ``1, 2^-exponent, 3^-exponent, ...``."""
     return np.arange(1.0, num_units + 1) ** -exponent
 
 
 def _uniform(num_units: int, *, seed: int) -> np.ndarray:
-    """Uniform draws on (0, 1]."""
+    """Draws uniformly on (0, 1]."""
     return 1.0 - np.random.default_rng(seed).uniform(size=num_units)
 
 
 def _lognormal(num_units: int, *, sigma: float, seed: int) -> np.ndarray:
-    """``exp(z)`` with ``z ~ N(0, sigma^2)``."""
+    """Draws ``exp(z)`` with ``z ~ N(0, sigma^2)``."""
     return np.exp(np.random.default_rng(seed).normal(scale=sigma, size=num_units))
 
 
@@ -64,7 +64,7 @@ def selection_weights(
 def separation_distance(
     *, weights: resolver.Section, num_clients: int = 500
 ) -> FigureResult:
-    """``||pi_R - 1/N||_1`` against R, exact for every feasible R, B = 1.
+    """Draws ``||pi_R - 1/N||_1`` against R, exact for every feasible R, B = 1.
 
     Args:
       weights: by label, sections of `selection_weights`.
@@ -113,7 +113,7 @@ def selection_mixing(
     num_rounds: int = 300,
     num_seeds: int = 2000,
 ) -> FigureResult:
-    """Total variation of the law of the client selected in round t to ``pi_R``, B = 1.
+    """Draws the total variation of the law of the client selected in round t to ``pi_R``, B = 1.
 
     Everybody is selectable in round 0. For R = 0 and R = 1 the law is exact. Otherwise it is a
     mean over simulated runs of the conditional law given who may be selected, which is far less
@@ -245,7 +245,7 @@ def _mixing(
 def _exact_law(
     weights: np.ndarray, separation: int, num_rounds: int
 ) -> np.ndarray | None:
-    """float64[T, N] from everybody selectable; None where the chain is too large to list."""
+    """Returns the law from all selectable, float64[T, N]; None for a chain too large to list."""
     if separation > 1:
         return None
     if separation == 0:
@@ -266,7 +266,7 @@ def _bracket(part: Mapping[str, Any], round: int) -> str:
 
 
 def _last_far(part: Mapping[str, Any]) -> str:
-    """Last round whose lower estimate is above the mark by `_SURE` standard errors."""
+    """Returns the last round whose lower estimate is above the mark by `_SURE` standard errors."""
     far = np.flatnonzero(part['low'] - _SURE * part['error'] > _CLOSE)
     if far.size == 0:
         return 'none'

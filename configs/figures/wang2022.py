@@ -19,7 +19,7 @@ _ROUNDS = 15
 
 
 def triangle() -> Problem:
-    """Three clients in the plane whose optima form an equilateral triangle.
+    """Places three clients in the plane whose optima form an equilateral triangle.
 
     ``F_n(x) = 0.5 ||x - z_n||^2`` with z = (-1, 0), (1, 0), (0, sqrt 3) and x^0 = (1, 2); the
     optimum of the mean is (0, 1 / sqrt 3). With one client a round in turn, FedAvg circles around
@@ -37,7 +37,7 @@ def triangle() -> Problem:
 def toy_trajectories(
     *, settings: Sequence[tuple[float, float]], local_steps: int = 1
 ) -> FigureResult:
-    """The path from x^0 to x^15 on `triangle`, one panel per setting.
+    """Draws the path from x^0 to x^15 on `triangle`, one panel per setting.
 
     Client n alone takes part in rounds n, n + 3, n + 6, ... All settings are one compiled sweep.
     The jump at the end of a block of P = 3 rounds starts where the plain steps ended, at

@@ -46,7 +46,7 @@ _LIMIT_ROUNDS = 300
 
 
 def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> FigureResult:
-    """One link per probability and pattern, over time.
+    """Draws one link per probability and pattern, over time.
 
     Args:
       panels: by label, ``links`` (a section for `link_sections.bind_links`) and ``rounds``.
@@ -101,7 +101,7 @@ def link_traces(*, panels: Mapping[str, Mapping[str, Any]], probs: Any) -> Figur
 
 
 def markov_links(*, probs: Sequence[float], num_links: int = 200) -> FigureResult:
-    """What the rates of `participation.markov` are, and what they mean, for several p.
+    """Compares the rates of `participation.markov` and what they mean, for several p.
 
     Transition rates are ``q* = P(down -> up)`` and ``q = P(up -> down)``; a stay lasts ``1 / q``
     rounds up and ``1 / q*`` rounds down on average, and rounds k apart correlate by
@@ -175,7 +175,7 @@ def _exact(p: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _estimates(up: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Estimate and standard error by quantity, float64[...], from int[T, ..., L], L independent."""
+    """Estimates quantities with standard errors, float64[...], from int[T, ..., L] links."""
     before = up[:-1]
     after = up[1:]
     ups = before.sum(axis=0)
@@ -271,7 +271,7 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
 
 
 def two_client_limit(*, num_points: int = 20, num_seeds: int = 1000) -> FigureResult:
-    """``lim E[x^t]`` of FedAvg against the second client's link probability.
+    """Draws ``lim E[x^t]`` of FedAvg against the second client's link probability.
 
     The exact limit is ``sum_i w_i u_i`` with the effective weights w. Simulated means come from one
     compiled sweep over probabilities and seeds.

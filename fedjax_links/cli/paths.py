@@ -18,7 +18,7 @@ class _Parser(flags.ArgumentParser):
         return os.path.expanduser(argument)
 
     def flag_type(self) -> str:
-        """As of a text."""
+        """Returns the type that the help shows."""
         return 'string'
 
 

@@ -19,7 +19,7 @@ class StopOnSignal(Callback):
     """
 
     def __init__(self) -> None:
-        """Nothing was received yet."""
+        """Starts without a signal."""
         self.received: int | None = None
 
     def on_start(self, experiment: Experiment) -> None:
@@ -35,7 +35,7 @@ class StopOnSignal(Callback):
             raise Stop
 
     def on_wait(self, text: str) -> None:
-        """Likewise."""
+        """Stops if a signal has come."""
         if self.received is not None:
             raise Stop
 

@@ -1,4 +1,4 @@
-"""Several devices: which ones, and the places that programs run at.
+"""Choose devices, and the places that programs run at.
 
 A place is a device, or a mesh of several. Places of a CPU are threads that start programs on its
 first device: cores work at the same time on one compiled program and one copy of the data. A
@@ -45,25 +45,25 @@ def prepare(count: int) -> None:
 
 
 def local() -> list[jax.Device]:
-    """The devices of this process.
+    """Returns the devices of this process.
 
     Raises:
       InvalidError: if JAX finds none of the platform that it is told to take.
     """
     try:
-        found: list[jax.Device] = jax.local_devices()
+        devices: list[jax.Device] = jax.local_devices()
     except (RuntimeError, AssertionError) as error:  # the latter of CUDA
-        wanted = getattr(jax.config, 'jax_platforms', None)
-        if not wanted:
+        platforms = getattr(jax.config, 'jax_platforms', None)
+        if not platforms:
             raise
         reason = f' ({errors.describe(error)})' if str(error) else ''
         requirement = f'name a platform whose devices JAX finds here{reason}'
-        raise errors.invalid('JAX_PLATFORMS', requirement, wanted) from error
-    return found
+        raise errors.invalid('JAX_PLATFORMS', requirement, platforms) from error
+    return devices
 
 
 def choose(devices: Devices = None) -> list[jax.Device]:
-    """The devices that were asked for.
+    """Returns the devices that were asked for.
 
     Args:
       devices: a number of them, or themselves; all devices of this process by default.
@@ -74,26 +74,25 @@ def choose(devices: Devices = None) -> list[jax.Device]:
     Raises:
       ValueError: for a number that is not there, or anything that is no device of this process.
     """
-    here = local()
+    available = local()
     if devices is None:
-        return here
+        return available
     if isinstance(devices, int):
         checks.static_int('devices', devices)
-        if devices > len(here):
-            raise errors.invalid(
-                'devices', f'be at most {len(here)}, all there are', devices
-            )
-        return here[:devices]
-    found = list(devices)
-    wrong = [device for device in found if device not in here]
-    if wrong or not found or len(set(found)) < len(found):
-        requirement = f'hold different devices among {errors.text_of(here)}'
-        raise errors.invalid('devices', requirement, errors.text_of(wrong or found))
-    return found
+        if devices > len(available):
+            requirement = f'be at most {len(available)}, all there are'
+            raise errors.invalid('devices', requirement, devices)
+        return available[:devices]
+    chosen = list(devices)
+    wrong = [device for device in chosen if device not in available]
+    if wrong or not chosen or len(set(chosen)) < len(chosen):
+        requirement = f'hold different devices among {errors.text_of(available)}'
+        raise errors.invalid('devices', requirement, errors.text_of(wrong or chosen))
+    return chosen
 
 
 def mesh(devices: Devices = None) -> jax.sharding.Mesh:
-    """A mesh for `simulation.simulate`: devices share each round's work and what clients keep.
+    """Makes a mesh for `simulation.simulate`, whose devices share work and client tables.
 
     Args:
       devices: how many devices of this process, or which; all by default.
@@ -124,13 +123,13 @@ class Place:
 
     @functools.cached_property
     def home(self) -> jax.Device:
-        """The first device of this process."""
+        """Returns the first device of this process."""
         here = jax.process_index()
         return next(device for device in self.devices if device.process_index == here)
 
     @property
     def num_copies(self) -> int:
-        """How often the memory of this process holds what is put here."""
+        """Returns how often the memory of this process holds what is put here."""
         if self.home.platform != 'cpu':
             return 1
         return sum(
@@ -139,20 +138,20 @@ class Place:
 
     @functools.cached_property
     def mesh(self) -> jax.sharding.Mesh | None:
-        """The mesh, for `simulation.simulate`; None where there is none."""
+        """Returns the mesh, for `simulation.simulate`; None where there is none."""
         if not self.is_mesh:
             return None
         return jax.sharding.Mesh(np.array(self.devices), (meshes.AXIS,))
 
     @functools.cached_property
     def sharding(self) -> jax.sharding.NamedSharding | None:
-        """Of arrays on a mesh, whole on each device; None where there is no mesh."""
+        """Returns the sharding of arrays that all devices of a mesh hold; None without a mesh."""
         if self.mesh is None:
             return None
         return jax.sharding.NamedSharding(self.mesh, PartitionSpec())
 
     def local_rows(self, num_clients: int) -> tuple[int, int]:
-        """The rows of a client table that a mesh keeps in this process.
+        """Returns the rows of a client table that a mesh keeps in this process.
 
         Args:
           num_clients: N, of the table.
@@ -160,10 +159,11 @@ class Place:
         Returns:
           The first of them and the one behind the last; at least one.
         """
-        here = [device.process_index == jax.process_index() for device in self.devices]
-        share = math.ceil(num_clients / len(here))
-        first = min(here.index(True) * share, num_clients - 1)
-        return first, min(first + sum(here) * share, num_clients)
+        process = jax.process_index()
+        is_local = [device.process_index == process for device in self.devices]
+        rows_per_device = math.ceil(num_clients / len(is_local))
+        first = min(is_local.index(True) * rows_per_device, num_clients - 1)
+        return first, min(first + sum(is_local) * rows_per_device, num_clients)
 
     def start(self, program: Callable[..., Any], *arguments: Any) -> Any:
         """Starts a compiled program here, and does not wait.
@@ -200,11 +200,12 @@ class Place:
 
 @functools.cache
 def _thread(number: int) -> ThreadPoolExecutor:
+    """Returns the thread of a place of a CPU."""
     return ThreadPoolExecutor(1, f'place_{number}')
 
 
 def mesh_size(text: str | None) -> int | None:
-    """How many devices a mesh has, as the command line says it.
+    """Returns how many devices a mesh has, as the command line says it.
 
     Args:
       text: such as ``'clients:4'``; None for no mesh.
