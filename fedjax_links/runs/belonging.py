@@ -1,4 +1,4 @@
-"""Which lanes belong to one run: a file of a lane may be another run's of the same labels."""
+"""Checks that lanes belong to one run: another run may have lanes of the same labels."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,37 +25,47 @@ def check_same_programs(
     Args:
       argument: what named the folder.
       lanes: of the run.
-      facts: of the run; nothing is compared where they say that somebody allowed a change.
+      facts: of the run; nothing is compared if they say that a user allowed a change.
 
     Raises:
       InvalidError: naming the lane and what differs.
     """
     if run_files.CHANGED in facts:
         return
-    first: dict[str, str] = {}
+    first_name: dict[str, str] = {}
     for name, (labels, identity) in lanes.items():
         if identity is None:
             continue
-        shared = {label: value for label, value in labels.items() if label != 'seed'}
-        other = first.setdefault(repr(shared), name)
-        before = lanes[other][1]
-        if before is None or before == identity:
-            continue
-        by_seed = {f'links {labels["pattern"]}', *identity.data}
-        differences = lane_differences(before, identity)
-        clauses = [clause for part, clause in differences if part not in by_seed]
-        if not clauses and not are_of_one_series(before, identity):
-            clauses = ['links or data of another run']
-        if clauses:
+        without_seed = {key: value for key, value in labels.items() if key != 'seed'}
+        first = first_name.setdefault(repr(without_seed), name)
+        first_identity = lanes[first][1]
+        assert first_identity is not None
+        clause = _difference(first_identity, identity, labels)
+        if clause is not None:
             requirement = 'hold lanes of the same programs and data'
-            said = f'{name}, which differs from {other}: {clauses[0]}'
-            raise errors.invalid(argument, requirement, said)
+            value = f'{name}, which differs from {first}: {clause}'
+            raise errors.invalid(argument, requirement, value)
+
+
+def _difference(
+    first: LaneIdentity, identity: LaneIdentity, labels: Mapping[str, Any]
+) -> str | None:
+    """Says how two lanes differ in more than their seeds; None if they do not."""
+    if first == identity:
+        return None
+    differs_by_seed = {f'links {labels["pattern"]}', *identity.data}
+    for part, clause in lane_differences(first, identity):
+        if part not in differs_by_seed:
+            return clause
+    if not are_of_one_series(first, identity):
+        return 'links or data of another run'
+    return None
 
 
 def check_of_run(
     argument: str, folder: Path, lanes: Described, facts: Mapping[str, Any]
 ) -> None:
-    """Refuses lanes at the first point that are not of what the folder says it is of.
+    """Refuses lanes at the first point whose programs or data are not those of the folder.
 
     Args:
       argument: what named the folder.
@@ -66,20 +76,23 @@ def check_of_run(
     Raises:
       InvalidError: naming the lane.
     """
-    kept = documents.read_json(folder, run_files.IDENTITY)
-    if kept is None or run_files.CHANGED in facts:
+    values = documents.read_json(folder, run_files.IDENTITY)
+    if values is None or run_files.CHANGED in facts:
         return
-    known = {name: lane_from_plain(values) for name, values in kept['lanes'].items()}
-    columns = {**facts['grid'], **(facts['tuning'] or {}).get('grid', {})}
+    known = {name: lane_from_plain(lane) for name, lane in values['lanes'].items()}
+    tuning_grid = (facts['tuning'] or {}).get('grid', {})
+    columns = {**facts['grid'], **tuning_grid}
+    first_point = {name: column[0] for name, column in columns.items()}
     for name, (labels, identity) in lanes.items():
-        of_run = known.get(f'{labels["algorithm"]} on {labels["pattern"]}')
-        is_first = all(
-            labels.get(k, values[0]) == values[0] for k, values in columns.items()
-        )
-        if identity is None or of_run is None or not is_first:
+        expected = known.get(f'{labels["algorithm"]} on {labels["pattern"]}')
+        if identity is None or expected is None or not _agree(labels, first_point):
             continue
-        if not are_of_one_series(of_run, identity):
+        if not are_of_one_series(expected, identity):
             requirement = 'hold lanes of its own programs and data'
-            raise errors.invalid(
-                argument, requirement, f'{folder} with {name}, of another run'
-            )
+            value = f'{folder} with {name}, of another run'
+            raise errors.invalid(argument, requirement, value)
+
+
+def _agree(labels: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
+    """Tells whether a lane has the values of a point, in the columns that it takes."""
+    return all(labels.get(name, value) == value for name, value in point.items())

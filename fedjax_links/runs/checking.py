@@ -1,7 +1,7 @@
-"""What a run folder must hold to be read: a folder is data, and may be anybody's.
+"""Checks what a run folder holds when it is read: a folder is data, and may be anybody's.
 
-Kinds and sizes of what it says are checked where it is read, so that all who use it find what a run
-writes, and no number of a file sets how much memory or time is spent.
+Types and sizes are checked where files are read. So all code behind it finds what a run writes, and
+no number in a file decides how much memory or time is spent.
 """
 
 import json
@@ -14,7 +14,9 @@ import numpy as np
 from fedjax_links.core import errors
 
 _STAGES = 'tuning', 'main', 'tie'
-_MOST_LINES, _MOST_SHARDS, _MOST_LETTERS = 10**7, 10**5, 255
+_MAX_LINES = 10**7
+_MAX_SHARDS = 10**5
+_MAX_LETTERS = 255
 _LABELS = {'stage': str, 'algorithm': str, 'pattern': str, 'seed': int}
 _Check = tuple[Callable[[Any], bool], str]
 
@@ -29,7 +31,7 @@ def is_label(value: Any) -> bool:
     if not isinstance(value, str) or not value.isprintable():
         return False
     return (
-        0 < len(value) <= _MOST_LETTERS
+        0 < len(value) <= _MAX_LETTERS
         and not {'/', '\\'} & {*value}
         and '..' not in value
     )
@@ -50,10 +52,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def _are(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Makes the check of a list, not empty, of different values of a kind."""
+
     def are(values: Any) -> bool:
         if not isinstance(values, list) or not values or not all(map(kind, values)):
             return False
-        return len({*values}) == len(values)
+        return len(set(values)) == len(values)
 
     return are
 
@@ -62,15 +66,19 @@ def _are_columns(values: Any) -> bool:
     if not isinstance(values, Mapping) or not all(map(is_text, values)):
         return False
     return all(
-        isinstance(own, list) and own and _is_plain(own) for own in values.values()
+        isinstance(column, list) and column and _is_plain(column)
+        for column in values.values()
     )
 
 
 def _are_names(values: Any) -> bool:
     if not isinstance(values, list):
         return False
-    are_pairs = (isinstance(pair, list) and len(pair) == 2 for pair in values)
-    return all(are_pairs) and all(is_text(part) for pair in values for part in pair)
+    return all(map(_is_pair_of_texts, values))
+
+
+def _is_pair_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(is_text, value))
 
 
 def _are_models(values: Any) -> bool:
@@ -144,97 +152,107 @@ def check_facts(where: Any, facts: Any) -> None:
       InvalidError: naming the file and the first fact that is none.
     """
     if not isinstance(facts, Mapping):
-        raise errors.invalid(
-            str(where), 'describe an experiment', errors.text_of(facts)
-        )
+        value = errors.text_of(facts)
+        raise errors.invalid(str(where), 'describe an experiment', value)
     for name, (holds, requirement) in (*_NEEDED.items(), *_POSSIBLE.items()):
         if (name in facts or name in _NEEDED) and not holds(facts.get(name)):
-            got = errors.text_of(facts.get(name))
-            raise errors.invalid(f'{where}: {name}', requirement, got)
-    known = {
-        'baseline': facts['algorithms'],
-        'metric': [*facts['directions']],
-    }
-    for name, choices in known.items():
-        if facts[name] not in choices:
-            raise errors.unknown_name(f'{where}: {name}', facts[name], choices)
-    if missing := [
-        label for label in facts['algorithms'] if label not in facts['models']
-    ]:
-        raise errors.invalid(
-            f'{where}: models', 'name those of each algorithm', missing[0]
-        )
+            value = errors.text_of(facts.get(name))
+            raise errors.invalid(f'{where}: {name}', requirement, value)
+    choices = {'baseline': facts['algorithms'], 'metric': [*facts['directions']]}
+    for name, known in choices.items():
+        if facts[name] not in known:
+            raise errors.unknown_name(f'{where}: {name}', facts[name], known)
+    for label in facts['algorithms']:
+        if label not in facts['models']:
+            requirement = 'name those of each algorithm'
+            raise errors.invalid(f'{where}: models', requirement, label)
     if facts['num_rounds'] % facts['eval_every']:
         requirement = f'be a multiple of eval_every = {facts["eval_every"]}'
         raise errors.invalid(f'{where}: num_rounds', requirement, facts['num_rounds'])
+    num_lines = _num_lines(facts)
+    if num_lines > _MAX_LINES:
+        requirement = f'give at most {_MAX_LINES:,} lines'
+        raise errors.invalid(f'{where}: grid', requirement, f'{num_lines:,}')
+
+
+def _num_lines(facts: Mapping[str, Any]) -> int:
+    """Counts the lines of metrics that an experiment writes, without tuning."""
     lengths = [len(values) for values in facts['grid'].values()]
-    points = (
-        math.prod(lengths) if facts['grid_mode'] == 'cross' else max(lengths, default=1)
-    )
-    labels = len(facts['algorithms']) * len(facts['patterns'])
-    lines = (
-        points
-        * labels
-        * len(facts['seeds'])
-        * (facts['num_rounds'] // facts['eval_every'])
-    )
-    if lines > _MOST_LINES:
-        raise errors.invalid(
-            f'{where}: grid', f'give at most {_MOST_LINES:,} lines', f'{lines:,}'
-        )
+    if facts['grid_mode'] == 'cross':
+        num_points = math.prod(lengths)
+    else:
+        num_points = max(lengths, default=1)
+    num_pairs = len(facts['algorithms']) * len(facts['patterns'])
+    num_evaluations: int = facts['num_rounds'] // facts['eval_every']
+    return num_points * num_pairs * len(facts['seeds']) * num_evaluations
 
 
-def check_division(where: Any, found: Any) -> None:
+def _are_labels(values: Any) -> bool:
+    return isinstance(values, list) and all(map(is_label, values))
+
+
+def _are_shards(values: Any) -> bool:
+    return isinstance(values, dict) and all(map(is_label, values))
+
+
+_DIVISION: Mapping[str, Callable[[Any], bool]] = {
+    'count': lambda value: is_count(value, 1, _MAX_SHARDS),
+    'by': lambda value: value in ('program', 'seed'),
+    'lanes': _are_shards,
+    'optional': _are_labels,
+    'asked': _are_labels,
+    'ended': lambda value: isinstance(value, bool),
+    'fingerprint': lambda value: isinstance(value, dict | None),
+}
+
+
+def check_division(where: Any, values: Any) -> None:
     """Refuses what does not say how lanes are divided into shards.
 
     Raises:
       InvalidError: naming the file.
     """
-    checks: Mapping[str, Callable[[Any], bool]] = {
-        'count': lambda v: is_count(v, 1, _MOST_SHARDS),
-        'by': lambda v: v in ('program', 'seed'),
-        'lanes': lambda v: isinstance(v, dict) and all(map(is_label, v)),
-        'optional': lambda v: isinstance(v, list) and all(map(is_label, v)),
-        'asked': lambda v: isinstance(v, list) and all(map(is_label, v)),
-        'ended': lambda v: isinstance(v, bool),
-        'fingerprint': lambda v: isinstance(v, dict | None),
-    }
-    if not isinstance(found, dict) or not {'count', 'by', 'lanes'} <= found.keys():
-        raise errors.invalid(
-            'folder', 'say how lanes are divided', f'{where} that does not'
-        )
-    for name, value in found.items():
-        if name not in checks or not checks[name](value):
-            raise errors.invalid(
-                'folder', f'hold another {name}', f'{where}: {errors.text_of(value)}'
-            )
-    if not all(
-        is_count(shard, 0, found['count'] - 1) for shard in found['lanes'].values()
-    ):
+    if not isinstance(values, dict) or not {'count', 'by', 'lanes'} <= values.keys():
+        value = f'{where} that does not'
+        raise errors.invalid('folder', 'say how lanes are divided', value)
+    for name, value in values.items():
+        if name not in _DIVISION or not _DIVISION[name](value):
+            got = f'{where}: {errors.text_of(value)}'
+            raise errors.invalid('folder', f'hold another {name}', got)
+    last_shard = values['count'] - 1
+    if not all(is_count(shard, 0, last_shard) for shard in values['lanes'].values()):
         raise errors.invalid('folder', 'hold shards that there are', where)
 
 
 def check_about(where: Any, about: Any) -> None:
-    """Refuses what no save of a lane says of itself.
+    """Refuses what no save of a lane says about its lane.
 
     Raises:
       InvalidError: naming the file.
     """
-    held: Mapping[str, Any] = about if isinstance(about, Mapping) else {}
-    labels: Any = held.get('labels')
-    place: Any = held.get('place')
-    fits = isinstance(labels, Mapping) and all(
-        type(labels.get(name)) is kind for name, kind in _LABELS.items()
-    )
-    fits = fits and labels['stage'] in _STAGES and all(map(is_label, labels))
-    if not fits or not all(map(_is_plain, labels.values())):
-        raise errors.invalid(
-            'checkpoint', 'say whose it is', f'{where}: {errors.text_of(labels)}'
-        )
-    is_old = type(place) is int
-    is_pair = isinstance(place, list) and len(place) == 2 and all(map(is_count, place))
-    if not (is_old or is_pair):
-        raise errors.invalid('checkpoint', 'say where it stands', f'{where}: {place!r}')
+    fields: Mapping[str, Any] = about if isinstance(about, Mapping) else {}
+    labels = fields.get('labels')
+    if not _are_lane_labels(labels):
+        value = f'{where}: {errors.text_of(labels)}'
+        raise errors.invalid('checkpoint', 'say whose it is', value)
+    position = fields.get('place')
+    is_of_older_version = type(position) is int
+    is_pair = isinstance(position, list) and len(position) == 2
+    is_pair = is_pair and all(map(is_count, position))
+    if not is_of_older_version and not is_pair:
+        value = f'{where}: {position!r}'
+        raise errors.invalid('checkpoint', 'say where it stands', value)
+
+
+def _are_lane_labels(labels: Any) -> bool:
+    """Tells whether values are the labels of a lane: of known types, on one line each."""
+    if not isinstance(labels, Mapping):
+        return False
+    if not all(type(labels.get(name)) is kind for name, kind in _LABELS.items()):
+        return False
+    if labels['stage'] not in _STAGES or not all(map(is_label, labels)):
+        return False
+    return all(map(_is_plain, labels.values()))
 
 
 def check_labels(
@@ -278,42 +296,47 @@ def check_columns(
     """
     if not columns:
         return
-    lengths = {len(column) for column in columns.values()}
-    kinds = {
-        'stage': 'OU',
-        'algorithm': 'OU',
-        'pattern': 'OU',
-        'seed': 'iu',
-        'round': 'iu',
-    }
-    for name, known in kinds.items():
-        if (
-            name not in columns
-            or columns[name].dtype.kind not in known
-            or len(lengths) > 1
-        ):
+    _check_label_columns(where, columns, facts)
+    is_main = columns['stage'] == 'main'
+    if {*columns['seed'][is_main].tolist()} - {*facts['seeds']}:
+        raise errors.invalid('folder', 'hold lines of known seeds', where)
+    num_rounds = facts['num_rounds']
+    if not ((columns['round'] >= 0) & (columns['round'] <= num_rounds)).all():
+        raise errors.invalid('folder', f'hold rounds up to {num_rounds}', where)
+    for name, column in columns.items():
+        is_number = column.dtype.kind in 'fiub'
+        if not is_text(name) or ('/' in name and not is_number):
+            requirement = f'hold numbers as {errors.text_of(name)}'
+            raise errors.invalid('folder', requirement, where)
+
+
+_KINDS_OF_COLUMNS = {
+    'stage': 'OU',
+    'algorithm': 'OU',
+    'pattern': 'OU',
+    'seed': 'iu',
+    'round': 'iu',
+}
+"""The kinds of dtypes of the columns that each run has."""
+
+
+def _check_label_columns(
+    where: Any, columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+) -> None:
+    """Refuses columns without labels, and lines with labels that a description does not have."""
+    have_one_length = len({len(column) for column in columns.values()}) == 1
+    for name, kinds in _KINDS_OF_COLUMNS.items():
+        is_there = name in columns and columns[name].dtype.kind in kinds
+        if not is_there or not have_one_length:
             raise errors.invalid('folder', f'hold lines with a {name} each', where)
-    every = {
+    known_values = {
         'stage': _STAGES,
         'algorithm': facts['algorithms'],
         'pattern': facts['patterns'],
     }
-    for name, values in every.items():
-        found = {*columns[name].tolist()} - {*values}
-        if found:
-            shown = errors.text_of(sorted(map(str, found))[0])
-            raise errors.invalid(
-                'folder', f'hold lines of a known {name}', f'{where} with {shown}'
-            )
-    main = columns['stage'] == 'main'
-    if {*columns['seed'][main].tolist()} - {*facts['seeds']}:
-        raise errors.invalid('folder', 'hold lines of known seeds', where)
-    if not ((columns['round'] >= 0) & (columns['round'] <= facts['num_rounds'])).all():
-        raise errors.invalid(
-            'folder', f'hold rounds up to {facts["num_rounds"]}', where
-        )
-    for name, column in columns.items():
-        if not is_text(name) or ('/' in name and column.dtype.kind not in 'fiub'):
-            raise errors.invalid(
-                'folder', f'hold numbers as {errors.text_of(name)}', where
-            )
+    for name, known in known_values.items():
+        unknown = {*columns[name].tolist()} - {*known}
+        if unknown:
+            first = errors.text_of(min(map(str, unknown)))
+            requirement = f'hold lines of a known {name}'
+            raise errors.invalid('folder', requirement, f'{where} with {first}')

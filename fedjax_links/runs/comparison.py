@@ -1,6 +1,5 @@
-"""Whether two runs are the same bit for bit, and if not, where they part."""
+"""Compares two runs bit for bit, and finds where they part."""
 
-import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +12,11 @@ from fedjax_links.core import paths
 from fedjax_links.runs import LaneRecord
 from fedjax_links.storage import checkpoints
 
-ABSENT, NOT_FINITE = 'absent', 'not finite'
+ABSENT = 'absent'
+NOT_FINITE = 'not finite'
 ALONE = 'lanes of the first run alone', 'lanes of the second run alone'
-_LONGEST, _MOST_LANES = 60, 3
+_MAX_LENGTH = 60
+_MAX_LANES = 3
 
 
 class Difference(NamedTuple):
@@ -40,23 +41,23 @@ class Difference(NamedTuple):
     entries: int = 1
 
     def text(self) -> str:
-        """In a line."""
-        place = f'[{", ".join(map(str, self.place))}]' if self.place else ''
+        """Formats the difference in a line."""
+        index = f'[{", ".join(map(str, self.place))}]' if self.place else ''
         more = f'; the first of {self.entries} entries' if self.entries > 1 else ''
         values = f'{self.first} | {self.second}'
-        return f'round {self.round}, {self.lane}: {self.name}{place}: {values}{more}'
+        return f'round {self.round}, {self.lane}: {self.name}{index}: {values}{more}'
 
 
 class Comparison(NamedTuple):
-    """What tells two runs apart.
+    """How two runs differ.
 
     Attributes:
       around: lines on what differs besides numbers, by title: ``config.json`` if both have one,
         else ``experiment.json``; ``environment``, such as versions and devices; and `ALONE`.
-      metric: the first difference of metrics of common lanes, in tuning before all else, then by
-        round; None if there is none.
-      leaf: the first difference of states kept after the same round.
-      compared: how many common lanes, lines of metrics of theirs in the first run, and states.
+      metric: the first difference of metrics of common lanes, in tuning first, then by round; None
+        if there is none.
+      leaf: the first difference of states kept after the same round; None if there is none.
+      compared: the numbers of common lanes, of their lines in the first run, and of states.
     """
 
     around: Mapping[str, Sequence[str]]
@@ -66,34 +67,33 @@ class Comparison(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """Whether all lanes, metrics and states kept after the same round are the same bits."""
+        """Tells whether all lanes, metrics and states kept after the same round are equal."""
         is_alone = any(self.around[title] for title in ALONE)
         return not is_alone and self.metric is None and self.leaf is None
 
     def text(self) -> str:
-        """For a terminal; values of the first run stand before the bar."""
-        found = sorted(
-            (d for d in (self.metric, self.leaf) if d), key=lambda d: d.round
-        )
-        sections = {**self.around, 'first difference': [each.text() for each in found]}
+        """Formats the comparison for a terminal; values of the first run stand before the bar."""
+        first = [each for each in (self.metric, self.leaf) if each is not None]
+        first.sort(key=lambda difference: difference.round)
+        sections = {**self.around, 'first difference': [each.text() for each in first]}
         lines: list[str] = []
         for title, listed in sections.items():
-            if title in ALONE and len(listed) > _MOST_LANES:
+            if title in ALONE and len(listed) > _MAX_LANES:
                 listed = [
-                    *listed[:_MOST_LANES],
-                    f'and {len(listed) - _MOST_LANES} more',
+                    *listed[:_MAX_LANES],
+                    f'and {len(listed) - _MAX_LANES} more',
                 ]
-            lines += [title, *(f'  {each}' for each in listed)] if listed else []
-        return '\n'.join(
-            [*lines, f'{"equal" if self.equal else "different"} ({self.compared})']
-        )
+            if listed:
+                lines += [title, *(f'  {each}' for each in listed)]
+        verdict = 'equal' if self.equal else 'different'
+        return '\n'.join([*lines, f'{verdict} ({self.compared})'])
 
 
 def compare(first: str | Path, second: str | Path) -> Comparison:
     """Compares two run folders bit for bit.
 
-    Lanes are matched by their labels, so neither their order nor that of lines matters. Metrics are
-    stored as decimals and not as numbers where they are not finite: any two such are equal.
+    Lanes are matched by their labels, so neither their order nor that of lines matters. Metrics
+    that are not finite are stored without their value: any two of them are equal.
 
     Args:
       first: a run folder.
@@ -105,39 +105,105 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     Raises:
       ValueError: if either holds no run, or its files were changed.
     """
-    sides = paths.as_path(first), paths.as_path(second)
-    facts, configs = zip(*map(runs.read_description, sides), strict=True)
-    environments = [runs.read_json(side, runs.ENVIRONMENT) or {} for side in sides]
-    described = (
-        {runs.CONFIG: configs} if None not in configs else {runs.EXPERIMENT: facts}
-    )
-    described['environment'] = tuple({**each, 'flags': None} for each in environments)
-    around = {title: field_differences(*both) for title, both in described.items()}
-    a, b = (
-        {json.dumps(lane.labels, sort_keys=True): lane for lane in runs.lanes(side)}
-        for side in sides
-    )
-    for title, own, others in ((ALONE[0], a, b), (ALONE[1], b, a)):
-        around[title] = [lane.text() for key, lane in own.items() if key not in others]
-    pairs = [(lane, b[key]) for key, lane in a.items() if key in b]
-    lines, states = [], []
-    for place, (one, other) in enumerate(pairs):  # tuning decides the rest
-        stage = one.labels['stage'] == 'main'
-        lines += [
-            (stage, round, place) for round in one.records.keys() | other.records.keys()
-        ]
-        states += [(round, place) for round in one.states.keys() & other.states.keys()]
-    metrics = (
-        _line_difference(round, *pairs[place]) for _, round, place in sorted(lines)
-    )
-    leaves = []
-    for round, place in sorted(states):  # every file is read and proven
-        kept = (checkpoints.arrays(lane.states[round]) for lane in pairs[place])
-        leaves.append(_leaf_difference(round, pairs[place][0].text(), *kept))
-    metric, leaf = (next(filter(None, found), None) for found in (metrics, leaves))
+    first = paths.as_path(first)
+    second = paths.as_path(second)
+    lanes = _lanes_by_labels(first)
+    other_lanes = _lanes_by_labels(second)
+    around: dict[str, Sequence[str]] = {
+        **_described_differences(first, second),
+        ALONE[0]: _lanes_without_partner(lanes, other_lanes),
+        ALONE[1]: _lanes_without_partner(other_lanes, lanes),
+    }
+    pairs = [
+        (lane, other_lanes[labels])
+        for labels, lane in lanes.items()
+        if labels in other_lanes
+    ]
     num_lines = sum(len(lane.records) for lane, _ in pairs)
-    said = f'{len(pairs)} lanes in common, {num_lines} lines of metrics, {len(states)} states'
-    return Comparison(around, metric, leaf, said)
+    num_states = sum(len(_common_states(*pair)) for pair in pairs)
+    compared = (
+        f'{len(pairs)} lanes in common, {num_lines} lines of metrics, '
+        f'{num_states} states'
+    )
+    leaf_differences = list(_state_differences(pairs))
+    return Comparison(
+        around=around,
+        metric=next(_metric_differences(pairs), None),
+        leaf=next(iter(leaf_differences), None),
+        compared=compared,
+    )
+
+
+_Pair = tuple[LaneRecord, LaneRecord]
+"""The same lane of both runs."""
+
+
+def _described_differences(first: Path, second: Path) -> dict[str, list[str]]:
+    """Compares configs, or descriptions if either has no config, and environments."""
+    first_facts, first_config = runs.read_description(first)
+    second_facts, second_config = runs.read_description(second)
+    differences: dict[str, list[str]] = {}
+    if first_config is None or second_config is None:
+        differences[runs.EXPERIMENT] = field_differences(first_facts, second_facts)
+    else:
+        differences[runs.CONFIG] = field_differences(first_config, second_config)
+    differences['environment'] = field_differences(
+        _environment_of(first), _environment_of(second)
+    )
+    return differences
+
+
+def _environment_of(folder: Path) -> dict[str, Any]:
+    """Reads the environment of a run, without the flags of its last start."""
+    environment = runs.read_json(folder, runs.ENVIRONMENT) or {}
+    return {**environment, 'flags': None}
+
+
+def _lanes_by_labels(folder: Path) -> dict[str, LaneRecord]:
+    return {
+        json.dumps(lane.labels, sort_keys=True): lane for lane in runs.lanes(folder)
+    }
+
+
+def _lanes_without_partner(
+    lanes: Mapping[str, LaneRecord], others: Mapping[str, LaneRecord]
+) -> list[str]:
+    return [lane.text() for labels, lane in lanes.items() if labels not in others]
+
+
+def _common_states(one: LaneRecord, other: LaneRecord) -> set[int]:
+    """Returns the rounds after which both runs keep the state of a lane."""
+    return one.states.keys() & other.states.keys()
+
+
+def _metric_differences(pairs: Sequence[_Pair]) -> Iterator[Difference]:
+    """Yields differences of metrics, in tuning first, as it decides the rest, then by round."""
+    lines: list[tuple[bool, int, int]] = []
+    for index, (one, other) in enumerate(pairs):
+        is_main = one.labels['stage'] == 'main'
+        for round in one.records.keys() | other.records.keys():
+            lines.append((is_main, round, index))
+    for _, round, index in sorted(lines):
+        difference = _line_difference(round, *pairs[index])
+        if difference is not None:
+            yield difference
+
+
+def _state_differences(pairs: Sequence[_Pair]) -> Iterator[Difference]:
+    """Yields differences of states by round; whoever takes all has every file verified."""
+    states: list[tuple[int, int]] = []
+    for index, pair in enumerate(pairs):
+        states += [(round, index) for round in _common_states(*pair)]
+    for round, index in sorted(states):
+        one, other = pairs[index]
+        difference = _leaf_difference(
+            round,
+            one.text(),
+            checkpoints.arrays(one.states[round]),
+            checkpoints.arrays(other.states[round]),
+        )
+        if difference is not None:
+            yield difference
 
 
 def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -151,50 +217,66 @@ def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> li
       A line for each field with both values, ``absent`` where there is none; of a list for the
       first entry that differs.
     """
-    ours, theirs = dict(_flat('', first)), dict(_flat('', second))
-    found: dict[str, str] = {}
-    for field in dict.fromkeys((*ours, *theirs)):
-        one, other = (side.get(field, ABSENT) for side in (ours, theirs))
-        whole = field.partition('[')[0]
-        if one != other and whole not in found:
-            shown = (
-                t if len(t) <= _LONGEST else f'{t[: _LONGEST - 3]}...'
-                for t in (one, other)
-            )
-            note = (
-                '  (changes no result)'
-                if whole.partition('.')[0] in runs.MAY_DIFFER
-                else ''
-            )
-            found[whole] = f'{field}: {" | ".join(shown)}{note}'
-    return [found[whole] for whole in sorted(found)]
+    first_leaves = dict(_flat('', first))
+    second_leaves = dict(_flat('', second))
+    lines: dict[str, str] = {}
+    for field in dict.fromkeys((*first_leaves, *second_leaves)):
+        value = first_leaves.get(field, ABSENT)
+        other_value = second_leaves.get(field, ABSENT)
+        # Of a list, the first entry that differs stands for all.
+        without_index = field.partition('[')[0]
+        if value != other_value and without_index not in lines:
+            line = f'{field}: {_shorten(value)} | {_shorten(other_value)}'
+            if without_index.partition('.')[0] in runs.MAY_DIFFER:
+                line += '  (changes no result)'
+            lines[without_index] = line
+    return [lines[field] for field in sorted(lines)]
 
 
-def _flat(place: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The leaves of a description as JSON, by place; 1 is not 1.0, nor are zeros of both signs."""
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_LENGTH else f'{text[: _MAX_LENGTH - 3]}...'
+
+
+def _flat(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yields the leaves of a description as JSON, by path.
+
+    As JSON, 1 is not 1.0, and zeros of both signs differ.
+    """
     if isinstance(value, Mapping) and value:
-        for name, part in value.items():
-            yield from _flat(f'{place}.{name}'.removeprefix('.'), part)
+        for name, entry in value.items():
+            yield from _flat(f'{path}.{name}'.removeprefix('.'), entry)
     elif isinstance(value, list | tuple) and value:
-        for number, part in enumerate(value):
-            yield from _flat(f'{place}[{number}]', part)
+        for index, entry in enumerate(value):
+            yield from _flat(f'{path}[{index}]', entry)
     else:
-        yield place, json.dumps(value)
+        yield path, json.dumps(value)
 
 
 def _line_difference(
     round: int, one: LaneRecord, other: LaneRecord
 ) -> Difference | None:
-    sides = [{'line': ABSENT}, {'line': ABSENT}]
-    for side, lane in zip(sides, (one, other), strict=True):
-        if round in lane.records:
-            side |= {'line': 'present', **lane.records[round]}
-    for name in dict.fromkeys(itertools.chain(*sides)):
-        values = [side.get(name, ABSENT) for side in sides]
-        if json.dumps(values[0]) != json.dumps(values[1]):
-            first, second = (NOT_FINITE if v is None else str(v) for v in values)
-            return Difference(round, one.text(), name, first, second)
+    """Returns the first difference of the lines that two lanes have of a round."""
+    record = _record_of(one, round)
+    other_record = _record_of(other, round)
+    for name in dict.fromkeys((*record, *other_record)):
+        value = record.get(name, ABSENT)
+        other_value = other_record.get(name, ABSENT)
+        if json.dumps(value) != json.dumps(other_value):
+            return Difference(
+                round, one.text(), name, _as_text(value), _as_text(other_value)
+            )
     return None
+
+
+def _record_of(lane: LaneRecord, round: int) -> dict[str, Any]:
+    """Returns what a lane measured after a round, and whether it has a line."""
+    if round not in lane.records:
+        return {'line': ABSENT}
+    return {'line': 'present', **lane.records[round]}
+
+
+def _as_text(value: Any) -> str:
+    return NOT_FINITE if value is None else str(value)
 
 
 def _leaf_difference(
@@ -203,17 +285,26 @@ def _leaf_difference(
     one: Mapping[str, np.ndarray],
     other: Mapping[str, np.ndarray],
 ) -> Difference | None:
+    """Returns the first difference of the states of a lane after a round."""
     for path in dict.fromkeys((*one, *other)):
-        first, second = (_kind(side.get(path)) for side in (one, other))
-        if first != second:
-            return Difference(round, lane, path, first, second)
-        a, b = one[path], other[path]
-        bits = f'u{a.dtype.itemsize}'
-        places = np.argwhere(a.view(bits) != b.view(bits))
-        if len(places):
-            place = tuple(places[0].tolist())
+        kind = _kind(one.get(path))
+        other_kind = _kind(other.get(path))
+        if kind != other_kind:
+            return Difference(round, lane, path, kind, other_kind)
+        array = one[path]
+        other_array = other[path]
+        bits = f'u{array.dtype.itemsize}'
+        indices = np.argwhere(array.view(bits) != other_array.view(bits))
+        if len(indices):
+            index = tuple(indices[0].tolist())
             return Difference(
-                round, lane, path, str(a[place]), str(b[place]), place, len(places)
+                round=round,
+                lane=lane,
+                name=path,
+                first=str(array[index]),
+                second=str(other_array[index]),
+                place=index,
+                entries=len(indices),
             )
     return None
 

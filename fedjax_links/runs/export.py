@@ -1,4 +1,4 @@
-"""A run in formats that other programs read: states with their models, metrics, links."""
+"""Exports a run to formats that other programs read: states with models, metrics, links."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +20,11 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
 
     ``states/<algorithm>/<pattern>/<point>/<seed>.npz`` holds the state of a main lane at its last
     checkpoint, models among its leaves, one array per leaf, by dotted path:
-    ``algorithm.server.Dense_0.kernel``. The point reads ``column=value,...``, characters that no
-    file name should have as ``%2F``; ``all`` where there are no columns. An npz holds bfloat16 and
-    its like as float32, which changes no value. ``metrics.csv`` holds all lines of metrics, empty
-    for NaN and for what a line has not; ``links.npz`` the links that were kept, masks as
-    bool[T, N] and edges bool[T, N, K]. There are no states of what has no checkpoint yet, no links
-    where none were kept.
+    ``algorithm.server.Dense_0.kernel``. The point reads ``column=value,...``, with characters that
+    no file name should have as ``%2F``; ``all`` if there are no columns. An npz holds bfloat16 as
+    float32, which changes no value. ``metrics.csv`` holds all lines of metrics; fields for NaN, and
+    those that a line does not have, are empty. ``links.npz`` holds the recorded links, masks as
+    bool[T, N] and edges as bool[T, N, K]. Lanes without a checkpoint have no states.
 
     Args:
       folder: a run folder, finished or not.
@@ -43,11 +42,10 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
 def archive(
     folder: str | Path, to: str | Path, *, metrics: Sequence[str] | None = None
 ) -> list[str]:
-    """Writes what reports need of a run in a few small files; the run is only read.
+    """Writes what reports need of a run to a few small files; the run is only read.
 
-    The files prove themselves, see `checksummed_npz`.
-
-    States and links stay behind: nothing can go on from an archive.
+    The files carry checksums, see `checksummed_npz`. States and links stay behind, so no run can be
+    resumed from an archive.
 
     Args:
       folder: a run folder, finished or not.
@@ -61,20 +59,20 @@ def archive(
       ValueError: if the folder holds no run, ``to`` is the folder of a run, or for metrics that are
         unknown or without the run's own.
     """
-    run, source, target = runs.read(folder), paths.as_path(folder), _target(to)
+    run = runs.read(folder)
+    source = paths.as_path(folder)
+    target = _target(to)
     facts = dict(run.facts)
     if metrics is not None:
-        known = facts['directions']
+        directions = facts['directions'].items()
         facts['directions'] = {
-            name: way for name, way in known.items() if name in metrics
+            name: direction for name, direction in directions if name in metrics
         }
         if facts['metric'] not in metrics:
-            raise errors.invalid(
-                'metrics', f"hold {facts['metric']!r}, the run's own", metrics
-            )
-    files = {
-        checksummed_npz.METRICS: checksummed_npz.pack_metrics(run.columns, metrics)
-    }
+            requirement = f"hold {facts['metric']!r}, the run's own"
+            raise errors.invalid('metrics', requirement, metrics)
+    content = checksummed_npz.pack_metrics(run.columns, metrics)
+    files = {checksummed_npz.METRICS: content}
     files[runs.EXPERIMENT] = runs.as_json(facts)
     for name in (runs.CONFIG, runs.ENVIRONMENT, run_files.IDENTITY, CLIENTS):
         if (source / name).exists():
@@ -83,7 +81,7 @@ def archive(
 
 
 def _target(to: str | Path) -> Path:
-    """The folder to write to, which is no run's."""
+    """Returns the folder to write to; refuses that of a run."""
     target = paths.as_path(to)
     if (target / runs.EXPERIMENT).exists():
         raise errors.invalid('to', 'be another folder than that of a run', to)
@@ -91,36 +89,37 @@ def _target(to: str | Path) -> Path:
 
 
 def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """The files of an export."""
+    """Yields the files of an export, by name and content."""
     run = runs.read(folder)
     for lane in runs.lanes(folder):
         if lane.labels['stage'] == 'main' and lane.states:
             leaves = checkpoints.arrays(lane.states[max(lane.states)])
             yield _name(lane), checksummed_npz.npz(_by_dotted_path(leaves))
     yield CSV, run.to_pandas().to_csv(index=False, lineterminator='\n').encode()
-    if links := runs.read_links(folder):
+    links = runs.read_links(folder)
+    if links:
         yield runs.LINKS, checksummed_npz.npz(runs.unpacked(links))
 
 
 def _name(lane: runs.LaneRecord) -> str:
-    """The file of a lane; ``%2F`` and the like stand for what no file name should have."""
+    """Names the file of a lane; ``%2F`` and others stand for what no file name should have."""
     shown = [
         f'{name}={quote(str(value), safe=" +:")}' for name, value in lane.point.items()
     ]
-    algorithm, pattern, seed = (
-        lane.labels[k] for k in ('algorithm', 'pattern', 'seed')
-    )
-    return f'states/{algorithm}/{pattern}/{",".join(shown) or "all"}/{seed}.npz'
+    point = ','.join(shown) or 'all'
+    labels = lane.labels
+    folder = f'states/{labels["algorithm"]}/{labels["pattern"]}/{point}'
+    return f'{folder}/{labels["seed"]}.npz'
 
 
 def _by_dotted_path(leaves: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """``.algorithm.params['Dense_0'][1]`` as ``algorithm.params.Dense_0.1``, as npz can hold it."""
-    found: dict[str, np.ndarray] = {}
+    """Renames ``.algorithm.params['Dense_0'][1]`` to ``algorithm.params.Dense_0.1``, for an npz."""
+    arrays: dict[str, np.ndarray] = {}
     for path, array in leaves.items():
         name = re.sub(r"\['([^']*)'\]|\[([^\]]*)\]", r'.\1\2', path).removeprefix('.')
-        if name in found:
-            raise errors.invalid(
-                'state', 'have leaves whose dotted paths differ', f'{name} twice'
-            )
-        found[name] = array if array.dtype.kind in 'biufc' else array.astype(np.float32)
-    return found
+        if name in arrays:
+            requirement = 'have leaves whose dotted paths differ'
+            raise errors.invalid('state', requirement, f'{name} twice')
+        is_plain = array.dtype.kind in 'biufc'
+        arrays[name] = array if is_plain else array.astype(np.float32)
+    return arrays

@@ -1,4 +1,4 @@
-"""Realised links that a run kept."""
+"""Reads the realised links that a run recorded."""
 
 import contextlib
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ from fedjax_links.storage import checksummed_npz
 
 
 def read_links(folder: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of realised links as they are kept, masks packed; empty if none were kept.
+    """Reads the arrays of realised links as they are stored, masks packed; empty if there are none.
 
     Args:
       folder: of a run.
 
     Returns:
-      By pattern, and ``<pattern>/<seed>`` for further seeds, ``mask/...``, packed along the
-      clients, ``mean_prob/...`` and where asked for ``prob/...``; where there are,
-      ``duration/...``, ``neighbours/...`` and ``edges/...``, packed as masks.
+      Arrays by ``<kind>/<pattern>``, and ``<kind>/<pattern>/<seed>`` for further seeds. Kinds are
+      ``mask``, packed along the clients, and ``mean_prob``. Some runs also have ``prob``,
+      ``duration``, ``neighbours`` and ``edges``, which are packed as masks.
 
     Raises:
       ValueError: if the file was changed.
@@ -38,16 +38,16 @@ def read_links(folder: str | Path) -> dict[str, np.ndarray]:
 
 
 class RecordedLinks(NamedTuple):
-    """Realised links that a run kept, from round ``first_round`` on.
+    """Realised links that a run recorded, from round ``first_round`` on.
 
     Attributes:
       masks: bool[T, N], who took part, by pattern and seed.
       mean_probs: float[N], the mean reported probability, by pattern and seed; NaN where unknown.
       probs: float[T, N], by pattern and seed, where the run logged links.
-      durations: float[T], seconds of each round, by pattern and seed, of patterns that tell them.
+      durations: float[T], seconds of each round, by pattern and seed, of patterns that have them.
       neighbours: int32[N, K], by pattern and seed, where there are links between clients.
       edges: bool[T, N, K], which of these were up, likewise.
-      first_round: 0, but of a forked run.
+      first_round: 0 unless the run is a fork.
     """
 
     masks: Mapping[str, Mapping[int, np.ndarray]]
@@ -60,7 +60,7 @@ class RecordedLinks(NamedTuple):
 
 
 def links(folder: str | Path) -> RecordedLinks:
-    """The realised links of a run, masks unpacked; nothing by any pattern if none were kept.
+    """Reads the realised links of a run, masks unpacked; without any pattern if there are none.
 
     Args:
       folder: of a run.
@@ -70,35 +70,48 @@ def links(folder: str | Path) -> RecordedLinks:
     """
     facts, _ = read_description(folder)
     arrays = read_links(folder)
-    kinds = 'mask', 'mean_prob', 'prob', 'duration', 'neighbours', 'edges'
-    found: dict[str, dict[str, dict[int, np.ndarray]]] = {kind: {} for kind in kinds}
+    by_kind: dict[str, dict[str, dict[int, np.ndarray]]] = {
+        kind: {}
+        for kind in ('mask', 'mean_prob', 'prob', 'duration', 'neighbours', 'edges')
+    }
     with _decoding_links(folder):
         for name, array in unpacked(arrays).items():
-            kind, *rest = name.split('/')
+            kind, _, rest = name.partition('/')
             if rest:
-                pattern, seed = rest[0], rest[1] if len(rest) > 1 else facts['seeds'][0]
-                found[kind].setdefault(pattern, {})[int(seed)] = array
-        return RecordedLinks._make((*found.values(), int(arrays.get('first_round', 0))))
+                pattern, _, seed = rest.partition('/')
+                seed = seed or facts['seeds'][0]
+                by_kind[kind].setdefault(pattern, {})[int(seed)] = array
+        return RecordedLinks(
+            masks=by_kind['mask'],
+            mean_probs=by_kind['mean_prob'],
+            probs=by_kind['prob'],
+            durations=by_kind['duration'],
+            neighbours=by_kind['neighbours'],
+            edges=by_kind['edges'],
+            first_round=int(arrays.get('first_round', 0)),
+        )
 
 
 def _decoding_links(path: Any) -> contextlib.AbstractContextManager[None]:
-    """Makes links that no run writes a mistake."""
-    return errors.decoding(
-        lambda said: errors.invalid(
-            'folder', f'hold readable links ({LINKS})', f'{path}: {said}'
-        )
-    )
+    """Turns what reading damaged links raises into a mistake of the user."""
+
+    def failed(reason: str) -> errors.InvalidError:
+        requirement = f'hold readable links ({LINKS})'
+        return errors.invalid('folder', requirement, f'{path}: {reason}')
+
+    return errors.decoding(failed)
 
 
 def unpacked(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What `read_links` returns with masks bool[T, N] and edges bool[T, N, K]."""
-    found = dict(arrays)
+    """Unpacks what `read_links` returns: masks to bool[T, N], edges to bool[T, N, K]."""
+    result = dict(arrays)
     with _decoding_links(LINKS):
         for name, array in arrays.items():
             kind, _, rest = name.partition('/')
             if kind in ('mask', 'edges'):
-                alike = 'neighbours' if kind == 'edges' else 'mean_prob'
-                shape = arrays[f'{alike}/{rest}'].shape
+                # What a round has of these is as large as another array, which is not packed.
+                unpacked_kind = 'neighbours' if kind == 'edges' else 'mean_prob'
+                shape = arrays[f'{unpacked_kind}/{rest}'].shape
                 bits = np.unpackbits(array, axis=-1, count=int(np.prod(shape)))
-                found[name] = bits.reshape(-1, *shape) > 0
-    return found
+                result[name] = bits.reshape(-1, *shape) > 0
+    return result

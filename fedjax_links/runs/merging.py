@@ -1,6 +1,6 @@
-"""Joins the shards of a run into the files that a run in one piece has.
+"""Merges the shards of a run into the files that a run in one piece has.
 
-All folders are compared before anything is written, and lanes with what the merged tuning chose.
+All folders are compared before anything is written, and lanes with the choice of the merged tuning.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ from fedjax_links.storage.run_files import (
     METRICS,
 )
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 def merge(
@@ -49,34 +49,36 @@ def merge(
     allow_mixed: bool = False,
     allow_changed: bool = False,
 ) -> Results:
-    """Joins the shards of a run: the same files as a run in one piece has.
+    """Merges the shards of a run into the folder that a single process would have written.
 
-    All folders, that of the whole run too, are compared before anything is written.
+    All folders, the target among them, are compared before anything is written.
 
     Args:
       folders: of the shards: one that they shared, or several.
-      into: the folder of the whole run, new or one of these; by default the only one.
+      into: the folder of the full run, new or one of these; by default the only one.
       allow_mixed: whether shards may have run on machines of several kinds.
-      allow_changed: whether they may be of different programs or data; every report says so then.
+      allow_changed: whether they may be of different programs or data. Each report then says so.
 
     Returns:
-      The metrics of the whole run.
+      The metrics of the full run.
 
     Raises:
       ValueError: if a lane is missing, a shard still runs, or the folders are of different
         experiments, programs, data or kinds of machines.
     """
-    given = [folders] if isinstance(folders, str | Path) else list(folders)
-    parts = list(dict.fromkeys(paths.as_path(folder).absolute() for folder in given))
+    if isinstance(folders, str | Path):
+        folders = [folders]
+    absolute = [paths.as_path(folder).absolute() for folder in folders]
+    parts = list(dict.fromkeys(absolute))
     if into is None and len(parts) != 1:
         raise errors.invalid('into', 'be given for several folders', None)
     target = parts[0] if into is None else paths.as_path(into).absolute()
     with errors.on_disk(target):
         _check_mergeable(parts, target, allow_changed=allow_changed)
         target.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as locks:
             for part in dict.fromkeys([*parts, target]):
-                held.enter_context(run_access.exclusive('workdir', part))
+                locks.enter_context(run_access.exclusive('workdir', part))
             facts = _check_mergeable(parts, target, allow_changed=allow_changed)
             _merge(parts, target, facts, allow_mixed=allow_mixed)
     return read(target)
@@ -85,10 +87,10 @@ def merge(
 def _check_mergeable(
     parts: Sequence[Path], target: Path, *, allow_changed: bool
 ) -> Mapping[str, Any]:
-    """Compares the folders of shards with each other and with the target; only looks.
+    """Compares the folders of shards with each other and with the target; changes nothing.
 
     Returns:
-      The facts of the whole run.
+      The facts of the full run.
 
     Raises:
       InvalidError: naming the folder and what differs, for a target with files of something else.
@@ -118,28 +120,26 @@ def _check_mergeable(
 def _merge(
     parts: Sequence[Path], target: Path, facts: Mapping[str, Any], *, allow_mixed: bool
 ) -> None:
-    """Brings together what was found whole."""
+    """Checks the lanes of all parts, and writes the files of the full run."""
     best = _best_of_each_lane([target, *parts])
-    divisions = [found for part in parts if (found := read_division(part)) is not None]
+    divisions = _divisions_of(parts)
     expected = divisions[0].expected(best) if divisions else dict.fromkeys(best, 0)
     _check_complete(best, expected, divisions, facts, target)
-    described = {name: (lane.labels, lane.identity) for name, lane in best.items()}
-    belonging.check_same_programs('workdir', described, facts)
-    belonging.check_of_run('workdir', parts[0], described, facts)
-    kinds = ((lane.labels['seed'], lane.fingerprint) for lane in best.values())
-    check_kinds(kinds, allow_mixed=allow_mixed)
+    _check_lanes(best, parts[0], facts, allow_mixed=allow_mixed)
     ordered = in_order((best[name] for name in expected), facts)
-    lines = ''.join(line for lane in ordered for line in lane.lines)
+    lines = ''.join(itertools.chain.from_iterable(lane.lines for lane in ordered))
     if facts.get('tuning'):
         trials.check_main_lanes(as_columns(lines.splitlines()), facts)
     (target / CHECKPOINTS).mkdir(exist_ok=True)
     run_access.sweep(target)
-    kept = [path for lane in best.values() for path in lane.files.values()]
-    for path in itertools.chain.from_iterable(map(checkpoints.files_of, kept)):
-        _bring(path, target / CHECKPOINTS / path.name)
+    for lane in best.values():
+        for path in lane.files.values():
+            for file in checkpoints.files_of(path):
+                _link_or_copy(file, target / CHECKPOINTS / file.name)
     for name in (CONFIG, ENVIRONMENT, run_files.IDENTITY, run_files.EXAMPLES, LINKS):
-        for source in [part / name for part in parts if (part / name).exists()][:1]:
-            _bring(source, target / name)
+        source = next((part / name for part in parts if (part / name).exists()), None)
+        if source is not None:
+            _link_or_copy(source, target / name)
     checkpoints.write_atomically(target / EXPERIMENT, as_json(facts))
     checkpoints.write_atomically(target / METRICS, lines.encode())
     for name in (CLAIMS, FAILURES):
@@ -147,15 +147,35 @@ def _merge(
     (target / LANES).unlink(missing_ok=True)
 
 
+def _divisions_of(parts: Sequence[Path]) -> list[RunDivision]:
+    """Reads how each part says that the run is divided; a run in one piece says nothing."""
+    divisions = [read_division(part) for part in parts]
+    return [division for division in divisions if division is not None]
+
+
+def _check_lanes(
+    lanes: Mapping[str, LaneRecord],
+    folder: Path,
+    facts: Mapping[str, Any],
+    *,
+    allow_mixed: bool,
+) -> None:
+    """Refuses lanes that are not of one run, or ran on machines of several kinds."""
+    described = {name: (lane.labels, lane.identity) for name, lane in lanes.items()}
+    belonging.check_same_programs('workdir', described, facts)
+    belonging.check_of_run('workdir', folder, described, facts)
+    kinds = ((lane.labels['seed'], lane.fingerprint) for lane in lanes.values())
+    check_kinds(kinds, allow_mixed=allow_mixed)
+
+
 def _best_of_each_lane(folders: Iterable[Path]) -> dict[str, LaneRecord]:
-    """Returns the longest of each lane that is whole, by its name."""
+    """Returns the longest undamaged save of each lane, by the lane's name."""
     best: dict[str, LaneRecord] = {}
     for folder in dict.fromkeys(folders):
         for name, files in saves(folder).items():
             if name not in best or best[name].round < max(files):
-                with contextlib.suppress(
-                    checkpoints.DamagedError
-                ):  # as good as missing
+                # A damaged save is as good as a missing one.
+                with contextlib.suppress(checkpoints.DamagedError):
                     best[name] = lane_of(files)
     return best
 
@@ -167,24 +187,23 @@ def _check_complete(
     facts: Mapping[str, Any],
     target: Path,
 ) -> None:
-    """Refuses to join a run of which lanes are missing."""
+    """Refuses to merge a run of which lanes are missing."""
     done = {
         name for name, lane in best.items() if lane.round >= rounds_of_lane(name, facts)
     }
     missing = [name for name in expected if name not in done]
     if missing:
-        shown = ', '.join(missing[:_MOST_NAMED]) + (
-            ', ...' if missing[_MOST_NAMED:] else ''
-        )
-        numbers = ', '.join(map(str, sorted({expected[name] for name in missing})))
-        said = f'{target} without {len(missing)} of {len(expected)}: {shown}'
-        where = f' (of shards {numbers} of {divisions[0].count})' if divisions else ''
-        raise errors.invalid('workdir', 'hold all lanes', f'{said}{where}')
-    if (
-        'until' in facts
-        and divisions
-        and not any(division.ended for division in divisions)
-    ):
+        shown = ', '.join(missing[:_MAX_NAMED])
+        if len(missing) > _MAX_NAMED:
+            shown += ', ...'
+        value = f'{target} without {len(missing)} of {len(expected)}: {shown}'
+        if divisions:
+            numbers = sorted({expected[name] for name in missing})
+            listed = ', '.join(map(str, numbers))
+            value += f' (of shards {listed} of {divisions[0].count})'
+        raise errors.invalid('workdir', 'hold all lanes', value)
+    has_ended = any(division.ended for division in divisions)
+    if 'until' in facts and divisions and not has_ended:
         requirement = (
             'have run until all pairs are decided (a shard that is started goes on)'
         )
@@ -199,26 +218,29 @@ def check_kinds(
     """Refuses lanes of one run whose bits may differ because their machines do.
 
     Args:
-      fingerprints: seeds of lanes, and of the machines that ran them; None where nothing says.
-      allow_mixed: whether lanes of different seeds may have run on machines of different kinds:
-        differences at one seed are still exact.
+      fingerprints: seeds of lanes, and fingerprints of the machines that ran them; None if unknown.
+      allow_mixed: whether lanes of different seeds may have run on machines of different kinds.
+        Differences at one seed are still exact.
 
     Raises:
       ValueError: naming the first difference.
     """
-    first: dict[Any, Mapping[str, Any]] = {}
-    for seed, kind in fingerprints:
-        there = kind and first.setdefault(seed if allow_mixed else None, kind)
-        if found := descriptions.first_difference(there, kind, 'environment'):
-            field, old, new = found
-            whose = f'lanes of seed {seed}' if allow_mixed else 'lanes'
+    first: dict[int | None, Mapping[str, Any]] = {}
+    for seed, fingerprint in fingerprints:
+        if not fingerprint:
+            continue
+        expected = first.setdefault(seed if allow_mixed else None, fingerprint)
+        difference = descriptions.first_difference(expected, fingerprint, 'environment')
+        if difference is not None:
+            lanes = f'lanes of seed {seed}' if allow_mixed else 'lanes'
             hint = 'where it is not bits may differ; --allow_mixed lets each seed have its own'
-            requirement = f'be the same for all {whose} ({hint})'
-            raise errors.invalid(field, requirement, f'{old!r} and {new!r}')
+            requirement = f'be the same for all {lanes} ({hint})'
+            value = f'{difference.there!r} and {difference.here!r}'
+            raise errors.invalid(difference.field, requirement, value)
 
 
-def _bring(source: Path, target: Path) -> None:
-    """Puts a file under another name at once, without a second copy where the disk can."""
+def _link_or_copy(source: Path, target: Path) -> None:
+    """Links a file to another name in one step, or copies it where the disk has no links."""
     if target.exists() and target.samefile(source):
         return
     partial = checkpoints.temporary_name(target)

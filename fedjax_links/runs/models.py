@@ -1,4 +1,4 @@
-"""Models of a run's lanes, from their saves; no code is imported from the run's folder."""
+"""Reads models of a run's lanes from their saves; imports no code from the run's folder."""
 
 import re
 from collections.abc import Mapping
@@ -27,18 +27,16 @@ def model(
     """Reads a model that a run has saved.
 
     Args:
-      folder: of the run, finished or not; or an npz: a state that ``export`` wrote, or arrays by
+      folder: of the run, finished or not. Or an npz: a state that ``export`` wrote, or arrays by
         dotted name, ``Dense_0.kernel``.
-      lane: which lane: labels that only it has, ``{'algorithm': 'fedavg', 'seed': 0}``, or its name
-        as its files begin. May be left out where the run has one lane, and of an npz.
-      name: of the model: ``'server'``, or ``'client_mean'`` where clients keep models, the mean
-        over all of them.
+      lane: labels that only one lane has, ``{'algorithm': 'fedavg', 'seed': 0}``, or the lane's
+        name, as its files begin. May be left out where the run has one lane, and for an npz.
+      name: ``'server'``, or ``'client_mean'`` where clients keep models: the mean over all clients.
       at_round: rounds behind the save; the last save by default. A run keeps the last two.
 
     Returns:
-      The parameters, NumPy arrays in a tree by the names of its leaves: dictionaries, as flax has
-      them, and lists; one array where the model is one. `problems.with_initial_params` begins with
-      them.
+      The parameters: NumPy arrays in nested dictionaries, as in flax, and lists; one array if the
+      model is one. `problems.with_initial_params` takes them.
 
     Raises:
       ValueError: if the folder holds no run, no such lane or save, or a file was changed.
@@ -46,70 +44,75 @@ def model(
     checks.choice('name', name, _STATE_FIELDS)
     path = paths.as_path(folder)
     if path.suffix == '.npz' and path.is_file():
-        leaves = _of_file(path)
+        leaves = _read_npz(path)
     else:
-        leaves = checkpoints.arrays(_save_of(_lane_of(path, lane), at_round))
+        record = _find_lane(path, lane)
+        leaves = checkpoints.arrays(_save_of(record, at_round))
     prefix = _STATE_FIELDS[name]
-    own = {
-        key.removeprefix(prefix): a
-        for key, a in leaves.items()
+    arrays = {
+        key.removeprefix(prefix): array
+        for key, array in leaves.items()
         if _lies_in(prefix, key)
     }
-    if not own and not any(key.startswith('.algorithm.') for key in leaves):
-        own = {key: array for key, array in leaves.items() if name == 'server'}
-    if not own:
+    if not arrays and name == 'server' and not _are_of_state(leaves):
+        arrays = dict(leaves)
+    if not arrays:
         requirement = 'be a model of the run; its state has no such field'
         raise errors.invalid('name', requirement, name)
     if name == 'client_mean':
-        own = {key: _mean(array) for key, array in own.items()}
-    return _nested(own)
+        arrays = {key: _mean(array) for key, array in arrays.items()}
+    return _nested(arrays)
+
+
+def _are_of_state(leaves: Mapping[str, np.ndarray]) -> bool:
+    """Tells whether leaves are those of a federation's state, rather than of a model alone."""
+    return any(key.startswith('.algorithm.') for key in leaves)
 
 
 def _lies_in(prefix: str, key: str) -> bool:
-    """Whether a leaf is that field of a state, or part of it."""
+    """Tells whether a leaf is that field of a state, or part of it."""
     return key == prefix or key.startswith((f'{prefix}.', f'{prefix}['))
 
 
-def _of_file(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an npz, by names that begin with a dot."""
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    """Reads the arrays of an npz, by names that begin with a dot."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {f'.{name}': stored[name] for name in stored}
     except (OSError, ValueError) as error:
-        said = f'{path}: {error}'
-        raise errors.invalid(
-            'folder', 'be a folder of a run or a readable npz', said
-        ) from None
+        requirement = 'be a folder of a run or a readable npz'
+        raise errors.invalid('folder', requirement, f'{path}: {error}') from None
 
 
-def _lane_of(folder: Path, wanted: str | Mapping[str, Any] | None) -> LaneRecord:
-    """The one main lane that is meant."""
-    lanes = [lane for lane in folders.lanes(folder) if lane.labels['stage'] == 'main']
-    if isinstance(wanted, str):
-        checks.choice('lane', wanted, [lane.name for lane in lanes])
-        return next(lane for lane in lanes if lane.name == wanted)
-    labels = dict(wanted or {})
-    known = {label for lane in lanes for label in lane.labels}
-    for label in labels:
-        checks.choice('lane', label, known)
-    found = [
-        lane
-        for lane in lanes
-        if all(lane.labels.get(k) == value for k, value in labels.items())
+def _find_lane(folder: Path, lane: str | Mapping[str, Any] | None) -> LaneRecord:
+    """Finds the one main lane of a name, or with some labels."""
+    records = [
+        record for record in folders.lanes(folder) if record.labels['stage'] == 'main'
     ]
-    if len(found) != 1:
-        shown = '; '.join(lane.text() for lane in (found or lanes)[:3])
-        requirement = (
-            f'name one lane of {folder}, such as {shown}'
-            if lanes
-            else 'be in the folder'
-        )
-        raise errors.invalid('lane', requirement, f'{labels}, which {len(found)} have')
-    return found[0]
+    if isinstance(lane, str):
+        by_name = {record.name: record for record in records}
+        return checks.entry('lane', lane, by_name)
+    labels = dict(lane or {})
+    known_labels = {label for record in records for label in record.labels}
+    for label in labels:
+        checks.choice('lane', label, known_labels)
+    matching = [record for record in records if _has_labels(record, labels)]
+    if len(matching) == 1:
+        return matching[0]
+    requirement = 'be in the folder'
+    if records:
+        shown = '; '.join(record.text() for record in (matching or records)[:3])
+        requirement = f'name one lane of {folder}, such as {shown}'
+    value = f'{labels}, which {len(matching)} have'
+    raise errors.invalid('lane', requirement, value)
+
+
+def _has_labels(record: LaneRecord, labels: Mapping[str, Any]) -> bool:
+    return all(record.labels.get(name) == value for name, value in labels.items())
 
 
 def _save_of(lane: LaneRecord, at_round: int | None) -> Path:
-    """The file of a lane's state."""
+    """Returns the file of a lane's state."""
     if not lane.states:
         raise errors.invalid('lane', 'have a saved state', lane.text())
     if at_round is None:
@@ -121,28 +124,28 @@ def _save_of(lane: LaneRecord, at_round: int | None) -> Path:
 
 
 def _mean(array: np.ndarray) -> np.ndarray:
-    """The mean over clients, in double precision and back."""
+    """Averages over clients, in double precision and back."""
     mean: np.ndarray = np.mean(array.astype(np.float64), axis=0)
     return mean.astype(array.dtype)
 
 
 def _nested(leaves: Mapping[str, np.ndarray]) -> Params:
-    """A tree of leaves whose names are paths, ``['Dense_0']['kernel']`` or ``.Dense_0.kernel``."""
+    """Nests leaves whose names are paths, ``['Dense_0']['kernel']`` or ``.Dense_0.kernel``."""
     if set(leaves) == {''}:
         return leaves['']
-    found: dict[Any, Any] = {}
+    nested: dict[Any, Any] = {}
     for path, array in leaves.items():
         tokens = [key or index or field for key, index, field in _TOKEN.findall(path)]
         keys = [int(token) if token.isdecimal() else token for token in tokens]
-        inner = found
+        inner = nested
         for key in keys[:-1]:
             inner = inner.setdefault(key, {})
         inner[keys[-1]] = array
-    return _with_lists(found)
+    return _with_lists(nested)
 
 
 def _with_lists(nested: Any) -> Any:
-    """The same with lists for what has numbers as names."""
+    """Replaces dictionaries whose names are numbers by lists."""
     if not isinstance(nested, dict):
         return nested
     parts = {key: _with_lists(part) for key, part in nested.items()}
