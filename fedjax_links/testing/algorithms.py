@@ -1,4 +1,4 @@
-"""Conformance of federated algorithms."""
+"""Checks the conformance of federated algorithms."""
 
 import inspect
 from collections.abc import Callable
@@ -15,15 +15,20 @@ from fedjax_links.local_training import ClientProgram
 from fedjax_links.machines import devices
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.federation import Runs, simulate
-from fedjax_links.testing.suites import Suite, alike, close, identical, needs, require
+from fedjax_links.testing.suites import (
+    Suite,
+    close,
+    identical,
+    needs,
+    require,
+    same_types,
+)
 
-_NARROW = (
-    0.02  # of the largest entry of the server's path, for rows that are off by a 512th
-)
-_MESHES = (1, 2, 4)  # devices
-_PIECE = (
-    4  # rounds; the second piece ends and the third begins between rounds with clients
-)
+# Of the largest entry of the server's path. Rows of bfloat16 are off by a 512th.
+_BFLOAT16_TOLERANCE = 0.02
+_MESH_SIZES = (1, 2, 4)
+# Rounds. The second piece ends, and the third begins, between rounds with clients.
+_PIECE = 4
 
 ALGORITHM_CHECKS = Suite()
 
@@ -48,35 +53,38 @@ def check_algorithm(
     Raises:
       AssertionError: naming the first broken promise.
     """
-    promised = full_participation_is_fedavg, empty_round_keeps_server, uses_links
-    ALGORITHM_CHECKS.check(Runs(AlgorithmEntry(make_algorithm, {}, *promised)))
+    entry = AlgorithmEntry(
+        make_algorithm,
+        full_participation_is_fedavg=full_participation_is_fedavg,
+        empty_round_keeps_server=empty_round_keeps_server,
+        uses_links=uses_links,
+    )
+    ALGORITHM_CHECKS.check(Runs(entry))
 
 
 @ALGORITHM_CHECKS.listed
 def full_participation_is_fedavg(runs: Runs) -> None:
     """With everybody active, the server's trajectory is FedAvg's."""
-    promised = runs.traits.full_participation_is_fedavg
-    needs(promised, 'with full participation the algorithm is not FedAvg')
-    ours, fedavgs = (
-        of.full_participation.evals['server'] for of in (runs, runs.of_fedavg)
-    )
-    said = (
+    is_promised = runs.traits.full_participation_is_fedavg
+    needs(is_promised, 'with full participation the algorithm is not FedAvg')
+    path = runs.full_participation.evals['server']
+    path_of_fedavg = runs.of_fedavg.full_participation.evals['server']
+    message = (
         'with full participation the server must follow FedAvg; pass '
-        'full_participation_is_fedavg=False if the rule is another one'
+        'full_participation_is_fedavg=False if it need not'
     )
-    close(ours, fedavgs, said)
+    close(path, path_of_fedavg, message)
 
 
 @ALGORITHM_CHECKS.listed
 def empty_round_is_defined(runs: Runs) -> None:
-    """An empty round stays finite and keeps the server model where the rule says so."""
+    """An empty round stays finite and keeps the server model where the algorithm promises it."""
     result = runs.standard
     require(result.state.finite, 'empty rounds must not produce NaN or infinity')
     first_empty = int(np.flatnonzero(~federation.masks().any(axis=1))[0])
     path = result.evals['server']
-    before, after = (
-        jax.tree.map(lambda a, t=t: a[first_empty - t], path) for t in (1, 0)
-    )
+    before = jax.tree.map(lambda a: a[first_empty - 1], path)
+    after = jax.tree.map(lambda a: a[first_empty], path)
     if runs.traits.empty_round_keeps_server:
         identical(after, before, 'an empty round must keep the server model')
 
@@ -92,28 +100,25 @@ def unavailable_clients_never_influence(runs: Runs) -> None:
     require(
         spoiled.state.finite, 'data of a client that never delivers reached the server'
     )
-    said = 'data of a client that never delivers changed the'
-    identical(spoiled.evals['server'], clean.evals['server'], f'{said} evals')
-    identical(spoiled.rounds, clean.rounds, f'{said} rounds')
+    message = 'data of a client that never delivers changed the'
+    identical(spoiled.evals['server'], clean.evals['server'], f'{message} evals')
+    identical(spoiled.rounds, clean.rounds, f'{message} rounds')
 
 
 @ALGORITHM_CHECKS.listed
 def relabelling_changes_nothing_global(runs: Runs) -> None:
     """Renaming the clients leaves the server's trajectory as it is (full batches)."""
     order = (2, 0, 5, 1, 4, 3)
-    renamed, links = (
-        federation.problem(order),
-        federation.realised_links(order, peers=runs.peers),
-    )
-    ours = runs.run_full_batches(runs.key, renamed, links).evals['server']
-    close(
-        ours, runs.full_batches.evals['server'], 'the order of clients must not matter'
-    )
+    problem = federation.problem(order)
+    links = federation.realised_links(order, peers=runs.peers)
+    renamed = runs.run_full_batches(runs.key, problem, links).evals['server']
+    path = runs.full_batches.evals['server']
+    close(renamed, path, 'the order of clients must not matter')
 
 
 @ALGORITHM_CHECKS.listed
 def directions_are_told_apart(runs: Runs) -> None:
-    """It matters whether an active client hears the server, and nobody trains who cannot."""
+    """It matters whether an active client receives the model, and no client trains that cannot."""
     needs(runs.traits.uses_links, 'the algorithm does not look at the links')
     path = runs.rounds.servers()
     needs((path != path[0]).any(), 'the server does not move within a few rounds')
@@ -131,7 +136,8 @@ def directions_are_told_apart(runs: Runs) -> None:
 @ALGORITHM_CHECKS.listed
 def named_cohort_is_its_mask(runs: Runs) -> None:
     """Links that name a cohort give what a mask of the same clients gives."""
-    named, masked = runs.rounds.servers(named=True), runs.rounds.servers(alone=True)
+    named = runs.rounds.servers(named=True)
+    masked = runs.rounds.servers(alone=True)
     close(named, masked, 'links that name a cohort must give what its mask gives')
 
 
@@ -156,10 +162,11 @@ def narrow_tables_agree(runs: Runs) -> None:
     require(
         tables == {jnp.dtype(jnp.bfloat16)}, f'tables must be bfloat16, got {tables}'
     )
-    full, narrow = runs.rounds.servers(), rounds.servers()
+    full = runs.rounds.servers()
+    narrow = rounds.servers()
     error = np.abs(narrow - full).max() / np.abs(full).max()
     require(
-        error < _NARROW,
+        error < _BFLOAT16_TOLERANCE,
         f'with tables of bfloat16 the server must be near, is off by {error}',
     )
 
@@ -172,8 +179,10 @@ def examples_weigh_wherever_they_lie(runs: Runs) -> None:
         choices and choices.default == 'equal', 'clients do not weigh by their examples'
     )
     one, two = runs.weighted_by_examples
-    said = 'a client that owns its examples twice must weigh as two that own them once'
-    close(one.evals['server'], two.evals['server'], said)
+    message = (
+        'a client that owns its examples twice must weigh as two that own them once'
+    )
+    close(one.evals['server'], two.evals['server'], message)
     differs = jax.tree.map(
         lambda a, b: jnp.any(a != b), one.evals, runs.full_batches.evals
     )
@@ -183,7 +192,7 @@ def examples_weigh_wherever_they_lie(runs: Runs) -> None:
 @ALGORITHM_CHECKS.listed
 def meshes_agree(runs: Runs) -> None:
     """Meshes of any size give the same bits, and those of none up to rounding."""
-    sizes = [size for size in _MESHES if size <= jax.device_count()]
+    sizes = [size for size in _MESH_SIZES if size <= jax.device_count()]
     needs(len(sizes) > 1, 'there is one device')
     programs = [
         jax.jit(simulate(runs.algorithm, mesh=devices.mesh(size))) for size in sizes
@@ -199,10 +208,8 @@ def meshes_agree(runs: Runs) -> None:
 @ALGORITHM_CHECKS.listed
 def resume_is_exact(runs: Runs) -> None:
     """A run in pieces is the run in one, bit for bit."""
-    piece, pattern = (
-        jax.jit(simulate(runs.algorithm, _PIECE)),
-        federation.pattern(*runs.links),
-    )
+    piece = jax.jit(simulate(runs.algorithm, _PIECE))
+    pattern = federation.pattern(*runs.links)
     state = simulation.init(runs.key, runs.algorithm, pattern, runs.problem)
     for _ in range(federation.NUM_ROUNDS // _PIECE):
         state = piece(runs.key, runs.problem, runs.links, state).state
@@ -217,12 +224,10 @@ def vmap_equals_loop(runs: Runs) -> None:
         return runs.run(key, runs.problem, runs.links).evals['server']
 
     keys = jax.random.split(jax.random.key(11), 3)
-    together, alone = jax.vmap(path)(keys), [path(key) for key in keys]
-    close(
-        together,
-        jax.tree.map(lambda *a: jnp.stack(a), *alone),
-        'vmap must equal a loop',
-    )
+    together = jax.vmap(path)(keys)
+    one_by_one = [path(key) for key in keys]
+    stacked = jax.tree.map(lambda *a: jnp.stack(a), *one_by_one)
+    close(together, stacked, 'vmap must equal a loop')
 
 
 @ALGORITHM_CHECKS.listed
@@ -230,9 +235,10 @@ def jit_equals_eager(runs: Runs) -> None:
     """Compiling changes nothing but rounding: rounds called one by one give the same."""
     pattern = federation.pattern(*runs.links)
     state = simulation.init(runs.key, runs.algorithm, pattern, runs.problem)
-    given = runs.key, runs.algorithm, pattern, runs.problem
     for t in range(3):
-        state, _ = simulation.run_round(state, *given)
+        state, _ = simulation.run_round(
+            state, runs.key, runs.algorithm, pattern, runs.problem
+        )
         compiled = jax.tree.map(lambda a, t=t: a[t], runs.standard.evals['server'])
         eager = runs.algorithm.models(state.algorithm)['server']
         close(compiled, eager, 'jit must equal eager execution')
@@ -259,12 +265,12 @@ def state_type_is_stable(runs: Runs) -> None:
     for words, dtype in (('', None), (' (sums of bfloat16 are float32)', jnp.bfloat16)):
         start = jax.tree.map(lambda a, dtype=dtype: a.astype(dtype or a.dtype), params)
         state = runs.algorithm.init(start, runs.problem)
-        for _ in range(2):  # a type that outlives one round outlives all
+        for _ in range(2):  # A type that outlives one round outlives all.
             new_state, metrics = jax.eval_shape(compiled, state, ctx)
-            said = (
+            message = (
                 f'a round must leave shapes and dtypes of the state as they are{words}'
             )
-            alike(new_state, state, said)
+            same_types(new_state, state, message)
             state = new_state
     require(traces == 2, f'one compilation must serve all rounds, got {traces / 2}')
     counts = {metrics.num_active.dtype, metrics.num_computing.dtype}
@@ -280,7 +286,7 @@ def candidate_models_are_parameters(runs: Runs) -> None:
     models = runs.algorithm.models(runs.algorithm.init(params, runs.problem))
     require('server' in models, '`models` must name the server model')
     for name, model in models.items():
-        alike(
+        same_types(
             model,
             params,
             f'{name} must have shapes, dtypes and structure of the parameters',
@@ -298,9 +304,10 @@ def candidate_models_are_parameters(runs: Runs) -> None:
 
 @ALGORITHM_CHECKS.listed
 def metrics_are_counts(runs: Runs) -> None:
-    """Nobody is counted who did not train, and losses are sums over those who delivered."""
+    """Only clients that trained are counted, and losses are sums over those that delivered."""
     rounds = jax.tree.map(np.asarray, runs.standard.rounds)
-    active, losses = rounds.num_active, rounds.loss_sum
+    active = rounds.num_active
+    losses = rounds.loss_sum
     require(
         (active <= rounds.num_computing).all(),
         'who entered the update must have trained',

@@ -1,4 +1,4 @@
-"""What an algorithm needs, keeps and tells whom: found by running it, not by reading about it."""
+"""Finds out by running an algorithm what it needs, what it stores, and who trains and receives."""
 
 from typing import Any, NamedTuple
 
@@ -13,21 +13,23 @@ from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.participation import rejection_sampling
 from fedjax_links.problems.vectors import quadratic
 
-_NUM_CLIENTS, _DIMENSION = 24, 2
-_NUM_ACTIVE = 12  # in a row, from another client on in every round
-_NUM_WITH_PEERS = (
-    23  # likewise of rules with links between clients, some of which need nearly all
-)
-_NUM_ROUNDS = 8  # more than twice the periods of the registered examples
-_ODD_ROUND = 4  # is varied; by then everybody has delivered, each in rounds of its own
-_ACTIVE_THEN, _ABSENT_THEN = (
-    0,
-    19,
-)  # clients, in the odd round; both are active in the next one
+_NUM_CLIENTS = 24
+_DIMENSION = 2
+# Consecutive clients are active; the first of them moves on in each round.
+_NUM_ACTIVE = 12
+# Some algorithms with links between clients need nearly all clients.
+_NUM_ACTIVE_WITH_PEERS = 23
+# More than twice the periods of the registered examples.
+_NUM_ROUNDS = 8
+# The round that is varied. By then all clients have delivered, each in different rounds.
+_VARIED_ROUND = 4
+# A client that is active in the varied round, and one that is not. Both are in the next one.
+_ACTIVE_CLIENT = 0
+_ABSENT_CLIENT = 19
 
 
 class AlgorithmFacts(NamedTuple):
-    """What a run shows of an algorithm.
+    """What a run shows about an algorithm.
 
     Attributes:
       needs_prob: whether the server model depends on the links' probabilities.
@@ -36,9 +38,9 @@ class AlgorithmFacts(NamedTuple):
       client_numbers: numbers that it holds for each client.
       computing: who trains in a round: ``'all'`` clients; ``'active'``, those whose uplink
         delivers; ``'asked'``, fewer than these.
-      hearing: when the active clients must hear the server: at the ``'start'`` of a round, from the
-        model of which they train; at its ``'end'``; ``'never'`` where links are not looked at.
-      others_hear: whether it matters that a client whose uplink is down hears the server.
+      hearing: when the active clients must receive from the server: at the ``'start'`` of a round,
+        the model that they train from; at its ``'end'``; ``'never'`` where links are not used.
+      others_hear: whether it matters that a client whose uplink is down receives from the server.
       moves_when_empty: whether rounds in which nobody delivers can move the server model.
     """
 
@@ -60,44 +62,45 @@ def algorithm_facts(entry: AlgorithmEntry) -> AlgorithmFacts:
         hyper-parameters: ``AlgorithmEntry(my_factory, example={...})``.
 
     Returns:
-      What was seen.
+      What the runs show.
     """
     algorithm = entry(client_program(entry, 0.1, local_steps=2), **entry.example)
     run = Rounds(algorithm, peers=entry.traffic.peers > 0)
-    as_usual, computing = run.rounds()
+    servers, num_computing = run.rounds()
     empty = run.servers(empty=True)
+    computing = {_NUM_CLIENTS: 'all', run.num_active: 'active'}
     return AlgorithmFacts(
-        needs_prob=_differ(as_usual, run.servers(prob=np.nan)),
+        needs_prob=_differ(servers, run.servers(prob=np.nan)),
         **_memory(algorithm),
-        computing={_NUM_CLIENTS: 'all', run.num_active: 'active'}.get(
-            max(computing), 'asked'
-        ),
+        computing=computing.get(max(num_computing), 'asked'),
         hearing=hearing(run),
-        others_hear=_differ(as_usual, run.servers(downlink_lost=_ABSENT_THEN)),
-        moves_when_empty=_differ(empty[_ODD_ROUND - 1], empty[-1]),
+        others_hear=_differ(servers, run.servers(downlink_lost=_ABSENT_CLIENT)),
+        moves_when_empty=_differ(empty[_VARIED_ROUND - 1], empty[-1]),
     )
 
 
 def client_program(
     entry: AlgorithmEntry, learning_rate: float, **options: Any
 ) -> ClientProgram:
-    """The client program that an algorithm is defined with, plain SGD unless it says otherwise."""
+    """Makes the client program that an algorithm is defined with, plain SGD by default."""
     factory = entry.client_program or local_sgd
     return factory(learning_rate, **{**options, **entry.client_example})
 
 
 def hearing(run: 'Rounds') -> str:
-    """When the active clients must hear the server, see `AlgorithmFacts`."""
-    as_usual, downlink_lost = run.servers(), run.servers(downlink_lost=_ACTIVE_THEN)
-    if _differ(as_usual[: _ODD_ROUND + 1], downlink_lost[: _ODD_ROUND + 1]):
+    """Returns when the active clients must receive from the server, see `AlgorithmFacts`."""
+    usual = run.servers()
+    varied = run.servers(downlink_lost=_ACTIVE_CLIENT)
+    until_varied = slice(_VARIED_ROUND + 1)
+    if _differ(usual[until_varied], varied[until_varied]):
         return 'start'
-    return 'end' if _differ(as_usual, downlink_lost) else 'never'
+    return 'end' if _differ(usual, varied) else 'never'
 
 
 def trains_unavailable_clients(run: 'Rounds') -> bool:
-    """Whether everybody is counted as training in a round in which one client cannot."""
-    _, num_computing = run.rounds(cannot_compute=_ABSENT_THEN)
-    return num_computing[_ODD_ROUND] == _NUM_CLIENTS
+    """Tells whether all clients count as training in a round in which one cannot compute."""
+    _, num_computing = run.rounds(cannot_compute=_ABSENT_CLIENT)
+    return num_computing[_VARIED_ROUND] == _NUM_CLIENTS
 
 
 def _problem(num_clients: int, dimension: int) -> Problem:
@@ -105,7 +108,7 @@ def _problem(num_clients: int, dimension: int) -> Problem:
 
 
 def _memory(algorithm: Algorithm) -> dict[str, int]:
-    """Coefficients of d, N d and N in the size of the state, from four sizes of N and d."""
+    """Computes the coefficients of d, N d and N in the size of the state, from small N and d."""
 
     def size(num_clients: int, dimension: int) -> int:
         problem = _problem(num_clients, dimension)
@@ -113,25 +116,29 @@ def _memory(algorithm: Algorithm) -> dict[str, int]:
         state = jax.eval_shape(lambda params: algorithm.init(params, problem), params)
         return sum(leaf.size for leaf in jax.tree.leaves(state))
 
-    more_d, more_n = size(1, 2) - size(1, 1), size(2, 1) - size(1, 1)
-    both = size(2, 2) - size(1, 1) - more_d - more_n  # per client and coordinate
+    # The size is s(N, d) = const + a d + b N d + c N.
+    per_coordinate = size(1, 2) - size(1, 1)
+    per_client = size(2, 1) - size(1, 1)
+    per_both = size(2, 2) - size(1, 1) - per_coordinate - per_client
     return {
-        'models': more_d - both,
-        'client_models': both,
-        'client_numbers': more_n - both,
+        'models': per_coordinate - per_both,
+        'client_models': per_both,
+        'client_numbers': per_client - per_both,
     }
 
 
 class Rounds:
-    """A few rounds with half of the clients active, varied in one thing at a time.
+    """Runs a few rounds with half of the clients active, varied in one thing at a time.
 
-    Where there are links between clients, nearly all are active, and everyone hears two others.
+    With links between clients, nearly all are active, and each client has two neighbours.
     """
 
     def __init__(self, algorithm: Algorithm, *, peers: bool = False) -> None:
         """Makes the program of a round."""
-        self.peers, self.num_active = peers, _NUM_WITH_PEERS if peers else _NUM_ACTIVE
-        problem, key = _problem(_NUM_CLIENTS, _DIMENSION), jax.random.key(1)
+        self.peers = peers
+        self.num_active = _NUM_ACTIVE_WITH_PEERS if peers else _NUM_ACTIVE
+        problem = _problem(_NUM_CLIENTS, _DIMENSION)
+        key = jax.random.key(1)
         self.start = algorithm.init(problem.init_params(key), problem)
         self.models = algorithm.models
 
@@ -155,38 +162,31 @@ class Rounds:
         alone: bool = False,
         named: bool = False,
     ) -> tuple[np.ndarray, list[int]]:
-        """The server model after every round, float[T, d], and how many clients trained in it.
+        """Returns the server model after each round, float[T, d], and how many clients trained.
 
         Args:
-          prob: what the links say of every client's probability.
-          downlink_lost: the client that does not hear the server in the odd round.
-          cannot_compute: the client that cannot train in the odd round.
-          empty: whether nobody delivers from the odd round on.
+          prob: what the links say of each client's probability.
+          downlink_lost: the client whose downlink is lost in the varied round.
+          cannot_compute: the client that cannot compute in the varied round.
+          empty: whether no upload arrives from the varied round on.
           alone: whether links say no more than who is active.
           named: the same, with links that name the active clients as a cohort.
         """
         clients = jnp.arange(_NUM_CLIENTS)
-        state, servers, num_computing = self.start, [], []
+        probs = jnp.full(_NUM_CLIENTS, prob)
+        state = self.start
+        servers: list[np.ndarray] = []
+        num_computing: list[int] = []
         for t in range(_NUM_ROUNDS):
             active = (clients + 7 * t) % _NUM_CLIENTS < self.num_active
-            able, hears = (
-                (clients != client) | (t != _ODD_ROUND)
-                for client in (cannot_compute, downlink_lost)
-            )
-            mask, chances = (
-                active & able & (t < _ODD_ROUND or not empty),
-                jnp.full(len(able), prob),
-            )
-            links: base.Links = base.DuplexLinkSample(mask, chances, hears, able)
+            compute = (clients != cannot_compute) | (t != _VARIED_ROUND)
+            downlink = (clients != downlink_lost) | (t != _VARIED_ROUND)
+            mask = active & compute & (t < _VARIED_ROUND or not empty)
+            links: base.Links = base.DuplexLinkSample(mask, probs, downlink, compute)
             if self.peers:
-                beside = jnp.stack(
-                    [jnp.roll(clients, 1), jnp.roll(clients, -1)], axis=1
-                )
-                ring = jnp.sort(beside, axis=1).astype(jnp.int32)
-                between = ring, ring >= 0, jnp.full(ring.shape, prob)
-                links = base.PeerLinkSample(mask, chances, *between, hears, able)
+                links = _with_ring(links, prob)
             if alone:
-                links = base.LinkSample(active, chances)
+                links = base.LinkSample(active, probs)
             if named:
                 ids = jnp.flatnonzero(active).astype(jnp.int32)
                 links = rejection_sampling.sample(ids, _NUM_CLIENTS, prob)
@@ -196,8 +196,24 @@ class Rounds:
         return np.stack(servers), num_computing
 
     def servers(self, **variation: Any) -> np.ndarray:
-        """float[T, d], the server model after every round."""
+        """Returns the server model after each round, float[T, d]."""
         return self.rounds(**variation)[0]
+
+
+def _with_ring(links: base.DuplexLinkSample, prob: float) -> base.PeerLinkSample:
+    """Adds links between neighbours on a ring, all of them up."""
+    clients = jnp.arange(_NUM_CLIENTS)
+    both_sides = [jnp.roll(clients, 1), jnp.roll(clients, -1)]
+    neighbours = jnp.sort(jnp.stack(both_sides, axis=1), axis=1).astype(jnp.int32)
+    return base.PeerLinkSample(
+        links.mask,
+        links.prob,
+        neighbours,
+        neighbours >= 0,
+        jnp.full(neighbours.shape, prob),
+        links.downlink,
+        links.compute,
+    )
 
 
 def _differ(one: Array | np.ndarray, other: Array | np.ndarray) -> bool:

@@ -1,6 +1,6 @@
-"""A small federation that exercises every path, and the runs of an algorithm on it.
+"""Defines a small federation that exercises all paths, and runs an algorithm on it.
 
-It has uneven clients, of whom one is silent, and empty rounds.
+It has clients with different amounts of data, one that never delivers, and empty rounds.
 """
 
 import dataclasses
@@ -24,12 +24,14 @@ from fedjax_links.testing import facts
 
 NUM_CLIENTS = 6
 NUM_ROUNDS = 12
-SILENT = 3  # never active in `masks`
-TWICE = 1  # whose examples are there twice where weights by examples are looked at
+SILENT = 3
+"""The client that is never active in `masks`."""
+TWICE = 1
+"""The client whose examples are there twice where weights by examples are checked."""
 
 
 def masks() -> np.ndarray:
-    """bool[T, N]: two empty rounds in a row, a single client, almost everyone, one never."""
+    """Makes masks bool[T, N] with empty rounds, a single client, almost all, and one never."""
     mask = np.random.default_rng(7).random((NUM_ROUNDS, NUM_CLIENTS)) < 0.45
     mask[4:6] = False
     mask[7] = np.arange(NUM_CLIENTS) == 1
@@ -41,37 +43,45 @@ def masks() -> np.ndarray:
 def realised_links(
     order: Sequence[int] | None = None, *, peers: bool = False, everyone: bool = False
 ) -> tuple[np.ndarray, ...]:
-    """What `pattern` replays: masks and their probabilities; neighbours, edges and theirs.
+    """Returns what `pattern` replays.
 
     Args:
       order: of the clients, as in `problem`.
-      peers: whether there are links between clients, everyone a neighbour of everyone.
-      everyone: whether all that there is is up in every round.
+      peers: whether there are links between clients, all of them neighbours of each other.
+      everyone: whether all links are up in all rounds.
+
+    Returns:
+      Masks and their probabilities; with peers also neighbours, edges and their probabilities.
     """
-    chosen = list(range(NUM_CLIENTS) if order is None else order)
-    prob = np.broadcast_to(
-        np.linspace(0.3, 0.8, NUM_CLIENTS), (NUM_ROUNDS, NUM_CLIENTS)
-    )
+    order = list(range(NUM_CLIENTS) if order is None else order)
     mask = masks()
-    up = np.triu(
-        np.random.default_rng(8).random((NUM_ROUNDS, NUM_CLIENTS, NUM_CLIENTS)) < 0.5, 1
-    )
-    up[:, SILENT] = up[:, :, SILENT] = False
-    up |= up.transpose(0, 2, 1)
+    probs = np.linspace(0.3, 0.8, NUM_CLIENTS)
+    prob = np.broadcast_to(probs, (NUM_ROUNDS, NUM_CLIENTS))
     if everyone:
-        mask, prob, up = np.ones_like(mask), np.ones_like(prob), np.ones_like(up)
-    found = mask[:, chosen], prob[:, chosen]
+        mask = np.ones_like(mask)
+        prob = np.ones_like(prob)
     if not peers:
-        return found
+        return mask[:, order], prob[:, order]
+    is_up = np.ones_like(_symmetric_edges()) if everyone else _symmetric_edges()
+    is_up = is_up[:, order][:, :, order]
     clients = np.arange(NUM_CLIENTS)
     neighbours = np.array([np.delete(clients, i) for i in clients])
-    up = up[:, chosen][:, :, chosen]
-    edges = up[:, clients[:, None], neighbours]
-    return *found, neighbours, edges, np.full(edges.shape, 1.0 if everyone else 0.5)
+    edges = is_up[:, clients[:, None], neighbours]
+    edge_prob = np.full(edges.shape, 1.0 if everyone else 0.5)
+    return mask[:, order], prob[:, order], neighbours, edges, edge_prob
+
+
+def _symmetric_edges() -> np.ndarray:
+    """Draws which links between clients are up: bool[T, N, N], symmetric."""
+    draws = np.random.default_rng(8).random((NUM_ROUNDS, NUM_CLIENTS, NUM_CLIENTS))
+    is_up = np.triu(draws < 0.5, 1)
+    is_up[:, SILENT] = False
+    is_up[:, :, SILENT] = False
+    return is_up | is_up.transpose(0, 2, 1)
 
 
 def pattern(mask: ArrayLike, prob: ArrayLike, *between: ArrayLike) -> Participation:
-    """The links replayed, as arguments of a program perhaps."""
+    """Replays links, which may be arguments of a program."""
     names = 'neighbours', 'edges', 'edge_prob'
     return replay(mask, prob, **dict(zip(names, between, strict=False)))
 
@@ -81,7 +91,7 @@ def problem(
     spoil: int | None = None,
     again: int | None = None,
 ) -> Problem:
-    """Softmax regression on uneven clients.
+    """Makes softmax regression on clients with different amounts of data.
 
     Args:
       order: ``order[i]`` is the original client that is now called i.
@@ -103,16 +113,15 @@ def problem(
         labels = np.concatenate([labels, labels[rows]])
         owners = np.concatenate([owners, np.full(rows.sum(), again)])
     features = features.astype(jnp.result_type(float))
-    made = from_arrays(
+    result = from_arrays(
         features, labels, owners, init_params=_init_params, loss_fn=_loss_fn
     )
     if spoil is None:
-        return made
-    spoiled = jnp.where(
-        (np.sort(owners) == spoil)[:, None], jnp.nan, made.data.features
-    )
-    data = made.data._replace(features=spoiled)
-    return dataclasses.replace(made, data=data, eval_data=data)
+        return result
+    is_spoilt = (np.sort(owners) == spoil)[:, None]
+    features = jnp.where(is_spoilt, jnp.nan, result.data.features)
+    data = result.data._replace(features=features)
+    return dataclasses.replace(result, data=data, eval_data=data)
 
 
 def _init_params(key):
@@ -129,19 +138,31 @@ def _loss_fn(params, batch):
 def simulate(
     algorithm: Algorithm, num_rounds: int = NUM_ROUNDS, **options: Any
 ) -> Callable[..., Any]:
-    """A run with the server model after every round; links are arguments, as data are."""
-    options |= {'num_rounds': num_rounds, 'eval_every': 1}
-    options['eval_fn'] = lambda params, key, problem: params
+    """Returns a run that keeps the server model after each round; links are an argument."""
 
     def run(key, problem, links, initial_state=None):
-        given = key, algorithm, pattern(*links), problem
-        return simulation.simulate(*given, initial_state=initial_state, **options)
+        return simulation.simulate(
+            key,
+            algorithm,
+            pattern(*links),
+            problem,
+            num_rounds=num_rounds,
+            eval_every=1,
+            eval_fn=_params,
+            initial_state=initial_state,
+            **options,
+        )
 
     return run
 
 
+def _params(params, key, problem):
+    del key, problem
+    return params
+
+
 class Runs:
-    """The runs of one algorithm that its checks look at; every program is compiled once.
+    """The runs of one algorithm that its checks look at; each program is compiled once.
 
     Attributes:
       algorithm: the algorithm on minibatches.
@@ -153,23 +174,22 @@ class Runs:
     """
 
     def __init__(self, traits: AlgorithmEntry) -> None:
-        """Takes the algorithm; what the checks need is run when they ask for it.
+        """Makes the algorithm; runs follow when a check needs them.
 
         Args:
           traits: a registered algorithm, or one of your own with what it promises and values for
             its required hyper-parameters: ``AlgorithmEntry(my_factory, example={...})``.
         """
-        self.traits, self.peers = traits, traits.traffic.peers > 0
-        self.key, self.problem = jax.random.key(0), problem()
+        self.traits = traits
+        self.peers = traits.traffic.peers > 0
+        self.key = jax.random.key(0)
+        self.problem = problem()
         self.links = realised_links(peers=self.peers)
-        self.algorithm, full_batches = (
-            self._make(
-                facts.client_program(traits, 0.2, local_steps=3, batch_size=size)
-            )
-            for size in (2, None)
-        )
+        minibatches = facts.client_program(traits, 0.2, local_steps=3, batch_size=2)
+        self.algorithm = self._make(minibatches)
         self.run = jax.jit(simulate(self.algorithm))
-        self.run_full_batches = jax.jit(simulate(full_batches))
+        full_batches = facts.client_program(traits, 0.2, local_steps=3, batch_size=None)
+        self.run_full_batches = jax.jit(simulate(self._make(full_batches)))
 
     def _make(self, program: ClientProgram, **options: Any) -> Algorithm:
         return self.traits(program, **self.traits.example, **options)
@@ -177,14 +197,14 @@ class Runs:
     def rounds_with(
         self, *, chunk_size: int | None = None, **options: Any
     ) -> facts.Rounds:
-        """As `rounds`, with so many clients side by side, or options of the algorithm."""
+        """Makes `rounds` with so many clients side by side, or with options of the algorithm."""
         program = facts.client_program(self.traits, 0.1, local_steps=2)
         algorithm = self._make(program._replace(chunk_size=chunk_size), **options)
         return facts.Rounds(algorithm, peers=self.peers)
 
     @functools.cached_property
     def of_fedavg(self) -> 'Runs':
-        """Those of FedAvg with the same client program."""
+        """The runs of FedAvg with the same client program."""
         return Runs(self.traits._replace(factory=fedavg, example={}))
 
     @functools.cached_property
@@ -194,27 +214,32 @@ class Runs:
 
     @functools.cached_property
     def standard(self) -> simulation.SimulationResult:
-        """On minibatches, over the links of the test federation."""
+        """The run on minibatches, over the links of the test federation."""
         return self.run(self.key, self.problem, self.links)
 
     @functools.cached_property
     def full_batches(self) -> simulation.SimulationResult:
-        """The same on full batches."""
+        """The same run on full batches."""
         return self.run_full_batches(self.key, self.problem, self.links)
 
     @functools.cached_property
     def weighted_by_examples(self) -> tuple[simulation.SimulationResult, ...]:
-        """On full batches, weighted by examples: a client has its own twice, or is there twice."""
+        """Runs weighted by examples: one client has its data twice, or two have them once."""
         program = facts.client_program(self.traits, 0.2, local_steps=3)
         run = jax.jit(simulate(self._make(program, weights='examples')))
-        once, found = [*range(NUM_CLIENTS)], []
-        for again, order in ((TWICE, once), (NUM_CLIENTS, [*once, TWICE])):
-            links = realised_links(order, peers=self.peers)
-            found.append(run(self.key, problem(again=again), links))
-        return tuple(found)
+        clients = list(range(NUM_CLIENTS))
+        one_client = run(
+            self.key, problem(again=TWICE), realised_links(clients, peers=self.peers)
+        )
+        two_clients = run(
+            self.key,
+            problem(again=NUM_CLIENTS),
+            realised_links([*clients, TWICE], peers=self.peers),
+        )
+        return one_client, two_clients
 
     @functools.cached_property
     def full_participation(self) -> simulation.SimulationResult:
-        """On minibatches, with everybody active in every round."""
+        """The run on minibatches, with all clients active in all rounds."""
         links = realised_links(peers=self.peers, everyone=True)
         return self.run(self.key, self.problem, links)

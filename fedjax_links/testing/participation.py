@@ -1,4 +1,4 @@
-"""Conformance of participation patterns."""
+"""Checks the conformance of participation patterns."""
 
 import functools
 from collections.abc import Callable
@@ -12,11 +12,12 @@ from fedjax_links import base, simulation
 from fedjax_links.base import Array, Participation
 from fedjax_links.core import prng
 from fedjax_links.links import drawing
-from fedjax_links.testing.suites import Suite, alike, identical, needs, require
+from fedjax_links.testing.suites import Suite, identical, needs, require, same_types
 
-_NUM_ROUNDS, _PIECE = 24, 4
+_NUM_ROUNDS = 24
+_PIECE = 4  # Rounds.
 _NUM_SEEDS = 2000
-_Z_BOUND = 5.5  # two-sided 4e-8 per entry; below 2e-5 for 500 entries together
+_Z_BOUND = 5.5  # Two-sided 4e-8 per entry; below 2e-5 for 500 entries together.
 
 PARTICIPATION_CHECKS = Suite()
 
@@ -53,11 +54,11 @@ def check_participation(
     PARTICIPATION_CHECKS.check(participation, Promises(cohort_size, prob_is_marginal))
 
 
-@functools.lru_cache(maxsize=2)  # kept while the checks of a pattern go by
+@functools.lru_cache(maxsize=2)  # For the checks of one pattern.
 def _program(
     pattern: Participation, num_rounds: int = _NUM_ROUNDS
 ) -> Callable[[Any], Any]:
-    """The links of one seed, ``key -> links``."""
+    """Compiles the links of one seed, ``key -> links``."""
     return jax.jit(
         lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds)
     )
@@ -65,7 +66,7 @@ def _program(
 
 @functools.lru_cache(maxsize=1)
 def _side_by_side(pattern: Participation) -> Any:
-    """The first rounds of many seeds, leaves [S, T, ...]."""
+    """Samples the first rounds of many seeds, leaves [S, T, ...]."""
     program = _program(pattern, max(1, min(8, 480 // pattern.num_clients)))
     return jax.tree.map(np.asarray, jax.vmap(program)(_seeds()))
 
@@ -87,24 +88,25 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
     new_carry, links = jax.eval_shape(
         sample, carry, jax.random.fold_in(key, 9), jnp.int32(0)
     )
-    said = 'a round must leave shapes, dtypes and structure of the carry as they are'
-    alike(new_carry, jax.tree.map(jnp.asarray, carry), said)
+    message = 'a round must leave shapes, dtypes and structure of the carry as they are'
+    same_types(new_carry, jax.tree.map(jnp.asarray, carry), message)
     clients = jnp.zeros(pattern.num_clients)
-    said = (
+    message = (
         '`mask` must be bool[N], and `prob` have this shape and the default float dtype'
     )
-    alike(links, base.LinkSample(mask=clients > 0, prob=clients), said)
+    same_types(links, base.LinkSample(mask=clients > 0, prob=clients), message)
 
 
 @PARTICIPATION_CHECKS.listed
 def probabilities_are_probabilities(pattern: Participation, promises: Promises) -> None:
     """Reported probabilities lie in [0, 1] or are NaN; certain clients obey theirs."""
     links = _program(pattern)(jax.random.key(2))
-    active, prob = np.asarray(base.participants(links)), np.asarray(links.prob)
-    known = ~np.isnan(prob)
-    needs(known.any(), 'the pattern reports no probabilities')
-    inside = (prob[known] >= 0) & (prob[known] <= 1)
-    require(inside.all(), '`prob` must lie in [0, 1] or be NaN')
+    active = np.asarray(base.participants(links))
+    prob = np.asarray(links.prob)
+    known = prob[~np.isnan(prob)]
+    needs(known.size > 0, 'the pattern reports no probabilities')
+    is_inside = (known >= 0) & (known <= 1)
+    require(is_inside.all(), '`prob` must lie in [0, 1] or be NaN')
     require(not active[prob == 0].any(), 'a client with probability 0 was active')
     require(active[prob == 1].all(), 'a client with probability 1 was not active')
 
@@ -116,23 +118,23 @@ def cohort_sizes_are_exact(pattern: Participation, promises: Promises) -> None:
     links = _program(pattern)(jax.random.key(3))
     sizes = np.asarray(base.participants(links)).sum(axis=1)
     expected = promises.cohort_size
-    require(
-        (sizes == expected).all(), f'cohorts must have {expected} clients, got {sizes}'
-    )
+    message = f'cohorts must have {expected} clients, got {sizes}'
+    require((sizes == expected).all(), message)
 
 
 @PARTICIPATION_CHECKS.listed
 def key_and_round_decide(pattern: Participation, promises: Promises) -> None:
-    """The same key gives the same links, whole and in pieces."""
+    """The same key gives the same links, at once and in pieces."""
     key = jax.random.key(4)
     piece = jax.jit(lambda carry, rounds: drawing.draw(carry, key, pattern, rounds))
-    carry, pieces = pattern.init(prng.pattern_key(key)), []
+    carry = pattern.init(prng.pattern_key(key))
+    pieces: Any = []
     for rounds in jnp.arange(_NUM_ROUNDS, dtype=jnp.int32).reshape(-1, _PIECE):
         carry, links = piece(carry, rounds)
         pieces.append(links)
     pieces = jax.tree.map(lambda *a: jnp.concatenate(a), *pieces)
-    said = 'the same key and rounds must give the same links, in pieces too'
-    identical(pieces, _program(pattern)(key), said)
+    message = 'the same key and rounds must give the same links, in pieces too'
+    identical(pieces, _program(pattern)(key), message)
 
 
 @PARTICIPATION_CHECKS.listed
@@ -149,13 +151,12 @@ def marginals_match(pattern: Participation, promises: Promises) -> None:
     over_time = 'clients are active as often as `prob` says over time only'
     needs(promises.prob_is_marginal, over_time)
     links = _side_by_side(pattern)
-    active, prob = np.asarray(base.participants(links), float), links.prob.astype(float)
+    active = np.asarray(base.participants(links), float)
+    prob = links.prob.astype(float)
     excess = (active - prob).mean(axis=0)
     variance = (prob * (1 - prob)).mean(axis=0) / _NUM_SEEDS
-    known = ~np.isnan(prob).any(axis=0) & (variance > 0)
-    needs(known.any(), 'no client has a known probability between 0 and 1')
-    z = np.abs(excess[known]) / np.sqrt(variance[known])
-    require(
-        z.max() < _Z_BOUND,
-        f'activity departs from `prob` by {z.max():.1f} standard errors',
-    )
+    is_known = ~np.isnan(prob).any(axis=0) & (variance > 0)
+    needs(is_known.any(), 'no client has a known probability between 0 and 1')
+    z = np.abs(excess[is_known]) / np.sqrt(variance[is_known])
+    message = f'activity departs from `prob` by {z.max():.1f} standard errors'
+    require(z.max() < _Z_BOUND, message)

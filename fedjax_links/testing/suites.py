@@ -1,4 +1,4 @@
-"""Suites of checks, and how a promise is said to be broken, or never to have been made."""
+"""Runs suites of checks of promises, and reports which promise is broken."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -6,23 +6,24 @@ from typing import Any
 
 import chex
 
-_TOLERANCE = 2e-5  # float32 sums of a few terms in another order, over a dozen rounds
+# Sums of a few float32 terms in another order, over a dozen rounds.
+_TOLERANCE = 2e-5
 
 
 class DoesNotApply(Exception):  # noqa: N818  (no error: the suites go on with the next check)
-    """Raised by a check on what makes no promise it could check; the message is the reason."""
+    """Raised by a check of a promise that was not made; the message is the reason."""
 
 
 class Suite(dict[str, Callable[..., None]]):
     """Checks by name, in the order in which they run."""
 
     def listed(self, check: Callable[..., None]) -> Callable[..., None]:
-        """Puts a check into the suite."""
+        """Adds a check to the suite."""
         self[check.__name__] = check
         return check
 
     def check(self, *subject: Any) -> None:
-        """Runs all checks; what does not apply is left out."""
+        """Runs all checks that apply."""
         for check in self.values():
             with contextlib.suppress(DoesNotApply):
                 check(*subject)
@@ -34,15 +35,15 @@ def needs(applies: Any, reason: str) -> None:
         raise DoesNotApply(reason)
 
 
-def require(kept: Any, promise: str) -> None:
-    """Raises an AssertionError that says the promise, unless it is kept; with ``python -O`` too."""
-    if not kept:
+def require(holds: Any, promise: str) -> None:
+    """Raises an AssertionError with the promise unless it holds, also under ``python -O``."""
+    if not holds:
         raise AssertionError(promise)
 
 
 @contextlib.contextmanager
-def saying(promise: str) -> Iterator[None]:
-    """Puts the promise that a comparison of pytrees is about before the comparison's own words.
+def naming(promise: str) -> Iterator[None]:
+    """Puts a promise before the message of the comparison that checks it.
 
     Args:
       promise: one line.
@@ -58,17 +59,17 @@ def saying(promise: str) -> Iterator[None]:
 
 def close(actual: Any, expected: Any, message: str) -> None:
     """Raises an AssertionError that begins with the message, unless both agree to rounding."""
-    with saying(message):
+    with naming(message):
         chex.assert_trees_all_close(actual, expected, rtol=_TOLERANCE, atol=_TOLERANCE)
 
 
 def identical(actual: Any, expected: Any, message: str) -> None:
     """Raises an AssertionError that begins with the message, unless both have the same bits."""
-    with saying(message):
+    with naming(message):
         chex.assert_trees_all_equal(actual, expected)
 
 
-def alike(actual: Any, expected: Any, message: str) -> None:
-    """Raises an AssertionError that begins with the message, unless only values differ."""
-    with saying(message):
+def same_types(actual: Any, expected: Any, message: str) -> None:
+    """Raises an AssertionError that begins with the message, unless shapes and dtypes agree."""
+    with naming(message):
         chex.assert_trees_all_equal_shapes_and_dtypes(actual, expected)
