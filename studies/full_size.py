@@ -31,7 +31,7 @@ from fedjax_links.experiment import Experiment
 from fedjax_links.machines import devices
 from fedjax_links.runner import preflight
 from fedjax_links.runner.compilation import lane_bytes
-from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
 from studies import full_size_configs as configs
 from studies.full_size_configs import Values
@@ -165,15 +165,16 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
 
 def peak(planned: Experiment) -> str:
     """Memory at the peak of the largest algorithm, two lanes at a time, as a dry run says it."""
-    programs = Programs(planned, places=devices.places(1))
+    programs = Programs(planned.plan, places=devices.places(1))
     every = [
         lane
         for label in planned.algorithms
         for lane in planned.plan.lanes_at_first(label)
     ]
     kinds = programs.one_of_each(every)
-    group = Group(programs, [max(kinds, key=lambda lane: lane_bytes(planned, lane))])
-    found = memory.peak_bytes(programs.compile([group])[0], NUM_CORES)
+    largest = max(kinds, key=lambda lane: lane_bytes(planned.plan, lane))
+    batch = LaneBatch(programs, [largest])
+    found = memory.peak_bytes(compile_batches(programs, [batch])[0], NUM_CORES)
     return 'unknown' if found is None else memory.size(found)
 
 
@@ -318,7 +319,7 @@ def measure(
             for label, one in measured.items()
         },
         'peak': peak(planned),
-        'dry_run': list(preflight.dry_run(planned))[-1] if dry_run else None,
+        'dry_run': list(preflight.dry_run(planned.plan))[-1] if dry_run else None,
         'date': time.strftime('%Y-%m-%d'),
         'processor_seconds': round(time.process_time() - begin, 1),
         'device': common.device(),

@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 PACKAGE = 'fedjax_links'
 _CORE = {'core', 'errors'}
@@ -19,6 +19,8 @@ _ENGINE = _CORE | {
 }
 _DRIVERS = {'evaluation', 'machines', 'simulation', 'statistics', 'sweeps'}
 _KEPT = {'trials', 'results', 'runs', 'storage'}
+_BELOW_PLANS = _ENGINE | _DRIVERS | _KEPT | {'config'}
+_BELOW_REPORTS = _BELOW_PLANS | {'analysis', 'planning', 'runner', 'experiment'}
 
 MAY_SEE = {
     'errors': set(),
@@ -43,31 +45,18 @@ MAY_SEE = {
     'trials': _CORE | {'evaluation', 'results'},
     'runs': _CORE | {'trials', 'results', 'storage'},
     'config': _ENGINE | _DRIVERS | _KEPT,
-    'experiment': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config'},
+    'planning': _BELOW_PLANS,
+    'runner': _BELOW_PLANS | {'planning'},
+    'experiment': _BELOW_PLANS | {'analysis', 'planning', 'runner'},
     'plot': _CORE | {'analysis', 'evaluation', 'results', 'runs', 'simulation'},
-    'certify': _ENGINE | _DRIVERS | _KEPT | {'analysis', 'config', 'experiment'},
+    'certify': _BELOW_REPORTS,
     'pages': _CORE | {'config', 'plot', 'storage'},
-    'preview': _ENGINE
-    | _DRIVERS
-    | _KEPT
-    | {'analysis', 'config', 'experiment', 'pages', 'plot'},
-    'report': _ENGINE
-    | _DRIVERS
-    | _KEPT
-    | {'analysis', 'config', 'experiment', 'pages', 'plot', 'preview'},
+    'preview': _BELOW_REPORTS | {'pages', 'plot'},
+    'report': _BELOW_REPORTS | {'pages', 'plot', 'preview'},
     'testing': _ENGINE | _DRIVERS,
-    '__main__': _ENGINE | {'certify', 'config', 'experiment', 'report'},
-    'cli': _ENGINE
-    | _DRIVERS
-    | _KEPT
-    | {
-        *('analysis', 'certify', 'config', 'experiment', 'pages', 'preview', 'report'),
-        'testing',
-    },
-    '': _ENGINE
-    | _DRIVERS
-    | _KEPT
-    | {'analysis', 'certify', 'config', 'experiment', 'plot', 'report', 'testing'},
+    '__main__': _ENGINE | {'certify', 'config', 'experiment', 'report', 'runner'},
+    'cli': _BELOW_REPORTS | {'certify', 'pages', 'preview', 'report', 'testing'},
+    '': _BELOW_REPORTS | {'certify', 'plot', 'report', 'testing'},
 }
 MAY_SEE['papers'] = MAY_SEE.keys() - {'', '__main__', 'cli'}  # seen by configs alone
 """By room of the package: the other rooms that it may import."""
@@ -78,8 +67,6 @@ _HOMES = {
     'links.samples': 'core',
     'planning.trials': 'trials',  # what tuning found, read from the metrics alone
     'planning.tuning': 'trials',
-    'planning': 'experiment',
-    'runner': 'experiment',
 }
 """Modules that are not of the room of their folder."""
 
@@ -101,7 +88,7 @@ _LIBRARIES = {
     'results': {'jax', 'numpy', 'pandas', 'xarray'},
     'pages': {'numpy', 'pandas'},
     'report': {'jax', 'numpy', 'scipy', 'pandas'},
-    'experiment': {'jax', 'numpy', 'scipy', 'optax', 'tqdm'},  # of a notebook's line
+    'runner': {*_COMMON_LIBRARIES, 'tqdm'},  # of a notebook's line
     '': set(),
 }
 
@@ -114,6 +101,40 @@ def part_of(module: str) -> str:
         None,
     )
     return named or inside.partition('.')[0]
+
+
+def imports_of(module: str, source: str, *, is_package: bool = False) -> set[str]:
+    """Returns all names of the package that a module imports, wherever it does so.
+
+    Args:
+      module: dotted name, such as ``fedjax_links.algorithms.fedavg``.
+      source: its text.
+      is_package: whether the text is a package's ``__init__``.
+    """
+    names = _imported(ast.parse(source), module, is_package)
+    return {name for name in names if name.startswith(f'{PACKAGE}.')}
+
+
+def circles(imports: Mapping[str, set[str]]) -> list[set[str]]:
+    """Returns the sets of modules that reach each other by imports.
+
+    Args:
+      imports: by module, those that it imports.
+    """
+    reached: dict[str, set[str]] = {}
+    for module in imports:
+        reached[module] = set()
+        waiting = set(imports[module])
+        while waiting:
+            name = waiting.pop()
+            if name not in reached[module]:
+                reached[module].add(name)
+                waiting |= imports.get(name, set())
+    found: list[set[str]] = []
+    for module, names in reached.items():
+        if module in names and not any(module in circle for circle in found):
+            found.append({name for name in names if module in reached.get(name, ())})
+    return found
 
 
 def violations(module: str, source: str, *, is_package: bool = False) -> list[str]:

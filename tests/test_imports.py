@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import fedjax_links
-from tests.layering import MAY_SEE, violations
+from tests.layering import MAY_SEE, circles, imports_of, violations
 
 FOLDER = pathlib.Path(fedjax_links.__file__).parent
 
@@ -42,27 +42,34 @@ def test_the_layers_have_no_cycle():
         placed |= ready
 
 
-def test_no_module_imports_one_that_imports_it():
-    """Imports of all modules, those within functions left out, can be done in some order."""
-    known = {name: path for name, path, _ in modules()}
-    waiting = {
-        name: {
-            found if found in known else found.rpartition('.')[0]
-            for node in ast.parse(path.read_text()).body
-            if isinstance(node, ast.ImportFrom) and node.module
-            for found in (f'{node.module}.{alias.name}' for alias in node.names)
-            if found.startswith(f'{FOLDER.name}.')
+def test_no_modules_import_each_other():
+    """Not even for types, or within functions."""
+    known = {name: (path, is_package) for name, path, is_package in modules()}
+    imports = {}
+    for name, (path, is_package) in known.items():
+        names = imports_of(name, path.read_text(), is_package=is_package)
+        imported = {
+            found if found in known else found.rpartition('.')[0] for found in names
         }
-        - {FOLDER.name, name}
-        for name, path in known.items()
+        imports[name] = imported - {FOLDER.name, name}
+    assert len(imports['fedjax_links.runner.loop']) > 5
+    assert circles(imports) == []
+
+
+def test_a_circle_of_modules_is_found():
+    imports = {'a': {'b'}, 'b': {'c'}, 'c': {'b', 'd'}, 'd': set()}
+    assert circles(imports) == [{'b', 'c'}]
+    source = """
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from fedjax_links.runner import loop
+def f():
+    from .plan import Plan
+"""
+    assert imports_of('fedjax_links.planning.schedule', source) == {
+        'fedjax_links.runner.loop',
+        'fedjax_links.planning.plan.Plan',
     }
-    while ready := {
-        name for name, needed in waiting.items() if not needed & waiting.keys()
-    }:
-        waiting = {
-            name: needed for name, needed in waiting.items() if name not in ready
-        }
-    assert not waiting, sorted(waiting)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +103,26 @@ def test_no_module_imports_one_that_imports_it():
             '`matplotlib` stops at the front end',
         ),
         ('analysis.markov', 'import jax', '`jax` is not used in `analysis`'),
+        (
+            'planning.plan',
+            'def f():\n    from fedjax_links.runner import loop',
+            '`planning` must not see `runner`',
+        ),
+        (
+            'runner.loop',
+            'if TYPE_CHECKING:\n    from fedjax_links.experiment import Experiment',
+            '`runner` must not see `experiment`',
+        ),
+        (
+            'experiment.definition',
+            'from fedjax_links.certify import certificates',
+            '`experiment` must not see `certify`',
+        ),
+        (
+            'preview.theory',
+            'from fedjax_links.report import run_view',
+            '`preview` must not see `report`',
+        ),
         ('runs', 'import pickle', 'pickles'),
         ('core.tree', 'from jax._src import core', 'jax._src'),
         ('sweeps', 'import jax\njax.pmap(f)', 'pmap'),

@@ -119,7 +119,7 @@ class _Reference:
 def _certify_experiment(source: Mapping[str, Any] | str) -> Iterator[ProgramVerdict]:
     """Compares the programs of an experiment with double precision."""
     experiment = float64_reference.shortened(float64_reference.experiment_of(source))
-    programs = program_cache.Programs(experiment, places=devices.places(1))
+    programs = program_cache.Programs(experiment.plan, places=devices.places(1))
     lanes = float64_reference.lanes_of(experiment)
     drawn = _first_of_each_pattern(lanes)
     run = programs.one_of_each(lanes)
@@ -198,7 +198,7 @@ def _compare_rounds(
     exact = reference.read('before', lane), reference.read('after', lane)
     error = _errors(after, *exact)
     error |= _errors_of_evals(record, reference.read('evals', lane))
-    _, built_in = compilation.split(experiment, lane)
+    _, built_in = compilation.split(experiment.plan, lane)
     options = [f'{name} {value}' for name, value in built_in.items()]
     where = max(error, key=lambda name: error[name])
     program = ', '.join([lane.algorithm, lane.pattern, *options])
@@ -214,13 +214,13 @@ def _rounds_here(
       Its state, its record, and how exact the program means to be.
     """
     width = 2 if programs.side_by_side else None
-    group = lane_batch.Group(programs, [lane], width=width)
+    batch = lane_batch.LaneBatch(programs, [lane], width=width)
     with experiment.plan.precision():
         precision = environment.numerics()['jax_default_matmul_precision']
-        (compiled,) = programs.compile([group])
-        group.start()
-        (record,) = group.period()
-    (after,) = group.states()
+        (compiled,) = lane_batch.compile_batches(programs, [batch])
+        batch.start()
+        (record,) = batch.advance_period()
+    (after,) = batch.states()
     is_coarse = precision not in ('highest', 'float32')
     is_coarse &= jax.default_backend() != 'cpu'
     is_coarse |= bool(_SHORT_FLOATS.search(compiled.as_text()))

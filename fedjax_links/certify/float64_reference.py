@@ -24,7 +24,7 @@ from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, PyTree
 from fedjax_links.config import recorded_links, resolver
 from fedjax_links.datasets import Dataset
-from fedjax_links.experiment.config import build
+from fedjax_links.experiment import build
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.planning.lanes import Lane
@@ -194,7 +194,7 @@ def _rounds(
 ) -> dict[str, PyTree]:
     """Returns an algorithm's state before and after all rounds of a lane, and evaluations."""
     plan = experiment.plan
-    algorithm = algorithm_of(experiment, lane)(split(experiment, lane)[0])
+    algorithm = algorithm_of(plan, lane)(split(plan, lane)[0])
     problem = _double(plan.problem_of(lane))
     shapes = jax.eval_shape(problem.init_params, jax.random.key(0))
     params = jax.tree.unflatten(jax.tree.structure(shapes), _double(leaves))

@@ -61,8 +61,8 @@ def main(values: dict[str, Any] | None, args: flags.FlagValues) -> None:
     """Draws the links of a config, or a log."""
     from fedjax_links import experiment
     from fedjax_links.core import checks
+    from fedjax_links.planning import description
     from fedjax_links.preview import configured_links, links
-    from fedjax_links.runner import preflight
 
     if args.rounds is not None:
         checks.static_int('rounds', args.rounds, minimum=2)
@@ -70,7 +70,7 @@ def main(values: dict[str, Any] | None, args: flags.FlagValues) -> None:
         title, record, law = _of_log(args)
     else:
         planned = experiment.build(values)
-        for line in preflight.describe_recordings(planned):
+        for line in description.describe_recordings(planned.plan):
             print(line)
         configured = configured_links.of_experiment(planned, args.pattern)
         record = configured.record(args.rounds or 10_000)

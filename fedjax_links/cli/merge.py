@@ -64,7 +64,8 @@ def _experiment(args: flags.FlagValues) -> Any:
     """Builds what ran; None where that takes code that the user does not allow."""
     from fedjax_links import runs
     from fedjax_links.config import bound
-    from fedjax_links.experiment.config import build, recorded
+    from fedjax_links.experiment import build
+    from fedjax_links.experiment.config import recorded
 
     config = runs.read_json(Path(args.workdir or ''), runs.CONFIG)
     if config is None:

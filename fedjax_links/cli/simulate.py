@@ -176,7 +176,7 @@ def _simulate(values: dict[str, Any], args: flags.FlagValues, folder: Path) -> i
     from fedjax_links import experiment, runs
     from fedjax_links.cli.signals import StopOnSignal
     from fedjax_links.machines import processes
-    from fedjax_links.runner import loop
+    from fedjax_links.runner import hooks, loop
     from fedjax_links.runner.progress import Progress
 
     prepared = processes.do_in_all(lambda: _prepare(values, args, folder))
@@ -189,10 +189,10 @@ def _simulate(values: dict[str, Any], args: flags.FlagValues, folder: Path) -> i
     _import_for_report()
     try:
         results = loop.run(
-            prepared.experiment,
+            prepared.experiment.plan,
             folder,
-            callbacks,
-            origin=prepared.origin,
+            hooks.Listeners(callbacks, experiment=prepared.experiment),
+            initial_states=prepared.origin,
             programs=prepared.programs,
             allow_mixed=args.allow_mixed,
             allow_changed=args.allow_changed,
@@ -254,16 +254,16 @@ def _prepare(
         return None
     report.check(experiment)
     origin = _fork(experiment, args)
-    programs = program_cache.Programs(experiment, places=places)
+    programs = program_cache.Programs(experiment.plan, places=places)
     prepared = _Prepared(experiment, origin, programs)
     if processes.is_leader():
         _describe(experiment, args, folder)
-    preflight.check(experiment, programs)
+    preflight.check(experiment.plan, programs)
     if not args.dry_run and (args.start_over or not folder.exists()):
         _compile_first(prepared)
     _predict(experiment)
     if args.dry_run:
-        for line in preflight.dry_run(experiment, programs):
+        for line in preflight.dry_run(experiment.plan, programs):
             print(line)
         return None
     if args.start_over:
@@ -302,14 +302,15 @@ def _debug(experiment: 'Experiment', round: int, folder: Path) -> None:
 
 def _fork(experiment: 'Experiment', args: flags.FlagValues) -> 'Fork | None':
     """Returns the fork that the flags ask for."""
-    from fedjax_links.experiment import forking
+    from fedjax_links.experiment import build, forking
 
     if args.fork_from is None or args.at_round is None:
         return None
     return forking.Fork(
-        experiment,
+        experiment.plan,
         args.fork_from,
         args.at_round,
+        build=build,
         allow_imports=args.allow_imports,
         allow_changed=args.allow_changed,
     )

@@ -3,8 +3,7 @@
 `Experiment` is built from objects, or by `build` from a config; `Experiment.run` runs it.
 """
 
-from fedjax_links.experiment.config import build
-from fedjax_links.experiment.definition import Experiment
+from fedjax_links.experiment.definition import Experiment, build
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.parametrized import Maker
 from fedjax_links.planning.sequential_seeds import UntilDecided

@@ -1,17 +1,18 @@
-"""From a config, a tree of plain values, to the experiment that it stands for.
+"""From a config, a tree of plain values, to the fields of the experiment that it stands for.
 
-Plain values only before `build`, objects only after it.
+Plain values only before `read`, objects only after it.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fedjax_links import simulation
-from fedjax_links.config import bound, captions, nested, registries, resolver, schema
+from fedjax_links.config import bound, captions, registries, resolver, schema
 from fedjax_links.config.schema import Section
 from fedjax_links.core import checks, errors, fields, grids
 from fedjax_links.experiment import config_parts
-from fedjax_links.experiment.definition import Experiment
+from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.sequential_seeds import UntilDecided
 from fedjax_links.planning.tuning import Tuning
 
@@ -21,23 +22,18 @@ _SHOWN = ('title', 'caption', 'names')
 """Fields whose texts name nothing."""
 
 
-def build(config: nested.Config) -> Experiment:
-    """Builds the experiment that a config stands for.
-
-    ``config.schema.ExperimentConfig`` describes the fields.
+def read(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes the fields of an `Experiment` from a config.
 
     Args:
-      config: nested dictionaries or an `ml_collections.ConfigDict`, as a config file returns them;
-        NumPy's numbers and arrays stand for numbers and lists. What comes first stands first in
-        tables, so that the first algorithm is the baseline where none is named ``fedavg``.
+      tree: nested dictionaries of plain values, whose references are resolved.
 
     Returns:
-      The experiment; every part was built once, so mistakes show here.
+      The fields by name.
 
     Raises:
       ValueError: naming the field, its value and the nearest valid name.
     """
-    tree = nested.resolved(nested.plain(config))
     settings = schema.read(tree)
     columns = _columns(settings.grid, 'config.grid')
     tuning = _read_tuning(settings.tuning)
@@ -49,28 +45,32 @@ def build(config: nested.Config) -> Experiment:
         name: getattr(settings, name) for name in fields.declared(schema.Settings)
     }
     shared['caption'] = captions.fill_in(settings.caption, tree)
+    return {
+        **shared,
+        **parts._asdict(),
+        'seeds': _read_seeds(settings.seeds, settings.first_seed, settings.num_seeds),
+        'grid': columns,
+        'tuning': tuning,
+        'eval_fn': _make_eval_fn(settings.eval_fn),
+        'config': tree,
+    }
+
+
+@contextlib.contextmanager
+def named_in_config() -> Iterator[None]:
+    """Names fields in errors as the config has them."""
     try:
-        experiment = Experiment(
-            **shared,
-            **parts._asdict(),
-            seeds=_read_seeds(settings.seeds, settings.first_seed, settings.num_seeds),
-            grid=columns,
-            tuning=tuning,
-            eval_fn=_make_eval_fn(settings.eval_fn),
-            config=tree,
-        )
+        yield
     except errors.InvalidError as error:
         if error.path.partition('.')[0] in schema.EXPERIMENT:
             raise error.at(f'config.{error.path}') from error
         raise
-    _make_algorithms(experiment)
-    return experiment
 
 
-def _make_algorithms(experiment: Experiment) -> None:
+def make_algorithms(plan: Plan) -> None:
     """Makes each algorithm at each point of the grid once, so that mistakes show."""
-    for label, maker in experiment.plan.algorithms.items():
-        points = (lane.point for lane in experiment.plan.lanes_at_first(label))
+    for label, maker in plan.algorithms.items():
+        points = (lane.point for lane in plan.lanes_at_first(label))
         for point in grids.project(points, maker.columns):
             maker.make_at(point)
 

@@ -44,7 +44,7 @@ class Parts(NamedTuple):
     problem: Mapping[str, Maker[Problem]]
     patterns: Mapping[str, Maker[Participation]]
     algorithms: Mapping[str, Maker[Algorithm]]
-    redraw: seeding.Ways
+    redraw: seeding.StreamModes
 
 
 def pattern_sections(

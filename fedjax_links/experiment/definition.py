@@ -11,28 +11,17 @@ import numpy as np
 
 from fedjax_links import runs, simulation
 from fedjax_links.base import Algorithm, Participation, Problem
-from fedjax_links.config import captions, schema
+from fedjax_links.config import nested, schema
 from fedjax_links.core import errors, fields, grids, reprs
-from fedjax_links.experiment import executors, forking
+from fedjax_links.experiment import config as config_
+from fedjax_links.experiment import copies, executors, forking
 from fedjax_links.machines import devices as devices_
-from fedjax_links.planning import lanes, validation
+from fedjax_links.planning import description, lanes, parametrized, validation
 from fedjax_links.planning.parametrized import PartOrFactory
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import Tuning
 from fedjax_links.runner import hooks, loop, preflight
 from fedjax_links.runner import progress as lines
-
-_PARTS = {
-    'problem',
-    'patterns',
-    'algorithms',
-    'seeds',
-    'redraw',
-    'grid',
-    'tuning',
-    'eval_fn',
-}
-"""Fields that are no values of a config, or on which other fields that it built depend."""
 
 
 @fields.documented
@@ -91,28 +80,15 @@ class Experiment(schema.Settings):
             raise errors.invalid('problem', f'have {min(missing)!r}', sorted(given))
         self._keep_config_true()
         hooks.check_log(self.log)
-        validation.check(self)
+        validation.check(self.plan)
 
     def _keep_config_true(self) -> None:
-        """Keeps the config that of the fields, whichever of them a copy was given anew."""
+        """Keeps the config that of the fields, whichever of them a copy changed."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         before = values.pop('_copied') or values
-        changed = {
-            k: v
-            for k, v in values.items()
-            if not _is_same(v, before[k]) and k != 'share'
-        }
-        if self.config is not None and changed and 'config' not in changed:
-            values['config'] = (
-                None if changed.keys() & _PARTS else {**self.config, **changed}
-            )
-            object.__setattr__(self, 'config', values['config'])
-            if self.config is not None:  # whose caption may name fields that changed
-                values['caption'] = captions.fill_in(
-                    self.config.get('caption', ''), self.config
-                )
-                object.__setattr__(self, 'caption', values['caption'])
-        object.__setattr__(self, '_copied', values)
+        corrected = copies.correct_config(values, before)
+        for name, value in {**corrected, '_copied': {**values, **corrected}}.items():
+            object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
         """Whether both were made from the same config, or else of the same parts."""
@@ -140,18 +116,38 @@ class Experiment(schema.Settings):
     @functools.cached_property
     def plan(self) -> Plan:
         """What running it takes: makers of its parts, lanes, and how results are judged."""
-        return Plan(self)
+        columns = grids.flatten(self.grid)
+        algorithms = parametrized.algorithm_makers(self.algorithms)
+        patterns = parametrized.pattern_makers(self.patterns)
+        tuning = self.tuning
+        if tuning is not None and tuning.num_rounds is None:
+            tuning = dataclasses.replace(tuning, num_rounds=self.num_rounds)
+        settings = {
+            name: getattr(self, name) for name in fields.declared(schema.Settings)
+        }
+        return Plan(
+            settings=schema.Settings(**settings),
+            algorithms=algorithms,
+            patterns=patterns,
+            problems=parametrized.problem_makers(self.problem, patterns),
+            columns=columns,
+            seeds=self.seeds,
+            redraw=self.redraw,
+            tuning=tuning,
+            chosen_eval_fn=self.eval_fn,
+            share=self.share,
+            config=self.config,
+        )
 
     def algorithm_at(self, label: str, columns: grids.Point) -> Algorithm:
         """An algorithm at values of columns, which may be traced; the rest is as without a grid."""
-        return self.plan.algorithms[label].make_at(columns)
+        return self.plan.algorithm_at(label, columns)
 
     def pattern_at(
         self, label: str, point: grids.Point, seed: int | None = None
     ) -> Participation:
         """A pattern at a point, as a seed (the first) draws it; the same for the same values."""
-        drawn = self.plan.draws.columns(seed, point)
-        return self.plan.patterns[label].make_at({**point, **drawn})
+        return self.plan.pattern_at(label, point, seed)
 
     def problem_at(
         self, pattern: str, point: grids.Point, seed: int | None = None
@@ -161,7 +157,7 @@ class Experiment(schema.Settings):
 
     def describe(self) -> str:
         """A few lines: the problem, the work ahead, draws, and warnings."""
-        return preflight.describe(self)
+        return description.describe(self.plan)
 
     def check(self) -> None:
         """Traces a period of every program and refuses what cannot fit, in seconds.
@@ -169,7 +165,7 @@ class Experiment(schema.Settings):
         Raises:
           ValueError: naming the algorithm that fails, or needs more memory than there is.
         """
-        preflight.check(self)
+        preflight.check(self.plan)
 
     def shard(self, index: int, count: int, *, by: str = lanes.PROGRAM) -> 'Experiment':
         """The same experiment with one of ``count`` shares of its lanes.
@@ -235,31 +231,29 @@ class Experiment(schema.Settings):
           FailedLanesError: after all others have run, if lanes of a share or of an executor's work
             failed.
         """
-        callbacks = lines.beside(callbacks, progress)
-        if executor is not None:
-            if self.share is not None or mesh is not None:
-                raise errors.invalid(
-                    'executor', 'be given without a shard or a mesh', ''
-                )
-            if devices is not None and not isinstance(devices, int):
-                raise errors.invalid(
-                    'devices', 'be a number beside an executor', devices
-                )
-            return executors.run(
-                self,
-                executor,
+        listeners = self._listeners(callbacks, progress)
+        if executor is None:
+            return loop.run(
+                self.plan,
                 folder,
-                callbacks,
-                jobs=jobs,
-                devices=devices,
+                listeners,
+                places=devices_.places(devices, mesh),
                 allow_mixed=allow_mixed,
                 allow_changed=allow_changed,
             )
-        return loop.run(
-            self,
+        if self.share is not None or mesh is not None:
+            got = f'mesh {mesh}' if self.share is None else f'shard {self.share.index}'
+            raise errors.invalid('executor', 'be given without a shard or a mesh', got)
+        if devices is not None and not isinstance(devices, int):
+            raise errors.invalid('devices', 'be a number with an executor', devices)
+        return executors.run(
+            self.plan,
+            executor,
             folder,
-            callbacks,
-            places=devices_.places(devices, mesh),
+            listeners,
+            build=build,
+            jobs=jobs,
+            devices=devices,
             allow_mixed=allow_mixed,
             allow_changed=allow_changed,
         )
@@ -298,16 +292,28 @@ class Experiment(schema.Settings):
         Raises:
           ValueError: as `run`, and if a lane has no counterpart, or one whose state does not fit.
         """
-        allowed = {'allow_imports': allow_imports, 'allow_changed': allow_changed}
-        origin = forking.Fork(self, fork_from, at_round, **allowed)
+        fork = forking.Fork(
+            self.plan,
+            fork_from,
+            at_round,
+            build=build,
+            allow_imports=allow_imports,
+            allow_changed=allow_changed,
+        )
         return loop.run(
-            self,
+            self.plan,
             folder,
-            lines.beside(callbacks, progress),
-            origin=origin,
+            self._listeners(callbacks, progress),
+            initial_states=fork,
             places=devices_.places(devices, mesh),
             allow_changed=allow_changed,
         )
+
+    def _listeners(
+        self, callbacks: Sequence[hooks.Callback], progress: bool | None
+    ) -> hooks.Listeners:
+        """Returns the callbacks of a run, with a line of progress where that is to be shown."""
+        return hooks.Listeners(lines.beside(callbacks, progress), experiment=self)
 
     def _summary(self) -> str:
         columns, count = self.plan.columns, len(self.plan.points)
@@ -316,18 +322,35 @@ class Experiment(schema.Settings):
             'algorithms': ', '.join(self.algorithms),
             'patterns': ', '.join(self.patterns),
             'grid': f'{count} points of {", ".join(columns)}' if columns else '',
-            'seeds': preflight.seeds_of(self).removesuffix('s').removesuffix(' seed'),
+            'seeds': description.seeds_of(self.plan)
+            .removesuffix('s')
+            .removesuffix(' seed'),
             'rounds': f'{self.num_rounds:,}, evaluated every {self.eval_every:,}',
         }
         return reprs.block('Experiment', rows)
 
 
-def _is_same(value: Any, other: Any) -> bool:
-    """Whether a field is unchanged: plain values are compared, parts are themselves."""
-    is_plain = isinstance(value, bool | int | float | str) and type(value) is type(
-        other
-    )
-    return value is other or bool(is_plain and value == other)
+def build(config: nested.Config) -> Experiment:
+    """Builds the experiment that a config stands for.
+
+    ``config.schema.ExperimentConfig`` describes the fields.
+
+    Args:
+      config: nested dictionaries or an `ml_collections.ConfigDict`, as a config file returns them;
+        NumPy's numbers and arrays stand for numbers and lists. What comes first stands first in
+        tables, so that the first algorithm is the baseline where none is named ``fedavg``.
+
+    Returns:
+      The experiment; every part was built once, so mistakes show here.
+
+    Raises:
+      ValueError: naming the field, its value and the nearest valid name.
+    """
+    values = config_.read(nested.resolved(nested.plain(config)))
+    with config_.named_in_config():
+        experiment = Experiment(**values)
+    config_.make_algorithms(experiment.plan)
+    return experiment
 
 
 def _by_value_or_place(value: Any) -> Any:

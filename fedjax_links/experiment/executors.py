@@ -6,46 +6,82 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
 from fedjax_links import runs
 from fedjax_links.config import recorded_links, resolver
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.machines import devices as devices_
 from fedjax_links.planning import lanes
+from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import hooks, loop, shared_stores
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.program_cache import Programs
 
-if TYPE_CHECKING:
-    from fedjax_links.experiment.definition import Experiment
-
 _MOST_JOBS = 64
 _POLL_SECONDS = 0.5
-_here = threading.local()  # the programs of the last run that a thread ran a job of
+_here = threading.local()  # the last job of a thread, with its programs
+
+
+class Shardable(Protocol):
+    """The experiment that a job builds; `Experiment` stands above this module."""
+
+    @property
+    def plan(self) -> Plan:
+        """What running it takes."""
+
+    def shard(self, index: int, count: int, *, by: str) -> 'Shardable':
+        """Returns the same experiment with one share of its lanes."""
+
+
+class Job(NamedTuple):
+    """What all jobs of a run have in common.
+
+    Attributes:
+      build: makes the experiment of a config; a function of a module, which travels by name.
+      config: of the experiment, as JSON.
+      module_folder: where the modules and files lie that it names.
+      folder: of the run.
+      devices: as in `Experiment.run`.
+      allow_mixed: likewise.
+      allow_changed: likewise.
+      token: of the run. No job is another run's, whatever a worker remembers.
+    """
+
+    build: Callable[[Mapping[str, Any]], Shardable]
+    config: str
+    module_folder: str
+    folder: str
+    devices: int | None
+    allow_mixed: bool
+    allow_changed: bool
+    token: str
 
 
 def run(
-    experiment: 'Experiment',
+    plan: Plan,
     executor: Any,
     folder: str | Path | None,
-    callbacks: Sequence[hooks.Callback] = (),
+    listeners: hooks.Listeners,
     *,
+    build: Callable[[Mapping[str, Any]], Shardable],
     jobs: int | None = None,
     devices: int | None = None,
     allow_mixed: bool = False,
     allow_changed: bool = False,
 ) -> runs.Results:
-    """The body of `Experiment.run` with an executor.
+    """Runs a plan by an executor: the body of `Experiment.run` with one.
 
     Args:
-      experiment: made of a config.
+      plan: of an experiment that was made of a config.
       executor: has ``submit``, whose result has ``done``, ``exception`` and ``result``.
       folder: as in `Experiment.run`.
-      callbacks: likewise; they hear of a lane when it has been saved.
-      jobs: likewise.
+      listeners: its callbacks; they are notified of a lane when it has been saved.
+      build: makes the experiment of a config; a function of a module, which travels by name.
+      jobs: as in `Experiment.run`.
       devices: likewise.
       allow_mixed: likewise.
       allow_changed: likewise.
@@ -64,151 +100,190 @@ def run(
         raise errors.invalid(
             'folder', 'be given with an executor, whose jobs meet there', None
         )
-    path, plan = paths.as_path(folder).absolute(), experiment.plan
-    config = _as_text(experiment)
-    for name, number in (('jobs', jobs), ('devices', devices)):
-        if number is not None:
-            checks.static_int(name, number)
-    every = sum(len(plan.lanes_at_first(label)) for label in experiment.algorithms)
-    shares = (
-        min(jobs or _MOST_JOBS, every),
-        lanes.SEED if allow_mixed else lanes.PROGRAM,
+    path = paths.as_path(folder).absolute()
+    job = Job(
+        build=build,
+        config=_config_text(plan),
+        module_folder=str(recorded_links.CONFIG_FOLDER.get() or Path.cwd()),
+        folder=str(path),
+        devices=devices,
+        allow_mixed=allow_mixed,
+        allow_changed=allow_changed,
+        token=uuid.uuid4().hex,
     )
-    about: dict[str, Any] = {'facts': plan.facts(), 'config': experiment.config}
-    division = plan.divide(*shares)
-    allowed = {'allow_mixed': allow_mixed, 'allow_changed': allow_changed}
-    about['identities'] = Identities(experiment)
-    store = shared_stores.SharedFolder(path, **about, **allowed, division=division)
-    job = {
-        'config': config,
-        'beside': str(recorded_links.CONFIG_FOLDER.get() or Path.cwd()),
-        'folder': str(path),
-        'devices': devices,
-        **allowed,
-        'token': uuid.uuid4().hex,  # no job is another run's, whatever a worker remembers
-    }
-    failed: dict[str, str] = {}
-    listeners = hooks.Listeners(callbacks)
+    count = _num_jobs(plan, jobs, devices)
+    by = lanes.SEED if allow_mixed else lanes.PROGRAM
+    store = shared_stores.SharedFolder(
+        path,
+        facts=plan.facts(),
+        config=plan.config,
+        division=plan.divide(count, by),
+        identities=Identities(plan),
+        allow_mixed=allow_mixed,
+        allow_changed=allow_changed,
+    )
     try:
-        listeners.tell('on_start', experiment)
+        listeners.start()
         with getattr(executor, 'batch', contextlib.nullcontext)():
-            places = range(shares[0])
             futures = [
-                executor.submit(run_job, job, (place, *shares)) for place in places
+                executor.submit(run_job, job, (index, count, by))
+                for index in range(count)
             ]
-        news = _News(store, listeners)
-        try:
-            while not all(future.done() for future in futures):
-                news.tell()
-                time.sleep(_POLL_SECONDS)
-        except hooks.Stop:
-            for future in futures:
-                future.cancel()
-            raise
-        news.tell()
-        for place, future in enumerate(futures):
-            error = future.exception()
-            name = f'job {place} of {shares[0]}'
-            failed |= (
-                future.result() if error is None else {name: errors.describe(error)}
-            )
+        _follow(futures, _Reporter(store, listeners))
+        failed = _failures(futures)
     finally:
         store.close()
     if failed:
         raise loop.FailedLanesError(failed)
     results = runs.merge(path, allow_mixed=allow_mixed, allow_changed=allow_changed)
-    listeners.tell('on_end', results)
+    listeners.notify('on_end', results)
     return results
 
 
-def run_job(job: dict[str, Any], share: tuple[int, int, str]) -> dict[str, str]:
+def _num_jobs(plan: Plan, jobs: int | None, devices: int | None) -> int:
+    """Returns the number of jobs: one per lane, and no more than are asked for."""
+    for name, number in (('jobs', jobs), ('devices', devices)):
+        if number is not None:
+            checks.static_int(name, number)
+    num_lanes = sum(len(plan.lanes_at_first(label)) for label in plan.algorithms)
+    return min(jobs or _MOST_JOBS, num_lanes)
+
+
+def _follow(futures: Sequence[Future[Any]], reporter: '_Reporter') -> None:
+    """Reports progress until all jobs are done; where a callback stops, cancels the others."""
+    try:
+        while not all(future.done() for future in futures):
+            reporter.report()
+            time.sleep(_POLL_SECONDS)
+    except hooks.Stop:
+        for future in futures:
+            future.cancel()
+        raise
+    reporter.report()
+
+
+def _failures(futures: Sequence[Future[dict[str, str]]]) -> dict[str, str]:
+    """Returns why lanes failed, by their names, and why jobs did."""
+    failed: dict[str, str] = {}
+    for index, future in enumerate(futures):
+        error = future.exception()
+        if error is None:
+            failed |= future.result()
+        else:
+            failed[f'job {index} of {len(futures)}'] = errors.describe(error)
+    return failed
+
+
+def run_job(job: Job, share: tuple[int, int, str]) -> dict[str, str]:
     """Runs one share of the lanes, in whatever process it was sent to.
 
     Args:
-      job: what all jobs of a run have in common: ``config``, the experiment's as JSON; ``beside``,
-        the folder of modules and files that it names; ``folder``, of the run; ``devices``,
-        ``allow_mixed`` and ``allow_changed`` as in `Experiment.run`; ``token``, of the run.
+      job: what all jobs of a run have in common.
       share: index, count and what stays together.
 
     Returns:
       Why lanes failed, by their names.
     """
-    from fedjax_links.experiment.config import (
-        build,
-    )  # which makes experiments that run jobs
-
-    with resolver.importable(job['beside']):
-        given = job['token'], job['devices']  # of another run modules are imported anew
-        if getattr(_here, 'given', None) != given:
-            places = devices_.places(job['devices'], alone=True)
-            _here.programs = Programs(build(json.loads(job['config'])), places=places)
-            _here.given = given
-        whole = _here.programs.experiment
-        part = dataclasses.replace(whole, share=lanes.LaneShard(*share))
-        allowed = {name: job[name] for name in ('allow_mixed', 'allow_changed')}
+    index, count, by = share
+    with resolver.importable(job.module_folder):
+        experiment, programs = _built(job)
+        part = experiment.shard(index, count, by=by)
         try:
-            loop.run(part, job['folder'], programs=_here.programs, **allowed)
+            loop.run(
+                part.plan,
+                job.folder,
+                hooks.Listeners(experiment=part),
+                programs=programs,
+                allow_mixed=job.allow_mixed,
+                allow_changed=job.allow_changed,
+            )
         except loop.FailedLanesError as error:
             return error.lines
     return {}
 
 
+def _built(job: Job) -> tuple[Shardable, Programs]:
+    """Returns experiment and programs of a job, which a thread builds once for a run."""
+    key = job.token, job.devices
+    if getattr(_here, 'key', None) != key:
+        places = devices_.places(job.devices, alone=True)
+        experiment = job.build(json.loads(job.config))
+        _here.built = experiment, Programs(experiment.plan, places=places)
+        _here.key = key
+    built: tuple[Shardable, Programs] = _here.built
+    return built
+
+
 @dataclasses.dataclass
-class _News:
-    """What the folder says of lanes that run elsewhere."""
+class _Reporter:
+    """Notifies callbacks of what the folder says of lanes that run elsewhere.
+
+    Attributes:
+      store: the folder.
+      listeners: who is notified.
+      reported: rounds that were reported, by lane.
+      stages: of algorithms that were reported.
+    """
 
     store: shared_stores.SharedFolder
     listeners: hooks.Listeners
-    told: dict[str, int] = dataclasses.field(default_factory=dict)
+    reported: dict[str, int] = dataclasses.field(default_factory=dict)
     stages: set[tuple[str, str]] = dataclasses.field(default_factory=set)
 
-    def tell(self) -> None:
-        """Tells listeners what is new."""
+    def report(self) -> None:
+        """Reports what is new."""
         if not self.listeners.callbacks:
             return
         self.store.refresh()
-        saves = self.store.saves
-        for name in sorted(
-            saves, key=lambda name: name.startswith('main-')
-        ):  # tuning first
-            before = self.told.get(name, -1)
-            if max(saves[name]) <= before:
-                continue
-            try:
-                kept = runs.lane_of(
-                    saves[name], verify=False
-                )  # its lines; the state may be large
-            except errors.InvalidError:  # replaced by a later one meanwhile
-                continue
-            self.told[name] = kept.round
-            wanted = runs.rounds_of_lane(name, self.store.facts)
-            lane = lanes.of_kept(kept)._replace(num_rounds=wanted)
-            if (lane.algorithm, lane.stage) not in self.stages:
-                self.stages.add((lane.algorithm, lane.stage))
-                self.listeners.tell('on_stage', lane.algorithm, lane.stage, wanted)
-            for round, record in kept.records.items():
-                if round > before:
-                    self.listeners.tell('on_period', lane, {'round': round, **record})
+        # Tuning comes first.
+        for name in sorted(self.store.saves, key=lambda name: name.startswith('main-')):
+            if max(self.store.saves[name]) > self.reported.get(name, -1):
+                self._report_lane(name)
+
+    def _report_lane(self, name: str) -> None:
+        """Reports the periods of a lane that its last save adds."""
+        try:
+            # Only its lines are read; the state may be large.
+            saved = runs.lane_of(self.store.saves[name], verify=False)
+        except errors.InvalidError:  # replaced by a later one meanwhile
+            return
+        before = self.reported.get(name, -1)
+        self.reported[name] = saved.round
+        num_rounds = runs.rounds_of_lane(name, self.store.facts)
+        lane = lanes.of_kept(saved)._replace(num_rounds=num_rounds)
+        stage = lane.algorithm, lane.stage
+        if stage not in self.stages:
+            self.stages.add(stage)
+            self.listeners.notify('on_stage', *stage, num_rounds)
+        for round, record in saved.records.items():
+            if round > before:
+                self.listeners.notify('on_period', lane, {'round': round, **record})
 
 
-def _as_text(experiment: 'Experiment') -> str:
-    """The config of an experiment that other processes can build, as JSON."""
-    if experiment.config is None:
-        plan = experiment.plan
-        parts: dict[str, Any] = {
-            f'algorithms.{k}': v for k, v in plan.algorithms.items()
-        }
-        parts |= {f'patterns.{k}': v for k, v in plan.patterns.items()}
-        part = next(
-            (name for name, maker in parts.items() if maker.bind is None), 'problem'
-        )
+def _config_text(plan: Plan) -> str:
+    """Returns the config of an experiment as JSON, of which other processes can build it.
+
+    Raises:
+      InvalidError: naming a part that no config says.
+    """
+    if plan.config is None:
         requirement = 'be what a config says (experiment.build) to run by an executor'
-        raise errors.invalid(
-            part, requirement, 'an object of this process, which cannot travel'
-        )
+        got = 'an object of this process, which cannot travel'
+        raise errors.invalid(_part_without_config(plan), requirement, got)
     try:
-        return json.dumps(experiment.config)
+        return json.dumps(plan.config)
     except TypeError as error:
         raise errors.invalid(
             'config', 'hold plain values to travel', str(error)
         ) from None
+
+
+def _part_without_config(plan: Plan) -> str:
+    """Names the first part that was made in Python."""
+    for label, algorithm in plan.algorithms.items():
+        if algorithm.bind is None:
+            return f'algorithms.{label}'
+    for label, pattern in plan.patterns.items():
+        if pattern.bind is None:
+            return f'patterns.{label}'
+    return 'problem'

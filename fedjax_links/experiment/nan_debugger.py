@@ -19,9 +19,10 @@ from fedjax_links.base import Array, FederationState, Params, Problem, PyTree
 from fedjax_links.clients.batches import BatchLoss, watched
 from fedjax_links.core import checks, errors, prng, tree
 from fedjax_links.experiment.definition import Experiment
+from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane, of_kept
+from fedjax_links.planning.plan import Plan
 from fedjax_links.runner.compilation import algorithm_of, split
-from fedjax_links.runner.preflight import count
 from fedjax_links.storage import checkpoints
 
 _MOST_LISTED = 10
@@ -44,81 +45,101 @@ def debug_round(
     Raises:
       ValueError: if the folder holds another experiment, or no lane has that round behind it.
     """
-    here = json.loads(json.dumps(experiment.plan.facts()))
-    there_facts = runs.read_description(folder)[0]
-    if 'at_round' in there_facts:
+    facts, _ = runs.read_description(folder)
+    _check_same_run(experiment.plan, facts, folder)
+    checks.static_int('debug_round', round, minimum=0)
+    records = _records_to_debug(folder, round)
+    programs: dict[Any, _Rounds] = {}
+
+    def look(record: runs.LaneRecord) -> str:
+        lane = of_kept(record)
+        plan = experiment.plan
+        _, built_in = split(plan, lane)
+        parts = plan.pattern_of(lane), plan.problem_of(lane)
+        key = lane.algorithm, repr(built_in), *map(id, parts)
+        if key not in programs:
+            programs[key] = _Rounds(plan, lane)
+        finding = programs[key].look(lane, record.states, round)
+        return f'{lane.description}, round {round}: {finding}'
+
+    return map(look, records)
+
+
+def _check_same_run(plan: Plan, facts: Mapping[str, Any], folder: str | Path) -> None:
+    """Refuses a folder of a fork, or of another experiment."""
+    if 'at_round' in facts:
         requirement = 'hold a run that began before its first round'
-        said = f'{folder}, a fork that began at round {there_facts["at_round"]}'
-        raise errors.invalid('workdir', requirement, said)
-    for name, value in there_facts.items():
+        got = f'{folder}, a fork that began at round {facts["at_round"]}'
+        raise errors.invalid('workdir', requirement, got)
+    here = json.loads(json.dumps(plan.facts()))
+    for name, value in facts.items():
         if name not in (*runs.MAY_DIFFER, runs.ON_A_MESH) and here.get(name) != value:
             requirement = (
                 f'hold a run of this experiment, whose {name} is {here.get(name)!r}'
             )
             raise errors.invalid('workdir', requirement, f'{value!r} in {folder}')
-    checks.static_int('debug_round', round, minimum=0)
-    kept = runs.lanes(folder)
-    there = [lane for lane in kept if lane.round > round]
-    if not there:
-        most = max((lane.round for lane in kept), default=0)
+
+
+def _records_to_debug(folder: str | Path, round: int) -> list[runs.LaneRecord]:
+    """Returns the lanes that diverged in a round; if none did, main ones that have it behind them.
+
+    Where there are no main lanes, those of tuning stand in for them.
+    """
+    records = runs.lanes(folder)
+    reached = [record for record in records if record.round > round]
+    if not reached:
+        most = max((record.round for record in records), default=0)
         requirement = f'be below {most}, the number of rounds that the folder holds'
         raise errors.invalid('debug_round', requirement, round)
-    bad = [
-        k
-        for k in there
-        if round in [r.get('first_bad_round') for r in k.records.values()]
-    ]
-    main = [lane for lane in there if lane.labels['stage'] == MAIN]
-    built: dict[Any, _Rounds] = {}
+    diverged = [record for record in reached if _diverged_in(record, round)]
+    main = [record for record in reached if record.labels['stage'] == MAIN]
+    return diverged or main or reached
 
-    def look(found: runs.LaneRecord) -> str:
-        lane = of_kept(found)
-        problem, pattern = (
-            experiment.plan.problem_of(lane),
-            experiment.plan.pattern_of(lane),
-        )
-        key = lane.algorithm, repr(split(experiment, lane)[1]), id(pattern), id(problem)
-        if key not in built:
-            built[key] = _Rounds(experiment, lane)
-        said = built[key].look(lane, found.states, round)
-        return f'{lane.description}, round {round}: {said}'
 
-    return map(look, bad or main or there)
+def _diverged_in(record: runs.LaneRecord, round: int) -> bool:
+    """Whether the first bad round of a lane is this one."""
+    return any(
+        measured.get('first_bad_round') == round for measured in record.records.values()
+    )
 
 
 class _Rounds:
     """The rounds of lanes with one algorithm, pattern and problem."""
 
-    def __init__(self, experiment: Experiment, lane: Lane) -> None:
+    def __init__(self, plan: Plan, lane: Lane) -> None:
         """Compiles nothing yet."""
-        self._experiment = experiment
-        self._problem = experiment.plan.problem_of(lane)
+        self._plan = plan
+        self._problem = plan.problem_of(lane)
         self._steps: dict[tuple[int, int], PyTree] = {}
-        pattern = experiment.plan.pattern_of(lane)
+        pattern = plan.pattern_of(lane)
         sample = simulation.sample_shapes(pattern)
-        algorithm = algorithm_of(experiment, lane)
+        make_algorithm = algorithm_of(plan, lane)
 
         def start(keys: Any, columns: Any, problem: Problem) -> FederationState:
-            state = simulation.init(keys['init'], algorithm(columns), sample, problem)
+            algorithm = make_algorithm(columns)
+            state = simulation.init(keys['init'], algorithm, sample, problem)
             return state._replace(
                 participation=pattern.init(prng.pattern_key(keys['links']))
             )
 
-        def turn(
+        def advance(
             state: Any, keys: Any, columns: Any, problem: Problem, is_watched: bool
         ) -> Any:
-            own, rounds = algorithm(columns), state.round[None]
+            algorithm = make_algorithm(columns)
             carry, links = simulation.draw(
-                state.participation, keys['links'], pattern, rounds
+                state.participation, keys['links'], pattern, state.round[None]
             )
             state = state._replace(participation=carry)
             with watched(self._watch) if is_watched else contextlib.nullcontext():
-                return simulation.advance(state, keys['batches'], links, own, problem)
+                return simulation.advance(
+                    state, keys['batches'], links, algorithm, problem
+                )
 
-        self._start, self._turn = jax.jit(start), jax.jit(turn, static_argnums=4)
+        self._start = jax.jit(start)
+        self._advance = jax.jit(advance, static_argnums=4)
 
     def look(self, lane: Lane, saves: Mapping[int, Path], round: int) -> str:
-        """What is not finite in a round of a lane.
+        """Finds what is not finite in a round of a lane.
 
         Args:
           lane: one that this was built for, or that differs in traced values and the seed.
@@ -128,27 +149,34 @@ class _Rounds:
         Returns:
           A clause.
         """
-        key_of = self._experiment.plan.draws.key_of
-        streams = 'init', 'links', 'batches'
-        keys = {stream: key_of(stream, lane.seed, lane.point) for stream in streams}
-        inputs = keys, split(self._experiment, lane)[0], self._problem
+        draws = self._plan.draws
+        keys = {
+            stream: draws.key_of(stream, lane.seed, lane.point)
+            for stream in ('init', 'links', 'batches')
+        }
+        columns, _ = split(self._plan, lane)
+        inputs = keys, columns, self._problem
         before = [saves[done] for done in sorted(saves, reverse=True) if done <= round]
-        first = state = self._begin(before, inputs)
+        first = self._begin(before, inputs)
+        state = first
         while int(state.round) < round and tree.all_finite(state.algorithm):
-            state, _ = self._turn(state, *inputs, False)
-        if bad := _first_in(state.algorithm):
-            done, since = int(state.round), int(state.first_bad_round)
-            said = f'is not finite since round {done - 1 if since < 0 else since}'
-            if since < 0 and done == int(first.round):
-                said = f'of its checkpoint after {done} rounds is not finite'
-            return f'the state {said} already: {bad}'
+            state, _ = self._advance(state, *inputs, False)
+        bad = _first_in(state.algorithm)
+        if bad:
+            return f'{_describe_bad_start(first, state)} already: {bad}'
         self._steps.clear()
-        after, metrics = jax.block_until_ready(self._turn(state, *inputs, True))
+        after, metrics = jax.block_until_ready(self._advance(state, *inputs, True))
         jax.effects_barrier()
+        return self._describe_round(after, metrics)
+
+    def _describe_round(self, after: FederationState, metrics: Any) -> str:
+        """Says what is not finite in the local steps of a round, or behind them."""
         num_computing = int(metrics.num_computing[0])
-        if found := self._in_steps(num_computing):
-            return found
-        if bad := _first_in(after.algorithm):
+        in_steps = self._in_steps(num_computing)
+        if in_steps:
+            return in_steps
+        bad = _first_in(after.algorithm)
+        if bad:
             clients = "all clients' losses and gradients are finite"
             return f'{clients}, but the state after the round is not: {bad}'
         if not np.isfinite(metrics.loss_sum).all():
@@ -183,33 +211,36 @@ class _Rounds:
         return (jnp.arange(local_steps), inputs), loss
 
     def _in_steps(self, num_computing: int) -> str | None:
-        """The first client with a tensor that is not finite, and its first such local step."""
-        trained = sorted({client for client, _ in self._steps})
-        if len(trained) > num_computing:  # the last client stands in for empty slots
-            trained = [i for i in trained if i != self._problem.num_clients - 1]
-        bad: dict[int, int] = {}
-        for client, step in sorted(self._steps):
-            if (
-                client in trained
-                and max(jax.tree.leaves(self._steps[client, step])) >= 0
-            ):
-                bad.setdefault(client, step)
-        if not bad:
+        """Describes the first client with a tensor that is not finite, and its first such step."""
+        bad_steps = self._first_bad_steps(num_computing)
+        if not bad_steps:
             return None
-        client, *others = bad
-        what = self._in_step(self._steps[client, bad[client]], bad[client])
-        data, offset, held = self._problem.examples_of(client)
-        first, last = int(offset), int(offset) + int(held)
-        own = _first_in(jax.tree.map(lambda a: a[first:last], data))
-        data = f'; so are its data, by example: {own}' if own else ''
-        listed = ', '.join(map(str, others[:_MOST_LISTED]))
-        more = ', ...' if others[_MOST_LISTED:] else ''
-        also = (
-            f'; {count(len(others), "more client")} too: {listed}{more}'
-            if others
-            else ''
-        )
-        return f'client {client}, local step {bad[client]}: {what}{data}{also}'
+        client, *others = bad_steps
+        step = bad_steps[client]
+        text = f'client {client}, local step {step}: '
+        text += self._in_step(self._steps[client, step], step)
+        data, offset, length = self._problem.examples_of(client)
+        first, last = int(offset), int(offset) + int(length)
+        bad_data = _first_in(jax.tree.map(lambda a: a[first:last], data))
+        if bad_data:
+            text += f'; so are its data, by example: {bad_data}'
+        if others:
+            listed = ', '.join(map(str, others[:_MOST_LISTED]))
+            more = ', ...' if len(others) > _MOST_LISTED else ''
+            text += f'; {count(len(others), "more client")} too: {listed}{more}'
+        return text
+
+    def _first_bad_steps(self, num_computing: int) -> dict[int, int]:
+        """Returns the first local step with a tensor that is not finite, by client."""
+        trained = {client for client, _ in self._steps}
+        if len(trained) > num_computing:  # the last client stands in for empty slots
+            trained.discard(self._problem.num_clients - 1)
+        bad_steps: dict[int, int] = {}
+        for client, step in sorted(self._steps):
+            is_bad = max(jax.tree.leaves(self._steps[client, step])) >= 0
+            if client in trained and is_bad:
+                bad_steps.setdefault(client, step)
+        return bad_steps
 
     def _in_step(self, places: PyTree, step: int) -> str:
         params = jax.eval_shape(self._problem.init_params, jax.random.key(0))
@@ -221,6 +252,17 @@ class _Rounds:
         if bad := _first_in(params, gradient):
             found.append(f'the gradient of {bad}')
         return f'{" and ".join(found)} {"are" if len(found) > 1 else "is"} not finite'
+
+
+def _describe_bad_start(first: FederationState, state: FederationState) -> str:
+    """Says since when a state is not finite, which began as the first."""
+    done = int(state.round)
+    since = int(state.first_bad_round)
+    if since >= 0:
+        return f'the state is not finite since round {since}'
+    if done == int(first.round):
+        return f'the state of its checkpoint after {done} rounds is not finite'
+    return f'the state is not finite since round {done - 1}'
 
 
 def _first_place(leaf: Array) -> Array:

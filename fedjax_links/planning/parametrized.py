@@ -112,6 +112,49 @@ def as_problems(argument: str, part: PartOrFactory[Problem]) -> Maker[Problem]:
     return maker._replace(make=Problems(maker.make))
 
 
+def algorithm_makers(
+    algorithms: Mapping[str, PartOrFactory[Algorithm]],
+) -> dict[str, Maker[Algorithm]]:
+    """Returns the makers of an experiment's algorithms, by label."""
+    return {
+        label: as_maker(f'algorithms.{label}', part)
+        for label, part in algorithms.items()
+    }
+
+
+def pattern_makers(
+    patterns: Mapping[str, PartOrFactory[Participation]],
+) -> dict[str, Maker[Participation]]:
+    """Returns the makers of patterns, by label, which make one once for the same values."""
+    makers: dict[str, Maker[Participation]] = {}
+    for label, part in patterns.items():
+        maker = as_maker(f'patterns.{label}', part)
+        makers[label] = maker._replace(make=memoize(maker.make))
+    return makers
+
+
+def problem_makers(
+    problem: PartOrFactory[Problem] | Mapping[str, PartOrFactory[Problem]],
+    labels: Iterable[str],
+) -> dict[str, Maker[Problem]]:
+    """Returns the maker of the problem of every pattern; patterns of one part share it.
+
+    Args:
+      problem: as in `Experiment`.
+      labels: of the patterns.
+    """
+    if not isinstance(problem, Mapping):
+        return dict.fromkeys(labels, as_problems('problem', problem))
+    by_part: dict[int, Maker[Problem]] = {}
+    makers: dict[str, Maker[Problem]] = {}
+    for label in labels:
+        part = problem[label]
+        if id(part) not in by_part:
+            by_part[id(part)] = as_problems(f'problem.{label}', part)
+        makers[label] = by_part[id(part)]
+    return makers
+
+
 def bound(
     bind: Callable[..., Bound], columns: grids.Point, *, holes: bool = False
 ) -> Maker[Any]:
@@ -123,7 +166,7 @@ def bound(
       holes: whether numbers that are arguments of a program are holes there, to be filled by the
         values that the maker is given, which may be traced.
     """
-    once = remember(bind)
+    once = memoize(bind)
 
     def resolve(**values: Any) -> Bound:
         late = {
@@ -134,7 +177,7 @@ def bound(
     return Maker(lambda **values: resolve(**values).build(values), columns, resolve)
 
 
-def remember(make: Callable[..., Part]) -> Callable[..., Part]:
+def memoize(make: Callable[..., Part]) -> Callable[..., Part]:
     """A function that returns the same object for the same values, whatever comes in a `Hole`."""
     made: dict[str, Part] = {}
 
@@ -318,7 +361,7 @@ def own_bytes(problems: Iterable[Problem]) -> int:
     return sum(first[i].nbytes for i in varying)
 
 
-def together(problems: Sequence[Part]) -> Part:
+def stack_problems(problems: Sequence[Part]) -> Part:
     """Unified problems side by side: leaves that vary [L, ...], the others as they are."""
     columns = zip(varying(problems), *map(jax.tree.leaves, problems), strict=True)
     leaves = [jnp.stack(column) if varies else column[0] for varies, *column in columns]

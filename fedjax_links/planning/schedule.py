@@ -1,28 +1,41 @@
 """What an experiment runs: the lanes that the metrics so far ask for.
 
 An algorithm is tuned, then its main lanes run at what tuning chose, then its near ties. Where seeds
-go on until decided, further seeds follow. `Schedule.wanted` is a pure function of the metrics: one
-process, shards and jobs of an executor ask it again whenever lanes are done, until it wants nothing
-that has not run.
+go on until decided, further seeds follow. `LaneSchedule.wanted` is a pure function of the metrics:
+one process, shards and jobs of an executor ask it again whenever lanes are done, until it wants
+nothing that has not run.
 """
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedjax_links.core import errors, grids
 from fedjax_links.core.grids import Point
-from fedjax_links.planning import seeding, sequential_seeds, trials
+from fedjax_links.planning import seeding, sequential_seeds
+from fedjax_links.planning import trials as trials_
 from fedjax_links.planning.lanes import MAIN, TIE, TUNING, Lane
+from fedjax_links.planning.specification import Specification
+from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.planning.tuning import EdgeCounts
 from fedjax_links.results import recorded
 from fedjax_links.results.dataset import Columns
 
-if TYPE_CHECKING:
-    from fedjax_links.experiment.definition import Experiment
-    from fedjax_links.planning.plan import Plan
+
+class _Progress(NamedTuple):
+    """What is known of an algorithm after some lanes of its tuning.
+
+    Attributes:
+      num_done: the number of these lanes.
+      trials: what it tried.
+      lanes: those that are wanted; empty before they are listed.
+    """
+
+    num_done: int
+    trials: list[TuningTrials]
+    lanes: list[Lane]
 
 
 class LaneSchedule:
@@ -35,20 +48,19 @@ class LaneSchedule:
       is_fixed: whether the wanted lanes are known before anything is measured.
     """
 
-    def __init__(self, experiment: 'Experiment', plan: 'Plan') -> None:
+    def __init__(self, specification: Specification) -> None:
         """Lists nothing yet.
 
         Args:
-          experiment: what runs.
-          plan: its plan.
+          specification: what is to be simulated.
         """
-        self._experiment, self._plan = experiment, plan
-        self._is_open = isinstance(experiment.seeds, sequential_seeds.UntilDecided)
-        self.is_fixed = experiment.tuning is None and not self._is_open
-        self._known: dict[str, tuple[int, list[trials.Tried], list[Lane]]] = {}
+        self._spec = specification
+        self._is_open = isinstance(specification.seeds, sequential_seeds.UntilDecided)
+        self.is_fixed = specification.tuning is None and not self._is_open
+        self._progress: dict[str, _Progress] = {}
 
     def wanted(self, columns: Columns) -> list[Lane]:
-        """The lanes that the metrics so far ask for, those that are done among them.
+        """Lists the lanes that the metrics so far ask for, those that are done among them.
 
         Args:
           columns: the metrics; empty before any.
@@ -56,32 +68,34 @@ class LaneSchedule:
         Returns:
           In the order in which one process runs them.
         """
-        lanes = [
-            lane
-            for label in self._experiment.algorithms
-            for lane in self._of(label, columns)
-        ]
+        lanes: list[Lane] = []
+        for label in self._spec.algorithms:
+            lanes += self._wanted_of(label, columns)
         if not self._is_open:
             return lanes
-        until = self._plan.description['until']
-        counts = sequential_seeds.seeds_wanted(columns, self._plan.description)
+        least = self._least_seeds()
+        counts = sequential_seeds.seeds_wanted(columns, self._spec.description)
 
         def is_wanted(lane: Lane) -> bool:
             if lane.stage == TUNING:
                 return True
-            at = {
-                k: value for k, value in lane.point.items() if k in self._plan.columns
+            point = {
+                name: value
+                for name, value in lane.point.items()
+                if name in self._spec.columns
             }
-            place = recorded.place_of(lane.pattern, at)
-            return lane.place[1] < counts[lane.algorithm].get(place, until['least'])
+            key = recorded.place_of(lane.pattern, point)
+            _, seed_index = lane.place
+            return seed_index < counts[lane.algorithm].get(key, least)
 
         def is_further(lane: Lane) -> bool:
-            return lane.stage != TUNING and lane.place[1] >= until['least']
+            _, seed_index = lane.place
+            return lane.stage != TUNING and seed_index >= least
 
         return sorted(filter(is_wanted, lanes), key=is_further)
 
     def mistakes(self, columns: Columns) -> dict[str, errors.InvalidError]:
-        """The algorithms that cannot run, as every value that they tried diverged.
+        """Finds the algorithms that cannot run, as every value that they tried diverged.
 
         Args:
           columns: the metrics so far.
@@ -90,54 +104,58 @@ class LaneSchedule:
           What is wrong, by label.
         """
         found: dict[str, errors.InvalidError] = {}
-        for label in self._experiment.algorithms:
-            mistake = trials.mistake(label, self._tries(label, columns))
+        for label in self._spec.algorithms:
+            mistake = trials_.mistake(label, self._trials(label, columns))
             if mistake is not None:
                 found[label] = mistake
         return found
 
     # What is known before anything is measured.
 
-    def first_tries(self, label: str) -> list[Lane]:
-        """The lanes that tune an algorithm first."""
+    def first_trials(self, label: str) -> list[Lane]:
+        """Lists the lanes that tune an algorithm first."""
         return self._tuning(label, ())
 
     def first_main(self, label: str) -> list[Lane]:
-        """Its main lanes at the first values that it tries, with the seeds that are sure to run."""
+        """Lists its main lanes at the first values of tuning, with the seeds sure to run."""
         lanes = self.main(label)
         if not self._is_open:
             return lanes
-        least = self._plan.description['until']['least']
+        least = self._least_seeds()
         return [lane for lane in lanes if lane.place[1] < least]
 
+    def _least_seeds(self) -> int:
+        """Returns how many seeds every pair has, where they go on until decided."""
+        return int(self._spec.description['until']['least'])
+
     def possible(self, label: str) -> list[Lane]:
-        """All lanes of an algorithm that may ever be wanted."""
+        """Lists all lanes of an algorithm that may ever be wanted."""
         ties = self._ties(label, lambda *_: self._values(label))
         return self.possible_tuning(label) + self.main(label) + ties
 
     def possible_tuning(self, label: str) -> list[Lane]:
-        """Every value that tuning may try, on its patterns, at its points, with all its seeds."""
+        """Lists every value that tuning may try, on its patterns, at its points, with all seeds."""
         lanes: list[Lane] = []
-        tries = itertools.product(self._tuned_at(label), self._values(label))
-        for number, ((pattern, point), values) in enumerate(tries):
+        trials = itertools.product(self._tuned_at(label), self._values(label))
+        for number, ((pattern, point), values) in enumerate(trials):
             lanes += self._lanes(TUNING, label, pattern, {**point, **values}, number)
         return lanes
 
     def num_ties(self, label: str) -> int:
-        """How many values of an algorithm may run as near ties, of each of its series."""
-        tuning = self._experiment.tuning
+        """Counts the values of an algorithm that may run as near ties, of each of its series."""
+        tuning = self._spec.tuning
         if tuning is None or not self._columns(label) or len(tuning.seeds) < 2:
             return 0
         return min(tuning.ties, len(self._values(label)) - 1)
 
     # What follows from it.
 
-    def main(self, label: str, tries: Sequence[trials.Tried] = ()) -> list[Lane]:
-        """All patterns, points and seeds of an algorithm, those seeds too that may not be needed.
+    def main(self, label: str, trials: Sequence[TuningTrials] = ()) -> list[Lane]:
+        """Lists all patterns, points and seeds of an algorithm, also seeds that may not be needed.
 
         Args:
           label: the algorithm.
-          tries: what it tried; where nothing was, lanes have the first values that it tries.
+          trials: what it tried; where nothing was, lanes have the first values that it tries.
 
         Returns:
           The lanes, seeds varying fastest.
@@ -146,53 +164,58 @@ class LaneSchedule:
         columns = self._columns(label)
         first = {name: values[start] for name, (values, (start, _)) in columns.items()}
         for series, (pattern, point) in enumerate(self._series(label)):
-            tried = trials.tried_for(tries, pattern, point)
+            tried = trials_.trials_for(trials, pattern, point)
             values = tried.chosen if tried else first
             lanes += self._lanes(MAIN, label, pattern, {**point, **values}, series)
         return lanes
 
-    def _of(self, label: str, columns: Columns) -> list[Lane]:
-        """The wanted lanes of an algorithm, with all seeds that there may be."""
-        tries = self._tries(label, columns)
-        count, _, lanes = self._known[label]
-        if not lanes:
-            lanes = self._tuning(label, tries)
-            is_tuned = trials.is_done(tries, len(self._tuned_at(label)))
-            if is_tuned and trials.mistake(label, tries) is None:
-                lanes = [
-                    *lanes,
-                    *self.main(label, tries),
-                    *self._near_ties(label, tries),
-                ]
-            self._known[label] = count, tries, lanes
-        return lanes
+    def _wanted_of(self, label: str, columns: Columns) -> list[Lane]:
+        """Lists the wanted lanes of an algorithm, with all seeds that there may be."""
+        trials = self._trials(label, columns)
+        known = self._progress[label]
+        if not known.lanes:
+            lanes = self._tuning(label, trials)
+            is_tuned = trials_.is_done(trials, len(self._tuned_at(label)))
+            if is_tuned and trials_.mistake(label, trials) is None:
+                lanes = (
+                    lanes + self.main(label, trials) + self._near_ties(label, trials)
+                )
+            known = known._replace(lanes=lanes)
+            self._progress[label] = known
+        return known.lanes
 
-    def _tries(self, label: str, columns: Columns) -> list[trials.Tried]:
-        """What an algorithm has tried."""
+    def _trials(self, label: str, columns: Columns) -> list[TuningTrials]:
+        """Returns what an algorithm has tried."""
         is_tuned = bool(self._tuned_at(label))
-        facts = self._plan.description if is_tuned else {}
-        count = trials.count_done(columns, facts, label) if is_tuned else 0
-        if label not in self._known or self._known[label][0] != count:
-            tries = trials.read_tries(columns, facts, label) if count else []
-            self._known[label] = count, tries, []
-        return self._known[label][1]
+        facts = self._spec.description if is_tuned else {}
+        num_done = trials_.count_done(columns, facts, label) if is_tuned else 0
+        known = self._progress.get(label)
+        if known is None or known.num_done != num_done:
+            trials = trials_.read_trials(columns, facts, label) if num_done else []
+            known = _Progress(num_done, trials, [])
+            self._progress[label] = known
+        return known.trials
 
-    def _tuning(self, label: str, tries: Sequence[trials.Tried]) -> list[Lane]:
-        """The lanes that tune an algorithm, as far as what it tried asks for them."""
+    def _tuning(self, label: str, trials: Sequence[TuningTrials]) -> list[Lane]:
+        """Lists the lanes that tune an algorithm, as far as what it tried asks for them."""
         lanes = self.possible_tuning(label)
         if not lanes:
             return []
-        asked = {recorded.place_of(x.pattern, x.at): x.race.wanted for x in tries}
-        first = trials.first_tries(self._plan.description, list(self._columns(label)))
-        places = (recorded.place_of(*at) for at in self._tuned_at(label))
-        wanted = np.ravel([asked.get(place, first) for place in places])
+        wanted_at = {
+            recorded.place_of(tried.pattern, tried.at): tried.search.wanted
+            for tried in trials
+        }
+        columns = list(self._columns(label))
+        first = trials_.first_wanted(self._spec.description, columns)
+        keys = (recorded.place_of(*at) for at in self._tuned_at(label))
+        wanted = np.ravel([wanted_at.get(key, first) for key in keys])
         return list(itertools.compress(lanes, wanted.tolist()))
 
-    def _near_ties(self, label: str, tries: Sequence[trials.Tried]) -> list[Lane]:
-        """What tuning could not tell from the best, with the seeds of the main lanes."""
+    def _near_ties(self, label: str, trials: Sequence[TuningTrials]) -> list[Lane]:
+        """Lists what tuning could not tell from the best, with the seeds of the main lanes."""
 
         def near(pattern: str, point: Point) -> list[dict[str, Any]]:
-            tried = trials.tried_for(tries, pattern, point)
+            tried = trials_.trials_for(trials, pattern, point)
             return [tried.values_at(index) for index in tried.ties] if tried else []
 
         return self._ties(label, near)
@@ -200,31 +223,33 @@ class LaneSchedule:
     def _ties(
         self, label: str, values_at: Callable[[str, Point], Iterable[Mapping[str, Any]]]
     ) -> list[Lane]:
-        """The lanes of near ties, at the values that each series has."""
+        """Lists the lanes of near ties, at the values that each series has."""
         lanes: list[Lane] = []
         if not self.num_ties(label):
             return lanes
-        every = self._values(label)
+        candidates = self._values(label)
         for series, (pattern, point) in enumerate(self._series(label)):
             for values in values_at(pattern, point):
-                number = series * len(every) + every.index(dict(values))
+                number = series * len(candidates) + candidates.index(dict(values))
                 lanes += self._lanes(TIE, label, pattern, {**point, **values}, number)
         return lanes
 
     def _lanes(
         self, stage: str, label: str, pattern: str, point: Point, series: int
     ) -> list[Lane]:
-        """A lane for every seed of a stage, with the fixed values of columns that a point lacks."""
-        seeds, num_rounds = self._experiment.seeds, self._experiment.num_rounds
+        """Lists a lane for every seed of a stage, with the fixed values of columns of its parts."""
+        seeds = self._spec.seeds
+        num_rounds = self._spec.num_rounds
+        tuning = self._spec.tuning
         if stage == TUNING:
-            tuning = self._plan.tuning
             assert tuning is not None
             assert tuning.num_rounds is not None
-            seeds, num_rounds = tuning.seeds, tuning.num_rounds
-        drawn = self._plan.draws.columns()  # of the seed, which stands beside the point
+            seeds = tuning.seeds
+            num_rounds = tuning.num_rounds
+        by_seed = self._spec.draws.columns()  # these follow the seed of the lane
         values: dict[str, Any] = {}
-        for name, value in self._plan.concerning(label, pattern):
-            if name not in drawn and isinstance(value, int | float | str | None):
+        for name, value in self._spec.columns_of(label, pattern):
+            if name not in by_seed and isinstance(value, int | float | str | None):
                 values[name] = value
         values |= point
         return [
@@ -233,44 +258,42 @@ class LaneSchedule:
         ]
 
     def _values(self, label: str) -> list[dict[str, Any]]:
-        """All that tuning may try of an algorithm."""
-        return grids.points(
-            {name: v for name, (v, _) in self._columns(label).items()}, 'cross'
-        )
+        """Lists all that tuning may try of an algorithm."""
+        columns = {name: values for name, (values, _) in self._columns(label).items()}
+        return grids.points(columns, 'cross')
 
     def _columns(self, label: str) -> dict[str, tuple[list[Any], EdgeCounts]]:
-        """By column that an algorithm takes, what may be tried, and where the first tries lie."""
-        taken = self._plan.algorithms[label].columns
+        """Returns by column of an algorithm what may be tried, and where the first trials lie."""
+        columns = self._spec.algorithms[label].columns
         return {
-            name: tried
-            for name, tried in self._plan.candidates.items()
-            if name in taken
+            name: candidates
+            for name, candidates in self._spec.candidates.items()
+            if name in columns
         }
 
     def _series(self, label: str) -> list[tuple[str, Point]]:
-        """The patterns and points of the grid that an algorithm runs at."""
-        return self._places(label, self._plan.patterns, seeding.GRID)
+        """Lists the patterns and points of the grid that an algorithm runs at."""
+        return self._pairs(label, self._spec.patterns, seeding.GRID)
 
     def _tuned_at(self, label: str) -> list[tuple[str, Point]]:
-        """The patterns and points of the grid that an algorithm is tuned at one by one.
+        """Lists the patterns and points of the grid that an algorithm is tuned at one by one.
 
         Points as far as they concern the algorithm, or the problem and the links that it is tuned
         on; nothing for an algorithm that is not tuned.
         """
-        tuning = self._experiment.tuning
+        tuning = self._spec.tuning
         if tuning is None or not self._columns(label):
             return []
-        patterns = self._plan.patterns if tuning.pattern is None else [tuning.pattern]
-        return self._places(label, patterns)
+        patterns = self._spec.patterns if tuning.pattern is None else [tuning.pattern]
+        return self._pairs(label, patterns)
 
-    def _places(
+    def _pairs(
         self, label: str, patterns: Iterable[str], *more: str
     ) -> list[tuple[str, Point]]:
-        """Patterns, and points of the grid as far as they concern lanes, and in more columns."""
-        found: list[tuple[str, Point]] = []
+        """Pairs patterns with points of the grid in those columns that concern lanes, and more."""
+        pairs: list[tuple[str, Point]] = []
         for pattern in patterns:
-            names = [*dict(self._plan.concerning(label, pattern)), *more]
-            found += [
-                (pattern, point) for point in grids.project(self._plan.points, names)
-            ]
-        return found
+            names = [*dict(self._spec.columns_of(label, pattern)), *more]
+            for point in grids.project(self._spec.points, names):
+                pairs.append((pattern, point))
+        return pairs

@@ -29,7 +29,9 @@ from fedjax_links.base import Key
 from fedjax_links.core import checks, errors
 from fedjax_links.core.grids import Point
 
-Ways = Mapping[str, str] | str
+StreamModes = Mapping[str, str] | str
+"""``'by_seed'`` or ``'fixed'`` by stream, or one of them for all streams."""
+
 BY_SEED, FIXED = 'by_seed', 'fixed'
 STREAMS = ('data', 'partition', 'links_quality', 'init', 'links', 'batches')
 COLUMNS: Mapping[str, str] = {stream: f'{stream}_seed' for stream in STREAMS[:3]}
@@ -51,74 +53,91 @@ class Draws:
     """
 
     def __init__(
-        self, redraw: Ways, seeds: Sequence[int], alone: Sequence[str] = ()
+        self,
+        redraw: StreamModes,
+        seeds: Sequence[int],
+        streams_of_grid: Sequence[str] = (),
     ) -> None:
         """Resolves what an experiment says.
 
         Args:
-          redraw: ways by stream, the rest as by default; or one way for all.
+          redraw: modes by stream, the rest as by default; or one mode for all.
           seeds: all that lanes may have, the experiment's first one first.
-          alone: values of the grid's column ``redraw``.
+          streams_of_grid: values of the grid's column ``redraw``.
 
         Raises:
-          ValueError: for an unknown stream or way.
+          ValueError: for an unknown stream or mode.
         """
-        given = dict.fromkeys(STREAMS, redraw) if isinstance(redraw, str) else redraw
-        if not isinstance(given, Mapping):
-            requirement = 'be ways by stream, or one for all'
-            raise errors.invalid('redraw', requirement, errors.text_of(redraw))
-        for stream, way in given.items():
-            checks.choice('redraw', stream, STREAMS)
-            where = 'redraw' if given is not redraw else f'redraw.{stream}'
-            checks.choice(where, way, (BY_SEED, FIXED))
-        for value in alone:
+        self._modes = {**DEFAULTS, **_modes_of(redraw)}
+        for value in streams_of_grid:
             checks.choice(f'grid.{GRID}', value, (*STREAMS, BY_SEED))
-        self._ways = {**DEFAULTS, **given}
         self.seeds = [int(seed) for seed in seeds]
-        self._points = [None, *({GRID: value} for value in alone)]
-        by_seed = {
-            s
-            for at in self._points
-            for s, way in self.ways(at).items()
-            if way == BY_SEED
+        self._points: list[Point | None] = [None]
+        self._points += [{GRID: value} for value in streams_of_grid]
+        self._columns = {
+            stream: column
+            for stream, column in COLUMNS.items()
+            if any(self.modes(point)[stream] == BY_SEED for point in self._points)
         }
-        self._columns = {s: column for s, column in COLUMNS.items() if s in by_seed}
 
-    def ways(self, point: Point | None = None) -> Mapping[str, str]:
-        """``'by_seed'`` or ``'fixed'``, by stream, at a point of the grid."""
+    def modes(self, point: Point | None = None) -> Mapping[str, str]:
+        """Returns ``'by_seed'`` or ``'fixed'``, by stream, at a point of the grid."""
         value = (point or {}).get(GRID)
         if value is None:
-            return self._ways
+            return self._modes
         return {
-            name: BY_SEED if value in (name, BY_SEED) else FIXED for name in STREAMS
+            stream: BY_SEED if value in (stream, BY_SEED) else FIXED
+            for stream in STREAMS
         }
 
     def seed_of(self, stream: str, seed: int, point: Point | None = None) -> int:
-        """The seed that a stream has in a lane."""
-        return int(seed) if self.ways(point)[stream] == BY_SEED else self.seeds[0]
+        """Returns the seed that a stream has in a lane."""
+        return int(seed) if self.modes(point)[stream] == BY_SEED else self.seeds[0]
 
     def key_of(self, stream: str, seed: int, point: Point | None = None) -> Key:
-        """The key of ``init``, ``links`` or ``batches`` in a lane."""
+        """Returns the key of ``init``, ``links`` or ``batches`` in a lane."""
         return jax.random.key(np.uint32(self.seed_of(stream, seed, point)))
 
-    def decisive(self, seed: int, point: Point | None = None) -> dict[str, int | None]:
-        """The seed of each stream of a lane; None where no seed is given to what draws it."""
-        free = {
-            s for s, way in self.ways(point).items() if way == FIXED and s in COLUMNS
-        }
-        return {s: None if s in free else self.seed_of(s, seed, point) for s in STREAMS}
+    def stream_seeds(
+        self, seed: int, point: Point | None = None
+    ) -> dict[str, int | None]:
+        """Returns the seed of each stream of a lane; None where no seed is given to its maker."""
+        seeds: dict[str, int | None] = {}
+        for stream, mode in self.modes(point).items():
+            has_no_seed = mode == FIXED and stream in COLUMNS
+            seeds[stream] = None if has_no_seed else self.seed_of(stream, seed, point)
+        return seeds
 
     def columns(
         self, seed: int | None = None, point: Point | None = None
     ) -> dict[str, int]:
-        """What columns of makers are in a lane; of the first seed by default."""
+        """Returns the columns that makers take in a lane; of the first seed by default."""
         seed = self.seeds[0] if seed is None else seed
         return {
-            column: self.seed_of(s, seed, point) for s, column in self._columns.items()
+            column: self.seed_of(stream, seed, point)
+            for stream, column in self._columns.items()
         }
 
-    def every(self) -> list[dict[str, int]]:
-        """The columns of all lanes that there may be."""
+    def all_columns(self) -> list[dict[str, int]]:
+        """Returns the columns of all lanes that there may be."""
         return [
             self.columns(seed, point) for point in self._points for seed in self.seeds
         ]
+
+
+def _modes_of(redraw: StreamModes) -> Mapping[str, str]:
+    """Returns modes by stream, as far as an experiment says them.
+
+    Raises:
+      InvalidError: for an unknown stream or mode.
+    """
+    if isinstance(redraw, str):
+        checks.choice('redraw', redraw, (BY_SEED, FIXED))
+        return dict.fromkeys(STREAMS, redraw)
+    if not isinstance(redraw, Mapping):
+        requirement = 'be modes by stream, or one for all'
+        raise errors.invalid('redraw', requirement, errors.text_of(redraw))
+    for stream, mode in redraw.items():
+        checks.choice('redraw', stream, STREAMS)
+        checks.choice(f'redraw.{stream}', mode, (BY_SEED, FIXED))
+    return redraw

@@ -1,30 +1,37 @@
 """What tuning found so far, read from the metrics alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedjax_links.core import errors, grids
-from fedjax_links.planning.tuning import BEST, FIRST_TUNING_SEED, EdgeCounts, Race, race
+from fedjax_links.planning.tuning import (
+    BEST,
+    FIRST_TUNING_SEED,
+    EdgeCounts,
+    SearchState,
+    search,
+)
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.dataset import Columns
 
 
-class Tried(NamedTuple):
+class TuningTrials(NamedTuple):
     """The values that an algorithm was tuned over, on a pattern, at one point of the grid.
 
     Attributes:
       pattern: label of the links.
       at: the point, as far as it concerns the algorithm.
-      columns: the values of each of the K tries that every seed of theirs has behind it, by column.
+      columns: the values of each of the K trials that every seed of theirs has behind it, by
+        column.
       scores: float[K], the metric at the end, a mean over seeds; NaN where it diverged.
-      by_seed: float[K, S], the same by seed; NaN also where there is no such try.
-      best: the place of the one that is chosen; None before all is tried, or if all diverged.
-      rivals: bool[K], what tuning cannot tell from the best, itself among them.
-      ties: int[T], places of those of them that run with the experiment's seeds too, the nearest
+      by_seed: float[K, S], the same by seed; NaN also where there is no such trial.
+      best: the index of the one that is chosen; None before all is tried, or if all diverged.
+      statistical_ties: bool[K], what tuning cannot tell from the best, itself among them.
+      ties: int[T], indices of those of them that run with the experiment's seeds too, the nearest
         first.
-      race: how far tuning is, over all values that may be tried.
+      search: how far tuning is, over all values that may be tried.
     """
 
     pattern: str
@@ -33,22 +40,46 @@ class Tried(NamedTuple):
     scores: np.ndarray
     by_seed: np.ndarray
     best: int | None
-    rivals: np.ndarray
+    statistical_ties: np.ndarray
     ties: np.ndarray
-    race: Race
+    search: SearchState
 
     @property
     def chosen(self) -> dict[str, Any]:
         """The values that did best; none if all diverged."""
         return {} if self.best is None else self.values_at(self.best)
 
-    def values_at(self, place: int) -> dict[str, Any]:
-        """The values of a try, by column."""
-        return {name: values[place] for name, values in self.columns.items()}
+    def values_at(self, index: int) -> dict[str, Any]:
+        """Returns the values of a trial, by column."""
+        return {name: values[index] for name, values in self.columns.items()}
+
+    @property
+    def num_wanted(self) -> int:
+        """How many values there are to be tried, those done among them."""
+        return int(self.search.wanted[..., 0].sum())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that is to be tried is done."""
+        return len(self.scores) == self.num_wanted
 
 
-def read_tries(columns: Columns, facts: Mapping[str, Any], label: str) -> list[Tried]:
-    """What an algorithm tried.
+class _Table(NamedTuple):
+    """The scores of an algorithm on a pattern at one point of the grid.
+
+    Attributes:
+      scores: [*values, S], NaN where a trial diverged or is not done.
+      done: bool[*values, S], whether it is done.
+    """
+
+    scores: np.ndarray
+    done: np.ndarray
+
+
+def read_trials(
+    columns: Columns, facts: Mapping[str, Any], label: str
+) -> list[TuningTrials]:
+    """Reads what an algorithm tried.
 
     Args:
       columns: metrics; tuning may be under way.
@@ -59,125 +90,185 @@ def read_tries(columns: Columns, facts: Mapping[str, Any], label: str) -> list[T
       One entry per pattern and point of the grid at which its tuning has begun; none if it was not
       tuned.
     """
-    tuning, tries = facts['tuning'], list[Tried]()
     rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.TUNING)
-    if tuning is None or not len(rows['round']):
-        return tries
-    own = {
-        k: dataset.as_tuples(v).tolist()
-        for k, v in rows.items()
-        if dataset.is_given(v).any()
+    if facts['tuning'] is None or not len(rows['round']):
+        return []
+    present = {
+        name: dataset.as_tuples(column).tolist()
+        for name, column in rows.items()
+        if dataset.is_given(column).any()
     }
-    values = {
-        name: dataset.as_tuple(v) for name, v in tuning['grid'].items() if name in own
-    }
-    fixed = [name for name in facts['grid'] if name in own]
-    scores, tables = (
-        _scores(rows, facts, label),
-        dict[Any, tuple[np.ndarray, np.ndarray]](),
-    )
-    blank, first = _blank(facts, list(values))
-    for row, pattern in enumerate(own['pattern']):
-        at = pattern, *(own[name][row] for name in fixed)
-        if at not in tables:
-            tables[at] = blank.astype(scores.dtype), np.zeros(blank.shape, bool)
-        table, done = tables[at]
-        if own['round'][row] == tuning['num_rounds']:
-            place = (v.index(own[name][row]) for name, v in values.items())
-            index = *place, int(own['seed'][row]) - FIRST_TUNING_SEED
-            table[index], done[index] = scores[row], True
-    sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
-    for (pattern, *at), (table, done) in tables.items():
-        found = race(sign * table, done, first, tuning['num_seeds'])
-        behind = found.wanted[..., 0] & ~(found.wanted & ~done).any(axis=-1)
-        places, rivals = np.argwhere(behind), found.rivals[behind]
-        tried = {
-            name: dataset.as_objects(
-                [tuning['grid'][name][place] for place in places[:, axis]]
-            )
-            for axis, name in enumerate(values)
-        }
-        with np.errstate(invalid='ignore'):
-            sums = np.where(found.wanted, table, 0).sum(-1)
-            means = (sums / np.maximum(found.wanted.sum(-1), 1))[behind]
-        best, ties = None, np.zeros(0, int)
-        if found.best is not None:
-            best = int(np.flatnonzero((places == found.best).all(axis=1))[0])
-            order = np.argsort(-sign * means, kind='stable')
-            most = tuning.get('ties', 0) if table.shape[-1] > 1 else 0
-            ties = order[rivals[order] & (order != best)][:most]
+    tuned = [name for name in facts['tuning']['grid'] if name in present]
+    grid = [name for name in facts['grid'] if name in present]
+    tables = _read_tables(present, facts, tuned, grid, _scores(rows, facts, label))
+    trials: list[TuningTrials] = []
+    for (pattern, *values), table in tables.items():
         point = {
-            k: v for k, v in zip(fixed, at, strict=True) if v is not None and v == v
+            name: value
+            for name, value in zip(grid, values, strict=True)
+            if _is_there(value)
         }
-        known = np.where(done, table, np.nan)[behind]
-        tries.append(
-            Tried(pattern, point, tried, means, known, best, rivals, ties, found)
-        )
-    return tries
+        trials.append(_trials_of(table, facts, tuned, pattern, point))
+    return trials
 
 
-def tried_for(tries: Sequence[Tried], pattern: str, point: grids.Point) -> Tried | None:
-    """What was tried for a pattern and a point: on that pattern, or on the only one of all.
+def _read_tables(
+    columns: Mapping[str, list[Any]],
+    facts: Mapping[str, Any],
+    tuned: Sequence[str],
+    grid: Sequence[str],
+    scores: np.ndarray,
+) -> dict[tuple[Any, ...], _Table]:
+    """Puts scores of trials where their values and seeds stand.
+
+    Args:
+      columns: of the lines of an algorithm's tuning.
+      facts: of the experiment.
+      tuned: columns of tuning that the algorithm takes.
+      grid: columns of the grid that these lines have.
+      scores: of each line.
+
+    Returns:
+      By pattern and values of the grid's columns.
+    """
+    tuning = facts['tuning']
+    candidates = [dataset.as_tuple(tuning['grid'][name]) for name in tuned]
+    blank, _ = _blank(facts, tuned)
+    tables: dict[tuple[Any, ...], _Table] = {}
+    for row, pattern in enumerate(columns['pattern']):
+        key = pattern, *(columns[name][row] for name in grid)
+        if key not in tables:
+            done = np.zeros(blank.shape, bool)
+            tables[key] = _Table(blank.astype(scores.dtype), done)
+        if columns['round'][row] == tuning['num_rounds']:
+            index = [
+                values.index(columns[name][row])
+                for name, values in zip(tuned, candidates, strict=True)
+            ]
+            seed_index = int(columns['seed'][row]) - FIRST_TUNING_SEED
+            tables[key].scores[(*index, seed_index)] = scores[row]
+            tables[key].done[(*index, seed_index)] = True
+    return tables
+
+
+def _trials_of(
+    table: _Table,
+    facts: Mapping[str, Any],
+    tuned: Sequence[str],
+    pattern: str,
+    point: Mapping[str, Any],
+) -> TuningTrials:
+    """Returns the trials of a table that all seeds of theirs have behind them."""
+    tuning = facts['tuning']
+    sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
+    _, first_ranges = _blank(facts, tuned)
+    state = search(sign * table.scores, table.done, first_ranges, tuning['num_seeds'])
+    unfinished = (state.wanted & ~table.done).any(axis=-1)
+    finished = state.wanted[..., 0] & ~unfinished
+    indices = np.argwhere(finished)
+    values = {
+        name: dataset.as_objects([tuning['grid'][name][i] for i in indices[:, axis]])
+        for axis, name in enumerate(tuned)
+    }
+    with np.errstate(invalid='ignore'):
+        sums = np.where(state.wanted, table.scores, 0).sum(-1)
+        means = (sums / np.maximum(state.wanted.sum(-1), 1))[finished]
+    ties = state.statistical_ties[finished]
+    best: int | None = None
+    nearest = np.zeros(0, int)
+    if state.best is not None:
+        best = int(np.flatnonzero((indices == state.best).all(axis=1))[0])
+        order = np.argsort(-sign * means, kind='stable')
+        has_intervals = table.scores.shape[-1] > 1
+        most = tuning.get('ties', 0) if has_intervals else 0
+        nearest = order[ties[order] & (order != best)][:most]
+    return TuningTrials(
+        pattern=pattern,
+        at=point,
+        columns=values,
+        scores=means,
+        by_seed=np.where(table.done, table.scores, np.nan)[finished],
+        best=best,
+        statistical_ties=ties,
+        ties=nearest,
+        search=state,
+    )
+
+
+def _is_there(value: Any) -> bool:
+    """Whether a cell of a column holds a value: neither None nor NaN."""
+    return value is not None and bool(value == value)
+
+
+def trials_for(
+    trials: Sequence[TuningTrials], pattern: str, point: grids.Point
+) -> TuningTrials | None:
+    """Finds what was tried for a pattern and a point: on that pattern, or on the only one of all.
 
     At the first point that differs in no column of both: the pattern that was tuned on may have
     columns that another lacks.
     """
-    alone = len({tried.pattern for tried in tries}) == 1
-    own = {name: dataset.as_tuple(value) for name, value in point.items()}
-    fits = (
-        x for x in tries if (alone or x.pattern == pattern) and grids.agree(own, x.at)
-    )
-    return next(fits, None)
+    is_only_pattern = len({tried.pattern for tried in trials}) == 1
+    values = {name: dataset.as_tuple(value) for name, value in point.items()}
+    for tried in trials:
+        is_tuned_here = is_only_pattern or tried.pattern == pattern
+        if is_tuned_here and grids.agree(values, tried.at):
+            return tried
+    return None
 
 
-def first_tries(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
-    """bool[*values, S], what is tried first in columns of tuning."""
-    scores, given = _blank(facts, names)
-    return race(scores, scores < 0, given, facts['tuning']['num_seeds']).wanted
+def first_wanted(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
+    """Returns bool[*values, S], what is tried first in columns of tuning."""
+    scores, first_ranges = _blank(facts, names)
+    none_done = np.zeros(scores.shape, bool)
+    return search(scores, none_done, first_ranges, facts['tuning']['num_seeds']).wanted
 
 
 def _blank(
     facts: Mapping[str, Any], names: Sequence[str]
 ) -> tuple[np.ndarray, list[EdgeCounts]]:
-    """float[*values, S], no score yet of what may be tried; and where the first tries lie."""
+    """Returns float[*values, S] without scores, and where the values tried first lie."""
     tuning = facts['tuning']
+    given = tuning.get('given', {})
     lengths = [len(tuning['grid'][name]) for name in names]
-    given = [
-        tuning.get('given', {}).get(n, (0, k))
-        for n, k in zip(names, lengths, strict=True)
+    first_ranges = [
+        given.get(name, (0, length))
+        for name, length in zip(names, lengths, strict=True)
     ]
-    return np.full(
-        (*lengths, tuning.get('most_seeds') or tuning['num_seeds']), np.nan
-    ), given
+    num_seeds = tuning.get('most_seeds') or tuning['num_seeds']
+    return np.full((*lengths, num_seeds), np.nan), first_ranges
 
 
 def progress(columns: Columns, facts: Mapping[str, Any], label: str) -> str:
-    """How far the tuning of an algorithm is, as a clause; empty if it has not begun or is none."""
-    tries = read_tries(columns, facts, label)
-    wanted = sum(int(tried.race.wanted[..., 0].sum()) for tried in tries)
-    done = sum(len(tried.scores) for tried in tries)
-    return f'tuning: {done} of {wanted} tried' if tries else ''
+    """Says how far the tuning of an algorithm is; empty if it has not begun or is none."""
+    trials = read_trials(columns, facts, label)
+    if not trials:
+        return ''
+    num_done = sum(len(tried.scores) for tried in trials)
+    num_wanted = sum(tried.num_wanted for tried in trials)
+    return f'tuning: {num_done} of {num_wanted} tried'
 
 
 def _scores(rows: Columns, facts: Mapping[str, Any], label: str) -> np.ndarray:
-    """float[rows], the deciding model's metric, in the precision that it was measured in."""
-    models, decides = facts['models'][label], facts['tuning']['model']
-    if isinstance(decides, Mapping):
-        decides = decides.get(label, BEST)
-    if decides != BEST:  # of an algorithm without this model the server's decides
-        models = [decides if decides in models else 'server']
+    """Returns float[rows], the deciding model's metric, as precise as it was measured."""
+    models = facts['models'][label]
+    deciding = facts['tuning']['model']
+    if isinstance(deciding, Mapping):
+        deciding = deciding.get(label, BEST)
+    if deciding != BEST:  # of an algorithm without this model the server's decides
+        models = [deciding if deciding in models else 'server']
     measured = [rows[f'{model}/{facts["metric"]}'].astype(float) for model in models]
     finite = np.asarray(rows.get('finite', True), bool)
-    ends = np.where(finite, measured, np.nan)
-    single = ends.astype(np.float32)
-    if np.array_equal(single, ends, equal_nan=True):
-        ends = single
+    values = np.where(finite, measured, np.nan)
+    single = values.astype(np.float32)
+    if np.array_equal(single, values, equal_nan=True):
+        values = single
     better = np.max if facts['directions'][facts['metric']] == 'max' else np.min
-    return np.asarray(better(ends, axis=0))
+    return np.asarray(better(values, axis=0))
 
 
 def count_done(columns: Columns, facts: Mapping[str, Any], label: str) -> int:
-    """The number of lanes that tuned an algorithm and are done."""
+    """Counts the lanes that tuned an algorithm and are done."""
     if not columns:
         return 0
     is_end = columns['round'] == facts['tuning']['num_rounds']
@@ -185,17 +276,14 @@ def count_done(columns: Columns, facts: Mapping[str, Any], label: str) -> int:
     return int(np.count_nonzero(is_end & is_tuning & (columns['algorithm'] == label)))
 
 
-def is_done(tries: Sequence[Tried], count: int) -> bool:
+def is_done(trials: Sequence[TuningTrials], count: int) -> bool:
     """Whether an algorithm has tried all that there is to try.
 
     Args:
-      tries: what it tried, see `read_tries`.
+      trials: what it tried, see `read_trials`.
       count: of the patterns and points that it is tuned at.
     """
-    left = sum(
-        int(tried.race.wanted[..., 0].sum()) - len(tried.scores) for tried in tries
-    )
-    return len(tries) == count and not left
+    return len(trials) == count and all(tried.is_complete for tried in trials)
 
 
 def check_main_lanes(columns: Columns, facts: Mapping[str, Any]) -> None:
@@ -208,10 +296,12 @@ def check_main_lanes(columns: Columns, facts: Mapping[str, Any]) -> None:
     Raises:
       ValueError: naming the first lane that has another value, both values, and what to do.
     """
-    for label in facts['algorithms'] if facts['tuning'] else ():
-        tries = read_tries(columns, facts, label)
+    if not facts['tuning']:
+        return
+    for label in facts['algorithms']:
+        trials = read_trials(columns, facts, label)
         for pattern, seed, point in _main_lanes(columns, facts, label):
-            tried = tried_for(tries, pattern, point)
+            tried = trials_for(trials, pattern, point)
             for name, chosen in tried.chosen.items() if tried else ():
                 value = point.get(name, chosen)
                 if value != dataset.as_tuple(chosen):
@@ -225,32 +315,32 @@ def check_main_lanes(columns: Columns, facts: Mapping[str, Any]) -> None:
 
 def _main_lanes(
     columns: Columns, facts: Mapping[str, Any], label: str
-) -> list[tuple[str, int, dict[str, Any]]]:
-    """Pattern, seed and values of the columns of every main lane of an algorithm."""
+) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yields pattern, seed and values of the columns of every main lane of an algorithm."""
     rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.MAIN)
     names = [
         name for name in (*facts['grid'], *facts['tuning']['grid']) if name in rows
     ]
-    shown = (
-        dataset.as_tuples(rows[name]).tolist() for name in ('pattern', 'seed', *names)
+    lanes = zip(
+        *(
+            dataset.as_tuples(rows[name]).tolist()
+            for name in ('pattern', 'seed', *names)
+        ),
+        strict=True,
     )
-    lanes: list[tuple[str, int, dict[str, Any]]] = []
-    for pattern, seed, *values in dict.fromkeys(zip(*shown, strict=True)):
+    for pattern, seed, *values in dict.fromkeys(lanes):
         point = dict(zip(names, values, strict=True))
-        known = {
-            k: value
-            for k, value in point.items()
-            if value is not None and value == value
-        }
-        lanes.append((pattern, seed, known))
-    return lanes
+        yield (
+            pattern,
+            seed,
+            {name: value for name, value in point.items() if _is_there(value)},
+        )
 
 
-def mistake(label: str, tries: Sequence[Tried]) -> errors.InvalidError | None:
-    """What is wrong where every value that an algorithm tried diverged; None where none did."""
-    for tried in tries:
-        is_whole = int(tried.race.wanted[..., 0].sum()) == len(tried.scores)
-        if is_whole and tried.best is None:
+def mistake(label: str, trials: Sequence[TuningTrials]) -> errors.InvalidError | None:
+    """Returns what is wrong where every value that an algorithm tried diverged, else None."""
+    for tried in trials:
+        if tried.is_complete and tried.best is None:
             values = {name: column.tolist() for name, column in tried.columns.items()}
             return errors.invalid(
                 'tuning', f'hold a value at which {label} converges', values

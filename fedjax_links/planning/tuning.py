@@ -27,7 +27,7 @@ FIRST_TUNING_SEED = 10_000
 class Tuning:
     """How the values that suit each algorithm are found before the experiment proper.
 
-    What is tried grows with what the tries so far have found, see `race`.
+    What is tried grows with what the trials so far have found, see `search`.
     """
 
     grid: grids.GridColumns = declare(
@@ -96,95 +96,137 @@ class Tuning:
 
     @property
     def seeds(self) -> range:
-        """The seeds that a try may have."""
+        """The seeds that a trial may have."""
         return range(
             FIRST_TUNING_SEED, FIRST_TUNING_SEED + (self.most_seeds or self.num_seeds)
         )
 
     def candidates(self) -> dict[str, tuple[list[Any], EdgeCounts]]:
-        """By column all values that may be tried, and where those that are tried first lie."""
+        """Returns by column all values that may be tried, and where those tried first lie."""
         return {
-            name: _grown(list(values), self.grow) for name, values in self.grid.items()
+            name: _extended(list(values), self.grow)
+            for name, values in self.grid.items()
         }
 
 
-def _grown(values: list[Any], steps: int) -> tuple[list[Any], EdgeCounts]:
-    is_float = all(isinstance(value, float) and value > 0 for value in values)
-    if len(values) < 2 or not (
-        is_float and values in (sorted(values), sorted(values)[::-1])
-    ):
+def _extended(values: list[Any], steps: int) -> tuple[list[Any], EdgeCounts]:
+    """Adds values at both ends of a column, and says where its own lie."""
+    if not _can_grow(values):
         return values, (0, len(values))
-
-    def beyond(end: float, neighbour: float) -> list[float]:
-        return [
-            float(f'{end * (end / neighbour) ** k:.6g}') for k in range(1, steps + 1)
-        ]
-
-    before = beyond(values[0], values[1])[::-1]
-    return [*before, *values, *beyond(values[-1], values[-2])], (
-        steps,
-        steps + len(values),
-    )
+    before = _beyond(values[0], values[1], steps)
+    before.reverse()
+    after = _beyond(values[-1], values[-2], steps)
+    return [*before, *values, *after], (steps, steps + len(values))
 
 
-class Race(NamedTuple):
+def _can_grow(values: list[Any]) -> bool:
+    """Whether values are rising or falling positive floats."""
+    if len(values) < 2:
+        return False
+    if not all(isinstance(value, float) and value > 0 for value in values):
+        return False
+    return values in (sorted(values), sorted(values, reverse=True))
+
+
+def _beyond(end: float, neighbour: float, steps: int) -> list[float]:
+    """Continues a column at an end, each value as far from the last as that from its neighbour."""
+    ratio = end / neighbour
+    return [float(f'{end * ratio**step:.6g}') for step in range(1, steps + 1)]
+
+
+class SearchState(NamedTuple):
     """How far the tuning of an algorithm is, at one point of the grid.
 
     Attributes:
-      wanted: bool[*values, S], the tries and seeds that there are to be, those done among them.
-      best: the place of the best in [*values]; None before all that are wanted are done, or if
-        none converged.
-      rivals: bool[*values], what the seeds cannot tell from the best, itself among them.
+      wanted: bool[*values, S], the trials and seeds that there are to be, those done among them.
+      best: index of the best in [*values]; None before all that are wanted are done, or if none
+        converged.
+      statistical_ties: bool[*values], what the seeds cannot tell from the best, itself among them.
     """
 
     wanted: np.ndarray
     best: tuple[int, ...] | None
-    rivals: np.ndarray
+    statistical_ties: np.ndarray
 
 
-def race(
-    scores: np.ndarray, done: np.ndarray, given: Sequence[EdgeCounts], num_seeds: int
-) -> Race:
+def search(
+    scores: np.ndarray,
+    done: np.ndarray,
+    first_ranges: Sequence[EdgeCounts],
+    num_seeds: int,
+) -> SearchState:
     """Grows the ranges of values until the best lies inside, then adds seeds among near ties.
 
     Args:
       scores: float[*values, S], larger is better; NaN where it diverged.
       done: bool[*values, S], which are known.
-      given: for every column, the first place of the values tried first, and that behind the last.
-      num_seeds: seeds of every try; more, as many at a time, up to S, where a 95 % t interval of
+      first_ranges: for every column, the index of the first of the values tried first, and that
+        behind the last.
+      num_seeds: seeds of every trial; more, as many at a time, up to S, where a 95 % t interval of
         paired differences to the best holds zero.
     """
-    ranges = [list(ends) for ends in given]
-    count, seeds = np.zeros(scores.shape[:-1], int), num_seeds
+    ranges = [(start, stop) for start, stop in first_ranges]
+    max_seeds = scores.shape[-1]
+    seeds_of = np.zeros(scores.shape[:-1], int)
+    most_now = num_seeds
     while True:
-        box = np.zeros(count.shape, bool)
-        box[tuple(slice(*ends) for ends in ranges)] = True
-        count[box] = np.maximum(count[box], num_seeds)
-        wanted = np.arange(scores.shape[-1]) < count[..., None]
-        level = np.where(wanted, np.where(np.isnan(scores), -np.inf, scores), 0).sum(-1)
-        level = np.where(count == seeds, level / seeds, -np.inf)
-        if (wanted & ~done).any() or np.isneginf(level).all():
-            return Race(wanted, None, box & False)
-        best: Any = np.unravel_index(level.argmax(), level.shape)
-        before = [[*ends] for ends in ranges]
-        sizes: tuple[int, ...] = count.shape
-        for ends, place, size in zip(ranges, best, sizes, strict=True):
-            if place == ends[0] and ends[0] > 0:
-                ends[0] -= 1
-            elif place == ends[1] - 1 and ends[1] < size:
-                ends[1] += 1
-        if ranges != before:
+        inside = np.zeros(seeds_of.shape, bool)
+        inside[tuple(slice(*ends) for ends in ranges)] = True
+        seeds_of[inside] = np.maximum(seeds_of[inside], num_seeds)
+        wanted = np.arange(max_seeds) < seeds_of[..., None]
+        means = _means(scores, wanted, most_now)
+        means = np.where(seeds_of == most_now, means, -np.inf)
+        if (wanted & ~done).any() or np.isneginf(means).all():
+            return SearchState(wanted, None, np.zeros_like(inside))
+        best = tuple(int(i) for i in np.unravel_index(means.argmax(), means.shape))
+        grown = _grown(ranges, best, seeds_of.shape)
+        if grown != ranges:
+            ranges = grown
             continue
-        rivals = box.copy()
-        for at in map(tuple, np.argwhere(box)):
-            common = min(count[at], count[best])
-            rivals[at] = not _is_behind(scores[best][:common] - scores[at][:common])
-        late = rivals & (count < seeds)
-        if not late.any():
-            if rivals.sum() < 2 or seeds == scores.shape[-1]:
-                return Race(wanted, tuple(map(int, best)), rivals)
-            seeds, late = min(seeds + num_seeds, scores.shape[-1]), rivals
-        count[late] = seeds
+        ties = _ties(scores, seeds_of, inside, best)
+        behind = ties & (seeds_of < most_now)
+        if behind.any():
+            seeds_of[behind] = most_now
+            continue
+        if ties.sum() < 2 or most_now == max_seeds:
+            return SearchState(wanted, best, ties)
+        most_now = min(most_now + num_seeds, max_seeds)
+        seeds_of[ties] = most_now
+
+
+def _means(scores: np.ndarray, wanted: np.ndarray, num_seeds: int) -> np.ndarray:
+    """Averages wanted scores over so many seeds; minus infinity where one diverged."""
+    converged = np.where(np.isnan(scores), -np.inf, scores)
+    return np.asarray(np.where(wanted, converged, 0).sum(-1) / num_seeds)
+
+
+def _grown(
+    ranges: Sequence[EdgeCounts], best: Sequence[int], shape: Sequence[int]
+) -> list[EdgeCounts]:
+    """Extends each range at the end at which the best lies, as far as there are values."""
+    grown: list[EdgeCounts] = []
+    for (start, stop), index, size in zip(ranges, best, shape, strict=True):
+        if index == start and start > 0:
+            grown.append((start - 1, stop))
+        elif index == stop - 1 and stop < size:
+            grown.append((start, stop + 1))
+        else:
+            grown.append((start, stop))
+    return grown
+
+
+def _ties(
+    scores: np.ndarray,
+    seeds_of: np.ndarray,
+    inside: np.ndarray,
+    best: tuple[int, ...],
+) -> np.ndarray:
+    """Returns which values the seeds that both have cannot tell from the best."""
+    ties = inside.copy()
+    for index in map(tuple, np.argwhere(inside)):
+        shared = min(seeds_of[index], seeds_of[best])
+        ties[index] = not _is_behind(scores[best][:shared] - scores[index][:shared])
+    return ties
 
 
 def _is_behind(lost: np.ndarray) -> bool:
@@ -192,8 +234,8 @@ def _is_behind(lost: np.ndarray) -> bool:
 
     One seed tells nothing. Equal losses of several do: without noise there is no more to find out.
     """
-    found = evaluation.seed_interval(lost)
+    if np.isnan(lost).any():
+        return True
+    interval = evaluation.seed_interval(lost)
     is_equal = len(lost) > 1 and np.ptp(lost) == 0
-    return bool(
-        np.isnan(lost).any() or found.mean > (0 if is_equal else found.half_width)
-    )
+    return bool(interval.mean > (0 if is_equal else interval.half_width))

@@ -73,7 +73,7 @@ class Choice(NamedTuple):
 
 def of_series(
     values: np.ndarray,
-    tried: trials.Tried | None = None,
+    tried: trials.TuningTrials | None = None,
     near: Mapping[int, np.ndarray] = MappingProxyType({}),
     direction: str | None = None,
 ) -> Choice:
@@ -134,7 +134,7 @@ class NearTies:
         options: dict[str, Any] = {'metric': metric, 'model': model, 'tail': tail}
         own = run.columns, run.facts, label
         self._levels = recorded.levels(*own, stage=dataset.TIE, **options)
-        self._tries = trials.read_tries(*own)
+        self._tries = trials.read_trials(*own)
         self._direction = run.facts['directions'][run.facts['metric']]
 
     def choice(self, levels: Mapping[int, float], pattern: str, point: Any) -> Choice:
@@ -146,7 +146,7 @@ class NearTies:
           point: of the grid, or its items.
         """
         point, near = dict(point), {}
-        tried = trials.tried_for(self._tries, pattern, point)
+        tried = trials.trials_for(self._tries, pattern, point)
         for place in tried.ties.tolist() if tried else ():
             values = {**point, **tried.values_at(place)} if tried else {}
             own = self._levels.get(recorded.place_of(pattern, values), {})

@@ -4,15 +4,14 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedjax_links.core import checks, client_names, errors, prng
+from fedjax_links.core.grids import Point
 from fedjax_links.planning import seeding, sequential_seeds
+from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import BEST, Tuning
 from fedjax_links.results import dataset
-
-if TYPE_CHECKING:
-    from fedjax_links.experiment.definition import Experiment
 
 MOST_BYTES = 100  # of a label: file names of 255 hold two, and a seed and a round
 LINK_PAGES = 'links', 'participation'
@@ -50,136 +49,186 @@ def check_work(
             raise errors.invalid(field, f'give at most {most:,} {what}', f'{count:,}')
 
 
-def check(experiment: 'Experiment') -> None:
+def check(plan: Plan) -> None:
     """Raises for fields of an experiment that do not fit together, or are too large.
 
     Problems and patterns are made for it, as the first seed draws them.
 
     Args:
-      experiment: whose fields are of the right kinds.
+      plan: of an experiment whose fields are of the right kinds.
 
     Raises:
       ValueError: naming the field.
     """
-    plan, tuning, seeds = experiment.plan, experiment.tuning, experiment.seeds
-    grid, period = num_points(plan.columns, experiment.grid_mode), experiment.eval_every
-    parts = len(experiment.patterns) * len(
-        experiment.algorithms
-    )  # each pattern has one problem
-    where = 'grid' if grid > len(seeds) else 'num_seeds'
-    check_work(grid * parts * len(seeds), experiment.num_rounds, period, lanes=where)
-    if tuning is not None:
-        tried = num_points(plan.tried, 'cross')
-        lanes = grid * tried * (len(experiment.algorithms) if tuning.pattern else parts)
-        sizes = (
-            lanes * len(tuning.seeds),
-            tuning.num_rounds or experiment.num_rounds,
-            period,
-        )
-        check_work(*sizes, lanes='tuning', rounds='tuning.num_rounds')
-    prng.seed_column(seeds)
-    check_labels('patterns', list(experiment.patterns))
-    check_labels('algorithms', list(experiment.algorithms))
-    check_labels('config.reports', list(experiment.reports), LINK_PAGES)
-    checks.choice('baseline', plan.baseline, list(experiment.algorithms))
-    for label, _ in experiment.names:
-        checks.choice('names', label, (*experiment.patterns, *experiment.algorithms))
-    taken = {name for maker in plan.algorithms.values() for name in maker.columns}
+    _check_size(plan)
+    _check_names(plan)
+    _check_grid(plan)
+    _check_draws(plan)
+    for pattern, point in itertools.product(plan.patterns, plan.points):
+        _check_point(plan, pattern, point)
+    _check_tuned_columns(plan)
+    _check_comparison(plan)
+    if plan.tuning is not None:
+        _check_tuning(plan, plan.tuning)
+
+
+def _check_size(plan: Plan) -> None:
+    """Raises for too many lanes, rounds or evaluations, tuning apart."""
+    num_labels = len(plan.algorithms)
+    num_pairs = len(plan.patterns) * num_labels  # each pattern has one problem
+    num_seeds = len(plan.seeds)
+    grid_size = num_points(plan.columns, plan.settings.grid_mode)
+    check_work(
+        grid_size * num_pairs * num_seeds,
+        plan.num_rounds,
+        plan.eval_every,
+        lanes='grid' if grid_size > num_seeds else 'num_seeds',
+    )
+    tuning = plan.tuning
+    if tuning is None:
+        return
+    num_tuned = num_labels if tuning.pattern else num_pairs
+    num_trials = grid_size * num_points(plan.tried, 'cross') * num_tuned
+    check_work(
+        num_trials * len(tuning.seeds),
+        tuning.num_rounds or plan.num_rounds,
+        plan.eval_every,
+        lanes='tuning',
+        rounds='tuning.num_rounds',
+    )
+
+
+def _check_names(plan: Plan) -> None:
+    """Raises for seeds, labels and names that cannot stand in files and tables."""
+    algorithms, patterns = list(plan.algorithms), list(plan.patterns)
+    prng.seed_column(plan.seeds)
+    check_labels('patterns', patterns)
+    check_labels('algorithms', algorithms)
+    check_labels('config.reports', list(plan.settings.reports), LINK_PAGES)
+    checks.choice('baseline', plan.baseline, algorithms)
+    for label, _ in plan.settings.names:
+        checks.choice('names', label, (*patterns, *algorithms))
+
+
+def _check_grid(plan: Plan) -> None:
+    """Raises for a column of the grid that nothing takes, or that metrics cannot have."""
+    known = {seeding.GRID, *plan.data_and_link_columns, *_algorithm_columns(plan)}
     for name in plan.columns:
-        checks.choice('grid', name, {seeding.GRID, *plan.drawn_columns, *taken})
+        checks.choice('grid', name, known)
     dataset.check_name('grid', plan.columns)
-    _check_draws(experiment)
-    for pattern, point in itertools.product(experiment.patterns, plan.points):
-        metrics = plan.metrics(pattern, point)
-        checks.choice('metric', plan.metric, metrics)
-        dataset.check_name('metrics', metrics)
-        problem = experiment.problem_at(pattern, point)
-        wanted = problem.num_clients
-        if (count := experiment.pattern_at(pattern, point).num_clients) != wanted:
-            requirement = f"have the problem's {wanted} clients"
-            raise errors.invalid(f'patterns.{pattern}', requirement, count)
-        names = experiment.pattern_at(pattern, point).client_names or ()
-        client_names.check_order(f'patterns.{pattern}', names, problem.client_names)
+
+
+def _algorithm_columns(plan: Plan) -> set[str]:
+    """Returns the columns that algorithms take."""
+    return {name for maker in plan.algorithms.values() for name in maker.columns}
+
+
+def _check_draws(plan: Plan) -> None:
+    """Raises for streams that cannot be drawn as an experiment asks.
+
+    Seeds must not all be alike. A stream by seed must not stand in the grid, and one that was named
+    must be drawn by something.
+    """
+    modes = plan.draws.modes()
+    is_random = seeding.BY_SEED in modes.values()
+    if len(plan.seeds) > 1 and not is_random:
+        requirement = f'have a stream by seed for {len(plan.seeds)} seeds'
+        raise errors.invalid('redraw', requirement, repr(seeding.FIXED))
+    if plan.tuning is not None and not is_random:
+        requirement = 'have a stream by seed, as tuning would see what the experiment is judged on'
+        raise errors.invalid('redraw', requirement, repr(seeding.FIXED))
+    for stream, column in seeding.COLUMNS.items():
+        requirement = _why_fixed(plan, stream, column)
+        if requirement and modes[stream] == seeding.BY_SEED:
+            raise errors.invalid(f'redraw.{stream}', requirement, repr(seeding.BY_SEED))
+
+
+def _why_fixed(plan: Plan, stream: str, column: str) -> str:
+    """Says why a stream must be fixed; empty if it need not be."""
+    if column in plan.columns:
+        return f'be fixed beside grid.{column}'
+    is_named = not isinstance(plan.redraw, str)
+    if is_named and column not in plan.data_and_link_columns:
+        part = 'pattern' if stream == 'links_quality' else 'problem'
+        return f'be fixed, as no {part} draws it'
+    return ''
+
+
+def _check_point(plan: Plan, pattern: str, point: Point) -> None:
+    """Raises if a pattern and its problem do not fit together at a point."""
+    metrics = plan.metrics(pattern, point)
+    checks.choice('metric', plan.metric, metrics)
+    dataset.check_name('metrics', metrics)
+    problem = plan.problem_at(pattern, point)
+    participation = plan.pattern_at(pattern, point)
+    if participation.num_clients != problem.num_clients:
+        requirement = f"have the problem's {problem.num_clients} clients"
+        raise errors.invalid(
+            f'patterns.{pattern}', requirement, participation.num_clients
+        )
+    client_names.check_order(
+        f'patterns.{pattern}',
+        participation.client_names or (),
+        problem.client_names,
+    )
+
+
+def _check_tuned_columns(plan: Plan) -> None:
+    """Raises for a column of tuning that no algorithm takes, or that the grid has."""
+    known = _algorithm_columns(plan)
     for name in plan.tried:
-        checks.choice('tuning.grid', name, taken)
+        checks.choice('tuning.grid', name, known)
         if name in plan.columns:
             raise errors.invalid('tuning.grid', 'leave out the columns of `grid`', name)
-    is_open = isinstance(seeds, sequential_seeds.UntilDecided)
-    if is_open and len(experiment.algorithms) < 2:
+
+
+def _check_comparison(plan: Plan) -> None:
+    """Raises where something is to be decided, and nothing says how."""
+    is_open = isinstance(plan.seeds, sequential_seeds.UntilDecided)
+    if is_open and len(plan.algorithms) < 2:
         requirement = (
             'be a number of seeds, as nothing is to be decided of one algorithm'
         )
-        raise errors.invalid('seeds', requirement, list(experiment.algorithms))
-    if (is_open or tuning is not None) and plan.directions[plan.metric] is None:
+        raise errors.invalid('seeds', requirement, list(plan.algorithms))
+    decides = is_open or plan.tuning is not None
+    if decides and plan.directions[plan.metric] is None:
         requirement = (
             f"be 'max' or 'min', as nothing says which way {plan.metric} is better"
         )
         raise errors.invalid('direction', requirement, None)
-    if tuning is not None:
-        _check_tuning(experiment, tuning)
 
 
-def _check_draws(experiment: 'Experiment') -> None:
-    """Raises for streams that cannot be drawn as an experiment asks.
-
-    Seeds must not all be alike; a stream by seed must not stand in the grid, and one that was named
-    is drawn by something.
-    """
-    plan, ways, count = (
-        experiment.plan,
-        experiment.plan.draws.ways(),
-        len(experiment.seeds),
-    )
-    if count > 1 and seeding.BY_SEED not in ways.values():
-        requirement = f'have a stream by seed for {count} seeds'
-        raise errors.invalid('redraw', requirement, repr(seeding.FIXED))
-    if experiment.tuning is not None and seeding.BY_SEED not in ways.values():
-        requirement = 'have a stream by seed, as tuning would see what the experiment is judged on'
-        raise errors.invalid('redraw', requirement, repr(seeding.FIXED))
-    for stream, column in seeding.COLUMNS.items():
-        requirement = ''
-        if column in plan.columns:
-            requirement = f'be fixed beside grid.{column}'
-        elif (
-            not isinstance(experiment.redraw, str) and column not in plan.drawn_columns
-        ):
-            whose = 'pattern' if stream == 'links_quality' else 'problem'
-            requirement = f'be fixed, as no {whose} draws it'
-        if requirement and ways[stream] == seeding.BY_SEED:
-            raise errors.invalid(f'redraw.{stream}', requirement, repr(seeding.BY_SEED))
-
-
-def _check_tuning(experiment: 'Experiment', tuning: Tuning) -> None:
+def _check_tuning(plan: Plan, tuning: Tuning) -> None:
     """Raises for tuning that cannot be done, or is longer than the run."""
-    length, labels = tuning.num_rounds or 0, list(experiment.algorithms)
-    check_multiple('tuning.num_rounds', length, experiment.eval_every)
-    if length > experiment.num_rounds:
-        requirement = f'be at most `num_rounds` = {experiment.num_rounds}'
+    length = tuning.num_rounds or plan.num_rounds
+    check_multiple('tuning.num_rounds', length, plan.eval_every)
+    if length > plan.num_rounds:
+        requirement = f'be at most `num_rounds` = {plan.num_rounds}'
         raise errors.invalid('tuning.num_rounds', requirement, length)
-    _check_tuning_seeds(experiment, tuning)
+    _check_tuning_seeds(plan, tuning)
     if tuning.pattern is not None:
-        checks.choice('tuning.pattern', tuning.pattern, list(experiment.patterns))
-    models = {label: experiment.plan.models(label) for label in labels}
+        checks.choice('tuning.pattern', tuning.pattern, list(plan.patterns))
+    models = {label: plan.models(label) for label in plan.algorithms}
     if not isinstance(tuning.model, Mapping):
-        every = {model for own in models.values() for model in own}
-        checks.choice('tuning.model', tuning.model, {BEST, *every})
+        all_models = {name for names in models.values() for name in names}
+        checks.choice('tuning.model', tuning.model, {BEST, *all_models})
         return
     for label, model in tuning.model.items():
-        checks.choice('tuning.model', label, labels)
+        checks.choice('tuning.model', label, list(models))
         checks.choice(f'tuning.model.{label}', model, {BEST, *models[label]})
 
 
-def _check_tuning_seeds(experiment: 'Experiment', tuning: Tuning) -> None:
+def _check_tuning_seeds(plan: Plan, tuning: Tuning) -> None:
     """Raises where a seed of the experiment is one of those that tuning sees."""
-    both = sorted({*tuning.seeds}.intersection(experiment.seeds))
-    if both:
-        field = 'seeds' if experiment.config is None else 'first_seed'
+    shared = sorted(set(tuning.seeds).intersection(plan.seeds))
+    if shared:
+        field = 'seeds' if plan.config is None else 'first_seed'
         first, last = tuning.seeds[0], tuning.seeds[-1]
         requirement = (
             f'leave the seeds {first} to {last} to tuning, as those from 0 on do'
         )
         raise errors.invalid(
-            field, requirement, f'{both[0]} to {both[-1]} among the seeds'
+            field, requirement, f'{shared[0]} to {shared[-1]} among the seeds'
         )
 
 

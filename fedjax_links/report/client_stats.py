@@ -152,7 +152,7 @@ def _lanes(
     experiment: Experiment, run: runs.Results, label: str
 ) -> dict[str, list[Lane]]:
     """By pattern, an algorithm's lanes at the first point of the grid, the first seed first."""
-    tries = trials.read_tries(run.columns, experiment.plan.facts(), label)
+    tries = trials.read_trials(run.columns, experiment.plan.facts(), label)
     found: dict[str, list[Lane]] = {}
     for lane in experiment.plan.schedule.main(label, tries):
         own = found.setdefault(lane.pattern, [lane])
@@ -194,7 +194,7 @@ def _end(
     experiment: Experiment, folder: Path, lane: Lane
 ) -> tuple[Params, Algorithm, FederationState]:
     """Returns the final model of a lane that reports show, its algorithm, and its state."""
-    like = state_shape(experiment, lane)
+    like = state_shape(experiment.plan, lane)
     if tree.num_bytes(like) > _MOST_BYTES:
         size = memory.size(tree.num_bytes(like))
         raise _MissingError(f'its state is too large to be looked at ({size})')

@@ -20,7 +20,7 @@ class FinishedSeries(NamedTuple):
     """
 
     series: list[str]
-    tuning: dict[str, list[trials.Tried]]
+    tuning: dict[str, list[trials.TuningTrials]]
     missing: list[str]
 
 
@@ -35,7 +35,7 @@ def finished_series(run: runs.Results, *, so_far: bool = False) -> FinishedSerie
     members = dataset.points(data)
     complete = set(data['series'].values[data['complete'].values].tolist())
     series: list[str] = []
-    tuning: dict[str, list[trials.Tried]] = {}
+    tuning: dict[str, list[trials.TuningTrials]] = {}
     missing: list[str] = []
     names = dict(run.facts['names'])
     for algorithm in in_order(sorted(run.facts['algorithms']), names):
@@ -57,9 +57,9 @@ def finished_series(run: runs.Results, *, so_far: bool = False) -> FinishedSerie
 
 def _tuning_of(
     run: runs.Results, algorithm: str, points: Mapping[str, Mapping[str, Any]]
-) -> Iterator[tuple[str, trials.Tried]]:
+) -> Iterator[tuple[str, trials.TuningTrials]]:
     """Yields what was tried, with the label of each series that it was tuned for."""
-    for tried in trials.read_tries(run.columns, run.facts, algorithm):
+    for tried in trials.read_trials(run.columns, run.facts, algorithm):
         tuned_at = {name: dataset.as_tuple(value) for name, value in tried.at.items()}
         for label, point in points.items():
             if tuned_at.items() <= point.items():

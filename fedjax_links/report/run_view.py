@@ -62,7 +62,7 @@ class RunView:
     title: str
     caption: str
     data: Any
-    tuning: Mapping[str, Sequence[trials.Tried]] = dataclasses.field(
+    tuning: Mapping[str, Sequence[trials.TuningTrials]] = dataclasses.field(
         default_factory=dict
     )
     missing: Sequence[str] = ()
@@ -400,7 +400,7 @@ def blank(experiment: Experiment) -> RunView:
         )
         record = dict.fromkeys(names, 0.0)
         schedule = experiment.plan.schedule
-        lanes = schedule.first_tries(label) + schedule.first_main(label)
+        lanes = schedule.first_trials(label) + schedule.first_main(label)
         lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in lanes]
     found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
     rounds = recorded.rounds_of(real)

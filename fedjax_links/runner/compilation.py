@@ -10,7 +10,7 @@ changes no bit, and nothing is compiled again for it.
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +31,7 @@ from fedjax_links.machines.devices import Place
 from fedjax_links.machines.lanes import row_of, scan_first
 from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import Lane
-
-if TYPE_CHECKING:
-    from fedjax_links.experiment.definition import Experiment
+from fedjax_links.planning.plan import Plan
 
 _MOST_PERIODS = 64
 _LINK_BYTES = 2**24
@@ -115,32 +113,26 @@ def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
     return jax.vmap(make)(key) if key.ndim else make(key)
 
 
-def split(
-    experiment: 'Experiment', lane: Lane
-) -> tuple[dict[str, np.float32], dict[str, Any]]:
+def split(plan: Plan, lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
     """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
-    values = experiment.plan.algorithms[lane.algorithm].at(lane.point)
+    values = plan.algorithms[lane.algorithm].at(lane.point)
     traced = {
         k: np.float32(v) for k, v in values.items() if not parametrized.is_built_in(v)
     }
     return traced, {name: v for name, v in values.items() if name not in traced}
 
 
-def algorithm_of(
-    experiment: 'Experiment', lane: Lane
-) -> Callable[[Mapping[str, Any]], Any]:
+def algorithm_of(plan: Plan, lane: Lane) -> Callable[[Mapping[str, Any]], Any]:
     """What makes the algorithm of a lane at values of the columns that are arguments."""
-    _, built_in = split(experiment, lane)
-    return lambda columns: experiment.algorithm_at(
-        lane.algorithm, {**built_in, **columns}
-    )
+    _, built_in = split(plan, lane)
+    return lambda columns: plan.algorithm_at(lane.algorithm, {**built_in, **columns})
 
 
-def state_shape(experiment: 'Experiment', lane: Lane) -> FederationState:
+def state_shape(plan: Plan, lane: Lane) -> FederationState:
     """The shapes of a lane's state, with the pattern's carry."""
     algorithm, pattern = (
-        algorithm_of(experiment, lane),
-        experiment.plan.pattern_of(lane),
+        algorithm_of(plan, lane),
+        plan.pattern_of(lane),
     )
 
     def start(
@@ -148,14 +140,14 @@ def state_shape(experiment: 'Experiment', lane: Lane) -> FederationState:
     ) -> FederationState:
         return simulation.init(key, algorithm(columns), pattern, problem)
 
-    columns, problem = split(experiment, lane)[0], experiment.plan.problem_of(lane)
+    columns, problem = split(plan, lane)[0], plan.problem_of(lane)
     return jax.eval_shape(start, jax.random.key(0), columns, problem)
 
 
-def lane_bytes(experiment: 'Experiment', lane: Lane) -> int:
+def lane_bytes(plan: Plan, lane: Lane) -> int:
     """Bytes of a lane's state and of one period of its links, without the work of a round."""
-    state = state_shape(experiment, lane)
-    return tree.num_bytes(state) + experiment.eval_every * tree.num_bytes(state.links)
+    state = state_shape(plan, lane)
+    return tree.num_bytes(state) + plan.eval_every * tree.num_bytes(state.links)
 
 
 def most_periods(sample: Links, period: int, width: int = 1) -> int:
@@ -225,18 +217,18 @@ def link_program(pattern: TracedPattern, period: int, axes: Any) -> LinkProgram:
     return LinkProgram(jax.jit(begin), jax.jit(draw_links, static_argnames='most'))
 
 
-def program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Program:
+def program(plan: Plan, lane: Lane, place: Place, axes: Any) -> Program:
     """The program of a lane and of all that share it.
 
     Args:
-      experiment: whose lane.
+      plan: of the experiment.
       lane: any of them.
       place: where they run.
       axes: where problems of lanes side by side have their lane, as `jax.vmap` takes it; None for
         lanes on their own.
     """
-    algorithm, eval_fn = algorithm_of(experiment, lane), experiment.plan.eval_fn
-    sample = simulation.sample_shapes(experiment.plan.pattern_of(lane))
+    algorithm, eval_fn = algorithm_of(plan, lane), plan.eval_fn
+    sample = simulation.sample_shapes(plan.pattern_of(lane))
 
     def start(
         on: Any,
@@ -274,14 +266,14 @@ def program(experiment: 'Experiment', lane: Lane, place: Place, axes: Any) -> Pr
             sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), rounds)
             return state, measure(state, sums, key, own, problem)
 
-        with experiment.plan.precision():
+        with plan.precision():
             return scan_first(turn, state, count, len(jax.tree.leaves(links)[0]))
 
     def evaluate(
         key: Key, own: Key, columns: Mapping[str, Any], problem: Problem
     ) -> Any:
         state = start(None, None, key, columns, problem)
-        with experiment.plan.precision():
+        with plan.precision():
             return measure(state, None, own, algorithm(columns), problem)
 
     begin: Any = functools.partial(start, place.mesh)

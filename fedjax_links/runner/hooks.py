@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
@@ -16,9 +16,6 @@ from fedjax_links.config import resolver
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.machines import processes
 from fedjax_links.planning.lanes import Lane
-
-if TYPE_CHECKING:
-    from fedjax_links.experiment.definition import Experiment
 
 LINKS = 'links'
 """What ``log`` calls the realised links of every seed."""
@@ -35,8 +32,12 @@ class Callback:
     started again. docs/runs.md shows one of a user's own.
     """
 
-    def on_start(self, experiment: 'Experiment') -> None:
-        """Before anything runs."""
+    def on_start(self, experiment: Any) -> None:
+        """Before anything runs.
+
+        Args:
+          experiment: the `Experiment` that runs.
+        """
 
     def on_stage(self, algorithm: str, stage: str, num_rounds: int) -> None:
         """Before the lanes of a stage of an algorithm, which simulate ``num_rounds`` in all."""
@@ -61,18 +62,28 @@ class Callback:
 
 @dataclasses.dataclass(eq=False)
 class Listeners:
-    """Those of a run who are told, in this process.
+    """The callbacks of a run, in this process.
 
     Attributes:
       callbacks: themselves.
+      experiment: what `Callback.on_start` receives.
       error: what one of them raised, which is no fault of a lane.
     """
 
-    callbacks: Sequence[Callback]
+    callbacks: Sequence[Callback] = ()
+    experiment: Any = None
     error: Exception | None = None
 
-    def tell(self, event: str, *what: Any) -> None:
-        """Calls a method of all of them; where one of any process stops the run, all stop.
+    def start(self) -> None:
+        """Notifies all callbacks that the run starts.
+
+        Raises:
+          Stop: as `notify`.
+        """
+        self.notify('on_start', self.experiment)
+
+    def notify(self, event: str, *what: Any) -> None:
+        """Calls a method of all callbacks; where one of any process stops the run, all stop.
 
         Args:
           event: name of the method.
@@ -97,7 +108,7 @@ class Listeners:
             raise Stop
 
 
-class Origin:
+class InitialStates:
     """Where the lanes of a run begin; before their first round, unless they are forked.
 
     Attributes:

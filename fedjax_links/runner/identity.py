@@ -8,7 +8,7 @@ import ast
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,6 +20,7 @@ from fedjax_links.core import digests, errors, prng
 from fedjax_links.machines import environment
 from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import MAIN, Lane
+from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import compilation
 from fedjax_links.storage.identity import (
     DATA,
@@ -29,19 +30,15 @@ from fedjax_links.storage.identity import (
     RunIdentity,
 )
 
-if TYPE_CHECKING:
-    from fedjax_links.experiment.definition import Experiment
-
 _MOST_ROWS = 2**20
 
 
 class Identities:
     """The identities of an experiment and of its lanes; what lanes share is found once."""
 
-    def __init__(self, experiment: 'Experiment') -> None:
+    def __init__(self, plan: Plan) -> None:
         """Traces nothing yet."""
-        self._experiment = experiment
-        self._plan = experiment.plan
+        self._plan = plan
         self._known: dict[Any, Any] = {}
         self._machine = digests.of_bytes(repr(environment.fingerprint()).encode())
 
@@ -55,12 +52,12 @@ class Identities:
 
     def _series(self, lane: Lane) -> str:
         """Returns the digest of what the lane is of at the first seed."""
-        first = lane._replace(seed=int(self._experiment.seeds[0]))
+        first = lane._replace(seed=int(self._plan.seeds[0]))
         key = 'series', lane.algorithm, lane.pattern, repr(lane.point)
         return self._once(key, lambda: self._of_lane(first).digest())
 
     def _of_lane(self, lane: Lane) -> LaneIdentity:
-        columns, _ = compilation.split(self._experiment, lane)
+        columns, _ = compilation.split(self._plan, lane)
         return LaneIdentity(
             version=environment.version(),
             machine=self._machine,
@@ -95,15 +92,13 @@ class Identities:
                 if pattern not in sizes:
                     sizes[pattern] = self._describe_data(lane, found)
                     rows[pattern] = by_problem[values]
-        return RunIdentity(lanes, sizes, _modules_of(self._experiment.config), rows)
+        return RunIdentity(lanes, sizes, _modules_of(self._plan.config), rows)
 
     def _first_lane(self, label: str, pattern: str) -> Lane:
         first_tried = {name: values[0] for name, values in self._plan.tried.items()}
         point = {**self._plan.points[0], **first_tried}
-        seed = int(self._experiment.seeds[0])
-        return Lane(
-            MAIN, label, pattern, point, seed, self._experiment.num_rounds, (0, 0)
-        )
+        seed = int(self._plan.seeds[0])
+        return Lane(MAIN, label, pattern, point, seed, self._plan.num_rounds, (0, 0))
 
     def _describe_data(self, lane: Lane, identity: LaneIdentity) -> dict[str, Any]:
         """Returns name, sizes and digest of a lane's data."""
@@ -119,7 +114,7 @@ class Identities:
 
     def _data_name(self, pattern: str) -> str:
         """Returns what a config calls its data; the title of an experiment made in Python."""
-        config = self._experiment.config
+        config = self._plan.config
         if config is None:
             return 'made in Python'
         section = {**_section(config.get('problem'))}
@@ -160,7 +155,7 @@ class Identities:
 
     def _algorithm_programs(self, lane: Lane) -> dict[str, str]:
         """Returns digests of what an algorithm computes, one for lanes with one program."""
-        _, built_in = compilation.split(self._experiment, lane)
+        _, built_in = compilation.split(self._plan, lane)
         values = lane.algorithm, repr(built_in)
 
         def find() -> dict[str, str]:
@@ -174,7 +169,7 @@ class Identities:
             )
             return self._once(
                 kind,
-                lambda: _algorithm_programs_of(self._experiment, lane, problem, sample),
+                lambda: _algorithm_programs_of(self._plan, lane, problem, sample),
             )
 
         parts = self._problem_values(lane), self._pattern_values(lane)
@@ -256,11 +251,11 @@ def _problem_programs_of(problem: Problem) -> dict[str, str]:
 
 
 def _algorithm_programs_of(
-    experiment: 'Experiment', lane: Lane, problem: Problem, sample: Any
+    plan: Plan, lane: Lane, problem: Problem, sample: Any
 ) -> dict[str, str]:
-    make = compilation.algorithm_of(experiment, lane)
-    columns, _ = compilation.split(experiment, lane)
-    eval_fn = experiment.plan.eval_fn(problem)
+    make = compilation.algorithm_of(plan, lane)
+    columns, _ = compilation.split(plan, lane)
+    eval_fn = plan.eval_fn(problem)
     key = jax.random.key(0)
 
     def start(key: Key, columns: Mapping[str, Any], problem: Problem) -> Any:

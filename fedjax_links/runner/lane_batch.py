@@ -3,7 +3,8 @@
 import functools
 import itertools
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import jax
@@ -16,26 +17,28 @@ from fedjax_links.machines.devices import Place
 from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner.compilation import (
-    LinkProgram,
     Measured,
+    TracedPattern,
     initial_params,
     most_periods,
     split,
 )
+from fedjax_links.runner.link_draws import LinkDraws
 from fedjax_links.runner.program_cache import Programs
 
 
-class Group:
+class LaneBatch:
     """Lanes that run together: one, or several with the same program.
 
     Attributes:
       lanes: themselves.
       place: where they run.
-      width: how many lanes their program has, those among them that stand in for none.
+      width: how many lanes their program has; where it has more than there are, the last one fills
+        it up.
       program: what trains them.
       problem: theirs, side by side where they differ.
-      most: how many periods can be started at once.
-      round: rounds behind every lane, those of periods that were started among them.
+      max_periods: how many periods can be dispatched at once.
+      round: rounds behind every lane, those of periods that were dispatched among them.
       done: rounds behind every lane that were collected.
     """
 
@@ -52,110 +55,130 @@ class Group:
           programs: where their program is kept.
           lanes: with one program.
           place: where they run; the first of the programs' by default.
-          width: of their program; that of wider groups serves fewer lanes, and the last one fills
-            it up. As many as there are by default.
+          width: of their program; that of wider batches serves fewer lanes. As many as there are by
+            default.
         """
-        experiment, self.lanes = programs.experiment, list(lanes)
-        self.place, self.width = place or programs.places[0], width or len(lanes)
-        self.round = self.done = 0
-        self._programs, self._together = programs, programs.side_by_side
-        self._period = experiment.eval_every
-        every = self._filled(self.lanes)
-        problems = [experiment.plan.problem_of(lane) for lane in every]
+        plan = programs.plan
+        self.lanes = list(lanes)
+        self.place = place or programs.places[0]
+        self.width = width or len(lanes)
+        self.round = 0
+        self.done = 0
+        self._programs = programs
+        self._side_by_side = programs.side_by_side
+        self._period = plan.eval_every
+        filled = self._fill(self.lanes)
+        problems = [plan.problem_of(lane) for lane in filled]
         varying = parametrized.varying(problems)
-        self._is_joint = any(varying)
-        self.problem = (
-            parametrized.together(problems) if self._is_joint else problems[0]
-        )
+        self._problems_vary = any(varying)
+        self.problem = problems[0]
+        if self._problems_vary:
+            self.problem = parametrized.stack_problems(problems)
         self.program = programs.training(lanes[0], self.place, varying)
-        self._columns = self._stack([split(experiment, lane)[0] for lane in every])
-        key_of, streams = experiment.plan.draws.key_of, ('init', 'batches', 'links')
-        keys = [[key_of(stream, x.seed, x.point) for x in every] for stream in streams]
-        self._init_keys, self._keys = self._stack(keys[0]), self._stack(keys[1])
-        patterns = [programs.links(experiment.plan.pattern_of(lane)) for lane in every]
-        alike: dict[Any, list[int]] = {}
-        for i, pattern in enumerate(patterns):
-            alike.setdefault(pattern.structure, []).append(i)
-        self._parts = list(alike.values())
-        self._links: list[LinkProgram] = []
-        self._constants: list[PyTree] = []
-        for part in self._parts:
-            constants = [patterns[i].constants for i in part]
-            varying = parametrized.varying(constants)
-            self._links.append(programs.link_program(patterns[part[0]], varying))
-            self._constants.append(
-                parametrized.together(constants) if any(varying) else constants[0]
-            )
-        self._link_keys = [
-            self._stack([keys[2][i] for i in part]) for part in self._parts
-        ]
+        self._columns = self._stack([split(plan, lane)[0] for lane in filled])
+        self._init_keys = self._stack(self._keys_of('init', filled))
+        self._keys = self._stack(self._keys_of('batches', filled))
+        patterns = [programs.links(plan.pattern_of(lane)) for lane in filled]
         self._sample = patterns[0].sample
-        self.most = most_periods(self._sample, self._period, self.width)
+        self._link_draws = self._make_link_draws(filled, patterns)
+        self.max_periods = most_periods(self._sample, self._period, self.width)
         self._states: FederationState | None = None
-        self._carries: list[PyTree] = []
         self._advance: Any = None
-        self._started: deque[tuple[int, Measured]] = deque()
-        self._is_settled = False
+        self._dispatched: deque[tuple[int, Measured]] = deque()
+        self._is_placed = False
 
-    def settle(self) -> None:
+    def _keys_of(self, stream: str, lanes: Sequence[Lane]) -> list[Any]:
+        """Returns the keys of a stream of draws, one for each lane."""
+        draws = self._programs.plan.draws
+        return [draws.key_of(stream, lane.seed, lane.point) for lane in lanes]
+
+    def _make_link_draws(
+        self, lanes: Sequence[Lane], patterns: Sequence[TracedPattern]
+    ) -> list[LinkDraws]:
+        """Groups lanes by the structure of their patterns."""
+        keys = self._keys_of('links', lanes)
+        members: dict[Any, list[int]] = {}
+        for index, pattern in enumerate(patterns):
+            members.setdefault(pattern.structure, []).append(index)
+        return [
+            LinkDraws(
+                self._programs,
+                indices,
+                [patterns[i] for i in indices],
+                self._stack([keys[i] for i in indices]),
+            )
+            for indices in members.values()
+        ]
+
+    # Where lanes begin.
+
+    def place_inputs(self) -> None:
         """Puts what all periods take where the lanes run; links are drawn on one device."""
-        if self._is_settled:
+        if self._is_placed:
             return
-        self._is_settled = True
-        if self._is_joint:
+        self._is_placed = True
+        if self._problems_vary:
             self.problem = self.place.put(self.problem)
         else:
             self.problem = self._programs.placed(self.problem, self.place)
-        links = self._link_keys, self._constants
-        self._link_keys, self._constants = jax.device_put(links, self.place.home)
-        alone = self._keys, self._init_keys, self._columns
-        self._keys, self._init_keys, self._columns = self.place.put(alone)
+        for link_draws in self._link_draws:
+            link_draws.place_inputs(self.place.home)
+        self._keys, self._init_keys, self._columns = self.place.put(
+            (self._keys, self._init_keys, self._columns)
+        )
 
     def start(self) -> None:
         """Puts every lane before its first round."""
-        self.settle()
-        self._states = self._programs.start(self)
-        parts = zip(self._links, self._constants, self._link_keys, strict=True)
-        self._carries = [
-            links.start(constants, keys) for links, constants, keys in parts
-        ]
+        self.place_inputs()
+        compiled = self.begin_start().result()
+        params, *args = self.init_args()
+        if params is not None:  # only their shapes so far
+            params = initial_params(self.problem.init_params, self._init_keys)
+        self._states = compiled(params, *args)
+        for link_draws in self._link_draws:
+            link_draws.start()
 
     def restore(self, states: Sequence[FederationState]) -> None:
         """Puts every lane where an earlier process left it."""
-        self.settle()
-        (self.round,) = (self.done,) = {int(state.round) for state in states}
-        every = self._filled(states)
-        carries = [
-            self._stack([every[i].participation for i in part]) for part in self._parts
-        ]
-        self._carries = jax.device_put(carries, self.place.home)
-        alone = [state._replace(participation=()) for state in every]
+        self.place_inputs()
+        (self.round,) = {int(state.round) for state in states}
+        self.done = self.round
+        filled = self._fill(states)
+        for link_draws in self._link_draws:
+            carry = self._stack([filled[i].participation for i in link_draws.lanes])
+            link_draws.carry = jax.device_put(carry, self.place.home)
+        without_carry = [state._replace(participation=()) for state in filled]
         if self.layout is None:
-            self._states = self._stack(self.place.put(alone))
+            self._states = self._stack(self.place.put(without_carry))
             return
-        leaves = self.place.put(
-            self.layout.to_device_leaves(alone[0]), self.layout.shardings
-        )
+        leaves = self.layout.to_device_leaves(without_carry[0])
+        leaves = self.place.put(leaves, self.layout.shardings)
         self._states = self.layout.from_device_leaves(leaves, is_padded=True)
 
-    def inputs(self) -> tuple[Any, ...]:
-        """The shapes of what the program of these lanes takes."""
-        states = jax.eval_shape(self.program.start, *self.beginning())
+    # What the programs take, and their compilation.
+
+    def advance_args(self) -> tuple[Any, ...]:
+        """Returns the shapes of what the program of these lanes takes."""
+        states = jax.eval_shape(self.program.start, *self.init_args())
         if self.layout is not None:
-            lying = jax.tree.unflatten(
+            shardings = jax.tree.unflatten(
                 jax.tree.structure(states), self.layout.shardings
             )
             states = jax.tree.map(
-                lambda a, sharding: a.update(sharding=sharding), states, lying
+                lambda a, sharding: a.update(sharding=sharding), states, shardings
             )
-        lead = (*((self.width,) if self._together else ()), self.most, self._period)
         shape = functools.partial(jax.ShapeDtypeStruct, sharding=self.place.sharding)
+        lead_axes = (self.max_periods, self._period)
+        if self._side_by_side:
+            lead_axes = (self.width, *lead_axes)
+        links = jax.tree.map(
+            lambda a: shape((*lead_axes, *a.shape), a.dtype), self._sample
+        )
         count = shape((), np.int32)
-        links = jax.tree.map(lambda a: shape((*lead, *a.shape), a.dtype), self._sample)
         return states, self._keys, links, count, self._columns, self.problem
 
-    def beginning(self) -> tuple[Any, ...]:
-        """What the states of these lanes before their first round are made of."""
+    def init_args(self) -> tuple[Any, ...]:
+        """Returns what states before the first round are made of, parameters as shapes."""
         params = None
         if not self.place.is_mesh:
             make = functools.partial(initial_params, self.problem.init_params)
@@ -166,118 +189,177 @@ class Group:
     def layout(self) -> meshes.Layout | None:
         """How the state of these lanes, of which a mesh has one, lies on it."""
         make = self.program.layout
-        return None if make is None else make(*self.beginning())
+        return None if make is None else make(*self.init_args())
+
+    def begin_start(self) -> Future[Any]:
+        """Begins to compile what starts these lanes."""
+        return self._begin(self.program.start, self.init_args)
+
+    def begin_advance(self) -> Future[Any]:
+        """Begins to compile what advances these lanes."""
+        return self._begin(self.program.advance, self.advance_args)
+
+    def _begin(
+        self, function: Any, make_args: Callable[[], tuple[Any, ...]]
+    ) -> Future[Any]:
+        def placed_args() -> tuple[Any, ...]:
+            self.place_inputs()
+            return make_args()
+
+        return self._programs.begin(
+            function, placed_args, width=self.width, place=self.place
+        )
+
+    # Periods.
 
     def states(self) -> list[FederationState]:
-        """The lanes' states, with the patterns' carries; `meshes.LocalRows` of divided tables."""
-        assert self._states is not None
-        if not self._together:
-            alone = self._states
-            if self.layout is not None:
-                alone = self.layout.fetch(alone)
-            return [alone._replace(participation=self._carries[0])]
-        states, carries = jax.device_get((self._states, self._carries))
-        pairs = zip(carries, self._parts, strict=True)
-        own = {i: _row(carry, k) for carry, part in pairs for k, i in enumerate(part)}
-        every = range(len(self.lanes))
-        return [_row(states, i)._replace(participation=own[i]) for i in every]
+        """Returns the lanes' states with the patterns' carries.
 
-    def period(self) -> list[dict[str, Any]]:
+        Tables that processes divide are `meshes.LocalRows`.
+        """
+        assert self._states is not None
+        if not self._side_by_side:
+            state = self._states
+            if self.layout is not None:
+                state = self.layout.fetch(state)
+            return [state._replace(participation=self._link_draws[0].carry)]
+        states, carries = jax.device_get(
+            (self._states, [link_draws.carry for link_draws in self._link_draws])
+        )
+        carry_of: dict[int, PyTree] = {}
+        for carry, link_draws in zip(carries, self._link_draws, strict=True):
+            for row, lane_index in enumerate(link_draws.lanes):
+                carry_of[lane_index] = _row(carry, row)
+        return [
+            _row(states, i)._replace(participation=carry_of[i])
+            for i in range(len(self.lanes))
+        ]
+
+    def advance_period(self) -> list[dict[str, Any]]:
         """Advances every lane by a period: `dispatch`, then `collect`."""
         self.dispatch()
         return self.collect()[0]
 
     def dispatch(self, periods: int = 1) -> None:
-        """Starts periods on the device, `most` at the most, and does not wait."""
-        first, count = jax.device_put(
+        """Starts periods on the device, `max_periods` at the most, and does not wait."""
+        first_round, count = jax.device_put(
             (np.int32(self.round), np.int32(periods)), self.place.home
         )
-        parts = zip(
-            self._links, self._constants, self._carries, self._link_keys, strict=True
-        )
         drawn = [
-            links.draw(constants, carry, keys, first, count, most=self.most)
-            for links, constants, carry, keys in parts
+            link_draws.draw(first_round, count, self.max_periods)
+            for link_draws in self._link_draws
         ]
-        self._carries = [carry for carry, _ in drawn]
-        links = drawn[0][1]
+        links = drawn[0]
         if len(drawn) > 1:
-            links = _joined(
-                [links for _, links in drawn], tuple(itertools.chain(*self._parts))
-            )
+            lanes_of_parts = [link_draws.lanes for link_draws in self._link_draws]
+            links = _joined(drawn, tuple(itertools.chain(*lanes_of_parts)))
         if self.place.is_mesh:
             links, count = self.place.put((links, count))
         if self._advance is None:
-            (self._advance,) = self._programs.compile([self])
-        arguments = self._states, self._keys, links, count, self._columns, self.problem
-        self._states, measured = self.place.start(self._advance, *arguments)
-        self._started.append((periods, measured))
+            (self._advance,) = compile_batches(self._programs, [self])
+        self._states, measured = self.place.start(
+            self._advance,
+            self._states,
+            self._keys,
+            links,
+            count,
+            self._columns,
+            self.problem,
+        )
+        self._dispatched.append((periods, measured))
         self.round += periods * self._period
 
     def collect(self) -> list[list[dict[str, Any]]]:
-        """Waits for the periods that were started first.
+        """Waits for the periods that were dispatched first.
 
         Returns:
           Of each period one record per lane: sums over the rounds, evaluations, and whether all is
           finite; where it is not, ``first_bad_round``, the round (from 0) since which.
         """
-        periods, measured = self._started.popleft()
+        periods, measured = self._dispatched.popleft()
         self.done += periods * self._period
         columns = self._columns_of(measured)
         return [
-            [_record(columns, (i, k)) for i in range(len(self.lanes))]
-            for k in range(periods)
+            [_record(columns, (lane, period)) for lane in range(len(self.lanes))]
+            for period in range(periods)
         ]
 
     def evaluate(self) -> list[dict[str, Any]]:
-        """The lanes' models as they are: records without sums over rounds."""
-        given = self._init_keys, self._keys, self._columns, self.problem
-        columns = self._columns_of(self.program.evaluate(*given))
-        return [_record(columns, (i,)) for i in range(len(self.lanes))]
+        """Evaluates the lanes' initial models: records without sums over rounds."""
+        measured = self.program.evaluate(
+            self._init_keys, self._keys, self._columns, self.problem
+        )
+        columns = self._columns_of(measured)
+        return [_record(columns, (lane,)) for lane in range(len(self.lanes))]
 
     def _columns_of(self, measured: Measured) -> dict[str, np.ndarray]:
-        """What was measured, with a lane's axis, by the names in a line of metrics."""
+        """Returns what was measured, with a lane's axis, by the names in a line of metrics."""
         host = jax.device_get(measured)
-        if not self._together:
+        if not self._side_by_side:
             host = jax.tree.map(lambda a: a[None], host)
-        sums = {} if host.sums is None else {**host.sums._asdict(), **host.sums.extra}
-        return {
-            'finite': host.finite,
-            **{f'rounds/{name}': a for name, a in sums.items() if name != 'extra'},
-            **{
-                f'{model}/{name}': a
-                for model, of in host.evals.items()
-                for name, a in of.items()
-            },
-            'first_bad_round': host.first_bad_round,
-        }
+        columns = {'finite': host.finite}
+        if host.sums is not None:
+            sums = {**host.sums._asdict(), **host.sums.extra}
+            del sums['extra']
+            columns |= {f'rounds/{name}': total for name, total in sums.items()}
+        for model, metrics in host.evals.items():
+            columns |= {f'{model}/{name}': value for name, value in metrics.items()}
+        columns['first_bad_round'] = host.first_bad_round
+        return columns
 
-    def _filled(self, of_lanes: Sequence[Any]) -> list[Any]:
-        """What the lanes have, for all of the width."""
-        return [*of_lanes, *[of_lanes[-1]] * (self.width - len(of_lanes))]
+    def _fill(self, of_lanes: Sequence[Any]) -> list[Any]:
+        """Repeats what the last lane has, for all of the width."""
+        num_missing = self.width - len(of_lanes)
+        return [*of_lanes, *[of_lanes[-1]] * num_missing]
 
     def _stack(self, trees: Sequence[PyTree]) -> PyTree:
-        """What lanes have, as their program takes it."""
-        if not self._together:
+        """Returns what lanes have as their program takes it."""
+        if not self._side_by_side:
             return trees[0]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-@functools.partial(jax.jit, static_argnames='places')
-def _joined(parts: Sequence[PyTree], places: tuple[int, ...]) -> PyTree:
-    """What lanes of several patterns have, in the order of lanes, of which the places are given."""
-    order = np.argsort(places)
+def compile_batches(programs: Programs, batches: Sequence[LaneBatch]) -> list[Any]:
+    """Compiles what advances each batch, for all their devices at the same time.
+
+    Args:
+      programs: of the batches.
+      batches: of one algorithm.
+
+    Returns:
+      The compiled programs.
+
+    Raises:
+      ValueError: if one is known not to fit into memory.
+    """
+    compiling = [batch.begin_advance() for batch in batches]
+    compiled = [future.result() for future in compiling]
+    programs.check_memory(
+        {
+            future: (batch.place.num_copies, batch.lanes[0].algorithm)
+            for future, batch in zip(compiling, batches, strict=True)
+        }
+    )
+    return compiled
+
+
+@functools.partial(jax.jit, static_argnames='lanes')
+def _joined(parts: Sequence[PyTree], lanes: tuple[int, ...]) -> PyTree:
+    """Joins what lanes of several patterns have, in the order of their indices."""
+    order = np.argsort(lanes)
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[order], *parts)
 
 
 def _record(
-    columns: Mapping[str, np.ndarray], place: tuple[int, ...]
+    columns: Mapping[str, np.ndarray], index: tuple[int, ...]
 ) -> dict[str, Any]:
-    record = {name: column[place] for name, column in columns.items()}
+    """Returns what was measured of a lane after a period."""
+    record = {name: column[index] for name, column in columns.items()}
     if record['finite']:
         del record['first_bad_round']
     return record
 
 
-def _row(rows: PyTree, place: int) -> Any:
-    return jax.tree.map(lambda a: a[place], rows)
+def _row(rows: PyTree, index: int) -> Any:
+    """Returns what one lane has."""
+    return jax.tree.map(lambda a: a[index], rows)

@@ -1,179 +1,32 @@
-"""What is known of a run before it starts: what it is, whether it can run and fit, how long."""
+"""What is tried of a run before it starts: whether it can run and fit, and how long it takes."""
 
-import itertools
 import json
-import math
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
-from fedjax_links import evaluation
-from fedjax_links.base import FederationState, Problem
+from fedjax_links.base import FederationState
 from fedjax_links.core import errors, memory, reprs, tree
-from fedjax_links.planning import seeding, sequential_seeds
+from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane
-from fedjax_links.problems.classification import partition_of
+from fedjax_links.planning.plan import Plan
 from fedjax_links.runner.compilation import lane_bytes, state_shape
-from fedjax_links.runner.lane_batch import Group
-from fedjax_links.runner.program_cache import Programs, first_active
-
-if TYPE_CHECKING:
-    from fedjax_links.experiment.definition import Experiment
+from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
+from fedjax_links.runner.program_cache import Programs
+from fedjax_links.runner.realised_links import first_active
 
 _TIMED_SECONDS = 1.0
 _MOST_DRAWN = 2**27  # entries of a mask that are drawn to see who takes part
-_ENOUGH_PHASES = (
-    10  # of a cycle, evenly spread: as many as the papers' own evaluations see
-)
 
 
-def describe(experiment: 'Experiment') -> str:
-    """Title, problems, the work ahead, draws, and warnings.
-
-    Args:
-      experiment: the experiment.
-
-    Returns:
-      Some lines.
-    """
-    problems: dict[int, tuple[Problem, list[str]]] = {}  # at the first point
-    for label in experiment.plan.patterns:
-        problem = experiment.problem_at(label, experiment.plan.points[0])
-        problems.setdefault(id(problem), (problem, []))[1].append(label)
-    lines = [experiment.title]
-    for problem, labels in problems.values():
-        lines += _describe_problem(
-            problem, f' ({", ".join(labels)})' * (len(problems) > 1)
-        )
-    lines += _describe_work(experiment)
-    lines += describe_recordings(experiment)
-    return '\n'.join(
-        [*lines, *_describe_redraws(experiment), *_describe_phases(experiment)]
-    )
-
-
-def _describe_problem(problem: Problem, whose: str) -> list[str]:
-    params = jax.eval_shape(problem.init_params, jax.random.key(0))
-    each = reprs.span(str(problem.min_examples), str(problem.max_examples))
-    lines = [
-        f'problem  {problem.num_clients:,} clients with {each} examples, '
-        f'{tree.size(params):,} parameters{whose}'
-    ]
-    mix = partition_of(problem)
-    if mix.global_mix.size:
-        lines.append(
-            f'data     {np.mean(mix.classes_held):.1f} of {mix.global_mix.size} labels per '
-            f'client, total variation {np.mean(mix.total_variation):.2f} from the global mix'
-        )
-    if tests := reprs.tests_text(problem):
-        lines.append(f'tests    {tests}')
-    if known := evaluation.attainable_text(problem):
-        lines.append(f"best     {known} (the population's best model, exact)")
-    return lines
-
-
-def _describe_redraws(experiment: 'Experiment') -> list[str]:
-    """Which draws are made anew by every seed, unless that is as always."""
-    ways, drawn = experiment.plan.draws.ways(), {None, *experiment.plan.drawn_columns}
-    if ways == seeding.DEFAULTS:
-        return []
-    by_seed = ', '.join(name for name, way in ways.items() if way == seeding.BY_SEED)
-    others = (name for name, way in ways.items() if way != seeding.BY_SEED)
-    fixed = ', '.join(name for name in others if seeding.COLUMNS.get(name) in drawn)
-    return [f'draws    by seed: {by_seed}{f"; fixed: {fixed}" if fixed else ""}']
-
-
-def _describe_work(experiment: 'Experiment') -> list[str]:
-    labels, plan = list(experiment.algorithms), experiment.plan
-    total, more = (
-        sum(map(plan.count_rounds, labels)),
-        sum(map(plan.more_rounds, labels)),
-    )
-    tuned = any(map(plan.schedule.first_tries, labels))
-    alike = len({len(plan.schedule.main(label)) for label in labels}) == 1
-    points = f'{"" if alike else "up to "}{len(plan.points)} points'
-    further = f', and up to {more:,} more as results ask for' if more else ''
-    factors = [
-        count(len(labels), 'algorithm'),
-        count(len(experiment.patterns), 'pattern'),
-        *([points] if len(plan.points) > 1 else []),
-        seeds_of(experiment),
-        f'{experiment.num_rounds:,} rounds',
-    ]
-    what = f'{" x ".join(factors)}{" and tuning" if tuned else ""}'
-    lines = [f'work     {what}: {total:,} rounds{further}']
-    if (share := experiment.share) is not None:
-        own = [lane for label in labels for lane in plan.lanes_at_first(label)]
-        whose = ', '.join(dict.fromkeys(lane.algorithm for lane in own)) or 'none'
-        some = f'{len(own)} of {len(plan.division.lanes):,} lanes ({whose})'
-        lines.append(f'shard    {share.index} of {share.count}: {some}')
-    return lines
-
-
-def describe_recordings(experiment: 'Experiment') -> list[str]:
-    """Says which recordings find the problem's clients by number, as one side has no names.
-
-    Args:
-      experiment: the experiment, whose first point counts.
-
-    Returns:
-      A line for each such pattern.
-    """
-    lines, point = [], experiment.plan.points[0]
-    for label in experiment.plan.patterns:
-        names = experiment.pattern_at(label, point).client_names
-        if names is None or (
-            names and experiment.problem_at(label, point).client_names
-        ):
-            continue
-        how = 'are the clients of the data by number, not by name'
-        lines.append(f'clients  those recorded for {label} {how}')
-    return lines
-
-
-def _describe_phases(experiment: 'Experiment') -> list[str]:
-    """Which patterns repeat so that evaluations see only a few rounds of their cycle."""
-    every, last = experiment.eval_every, experiment.num_rounds
-    lines = []
-    for label in experiment.plan.patterns:
-        cycle = experiment.pattern_at(label, experiment.plan.points[0]).cycle
-        if cycle is None:
-            continue
-        seen = cycle // math.gcd(cycle, every)
-        if seen < min(cycle, last // every, _ENOUGH_PHASES):
-            coprime = next(
-                n for n in itertools.count(every + 1) if math.gcd(n, cycle) == 1
-            )
-            lines.append(
-                f'warning  {label} repeats every {cycle} rounds: evaluations every {every} see '
-                f'{count(seen, "round")} of them, such as {coprime} would see all'
-            )
-    return lines
-
-
-def seeds_of(experiment: 'Experiment') -> str:
-    """``5 seeds``, ``5 to 50 seeds``."""
-    seeds = experiment.seeds
-    least = (
-        f'{seeds.least} to ' if isinstance(seeds, sequential_seeds.UntilDecided) else ''
-    )
-    return f'{least}{count(len(seeds), "seed")}'
-
-
-def count(number: int, word: str) -> str:
-    """``1 seed``, ``2 seeds``."""
-    return f'{number} {word}{"" if number == 1 else "s"}'
-
-
-def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
+def check(plan: Plan, programs: Programs | None = None) -> None:
     """Traces a period of every program abstractly, and refuses what cannot fit, in seconds.
 
     Args:
-      experiment: the experiment.
+      plan: of an experiment.
       programs: its programs, if there are any yet: none is traced again when it is compiled.
 
     Raises:
@@ -181,127 +34,169 @@ def check(experiment: 'Experiment', programs: Programs | None = None) -> None:
         nobody takes part in the whole run. Whatever a user's own part raises has a note that names
         algorithm and pattern.
     """
-    programs, sizes = programs or Programs(experiment), list[tuple[int, str]]()
-    for label in experiment.algorithms:
-        for lane in programs.one_of_each(experiment.plan.lanes_at_first(label)):
-            try:
-                group = Group(programs, [lane])
-                jax.eval_shape(group.program.advance, *group.inputs())
-            except errors.InvalidError as error:
-                where = f'config.algorithms.{label}'
-                named = (
-                    error.at(where) if error.path == 'algorithm' else error.under(where)
-                )
-                raise named from error
-            except Exception as error:
-                where, problem = (
-                    f'config.algorithms.{label}',
-                    experiment.plan.problem_of(lane),
-                )
-                algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
-                parts = *algorithm, problem.loss_fn, problem.init_params
-                if errors.innermost_user_frame(error) is None and any(
-                    map(errors.is_users, parts)
-                ):
-                    requirement = f'run on pattern {lane.pattern}'
-                    raise errors.invalid(
-                        where, requirement, errors.describe(error)
-                    ) from error
-                error.add_note(f'{where} on pattern {lane.pattern}')
-                raise
-            sizes.append((lane_bytes(experiment, lane), label))
-    memory.refuse_if_above(memory.available_bytes(), *max(sizes, default=(0, '')))
-    _check_takes_part(experiment, programs)
+    programs = programs or Programs(plan)
+    sizes: list[tuple[int, str]] = []
+    for label in plan.algorithms:
+        for lane in programs.one_of_each(plan.lanes_at_first(label)):
+            _check_traces(programs, lane)
+            sizes.append((lane_bytes(plan, lane), label))
+    largest, label = max(sizes, default=(0, ''))
+    memory.refuse_if_above(memory.available_bytes(), largest, label)
+    for label in plan.patterns:
+        _check_takes_part(programs, label)
 
 
-def _check_takes_part(experiment: 'Experiment', programs: Programs) -> None:
+def _check_traces(programs: Programs, lane: Lane) -> None:
+    """Traces a period of a lane, and says of which algorithm an error is."""
+    where = f'config.algorithms.{lane.algorithm}'
+    try:
+        batch = LaneBatch(programs, [lane])
+        jax.eval_shape(batch.program.advance, *batch.advance_args())
+    except errors.InvalidError as error:
+        is_whole = error.path == 'algorithm'
+        raise (error.at(where) if is_whole else error.under(where)) from error
+    except Exception as error:
+        if errors.innermost_user_frame(error) is None and _has_users_parts(
+            programs.plan, lane
+        ):
+            requirement = f'run on pattern {lane.pattern}'
+            raise errors.invalid(where, requirement, errors.describe(error)) from error
+        error.add_note(f'{where} on pattern {lane.pattern}')
+        raise
+
+
+def _has_users_parts(plan: Plan, lane: Lane) -> bool:
+    """Whether functions of a lane's algorithm or problem are of the user's own code."""
+    algorithm = plan.algorithm_at(lane.algorithm, lane.point)
+    problem = plan.problem_of(lane)
+    functions = (*algorithm, problem.loss_fn, problem.init_params)
+    return any(errors.is_users(function) for function in functions)
+
+
+def _check_takes_part(programs: Programs, label: str) -> None:
     """Raises if nobody trains in the whole run, and warns if nobody does for an evaluation."""
+    plan = programs.plan
+    num_clients = plan.pattern_at(label, plan.points[0]).num_clients
+    if num_clients * plan.eval_every > _MOST_DRAWN:
+        return
     cure = "`origin` 'first' begins a log with its first time"
-    for label in experiment.plan.patterns:
-        num_clients = experiment.pattern_at(
-            label, experiment.plan.points[0]
-        ).num_clients
-        if num_clients * experiment.eval_every > _MOST_DRAWN:
-            continue
-        first = first_active(programs, label)
-        if first is None:
-            requirement = f'have clients that take part ({cure})'
-            got = f'nobody in {experiment.num_rounds:,} rounds'
-            raise errors.invalid(f'patterns.{label}', requirement, got)
-        if first >= experiment.eval_every:
-            said = (
-                f'nobody takes part in the first {first:,} rounds under {label}; {cure}'
-            )
-            warnings.warn(said, stacklevel=3)
+    first = first_active(programs, label)
+    if first is None:
+        requirement = f'have clients that take part ({cure})'
+        got = f'nobody in {plan.num_rounds:,} rounds'
+        raise errors.invalid(f'patterns.{label}', requirement, got)
+    if first >= plan.eval_every:
+        warnings.warn(
+            f'nobody takes part in the first {first:,} rounds under {label}; {cure}',
+            stacklevel=3,
+        )
 
 
-def dry_run(
-    experiment: 'Experiment', programs: Programs | None = None
-) -> Iterator[str]:
+class _Totals:
+    """What a dry run adds up over the algorithms.
+
+    Attributes:
+      seconds: of training and its compilation.
+      further: seconds of what results may ask for.
+      link_seconds: to compile what draws links, by structure of the patterns.
+      num_training: programs that train.
+      num_evaluation: programs that evaluate before the first round.
+    """
+
+    def __init__(self) -> None:
+        """Begins with nothing."""
+        self.seconds = 0.0
+        self.further = 0.0
+        self.link_seconds: dict[Any, float] = {}
+        self.num_training = 0
+        self.num_evaluation = 0
+
+
+def dry_run(plan: Plan, programs: Programs | None = None) -> Iterator[str]:
     """Compiles every program and times a few periods, without keeping anything.
 
     Args:
-      experiment: the experiment.
+      plan: of an experiment.
       programs: as in `check`.
 
     Yields:
       The config, then a line per algorithm on lanes, states, memory and time, and the sum.
     """
-    for name, value in (experiment.config or experiment.plan.facts()).items():
+    for name, value in (plan.config or plan.facts()).items():
         yield f'config   {name} = {json.dumps(value, default=str)}'
-    programs, total, more = programs or Programs(experiment), 0.0, 0.0
-    drawing, of_training, of_evaluation = dict[Any, float](), 0, 0
-    for label in experiment.algorithms:
-        every = experiment.plan.lanes_at_first(label)
-        if not every:  # all are other shards'
-            continue
-        main = [lane for lane in every if lane.stage == MAIN]
-        kinds = len(programs.one_of_each(every))
-        of_training += kinds
-        if experiment.evaluate_start:
-            of_evaluation += len(programs.one_of_each(main))
-        keeps = _by_part(state_shape(experiment, (main or every)[0]))
-        lanes = f'{len(every) - len(main)} lanes of tuning and {len(main)} lanes'
-        yield f'{label:16s} {lanes} in {count(kinds, "program")}; a lane keeps {keeps}'
-        timed = _time(programs, main or every)
-        for structure in programs.structures_of(every):
-            drawing.setdefault(structure, timed.links)
-        rounds = experiment.plan.count_rounds(label)
-        seconds = timed.training * kinds + rounds * timed.round
-        total += seconds
-        more += experiment.plan.more_rounds(label) * timed.round
-        yield (
-            f'{"":16s} compiled in {timed.training:.1f} s; {1 / timed.round:,.0f} rounds/s, '
-            f'{reprs.duration(seconds)} in all; needs {timed.peak} at its peak'
-        )
-        programs.forget(label)
-    free = memory.available_bytes()
-    device = programs.places[0].home.device_kind
-    num_devices = sum(len(place.devices) for place in programs.places)
-    device = f'{num_devices} x {device}' if num_devices > 1 else device
-    yield f'device   {device}, {"unknown" if free is None else memory.size(free)} free'
-    compiled = f'{of_training} of training, {len(drawing)} of links'
-    if of_evaluation:
-        compiled += f', {of_evaluation} of evaluation before the first round'
-    yield f'compiles {count(of_training + len(drawing) + of_evaluation, "program")}: {compiled}'
-    total += max(drawing.values(), default=0.0) * len(drawing)
-    further = f', up to {reprs.duration(more)} more as results ask for' if more else ''
-    said = f'{reprs.duration(total)}{further}, from a few timed rounds of each program'
-    yield f'time     about {said}'
+    programs = programs or Programs(plan)
+    totals = _Totals()
+    for label in plan.algorithms:
+        lanes = plan.lanes_at_first(label)
+        if lanes:  # else all are in other shards
+            yield from _dry_run_algorithm(programs, lanes, totals)
+            programs.forget(label)
+    yield _device_line(programs)
+    yield _compiled_line(totals)
+    seconds = totals.seconds
+    seconds += max(totals.link_seconds.values(), default=0.0) * len(totals.link_seconds)
+    further = ''
+    if totals.further:
+        further = f', up to {reprs.duration(totals.further)} more as results ask for'
+    duration = reprs.duration(seconds)
+    yield f'time     about {duration}{further}, from a few timed rounds of each program'
 
 
-def _by_part(state: FederationState) -> str:
-    """Bytes of a state, part by part."""
-    models = state.algorithm
-    parts = (
-        models._asdict()
-        if hasattr(models, '_asdict')
-        else {'models and memories': models}
+def _dry_run_algorithm(
+    programs: Programs, lanes: Sequence[Lane], totals: _Totals
+) -> Iterator[str]:
+    """Compiles and times an algorithm, and adds that to the totals."""
+    plan = programs.plan
+    label = lanes[0].algorithm
+    main = [lane for lane in lanes if lane.stage == MAIN]
+    num_programs = len(programs.one_of_each(lanes))
+    totals.num_training += num_programs
+    if plan.settings.evaluate_start:
+        totals.num_evaluation += len(programs.one_of_each(main))
+    state = _describe_state(state_shape(plan, (main or lanes)[0]))
+    yield (
+        f'{label:16s} {len(lanes) - len(main)} lanes of tuning and {len(main)} lanes in '
+        f'{count(num_programs, "program")}; a lane keeps {state}'
     )
-    parts |= {
-        'pattern': state.participation,
-        'links and counters': (state.links, state.counters),
-    }
+    timed = _time(programs, main or lanes)
+    for structure in programs.structures_of(lanes):
+        totals.link_seconds.setdefault(structure, timed.links)
+    seconds = timed.training * num_programs + plan.count_rounds(label) * timed.round
+    totals.seconds += seconds
+    totals.further += plan.max_extra_rounds(label) * timed.round
+    yield (
+        f'{"":16s} compiled in {timed.training:.1f} s; {1 / timed.round:,.0f} rounds/s, '
+        f'{reprs.duration(seconds)} in all; needs {timed.peak} at its peak'
+    )
+
+
+def _device_line(programs: Programs) -> str:
+    """Names the devices and their free memory."""
+    available = memory.available_bytes()
+    free = 'unknown' if available is None else memory.size(available)
+    kind = programs.places[0].home.device_kind
+    num_devices = sum(len(place.devices) for place in programs.places)
+    devices = f'{num_devices} x {kind}' if num_devices > 1 else kind
+    return f'device   {devices}, {free} free'
+
+
+def _compiled_line(totals: _Totals) -> str:
+    """Counts the programs."""
+    num_links = len(totals.link_seconds)
+    total = totals.num_training + num_links + totals.num_evaluation
+    kinds = f'{totals.num_training} of training, {num_links} of links'
+    if totals.num_evaluation:
+        kinds += f', {totals.num_evaluation} of evaluation before the first round'
+    return f'compiles {count(total, "program")}: {kinds}'
+
+
+def _describe_state(state: FederationState) -> str:
+    """Describes the bytes of a state, part by part."""
+    parts: dict[str, Any] = {'models and memories': state.algorithm}
+    if hasattr(state.algorithm, '_asdict'):
+        parts = dict(state.algorithm._asdict())
+    parts['pattern'] = state.participation
+    parts['links and counters'] = (state.links, state.counters)
     sizes = {name: tree.num_bytes(part) for name, part in parts.items()}
     return ', '.join(
         f'{name} {memory.size(size)}' for name, size in sizes.items() if size
@@ -313,7 +208,7 @@ class _Timed(NamedTuple):
 
     Attributes:
       training: seconds to compile what begins, trains and evaluates them.
-      links: seconds to compile what draws their links; 0 if others' lanes have it.
+      links: seconds to compile what draws their links; 0 if it was compiled before.
       round: seconds a round.
       peak: memory at the peak, in words.
     """
@@ -329,32 +224,44 @@ def _time(programs: Programs, lanes: Sequence[Lane]) -> _Timed:
 
     One lane is timed at each of the places that lanes would share.
     """
-    used = programs.places_for(lanes)
-    groups = [Group(programs, [lanes[0]], place) for place in used]
+    places = programs.places_for(lanes)
+    batches = [LaneBatch(programs, [lanes[0]], place) for place in places]
 
     def advance() -> None:
-        for group in groups:
-            group.dispatch()
-        for group in groups:
-            group.collect()
+        for batch in batches:
+            batch.dispatch()
+        for batch in batches:
+            batch.collect()
 
     began = time.perf_counter()
-    programs.compile(groups)
-    for group in groups:
-        group.start()
-    if programs.experiment.evaluate_start:
-        groups[0].evaluate()
-    training = time.perf_counter() - began
+    compile_batches(programs, batches)
+    for batch in batches:
+        batch.start()
+    if programs.plan.settings.evaluate_start:
+        batches[0].evaluate()
+    compiling = time.perf_counter() - began
     began = time.perf_counter()
     advance()
-    first = time.perf_counter() - began
-    began, periods = time.perf_counter(), 0
-    while not periods or time.perf_counter() - began < _TIMED_SECONDS:
-        periods += 1
+    first_period = time.perf_counter() - began
+    began = time.perf_counter()
+    num_periods = 0
+    while num_periods == 0 or time.perf_counter() - began < _TIMED_SECONDS:
+        num_periods += 1
         advance()
-    took = (time.perf_counter() - began) / periods
-    peak = memory.peak_bytes(programs.compile(groups)[0], used[0].num_copies)
-    sharers = len(used) if used[0].home.platform == 'cpu' else 1  # of one memory
-    needed = 'unknown' if peak is None else memory.size(peak * sharers)
-    period = programs.experiment.eval_every
-    return _Timed(training, max(0.0, first - took), took / period / len(groups), needed)
+    period_seconds = (time.perf_counter() - began) / num_periods
+    return _Timed(
+        training=compiling,
+        links=max(0.0, first_period - period_seconds),
+        round=period_seconds / programs.plan.eval_every / len(batches),
+        peak=_peak_memory(programs, batches),
+    )
+
+
+def _peak_memory(programs: Programs, batches: Sequence[LaneBatch]) -> str:
+    """Describes the memory that batches need at the same time."""
+    place = batches[0].place
+    peak = memory.peak_bytes(compile_batches(programs, batches)[0], place.num_copies)
+    if peak is None:
+        return 'unknown'
+    shares_memory = place.home.platform == 'cpu'
+    return memory.size(peak * len(batches) if shares_memory else peak)

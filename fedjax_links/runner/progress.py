@@ -2,16 +2,13 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
 from fedjax_links.core import errors
 from fedjax_links.planning.lanes import WORDS, Lane
 from fedjax_links.runner.hooks import Callback
-
-if TYPE_CHECKING:
-    from fedjax_links.experiment.definition import Experiment
 
 _LIVE = '{desc} |{bar:24}| {n:,}/{total:,} rounds [{elapsed}<{remaining}, {rate_fmt}]'
 _PLAIN = '{desc}: {n:,} of {total:,} rounds, {elapsed}, {remaining} left'
@@ -42,7 +39,7 @@ class Progress(Callback):
         self._file = file or sys.stdout
         self._is_live = self._file.isatty() or (file is None and in_ipython())
 
-    def on_start(self, experiment: 'Experiment') -> None:
+    def on_start(self, experiment: Any) -> None:
         """Starts the line."""
         self._labels = list(experiment.algorithms)
         own = [

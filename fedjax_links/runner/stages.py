@@ -1,6 +1,6 @@
 """Advances the lanes of a stage of an algorithm, one on each device.
 
-They are begun in order, and what is kept does not depend on how many are under way.
+They begin in order, and what is kept does not depend on how many are in flight.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedjax_links import runs
 from fedjax_links.core import errors, memory
@@ -18,44 +18,57 @@ from fedjax_links.machines import devices, processes
 from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import MAIN, TUNING, Lane
 from fedjax_links.runner import compilation, stores
-from fedjax_links.runner.hooks import Listeners, Origin, Stop
-from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.hooks import InitialStates, Listeners, Stop
+from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
 
 _SAVE_SECONDS = 5.0
 _DISPATCH_SECONDS = 0.2
 _MOST_GROWTH = 8
-_Measured = Sequence[tuple[int, Lane, Mapping[str, Any]]]
-"""Records of lanes after rounds."""
 
 
-def compile_ahead(shared: Programs, lanes: Sequence[Lane]) -> None:
+class _Measurement(NamedTuple):
+    """What was measured of a lane after a round."""
+
+    round: int
+    lane: Lane
+    record: Mapping[str, Any]
+
+
+class _Group(NamedTuple):
+    """Lanes that run together, and the width of their program."""
+
+    lanes: list[Lane]
+    width: int
+
+
+def compile_ahead(programs: Programs, lanes: Sequence[Lane]) -> None:
     """Begins to compile what new lanes of an algorithm will run.
 
     Args:
-      shared: the programs of the experiment.
+      programs: of the plan.
       lanes: of one stage, one after the other; those of several devices at the same time.
     """
-    for place in shared.places_for(lanes):
-        group = Group(shared, lanes[:1], place)
-        shared.begin(group, group.program.advance, group.inputs)
-        shared.begin(group, group.program.start, group.beginning)
+    for place in programs.places_for(lanes):
+        batch = LaneBatch(programs, lanes[:1], place)
+        batch.begin_advance()
+        batch.begin_start()
 
 
 @dataclasses.dataclass(eq=False)
-class _Flight:
-    """Lanes under way, all of them with the same rounds behind them.
+class _InFlightBatch:
+    """Lanes that advance, all of them with the same rounds behind them.
 
     Attributes:
-      group: what advances them.
+      batch: what advances them.
       clock: says when to save.
       saved: rounds behind them at their last save.
-      pace: periods that the device advances in a moment; 0 if a period takes longer, or nobody
-        has looked since the last save.
+      pace: periods that the device advances in a moment; 0 if a period takes longer, or if none was
+        timed since the last save.
       began: when the device began with what is collected next.
     """
 
-    group: Group
+    batch: LaneBatch
     clock: stores.SaveClock
     saved: int
     pace: int = 0
@@ -64,25 +77,40 @@ class _Flight:
     @property
     def is_done(self) -> bool:
         """Whether the last round is behind them."""
-        return self.group.done == self.group.lanes[0].num_rounds
+        return self.batch.done == self.batch.lanes[0].num_rounds
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all periods that were dispatched are collected."""
+        return self.batch.done == self.batch.round
+
+    def note_time(self, num_periods: int) -> None:
+        """Finds the pace from the time that periods took which are collected now."""
+        now = time.monotonic()
+        seconds = now - self.began + 1e-9
+        self.began = now
+        growth = min(_DISPATCH_SECONDS / seconds, _MOST_GROWTH)
+        pace = min(num_periods * growth, self.batch.max_periods)
+        # All processes dispatch as many periods.
+        self.pace = int(processes.ask_leader(lambda: b'%d' % pace))
 
 
 @dataclasses.dataclass(eq=False)
-class Stages:
-    """Runs stages of algorithms.
+class LaneScheduler:
+    """Runs the lanes of a stage, as many at a time as there are devices.
 
     Attributes:
-      programs: of the experiment.
-      store: where all is kept.
-      listeners: who is told.
-      origin: what the lanes of the main stage begin with.
+      programs: of the plan.
+      store: where the run is kept.
+      listeners: who is notified.
+      initial_states: what the lanes of the main stage begin with.
     """
 
     programs: Programs
     store: Any
     listeners: Listeners
-    origin: Origin
-    _flights: deque[_Flight] = dataclasses.field(
+    initial_states: InitialStates
+    _in_flight: deque[_InFlightBatch] = dataclasses.field(
         default_factory=deque
     )  # in order of dispatch
     _free: deque[devices.Place] = dataclasses.field(default_factory=deque)
@@ -90,11 +118,11 @@ class Stages:
     def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
         """Advances lanes of one stage of an algorithm to their last round.
 
-        From their last checkpoints, if there are any.
+        They resume from their last checkpoints, if there are any.
 
         Args:
           lanes: all of them.
-          coming: those of the algorithm that runs next, whose programs are compiled meanwhile if a
+          coming: those of the algorithms that run next, whose programs are compiled meanwhile if a
             core is idle.
 
         Raises:
@@ -103,209 +131,245 @@ class Stages:
         first = lanes[0]
         self.store.expect({lane.name: lane.about for lane in lanes})
         total = sum(lane.num_rounds for lane in lanes)
-        self.listeners.tell('on_stage', first.algorithm, first.stage, total)
+        self.listeners.notify('on_stage', first.algorithm, first.stage, total)
         self._free = deque(self.programs.places_for(lanes))
-        self._sharers = len(self._free)
+        self._num_places = len(self._free)
         waiting = deque(self._groups(lanes))
         try:
-            while waiting or self._flights:
+            while waiting or self._in_flight:
                 self._begin(waiting)
-                if not self._flights:
-                    continue
-                for ahead in () if self.programs.side_by_side else coming:
-                    compile_ahead(self.programs, ahead)
-                coming = ()
-                flight = self._flights[0]
-                if flight.pace and not self.store.is_due(flight.clock):
-                    self._dispatch(
-                        flight
-                    )  # so that the device never waits for what follows
-                self._land(flight)
-                self._flights.rotate(-1)
-                if flight.is_done:
-                    ended = self._flights.pop().group
-                    self._free.append(ended.place)
-                    for lane in ended.lanes:
-                        self.store.release(lane.name)
-                elif flight.group.done == flight.group.round:
-                    self._dispatch(flight)
+                if self._in_flight:
+                    self._compile_coming(coming)
+                    coming = ()
+                    self._advance_first()
         except Stop:
-            for (
-                flight
-            ) in self._flights:  # what was started is waited for, and all is saved
-                while flight.group.done < flight.group.round:
-                    with contextlib.suppress(Stop):
-                        self._land(flight)
-                if flight.saved < flight.group.done:
-                    self._save(flight)
+            self._save_all()
             raise
 
-    def _begin(self, waiting: deque[tuple[list[Lane], int]]) -> None:
-        """Begins lanes on the devices that are free."""
-        begun: list[_Flight] = []
-        while waiting and self._free:
-            begun += self._restored(*waiting.popleft())
-        if begun:
-            self.programs.compile([flight.group for flight in begun])
-        for flight in begun:
+    def _compile_coming(self, coming: Sequence[Sequence[Lane]]) -> None:
+        """Begins to compile what runs next, where lanes leave a core idle."""
+        if not self.programs.side_by_side:
+            for lanes in coming:
+                compile_ahead(self.programs, lanes)
+
+    def _advance_first(self) -> None:
+        """Collects what was dispatched first, and dispatches what follows it."""
+        flight = self._in_flight[0]
+        # Dispatched before it is waited for, so that the device is never idle.
+        if flight.pace and not self.store.is_due(flight.clock):
             self._dispatch(flight)
-            self._flights.append(flight)
+        self._collect(flight)
+        self._in_flight.rotate(-1)
+        if flight.is_done:
+            self._in_flight.pop()
+            self._free.append(flight.batch.place)
+            for lane in flight.batch.lanes:
+                self.store.release(lane.name)
+        elif flight.is_idle:
+            self._dispatch(flight)
 
-    def _restored(self, lanes: list[Lane], width: int) -> list[_Flight]:
-        """Lanes where they stand, on a device that is free; nothing if they are done or others'."""
-        if not (lanes := self._taken(lanes)):
-            return []
-        experiment, stage = self.programs.experiment, lanes[0].stage
-        past = self.store.rounds(lanes[0].name)
-        done = past
-        if (
-            not past and stage != TUNING
-        ):  # near ties too begin where the lanes beside them do
-            done = self.origin.round
-        if done:
-            self._tell([(done, lane, {}) for lane in lanes])
-        if past >= lanes[0].num_rounds:
-            return []
-        group = Group(self.programs, lanes, self._free.popleft(), width)
-        if past:
-            shapes = {
-                lane.name: compilation.state_shape(experiment, lane) for lane in lanes
-            }
-            group.restore([self.store.restore(*of) for of in shapes.items()])
-        elif done:
-            group.restore([self.origin.begin(lane) for lane in lanes])
+    def _save_all(self) -> None:
+        """Waits for what was dispatched, and saves all lanes."""
+        for flight in self._in_flight:
+            while not flight.is_idle:
+                with contextlib.suppress(Stop):
+                    self._collect(flight)
+            if flight.saved < flight.batch.done:
+                self._save(flight)
+
+    # How lanes begin.
+
+    def _begin(self, waiting: deque[_Group]) -> None:
+        """Begins lanes on the devices that are free."""
+        new: list[_InFlightBatch] = []
+        while waiting and self._free:
+            flight = self._restore(waiting.popleft())
+            if flight is not None:
+                new.append(flight)
+        if new:
+            compile_batches(self.programs, [flight.batch for flight in new])
+        for flight in new:
+            self._dispatch(flight)
+            self._in_flight.append(flight)
+
+    def _restore(self, group: _Group) -> _InFlightBatch | None:
+        """Puts lanes on a free device, where they were; None if they are done or others'."""
+        lanes = self._acquire(group.lanes)
+        if not lanes:
+            return None
+        first = lanes[0]
+        num_saved = self.store.rounds(first.name)
+        num_done = num_saved
+        # Near ties too begin where the lanes of the main stage do.
+        if num_saved == 0 and first.stage != TUNING:
+            num_done = self.initial_states.round
+        if num_done:
+            self._notify([_Measurement(num_done, lane, {}) for lane in lanes])
+        if num_saved >= first.num_rounds:
+            return None
+        batch = LaneBatch(self.programs, lanes, self._free.popleft(), group.width)
+        if num_saved:
+            batch.restore([self._restored_state(lane) for lane in lanes])
+        elif num_done:
+            batch.restore([self.initial_states.begin(lane) for lane in lanes])
         else:
-            group.start()
-            if stage == MAIN and experiment.evaluate_start:
-                measured = [
-                    (0, *of) for of in zip(lanes, group.evaluate(), strict=True)
-                ]
-                self._append(measured)
-                self._tell(measured)
-        return [_Flight(group, stores.SaveClock(_SAVE_SECONDS, self._sharers), done)]
+            batch.start()
+            self._evaluate_start(batch)
+        clock = stores.SaveClock(_SAVE_SECONDS, self._num_places)
+        return _InFlightBatch(batch, clock, num_done)
 
-    def _taken(self, lanes: list[Lane]) -> list[Lane]:
-        """Those lanes that no other process has; all with the same rounds behind them."""
-        store, first = self.store, lanes[0]
-        if store.rounds(first.name) >= first.num_rounds:
+    def _restored_state(self, lane: Lane) -> Any:
+        """Reads the state of a lane from its last checkpoint."""
+        shape = compilation.state_shape(self.programs.plan, lane)
+        return self.store.restore(lane.name, shape)
+
+    def _evaluate_start(self, batch: LaneBatch) -> None:
+        """Evaluates the models of main lanes before the first round, where the plan says so."""
+        if (
+            batch.lanes[0].stage != MAIN
+            or not self.programs.plan.settings.evaluate_start
+        ):
+            return
+        records = zip(batch.lanes, batch.evaluate(), strict=True)
+        measurements = [_Measurement(0, lane, record) for lane, record in records]
+        self._append(measurements)
+        self._notify(measurements)
+
+    def _acquire(self, lanes: list[Lane]) -> list[Lane]:
+        """Returns those lanes that no other process has; all with the same rounds behind them."""
+        store = self.store
+        if store.rounds(lanes[0].name) >= lanes[0].num_rounds:
             return lanes
-        taken = [lane for lane in lanes if store.take(lane.name)]
-        alike = [
-            x for x in taken if store.rounds(x.name) == store.rounds(taken[0].name)
-        ]
-        for lane in taken:
-            if lane not in alike or store.rounds(lane.name) >= lane.num_rounds:
+        acquired = [lane for lane in lanes if store.take(lane.name)]
+        if not acquired:
+            return []
+        num_rounds = store.rounds(acquired[0].name)
+        in_step = [lane for lane in acquired if store.rounds(lane.name) == num_rounds]
+        for lane in acquired:
+            if lane not in in_step or store.rounds(lane.name) >= lane.num_rounds:
                 store.release(lane.name)
-        return alike
+        return in_step
 
-    def _dispatch(self, flight: _Flight) -> None:
+    # How they advance.
+
+    def _dispatch(self, flight: _InFlightBatch) -> None:
         """Starts as many periods as take a moment, or one that takes longer, if any are left."""
-        group = flight.group
-        if group.done == group.round:
+        batch = flight.batch
+        if flight.is_idle:
             flight.began = time.monotonic()
-        left = (
-            group.lanes[0].num_rounds - group.round
-        ) // self.programs.experiment.eval_every
-        if left:
-            group.dispatch(min(left, max(1, flight.pace)))
+        rounds_left = batch.lanes[0].num_rounds - batch.round
+        periods_left = rounds_left // self.programs.plan.eval_every
+        if periods_left:
+            batch.dispatch(min(periods_left, max(1, flight.pace)))
 
-    def _land(self, flight: _Flight) -> None:
-        """Waits for periods that were started; keeps and tells what they gave."""
-        group, before, every = (
-            flight.group,
-            flight.group.done,
-            self.programs.experiment.eval_every,
-        )
-        periods = group.collect()
-        began, flight.began = flight.began, time.monotonic()
-        pace = len(periods) * min(
-            _DISPATCH_SECONDS / (flight.began - began + 1e-9), _MOST_GROWTH
-        )
-        flight.pace = int(processes.ask_leader(lambda: b'%d' % min(pace, group.most)))
-        measured = [
-            (before + k * every, *of)
-            for k, records in enumerate(periods, start=1)
-            for of in zip(group.lanes, records, strict=True)
-        ]
-        self._append(measured)
-        is_whole = group.done == group.round  # nothing has changed the state since
-        if is_whole and (self.store.is_due(flight.clock) or flight.is_done):
+    def _collect(self, flight: _InFlightBatch) -> None:
+        """Waits for periods that were dispatched; keeps and reports what they measured."""
+        batch = flight.batch
+        first_round = batch.done
+        periods = batch.collect()
+        flight.note_time(len(periods))
+        measurements: list[_Measurement] = []
+        for index, records in enumerate(periods, start=1):
+            round = first_round + index * self.programs.plan.eval_every
+            for lane, record in zip(batch.lanes, records, strict=True):
+                measurements.append(_Measurement(round, lane, record))
+        self._append(measurements)
+        # Nothing that was dispatched later has changed the state.
+        if flight.is_idle and (self.store.is_due(flight.clock) or flight.is_done):
             began = time.monotonic()
             self._save(flight)
             flight.clock.put_off(began)
-        self._tell(measured)
+        self._notify(measurements)
 
-    def _append(self, measured: _Measured) -> None:
+    def _append(self, measurements: Sequence[_Measurement]) -> None:
+        """Adds metrics to the store, lane by lane."""
         rows: dict[str, list[dict[str, Any]]] = {}
-        for round, lane, record in measured:
+        for round, lane, record in measurements:
             rows.setdefault(lane.name, []).append(runs.row_of(round, record))
-        for name, new in rows.items():
-            self.store.append(name, new)
+        for name, new_rows in rows.items():
+            self.store.append(name, new_rows)
 
-    def _tell(self, measured: _Measured) -> None:
-        """Tells everything, then stops if anyone has said so."""
-        stops = []
-        for round, lane, record in measured:
+    def _notify(self, measurements: Sequence[_Measurement]) -> None:
+        """Notifies callbacks of all measurements, then stops if one of them asked for it."""
+        stops: list[Stop] = []
+        for round, lane, record in measurements:
             try:
-                self.listeners.tell('on_period', lane, {'round': round, **record})
+                self.listeners.notify('on_period', lane, {'round': round, **record})
             except Stop as stop:
                 stops.append(stop)
         if stops:
             raise stops[0]
 
-    def _save(self, flight: _Flight) -> None:
+    def _save(self, flight: _InFlightBatch) -> None:
         """Keeps the states of lanes, but of those that were tried in tuning and are done."""
-        group = flight.group
-        needed = group.lanes[0].stage != TUNING or not flight.is_done
-        states = group.states() if needed else [None] * len(group.lanes)
-        for lane, state in zip(group.lanes, states, strict=True):
-            self.store.save(lane.name, state, group.done)
-        flight.saved, flight.pace = group.done, 0
+        batch = flight.batch
+        states: Sequence[Any] = [None] * len(batch.lanes)
+        if batch.lanes[0].stage != TUNING or not flight.is_done:
+            states = batch.states()
+        for lane, state in zip(batch.lanes, states, strict=True):
+            self.store.save(lane.name, state, batch.done)
+        flight.saved = batch.done
+        flight.pace = 0
 
-    def _groups(self, lanes: Sequence[Lane]) -> list[tuple[list[Lane], int]]:
-        """Lanes that run together, and the width of their program.
+    # Which lanes run together.
 
-        One each, or as many with one program as memory allows.
-        """
+    def _groups(self, lanes: Sequence[Lane]) -> list[_Group]:
+        """Groups lanes: one each, or as many with one program as memory allows."""
         if not self.programs.side_by_side:
-            return [([lane], 1) for lane in lanes]
-        alike: dict[Any, list[Lane]] = {}
+            return [_Group([lane], 1) for lane in lanes]
+        members: dict[Any, list[Lane]] = {}
         for lane in lanes:
             key = self.programs.key(lane), self.store.rounds(lane.name)
-            alike.setdefault(key, []).append(lane)
-        return [group for members in alike.values() for group in self._cut(members)]
+            members.setdefault(key, []).append(lane)
+        groups: list[_Group] = []
+        for same_program in members.values():
+            groups += self._split(same_program)
+        return groups
 
-    def _cut(self, members: list[Lane]) -> list[tuple[list[Lane], int]]:
-        """Lanes with one program and one past: all of a device's, halved until they fit.
+    def _split(self, lanes: list[Lane]) -> list[_Group]:
+        """Splits lanes with one program and one past over the devices, halved until they fit.
 
         All groups are equally wide, so that one program serves them.
         """
-        shared, first = self.programs, members[0]
-        count = len(shared.places)
-        share = size = math.ceil(len(members) / count)
+        programs = self.programs
+        first = lanes[0]
+        num_groups = len(programs.places)
+        per_device = math.ceil(len(lanes) / num_groups)
+        size = per_device
         is_done = self.store.rounds(first.name) >= first.num_rounds
-        data = parametrized.own_bytes(
-            shared.experiment.plan.problem_of(x) for x in members
+        data_bytes = parametrized.own_bytes(
+            programs.plan.problem_of(lane) for lane in lanes
         )
-        most = memory.lanes_that_fit(
-            compilation.lane_bytes(shared.experiment, first) + data, share
-        )
+        lane_bytes = compilation.lane_bytes(programs.plan, first)
+        max_lanes = memory.lanes_that_fit(lane_bytes + data_bytes, per_device)
+        while size > 1 and not is_done:
+            if size <= max_lanes and self._compiles(_parts(lanes, size), size):
+                break
+            num_groups *= 2
+            size = math.ceil(len(lanes) / num_groups)
+        if size < per_device:
+            print(
+                f'{first.algorithm}: {size} at a time, as more lanes do not fit into memory',
+                file=sys.stderr,
+            )
+        return [_Group(part, size) for part in _parts(lanes, size)]
 
-        def cut() -> list[list[Lane]]:
-            return [members[i : i + size] for i in range(0, len(members), size)]
+    def _compiles(self, parts: Sequence[list[Lane]], width: int) -> bool:
+        """Whether batches of all devices can be compiled and fit into memory."""
+        placed = zip(parts, self.programs.places, strict=False)
+        try:
+            compile_batches(
+                self.programs,
+                [
+                    LaneBatch(self.programs, part, place, width)
+                    for part, place in placed
+                ],
+            )
+        except errors.InvalidError:
+            return False
+        return True
 
-        def fit() -> bool:
-            try:
-                placed = zip(cut(), shared.places, strict=False)
-                shared.compile([Group(shared, *of, size) for of in placed])
-            except errors.InvalidError:
-                return False
-            return True
 
-        while size > 1 and not (is_done or (size <= most and fit())):
-            count *= 2
-            size = math.ceil(len(members) / count)
-        if size < share:
-            said = f'{first.algorithm}: {size} at a time, as more lanes do not fit into memory'
-            print(said, file=sys.stderr)
-        return [(group, size) for group in cut()]
+def _parts(lanes: list[Lane], size: int) -> list[list[Lane]]:
+    """Cuts lanes into stretches of a size."""
+    return [lanes[i : i + size] for i in range(0, len(lanes), size)]

@@ -5,8 +5,8 @@ import numpy as np
 
 from fedjax_links import experiment
 from fedjax_links.core import prng
-from fedjax_links.experiment import forking
 from tests.experiment.test_forking import by_lane, small
+from tests.runner import running
 
 
 def drawn(**changes):
@@ -41,7 +41,7 @@ def test_links_of_other_draws_begin_afresh(tmp_path):
     other = drawn(
         num_seeds=2, redraw={'data': 'by_seed', 'links': 'fixed'}
     )  # those of the first seed
-    fork = forking.Fork(other, tmp_path, 2)
+    fork = running.fork(other, tmp_path, 2)
     goes_on = {}
     for lane in other.plan.schedule.main('fedpbc'):
         key = other.plan.draws.key_of('links', lane.seed, lane.point)

@@ -9,11 +9,10 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, report, runs, simulation
-from fedjax_links.experiment import forking
-from fedjax_links.runner import loop as running
 from fedjax_links.runner import stores
 from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
+from tests.runner import running
 from tests.runner.test_loop import in_python, run_and_cut
 
 MARKOV = {'name': 'markov', 'probs': {'name': 'equal', 'value': 0.5}, 'up_rate': 0.3}
@@ -123,11 +122,11 @@ def test_fewer_rounds_and_other_changes_are_refused(tmp_path, past):
 
 def test_a_state_is_computed_again_only_as_the_run_would_have(past):
     with jax.default_matmul_precision('highest'):
-        assert forking.Fork(build(num_rounds=12), past, 6).round == 6  # it was kept
+        assert running.fork(build(num_rounds=12), past, 6).round == 6  # it was kept
         with pytest.raises(
             ValueError, match=r'^`fork_from` must .* round 2.*matmul_precision is'
         ):
-            forking.Fork(build(num_rounds=12), past, 2)
+            running.fork(build(num_rounds=12), past, 2)
 
 
 def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(
@@ -174,8 +173,8 @@ def test_a_fork_with_nothing_changed_is_the_run_itself(tmp_path, past, at_round)
 @pytest.mark.slow
 def test_lanes_of_a_fork_run_side_by_side_too(tmp_path, past):
     planned = build(log=('links',))
-    begin = forking.Fork(planned, past, 4)
-    results = running.run(planned, tmp_path, side_by_side=True, origin=begin)
+    begin = running.fork(planned, past, 4)
+    results = running.run(planned, tmp_path, side_by_side=True, initial_states=begin)
     was = runs.read(past)
     order, late = np.lexsort([results['round'], results['seed']]), was['round'] > 4
     for name in ('seed', 'round', 'rounds/num_active'):
@@ -230,7 +229,7 @@ def test_a_fork_of_a_fork_goes_on_from_what_the_first_one_began_with(tmp_path, p
     changed.fork(tmp_path / 'one', 6, tmp_path / 'two')
     assert by_lane(tmp_path / 'two') == by_lane(tmp_path / 'one', after=6)
     with pytest.raises(ValueError, match=r'`at_round` must lie in \[4, 7\], in '):
-        forking.Fork(changed, tmp_path / 'one', 2)
+        running.fork(changed, tmp_path / 'one', 2)
 
 
 def state_of(past, seed):
@@ -365,7 +364,7 @@ def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypa
     assert ours == [row for row in kept if row['round'] > 36]
     assert last_states(tmp_path / 'fork', 40) == last_states(tmp_path / 'run', 40)
     with pytest.raises(ValueError, match=r'has no config, got 20; there is 36, 40\.$'):
-        forking.Fork(planned, tmp_path / 'run', 20)
+        running.fork(planned, tmp_path / 'run', 20)
 
 
 @pytest.mark.parametrize(
@@ -432,7 +431,7 @@ def test_lanes_are_matched_by_labels_or_the_only_one(tmp_path, past):
     ):
         planned = experiment.build(small(**{'links': None, **wrong}))
         with pytest.raises(ValueError, match=message):
-            forking.Fork(planned, tmp_path / 'two', 6)
+            running.fork(planned, tmp_path / 'two', 6)
 
 
 def test_points_of_a_grid_go_on_from_their_own_lanes(tmp_path):
@@ -444,7 +443,7 @@ def test_points_of_a_grid_go_on_from_their_own_lanes(tmp_path):
     with pytest.raises(
         ValueError, match=r'hold one lane with .*learning_rate 0\.02, got .* with 0'
     ):
-        forking.Fork(
+        running.fork(
             build(grid={'client': {'learning_rate': (0.02,)}}), tmp_path / 'run', 6
         )
 

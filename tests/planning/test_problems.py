@@ -54,7 +54,9 @@ def test_a_look_ahead_makes_the_problems_of_few_seeds(made):
     assert len(made) == 2
     planned.describe()
     assert len(made) == 2
-    assert sum(line.startswith('fedavg') for line in preflight.dry_run(planned)) == 1
+    assert (
+        sum(line.startswith('fedavg') for line in preflight.dry_run(planned.plan)) == 1
+    )
     assert len(made) == 4  # two seeds tell whether they share a program
 
 

@@ -13,9 +13,9 @@ from fedjax_links.config import link_sections, resolver
 from fedjax_links.experiment import nan_debugger
 from fedjax_links.planning import parametrized, seeding
 from fedjax_links.report import layouts, run_view
-from fedjax_links.runner.loop import run
 from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import values
+from tests.runner.running import run
 from tests.tiers import cases
 
 PROBS = {'name': 'label_dependent', 'minimum': 0.2, 'seed': 0}
@@ -200,7 +200,7 @@ def test_tuning_has_draws_of_its_own():
         num_seeds=2,
     )
     planned = experiment.build(settings)
-    lane = planned.plan.schedule.first_tries('fedavg')[0]
+    lane = planned.plan.schedule.first_trials('fedavg')[0]
     problem = planned.problem_at(lane.pattern, lane.point, lane.seed)
     wanted = resolver.bind_problem({**settings['problem'], 'seed': 10_000}).build()
     assert_same_leaves(problem, wanted)
@@ -305,7 +305,7 @@ def test_functions_that_differ_are_not_shared():
     assert parametrized.kind_of(made[0]) == parametrized.kind_of(made[1])
     np.testing.assert_array_equal(made[1].data, from_one_point(data_seed=1).data)
     assert made[0].owned.counts is made[1].owned.counts
-    stacked = parametrized.together(made)
+    stacked = parametrized.stack_problems(made)
     np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in made]))
     assert stacked.owned.counts.shape == (4,)  # all have the same
 
@@ -379,7 +379,7 @@ def test_a_grid_of_streams_runs_them_one_at_a_time():
     streams = ['by_seed', *seeding.STREAMS]
     settings = config(redraw=None, algorithms={'fedavg': {}}, num_seeds=2)
     planned = experiment.build({**settings, 'grid': {'redraw': streams}})
-    programs = Programs(planned)
+    programs = Programs(planned.plan)
     assert (
         len({programs.key(lane) for lane in planned.plan.schedule.main('fedavg')}) == 1
     )

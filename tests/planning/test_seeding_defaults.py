@@ -11,7 +11,7 @@ def default_of(problem, probs, **changes):
         problem=problem, links={'name': 'bernoulli', 'probs': probs}, **changes
     )
     del settings['redraw']
-    ways = experiment.build(settings).plan.draws.ways()
+    ways = experiment.build(settings).plan.draws.modes()
     return {stream for stream in seeding.COLUMNS if ways[stream] == 'by_seed'}
 
 
@@ -57,7 +57,7 @@ def test_with_seeds_in_all_sections_nothing_is_drawn_anew_but_runs():
     settings = config(num_seeds=2, problem={**PROBLEMS['gaussians'], 'seed': 1})
     del settings['redraw']
     planned = experiment.build(settings)
-    assert planned.plan.draws.ways() == seeding.DEFAULTS
+    assert planned.plan.draws.modes() == seeding.DEFAULTS
     assert 'redraw' not in planned.plan.facts()
     assert planned.problem_at('links', {}, 0) is planned.problem_at('links', {}, 1)
     assert planned.pattern_at('links', {}, 0) is planned.pattern_at('links', {}, 1)

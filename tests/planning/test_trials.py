@@ -7,7 +7,7 @@ from scipy import stats
 import fedjax_links as fl
 from fedjax_links import algorithms, experiment, local_training, participation, problems
 from fedjax_links.planning import trials
-from fedjax_links.planning.tuning import race
+from fedjax_links.planning.tuning import search
 from tests.experiment.configs import last_files_of as files
 
 
@@ -15,11 +15,11 @@ def played(scores, given, num_seeds):
     """Asks for what is wanted until nothing is, as a run does."""
     done = np.zeros(scores.shape, bool)
     for _ in range(1000):
-        standing = race(np.where(done, scores, np.nan), done, given, num_seeds)
-        new = standing.wanted & ~done
+        state = search(np.where(done, scores, np.nan), done, given, num_seeds)
+        new = state.wanted & ~done
         if not new.any():
-            return standing, done
-        assert standing.best is None
+            return state, done
+        assert state.best is None
         done |= new
     raise AssertionError('never done')
 
@@ -61,25 +61,25 @@ def by_hand(scores, given, num_seeds):
 
 
 @pytest.mark.parametrize('seed', range(20))
-def test_a_race_is_that_of_a_loop_over_lists(seed):
+def test_a_search_is_that_of_a_loop_over_lists(seed):
     rng = np.random.default_rng(seed)
     scores = -0.3 * abs(np.arange(9.0) - rng.uniform(0, 8))[:, None] + rng.normal(
         size=(9, 8)
     )
     scores += 2 * rng.normal(size=8)  # what a seed does to all
     seeds, best, near = by_hand(scores, (3, 6), 2)
-    race, done = played(scores, [(3, 6)], 2)
-    assert race.best == (best,)
+    state, done = played(scores, [(3, 6)], 2)
+    assert state.best == (best,)
     assert {k: n for k, n in enumerate(done.sum(axis=1).tolist()) if n} == seeds
-    assert set(np.flatnonzero(race.rivals).tolist()) == near
+    assert set(np.flatnonzero(state.statistical_ties).tolist()) == near
 
 
 def test_two_columns_grow_until_the_best_lies_inside():
     peak = np.array([7.0, 1.0])
     places = np.stack(np.meshgrid(np.arange(9), np.arange(9), indexing='ij'), -1)
     scores = -((places - peak) ** 2).sum(-1)[..., None]
-    race, done = played(scores, [(3, 6), (3, 6)], 1)
-    assert race.best == (7, 1)
+    state, done = played(scores, [(3, 6), (3, 6)], 1)
+    assert state.best == (7, 1)
     assert done[..., 0].sum() == 6 * 6  # places 3 to 8 by 0 to 5
     bounded, _ = played(scores[:6], [(3, 6), (3, 6)], 1)
     assert bounded.best == (5, 1)
@@ -87,11 +87,11 @@ def test_two_columns_grow_until_the_best_lies_inside():
 
 def test_what_diverged_is_never_the_best_nor_near_it():
     scores = np.array([[np.nan, 5.0], [1.0, 1.0], [1.0, 1.1]])
-    race, _ = played(scores, [(0, 3)], 2)
-    assert race.best == (2,)
-    assert race.rivals.tolist() == [False, True, True]
-    race, _ = played(np.full((3, 2), np.nan), [(0, 3)], 2)
-    assert race.best is None
+    state, _ = played(scores, [(0, 3)], 2)
+    assert state.best == (2,)
+    assert state.statistical_ties.tolist() == [False, True, True]
+    state, _ = played(np.full((3, 2), np.nan), [(0, 3)], 2)
+    assert state.best is None
 
 
 def test_columns_grow_by_their_last_ratio():
@@ -136,7 +136,7 @@ def test_a_run_finds_a_rate_beyond_its_grid_on_every_pattern():
     run = quadratic(grow=5).run()
     main = run['stage'] == 'main'
     assert set(run['learning_rate'][main]) == {1 / 16}
-    tried = trials.read_tries(run.columns, run.facts, 'fedavg')
+    tried = trials.read_trials(run.columns, run.facts, 'fedavg')
     assert [entry.pattern for entry in tried] == ['all', 'also']
     for entry in tried:
         assert entry.columns['learning_rate'].tolist() == [
@@ -271,7 +271,7 @@ def test_a_model_has_a_rate_of_its_own_under_a_label_of_its_own():
     )
     assert dict(zip(labels, mains, strict=True)) == tuning.model
     for label, model in tuning.model.items():
-        (tried,) = trials.read_tries(run.columns, run.facts, label)
+        (tried,) = trials.read_trials(run.columns, run.facts, label)
         own = (
             (run['stage'] == 'tuning')
             & (run['algorithm'] == label)

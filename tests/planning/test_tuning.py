@@ -133,7 +133,7 @@ def test_whole_numbers_and_lists_are_chosen_as_they_were_given():
                 labels |= {'cutoff': cutoff, 'cutoffs': cutoffs}
                 loss = {'server/loss': 0.1 * cutoff - cutoffs[0] + seed - 10_000}
                 lines.append(runs.line_of(labels, 4, loss))
-    (found,) = trials.read_tries(runs.as_columns(lines), facts, 'mine')
+    (found,) = trials.read_trials(runs.as_columns(lines), facts, 'mine')
     np.testing.assert_allclose(found.scores, [0.5, -1.5, 4.5, 2.5])
     assert repr(found.chosen) == "{'cutoff': 10, 'cutoffs': (3, 4)}"
 
@@ -243,7 +243,7 @@ def test_who_has_not_begun_to_tune_has_tried_nothing():
         },
     }
     columns = runs.as_columns(lines)
-    (found,) = trials.read_tries(columns, facts, 'fedavg')
+    (found,) = trials.read_trials(columns, facts, 'fedavg')
     assert found.chosen == {'rate': 0.1}
-    assert trials.read_tries(columns, facts, 'fedpbc') == []
+    assert trials.read_trials(columns, facts, 'fedpbc') == []
     assert trials.progress(columns, facts, 'fedpbc') == ''

@@ -15,7 +15,7 @@ from fedjax_links import (
     problems,
 )
 from fedjax_links.planning import trials, tuning_uncertainty
-from fedjax_links.planning.tuning import Race
+from fedjax_links.planning.tuning import SearchState
 from fedjax_links.report import layouts, run_view
 from fedjax_links.results.metric import Metric
 
@@ -24,11 +24,11 @@ def tried(by_seed, ties):
     """Values of which the first is the best by the mean over all seeds of tuning."""
     scores = np.array(by_seed, float)
     places = np.ones(len(scores), bool)
-    race = Race(np.ones(scores.shape, bool), (0,), places)
+    state = SearchState(np.ones(scores.shape, bool), (0,), places)
     columns = {'rate': np.arange(len(scores), dtype=float)}
     means = scores.mean(axis=1)
-    return trials.Tried(
-        'links', {}, columns, means, scores, 0, places, np.array(ties, int), race
+    return trials.TuningTrials(
+        'links', {}, columns, means, scores, 0, places, np.array(ties, int), state
     )
 
 

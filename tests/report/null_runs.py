@@ -134,7 +134,7 @@ class Null:
             for (p, a, r), _ in np.ndenumerate(scores[..., 0]):
                 at = {**points[p], RATE: rates[r]}
                 lines.add('tuning', labels[a], at, scores[p, a, r], first)
-        tries = {k: trials.read_tries(lines.columns, facts, k) for k in labels}
+        tries = {k: trials.read_trials(lines.columns, facts, k) for k in labels}
         ends = self.law.draw(rng, *shape, self.num_seeds)
         ends[:, -1] += self.gain
         for (p, a), _ in np.ndenumerate(ends[..., 0, 0]):
@@ -142,7 +142,7 @@ class Null:
             if not a and not is_first[p]:
                 continue
             if self.tuning_seeds:
-                tried = trials.tried_for(tries[labels[a]], PATTERN, points[p])
+                tried = trials.trials_for(tries[labels[a]], PATTERN, points[p])
                 places = [tried.best, *tried.ties.tolist()]
                 chosen = [rates.index(tried.values_at(place)[RATE]) for place in places]
             for stage, r in zip(['main', 'tie', 'tie'], chosen, strict=False):

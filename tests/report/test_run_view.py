@@ -7,8 +7,8 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.report import run_view
-from fedjax_links.runner import loop as running
 from tests.experiment.configs import tuned
+from tests.runner import running
 
 FACTS = {
     'title': 'A run',
@@ -185,12 +185,14 @@ def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
     )
 
     def form(
-        tries,
+        trials,
     ):  # which value is chosen, and how many are near it, is found by the run
         found = {'ties': None}
         same = [
-            x._replace(best=x.best is None, race=x.race._replace(best=None), **found)
-            for x in tries
+            x._replace(
+                best=x.best is None, search=x.search._replace(best=None), **found
+            )
+            for x in trials
         ]
         return json.dumps(same, default=lambda a: list(np.shape(a)))
 

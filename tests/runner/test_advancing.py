@@ -8,10 +8,10 @@ from fedjax_links import algorithms, experiment
 from fedjax_links.core import memory
 from fedjax_links.local_training import local_sgd
 from fedjax_links.machines.devices import Place
-from fedjax_links.runner import loop as running
-from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
 from tests.machines.test_devices import in_a_process
+from tests.runner import running
 from tests.runner.test_loop import in_python
 
 RUNS = """
@@ -21,7 +21,7 @@ from pathlib import Path
 from fedjax_links import experiment
 from fedjax_links.runner import stores
 from fedjax_links.machines.devices import places
-from fedjax_links.runner import loop as running
+from tests.runner import running
 from tests.experiment.configs import files_of, tuned
 
 folder, saving = Path(sys.argv[1]), sys.argv[2]
@@ -90,8 +90,7 @@ from pathlib import Path
 from fedjax_links import experiment, runs
 from fedjax_links.runner import stores
 from fedjax_links.machines.devices import places
-from fedjax_links.experiment import forking
-from fedjax_links.runner import loop as running
+from tests.runner import running
 from tests.experiment.configs import files_of, values
 
 folder = Path(sys.argv[1])
@@ -128,8 +127,8 @@ for path in (folder / '2' / 'checkpoints').glob('*@2.npz'):
     path.unlink()
 longer = experiment.build({**config, 'num_rounds': 6})
 whole = running.run(longer, folder / 'whole', places=places(1, 1))
-origin = forking.Fork(longer, folder / '2', 2)
-forked = running.run(longer, folder / 'forked', places=places(2, 2), origin=origin)
+origin = running.fork(longer, folder / '2', 2)
+forked = running.run(longer, folder / 'forked', places=places(2, 2), initial_states=origin)
 lines = whole.columns['round'] > 2
 print('forked', all(
     (whole[name][lines] == forked[name]).all()
@@ -167,10 +166,11 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
     whole = running.run(planned, side_by_side=True)
     every, programs = (
         planned.plan.schedule.main('fedavg'),
-        Programs(planned, side_by_side=True),
+        Programs(planned.plan, side_by_side=True),
     )
-    groups = [Group(programs, every[:size]) for size in (1, 2, 4)]
-    one, two, four = (memory.peak_bytes(found, 1) for found in programs.compile(groups))
+    groups = [LaneBatch(programs, every[:size]) for size in (1, 2, 4)]
+    compiled = compile_batches(programs, groups)
+    one, two, four = (memory.peak_bytes(program, 1) for program in compiled)
     monkeypatch.setattr(memory, 'available_bytes', lambda: (two + four) // 2)
     cut = running.run(planned, side_by_side=True)
     assert (

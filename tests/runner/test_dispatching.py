@@ -6,10 +6,10 @@ import pytest
 
 from fedjax_links import experiment, participation
 from fedjax_links.core import memory
-from fedjax_links.runner import loop as running
 from fedjax_links.runner import stages
-from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
+from tests.runner import running
 from tests.runner.test_loop import in_python
 
 MIXED = {
@@ -32,13 +32,13 @@ def test_the_number_of_periods_in_a_dispatch_changes_no_bit(
     label, eval_every, side_by_side
 ):
     planned = in_python(eval_every=eval_every, patterns=MIXED)
-    programs = Programs(planned, side_by_side=side_by_side)
+    programs = Programs(planned.plan, side_by_side=side_by_side)
     lanes = interleaved(planned, label)
     lanes = lanes if side_by_side else lanes[:1]
-    one_by_one, at_once = (Group(programs, lanes) for _ in range(2))
+    one_by_one, at_once = (LaneBatch(programs, lanes) for _ in range(2))
     for group in (one_by_one, at_once):
         group.start()
-    records = [one_by_one.period() for _ in range(7)]
+    records = [one_by_one.advance_period() for _ in range(7)]
     at_once.dispatch(4)
     at_once.dispatch(3)  # before the first four are collected
     again = at_once.collect() + at_once.collect()
@@ -52,13 +52,13 @@ def test_the_number_of_periods_in_a_dispatch_changes_no_bit(
 def test_lanes_of_several_patterns_have_the_links_of_their_own():
     planned = in_python(patterns=MIXED)
     lanes = interleaved(planned, 'fedavg')
-    together = Group(Programs(planned, side_by_side=True), lanes)
-    alone = Programs(planned, side_by_side=False)
+    together = LaneBatch(Programs(planned.plan, side_by_side=True), lanes)
+    alone = Programs(planned.plan, side_by_side=False)
     together.start()
     together.dispatch(3)
     found = together.states()
     for lane, state in zip(lanes, found, strict=True):
-        own = Group(alone, [lane])
+        own = LaneBatch(alone, [lane])
         own.start()
         own.dispatch(3)
         (expected,) = own.states()
@@ -71,12 +71,12 @@ def test_lanes_of_several_patterns_have_the_links_of_their_own():
 def test_nothing_is_transferred_during_a_dispatch_but_what_is_asked_for(side_by_side):
     planned = in_python(patterns=MIXED)
     lanes = interleaved(planned, 'fedpbc')
-    group = Group(
-        Programs(planned, side_by_side=side_by_side),
+    group = LaneBatch(
+        Programs(planned.plan, side_by_side=side_by_side),
         lanes if side_by_side else lanes[:1],
     )
     group.start()
-    group.period()  # compiles, which brings its constants
+    group.advance_period()  # compiles, which brings its constants
     with jax.transfer_guard('disallow'):
         group.dispatch(2)
         assert len(group.collect()) == 2
@@ -88,13 +88,13 @@ def test_nothing_is_transferred_during_a_dispatch_but_what_is_asked_for(side_by_
 def dispatches(monkeypatch):
     """The numbers of periods that were started."""
     started = []
-    dispatch = Group.dispatch
+    dispatch = LaneBatch.dispatch
 
     def note(group, periods=1):
         started.append(periods)
         dispatch(group, periods)
 
-    monkeypatch.setattr(Group, 'dispatch', note)
+    monkeypatch.setattr(LaneBatch, 'dispatch', note)
     return started
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from fedjax_links import experiment, participation, runs, simulation
 from fedjax_links.participation import PARTICIPATION
-from fedjax_links.runner import compilation
-from fedjax_links.runner import program_cache as programs_
-from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner import compilation, realised_links
+from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import values
 from tests.runner.test_loop import in_python
@@ -50,7 +49,7 @@ def test_one_program_draws_the_links_of_all_seeds(caplog):
 
 def test_500_seeds_of_a_pattern_have_one_program_and_one_key():
     planned = by_seed(500, algorithms={'fedavg': {}})
-    programs = Programs(planned)
+    programs = Programs(planned.plan)
     lanes = planned.plan.schedule.main('fedavg')
     patterns = [programs.links(planned.plan.pattern_of(lane)) for lane in lanes]
     assert len({id(programs.link_program(pattern)) for pattern in patterns}) == 1
@@ -92,12 +91,12 @@ def test_lanes_side_by_side_have_the_numbers_of_their_own_patterns():
     lanes = planned.plan.schedule.main('fedavg')
     lanes = [lane for lane in lanes if lane.point == lanes[0].point]
     lanes.sort(key=lambda lane: (lane.seed, lane.pattern))
-    together = Group(Programs(planned, side_by_side=True), lanes)
+    together = LaneBatch(Programs(planned.plan, side_by_side=True), lanes)
     together.start()
     together.dispatch(3)
-    alone = Programs(planned, side_by_side=False)
+    alone = Programs(planned.plan, side_by_side=False)
     for lane, state in zip(lanes, together.states(), strict=True):
-        own = Group(alone, [lane])
+        own = LaneBatch(alone, [lane])
         own.start()
         own.dispatch(3)
         (expected,) = own.states()
@@ -107,7 +106,7 @@ def test_lanes_side_by_side_have_the_numbers_of_their_own_patterns():
 
 
 def test_links_that_a_folder_has_are_not_drawn_again(tmp_path, monkeypatch):
-    drawn, draw = [], programs_._of_seed
+    drawn, draw = [], realised_links._record_seed
 
     def noted(programs, label, seed, origin):
         drawn.append((label, seed))
@@ -118,7 +117,7 @@ def test_links_that_a_folder_has_are_not_drawn_again(tmp_path, monkeypatch):
         by_seed(**{'num_seeds': 2, 'algorithms': {'fedavg': {}}, **changes}).run(folder)
         return (folder / runs.LINKS).read_bytes()
 
-    monkeypatch.setattr(programs_, '_of_seed', noted)
+    monkeypatch.setattr(realised_links, '_record_seed', noted)
     first = run(tmp_path / 'run')
     assert drawn == [('links', 0)]
     assert run(tmp_path / 'run') == first

@@ -9,8 +9,8 @@ from fedjax_links import experiment, participation, problems, simulation
 from fedjax_links.core import prng
 from fedjax_links.experiment import Callback
 from fedjax_links.runner import lane_batch, program_cache, stores
-from fedjax_links.runner import loop as running
 from tests.experiment.configs import tuned, values
+from tests.runner import running
 
 
 def rows(results, **labels):
@@ -253,7 +253,7 @@ def test_a_period_has_the_links_of_its_own_rounds_wherever_it_begins():
     def group(eval_every):
         planned = in_python(num_rounds=8, eval_every=eval_every)
         every = planned.plan.schedule.main('fedavg')
-        return lane_batch.Group(program_cache.Programs(planned), every[:1])
+        return lane_batch.LaneBatch(program_cache.Programs(planned.plan), every[:1])
 
     def states(group):
         return jax.tree.map(np.array, group.states())
@@ -261,11 +261,11 @@ def test_a_period_has_the_links_of_its_own_rounds_wherever_it_begins():
     alone, together = group(1), group(4)
     alone.start()
     for _ in range(3):
-        alone.period()
+        alone.advance_period()
     together.restore(states(alone))
-    together.period()
+    together.advance_period()
     for _ in range(4):
-        alone.period()
+        alone.advance_period()
     assert alone.round == together.round == 7
     jax.tree.map(np.testing.assert_array_equal, states(alone), states(together))
 

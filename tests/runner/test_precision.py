@@ -7,18 +7,18 @@ import jax
 import pytest
 
 from fedjax_links import experiment
-from fedjax_links.runner.lane_batch import Group
+from fedjax_links.runner.lane_batch import LaneBatch
 from fedjax_links.runner.program_cache import Programs
 from tests.runner.test_loop import in_python, tuned
 
 
 def products(planned):
     """The precisions of the products in the program that trains the first algorithm."""
-    programs = Programs(planned)
-    group = Group(
+    programs = Programs(planned.plan)
+    group = LaneBatch(
         programs, planned.plan.schedule.main(next(iter(planned.algorithms)))[:1]
     )
-    text = group.program.advance.lower(*group.inputs()).as_text()
+    text = group.program.advance.lower(*group.advance_args()).as_text()
     return set(re.findall(r'stablehlo\.dot_general.*precision = \[(\w+), \w+\]', text))
 
 

@@ -20,7 +20,7 @@ CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
     monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)  # one period of each program
     planned = experiment.build(tuned())
-    lines = list(preflight.dry_run(planned))
+    lines = list(preflight.dry_run(planned.plan))
     text = '\n'.join(lines)
     assert 'config   num_rounds = 8' in text
     assert (
@@ -48,7 +48,7 @@ def test_a_dry_run_counts_what_is_compiled_and_its_time(monkeypatch):
     took = preflight._Timed(training=7.0, links=40.0, round=0.5, peak='some')
     monkeypatch.setattr(preflight, '_time', lambda programs, lanes: took)
     lines = list(
-        preflight.dry_run(experiment.build({**config, 'evaluate_start': True}))
+        preflight.dry_run(experiment.build({**config, 'evaluate_start': True}).plan)
     )
     counts = '1 of training, 3 of links, 1 of evaluation before the first round'
     assert f'compiles 5 programs: {counts}' in lines
@@ -79,7 +79,7 @@ def test_an_algorithm_that_cannot_run_is_named_before_anything_compiles():
 
 def test_a_bug_of_the_package_stays_what_it_is(monkeypatch):
     planned = experiment.build(tuned())
-    monkeypatch.setattr(lane_batch.Group, 'inputs', lambda self: 1 + 'x')
+    monkeypatch.setattr(lane_batch.LaneBatch, 'advance_args', lambda self: 1 + 'x')
     with pytest.raises(TypeError) as caught:
         planned.check()
     assert caught.value.__notes__ == ['config.algorithms.fedavg on pattern bernoulli']

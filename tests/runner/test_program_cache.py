@@ -8,8 +8,9 @@ from fedjax_links import algorithms
 from fedjax_links.experiment import Callback
 from fedjax_links.local_training import local_sgd
 from fedjax_links.machines import cpus, devices
-from fedjax_links.runner import loop, preflight, stages
+from fedjax_links.runner import preflight, stages
 from fedjax_links.runner.program_cache import Programs
+from tests.runner import running
 from tests.runner.test_loop import in_python
 
 
@@ -24,11 +25,11 @@ def test_a_run_traces_no_round_again_that_its_check_has_traced():
     planned = in_python(
         algorithms={'mine': plain._replace(round_step=round_step)}, grid={}
     )
-    shared = Programs(planned, places=devices.places(1))
-    preflight.check(planned, shared)
+    shared = Programs(planned.plan, places=devices.places(1))
+    preflight.check(planned.plan, shared)
     count = len(traced)
     assert count
-    loop.run(planned, programs=shared)
+    running.run(planned, programs=shared)
     assert len(traced) == count
 
 

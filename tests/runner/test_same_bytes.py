@@ -12,12 +12,12 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import experiment, problems, runs
 from fedjax_links.planning.lanes import LaneShard
-from fedjax_links.runner import loop
 from fedjax_links.runner.program_cache import Programs
 from tests import tiers
 from tests.attacks import killing
 from tests.experiment.configs import last_files_of
 from tests.experiment.test_executors import AtOnce
+from tests.runner import running
 
 BASE = {
     'title': 'Same bytes',
@@ -127,14 +127,14 @@ class Stopping(experiment.Callback):
 
 def run_in_shards(planned, folder, count, rng):
     """Starts each shard, in any order, stops it on its way, and starts it again."""
-    programs = Programs(planned)
+    programs = Programs(planned.plan)
     shards = [*range(count), *range(count)]
     rng.shuffle(shards)
     for attempt, shard in enumerate([*shards, *range(count)]):
         part = dataclasses.replace(planned, share=LaneShard(shard, count))
         callbacks = [Stopping(rng.randrange(1, 9))] if attempt < len(shards) else []
         try:
-            loop.run(part, folder, callbacks, programs=programs)
+            running.run(part, folder, callbacks, programs=programs)
         except experiment.Stop:
             continue
     runs.merge(folder)

@@ -203,14 +203,14 @@ def test_more_rounds_go_on_from_a_merged_run(tmp_path):
 def test_a_failed_lane_stops_no_other(tmp_path, monkeypatch):
     planned = experiment.build(values(num_seeds=4))
     bad = planned.plan.schedule.main('fedavg')[1]
-    run = stages.Stages.run
+    run = stages.LaneScheduler.run
 
     def failing(self, lanes, coming=()):
         if bad in lanes:
             raise RuntimeError('planted')
         run(self, lanes, coming)
 
-    monkeypatch.setattr(stages.Stages, 'run', failing)
+    monkeypatch.setattr(stages.LaneScheduler, 'run', failing)
     with pytest.raises(loop.FailedLanesError, match=f'^{bad.name}: Runtime') as error:
         planned.shard(0, 1).run(tmp_path)
     assert list(error.value.lines) == [bad.name]
@@ -230,7 +230,7 @@ def test_a_lane_that_is_tried_again_has_each_line_once(tmp_path, monkeypatch):
     """A device fails once, when a lane has told of a period and nothing of it is saved."""
     planned = experiment.build(values(num_rounds=8))
     planned.run(tmp_path / 'whole')
-    collect, failed = lane_batch.Group.collect, []
+    collect, failed = lane_batch.LaneBatch.collect, []
 
     def failing(self):
         if self.done and not failed:
@@ -238,7 +238,7 @@ def test_a_lane_that_is_tried_again_has_each_line_once(tmp_path, monkeypatch):
             raise RuntimeError('the device is gone')
         return collect(self)
 
-    monkeypatch.setattr(lane_batch.Group, 'collect', failing)
+    monkeypatch.setattr(lane_batch.LaneBatch, 'collect', failing)
     monkeypatch.setattr(stages, '_MOST_GROWTH', 1)
     planned.shard(0, 1).run(tmp_path / 'run')
     assert len(failed) == 1
@@ -348,7 +348,7 @@ def test_a_damaged_lane_of_a_shard_costs_what_it_had_not_saved(tmp_path, whole):
 def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
     """A lane of tuning is another process's when this one comes to need it."""
     planned = experiment.build(tuned())
-    lane = planned.plan.schedule.first_tries('fedavg')[0]
+    lane = planned.plan.schedule.first_trials('fedavg')[0]
     (tmp_path / runs.CLAIMS).mkdir()
     held = file_locks.acquire(runs.lane_file(tmp_path, lane.name))
     said = []
@@ -374,7 +374,7 @@ def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(
 ):
     """It was free when all were looked at, and is again when this one takes it."""
     planned = experiment.build(tuned())
-    lane = planned.plan.schedule.first_tries('fedavg')[0]
+    lane = planned.plan.schedule.first_trials('fedavg')[0]
     there = runs.checkpoint_file(tmp_path / 'run', lane.name, lane.num_rounds)
     planned.shard(0, 1).run(tmp_path / 'other')
     take = shared_stores.SharedFolder.take

@@ -9,11 +9,11 @@ import pytest
 
 from fedjax_links import participation, runs
 from fedjax_links.experiment import Tuning
-from fedjax_links.runner import loop as running
 from fedjax_links.runner import stores
 from fedjax_links.runs import comparison
 from fedjax_links.storage import checkpoints
 from tests.report.standing import experiment, second_entry, standing
+from tests.runner import running
 from tests.tiers import cases
 
 

@@ -11,11 +11,11 @@ import pytest
 import fedjax_links as fl
 from fedjax_links import runs
 from fedjax_links.core import errors
-from fedjax_links.experiment import forking
 from fedjax_links.pages import figure
 from fedjax_links.runs import comparison, export
 from fedjax_links.storage import checkpoints, file_locks, outputs, run_access
 from tests.experiment.configs import files_of
+from tests.runner import running
 from tests.runner.test_identities import quadratic
 
 NAMES = (
@@ -97,7 +97,7 @@ COMMANDS = {
     'run': lambda foreign, run: quadratic().run(foreign, devices=1),
     'shard': lambda foreign, run: quadratic().shard(0, 2).run(foreign, devices=1),
     'fork': lambda foreign, run: quadratic(rounds=6).fork(run, 4, foreign, devices=1),
-    'source of a fork': lambda foreign, run: forking.Fork(
+    'source of a fork': lambda foreign, run: running.fork(
         quadratic(rounds=6), foreign, 4
     ),
     'merge into': lambda foreign, run: runs.merge([run], foreign),

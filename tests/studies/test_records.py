@@ -25,7 +25,7 @@ def at_edges(run):
     tries = [
         tried
         for label in run.facts['algorithms']
-        for tried in trials.read_tries(run.columns, run.facts, label)
+        for tried in trials.read_trials(run.columns, run.facts, label)
     ]
     assert all(tried.best is not None for tried in tries)
     return [tried.chosen for tried in tries if any(edges(tried).values())]

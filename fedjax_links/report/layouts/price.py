@@ -9,7 +9,8 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.config import nested, registries
 from fedjax_links.core import checks, errors
-from fedjax_links.experiment.config import build, recorded
+from fedjax_links.experiment import build
+from fedjax_links.experiment.config import recorded
 from fedjax_links.pages import tables
 from fedjax_links.report import cost_model
 from fedjax_links.report.layouts import page, progress

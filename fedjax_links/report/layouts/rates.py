@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.pages import tables
-from fedjax_links.planning.trials import Tried
+from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results.metric import Metric, numbers_of
@@ -60,7 +60,7 @@ def _given(source: RunView, label: str) -> str:
     return f'{shown} (given)' if shown else ''
 
 
-def _chosen(tried: Tried) -> str:
+def _chosen(tried: TuningTrials) -> str:
     if tried.best is None:
         return 'diverged'
     names, marks = {CLIENT_RATE: '', 'server_lr': 'server '}, edges(tried)
@@ -70,19 +70,21 @@ def _chosen(tried: Tried) -> str:
     )
 
 
-def _scores(metric: Metric, tried: Tried) -> str:
-    is_told = tried.race.wanted.shape[-1] > 1  # one seed tells nothing apart
+def _scores(metric: Metric, tried: TuningTrials) -> str:
+    is_told = tried.search.wanted.shape[-1] > 1  # one seed tells nothing apart
     found = []
     for place, score in enumerate(tried.scores.tolist()):
         point = '/'.join(numbers_of(values[place]) for values in tried.columns.values())
         alike = (
-            _ALIKE if is_told and tried.rivals[place] and place != tried.best else ''
+            _ALIKE
+            if is_told and tried.statistical_ties[place] and place != tried.best
+            else ''
         )
         found.append(f'{point}: {metric.number(score)}{alike}')
     return ', '.join(found)
 
 
-def edges(tried: Tried) -> dict[str, str]:
+def edges(tried: TuningTrials) -> dict[str, str]:
     """By column, an arrow where what tuning chose is at an edge of what was tried."""
     return {
         name: edge(value, tried.columns[name].tolist())

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedjax_links.planning.trials import Tried
-from fedjax_links.planning.tuning import Race
+from fedjax_links.planning.trials import TuningTrials
+from fedjax_links.planning.tuning import SearchState
 from fedjax_links.report import layouts
 from fedjax_links.report.layouts import bars, first_rounds, levels, link_maps, rates
 from fedjax_links.report.run_view import FirstSeedLinks
@@ -113,9 +113,9 @@ def tried(columns, scores, alike=(), by_seed=None, ties=()):
     )
     best = int(np.nanargmax(scores))
     rivals = np.isin(np.arange(len(scores)), [best, *alike])
-    race = Race(np.ones((len(scores), 2), bool), (best,), rivals)
-    return Tried(
-        'links', {}, columns, scores, by_seed, best, rivals, np.array(ties, int), race
+    state = SearchState(np.ones((len(scores), 2), bool), (best,), rivals)
+    return TuningTrials(
+        'links', {}, columns, scores, by_seed, best, rivals, np.array(ties, int), state
     )
 
 

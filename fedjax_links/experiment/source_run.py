@@ -1,0 +1,208 @@
+"""The run that a fork begins from: its lanes, their states, and the programs that it had."""
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedjax_links import runs
+from fedjax_links.config import bound
+from fedjax_links.core import errors, grids
+from fedjax_links.experiment.config import recorded
+from fedjax_links.machines import devices, environment
+from fedjax_links.planning.lanes import MAIN, Lane, of_kept
+from fedjax_links.planning.plan import Plan
+from fedjax_links.runner import program_cache
+from fedjax_links.runner.identity import Identities
+from fedjax_links.storage import checkpoints, descriptions
+from fedjax_links.storage.identity import run_differences
+
+
+class Planned(Protocol):
+    """The experiment of a config; `Experiment` stands above this module."""
+
+    @property
+    def plan(self) -> Plan:
+        """What running it takes."""
+
+
+class SourceRun:
+    """The folder of a run, read as the source of a fork.
+
+    Attributes:
+      folder: its path.
+      facts: of its experiment.
+      config: that it was made from; None for an experiment made in Python.
+      lanes: its lanes, by name.
+      identity: of which programs and data it is; None where nothing says it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        build: Callable[[Mapping[str, Any]], Planned],
+        *,
+        allow_imports: bool,
+        trusted: Mapping[str, Any] | None,
+    ) -> None:
+        """Reads what the folder says.
+
+        Args:
+          folder: of a run.
+          build: makes the experiment of a config.
+          allow_imports: whether the run's config may name code outside the package.
+          trusted: a config that the user gave; what it names may be named here, too.
+        """
+        self.folder = folder
+        self.facts, self.config = runs.read_description(folder, 'fork_from')
+        self.lanes = {lane.name: lane for lane in runs.lanes(folder)}
+        self.identity = descriptions.read_identity(folder)
+        self._build = build
+        self._allow_imports = allow_imports
+        self._trusted = trusted
+
+    def check_unchanged(self) -> None:
+        """Refuses a run whose config stands for other programs or data now than when it ran.
+
+        Lanes may run again from that config, and what a fork shares with it must be the same. An
+        experiment made in Python is compared by its version alone.
+
+        Raises:
+          InvalidError: naming what changed.
+        """
+        if self.identity is None:
+            raise self._changed('nothing says of which programs and data it is')
+        if self.config is None:
+            here = environment.version()
+            versions = {lane.version for lane in self.identity.lanes.values()}
+            changed = [
+                f'fedjax_links is {version} and not {here}'
+                for version in versions - {here}
+            ]
+        else:
+            try:
+                now = Identities(self.programs.plan).of_run()
+            except bound.RefusedImportError:
+                return  # so no lane runs again; only states are read
+            changed = run_differences(self.identity, now)
+        if changed:
+            raise self._changed('; '.join(changed[:3]))
+
+    def _changed(self, what: str) -> errors.InvalidError:
+        requirement = (
+            'hold a run of what it says today (--allow_changed goes on all the same)'
+        )
+        return errors.invalid('fork_from', requirement, f'{self.folder}, where {what}')
+
+    # Its lanes.
+
+    def counterpart(self, lane: Lane) -> str:
+        """Finds the lane of the run that a lane of a fork resumes.
+
+        Labels of algorithm and pattern agree, or there is only one; seeds agree; and so do the
+        columns of the run's grid that have several values and that both lanes have.
+
+        Returns:
+          Its name.
+
+        Raises:
+          ValueError: naming what is missing, or that there are several.
+        """
+        labels = self._labels_of_counterpart(lane)
+        names = [
+            name
+            for name, record in self.lanes.items()
+            if grids.agree(record.labels, labels)
+        ]
+        if len(names) != 1:
+            shown = [
+                f'{name} {value}' for name, value in labels.items() if name != 'stage'
+            ]
+            requirement = f'hold one lane with {", ".join(shown)}'
+            got = f'{self.folder} with {len(names)}'
+            raise errors.invalid('fork_from', requirement, got)
+        return names[0]
+
+    def _labels_of_counterpart(self, lane: Lane) -> dict[str, Any]:
+        """Returns what the labels of the run's lane must be."""
+        seeds = self.facts['seeds']
+        if lane.seed not in seeds:
+            raise self._lacks(f'seed {lane.seed}', seeds)
+        labels: dict[str, Any] = {'stage': MAIN, 'seed': int(lane.seed)}
+        labels['algorithm'] = self._label('algorithm', lane.algorithm)
+        labels['pattern'] = self._label('pattern', lane.pattern)
+        for name, values in self.facts['grid'].items():
+            if len(values) > 1 and name in lane.point:
+                labels[name] = plain(lane.point[name])
+        return labels
+
+    def _label(self, kind: str, label: str) -> str:
+        """Returns the run's label of an algorithm or a pattern: the same, or the only one."""
+        labels: Sequence[str] = self.facts[f'{kind}s']
+        if label in labels:
+            return label
+        if len(labels) > 1:
+            raise self._lacks(f'{kind} {label!r}', labels)
+        return labels[0]
+
+    def _lacks(self, what: str, present: Sequence[Any]) -> errors.InvalidError:
+        shown = ', '.join(map(str, present))
+        return errors.invalid(
+            'fork_from', f'hold {what}', f'{self.folder} with {shown}'
+        )
+
+    def stored(self, name: str, round: int) -> dict[str, Any] | None:
+        """Reads the leaves of a lane's state in a checkpoint; None if there is no whole one."""
+        path = self.lanes[name].states.get(round)
+        if path is not None:
+            with contextlib.suppress(checkpoints.DamagedError):  # or removed since
+                return checkpoints.leaves(path)
+        return None
+
+    # What runs again.
+
+    def lane(self, name: str, round: int) -> Lane:
+        """Returns a lane of the run, to advance it to a round.
+
+        Raises:
+          ValueError: if nothing says what it does, or it would do otherwise here.
+        """
+        record = self.lanes[name]
+        if self.config is None:
+            rounds = [done for done in record.states if self.stored(name, done)]
+            requirement = f'be a round with a checkpoint of {name}, as {self.folder} has no config'
+            present = ', '.join(map(str, rounds)) or 'none'
+            raise errors.invalid(
+                'at_round', requirement, f'{round}; there is {present}'
+            )
+        facts = self.programs.plan.facts()
+        here = {key: facts[key] for key in ('draws', 'numerics')}
+        then = {key: self.facts.get(key, value) for key, value in here.items()}
+        difference = runs.first_difference(then, here, 'run')
+        if difference:
+            field, old, new = difference
+            requirement = (
+                f'hold the states of round {round}, or have run as it would here'
+            )
+            got = f'{self.folder}, where {field} is {old!r} and not {new!r}'
+            raise errors.invalid('fork_from', requirement, got)
+        return of_kept(record)
+
+    @functools.cached_property
+    def programs(self) -> program_cache.Programs:
+        """The programs of the run."""
+        assert self.config is not None
+        with errors.context('fork_from'):
+            config = recorded(
+                self.config, allow_imports=self._allow_imports, trusted=self._trusted
+            )
+            plan = self._build(config).plan
+        places = devices.places(1, 1) if self.facts.get(runs.ON_A_MESH) else None
+        return program_cache.Programs(plan, places=places)
+
+
+def plain(value: Any) -> Any:
+    """Returns a value as it reads in a line of metrics."""
+    return json.loads(json.dumps(value))

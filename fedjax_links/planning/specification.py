@@ -1,0 +1,335 @@
+"""What is to be simulated and how it is judged, as the lanes of a plan need it."""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from fedjax_links import evaluation, simulation
+from fedjax_links.base import Algorithm, Key, Params, Participation, Problem, Source
+from fedjax_links.config.schema import Settings
+from fedjax_links.core import errors, grids, prng
+from fedjax_links.core.grids import Point
+from fedjax_links.planning import parametrized, seeding, sequential_seeds
+from fedjax_links.planning.lanes import Lane, LaneShard
+from fedjax_links.planning.parametrized import Maker
+from fedjax_links.planning.tuning import EdgeCounts, Tuning
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Specification:
+    """The parts of an experiment as functions of columns, its points, seeds and evaluation.
+
+    Attributes:
+      settings: the plain values of the experiment.
+      algorithms: makers by label.
+      patterns: makers by label, which make a pattern once for the same values.
+      problems: makers by label of the pattern.
+      columns: of the grid, values by dotted name.
+      seeds: as in `Experiment`.
+      redraw: as in `Experiment`.
+      tuning: with the number of rounds of a trial; None for no tuning.
+      chosen_eval_fn: the user's evaluation; None for the problem's metrics.
+      share: which of the lanes are to run; None for all.
+      config: that the experiment was made from; None for one made in Python.
+    """
+
+    settings: Settings
+    algorithms: Mapping[str, Maker[Algorithm]]
+    patterns: Mapping[str, Maker[Participation]]
+    problems: Mapping[str, Maker[Problem]]
+    columns: grids.GridColumns
+    seeds: Sequence[int]
+    redraw: seeding.StreamModes
+    tuning: Tuning | None
+    chosen_eval_fn: simulation.EvalFn | None
+    share: LaneShard | None
+    config: Mapping[str, Any] | None
+
+    @property
+    def num_rounds(self) -> int:
+        """Rounds of every lane."""
+        return self.settings.num_rounds
+
+    @property
+    def eval_every(self) -> int:
+        """Rounds between evaluations, which are a period of a lane."""
+        return self.settings.eval_every
+
+    # Columns, points and seeds.
+
+    @functools.cached_property
+    def points(self) -> list[dict[str, Any]]:
+        """The points of the grid."""
+        return grids.points(self.columns, self.settings.grid_mode)
+
+    @functools.cached_property
+    def draws(self) -> seeding.Draws:
+        """Which seed each draw has."""
+        tuning_seeds = self.tuning.seeds if self.tuning else ()
+        streams_of_grid = self.columns.get(seeding.GRID, ())
+        return seeding.Draws(self.redraw, [*self.seeds, *tuning_seeds], streams_of_grid)
+
+    @functools.cached_property
+    def candidates(self) -> dict[str, tuple[list[Any], EdgeCounts]]:
+        """By column all values that tuning may try, and where those that it tries first lie.
+
+        What tuning adds at either end of a column ends before the first value that an algorithm
+        refuses.
+        """
+        if self.tuning is None:
+            return {}
+        allowed: dict[str, tuple[list[Any], EdgeCounts]] = {}
+        for name, (values, (start, stop)) in self.tuning.candidates().items():
+            first = start
+            while first > 0 and self._accepts(name, values[first - 1]):
+                first -= 1
+            last = stop
+            while last < len(values) and self._accepts(name, values[last]):
+                last += 1
+            allowed[name] = values[first:last], (start - first, stop - first)
+        return allowed
+
+    def _accepts(self, column: str, value: Any) -> bool:
+        """Whether all algorithms with a column can be made at a value, others at their first."""
+        tuned = self.tuning.grid if self.tuning else {}
+        point = {name: values[0] for name, values in {**self.columns, **tuned}.items()}
+        point[column] = value
+        for maker in self.algorithms.values():
+            if column in maker.columns:
+                try:
+                    maker.make_at(point)
+                except ValueError:
+                    return False
+        return True
+
+    @property
+    def tried(self) -> dict[str, list[Any]]:
+        """Columns of what tuning may try; none without tuning."""
+        return {name: values for name, (values, _) in self.candidates.items()}
+
+    @functools.cached_property
+    def data_and_link_columns(self) -> set[str]:
+        """The columns that makers of problems and patterns take."""
+        columns: set[str] = set()
+        for pattern in self.patterns.values():
+            columns |= pattern.columns.keys()
+        for problem in self.problems.values():
+            columns |= problem.columns.keys()
+        return columns
+
+    def columns_of(self, label: str, pattern: str) -> list[tuple[str, Any]]:
+        """The columns that make a pattern, its problem or an algorithm, with their defaults."""
+        return [
+            *self.problems[pattern].columns.items(),
+            *self.patterns[pattern].columns.items(),
+            *self.algorithms[label].columns.items(),
+        ]
+
+    # Parts at a point, and of a lane.
+
+    def algorithm_at(self, label: str, columns: Point) -> Algorithm:
+        """Makes an algorithm at values of columns, which may be traced."""
+        return self.algorithms[label].make_at(columns)
+
+    def pattern_at(
+        self, label: str, point: Point, seed: int | None = None
+    ) -> Participation:
+        """Makes a pattern as a seed (the first) draws it, the same for the same values."""
+        seeds = self.draws.columns(seed, point)
+        return self.patterns[label].make_at({**point, **seeds})
+
+    def problem_at(
+        self, pattern: str, point: Point, seed: int | None = None
+    ) -> Problem:
+        """Makes the problem of a pattern as a seed (the first) draws it."""
+        seeds = self.draws.columns(seed, point)
+        return self.problems[pattern].make_at({**point, **seeds})
+
+    def pattern_of(self, lane: Lane) -> Participation:
+        """Makes the pattern of a lane."""
+        return self.pattern_at(lane.pattern, lane.point, lane.seed)
+
+    def problem_of(self, lane: Lane) -> Problem:
+        """Makes the problem of a lane for the program that lanes of several seeds share.
+
+        Its bounds of the sizes of clients are the same for all seeds. Where the algorithm may look
+        at them, as on full local data, they are the tightest ones, for which the problems of all
+        seeds are made once, one after the other. Elsewhere they are the number of examples.
+        """
+        problem = self.problem_at(lane.pattern, lane.point, lane.seed)
+        if isinstance(problem.owned, Source):  # all clients have as many examples
+            return problem
+        if not self._reads_sizes(lane):
+            lengths = map(len, jax.tree.leaves(problem.data))
+            return parametrized.with_sizes(
+                problem, 1, max(lengths, default=problem.max_examples)
+            )
+        sizes = self._sizes_at(lane.pattern, lane.point)
+        return parametrized.with_sizes(problem, *sizes) if sizes else problem
+
+    def _reads_sizes(self, lane: Lane) -> bool:
+        """Whether what trains or evaluates a lane may look at how many examples clients have."""
+        eval_fn = self.chosen_eval_fn
+        if eval_fn is not None and not parametrized.is_known(eval_fn):
+            return True
+        return parametrized.reads_sizes(
+            self.algorithms[lane.algorithm].bound_at(lane.point)
+        )
+
+    def _sizes_at(self, pattern: str, point: Point) -> tuple[int, int] | None:
+        """Returns the tightest bounds of the sizes of clients over all seeds; cached by point."""
+        maker = self.problems[pattern]
+        assert isinstance(maker.make, parametrized.Problems)
+        key = pattern, repr(maker.at({**point, **self.draws.columns()}))
+        if key not in self._sizes:
+            rows = [maker.at({**point, **seeds}) for seeds in self.draws.all_columns()]
+            different = {repr(row): row for row in rows}
+            self._sizes[key] = maker.make.sizes_of(list(different.values()))
+        return self._sizes[key]
+
+    @functools.cached_property
+    def _sizes(self) -> dict[tuple[str, str], tuple[int, int] | None]:
+        return {}
+
+    # How results are judged.
+
+    @property
+    def baseline(self) -> str:
+        """The algorithm that others are compared with."""
+        if self.settings.baseline is not None:
+            return self.settings.baseline
+        if 'fedavg' in self.algorithms:
+            return 'fedavg'
+        return next(iter(self.algorithms))
+
+    @functools.cached_property
+    def metric(self) -> str:
+        """The metric of tables and of tuning: by default the first that is better when larger."""
+        if self.settings.metric is not None:
+            return self.settings.metric
+        for name, direction in self.directions.items():
+            if direction == 'max':
+                return name
+        return next(iter(self.directions))
+
+    @functools.cached_property
+    def directions(self) -> Mapping[str, str | None]:
+        """``'max'``, ``'min'`` or None for unknown, by metric."""
+        problem = self.problem_at(next(iter(self.patterns)), self.points[0])
+        stated = _metrics(problem, _problem_eval_fn(problem))
+        directions: dict[str, str | None] = dict.fromkeys(
+            _metrics(problem, self.eval_fn(problem))
+        )
+        for name in directions:
+            if name in stated:
+                directions[name] = evaluation.direction(problem, name)
+        metric = self.settings.metric
+        if self.settings.direction is not None and metric in directions:
+            directions[metric] = self.settings.direction
+        return directions
+
+    def eval_fn(self, problem: Problem) -> simulation.EvalFn:
+        """Returns what is applied to every candidate model."""
+        return self.chosen_eval_fn or _problem_eval_fn(problem)
+
+    def metrics(self, pattern: str, point: Point) -> list[str]:
+        """Names what is measured."""
+        problem = self.problem_at(pattern, point)
+        return _metrics(problem, self.eval_fn(problem))
+
+    def models(self, label: str) -> list[str]:
+        """Names the candidate models of an algorithm."""
+        problem = self.problem_at(next(iter(self.patterns)), self.points[0])
+        first_tried = {name: values[0] for name, values in self.tried.items()}
+        algorithm = self.algorithm_at(label, {**first_tried, **self.points[0]})
+
+        def models_at_start(key: Key) -> Mapping[str, Params]:
+            params = problem.init_params(key)
+            return algorithm.models(algorithm.init(params, problem))
+
+        return list(jax.eval_shape(models_at_start, jax.random.key(0)))
+
+    # What reports need to know.
+
+    @functools.cached_property
+    def description(self) -> dict[str, Any]:
+        """The facts that do not depend on this machine, as JSON values."""
+        labels = list(self.algorithms)
+        facts: dict[str, Any] = {
+            'title': self.settings.title,
+            'caption': self.settings.caption,
+            'num_rounds': self.num_rounds,
+            'eval_every': self.eval_every,
+            'evaluate_start': self.settings.evaluate_start,
+            'grid_mode': self.settings.grid_mode,
+            'patterns': list(self.patterns),
+            'algorithms': labels,
+            'log': list(self.settings.log),
+            'names': [list(pair) for pair in self.settings.names],
+            'baseline': self.baseline,
+            'metric': self.metric,
+            'directions': dict(self.directions),
+            'models': {label: self.models(label) for label in labels},
+            'seeds': [int(seed) for seed in self.seeds],
+            'grid': self.columns,
+            'tuning': self._describe_tuning(),
+            'reports': dict(self.settings.reports),
+            'draws': prng.DRAWS,
+        }
+        if isinstance(self.seeds, sequential_seeds.UntilDecided):
+            facts['until'] = self.seeds.facts()
+        redraw = self.draws.modes()
+        if redraw != seeding.DEFAULTS:
+            facts['redraw'] = dict(redraw)
+        attainable = self._attainable()
+        if attainable:
+            facts['attainable'] = attainable
+        return facts
+
+    def _describe_tuning(self) -> dict[str, Any] | None:
+        """Returns the fields of tuning, with all values that it may try."""
+        if self.tuning is None:
+            return None
+        first_trials = {name: list(ends) for name, (_, ends) in self.candidates.items()}
+        fields = dataclasses.asdict(self.tuning)
+        return {**fields, 'grid': self.tried, 'given': first_trials}
+
+    def _attainable(self) -> str:
+        """Says what the best model of the population reaches, if that is one text for all."""
+        texts = {
+            evaluation.attainable_text(self.problem_at(label, point))
+            for label in self.patterns
+            for point in self.points
+        }
+        return texts.pop() if len(texts) == 1 else ''
+
+    def precision(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns a context that traces programs with the precision of matrix products."""
+        precision = self.settings.matmul_precision
+        if precision is None:
+            return contextlib.nullcontext()
+        return jax.default_matmul_precision(precision)
+
+
+def _problem_eval_fn(problem: Problem) -> simulation.EvalFn:
+    """Returns the metrics of a problem, on training and evaluation data where it has both."""
+    return evaluation.for_problem(problem) or simulation.problem_metrics
+
+
+def _metrics(problem: Problem, eval_fn: simulation.EvalFn) -> list[str]:
+    """Names what an evaluation returns.
+
+    Raises:
+      InvalidError: unless it returns numbers by name.
+    """
+    key = jax.random.key(0)
+    params = jax.eval_shape(problem.init_params, key)
+    measured = jax.eval_shape(eval_fn, params, key, problem)
+    are_numbers = not any(leaf.shape for leaf in jax.tree.leaves(measured))
+    if not isinstance(measured, Mapping) or not are_numbers:
+        raise errors.invalid('eval_fn', 'return numbers by name', measured)
+    return list(measured)

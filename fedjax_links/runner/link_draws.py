@@ -1,0 +1,66 @@
+"""The links of lanes that run together, drawn some periods at a time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from fedjax_links.base import Links, PyTree
+from fedjax_links.planning import parametrized
+from fedjax_links.runner.compilation import LinkProgram, TracedPattern
+from fedjax_links.runner.program_cache import Programs
+
+
+class LinkDraws:
+    """What draws the links of those lanes whose patterns have one structure.
+
+    Attributes:
+      lanes: their indices in the batch.
+    """
+
+    def __init__(
+        self,
+        programs: Programs,
+        lanes: Sequence[int],
+        patterns: Sequence[TracedPattern],
+        keys: PyTree,
+    ) -> None:
+        """Draws nothing yet.
+
+        Args:
+          programs: where their program is kept.
+          lanes: their indices.
+          patterns: of these lanes.
+          keys: of their links, as their program takes them.
+        """
+        self.lanes = lanes
+        constants = [pattern.constants for pattern in patterns]
+        varying = parametrized.varying(constants)
+        self._program: LinkProgram = programs.link_program(patterns[0], varying)
+        self._constants = constants[0]
+        if any(varying):
+            self._constants = parametrized.stack_problems(constants)
+        self._keys = keys
+        self.carry: PyTree = None
+
+    def place_inputs(self, device: jax.Device) -> None:
+        """Puts what is drawn from on a device."""
+        self._keys, self._constants = jax.device_put(
+            (self._keys, self._constants), device
+        )
+
+    def start(self) -> None:
+        """Begins before the first round."""
+        self.carry = self._program.start(self._constants, self._keys)
+
+    def draw(self, first_round: Any, num_periods: Any, max_periods: int) -> Links:
+        """Draws the links of some periods."""
+        self.carry, links = self._program.draw(
+            self._constants,
+            self.carry,
+            self._keys,
+            first_round,
+            num_periods,
+            most=max_periods,
+        )
+        return links

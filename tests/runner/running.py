@@ -1,0 +1,32 @@
+"""Runs and forks experiments with what `Experiment` leaves to its plan's runner."""
+
+from fedjax_links import experiment
+from fedjax_links.experiment import forking
+from fedjax_links.runner import hooks, loop
+
+
+def run(planned, folder=None, callbacks=(), **options):
+    """Runs an experiment as `loop.run` runs its plan.
+
+    Args:
+      planned: the experiment.
+      folder: as in `Experiment.run`.
+      callbacks: as in `Experiment.run`.
+      **options: of `loop.run`.
+    """
+    listeners = hooks.Listeners(callbacks, experiment=planned)
+    return loop.run(planned.plan, folder, listeners, **options)
+
+
+def fork(planned, folder, at_round, **options):
+    """Returns the states with which an experiment begins after a round of a run.
+
+    Args:
+      planned: the experiment.
+      folder: of the run.
+      at_round: the round.
+      **options: of `forking.Fork`.
+    """
+    return forking.Fork(
+        planned.plan, folder, at_round, build=experiment.build, **options
+    )
