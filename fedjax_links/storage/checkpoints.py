@@ -1,11 +1,11 @@
-"""A save of a lane as one file: its state, what it is, and its lines of metrics so far.
+"""Saves a lane as one file: its state, its labels, and its lines of metrics so far.
 
-The file is written whole or not at all, and read only if no bit of it has changed: it is an npz
-that proves itself (`checksummed_npz`), with one entry per leaf of the state. Nothing is unpickled.
+The file is written completely or not at all, and read only if no bit of it has changed: it is an
+npz with a checksum (`checksummed_npz`), with one entry per leaf of the state. Nothing is unpickled.
 
-Of a state that several processes divide, each of them first writes its rows of client tables as a
-part, ``<save>.part<k>.npz``, with entries of the same names. The file then names the digest of
-every part and which rows are there, so a save without all of them is damaged.
+Where several processes divide a state, each of them first writes its rows of client tables as a
+part, ``<save>.part<k>.npz``, with entries of the same names. The file then names the digest and the
+rows of every part, so a save without all of them is damaged.
 """
 
 import contextlib
@@ -29,10 +29,14 @@ from fedjax_links.base import PyTree
 from fedjax_links.core import errors, meshes
 from fedjax_links.storage import checksummed_npz
 
-_ABOUT, _LINES, _LEAVES = 'about', 'lines', 'leaves'
-PARTS, _DIGEST = 'parts', 'sha256'
+_ABOUT = 'about'
+_LINES = 'lines'
+_LEAVES = 'leaves'
+PARTS = 'parts'
+_DIGEST = 'sha256'
 _TEMPORARY = re.compile(r'\..+\.\d+-[0-9a-f]{8}\.partial')
-_Take = Callable[[int], tuple[int, int]]
+_RowRange = Callable[[int], tuple[int, int]]
+"""``number of clients -> (first row, row behind the last)``."""
 
 
 class DamagedError(errors.InvalidError):
@@ -42,7 +46,7 @@ class DamagedError(errors.InvalidError):
 def pack(
     state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[str] = ()
 ) -> bytes:
-    """What a file holds.
+    """Returns the content of a save.
 
     Args:
       state: arrays of any dtype, typed keys among them, and `meshes.LocalRows`, which stand in
@@ -50,15 +54,14 @@ def pack(
       about: what else the file says, plain values.
       lines: of metrics, each with its line break.
     """
-    described, arrays = [], {}
-    for place, (key_path, leaf) in enumerate(
-        jax.tree_util.tree_leaves_with_path(state)
-    ):
+    described: list[dict[str, str]] = []
+    arrays: dict[str, np.ndarray] = {}
+    for index, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(state)):
         is_divided = isinstance(leaf, meshes.LocalRows)
         array, kind = _as_plain(leaf.rows if is_divided else leaf)
-        described.append({'path': jax.tree_util.keystr(key_path), 'kind': kind})
+        described.append({'path': jax.tree_util.keystr(path), 'kind': kind})
         if not is_divided:
-            arrays[f'{place:05d}'] = array
+            arrays[_entry_name(index)] = array
     texts = {
         _ABOUT: json.dumps({**(about or {}), _LEAVES: described}),
         _LINES: ''.join(lines),
@@ -69,46 +72,45 @@ def pack(
     return checksummed_npz.npz({**encoded, **arrays}, compress=False)
 
 
-def write_part(path: Path, place: int, state: PyTree) -> dict[str, Any]:
-    """Writes those rows of a divided state that are here.
+def _entry_name(index: int) -> str:
+    """Names the entry of a leaf in a file."""
+    return f'{index:05d}'
+
+
+def write_part(path: Path, index: int, state: PyTree) -> dict[str, Any]:
+    """Writes those rows of a divided state that this process holds.
 
     Args:
       path: of the save, which is written when all parts are.
-      place: the part's number.
+      index: the part's number.
       state: as in `pack`.
 
     Returns:
       What the save says of the part among its `PARTS`; nothing where no leaf is divided.
     """
-    leaves = {f'{i:05d}': leaf for i, leaf in enumerate(jax.tree.leaves(state))}
-    own = {
-        name: leaf
-        for name, leaf in leaves.items()
-        if isinstance(leaf, meshes.LocalRows)
-    }
-    if not own:
+    arrays: dict[str, np.ndarray] = {}
+    bounds: dict[str, tuple[int, int]] = {}
+    for leaf_index, leaf in enumerate(jax.tree.leaves(state)):
+        if isinstance(leaf, meshes.LocalRows):
+            name = _entry_name(leaf_index)
+            arrays[name] = np.ascontiguousarray(_as_plain(leaf.rows)[0])
+            bounds[name] = leaf.first, leaf.first + len(leaf.rows)
+    if not bounds:
         return {}
-    arrays = {
-        name: np.ascontiguousarray(_as_plain(leaf.rows)[0])
-        for name, leaf in own.items()
-    }
-    bounds = {
-        name: (leaf.first, leaf.first + len(leaf.rows)) for name, leaf in own.items()
-    }
     about = np.frombuffer(json.dumps({'rows': bounds}).encode(), np.uint8)
     content = checksummed_npz.npz({_ABOUT: about, **arrays}, compress=False)
-    write_atomically(part_file(path, place), content)
+    write_atomically(part_file(path, index), content)
     return {_DIGEST: checksummed_npz.digest_of(content), 'rows': bounds}
 
 
-def part_file(path: Path, place: int) -> Path:
-    """Where a part of a save is."""
-    return path.with_name(f'{path.stem}.part{place}{path.suffix}')
+def part_file(path: Path, index: int) -> Path:
+    """Returns the file of a part of a save."""
+    return path.with_name(f'{path.stem}.part{index}{path.suffix}')
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files of a save, in the order in which they are written: the parts come first."""
-    parts = (part_file(path, place) for place in itertools.count())
+    """Returns the files of a save, in the order in which they are written: parts come first."""
+    parts = (part_file(path, index) for index in itertools.count())
     return [*itertools.takewhile(Path.exists, parts), path]
 
 
@@ -119,20 +121,20 @@ def remove(path: Path) -> None:
 
 
 def remove_partial_files(folder: Path, lane: str | None = None) -> None:
-    """Removes what a process that was killed has left of lanes.
+    """Removes files of lanes that a killed process has left unfinished.
 
     Args:
       folder: of saves, which this process has locked; or the lane.
       lane: whose saves; by default those of all lanes.
     """
-    mine = '*' if lane is None else glob.escape(lane)
-    for left in folder.glob(f'.{mine}@*'):
-        if is_temporary(left):
-            left.unlink(missing_ok=True)
-    for left in folder.glob(f'{mine}@*.part*.npz'):
-        part = re.fullmatch(r'(.*@\d+)\.part\d+\.npz', left.name)
+    pattern = '*' if lane is None else glob.escape(lane)
+    for file in folder.glob(f'.{pattern}@*'):
+        if is_temporary(file):
+            file.unlink(missing_ok=True)
+    for file in folder.glob(f'{pattern}@*.part*.npz'):
+        part = re.fullmatch(r'(.*@\d+)\.part\d+\.npz', file.name)
         if part and not (folder / f'{part[1]}.npz').exists():
-            left.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
 
 
 def is_temporary(path: Path) -> bool:
@@ -142,13 +144,13 @@ def is_temporary(path: Path) -> bool:
 
 def remove_temporaries(folder: Path, name: str) -> None:
     """Removes unfinished files that were to have a name, of processes that were killed."""
-    for left in folder.glob(f'.{glob.escape(name)}.*'):
-        if is_temporary(left):
-            left.unlink(missing_ok=True)
+    for file in folder.glob(f'.{glob.escape(name)}.*'):
+        if is_temporary(file):
+            file.unlink(missing_ok=True)
 
 
 def read_verified(path: Path) -> bytes:
-    """What a file holds, without its parts.
+    """Reads the content of a file, without its parts, after verifying it.
 
     Raises:
       DamagedError: if the file is missing or was changed.
@@ -158,7 +160,7 @@ def read_verified(path: Path) -> bytes:
 
 
 def read(path: Path, *, verify: bool = True) -> tuple[dict[str, Any], list[str]]:
-    """What a file says besides the state.
+    """Reads what a file says besides the state.
 
     Args:
       path: of the file.
@@ -174,8 +176,9 @@ def read(path: Path, *, verify: bool = True) -> tuple[dict[str, Any], list[str]]
         _verify(path)
     with _decoding(path), np.load(path, allow_pickle=False) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
-        for place, part in enumerate(about.get(PARTS, ()) if verify else ()):
-            _verify(part_file(path, place), part[_DIGEST])
+        if verify:
+            for index, part in enumerate(about.get(PARTS, ())):
+                _verify(part_file(path, index), part[_DIGEST])
         return about, bytes(stored[_LINES]).decode().splitlines(keepends=True)
 
 
@@ -184,9 +187,9 @@ def load(
     like: PyTree,
     *,
     content: bytes | None = None,
-    local_rows: _Take | None = None,
+    local_rows: _RowRange | None = None,
 ) -> PyTree:
-    """The state of a file.
+    """Reads the state of a file.
 
     Args:
       path: of the file.
@@ -202,33 +205,34 @@ def load(
       DamagedError: if the file is missing or was changed.
       ValueError: if it holds another kind of tree.
     """
-    found = {
-        name: _as_leaf(a, kind) for name, a, kind in _entries(path, content, local_rows)
+    leaves = {
+        name: _as_leaf(array, kind)
+        for name, array, kind in _entries(path, content, local_rows)
     }
-    wanted = leaves_of(like)
-    if list(found) != list(wanted):
-        differ = sorted(found.keys() ^ wanted.keys())
+    expected_leaves = leaves_of(like)
+    if list(leaves) != list(expected_leaves):
+        differ = sorted(leaves.keys() ^ expected_leaves.keys())
         raise errors.invalid(
             'checkpoint', "have the state's leaves", f'{path}, not {differ}'
         )
-    for name, expected in wanted.items():
-        leaf = found[name]
+    for name, expected in expected_leaves.items():
+        leaf = leaves[name]
         if (expected.shape, expected.dtype) != (leaf.shape, leaf.dtype):
             requirement = f'hold {expected.dtype}{list(expected.shape)} at {name}'
             raise errors.invalid(
                 'checkpoint', requirement, f'{leaf.dtype}{list(leaf.shape)}'
             )
-    return jax.tree.unflatten(jax.tree.structure(like), list(found.values()))
+    return jax.tree.unflatten(jax.tree.structure(like), list(leaves.values()))
 
 
 def leaves(path: Path) -> dict[str, Any]:
-    """The leaves of a file's state, whatever tree it was.
+    """Reads the leaves of a file's state, whatever tree it was.
 
     Args:
       path: of the file.
 
     Returns:
-      The leaves by their place in the tree, as `leaves_of` names them, in order; none without a
+      The leaves by their path in the tree, as `leaves_of` names them, in order; none without a
       state.
 
     Raises:
@@ -238,17 +242,16 @@ def leaves(path: Path) -> dict[str, Any]:
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
-    """As `leaves`, as they are stored, whatever the precision here; of typed keys the data."""
-    return {
-        name: array.view(jnp.dtype(kind))
-        if kind and not kind.startswith('key:')
-        else array
-        for name, array, kind in _entries(path)
-    }
+    """Reads `leaves` as they are stored, whatever the precision here; typed keys as their data."""
+    result: dict[str, np.ndarray] = {}
+    for name, array, kind in _entries(path):
+        is_key = kind.startswith('key:')
+        result[name] = array.view(jnp.dtype(kind)) if kind and not is_key else array
+    return result
 
 
 def leaves_of(tree: PyTree) -> dict[str, Any]:
-    """The leaves of a tree by their place in it, such as ``.algorithm.params['w']``, in order."""
+    """Returns the leaves of a tree by their path, such as ``.algorithm.params['w']``, in order."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(key_path): leaf for key_path, leaf in leaves}
 
@@ -260,7 +263,7 @@ def temporary_name(path: Path) -> Path:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file so that any reader, also after a crash, sees all of it or what was there."""
+    """Writes a file so that a reader, even after a crash, sees either all of it or the old one."""
     partial = temporary_name(path)
     try:
         with partial.open('wb') as file:
@@ -272,18 +275,19 @@ def write_atomically(path: Path, content: bytes) -> None:
         partial.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name too
+        os.fsync(folder)  # The new name, too.
     finally:
         os.close(folder)
 
 
 def _decoding(path: Path) -> contextlib.AbstractContextManager[None]:
-    """Makes what no run writes a damaged checkpoint."""
-    return errors.decoding(
-        lambda said: DamagedError(
-            'checkpoint', 'be as a run writes it', f'{path}: {said}'
-        )
-    )
+    """Turns what reading a damaged file raises into a `DamagedError`."""
+
+    def failed(reason: str) -> DamagedError:
+        requirement = 'be as a run writes it'
+        return DamagedError('checkpoint', requirement, f'{path}: {reason}')
+
+    return errors.decoding(failed)
 
 
 def _check_kind(path: Any, kind: Any, array: Any) -> None:
@@ -299,84 +303,97 @@ def _check_kind(path: Any, kind: Any, array: Any) -> None:
 def _verify(file: Path, digest: str | None = None) -> None:
     """Raises unless a file is as it was written; a part has a digest."""
     try:
-        said = '' if checksummed_npz.is_verified(file, digest) else 'it has changed'
+        if checksummed_npz.is_verified(file, digest):
+            return
+        reason = 'it has changed'
     except OSError as error:
-        said = f'{error.strerror}{" (all processes must share the disk)" if digest else ""}'
-    if said:
-        raise DamagedError('checkpoint', 'be as it was written', f'{file}: {said}')
+        reason = str(error.strerror)
+        if digest:
+            reason += ' (all processes must share the disk)'
+    raise DamagedError('checkpoint', 'be as it was written', f'{file}: {reason}')
 
 
 def _entries(
-    path: Path, content: bytes | None = None, local_rows: _Take | None = None
+    path: Path, content: bytes | None = None, local_rows: _RowRange | None = None
 ) -> list[tuple[str, Any, str]]:
-    """Path, array and kind of every leaf of a file, after it was proven unless it was read."""
+    """Reads path, array and kind of every leaf of a file; verifies the file unless it was read."""
     if content is None:
         _verify(path)
-    found = []
+    entries: list[tuple[str, Any, str]] = []
     source = path if content is None else io.BytesIO(content)
     with _decoding(path), np.load(source, allow_pickle=False) as stored:
         about = json.loads(bytes(stored[_ABOUT]))
-        divided = _divided(
-            path, about.get(PARTS, ()), local_rows or (lambda count: (0, count))
-        )
-        for place, leaf in enumerate(about[_LEAVES]):
-            rows = divided.get(f'{place:05d}')
-            array = (
-                stored[f'{place:05d}']
-                if rows is None
-                else rows
-                if local_rows
-                else rows.rows
-            )
+        divided = _read_parts(path, about.get(PARTS, ()), local_rows or _all_rows)
+        for index, leaf in enumerate(about[_LEAVES]):
+            name = _entry_name(index)
+            array: Any
+            if name not in divided:
+                array = stored[name]
+            elif local_rows is None:
+                array = divided[name].rows
+            else:
+                array = divided[name]
             _check_kind(leaf['path'], leaf['kind'], array)
-            found.append((leaf['path'], array, leaf['kind']))
-    return found
+            entries.append((leaf['path'], array, leaf['kind']))
+    return entries
 
 
-def _divided(
-    path: Path, parts: Sequence[Any], local_rows: _Take
+def _all_rows(num_clients: int) -> tuple[int, int]:
+    return 0, num_clients
+
+
+def _read_parts(
+    path: Path, parts: Sequence[Any], local_rows: _RowRange
 ) -> dict[str, meshes.LocalRows]:
-    """Rows of divided leaves by entry, from those parts that have any."""
-    counts = {
-        name: bounds[1] for part in parts for name, bounds in part['rows'].items()
-    }
-    wanted = {name: local_rows(count) for name, count in counts.items()}
-    found: dict[str, list[np.ndarray]] = {name: [] for name in counts}
-    for place, part in enumerate(parts):
-        file, bounds = part_file(path, place), part['rows']
-        within = {
-            name: np.clip(wanted[name], *own) - own[0] for name, own in bounds.items()
-        }
-        needed = [name for name, (first, stop) in within.items() if first < stop]
+    """Reads rows of divided leaves, by entry, from those parts that have any of them."""
+    num_clients: dict[str, int] = {}
+    for part in parts:
+        for name, (_, stop) in part['rows'].items():
+            num_clients[name] = stop
+    ranges = {name: local_rows(count) for name, count in num_clients.items()}
+    pieces: dict[str, list[np.ndarray]] = {name: [] for name in num_clients}
+    for index, part in enumerate(parts):
+        file = part_file(path, index)
+        needed = _needed_rows(part['rows'], ranges)
         if needed:
             _verify(file, part[_DIGEST])
-        for name in needed:
-            found[name].append(checksummed_npz.rows(file, name, *within[name]))
+        for name, (first, stop) in needed.items():
+            pieces[name].append(checksummed_npz.rows(file, name, first, stop))
     return {
-        name: meshes.LocalRows(np.concatenate(rows), wanted[name][0], counts[name])
-        for name, rows in found.items()
+        name: meshes.LocalRows(np.concatenate(rows), ranges[name][0], num_clients[name])
+        for name, rows in pieces.items()
     }
+
+
+def _needed_rows(
+    bounds: Mapping[str, Sequence[int]], ranges: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
+    """Returns which rows of a part, counted from its first, lie in the ranges."""
+    needed: dict[str, tuple[int, int]] = {}
+    for name, (first_of_part, stop_of_part) in bounds.items():
+        first, stop = np.clip(ranges[name], first_of_part, stop_of_part) - first_of_part
+        if first < stop:
+            needed[name] = first, stop
+    return needed
 
 
 def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
-    """An array of a dtype that npz can hold, and what it stands for."""
+    """Returns an array of a dtype that npz can hold, and what it stands for."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return np.asarray(jax.random.key_data(leaf)), f'key:{jax.random.key_impl(leaf)}'
     array = np.asarray(leaf)
     if array.dtype.kind in 'biuf':
         return array, ''
-    return array.view(
-        f'u{array.dtype.itemsize}'
-    ), array.dtype.name  # bfloat16 and its like
+    # NumPy's format has no bfloat16 and the like: the bits stand as integers.
+    return array.view(f'u{array.dtype.itemsize}'), array.dtype.name
 
 
 def _as_leaf(array: Any, kind: str) -> Any:
+    """Returns the leaf that an array of a file stands for."""
     if isinstance(array, meshes.LocalRows):
-        return dataclasses.replace(
-            array, rows=array.rows.view(jnp.dtype(kind or array.dtype))
-        )
+        rows = array.rows.view(jnp.dtype(kind or array.dtype))
+        return dataclasses.replace(array, rows=rows)
     if kind.startswith('key:'):
-        return jax.random.wrap_key_data(
-            jnp.asarray(array), impl=kind.removeprefix('key:')
-        )
+        key_data = jnp.asarray(array)
+        return jax.random.wrap_key_data(key_data, impl=kind.removeprefix('key:'))
     return jnp.asarray(array.view(jnp.dtype(kind)) if kind else array)

@@ -1,12 +1,11 @@
-"""Arrays as the content of an npz file, which holds no pickle and proves itself.
+"""Writes arrays to npz files with a checksum and without pickles.
 
-The comment at the end of the file, which whoever unpacks it passes over, is the SHA-256 of all that
-stands before it.
+The comment at the end of the file, which unpackers skip, is the SHA-256 of all bytes before it.
 
-So are kept the metrics of an archive: a run in a few small files, to stand beside a page, without
-states and links. Its folder holds ``config.json``, ``experiment.json``, ``environment.json``,
-``clients.npz`` as they were and the metrics as ``metrics.npz``, an array by column. It is read by
-`runs.read`, and so by reports, like that of a run; nothing goes on from it.
+Archives keep their metrics in this form. An archive is a run in a few small files, to publish with
+a page, without states and links. Its folder holds ``config.json``, ``experiment.json``,
+``environment.json`` and ``clients.npz`` of the run, and the metrics as ``metrics.npz``, an array by
+column. `runs.read`, and so reports, read it like a run; no run can be resumed from it.
 """
 
 import hashlib
@@ -26,12 +25,12 @@ from fedjax_links.core import errors
 
 METRICS = 'metrics.npz'
 _AS_TEXT = 'json:'
-_SIZE = 64  # of the comment, in bytes
-_AT_ONCE = 2**20
+_COMMENT_BYTES = 64
+_CHUNK_BYTES = 2**20
 
 
 def npz(arrays: Mapping[str, np.ndarray], *, compress: bool = True) -> bytes:
-    """The content of a file that `numpy.load` reads.
+    """Returns the content of a file that `numpy.load` reads.
 
     Args:
       arrays: by name; of any dtype but objects.
@@ -48,20 +47,21 @@ def npz(arrays: Mapping[str, np.ndarray], *, compress: bool = True) -> bytes:
             raise errors.invalid(name, 'hold plain values', 'an array of objects')
     buffer = io.BytesIO()
     save: Callable[..., None] = np.savez_compressed if compress else np.savez
-    save(buffer, **arrays)  # NumPy before 2.1 has no `allow_pickle` here
-    buffer.seek(-2, os.SEEK_END)  # the size of the comment, 0 so far, ends the file
-    buffer.write(struct.pack('<H', _SIZE))
+    save(buffer, **arrays)  # NumPy before 2.1 has no `allow_pickle` here.
+    # The size of the comment, 0 so far, ends the file.
+    buffer.seek(-2, os.SEEK_END)
+    buffer.write(struct.pack('<H', _COMMENT_BYTES))
     buffer.write(hashlib.sha256(buffer.getbuffer()).hexdigest().encode())
     return buffer.getvalue()
 
 
 def digest_of(content: bytes) -> str:
-    """The digest in what `npz` made."""
-    return content[-_SIZE:].decode()
+    """Returns the digest in the content that `npz` made."""
+    return content[-_COMMENT_BYTES:].decode()
 
 
 def rows(path: Path, name: str, first: int, stop: int) -> np.ndarray:
-    """Rows of an array in a file that was not compressed; no others are kept in memory.
+    """Reads rows of an array in a file that was not compressed, without reading all.
 
     Args:
       path: of the file.
@@ -79,7 +79,7 @@ def rows(path: Path, name: str, first: int, stop: int) -> np.ndarray:
 
 
 def is_verified(path: Path, digest: str | None = None) -> bool:
-    """Whether a file is, bit for bit, what `npz` made.
+    """Tells whether a file is, bit for bit, what `npz` made.
 
     Args:
       path: of the file, of any size.
@@ -88,15 +88,19 @@ def is_verified(path: Path, digest: str | None = None) -> bool:
     Raises:
       OSError: if it cannot be read.
     """
-    found = hashlib.sha256()
+    content = hashlib.sha256()
     with path.open('rb') as file:
-        left = file.seek(0, os.SEEK_END) - _SIZE
+        num_bytes = file.seek(0, os.SEEK_END) - _COMMENT_BYTES
         file.seek(0)
-        while left > 0 and (part := file.read(min(left, _AT_ONCE))):
-            found.update(part)
-            left -= len(part)
-        wanted = found.hexdigest() if digest is None else digest
-        return found.hexdigest() == wanted and wanted.encode() == file.read()
+        while num_bytes > 0:
+            chunk = file.read(min(num_bytes, _CHUNK_BYTES))
+            if not chunk:
+                break
+            content.update(chunk)
+            num_bytes -= len(chunk)
+        comment = file.read()
+    actual = content.hexdigest()
+    return actual.encode() == comment and digest in (None, actual)
 
 
 # Of an archive.
@@ -105,7 +109,7 @@ def is_verified(path: Path, digest: str | None = None) -> bool:
 def pack_metrics(
     columns: Mapping[str, np.ndarray], metrics: Sequence[str] | None = None
 ) -> bytes:
-    """The file of metrics.
+    """Returns the content of a file of metrics.
 
     Args:
       columns: of a run.
@@ -118,22 +122,22 @@ def pack_metrics(
     Raises:
       ValueError: for a metric that no model has.
     """
-    known = list(
-        dict.fromkeys(name.split('/', 1)[1] for name in columns if '/' in name)
-    )
+    metric_of_column = {name: name.partition('/')[2] for name in columns}
+    known = dict.fromkeys(filter(None, metric_of_column.values()))
     for metric in metrics or ():
         if metric not in known:
             raise errors.unknown_name('metrics', metric, known)
-    kept = {
-        name: column
-        for name, column in columns.items()
-        if '/' not in name or metrics is None or name.split('/', 1)[1] in metrics
-    }
-    return npz(dict(_stored(name, column) for name, column in kept.items()))
+    arrays: dict[str, np.ndarray] = {}
+    for name, column in columns.items():
+        is_metric = '/' in name
+        if not is_metric or metrics is None or metric_of_column[name] in metrics:
+            stored_name, array = _stored(name, column)
+            arrays[stored_name] = array
+    return npz(arrays)
 
 
 def read_metrics(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a file of metrics.
+    """Reads the columns of a file of metrics.
 
     Args:
       path: of the file.
@@ -145,10 +149,9 @@ def read_metrics(path: Path) -> dict[str, np.ndarray]:
       ValueError: if it cannot be read.
     """
 
-    def failed(said: str) -> errors.InvalidError:
-        return errors.invalid(
-            'folder', f'hold a readable {METRICS}', f'{path.parent}: {said}'
-        )
+    def failed(reason: str) -> errors.InvalidError:
+        value = f'{path.parent}: {reason}'
+        return errors.invalid('folder', f'hold a readable {METRICS}', value)
 
     with (
         errors.decoding(failed),
@@ -159,10 +162,10 @@ def read_metrics(path: Path) -> dict[str, np.ndarray]:
 
 
 def _stored(name: str, column: np.ndarray) -> tuple[str, NDArray[np.generic]]:
+    """Returns name and array of a column in a file: numbers in the smallest exact type."""
     if column.dtype == object:
-        return _AS_TEXT + name, np.array(
-            [json.dumps(value) for value in column.tolist()]
-        )
+        texts = [json.dumps(value) for value in column.tolist()]
+        return _AS_TEXT + name, np.array(texts)
     if column.dtype.kind == 'f':
         single = column.astype(np.float32)
         exact = np.array_equal(single.astype(np.float64), column, equal_nan=True)
@@ -173,6 +176,7 @@ def _stored(name: str, column: np.ndarray) -> tuple[str, NDArray[np.generic]]:
 
 
 def _column(name: str, stored: np.ndarray) -> tuple[str, np.ndarray]:
+    """Returns name and values of a column that `_stored` has prepared."""
     if name.startswith(_AS_TEXT):
         column = np.empty(len(stored), object)
         column[:] = [json.loads(text) for text in stored.tolist()]

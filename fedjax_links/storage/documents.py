@@ -1,4 +1,4 @@
-"""JSON files of a run folder that prove themselves: a digest stands among their fields."""
+"""Reads and writes JSON files of a run folder, with a digest among their fields."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ _DIGEST = 'sha256'
 
 
 def as_json(values: Mapping[str, Any]) -> bytes:
-    """Returns the content of a file of JSON that proves itself.
+    """Returns the content of a JSON file with its digest.
 
     Args:
       values: by name.
@@ -23,14 +23,14 @@ def as_json(values: Mapping[str, Any]) -> bytes:
 
 
 def read_json(folder: Path, name: str) -> Any:
-    """Reads a file of JSON.
+    """Reads a JSON file.
 
     Args:
       folder: of a run.
       name: of the file.
 
     Returns:
-      Its values, unproven without a digest; None if there is no such file.
+      Its values, unverified if it has no digest; None if there is no such file.
 
     Raises:
       InvalidError: if it was changed.
@@ -51,7 +51,7 @@ def read_json(folder: Path, name: str) -> Any:
 
 
 def has_digest(path: Path) -> bool:
-    """Returns whether a file is JSON with a digest, right or wrong: one that we wrote."""
+    """Tells whether a file is JSON with a digest, right or wrong: one that this package wrote."""
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError):

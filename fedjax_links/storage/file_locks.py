@@ -1,8 +1,8 @@
-"""Files that one process at a time holds, on this machine or on others with the same disk.
+"""Locks files for one process at a time, on this machine or on others with the same disk.
 
-A claim is a lock of the operating system (``flock``): it ends with the process that holds it,
-however that ends. A network disk must pass such locks on, as NFS 4 and Lustre with ``-o flock`` do.
-Where there are no such locks, nobody can know who is at work, and a run is refused.
+A lock is one of the operating system (``flock``): it ends with the process that holds it, in
+whatever way. A network disk must support such locks, as NFS 4 and Lustre with ``-o flock`` do.
+Without them no process can know what others run, and a run is refused.
 """
 
 import contextlib
@@ -18,29 +18,31 @@ from fedjax_links.core import errors
 
 try:
     import fcntl
-except ImportError:  # an operating system without them
+except ImportError:  # An operating system without such locks.
     fcntl = None  # type: ignore[assignment]
 
+_PAUSES = (0.05, 0.1)  # Seconds between attempts.
 _HELD_BY_OTHERS = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
 _KINDS = {'holder': str, 'since': float, 'rounds': int, 'lanes': int, 'ahead': int}
-"""Of what a holder says."""
+"""Types of the facts that a holder writes."""
 
 
 class FileLock:
-    """A file that this process holds."""
+    """A lock that this process holds."""
 
     def __init__(self, path: Path, file: IO[str]) -> None:
-        """Holds it, see `acquire`."""
-        self._path, self._file = path, file
+        """Takes a locked file, see `acquire`."""
+        self._path = path
+        self._file = file
 
     def release(self, *, keep: bool = False) -> None:
-        """Lets others hold it, who find no file unless it is kept."""
+        """Releases the lock and removes its file, unless that is to be kept."""
         if not keep:
             self._path.unlink(missing_ok=True)
         self._file.close()
 
     def write_info(self, **facts: Any) -> None:
-        """Tells others who holds it, and more.
+        """Writes for other processes which process holds the lock, and further facts.
 
         Args:
           **facts: plain values.
@@ -54,57 +56,67 @@ class FileLock:
 
 
 def process_name() -> str:
-    """What others are told of this process."""
+    """Returns the name of this process for others."""
     return f'process {os.getpid()} on {platform.node()}'
 
 
 def acquire(path: Path, **facts: Any) -> FileLock | None:
-    """A claim of a file, which is made if there is none; None if another process holds it.
+    """Acquires the lock of a file, made if there is none; None if another process holds it.
 
     Args:
       path: of the file, in a folder that is there.
       **facts: as in `FileLock.write_info`.
     """
-    tries = iter((0.05, 0.1))
+    pauses = iter(_PAUSES)
     while True:
-        file = _opened(path)
+        file = _open(path)
         if not _lock(file):
             file.close()
-            if (pause := next(tries, None)) is None:
+            # Another process may only look who holds the lock, see `holder_info`.
+            pause = next(pauses, None)
+            if pause is None:
                 return None
-            time.sleep(pause)  # somebody may only be looking, see `holder_info`
-            continue
-        with contextlib.suppress(FileNotFoundError):
-            if os.fstat(file.fileno()).st_ino == path.stat().st_ino:
-                claim = FileLock(path, file)
-                claim.write_info(**facts)
-                return claim
-        file.close()  # its holder took it away between our two steps
+            time.sleep(pause)
+        elif _is_file_at(path, file):
+            lock = FileLock(path, file)
+            lock.write_info(**facts)
+            return lock
+        else:
+            # Its holder removed the file after this process had opened it.
+            file.close()
+
+
+def _is_file_at(path: Path, file: IO[str]) -> bool:
+    """Tells whether an open file is still the one at a path."""
+    try:
+        return os.fstat(file.fileno()).st_ino == path.stat().st_ino
+    except FileNotFoundError:
+        return False
 
 
 def acquire_or_refuse(
     argument: str, folder: Path, path: Path, *others: Path
 ) -> FileLock:
-    """As `acquire`, of a file that nobody may hold.
+    """Acquires the lock of a file, or raises if another process holds it.
 
     Args:
       argument: what named the folder.
       folder: of the file.
       path: of the file.
-      *others: files whose holders keep the file, too.
+      *others: files whose holders may be named in place of an unknown one.
 
     Raises:
       InvalidError: naming who holds one of them.
     """
-    claim = acquire(path)
-    if claim is None:
+    lock = acquire(path)
+    if lock is None:
         raise in_use_error(argument, folder, path, *others)
-    return claim
+    return lock
 
 
 def acquire_shared(path: Path) -> IO[str] | None:
     """Acquires a shared lock, which excludes `acquire` alone; None if the file is taken."""
-    file = _opened(path)
+    file = _open(path)
     if _lock(file, shared=True):
         return file
     file.close()
@@ -112,7 +124,7 @@ def acquire_shared(path: Path) -> IO[str] | None:
 
 
 def holder_info(path: Path) -> dict[str, Any] | None:
-    """What the holder of a file says; None if nobody holds it.
+    """Returns the facts that the holder of a lock wrote; None if no process holds it.
 
     Args:
       path: of the file, there or not.
@@ -125,20 +137,20 @@ def holder_info(path: Path) -> dict[str, Any] | None:
 
 
 def read_info(path: Path) -> dict[str, Any]:
-    """What the last holder of a file has said; nothing where that cannot be read."""
+    """Reads the facts that the last holder of a lock wrote; none if they are unreadable."""
     with contextlib.suppress(FileNotFoundError, ValueError):
-        found = json.loads(path.read_text())
-        known = found.items() if isinstance(found, dict) else ()
-        return {
-            name: value
-            for name, value in known
-            if isinstance(value, _KINDS.get(name, object))
-        }
+        facts = json.loads(path.read_text())
+        if isinstance(facts, dict):
+            return {
+                name: value
+                for name, value in facts.items()
+                if isinstance(value, _KINDS.get(name, object))
+            }
     return {}
 
 
 def is_lock(path: Path) -> bool:
-    """Returns whether a file is one that is held here: empty, or what its holder said."""
+    """Tells whether a file is a lock: it is empty, or holds what a holder wrote."""
     if not path.is_file():
         return False
     if path.stat().st_size == 0:
@@ -146,8 +158,8 @@ def is_lock(path: Path) -> bool:
     return 'holder' in read_info(path)
 
 
-def _opened(path: Path) -> IO[str]:
-    """Opens a file that is made if there is none; no link, which would lead elsewhere."""
+def _open(path: Path) -> IO[str]:
+    """Opens a file, made if there is none; refuses a link, which would lead elsewhere."""
     no_link = getattr(os, 'O_NOFOLLOW', 0)
 
     def opener(name: str, flags: int) -> int:
@@ -157,7 +169,7 @@ def _opened(path: Path) -> IO[str]:
 
 
 def _lock(file: IO[str], *, shared: bool = False) -> bool:
-    """Whether the lock could be had; it ends where the file is closed.
+    """Locks a file until it is closed; returns False if another process holds it.
 
     Raises:
       InvalidError: where the disk or the operating system has no locks.
@@ -180,9 +192,11 @@ def _without_locks(path: str, reason: str) -> errors.InvalidError:
 
 
 def in_use_error(argument: str, path: Path, *files: Path) -> errors.InvalidError:
-    """What is wrong with an argument one of whose files another process holds."""
-    holders = (
-        found['holder'] for file in files if (found := holder_info(file)) is not None
-    )
-    holder = next(holders, 'another process')
+    """Builds the error for a folder one of whose locks another process holds."""
+    holder = 'another process'
+    for file in files:
+        info = holder_info(file)
+        if info is not None:
+            holder = info['holder']
+            break
     return errors.invalid(argument, 'not be in use', f'{path}, by {holder}')

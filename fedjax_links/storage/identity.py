@@ -1,9 +1,8 @@
-"""What a run is of: its programs, its data and links, and the version that runs them.
+"""Identifies a run by its programs, its data and links, and the version that runs them.
 
-A run folder keeps an identity of the whole run, and every saved lane keeps its own. Whoever opens a
-folder to go on, joins folders or begins where another run was compares them before anything is
-written. Titles, captions, names, reports, numbers of rounds and seeds, and where files lie are no
-part of an identity.
+A run folder keeps an identity of the full run, and each saved lane keeps its own. They are compared
+before a run is resumed, merged or forked, and before anything is written. Titles, captions, names,
+reports, numbers of rounds and seeds, and paths of files are no part of an identity.
 
 * ``version``: of this package.
 * ``machine``: what decides how a program is traced. Programs of different machines do not compare.
@@ -29,7 +28,7 @@ RowDigests = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class LaneIdentity:
-    """What one lane is of.
+    """The programs and data of one lane.
 
     Attributes:
       version: of this package.
@@ -37,8 +36,8 @@ class LaneIdentity:
       programs: digests by name, in the order in which a difference is looked for.
       columns: numbers by name that the lane's programs take.
       data: digests of the arrays of its problem, by their names.
-      series: digest of what the same lane is of at the first seed of its run, so that lanes which
-        differ in their seeds alone know each other, whatever seeds draw; empty where nothing says.
+      series: digest of the same lane at the first seed of its run. Lanes that differ in their seeds
+        alone share it, whatever follows the seed. Empty if unknown.
     """
 
     version: str
@@ -49,7 +48,7 @@ class LaneIdentity:
     series: str = ''
 
     def digest(self) -> str:
-        """Returns one digest of it all."""
+        """Returns one digest of all fields."""
         return digests.of_bytes(
             json.dumps(dataclasses.asdict(self), sort_keys=True).encode()
         )
@@ -57,13 +56,13 @@ class LaneIdentity:
 
 @dataclasses.dataclass(frozen=True)
 class RunIdentity:
-    """What a run is of, as its folder keeps it.
+    """The programs and data of a run, as its folder keeps them.
 
     Attributes:
       lanes: by algorithm and pattern, ``fedavg on links``, the identity of their first lane.
       sizes: of the data, by pattern: ``examples``, ``clients``, ``name`` and ``digest``.
       modules: digests of the user's own files of code, by name.
-      rows: by pattern, what tells the examples of the first seed apart.
+      rows: by pattern, a hash of each example of the first seed.
     """
 
     lanes: Mapping[str, LaneIdentity]
@@ -78,7 +77,7 @@ class RunIdentity:
         return {'lanes': lanes, 'sizes': sizes, 'modules': dict(self.modules)}
 
     def digest(self) -> str:
-        """Returns one digest of it all."""
+        """Returns one digest of all fields."""
         return digests.of_bytes(json.dumps(self.as_plain(), sort_keys=True).encode())
 
     def rows_as_arrays(self) -> dict[str, np.ndarray]:
@@ -91,7 +90,7 @@ class RunIdentity:
 
 
 class UnreadableError(ValueError):
-    """What was kept is no identity."""
+    """Raised for a file that holds no identity."""
 
 
 def lane_from_plain(values: Any) -> LaneIdentity:
@@ -137,14 +136,22 @@ def run_from_plain(
             raise UnreadableError('parts without names')
     for size in values['sizes'].values():
         _check_size(size)
+    rows = _rows_by_pattern(arrays or {})
+    lanes = {name: lane_from_plain(lane) for name, lane in values['lanes'].items()}
+    return RunIdentity(lanes, values['sizes'], values['modules'], rows)
+
+
+def _rows_by_pattern(
+    arrays: Mapping[str, np.ndarray],
+) -> dict[str, dict[str, np.ndarray]]:
+    """Returns arrays named ``pattern/part`` by pattern and part."""
     rows: dict[str, dict[str, np.ndarray]] = {}
-    for name, hashes in (arrays or {}).items():
+    for name, hashes in arrays.items():
         if hashes.dtype != np.uint64 or hashes.ndim != 1:
             raise UnreadableError('rows that are no hashes')
         label, _, part = name.rpartition('/')
         rows.setdefault(label, {})[part] = hashes
-    lanes = {name: lane_from_plain(lane) for name, lane in values['lanes'].items()}
-    return RunIdentity(lanes, values['sizes'], values['modules'], rows)
+    return rows
 
 
 def _check_texts(*texts: Any) -> None:
@@ -159,12 +166,8 @@ def _check_texts_by_name(texts: Any) -> None:
 
 
 def _check_size(size: Any) -> None:
-    if not isinstance(size, Mapping) or set(size) != {
-        'name',
-        'clients',
-        'examples',
-        'digest',
-    }:
+    fields = {'name', 'clients', 'examples', 'digest'}
+    if not isinstance(size, Mapping) or set(size) != fields:
         raise UnreadableError('no sizes')
     _check_texts(size['name'], size['digest'])
     if not all(type(size[name]) is int for name in ('clients', 'examples')):
@@ -173,17 +176,19 @@ def _check_size(size: Any) -> None:
 
 # What differs.
 
-DATA, EVALUATION_DATA, PARTITION = 'data', 'evaluation data', 'partition'
+DATA = 'data'
+EVALUATION_DATA = 'evaluation data'
+PARTITION = 'partition'
 
 
 def lane_differences(
     there: LaneIdentity, here: LaneIdentity
 ) -> Iterator[tuple[str, str]]:
-    """Names what differs between a lane that was kept and the same lane as it would run now.
+    """Names the differences between a saved lane and the same lane as it would run now.
 
     Args:
-      there: what was kept.
-      here: what would run.
+      there: of the saved lane.
+      here: of the lane that would run.
 
     Yields:
       The part that differs and a clause that says how: the version, then data, numbers, programs.
@@ -194,7 +199,8 @@ def lane_differences(
         if there.data.get(name) != here.data.get(name):
             yield name, f'{name}: other arrays'
     for name in sorted({*there.columns, *here.columns}):
-        old, new = there.columns.get(name), here.columns.get(name)
+        old = there.columns.get(name)
+        new = here.columns.get(name)
         if old != new:
             yield name, f'{name} is {_short(old)} and not {_short(new)}'
     if there.machine == here.machine:
@@ -204,7 +210,7 @@ def lane_differences(
 
 
 def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
-    """Tells whether two lanes may differ in their seeds alone, as far as is known.
+    """Tells whether two lanes may be the same but for their seeds, as far as is known.
 
     Args:
       one: of a lane.
@@ -215,67 +221,77 @@ def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
 
 
 def _short(number: Any) -> str:
-    """Returns a number as its float32 stands for it, without digits beyond that."""
+    """Formats a number with the digits of a float32."""
     return 'none' if number is None else f'{number:.7g}'
 
 
 def run_differences(there: RunIdentity, here: RunIdentity) -> list[str]:
-    """Names what differs between a run that was kept and one that would run now.
+    """Names the differences between a recorded run and one that would run now.
 
     Only algorithms and patterns that both have are compared.
 
     Args:
-      there: what was kept.
-      here: what would run.
+      there: of the recorded run.
+      here: of the run that would run.
 
     Returns:
       Clauses, such as ``data: 3,200 of 60,000 examples differ`` and ``module mine.py``; none where
       both are of the same programs and data.
     """
-    clauses = _row_differences(there, here)
-    found = list(clauses.values())
-    is_program = False
-    for lane in (name for name in there.lanes if name in here.lanes):
-        for part, clause in lane_differences(there.lanes[lane], here.lanes[lane]):
-            if part in clauses:  # said by how many examples
-                continue
-            is_program |= part in there.lanes[lane].programs
-            found.append(clause)
-    if is_program:
-        modules = sorted({*there.modules, *here.modules})
-        changed = [
-            name
-            for name in modules
-            if there.modules.get(name) != here.modules.get(name)
-        ]
-        found = [*(f'module {name}' for name in changed), *found]
-    return list(dict.fromkeys(found))
+    data_clauses = _row_differences(there, here)
+    lane_clauses: list[str] = []
+    is_program_changed = False
+    for name, lane in there.lanes.items():
+        if name not in here.lanes:
+            continue
+        for part, clause in lane_differences(lane, here.lanes[name]):
+            # The clauses on data say how many examples differ.
+            if part not in data_clauses:
+                is_program_changed |= part in lane.programs
+                lane_clauses.append(clause)
+    clauses = [*data_clauses.values(), *lane_clauses]
+    if is_program_changed:
+        clauses = [*_changed_modules(there, here), *clauses]
+    return list(dict.fromkeys(clauses))
+
+
+def _changed_modules(there: RunIdentity, here: RunIdentity) -> list[str]:
+    """Names the user's files of code that differ."""
+    names = sorted({*there.modules, *here.modules})
+    return [
+        f'module {name}'
+        for name in names
+        if there.modules.get(name) != here.modules.get(name)
+    ]
 
 
 def _row_differences(there: RunIdentity, here: RunIdentity) -> dict[str, str]:
     """Says by part of the data how many examples differ, where both sides keep their rows."""
     clauses: dict[str, str] = {}
-    for label in (label for label in there.rows if label in here.rows):
-        for part in there.rows[label].keys() & here.rows[label].keys():
-            old, new = there.rows[label][part], here.rows[label][part]
-            if np.array_equal(old, new):
-                continue
-            if len(old) != len(new):
-                clauses[part] = f'{part}: {len(old):,} examples and not {len(new):,}'
-                continue
-            values, places = np.unique(np.concatenate([old, new]), return_inverse=True)
-            surplus = np.bincount(places[: len(old)], minlength=len(values))
-            surplus = surplus - np.bincount(places[len(old) :], minlength=len(values))
-            changed = int(np.maximum(surplus, 0).sum())
-            if changed:
-                clauses[part] = f'{part}: {changed:,} of {len(old):,} examples differ'
-            elif part == DATA:
-                clauses[part] = clauses[PARTITION] = (
-                    f'{PARTITION}: the same {len(old):,} examples lie with other clients or in '
-                    'another order'
-                )
-            else:
-                clauses[part] = (
-                    f'{part}: the same {len(old):,} examples in another order'
-                )
+    for label, old_parts in there.rows.items():
+        new_parts = here.rows.get(label, {})
+        for part in old_parts.keys() & new_parts.keys():
+            clauses.update(_difference_of_rows(part, old_parts[part], new_parts[part]))
     return clauses
+
+
+def _difference_of_rows(part: str, old: np.ndarray, new: np.ndarray) -> dict[str, str]:
+    """Says how the rows of a part of the data differ; nothing if they do not."""
+    if np.array_equal(old, new):
+        return {}
+    if len(old) != len(new):
+        return {part: f'{part}: {len(old):,} examples and not {len(new):,}'}
+    # Count each value on both sides, as the order of rows does not matter here.
+    values, indices = np.unique(np.concatenate([old, new]), return_inverse=True)
+    old_counts = np.bincount(indices[: len(old)], minlength=len(values))
+    new_counts = np.bincount(indices[len(old) :], minlength=len(values))
+    num_changed = int(np.maximum(old_counts - new_counts, 0).sum())
+    if num_changed:
+        return {part: f'{part}: {num_changed:,} of {len(old):,} examples differ'}
+    if part == DATA:
+        clause = (
+            f'{PARTITION}: the same {len(old):,} examples lie with other clients or in '
+            'another order'
+        )
+        return {DATA: clause, PARTITION: clause}
+    return {part: f'{part}: the same {len(old):,} examples in another order'}

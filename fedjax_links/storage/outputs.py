@@ -1,10 +1,9 @@
-"""Files that commands write into a folder of the user's choice; no file of others is overwritten.
+"""Writes files of commands to a folder of the user's choice, and overwrites no file of others.
 
-The folder keeps a list of what was written, with digests. A file that the list does not have, or
-that was changed since, is the user's own, and the command is refused before it writes anything.
-Before a file is written again the list has the digests of both, the one that lies there and the one
-that is to come: so a process may be killed at any moment, and the next one knows the file.
-Into the folder of a run everything goes that reports write there anyway.
+The folder keeps a list of what was written, with digests. A file that is not listed, or was changed
+since, is the user's own: the command is refused before it writes anything. Before a file is
+overwritten, the list gets the digests of the old and of the new content. So a process may be killed
+at any moment, and the next one knows the file. In the folder of a run, files may be overwritten.
 """
 
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ LIST = '.written.json'
 
 
 def check(argument: str, folder: Path, names: Iterable[str]) -> None:
-    """Refuses to overwrite a file that no command of ours wrote; only looks.
+    """Refuses to overwrite a file that no command wrote, and changes nothing.
 
     Args:
       argument: what named the folder.
@@ -27,11 +26,10 @@ def check(argument: str, folder: Path, names: Iterable[str]) -> None:
     Raises:
       InvalidError: naming the file, or what lies in the folder's place.
     """
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    if not there.is_dir():
-        raise errors.invalid(
-            argument, 'name a folder', f'{folder}, where {there} is a file'
-        )
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir():
+        value = f'{folder}, where {existing} is a file'
+        raise errors.invalid(argument, 'name a folder', value)
     if run_access.kind_of(folder) is run_access.Kind.RUN:
         return
     known = _read(folder)
@@ -47,7 +45,7 @@ def check(argument: str, folder: Path, names: Iterable[str]) -> None:
 
 
 def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> list[str]:
-    """Writes files, each whole or not at all.
+    """Writes files, each completely or not at all.
 
     Args:
       argument: what named the folder.
@@ -67,14 +65,22 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             if run_access.kind_of(folder) is not run_access.Kind.RUN:
-                there = [digests.of_bytes(path.read_bytes())] if path.exists() else []
-                known = {**_read(folder), name: [*there, digests.of_bytes(content)]}
-                checkpoints.write_atomically(
-                    folder / LIST, documents.as_json({'files': known})
-                )
+                _list_file(folder, name, content)
             checkpoints.write_atomically(path, content)
             written.append(name)
     return written
+
+
+def _list_file(folder: Path, name: str, content: bytes) -> None:
+    """Adds the digests of the old and of the new content of a file to the list."""
+    path = folder / name
+    known_digests: list[str] = []
+    if path.exists():
+        known_digests.append(digests.of_bytes(path.read_bytes()))
+    known_digests.append(digests.of_bytes(content))
+    files = {**_read(folder), name: known_digests}
+    list_content = documents.as_json({'files': files})
+    checkpoints.write_atomically(folder / LIST, list_content)
 
 
 def _read(folder: Path) -> dict[str, list[str]]:
@@ -88,6 +94,6 @@ def _read(folder: Path) -> dict[str, list[str]]:
     if not isinstance(files, dict):
         return {}
     return {
-        name: [kept] if isinstance(kept, str) else list(kept)
-        for name, kept in files.items()
+        name: [entry] if isinstance(entry, str) else list(entry)
+        for name, entry in files.items()
     }
