@@ -1,4 +1,4 @@
-"""Lists the commands and all that a config can name; runs a command.
+"""Lists the commands and the names that a config can use; runs a command.
 
 python -m fedjax_links
 python -m fedjax_links simulate --config=quickstart --workdir=runs/quickstart
@@ -18,7 +18,7 @@ _COMMANDS = Path(__file__).parent / 'cli'
 
 
 def commands() -> dict[str, str]:
-    """The modules of the folder of commands that have a ``main``, with their first lines.
+    """Lists the modules of the folder of commands that have a ``main``.
 
     Returns:
       What each command does, by name. Modules are read and not imported.
@@ -28,48 +28,52 @@ def commands() -> dict[str, str]:
 
 
 def configs() -> dict[str, dict[str, str]]:
-    """The configs that ``--config`` takes by name, with their first lines.
+    """Lists the configs that ``--config`` takes by name.
 
     Returns:
-      What each config runs, by the command that its text begins with, and by name. Modules are read
-      and not imported.
+      What each config runs, by the command in its docstring, and by name. Modules are read and not
+      imported.
     """
     from fedjax_links.config import shipped
 
-    found: dict[str, dict[str, str]] = {}
+    by_command: dict[str, dict[str, str]] = {}
     for name, text in _documented(shipped.configs().values(), 'get_config').items():
         command = text.partition('python -m fedjax_links ')[2].split(maxsplit=1)[0]
-        found.setdefault(command, {})[name] = _first_line(text)
-    return found
+        by_command.setdefault(command, {})[name] = _first_line(text)
+    return by_command
 
 
 def _documented(paths: Iterable[Path], function: str) -> dict[str, str]:
-    """The texts of the modules that define a function."""
-    found = {}
+    """Returns the docstrings of the modules that define a function."""
+    docstrings: dict[str, str] = {}
     for path in paths:
         module = ast.parse(path.read_text(encoding='utf-8'))
-        if any(
-            isinstance(node, ast.FunctionDef) and node.name == function
-            for node in module.body
-        ):
-            found[path.stem] = ast.get_docstring(module) or ''
-    return found
+        functions = [
+            node.name for node in module.body if isinstance(node, ast.FunctionDef)
+        ]
+        if function in functions:
+            docstrings[path.stem] = ast.get_docstring(module) or ''
+    return docstrings
 
 
 def registries() -> dict[str, Mapping[str, Any]]:
-    """What a config can name, by the place where the name stands.
+    """Lists the tables of names that a config can use.
 
     Returns:
-      The factories of each place by name.
+      Factories by name, by the field or section that takes the name.
     """
     from fedjax_links import algorithms, datasets, participation, problems
-    from fedjax_links.config import registries as choices
+    from fedjax_links.config import registries as config_registries
     from fedjax_links.partition import PARTITIONS
     from fedjax_links.problems import augmentation, classification
     from fedjax_links.report import layouts
 
-    named = {n: v for n, v in vars(choices).items() if n.isupper() and n[0] != '_'}
-    del named['DRAWN'], named['MADE']  # of tables that are there by themselves
+    config_tables: dict[str, Mapping[str, Any]] = {}
+    for name, table in vars(config_registries).items():
+        is_public = name.isupper() and not name.startswith('_')
+        # Those that end so collect tables that are listed themselves.
+        if is_public and not name.endswith('_TABLES'):
+            config_tables[name.lower().replace('_', ' ')] = table
     return {
         'algorithms': algorithms.ALGORITHMS,
         'patterns': participation.PARTICIPATION,
@@ -78,13 +82,13 @@ def registries() -> dict[str, Mapping[str, Any]]:
         'partitions': PARTITIONS,
         'datasets': datasets.DATASETS,
         'augmentations': augmentation.AUGMENTATIONS,
-        **{name.lower().replace('_', ' '): table for name, table in named.items()},
+        **config_tables,
         'reports': layouts.LAYOUTS,
     }
 
 
 def tables() -> dict[str, dict[str, str]]:
-    """What each name of `registries`, and of ``log``, stands for in a line."""
+    """Says in a line what each name of `registries`, and of ``log``, stands for."""
     from fedjax_links.runner import hooks
 
     lines = {
@@ -99,8 +103,8 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command that the first argument names; without one, lists what there is.
 
     Args:
-      argv: the command line without the program; by default that of this process, which then ends
-        at an interrupt and where nobody reads on.
+      argv: the command line without the program. By default that of this process, which then ends
+        at an interrupt, and when the reader of its output leaves.
 
     Returns:
       Exit status: 0, or 2 for an unknown command.
@@ -128,14 +132,15 @@ def main(argv: list[str] | None = None) -> int:
 
 def _main_of_process() -> int:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # JAX drops what is raised while it collects garbage: the exception of Python's own handler
-        # prints its lines while modules are imported, or is lost and the command goes on.
+        # JAX drops exceptions that are raised while it collects garbage. So that of Python's own
+        # handler would be printed while modules are imported, or lost, and the command would go on.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    here = str(Path.cwd())
+    current_folder = str(Path.cwd())
     if not sys.flags.safe_path:
-        # `python -m` looks here first, where a file may be called as a module of Python or of an
-        # installed package is, and a console command does not look here at all.
-        sys.path[:] = [*(path for path in sys.path if path not in ('', here)), here]
+        # `python -m` looks first in the current folder, where a file may have the name of an
+        # installed module. A console command does not look there at all. So it comes last for both.
+        others = [path for path in sys.path if path not in ('', current_folder)]
+        sys.path[:] = [*others, current_folder]
     try:
         return main(sys.argv[1:])
     except BrokenPipeError:
@@ -145,25 +150,24 @@ def _main_of_process() -> int:
 
 
 def _print_all(known: Mapping[str, str]) -> None:
-    of_commands = {
-        f'configs of {command}': names for command, names in configs().items()
-    }
+    sections: dict[str, Mapping[str, str]] = {'commands': known}
+    for command, names in configs().items():
+        sections[f'configs of {command}'] = names
+    sections |= tables()
     print('python -m fedjax_links COMMAND [--help] [FLAGS]')
-    for title, lines in {'commands': known, **of_commands, **tables()}.items():
+    for title, lines in sections.items():
         width = max(map(len, lines))
-        rows = [
-            f'  {name:<{width}}  {line}'.rstrip()
-            for name, line in sorted(lines.items())
-        ]
-        print('\n'.join(['', title, *rows]))
+        print(f'\n{title}')
+        for name, line in sorted(lines.items()):
+            print(f'  {name:<{width}}  {line}'.rstrip())
 
 
 def _purpose(factory: Callable[..., Any]) -> str:
-    """The first line on a factory; for a registry entry, on what sets it apart."""
-    own = getattr(factory, 'client_program', None) or getattr(
-        factory, 'factory', factory
-    )
-    return _first_line(getattr(own, 'func', own).__doc__)
+    """Returns the summary of a factory; of an entry's client program if it has its own."""
+    function = getattr(factory, 'client_program', None)
+    if function is None:
+        function = getattr(factory, 'factory', factory)
+    return _first_line(getattr(function, 'func', function).__doc__)
 
 
 def _first_line(text: str | None) -> str:

@@ -1,6 +1,6 @@
-"""Client programs executed over a cohort.
+"""Runs client programs over a cohort.
 
-What a client does stands in `clients.programs`, whose names can be used from here too.
+`clients.programs` defines what a client does; its names can be imported from here, too.
 """
 
 import math
@@ -35,7 +35,8 @@ _CHUNK_SIZE = 10
 _ONE_BY_ONE_ENTRIES = 2**14
 _WIDE_CHUNK_SIZE = 128
 _WIDE_CHUNK_ENTRIES = 2**18
-_COPIES = 4  # of the parameters, that a client's training holds: start, model, gradient, update
+# Of the parameters while a client trains: start, model, gradient, update.
+_COPIES = 4
 
 
 class Contribution(NamedTuple):
@@ -53,7 +54,7 @@ class Contribution(NamedTuple):
 class Train(Protocol):
     """One client's training, with its data, key and round filled in: ``train(start)``.
 
-    Of a rule that changes the local steps, it takes the adjustments ``lr_scale``, ``correction``,
+    Algorithms that change the local steps pass the adjustments ``lr_scale``, ``correction``,
     ``proximal`` and ``keep_gradient``.
     """
 
@@ -74,8 +75,8 @@ class Train(Protocol):
           correction: a pytree like the parameters, added to every gradient, as SCAFFOLD's
             ``c - c_i``; None for nothing.
           proximal: float[], a; ``a (x - start)`` is added to every gradient; None for nothing.
-          keep_gradient: whether the last step's gradient, before both are added, is returned as
-            ``gradient``. Of one local step it is the gradient at ``start``.
+          keep_gradient: whether to return the last step's gradient, before both are added, as
+            ``gradient``. With one local step it is the gradient at ``start``.
 
         Returns:
           What the client holds after its local steps.
@@ -102,7 +103,7 @@ def train_cohort(
         (Contribution, new row)``. ``client`` is its id, ``row`` its row of ``client_tree``, and
         ``train(start)`` gives its `LocalUpdate`; `Train` has the adjustments ``lr_scale``,
         ``correction``, ``proximal`` and ``keep_gradient``.
-      client_tree: leaves [N, ...], what the clients keep between rounds; ``()`` if nothing.
+      client_tree: leaves [N, ...], what the clients store between rounds; ``()`` if nothing.
 
     Returns:
       The contributions summed over the cohort (zeros if it is empty), in float32 at least, and
@@ -133,7 +134,7 @@ def sum_updates(
     start: Params,
     weights: Array | Callable[[Array], Array] | None = None,
 ) -> Contribution:
-    """The loop of algorithms whose clients keep nothing: sum over the cohort of w_i Delta_i.
+    """Trains a cohort from one model and returns the weighted sum of updates, sum w_i Delta_i.
 
     Args:
       local_train: the client program.
@@ -159,26 +160,26 @@ def sum_updates(
 
 
 def _default_chunk_size(cohort: Cohort, problem: Problem) -> int:
-    """How many clients train side by side.
+    """Returns how many clients train side by side.
 
-    A CPU: one by one once models are large, as it gains nothing from models side by side; else few
-    where the cohort's size varies (empty slots cost) or could be a record's, more where everyone
-    trains. An accelerator: as many as there are, or as fit into an eighth of its memory with their
-    parameters, gradients and examples; of a cohort whose size varies an eighth of all clients, at
-    least as many as on a CPU. All of its memory counts, not what happens to be free: the width is
-    an order of additions, so that a run resumed on a busier card keeps its bits.
+    On a CPU, large models train one by one, as side by side gains nothing. Few small models train
+    side by side where the cohort's size varies, since empty slots cost; more where all clients
+    train. On an accelerator, the full cohort trains side by side, or an eighth of all clients where
+    its size varies, as far as an eighth of the memory holds their parameters, gradients and
+    examples. All memory counts, not what is free: the width is an order of additions, and a run
+    resumed on a busier card has to keep its bits.
     """
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
-    num_clients, num_slots = cohort.num_clients, cohort.ids.shape[0]
     if memory.platform() == 'cpu':
         return _width_on_cpu(tree.size(params), cohort.is_everyone)
-    each = (
-        _COPIES * tree.num_bytes(params) + tree.num_bytes(problem.data) // num_clients
-    )
-    return _width_elsewhere(num_slots, cohort.size, each, memory.device_bytes())
+    num_slots = cohort.ids.shape[0]
+    data_bytes = tree.num_bytes(problem.data) // cohort.num_clients
+    client_bytes = _COPIES * tree.num_bytes(params) + data_bytes
+    return _width_elsewhere(num_slots, cohort.size, client_bytes, memory.device_bytes())
 
 
 def _width_on_cpu(num_entries: int, everyone: bool) -> int:
+    """Returns the width on a CPU for models with so many entries."""
     if num_entries >= _ONE_BY_ONE_ENTRIES:
         return 1
     fitting = _WIDE_CHUNK_ENTRIES // max(num_entries, 1) if everyone else 0
@@ -188,9 +189,9 @@ def _width_on_cpu(num_entries: int, everyone: bool) -> int:
 def _width_elsewhere(
     num_slots: int, size: Array | int, client_bytes: int, device_bytes: int | None
 ) -> int:
-    """As `_default_chunk_size` says; ``client_bytes`` is what a client needs while it trains."""
-    known = isinstance(size, int)
-    wanted = num_slots if known else max(_CHUNK_SIZE, math.ceil(num_slots / 8))
+    """Returns the width on an accelerator; a client needs ``client_bytes`` while it trains."""
+    is_size_fixed = isinstance(size, int)
+    width = num_slots if is_size_fixed else max(_CHUNK_SIZE, math.ceil(num_slots / 8))
     if device_bytes is None:
-        return wanted
-    return max(1, min(wanted, device_bytes // (8 * max(client_bytes, 1))))
+        return width
+    return max(1, min(width, device_bytes // (8 * max(client_bytes, 1))))

@@ -1,10 +1,10 @@
-"""Round mixing matrices W of a participation mask: dense for theory, factored for work.
+"""Mixes client models by the matrix W of a participation mask: dense, or factored in O(N).
 
 ``W_ij = 1/|A|`` for i, j in the active set A, and the identity elsewhere: the clients that the
-server reaches average among each other, the others keep what they have. W is symmetric, doubly
+server reaches average their models, the others keep theirs. W is symmetric, doubly
 stochastic and a projection; an empty or single-client round gives the identity.
 
-Weights of links between clients stand here too.
+Weights of links between clients are here, too.
 
 References: Xiang et al. 2023, section IV (the matrix before eq. 3).
 """
@@ -17,7 +17,7 @@ from fedjax_links.core import tree
 
 
 def mixing_matrix(mask: Array) -> Array:
-    """Dense W.
+    """Returns the dense matrix W.
 
     Args:
       mask: bool[N], the active set A.
@@ -35,12 +35,12 @@ def mixing_matrix(mask: Array) -> Array:
     """
     active = mask.astype(jnp.result_type(float))
     pairs = active[:, None] * active[None, :]
-    share = 1 / jnp.maximum(jnp.sum(active), 1)
-    return pairs * share + jnp.diag(1 - active)
+    weight = 1 / jnp.maximum(jnp.sum(active), 1)
+    return pairs * weight + jnp.diag(1 - active)
 
 
 def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
-    """Mean over the active rows, zero when there are none; O(N).
+    """Averages the active rows, zero when there are none; O(N).
 
     Args:
       mask: bool[N].
@@ -55,9 +55,9 @@ def active_mean(mask: Array, client_tree: PyTree) -> PyTree:
       >>> print(mixing.active_mean(jnp.array([True, False, True]), jnp.array([1.0, 2.0, 5.0])))
       3.0
     """
-    kept = tree.select_rows(mask, client_tree, tree.zeros_like(client_tree))
+    active_rows = tree.select_rows(mask, client_tree, tree.zeros_like(client_tree))
     sums = jax.tree.map(
-        lambda a: jnp.sum(a, axis=0, dtype=tree.sum_dtype(a.dtype)), kept
+        lambda a: jnp.sum(a, axis=0, dtype=tree.sum_dtype(a.dtype)), active_rows
     )
     return tree.cast_like(tree.divide(sums, jnp.sum(mask)), client_tree)
 
@@ -82,7 +82,7 @@ def mix(mask: Array, client_tree: PyTree) -> PyTree:
 
 
 def metropolis_weights(neighbours: Array, edges: Array) -> Array:
-    """Metropolis weights of edges that are up: ``1 / (1 + max(d_i, d_j))``, d their degrees.
+    """Computes Metropolis weights of edges that are up: ``1 / (1 + max(d_i, d_j))``, d degrees.
 
     With the rest of every row on the diagonal, ``M_ii = 1 - sum_j M_ij``, the matrix is symmetric
     and doubly stochastic, whatever is up.
@@ -108,5 +108,6 @@ def metropolis_weights(neighbours: Array, edges: Array) -> Array:
       Rodio, Neglia, Chen and Larsson 2025.
     """
     degrees = jnp.sum(edges, axis=1)
-    most = jnp.maximum(degrees[:, None], degrees[neighbours])
-    return jnp.where(edges, 1 / (1 + most.astype(jnp.result_type(float))), 0)
+    larger_degree = jnp.maximum(degrees[:, None], degrees[neighbours])
+    weights = 1 / (1 + larger_degree.astype(jnp.result_type(float)))
+    return jnp.where(edges, weights, 0)

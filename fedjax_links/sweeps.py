@@ -1,4 +1,4 @@
-"""Sweeps: a grid of hyper-parameters times seeds, in one compiled program."""
+"""Runs a grid of hyper-parameters times seeds in one compiled program."""
 
 import functools
 import itertools
@@ -34,7 +34,7 @@ def sweep(
     batching: str | None = None,
     devices: devices_.Devices = None,
 ) -> SimulationResult:
-    """Runs every grid point with every seed, compiled once, or on several GPUs once for each.
+    """Runs every grid point with every seed in one compiled program, one for each GPU.
 
     The same seed gives the same links and batches at every point, so differences between points are
     paired. What is swept is traced: it may scale things, but not set shapes or loop lengths. Both
@@ -78,8 +78,9 @@ def sweep(
     points, num_points = _columns(grid or {})
     for name, maker in zip(_MAKERS, (make_algorithm, make_participation), strict=True):
         _check_values(maker, points[name])
-    shape = num_points, len(seed_column)
-    repeated = jax.tree.map(lambda a: np.repeat(a, shape[1], axis=0), points)
+    num_seeds = len(seed_column)
+    shape = num_points, num_seeds
+    repeated = jax.tree.map(lambda a: np.repeat(a, num_seeds, axis=0), points)
     lanes = repeated, np.tile(seed_column, num_points)
     run = functools.partial(
         simulate, num_rounds=num_rounds, eval_every=eval_every, eval_fn=eval_fn
@@ -121,19 +122,20 @@ def _check_values(maker: Callable[..., Any], columns: Mapping[str, np.ndarray]) 
         try:
             maker(**dict(zip(columns, row, strict=True)))
         except errors.InvalidError as error:
-            said = (
-                None
-                if error.message is None
-                else f'{error.message} (at point {point} of `grid`)'
-            )
-            value = f'{error.value} at point {point} of `grid`'
-            raise errors.InvalidError(
-                error.path, error.requirement, value, said
-            ) from error
-        except (
-            Exception
-        ):  # a maker that takes traced values alone: what it makes of them counts
+            raise _at_point(error, point) from error
+        except Exception:
+            # A maker may take traced values alone. Its own trace then reports mistakes.
             return
+
+
+def _at_point(error: errors.InvalidError, point: int) -> errors.InvalidError:
+    """Returns the same mistake with the point of the grid where it came up."""
+    where = f'at point {point} of `grid`'
+    message = error.message
+    if message is not None:
+        message = f'{message} ({where})'
+    value = f'{error.value} {where}'
+    return errors.InvalidError(error.path, error.requirement, value, message)
 
 
 def product(
@@ -141,7 +143,7 @@ def product(
     /,
     **by_maker: Mapping[str, Sequence[Any] | np.ndarray],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Crosses values into the columns of a grid; the last name varies fastest.
+    """Builds grid columns from the Cartesian product of values; the last name varies fastest.
 
     Args:
       values: values by maker and name, ``{'algorithm': {'learning_rate': [0.1, 0.2]}, ...}``.
@@ -161,39 +163,37 @@ def product(
       >>> print(grid['algorithm']['learning_rate'], grid['participation']['p'])
       [0.1 0.1 0.2 0.2] [0.5 0.9 0.5 0.9]
     """
-    given = {**(values or {}), **by_maker}
-    for maker in given:
+    all_values = {**(values or {}), **by_maker}
+    flat: dict[tuple[str, str], Sequence[Any] | np.ndarray] = {}
+    for maker, values_by_name in all_values.items():
         checks.choice('grid', maker, _MAKERS)
-    flat = {
-        (maker, name): each
-        for maker, named in given.items()
-        for name, each in named.items()
-    }
-    for (_, name), each in flat.items():
-        if np.ndim(each) == 0 or len(each) == 0:
-            raise errors.invalid(name, 'be a list of at least one value', each)
-    rows = list(itertools.product(*flat.values()))
-    columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in given}
-    for (maker, name), column in zip(flat, zip(*rows, strict=True), strict=True):
-        columns[maker][name] = np.stack([np.asarray(value) for value in column])
+        for name, column in values_by_name.items():
+            if np.ndim(column) == 0 or len(column) == 0:
+                raise errors.invalid(name, 'be a list of at least one value', column)
+            flat[maker, name] = column
+    rows = itertools.product(*flat.values())
+    columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in all_values}
+    for (maker, name), crossed in zip(flat, zip(*rows, strict=True), strict=True):
+        columns[maker][name] = np.stack([np.asarray(value) for value in crossed])
     return columns
 
 
 def _columns(grid: Grid) -> tuple[dict[str, dict[str, np.ndarray]], int]:
-    """The grid as arrays, one dictionary per maker, and its number of points."""
+    """Converts the grid to arrays, one dictionary per maker, and counts its points."""
     columns: dict[str, dict[str, np.ndarray]] = {maker: {} for maker in _MAKERS}
-    for maker, named in grid.items():
+    lengths: dict[str, int] = {}
+    for maker, values_by_name in grid.items():
         checks.choice('grid', maker, _MAKERS)
-        columns[maker] = {
-            name: _numbers(name, values) for name, values in named.items()
-        }
-    lengths = {name: len(a) for named in columns.values() for name, a in named.items()}
+        for name, values in values_by_name.items():
+            columns[maker][name] = _numbers(name, values)
+            lengths[name] = len(columns[maker][name])
     if len(set(lengths.values())) > 1:
         raise errors.invalid('grid', 'have columns of one length', lengths)
     return columns, next(iter(lengths.values()), 1)
 
 
 def _numbers(name: str, values: ArrayLike) -> np.ndarray:
+    """Converts a column to numbers of JAX's default precision; raises where they do not fit."""
     array = np.asarray(values)
     if array.ndim == 0 or array.dtype.kind not in 'biuf':
         raise errors.invalid(
