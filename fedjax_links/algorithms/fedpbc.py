@@ -45,6 +45,10 @@ def fedpbc(
     ``compute='active'`` the others pause and keep x_i, and FedAvg's bias returns. Nothing is
     received at the start of a round. An empty round keeps x, and clients still train.
 
+    The listing draws one sample per client and round, for all local steps: a client program with
+    ``resample='round'``. The default program draws a minibatch for each local step, as the
+    authors' released code does.
+
     Memory: 1 + N models; half of the N with ``table_dtype=jnp.bfloat16``. A client then trains from
     its rounded model and uploads unrounded, but what it keeps between rounds is rounded again, so
     progress below a 256th of an entry is lost while its uplink is down.

@@ -39,7 +39,13 @@ def watched(watch: Watch) -> Iterator[None]:
 
 
 def client_data(
-    problem: Problem, client: Array, key: Key, local_steps: int, batch_size: int | None
+    problem: Problem,
+    client: Array,
+    key: Key,
+    local_steps: int,
+    batch_size: int | None,
+    *,
+    resample: str = 'step',
 ) -> tuple[PyTree, BatchLoss]:
     """Returns the scan inputs of the local steps and the loss of one of them.
 
@@ -49,13 +55,18 @@ def client_data(
       key: the client's key of this round.
       local_steps: s, the length of the scan.
       batch_size: rows drawn per step; None takes the client's full data in every step.
+      resample: ``'step'`` draws rows, and what the loss draws, for each local step; ``'round'``
+        draws them once, as the first step does, for all local steps.
 
     Returns:
       A pytree with leaves [s, ...] (row numbers, or nothing where all rows are taken; step numbers
       where the loss draws), and ``(params, a step's inputs) -> []``, the mean loss of that step.
     """
     data, offset, count = problem.examples_of(client)
-    inputs: PyTree = None if problem.random_loss_fn is None else jnp.arange(local_steps)
+    is_shared = resample == 'round'
+    inputs: PyTree = None
+    if problem.random_loss_fn is not None:
+        inputs = jnp.zeros(local_steps, int) if is_shared else jnp.arange(local_steps)
 
     def key_of(step: Array | None) -> Key | None:
         if step is None:
@@ -92,8 +103,10 @@ def client_data(
         slots = jnp.arange(problem.max_examples)
         examples = _take(data, offset + jnp.minimum(slots, count - 1))
     else:
-        keys = prng.step_keys(key, local_steps)
+        keys = prng.step_keys(key, 1 if is_shared else local_steps)
         draws = jax.vmap(lambda k: prng.integers(k, (batch_size,), count))(keys)
+        if is_shared:
+            draws = jnp.broadcast_to(draws, (local_steps, batch_size))
         inputs, batch_loss = (draws, inputs), minibatch_loss
     watch = _WATCH.get()
     return (

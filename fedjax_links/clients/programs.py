@@ -85,12 +85,18 @@ def local_sgd(
     optimizer: Optimizer | None = None,
     chunk_size: int | None = None,
     client_steps: ArrayLike | None = None,
+    resample: str = 'step',
 ) -> ClientProgram:
     """Takes local steps of SGD, or of any optax optimizer, on the client's own data.
 
     ``x <- x - eta_t * grad F_i(x; batch)``, ``local_steps`` times. A batch is drawn uniformly with
     replacement from the client's examples, by (client, round, step) alone. An optimizer's state
     starts afresh in every round.
+
+    With ``resample='round'`` a client draws one batch in a round and takes all local steps on it.
+    So do the listings of Xiang et al. 2023 and 2024, which draw "a fresh sample" before their loop
+    over local steps; their released code draws in every step. The gradients of a round are then
+    dependent, and many steps on a small batch fit that batch.
 
     With ``local_epochs=E`` a client of n_i examples takes ``ceil(E n_i / batch_size)`` steps, or E
     on its full data. Its steps process E times as many examples as it owns; as batches are drawn
@@ -111,14 +117,18 @@ def local_sgd(
       client_steps: int[N], local steps of each client, from 1 to ``local_steps``, for clients of
         unequal speed; ``local_steps`` for everyone by default. A client costs what the one with
         most steps costs.
+      resample: ``'step'`` draws a batch, and what the loss draws (crops, mirrored images), for each
+        local step; ``'round'`` draws both once in a round, as the first local step does. Without
+        ``batch_size`` the data are the same in all steps either way.
 
     Returns:
       The client program.
 
     Raises:
-      ValueError: for a rate that is not positive, a count out of range, or both or neither of
-        ``local_steps`` and ``local_epochs``.
+      ValueError: for a rate that is not positive, a count out of range, an unknown ``resample``, or
+        both or neither of ``local_steps`` and ``local_epochs``.
     """
+    checks.choice('resample', resample, ('step', 'round'))
     if not callable(learning_rate):
         checks.positive_number('learning_rate', learning_rate)
     rate = learning_rate if callable(learning_rate) else constant(learning_rate)
@@ -145,7 +155,9 @@ def local_sgd(
         # The gradient gives the loss away, but adding it up can cost more than the gradient; with
         # many steps it is cheaper to evaluate the first one's by itself.
         few_steps = most_steps <= _FEW_STEPS
-        batches, batch_loss = client_data(problem, client, key, most_steps, batch_size)
+        batches, batch_loss = client_data(
+            problem, client, key, most_steps, batch_size, resample=resample
+        )
         steps = make_optimizer(rate(round) * lr_scale)
         num_steps = jnp.int32(most_steps) if own_steps is None else own_steps
         indices = None if own_steps is None else jnp.arange(most_steps)
@@ -196,6 +208,7 @@ def proximal_sgd(
     batch_size: int | None = None,
     chunk_size: int | None = None,
     client_steps: ArrayLike | None = None,
+    resample: str = 'step',
 ) -> ClientProgram:
     """Takes FedProx's local steps: SGD on the client's loss plus a proximal term.
 
@@ -213,6 +226,7 @@ def proximal_sgd(
       batch_size: examples per step; None takes the client's full data in every step.
       chunk_size: as in `local_sgd`.
       client_steps: as in `local_sgd`.
+      resample: as in `local_sgd`.
 
     Returns:
       The client program; the loss it reports is F_i's alone.
@@ -246,6 +260,7 @@ def proximal_sgd(
         batch_size=batch_size,
         chunk_size=chunk_size,
         client_steps=client_steps,
+        resample=resample,
     )
 
     def run(

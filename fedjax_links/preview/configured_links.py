@@ -17,7 +17,13 @@ from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
 _MOST_ROUNDS = 10**7  # whose rates are added up
-_PLAIN_OPTIONS = {'learning_rate', 'decay', 'local_steps', 'batch_size'}
+_PLAIN_OPTIONS = {
+    'learning_rate',
+    'decay',
+    'local_steps',
+    'batch_size',
+    'resample',
+}
 
 
 class ConfiguredLinks(NamedTuple):

@@ -11,7 +11,7 @@ from fedjax_links import simulation
 from fedjax_links.base import Algorithm, LinkSample
 from fedjax_links.core import tree
 from fedjax_links.core.registry import AlgorithmEntry
-from fedjax_links.local_training import ClientProgram
+from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.machines import devices
 from fedjax_links.testing import facts, federation
 from fedjax_links.testing.federation import Runs, simulate
@@ -149,6 +149,20 @@ def chunks_change_rounding_alone(runs: Runs) -> None:
         pairs,
         runs.rounds.servers(),
         'clients in chunks of two must give what all at once give',
+    )
+
+
+@ALGORITHM_CHECKS.listed
+def one_sample_a_round_is_all_data(runs: Runs) -> None:
+    """A round on one minibatch per client is that of clients who own these rows alone."""
+    program = runs.traits.client_program or local_sgd
+    options = inspect.signature(program).parameters
+    needs('resample' in options, 'the client program draws as it likes')
+    sampled, full = runs.sampled_once
+    close(
+        sampled,
+        full,
+        "with resample='round' all local steps must be on the minibatch of the client's key",
     )
 
 

@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import simulation
 from fedjax_links.algorithms.fedavg import fedavg
-from fedjax_links.base import Algorithm, Participation, Problem
+from fedjax_links.base import (
+    Algorithm,
+    Array,
+    Params,
+    Participation,
+    Problem,
+    RoundContext,
+)
+from fedjax_links.core import prng
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram
 from fedjax_links.participation.replay import replay
@@ -24,6 +32,10 @@ from fedjax_links.testing import facts
 
 NUM_CLIENTS = 6
 NUM_ROUNDS = 12
+_SAMPLE = 2
+"""Rows of a minibatch."""
+_NUM_SAMPLED = 4
+"""Rounds of which each has one minibatch."""
 SILENT = 3
 """The client that is never active in `masks`."""
 TWICE = 1
@@ -124,6 +136,23 @@ def problem(
     return dataclasses.replace(result, data=data, eval_data=data)
 
 
+def _only_drawn(whole: Problem, ctx: RoundContext) -> Problem:
+    """Builds the problem whose clients own only the rows of their minibatch of a round."""
+
+    def rows_of(client: Array) -> Array:
+        _, offset, count = whole.examples_of(client)
+        step_key = prng.step_keys(prng.client_key(ctx.client_key, client), 1)[0]
+        return offset + prng.integers(step_key, (_SAMPLE,), count)
+
+    clients = np.arange(NUM_CLIENTS)
+    rows = jax.vmap(rows_of)(jnp.asarray(clients)).reshape(-1)
+    owners = np.repeat(clients, _SAMPLE)
+    shapes = np.zeros((len(owners), 4)), np.zeros(len(owners), int)
+    drawn = from_arrays(*shapes, owners, init_params=_init_params, loss_fn=_loss_fn)
+    data = jax.tree.map(lambda a: a[rows], whole.data)
+    return dataclasses.replace(drawn, data=data, eval_data=data)
+
+
 def _init_params(key):
     return {'weights': jnp.zeros((4, 3)), 'bias': jnp.zeros(3)}
 
@@ -185,7 +214,9 @@ class Runs:
         self.key = jax.random.key(0)
         self.problem = problem()
         self.links = realised_links(peers=self.peers)
-        minibatches = facts.client_program(traits, 0.2, local_steps=3, batch_size=2)
+        minibatches = facts.client_program(
+            traits, 0.2, local_steps=3, batch_size=_SAMPLE
+        )
         self.algorithm = self._make(minibatches)
         self.run = jax.jit(simulate(self.algorithm))
         full_batches = facts.client_program(traits, 0.2, local_steps=3, batch_size=None)
@@ -237,6 +268,42 @@ class Runs:
             realised_links([*clients, TWICE], peers=self.peers),
         )
         return one_client, two_clients
+
+    @functools.cached_property
+    def sampled_once(self) -> tuple[list[Params], list[Params]]:
+        """Runs a few rounds in which a client draws one minibatch: server models after each.
+
+        The second list has the same rounds on full batches, where the rows of the minibatch are all
+        that a client owns.
+        """
+        options: dict[str, Any] = {'batch_size': _SAMPLE, 'resample': 'round'}
+        sampled = self._make(
+            facts.client_program(self.traits, 0.2, local_steps=3, **options)
+        )
+        full = self._make(facts.client_program(self.traits, 0.2, local_steps=3))
+
+        @jax.jit
+        def round_twice(
+            state: Any, ctx: RoundContext, problem: Problem
+        ) -> tuple[Any, Params, Params]:
+            new_state, _ = sampled.round_step(state, ctx, problem)
+            on_rows, _ = full.round_step(state, ctx, _only_drawn(problem, ctx))
+            server = sampled.models(new_state)['server']
+            server_of_rows = full.models(on_rows)['server']
+            return new_state, server, server_of_rows
+
+        replayed = pattern(*self.links)
+        links = simulation.realised_links(self.key, replayed, num_rounds=_NUM_SAMPLED)
+        state = sampled.init(self.problem.init_params(self.key), self.problem)
+        on_minibatches: list[Params] = []
+        on_all_rows: list[Params] = []
+        for t in range(_NUM_SAMPLED):
+            of_round = jax.tree.map(lambda a, t=t: a[t], links)
+            ctx = simulation.round_context(self.key, t, of_round)
+            state, server, server_of_rows = round_twice(state, ctx, self.problem)
+            on_minibatches.append(server)
+            on_all_rows.append(server_of_rows)
+        return on_minibatches, on_all_rows
 
     @functools.cached_property
     def full_participation(self) -> simulation.SimulationResult:

@@ -1,5 +1,8 @@
 """FedPBC against the listing and its exact identity on quadratics."""
 
+import dataclasses
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from fedjax_links import (
     problems,
     simulation,
 )
-from tests.reference import harness, quadratic_loops
+from tests.reference import harness, local_loops, quadratic_loops
 
 
 @pytest.mark.parametrize('compute', ['all', 'active'])
@@ -28,6 +31,38 @@ def test_fedpbc_follows_the_listing(x64, compute, chunk_size):
     np.testing.assert_allclose(
         result.state.algorithm.clients, expected_models, rtol=0, atol=1e-9
     )
+
+
+@pytest.mark.parametrize('name', ['fedavg', 'fedpbc'])
+def test_a_sample_per_round_follows_the_listing(x64, rng, name):
+    """Xiang et al. 2023, Algorithms 1 and 2: xi_i^t is drawn before the loop over k."""
+    mask = rng.random((12, len(local_loops.COUNTS))) < 0.5
+    mask[4] = False
+    client = local_training.local_sgd(
+        0.1, local_steps=5, batch_size=2, resample='round'
+    )
+    run = jax.jit(
+        lambda key, problem: simulation.simulate(
+            key,
+            algorithms.ALGORITHMS[name](client),
+            participation.replay(mask),
+            problem,
+            num_rounds=len(mask),
+            eval_every=1,
+            eval_fn=lambda params, key, problem: params,
+        )
+    )
+    start = local_loops.as_params(local_loops.FLAT_START)
+    problem = dataclasses.replace(
+        local_loops.regression(), init_params=lambda key: start
+    )
+    path = run(jax.random.key(local_loops.SEED), problem).evals['server']
+    path = np.column_stack([path['w'], path['b']])
+    listing = functools.partial(
+        local_loops.xiang_listing, mask, 0.1, 5, 2, keeps_models=name == 'fedpbc'
+    )
+    np.testing.assert_allclose(path, listing(), rtol=0, atol=1e-12)
+    harness.assert_caught(path, listing(resample='step'))
 
 
 def test_the_reference_tells_the_ablation_apart():

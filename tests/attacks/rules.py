@@ -98,6 +98,7 @@ _TEXT = {
     'design',
 } | {
     *('compute', 'memory', 'dataset', 'normalise', 'lines', 'band', 'order', 'match'),
+    'resample',
 }
 _FLAGS = {'reset', 'nesterov', 'log', 'log_rounds', 'all_models', 'kaiming'}
 _MAY_BE_NONE = {  # fields whose default is None, which says "as usual"

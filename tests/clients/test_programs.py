@@ -18,6 +18,7 @@ from tests.reference.local_loops import (
     ROUND,
     START,
     Reference,
+    as_params,
     client_key,
     data,
     flat,
@@ -44,6 +45,38 @@ def test_sgd_follows_the_loop_on_the_batches_of_the_key_tree(client, batch_size)
     )
     np.testing.assert_allclose(update.loss, loss, rtol=2e-5)
     assert int(update.num_steps) == 7
+
+
+@pytest.mark.parametrize('client, batch_size', [(0, 1), (1, 4), (3, 2), (1, None)])
+def test_a_sample_per_round_is_used_in_all_local_steps(x64, client, batch_size):
+    options = {'batch_size': batch_size, 'resample': 'round'}
+    reference = Reference(client, resample='round')
+    for make in (local_sgd, functools.partial(proximal_sgd, mu=0.0)):
+        program = make(0.2, local_steps=7, **options)
+        update = run(program, client, start=as_params(FLAT_START))
+        expected, loss = reference.descend(7, batch_size, lambda g: -0.2 * g)
+        np.testing.assert_allclose(flat(update.params), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(update.loss, loss, rtol=1e-12)
+    fresh, _ = Reference(client).descend(7, batch_size, lambda g: -0.2 * g)
+    assert np.allclose(fresh, expected, atol=1e-3) == (batch_size is None)
+
+
+def test_slow_clients_and_many_steps_share_the_sample_of_their_round(x64):
+    own = np.array([1, 12, 2, 3])
+    options = {'batch_size': 2, 'resample': 'round', 'client_steps': own}
+    program = local_sgd(0.02, local_steps=12, **options)
+    update = run(program, 1, start=as_params(FLAT_START))
+    expected, loss = Reference(1, 'round').descend(12, 2, lambda g: -0.02 * g)
+    np.testing.assert_allclose(flat(update.params), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(update.loss, loss, rtol=1e-12)
+
+
+def test_one_step_draws_the_same_either_way():
+    by_step, by_round = (
+        run(local_sgd(0.2, local_steps=1, batch_size=3, resample=resample), 1)
+        for resample in ('step', 'round')
+    )
+    np.testing.assert_array_equal(flat(by_step.params), flat(by_round.params))
 
 
 def test_full_batches_of_equal_clients_take_the_same_steps_as_of_unequal_ones():
@@ -202,6 +235,10 @@ def test_slow_clients_take_fewer_steps(client):
             r"^`optimizer` must be an optax transformation .*, got 'adam'\.$",
         ),
         (
+            {'resample': 'rounds'},
+            r"^`resample` .*'rounds'; did you mean 'round'\?$",
+        ),
+        (
             {'client_steps': 3},
             r'^`client_steps` must be a vector with one entry per client',
         ),
@@ -251,11 +288,12 @@ def random_loss(params, batch, key):
     return params * jax.random.normal(key)
 
 
+@pytest.mark.parametrize('resample', ['step', 'round'])
 @pytest.mark.parametrize(
     'counts, batch_size',
     cases([((3, 6), 2), ((3, 6), None), ((4, 4), None)], [((3, 6), 2)]),
 )
-def test_a_random_loss_draws_by_client_round_and_step(counts, batch_size):
+def test_a_random_loss_draws_by_client_round_and_step(counts, batch_size, resample):
     features, labels, owners = data(counts)
     problem = problems.from_arrays(
         features,
@@ -265,13 +303,15 @@ def test_a_random_loss_draws_by_client_round_and_step(counts, batch_size):
         loss_fn=lambda params, batch: 0 * params,
         random_loss_fn=random_loss,
     )
-    program = local_sgd(1.0, local_steps=4, batch_size=batch_size)
+    options = {'batch_size': batch_size, 'resample': resample}
+    program = local_sgd(1.0, local_steps=4, **options)
     ends = [
         float(run(program, client, problem, jnp.zeros(())).params) for client in (0, 1)
     ]
     for client, end in enumerate(ends):
         stream = jax.random.fold_in(client_key(client), np.uint32(2**32 - 1))
-        keys = [jax.random.fold_in(stream, step) for step in range(4)]
+        steps = [0] * 4 if resample == 'round' else range(4)
+        keys = [jax.random.fold_in(stream, step) for step in steps]
         if batch_size is None and counts[0] != counts[1]:  # one draw per example
             slots = [
                 jax.random.split(key, max(counts))[: counts[client]] for key in keys

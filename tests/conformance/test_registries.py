@@ -24,6 +24,7 @@ WITH_PROGRAMS_OF_THEIR_OWN = (
     'relabelling_changes_nothing_global',
     'named_cohort_is_its_mask',
     'chunks_change_rounding_alone',
+    'one_sample_a_round_is_all_data',
     'narrow_tables_agree',
     'resume_is_exact',
     'vmap_equals_loop',

@@ -27,10 +27,23 @@ from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import Contribution, train_cohort
 
 
+def with_other_key(run):
+    """A client's round whose batches follow another key than the round's."""
+
+    def with_key(start, client, round, key, problem, **adjustments):
+        key = jax.random.fold_in(key, 7)
+        return run(start, client, round, key, problem, **adjustments)
+
+    return with_key
+
+
 def broken_fedavg(mistake):
     """FedAvg with one classic mistake."""
 
     def make(local_train):
+        if mistake == 'own batches':
+            local_train = local_train._replace(run=with_other_key(local_train.run))
+
         def round_step(state, ctx, problem):
             links, taking_part = ctx.links, base.participants(ctx.links)
             if mistake == 'uplinks alone':
@@ -105,6 +118,11 @@ def test_a_broken_algorithm_is_caught(mistake, message):
         ),
         ('named_cohort_is_its_mask', broken_fedavg('cohorts'), 'name a cohort'),
         ('chunks_change_rounding_alone', broken_fedavg('chunks'), 'chunks of two'),
+        (
+            'one_sample_a_round_is_all_data',
+            broken_fedavg('own batches'),
+            "minibatch of the client's key",
+        ),
         (
             'narrow_tables_agree',
             lambda local_train, table_dtype=None: algorithms.mifa(local_train),

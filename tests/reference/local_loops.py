@@ -38,6 +38,11 @@ START = {'w': jnp.array([0.7, -0.4]), 'b': jnp.array(0.2)}
 FLAT_START = np.array([0.7, -0.4, 0.2])
 
 
+def as_params(flat):
+    """Parameters of `regression`, in the precision that is in force."""
+    return {'w': jnp.asarray(flat[:2]), 'b': jnp.asarray(flat[2])}
+
+
 def rows_drawn(step_key, size, count):
     """Rows of a minibatch: 32 random bits each, scaled in 64-bit integers."""
     bits = np.asarray(jax.random.bits(step_key, (size,), 'uint32'), np.uint64)
@@ -48,9 +53,9 @@ def flat(params):
     return np.append(params['w'], params['b'])
 
 
-def client_key(client):
+def client_key(client, round=ROUND):
     fold = jax.random.fold_in
-    return fold(fold(fold(jax.random.key(SEED), 2), ROUND), client)
+    return fold(fold(fold(jax.random.key(SEED), 2), round), client)
 
 
 def run(program, client, problem=None, start=START, **adjustments):
@@ -70,20 +75,22 @@ def run(program, client, problem=None, start=START, **adjustments):
 class Reference:
     """Float64 loss and gradient of one client's batch, written out."""
 
-    def __init__(self, client):
-        """Takes the client's rows out of the arrays."""
+    def __init__(self, client, resample='step', round=ROUND):
+        """Takes the client's rows out of the arrays; a batch per ``'step'`` or ``'round'``."""
         features, labels, owners = data()
         self.design = np.c_[features, np.ones(len(labels))][owners == client].astype(
             float
         )
         self.labels = labels[owners == client].astype(float)
-        self.client = client
+        self.key = client_key(client, round)
+        self.resample = resample
 
     def batch(self, step, size):
         """Rows of a batch, from the key tree written out."""
         if size is None:
             return np.arange(len(self.labels))
-        key = jax.random.fold_in(client_key(self.client), step)
+        step = 0 if self.resample == 'round' else step
+        key = jax.random.fold_in(self.key, step)
         return rows_drawn(key, size, len(self.labels))
 
     def loss_and_grad(self, x, rows):
@@ -91,11 +98,45 @@ class Reference:
         residual = self.design[rows] @ x - self.labels[rows]
         return 0.5 * np.mean(residual**2), self.design[rows].T @ residual / len(rows)
 
-    def descend(self, steps, batch_size, move, extra=lambda x: 0.0):
+    def descend(self, steps, batch_size, move, extra=lambda x: 0.0, start=FLAT_START):
         """``x <- x + move(gradient)``; returns the end and the loss at the start."""
-        x, losses = FLAT_START.copy(), []
+        x, losses = start.copy(), []
         for step in range(steps):
             loss, grad = self.loss_and_grad(x, self.batch(step, batch_size))
             x = x + move(grad + extra(x))
             losses.append(loss)
         return x, losses[0]
+
+
+def xiang_listing(mask, rate, steps, batch_size, *, keeps_models, resample='round'):
+    """Algorithms 1 and 2 of Xiang et al. 2023 on `regression`, from `FLAT_START`.
+
+    Args:
+      mask: bool[T, N], whose uplink delivers.
+      rate: eta.
+      steps: s.
+      batch_size: rows of xi_i^t, which is drawn outside the loop over k.
+      keeps_models: whether clients keep their models and hear the server at the end of a round
+        (FedPBC), or begin at its model (FedAvg, whose other clients do nothing that counts).
+      resample: ``'step'`` draws inside the loop.
+
+    Returns:
+      The server model after each round, float64[T, 3].
+    """
+    server = FLAT_START.copy()
+    models = np.tile(FLAT_START, (mask.shape[1], 1))
+    path = []
+    for t, active in enumerate(mask):
+        ends = np.empty_like(models)
+        for i in range(len(models)):
+            start = models[i] if keeps_models else server
+            sampled = Reference(i, resample, round=t)
+            ends[i], _ = sampled.descend(
+                steps, batch_size, lambda g: -rate * g, start=start
+            )
+        models = ends
+        if active.any():
+            server = ends[active].mean(axis=0)
+        models[active] = server
+        path.append(server)
+    return np.array(path)
