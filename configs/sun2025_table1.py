@@ -84,7 +84,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 'rates': {'name': 'rates'},
             },
             'caption': (
-                f'{beside}{presets.debiasing(code)} Deviations: {presets.replaced(dataset)}the '
+                f'{beside}{presets.debiasing(code)} Deviations: {presets.replaced(dataset)}'
+                f'{presets.SAMPLES}the '
                 'paper states "three convolution layers" and rates of order 1e-3; partition, '
                 f'batch, local work and rounds here are those of its MNIST code, {network}rates '
                 f'are tuned at R = 10. With --quick: {quick_data}, 5 local steps, 150 rounds.'

@@ -54,9 +54,11 @@ def get_config(argument: str = '') -> ConfigDict:
             *((label, f'P = {share:g} cycles') for label, share in SHARES.items()),
         ),
         'caption': (
+            f'{presets.BAND}. '
             'The paper says that amplification by 10 still helps if P is less than the cycle of '
             'participation; its main text with this figure was not available. Deviations: values '
-            f'of P are ours; {presets.replaced(dataset, own_rates=True)}'
+            f'of P are ours; {presets.WARM_UP}'
+            f'{presets.replaced(dataset, own_rates=True)}'
             f'{presets.selection(code, dataset)}; '
             'minibatches with replacement; loss as the mean over examples. With --quick: '
             f'{presets.quick_data(dataset)}, cycles of 50 rounds, rates of our own.'

@@ -51,7 +51,7 @@ def get_config(argument: str = '') -> ConfigDict:
             ('fedavg', 'FedAvg'),
         ),
         'caption': (
-            'Moving average over 3 % of the evaluations, band: standard deviation over seeds. '
+            f'{presets.BAND}. '
             'The paper reports similar curves, the regularised pattern marginally ahead. '
             f'Deviations: {presets.replaced(dataset)}rate and length, not stated, are those of the '
             'search for the initial rates; minibatches with replacement; loss as the mean over '

@@ -50,9 +50,10 @@ def get_config(argument: str = '') -> ConfigDict:
         },
         'names': (('plain', 'eta = 1'), ('amplified', 'eta = 10')),
         'caption': (
+            f'{presets.BAND}. '
             'Local rates are those after the warm-up. The paper reports that large rates are '
             'unstable and that at the smallest one eta = 10 is ahead; it leaves out FashionMNIST '
-            'at 0.1 (NaN). Deviations: nothing is left out; '
+            f'at 0.1 (NaN). Deviations: nothing is left out; {presets.WARM_UP}'
             f'{presets.replaced(dataset)}'
             f'{presets.selection(code, dataset)}; minibatches with replacement; '
             f'loss as the mean over examples. With --quick: {presets.quick_data(dataset)}, cycles '

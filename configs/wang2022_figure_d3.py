@@ -48,9 +48,9 @@ def get_config(argument: str = '') -> ConfigDict:
             *((label, f'eta = {eta}') for label, eta in FACTORS.items()),
         ),
         'caption': (
-            'Moving average over 3 % of the evaluations, band: standard deviation over seeds. The '
+            f'{presets.BAND}. The '
             'paper reports that eta = 5, 10 and 15 do alike, 2 and 20 worse, 20 as it fluctuates '
-            'more. Deviations: '
+            f'more. Deviations: {presets.WARM_UP}'
             f'{presets.replaced(dataset, own_rates=True)}'
             f'{presets.selection(code, dataset)}; minibatches '
             'with replacement; loss as the mean over examples. With --quick: '

@@ -6,10 +6,11 @@ About 20 seconds on two CPU cores, five with `--quick`; not measured on a GPU.
 
 The paper reports, without numbers, that FedPBC reaches the optimum for all pairs of probabilities
 if all clients compute (a), that FedAvg does so for p0 = p1 only, and that FedPBC keeps a bias if
-only active clients compute (b). That comes out, with two reservations that exact theory confirms:
-FedPBC's server model has a bias too where p0 differs from p1, 19 to 72 times smaller than FedAvg's
-(its client mean has none), and with p0 = p1 = 0.1 its noise is larger than FedAvg's. The paper
-plots x_PS, which in (b) it defines for FedPBC as the mean of the client models; both are drawn.
+only active clients compute (b). It plots x_PS. The proceedings define that as the mean of the
+client models, for both panels, and so all of it comes out: the client mean has no bias in (a). A
+long version on arXiv has the server model for x_PS. That model has a bias where p0 differs from p1,
+19 to 72 times smaller than FedAvg's, and with p0 = p1 = 0.1 its noise is larger than FedAvg's, as
+exact theory says. Both models are drawn.
 
 Deviations: its list of pairs is lost in the texts at hand, these six are ours; so is the number of
 seeds, 3 with the same targets; bands are standard deviations.
@@ -42,14 +43,14 @@ def get_config() -> ConfigDict:
             'caption': (
                 'F_i = 0.5 ||x - u_i||^2, N = d = 100, s = 30, eta = 3e-4; clients 1-50 are up '
                 'with p0, the others with p1; server model, mean and standard deviation over 3 '
-                'seeds, and the mean client model of FedPBC, from round 50. The paper names the '
-                'plotted x_PS, and in (b) defines it for FedPBC as the mean of the client models: '
-                "the dotted lines. Triangles: FedAvg's exact bias. "
+                'seeds, and the mean client model of FedPBC (dotted), from round 50. The paper '
+                'plots x_PS, in the proceedings the mean of the client models, in a long version '
+                "the server model. Triangles: FedAvg's exact bias. "
                 'The paper reports, without numbers: FedPBC reaches the optimum in (a), FedAvg '
-                'only for p0 = p1, and in (b) FedPBC keeps a bias. Here too, but FedPBC has a '
-                'small bias in (a) where p0 and p1 differ, exact in the table; its mean client '
-                'model has none. Deviations: its pairs of probabilities are lost, these are ours; '
-                'so is the number of seeds, which share one draw of the u_i.'
+                'only for p0 = p1, and in (b) FedPBC keeps a bias. Here too with the mean of the '
+                'client models; the server model has a small bias in (a) where p0 and p1 differ, '
+                'exact in the table. Deviations: its pairs of probabilities are lost, these are '
+                'ours; so is the number of seeds, which share one draw of the u_i.'
             ),
             'width': 110,
             'quick': {

@@ -3,20 +3,39 @@
   python -m fedjax_links simulate --config=configs/xiang2023_figure3.py --workdir=runs/cdc3
 
 A quarter of an hour on two busy CPU cores, not measured on a GPU; with --quick about 40 seconds.
+After a colon, printed_rates tunes over the paper's list of rates; that was not run.
 
 The paper shows training curves, without numbers: FedPBC is ahead of FedAvg (a) with probabilities
 0.05 and 0.9 that stay, (b) with jitter of +-0.02, and (c) reaches the same point in both.
 Deviations: sample counts are not stated, the usual generator's are used (lognormal, unequal); which
 client got which probability is not stated either; the loss is that of all training examples,
-equally weighted; minibatches are drawn with replacement; 3 seeds; rates are tuned in both cases
-after 500 rounds, by three other seeds.
+equally weighted; minibatches are drawn with replacement, one for each local step where the listing
+draws one a round (--config.client.resample=round does); 3 seeds; rates are tuned in both cases
+after 500 rounds, by three other seeds, over 0.0005 to 0.02. The printed list, "0.1, 0.5, 0.01, ...,
+0.001, 0.005", has none of the 0.002 that FedPBC chooses.
 """
 
 from ml_collections import ConfigDict
 
+from fedjax_links.papers import common
 
-def get_config() -> ConfigDict:
-    """Returns the comparison's settings."""
+RATES = {
+    'own_rates': (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02),
+    'printed_rates': (0.001, 0.005, 0.01, 0.05, 0.1, 0.5),
+}
+"""What is tried. The paper prints its list with dots, which we read as 0.05."""
+
+
+def get_config(argument: str = '') -> ConfigDict:
+    """Returns the comparison's settings.
+
+    Args:
+      argument: ``own_rates`` (the default) or ``printed_rates``.
+    """
+    (rates,) = common.chosen(argument, RATES)
+    whose = 'in place of 0.001 to 0.5 as printed'
+    if rates == 'printed_rates':
+        whose = 'as printed, with 0.05 for its dots'
     probs = {'name': 'halves', 'first': 0.05, 'second': 0.9}
     return ConfigDict(
         {
@@ -36,10 +55,11 @@ def get_config() -> ConfigDict:
                     'schedule': {'name': 'jitter', 'width': 0.02},
                 },
             },
-            'client': {'local_steps': 25, 'batch_size': 100},
+            'client': {'local_steps': 25, 'batch_size': 100, 'resample': 'step'},
             'algorithms': {'fedavg': {}, 'fedpbc': {}},
             'tuning': {
-                'learning_rates': (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02),
+                'learning_rates': RATES[rates],
+                **({'grow': 0} if rates == 'printed_rates' else {}),
                 'num_rounds': 500,
                 'num_seeds': 3,
                 'ties': 1,
@@ -69,9 +89,11 @@ def get_config() -> ConfigDict:
                 'The paper reports that FedPBC is ahead of FedAvg in both cases and reaches the '
                 'same point in both; no numbers. Deviations: sample counts and the assignment of '
                 'probabilities are not stated (usual generator; first half of the clients at '
-                '0.05); loss of all training examples, equally weighted; minibatches drawn with '
-                'replacement; rates tuned in both cases; FedPBC is evaluated at the mean of its '
-                'client models.'
+                '0.05); loss of all training examples, equally weighted; a minibatch per '
+                '{config.client.resample}, drawn with replacement, where the listing draws one '
+                'per round; rates tuned in both cases over {config.tuning.learning_rates}, '
+                f'{whose}, after {{config.tuning.num_rounds}} rounds; FedPBC is evaluated at the '
+                'mean of its client models.'
             ),
             'quick': {
                 'problem': {'max_examples': 400},

@@ -51,9 +51,13 @@ def get_config(argument: str = '') -> ConfigDict:
     """
     parameter, dataset, code = common.chosen(argument, VALUES, DATASETS, presets.CODES)
     small = dataset in presets.SMALL_DATASETS
-    replaced = ''
     quick_size = 'synthetic images, 20 clients and 40 rounds'
+    replaced = (
+        f'{presets.replaced(dataset)}'
+        'the last 100 rounds are seen every {config.eval_every}; '
+    )
     tuned = 'tuned at the middle value; '
+    gamma = '' if parameter == 'gamma' else presets.GAMMA
     if small:
         quick_size = '20 clients and 108 rounds'
         tuned = presets.TUNED_WITH_CARE
@@ -88,8 +92,9 @@ def get_config(argument: str = '') -> ConfigDict:
         'caption': (
             'The paper shows bars without numbers: FedPBC ahead of the algorithms without memory '
             '(all but MIFA and FedAvg known) except for alpha = 1 and sigma_0 = 1, where FedAU is. '
-            f'Deviations: {replaced}values that neither text nor code name are ours; minibatches '
-            f'with replacement; {tuned}gamma 0.4; FedPBC at the mean of its client models. '
+            f'Deviations: {replaced}values that neither text nor code name are ours; '
+            f'{presets.SAMPLES}{tuned}{gamma}{presets.OWNED}{presets.RIVALS}'
+            'FedPBC at the mean of its client models. '
             f'{presets.departures(code, "training", dataset=dataset)} With --quick: {quick_size}, '
             'whose levels mean nothing.'
         ),

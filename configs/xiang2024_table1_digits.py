@@ -63,7 +63,8 @@ def get_config(argument: str = '') -> ConfigDict:
                 '{config.problem.num_clients} clients in place of 100; {config.num_rounds} rounds, '
                 'evaluated every {config.eval_every}, so that all of a cycle is seen, in place of '
                 f'4,000; a network with {network} in place of convolutions; '
-                f'{presets.TUNED_WITH_CARE}minibatches drawn with replacement. '
+                f'{presets.TUNED_WITH_CARE}{presets.SAMPLES}'
+                f'{presets.GAMMA}{presets.OWNED}{presets.CYCLES}{presets.RIVALS}'
                 f'{presets.departures(code, "links", "training")} FedPBC is evaluated at the mean '
                 'of its client models, as in the released code.'
             ),

@@ -16,7 +16,8 @@ ten seeds draws data, partition, class weights, initial model, links and batches
 is SVHN's test accuracy, to compare orders. After a colon, as_released (:table,as_released) or
 first_commit run what the released code does differently, as for xiang2024_table1.py; `rules`
 compares known-p and F3AST as written with the same two as released. `decided` has time-varying
-Bernoulli links alone, FedPBC against all others and as many seeds as each verdict needs.
+Bernoulli links alone, FedPBC against all others and as many seeds as each verdict needs. `betas`
+has F3AST on the same links at the six values that the paper tunes over; it was not run.
 studies/table1_gaussians.md has the outcome.
 """
 
@@ -32,9 +33,10 @@ def get_config(argument: str = '') -> ConfigDict:
     Args:
       argument: ``as_released`` or ``first_commit`` for the rules of the released code; ``rules``
         for two rules as written beside the same as released; ``decided`` for one pattern, with as
-        many seeds as verdicts need.
+        many seeds as verdicts need; ``betas`` for F3AST at the paper's six values of beta.
     """
-    code, which = common.chosen(argument, presets.CODES, ('table', 'rules', 'decided'))
+    parts = ('table', 'rules', 'decided', 'betas')
+    code, which = common.chosen(argument, presets.CODES, parts)
     shared = presets.in_small(code) | presets.careful(code)
     algorithms = shared['algorithms']
     tuning = dict(shared['tuning'])
@@ -57,6 +59,21 @@ def get_config(argument: str = '') -> ConfigDict:
         }
         del tuning['model']
         more = {'baseline': 'fedavg_known', 'reports': {'levels': {'name': 'levels'}}}
+    elif which == 'betas':
+        algorithms = {
+            f'beta{k}': {'name': 'f3ast', **algorithms['f3ast'], 'beta': beta}
+            for k, beta in enumerate(presets.F3AST_BETAS, start=1)
+        }
+        names = {
+            label: f'F3AST, beta {section["beta"]:g}'
+            for label, section in algorithms.items()
+        }
+        del tuning['model']
+        more = {
+            'patterns': {'bernoulli_sine': shared['patterns']['bernoulli_sine']},
+            'baseline': 'beta1',
+            'reports': {name: {'name': name} for name in ('levels', 'rates')},
+        }
     else:
         names = {
             'scaffold': 'SCAFFOLD',
@@ -79,8 +96,9 @@ def get_config(argument: str = '') -> ConfigDict:
             'seeds': {'until': 'decided', 'least': 5, 'most': 20, 'margin': 0.005},
             'caption': (
                 'Time-varying Bernoulli links of Table 1 of Xiang et al. (2024) on '
-                f'{presets.replaced("gaussians").partition(";")[0]}; {presets.TUNED_WITH_CARE}'
-                'minibatches drawn with replacement.'
+                f'{presets.replaced("gaussians").partition(";")[0]}. Deviations: '
+                f'{presets.TUNED_WITH_CARE}{presets.SAMPLES}{presets.GAMMA}{presets.OWNED}{presets.RIVALS}'
+                'no other pattern.'
             ),
         }
     paper = (
@@ -99,10 +117,12 @@ def get_config(argument: str = '') -> ConfigDict:
         'eval_every': 93,
         'names': tuple(n for n in labels.items() if n[0] in {*patterns, *algorithms}),
         'caption': (
-            f'{"" if which == "rules" else paper}Deviations: {presets.replaced("gaussians")}'
+            f'{paper if which == "table" else ""}Deviations: {presets.replaced("gaussians")}'
             '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a '
-            f'cycle is seen, in place of 4,000; {presets.TUNED_WITH_CARE}minibatches drawn with '
-            f'replacement. {presets.departures(code, "links", "training")}'
+            f'cycle is seen, in place of 4,000; {presets.TUNED_WITH_CARE}{presets.SAMPLES}'
+            f'{presets.GAMMA}{presets.OWNED}'
+            f'{"" if which == "betas" else presets.CYCLES + presets.RIVALS}'
+            f'{presets.departures(code, "links", "training")}'
         ),
         'quick': {
             'problem': {'num_clients': 20, 'examples_per_client': 50},

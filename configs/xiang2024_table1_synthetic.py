@@ -46,8 +46,9 @@ def get_config(argument: str = '') -> ConfigDict:
                 '100; a network of 9,802 parameters; {config.num_rounds} rounds in place of 4,000, '
                 'evaluated every {config.eval_every}; no augmentation; client rates from '
                 '{config.tuning.learning_rates} on time-varying Bernoulli links after '
-                '{config.tuning.num_rounds} rounds, server rate 1; minibatches drawn with '
-                f'replacement. {presets.departures(code, "links", "training")} FedPBC is evaluated '
+                '{config.tuning.num_rounds} rounds, server rate 1; '
+                f'{presets.SAMPLES}{presets.GAMMA}{presets.OWNED}{presets.CYCLES}{presets.RIVALS}'
+                f'{presets.departures(code, "links", "training")} FedPBC is evaluated '
                 'at the mean of its client models, as in the released code.'
             ),
             'quick': {

@@ -77,9 +77,9 @@ def get_config(argument: str = '') -> ConfigDict:
             },
             'caption': (
                 f'{beside}Deviations: {presets.replaced(dataset)}'
-                f'{presets.TUNED_WITH_CARE if small else ""}as for Table 1 (minibatches with '
-                'replacement, tuning on these links, gamma 0.4, FedPBC at the mean of its client '
-                'models). '
+                f'{presets.TUNED_WITH_CARE if small else ""}{presets.SAMPLES}'
+                f'{presets.GAMMA}{presets.OWNED}{presets.RIVALS}'
+                'tuning on these links; FedPBC at the mean of its client models. '
                 f'{presets.departures(code, "training", dataset=dataset)} '
                 f'Accuracy, sampled every {every} '
                 'of {config.num_rounds} rounds, is averaged over seeds before it is compared with '

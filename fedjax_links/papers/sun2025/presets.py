@@ -7,6 +7,11 @@ CODES = ('paper', 'as_released')
 """Whose rules are run: those of the paper, or of its notebook where it differs."""
 SMALL = 'gaussians'
 """What small versions have in place of images."""
+SAMPLES = (
+    'minibatches of {config.client.batch_size} with replacement, where its listing has full '
+    'gradients and its notebook passes over the data; '
+)
+"""How clients draw their examples, for the deviations of a caption."""
 NUM_CLIENTS, NUM_GROUPS = 100, 20
 NUM_ROUNDS = 2_000
 ALGORITHM_NAMES = (

@@ -13,6 +13,17 @@ SMALL = 'gaussians'
 DATASETS = {**PRINTED_DATASETS, SMALL: 'Gaussian classes'}
 INITIAL_RATES = {'fashion_mnist': 0.1, 'cifar10': 0.05, SMALL: 0.1}
 WARM_UP_ROUNDS = {'fashion_mnist': 2_000, 'cifar10': 4_000, SMALL: 2_000}
+"""The lengths of the paper's search for the initial rates, as it states none for this phase."""
+WARM_UP = (
+    'the initial rate holds for {config.client.decay.rounds} rounds, our choice: the appendix has '
+    'a search of 2,000 or 4,000 rounds for that rate and gives no length of this phase; '
+)
+"""The same, for the deviations of a caption."""
+BAND = (
+    'Moving average over 3 % of the evaluations, band: standard deviation over this window and all '
+    'seeds'
+)
+"""For a caption."""
 NUM_ROUNDS = {'fashion_mnist': 300_000, 'cifar10': 600_000, SMALL: 300_033}
 EVAL_EVERY = {'fashion_mnist': 50, 'cifar10': 50, SMALL: 153}
 """As in the paper, and in small so that evaluations see all of a cycle of 500 rounds."""

@@ -27,6 +27,25 @@ PRINTED_DATASETS = {'svhn': 'SVHN', 'cifar10': 'CIFAR-10', 'cinic10': 'CINIC-10'
 SMALL_DATASETS = {'gaussians': 'Gaussian classes'}
 """What small versions have in place of images."""
 NUM_ROUNDS = {'svhn': 4_000, 'cifar10': 10_000, 'cinic10': 10_000, 'gaussians': 9_999}
+F3AST_BETAS = (0.01, 0.005, 0.001, 0.0005, 0.0001, 0.00005)
+"""The paper's grid for F3AST. It names no winner; the first is that of the released code."""
+SAMPLES = (
+    'a minibatch of {config.client.batch_size} per {config.client.resample}, drawn with '
+    'replacement, where the listing draws a sample per round and the released code 16 examples '
+    'per step (the text has no size); '
+)
+"""How clients draw their examples, for the deviations of a caption."""
+GAMMA = 'gamma is 0.4, as in the released code; '
+"""What time-varying links have of ours, for the deviations of a caption."""
+OWNED = (
+    'links follow the labels that clients own, where the text has the shares that these are drawn '
+    'from; '
+)
+"""The same of label-dependent links."""
+CYCLES = 'cyclic links begin at whole rounds and are up in at least one a cycle; '
+"""The same of cyclic links, whose offset is uniform over an interval in the text."""
+RIVALS = "F3AST's beta is 0.01, of the paper's grid of six; "
+"""What of the algorithms is fixed that the paper tunes, for the deviations of a caption."""
 _RELEASED = 'fedjax_links.papers.xiang2024.released'
 _DEPARTURES = {
     'links': 'non-homogeneous Markov links without memory, cyclic links with reset at 0.6 of their '
@@ -69,9 +88,11 @@ def setting(dataset: str, code: str) -> PaperSection:
 
 
 def replaced(dataset: str) -> str:
-    """What a small version has in place of images, for the deviations of a caption."""
+    """What becomes of images, or is in their place, for the deviations of a caption."""
     if dataset not in SMALL_DATASETS:
-        return ''
+        return (
+            'images are padded by 4 before they are cropped, as in the released code; '
+        )
     return f'{common.IN_SMALL}{{config.num_seeds}} seeds that redraw everything in place of 3; '
 
 
@@ -158,7 +179,12 @@ def experiment(code: str) -> PaperSection:
     """What the experiments of section 7.2 share, without title, problem, length and reports."""
     return {
         'patterns': patterns(code),
-        'client': {'decay': 'inverse_sqrt', 'local_steps': 5, 'batch_size': 16},
+        'client': {
+            'decay': 'inverse_sqrt',
+            'local_steps': 5,
+            'batch_size': 16,
+            'resample': 'step',
+        },
         'algorithms': algorithms(code),
         'tuning': {
             'grow': 0,
