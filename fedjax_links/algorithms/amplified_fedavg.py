@@ -77,7 +77,8 @@ def amplified_fedavg(
       0.37
 
     References:
-      Wang and Ji 2022, Algorithm 1; the warm-up is that of their appendix C.
+      Wang and Ji 2022, Algorithm 1; the appendix, D.1, has a phase at an
+      initial rate before it and gives no length of it.
     """
     common.check_count('period', period)
     common.check_count('start_round', start_round, minimum=0)

@@ -96,7 +96,8 @@ def warmup(eta: Number, *, initial: Number, rounds: int) -> RateSchedule:
 
     References:
       Wang and Ji 2022, A unified analysis of federated learning with arbitrary client
-      participation, appendix C (2000 rounds at 0.1, or 4000 at 0.05).
+      participation, appendix D.1. It gives the initial rates, 0.1 and 0.05, and says of the length
+      only that the model "no longer improves substantially afterwards".
     """
     checks.positive_number('eta', eta)
     checks.positive_number('initial', initial)

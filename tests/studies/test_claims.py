@@ -7,7 +7,7 @@ from scipy import stats
 from fedjax_links import experiment, runs
 from studies import claim as claim_of
 from studies.claim import Claim, Side
-from studies.claims import CLAIMS, MINUTES, TABLE_D1, bounds, staleness, table
+from studies.claims import CLAIMS, MINUTES, TABLE_D1, table
 from tests import ROOT
 from tests.configs import shipped
 
@@ -164,20 +164,6 @@ def test_the_page_has_what_the_archives_say(found):
         *table(found)
     ][2:]
     assert claim_of.summary(found) in ' '.join(page.split())
-    assert [line for line in lines if '| `studies/claims.py` |' in line] == [*bounds()]
-
-
-def test_expected_staleness_is_that_of_simulated_links(rng):
-    probs = np.array([0.5, 0.1, 0.1, 0.9])
-    active = rng.uniform(size=(50_000, 40)) < np.tile(probs, 10)
-    ages = np.ones(len(active))
-    means = []
-    for up in active.T:
-        ages = np.where(up, 1, ages + 1)
-        means.append((ages.mean(), ages.std() / len(ages) ** 0.5))
-    mean, error = max(means[-4:])
-    assert abs(staleness(probs) - mean) < 4.5 * error
-    assert staleness(np.array([0.02])) == pytest.approx(50)
 
 
 def test_runs_of_one_problem_and_links_are_bit_equal_where_rates_are():
