@@ -24,6 +24,7 @@ ARGUMENTS = {
     'wang2022_figure_d1': (_WANG, ()),
     'wang2022_figure_d2': (_WANG, _RELEASED),
     'wang2022_figure_d3': (_WANG, _RELEASED),
+    'wang2022_initial_rates': (_WANG, ()),
     'wang2022_table_d1': (_WANG, _RELEASED),
     'xiang2024_figure6': ((), _RELEASED),
     'depth': (
