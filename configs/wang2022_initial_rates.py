@@ -23,7 +23,7 @@ RATES = (0.5, 0.1, 0.05, 0.01, 0.005, 0.001, 0.0005, 0.0001)
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """The comparison's settings.
+    """Returns the comparison's settings.
 
     Args:
       argument: ``fashion_mnist``, ``cifar10`` or ``gaussians``.
