@@ -1,4 +1,4 @@
-"""The types that everything else is written in: no logic beyond reading them.
+"""Defines the types that all other modules use, without logic beyond reading them.
 
 Shapes use ``N`` for the number of clients. Behaviour is a NamedTuple of pure functions, state is a
 typed NamedTuple, and only the problem, which mixes arrays with functions, is a dataclass.
@@ -150,18 +150,19 @@ class ClientNames:
           clients: names or numbers.
           others: likewise.
         """
-        self.clients, self.others = tuple(map(str, clients)), tuple(map(str, others))
+        self.clients = tuple(map(str, clients))
+        self.others = tuple(map(str, others))
 
     def __eq__(self, other: object) -> bool:
         """Tells that any two are equal."""
         return isinstance(other, ClientNames)
 
     def __hash__(self) -> int:
-        """Hashes all alike."""
+        """Returns one hash for all instances."""
         return hash(ClientNames)
 
     def __repr__(self) -> str:
-        """Shows all alike."""
+        """Returns the same text for all instances."""
         return 'ClientNames()'
 
 
@@ -252,7 +253,7 @@ class Problem:
         return self.owned.offsets
 
     def examples_of(self, client: Array | int) -> tuple[PyTree, Array, Array]:
-        """Where a client's examples are.
+        """Returns the examples of a client.
 
         Args:
           client: int32[], its id.
@@ -261,8 +262,8 @@ class Problem:
           A pytree with leaves [E, ...], the first of its rows that the client owns, and how many.
         """
         if isinstance(self.owned, Source):
-            made = self.owned.make(self.data, jnp.asarray(client))
-            return made, jnp.int32(0), jnp.int32(self.max_examples)
+            examples = self.owned.make(self.data, jnp.asarray(client))
+            return examples, jnp.int32(0), jnp.int32(self.max_examples)
         return self.data, self.owned.offsets[client], self.owned.counts[client]
 
 

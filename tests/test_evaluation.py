@@ -50,7 +50,7 @@ def test_one_seed_has_no_interval():
     assert interval.num_seeds == 1
 
 
-def test_zero_is_outside_where_a_test_would_reject_it_and_never_for_one_seed(rng):
+def test_zero_is_outside_where_a_test_rejects_it(rng):
     values = rng.normal(size=(6, 50)) + 0.8
     found = evaluation.seed_interval(values)
     rejected = stats.ttest_1samp(values, 0).pvalue < 0.05

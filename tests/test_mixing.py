@@ -34,7 +34,7 @@ def test_the_exact_theory_has_the_same_matrix(matrices):
     )
 
 
-def test_every_matrix_is_a_symmetric_doubly_stochastic_projection(matrices):
+def test_each_matrix_is_a_doubly_stochastic_projection(matrices):
     assert (matrices >= 0).all()
     np.testing.assert_array_equal(matrices, np.swapaxes(matrices, 1, 2))
     np.testing.assert_allclose(matrices.sum(axis=1), 1, rtol=1e-6)

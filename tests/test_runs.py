@@ -91,9 +91,7 @@ def test_fields_that_change_no_result_may_differ_and_are_kept(tmp_path):
         ('jax_enable_x64', True, 'False', 'True'),
     ],
 )
-def test_a_run_goes_on_with_the_draws_and_the_rounding_that_it_began_with(
-    tmp_path, name, value, there, here
-):
+def test_a_run_resumes_under_its_draws_and_rounding(tmp_path, name, value, there, here):
     planned = in_python()
     stores.RunFolder(
         tmp_path, facts=planned.plan.facts(), identities=OneIdentity()
@@ -114,7 +112,7 @@ def test_a_run_goes_on_with_the_draws_and_the_rounding_that_it_began_with(
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_another_backend_is_refused_and_a_folder_that_names_none_still_reports(
+def test_another_backend_is_refused_but_may_be_unknown(
     tmp_path,
 ):
     planned = in_python()
@@ -158,7 +156,7 @@ def shown(folder):
     return [f'{"abcd"[row["seed"]]}{row["round"]}' for row in rows]
 
 
-def test_metrics_are_the_lines_of_lanes_in_their_order_whoever_is_ahead(tmp_path):
+def test_metrics_are_the_lines_of_lanes_in_order(tmp_path):
     """They grow by what comes to the first lane that is not done, and are whole in the end."""
     folder = opened(tmp_path)
     folder.expect(about('a', 'b', 'c'))
@@ -242,9 +240,7 @@ def test_changed_metrics_are_no_results_and_are_mended(tmp_path):
 
 
 @pytest.mark.parametrize('end', [True, False])
-def test_a_flipped_bit_anywhere_in_a_lanes_file_is_told_and_mended(
-    tmp_path, capsys, end
-):
+def test_a_flipped_bit_in_a_lanes_file_is_found_and_mended(tmp_path, capsys, end):
     """Also in what is passed over by whoever unpacks it."""
     in_python().run(tmp_path)
     path = sorted((tmp_path / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
@@ -267,7 +263,7 @@ def flip(path, place=None):
     path.write_bytes(bytes(content))
 
 
-def test_a_damaged_checkpoint_is_reported_and_the_one_before_it_used(tmp_path, capsys):
+def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
     def state(value):
         return {'x': np.full(3, value, np.float32)}
 

@@ -129,9 +129,7 @@ def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
         pytest.param(NAMED, id='named', marks=AS_USERS_COMPILE),
     ],
 )
-def test_no_bit_depends_on_how_many_rounds_links_are_drawn_at_a_time(
-    links, monkeypatch
-):
+def test_no_bit_depends_on_the_block_of_rounds_of_links(links, monkeypatch):
     """One, three and twelve of twelve: those of one are rounds drawn and counted one by one."""
     whole = run(algorithms.mifa, links, eval_every=6)
     for block, length in ((1, 1), (300, 3)):
@@ -324,7 +322,7 @@ def test_the_first_bad_round_is_remembered(where, bad_rounds, first):
 
 
 @pytest.mark.parametrize('name', cases(['fedavg_all', 'fedpbc', 'mifa'], ['fedpbc']))
-def test_every_algorithm_meets_the_same_links_and_the_same_batches(name):
+def test_all_algorithms_meet_the_same_links_and_batches(name):
     """All start from one model, so in round 0 only links and batches make the losses."""
     reference, other = run(), run(algorithms.ALGORITHMS[name].factory)
     assert int(reference.rounds.num_active[0]) > 0
@@ -339,7 +337,7 @@ def test_every_algorithm_meets_the_same_links_and_the_same_batches(name):
 
 @pytest.mark.slow
 @pytest.mark.optimised
-def test_replaying_the_realised_links_repeats_the_run_bit_for_bit():
+def test_replaying_realised_links_repeats_the_run():
     make = algorithms.fedavg
     original = run(make, MARKOV)
     sample = simulation.realised_links(KEY, MARKOV, num_rounds=NUM_ROUNDS)
@@ -364,7 +362,7 @@ def test_replaying_the_realised_links_repeats_the_run_bit_for_bit():
         ),
     ],
 )
-def test_rounds_under_the_links_that_a_pattern_draws_are_those_of_the_pattern(links):
+def test_rounds_under_precomputed_links_equal_the_patterns(links):
     """To the bit, whole or in pieces, one of which is a single round."""
     original = run(algorithms.mifa, links)
     drawn = simulation.realised_links(KEY, links, num_rounds=NUM_ROUNDS)

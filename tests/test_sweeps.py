@@ -311,7 +311,7 @@ def test_impossible_sweeps_are_refused(arguments, message):
         sweep(**arguments)
 
 
-def test_makers_meet_every_different_value_once_before_it_is_traced():
+def test_makers_take_each_value_once_before_tracing():
     """And one that takes traced values alone is left in peace."""
     rates, probs = [], []
 

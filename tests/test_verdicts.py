@@ -59,7 +59,7 @@ def above(count, of, rate):
 
 
 @pytest.mark.parametrize('law', DRAWS)
-def test_a_thousand_nulls_looked_at_after_every_seed_give_few_false_verdicts(law):
+def test_a_thousand_nulls_give_few_false_verdicts(law):
     sequences = DRAWS[law](np.random.default_rng(7), (1000, 50))
     false = np.isin(
         words(sequences, 5, 50), (evaluation.AHEAD, evaluation.BEHIND)
@@ -166,7 +166,7 @@ def test_refused(field, given):
 
 @pytest.mark.slow
 @pytest.mark.optimised
-def test_a_thousand_null_sweeps_of_the_engine_give_few_false_verdicts():
+def test_a_thousand_null_sweeps_give_few_false_verdicts():
     """Two runs of one rule with seeds of their own differ by chance alone."""
     probs, targets = np.array([0.5, 0.3]), np.array([[0.0], [100.0]])
     client = local_training.local_sgd(learning_rate=0.02, local_steps=2)

@@ -1,4 +1,4 @@
-"""The one error of users' mistakes: one line with argument, value and the nearest choice.
+"""Builds the one error for users' mistakes: a line with argument, value and the nearest choice.
 
 `InvalidError` is what a user can mend. The commands print it, what the operating system refuses and
 what a user's own code raises as one line; everything else is a bug of this package and keeps its
@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-_MOST_SHOWN = 100
-_MOST_SAID = 1_500
+_MAX_VALUE_LENGTH = 100
+_MAX_MESSAGE_LENGTH = 1_500
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIBRARIES = {
     Path(sysconfig.get_path(name)).resolve()
@@ -58,11 +58,11 @@ class InvalidError(ValueError):
 
     @property
     def clause(self) -> str:
-        """The line without its path and full stop."""
+        """Returns the line without its path and full stop."""
         return self.message or f'must {self.requirement}, got {self.value}'
 
     def under(self, prefix: str) -> 'InvalidError':
-        """The same mistake in an argument as one in a field of a section.
+        """Turns a mistake in an argument into one in a field of a section.
 
         Args:
           prefix: the section's place: under ``config.links`` a mistake in ``cohort_size`` is one in
@@ -77,7 +77,7 @@ class InvalidError(ValueError):
         return self.at(f'{prefix}.{self.path}')
 
     def at(self, path: str) -> 'InvalidError':
-        """The same mistake under another name, for the caller to raise."""
+        """Returns the same mistake under another name, for the caller to raise."""
         return InvalidError(path, self.requirement, self.value, self.message)
 
 
@@ -110,8 +110,9 @@ def unknown_name(
         if near and value is not None
         else f'valid names: {listed}'
     )
-    said = 'must be given' if value is None else f'has no {text_of(value)}'
-    return InvalidError(argument, f'be one of {listed}', value, f'{said}; {hint}')
+    problem = 'must be given' if value is None else f'has no {text_of(value)}'
+    message = f'{problem}; {hint}'
+    return InvalidError(argument, f'be one of {listed}', value, message)
 
 
 def _nearest(text: str, names: Iterable[str]) -> str | None:
@@ -124,22 +125,23 @@ def _nearest(text: str, names: Iterable[str]) -> str | None:
 
 
 def text_of(value: Any) -> str:
-    """A value as an error shows it: short, and on one line."""
+    """Formats a value for an error: short, and on one line."""
     text = ' '.join(repr(value).split())
-    return text if len(text) <= _MOST_SHOWN else f'{text[:_MOST_SHOWN]}...'
+    return text if len(text) <= _MAX_VALUE_LENGTH else f'{text[:_MAX_VALUE_LENGTH]}...'
 
 
 def one_line(message: str) -> str:
-    """A message without line breaks, cut where it gets too long."""
+    """Joins the lines of a message, and cuts it where it gets too long."""
     text = ' '.join(message.split())
-    return text if len(text) <= _MOST_SAID else f'{text[:_MOST_SAID]}...'
+    return (
+        text if len(text) <= _MAX_MESSAGE_LENGTH else f'{text[:_MAX_MESSAGE_LENGTH]}...'
+    )
 
 
 def describe(error: BaseException) -> str:
-    """An error of another's code in one line: its kind and what it says."""
-    return one_line(
-        f'{type(error).__name__}: {error}' if str(error) else type(error).__name__
-    )
+    """Describes an error of other code in one line: its type and its message."""
+    kind = type(error).__name__
+    return one_line(f'{kind}: {error}' if str(error) else kind)
 
 
 def causes(error: BaseException) -> list[BaseException]:
@@ -179,7 +181,8 @@ def on_disk(path: object) -> Iterator[None]:
 
 def of_system(error: OSError, path: object = 'a file') -> InvalidError:
     """Builds the error for what the operating system refuses; ``path`` if it names no file."""
-    where, reason = str(error.filename or path), str(error.strerror or error)
+    where = str(error.filename or path)
+    reason = str(error.strerror or error)
     return InvalidError(where, 'be usable', reason, f'cannot be used: {reason}')
 
 
@@ -189,19 +192,19 @@ def reading(path: object) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        said = f'{path}, which is no text in {error.encoding}'
-        raise invalid('path', 'name a readable file', said) from None
+        value = f'{path}, which is no text in {error.encoding}'
+        raise invalid('path', 'name a readable file', value) from None
     except (OSError, csv.Error) as error:
-        said = f'{path}: {getattr(error, "strerror", None) or error}'
-        raise invalid('path', 'name a readable file', said) from None
+        value = f'{path}: {getattr(error, "strerror", None) or error}'
+        raise invalid('path', 'name a readable file', value) from None
 
 
 @contextlib.contextmanager
 def decoding(failed: Callable[[str], 'InvalidError']) -> Iterator[None]:
-    """Makes content that no run writes a mistake, whatever reading it says.
+    """Turns whatever reading damaged content raises into a mistake of the user.
 
     Args:
-      failed: makes the error of what was said.
+      failed: makes the error from a description of what was raised.
     """
     try:
         yield
@@ -218,15 +221,15 @@ def decoding(failed: Callable[[str], 'InvalidError']) -> Iterator[None]:
 def innermost_user_frame(
     error: BaseException, *, called: bool = False
 ) -> tuple[str, int] | None:
-    """Where in a user's own code an error came up.
+    """Finds where in a user's own code an error was raised.
 
     Args:
       error: whatever was raised.
-      called: whether also one counts that came up in this package when that code called it.
+      called: whether errors of this package count, too, if the user's code called it.
 
     Returns:
-      File and line of the innermost frame that is no library's, if it is a user's: one that lies
-      neither in this package nor among installed ones. None for an error of this package.
+      File and line of the innermost frame outside of libraries, if it is a user's: neither of this
+      package nor of an installed one. None for an error of this package.
     """
     if (
         isinstance(error, SyntaxError)
@@ -244,14 +247,14 @@ def innermost_user_frame(
 
 
 def is_users(function: Any) -> bool:
-    """Whether a function is a user's own: written neither here nor in an installed package."""
+    """Tells whether a function is a user's: neither of this package nor of an installed one."""
     function = inspect.unwrap(getattr(function, 'func', function))
     code = getattr(function, '__code__', None)
     return code is not None and is_users_file(Path(code.co_filename))
 
 
 def is_users_file(path: Path) -> bool:
-    """Whether a file is a user's own: neither of this package nor of an installed one."""
+    """Tells whether a file is a user's: neither of this package nor of an installed one."""
     parents = path.resolve().parents
     is_library = any(
         parent in _LIBRARIES or parent.name in _INSTALLED for parent in parents
@@ -260,7 +263,7 @@ def is_users_file(path: Path) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the host or a device had no memory left, as Python and XLA say it."""
+    """Tells whether the host or a device ran out of memory, by the errors of Python and XLA."""
     is_of_xla = type(error).__name__ in ('XlaRuntimeError', 'JaxRuntimeError')
     return isinstance(error, MemoryError) or (
         is_of_xla and 'RESOURCE_EXHAUSTED' in str(error)
@@ -268,7 +271,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 class MissingPackageError(ImportError):
-    """An optional package that what was asked for needs, and how to install it."""
+    """An optional package is missing; the message says how to install it."""
 
 
 def missing_package(purpose: str, packages: str) -> MissingPackageError:
@@ -285,6 +288,6 @@ def missing_package(purpose: str, packages: str) -> MissingPackageError:
 
 
 def exit_on_broken_pipe() -> NoReturn:
-    """Ends without a word when whoever read the output has left, as in ``... | head``."""
+    """Exits silently when the reader of the output has left, as in ``... | head``."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)

@@ -95,7 +95,8 @@ def _check_fits(argument: str, array: np.ndarray, kind: Any) -> None:
     ):
         return
     limits: Any = np.finfo(kind) if kind.kind == 'f' else np.iinfo(kind)
-    low, high = limits.min, limits.max
+    low = limits.min
+    high = limits.max
     is_outside = (array < low) | (array > high)  # what is not a number is neither
     if not is_outside.any():
         return

@@ -1,4 +1,4 @@
-"""Images that need no file: handwritten digits, and images drawn from a simple law."""
+"""Makes images that need no download: handwritten digits, and synthetic images."""
 
 import gzip
 import math
@@ -14,9 +14,9 @@ from fedjax_links.datasets.npz import Dataset
 
 _Floats = NDArray[np.float32]
 
-_TEST_SHARE = 0.2  # of the digits
-_CHUNK = 512
-_FINENESS = 8  # points per pixel of the pattern that is sampled
+_TEST_FRACTION = 0.2  # Of the digits.
+_CHUNK_SIZE = 512
+_FINENESS = 8  # Points per pixel of the pattern that is sampled.
 
 
 def digits(*, seed: int = 0) -> Dataset:
@@ -46,12 +46,18 @@ def digits(*, seed: int = 0) -> Dataset:
         table = np.loadtxt(lines, delimiter=',')
     features = (table[:, :-1].reshape(-1, 8, 8, 1) / 16).astype(np.float32)
     labels = table[:, -1].astype(np.int32)
-    test = np.zeros(labels.size, bool)
+    is_test = np.zeros(labels.size, bool)
     for c in range(10):
         examples = np.flatnonzero(labels == c)
-        test[rng.permutation(examples)[: round(_TEST_SHARE * examples.size)]] = True
-    held_out: Any = {'test_features': features[test], 'test_labels': labels[test]}
-    return Dataset(features[~test], labels[~test], num_classes=10, **held_out)
+        num_test = round(_TEST_FRACTION * examples.size)
+        is_test[rng.permutation(examples)[:num_test]] = True
+    return Dataset(
+        train_features=features[~is_test],
+        train_labels=labels[~is_test],
+        test_features=features[is_test],
+        test_labels=labels[is_test],
+        num_classes=10,
+    )
 
 
 def synthetic_images(
@@ -103,55 +109,66 @@ def synthetic_images(
     patterns = _patterns(streams[0], num_classes, shape, difficulty)
     train, labels = _draw(streams[1], num_train, patterns, difficulty)
     test, test_labels = _draw(streams[2], num_test, patterns, difficulty)
-    held_out: Any = {'test_features': test, 'test_labels': test_labels}
-    return Dataset(train, labels, num_classes=num_classes, **held_out)
+    return Dataset(
+        train_features=train,
+        train_labels=labels,
+        test_features=test,
+        test_labels=test_labels,
+        num_classes=num_classes,
+    )
 
 
 def _patterns(
     rng: np.random.Generator, num_classes: int, shape: Sequence[int], difficulty: float
 ) -> _Floats:
-    """float32[C, channels, fine height, fine width], periodic."""
+    """Draws the pattern of each class: float32[C, channels, fine height, fine width], periodic."""
     height, width, channels = shape
-    waves = np.arange(-3, 4)  # at most three periods per side
+    waves = np.arange(-3, 4)  # At most three periods per side.
     decay = 1 / (1 + np.hypot(waves[:, None], waves[None]))
-    drawn = (
-        rng.normal(size=(num_classes + 1, channels, 2, len(waves), len(waves))) * decay
-    )
-    amplitudes = drawn[:, :, 0] + 1j * drawn[:, :, 1]
-    fine = [(np.arange(s * _FINENESS) + 0.5) / (s * _FINENESS) for s in (height, width)]
-    rows, columns = (np.exp(2j * np.pi * np.outer(points, waves)) for points in fine)
+    size = (num_classes + 1, channels, 2, len(waves), len(waves))
+    parts = rng.normal(size=size) * decay
+    amplitudes = parts[:, :, 0] + 1j * parts[:, :, 1]
+    rows = _plane_waves(height * _FINENESS, waves)
+    columns = _plane_waves(width * _FINENESS, waves)
     fields = np.real(rows @ amplitudes @ columns.T)
-    fields /= np.sqrt(np.sum(decay**2))  # unit variance
-    likeness = 0.6 * difficulty  # share of a common pattern
+    fields /= np.sqrt(np.sum(decay**2))  # Unit variance.
+    likeness = 0.6 * difficulty  # The variance that all classes share.
     mixed = np.sqrt(1 - likeness) * fields[1:] + np.sqrt(likeness) * fields[:1]
     return (1 / (1 + np.exp(-2 * mixed))).astype(np.float32)
+
+
+def _plane_waves(num_points: int, waves: NDArray[Any]) -> NDArray[Any]:
+    """Evaluates plane waves at the centres of so many pixels: complex128[points, waves]."""
+    points = (np.arange(num_points) + 0.5) / num_points
+    waves_at_points: NDArray[Any] = np.exp(2j * np.pi * np.outer(points, waves))
+    return waves_at_points
 
 
 def _draw(
     rng: np.random.Generator, number: int, patterns: _Floats, difficulty: float
 ) -> tuple[_Floats, NDArray[np.int32]]:
-    channels, *fine = patterns.shape[1:]
-    height, width = (size // _FINENESS for size in fine)
+    """Draws images float32[E, height, width, channels] and their classes."""
+    channels, fine_height, fine_width = patterns.shape[1:]
+    height = fine_height // _FINENESS
+    width = fine_width // _FINENESS
     labels = rng.permutation(np.arange(number) % len(patterns)).astype(np.int32)
     grid = np.mgrid[:height, :width].reshape(2, -1)
     centres = ((grid + 0.5) / np.array([[height], [width]])).astype(np.float32)
     basis, scales = _displacements(*centres)
-    flat = (
-        patterns.reshape(len(patterns), channels, -1)
-        .transpose(0, 2, 1)
-        .reshape(-1, channels)
-    )
+    by_channel = patterns.reshape(len(patterns), channels, -1)
+    flat = by_channel.transpose(0, 2, 1).reshape(-1, channels)
     images = np.empty((number, height * width, channels), np.float32)
-    for start in range(0, number, _CHUNK):
-        chunk = images[start : start + _CHUNK]
+    for start in range(0, number, _CHUNK_SIZE):
+        chunk = images[start : start + _CHUNK_SIZE]
         size = len(chunk)
-        drawn = rng.standard_normal((size, 2, len(scales)), dtype=np.float32)
-        moved = (difficulty * scales * drawn).reshape(2 * size, -1) @ basis
-        points = moved.reshape(size, 2, -1) + centres
-        index = np.floor(points[:, 0] * fine[0]).astype(np.int32) % fine[0]
-        index *= fine[1]
-        index += np.floor(points[:, 1] * fine[1]).astype(np.int32) % fine[1]
-        index += (labels[start : start + size] * (fine[0] * fine[1]))[:, None]
+        normal = rng.standard_normal((size, 2, len(scales)), dtype=np.float32)
+        shifts = (difficulty * scales * normal).reshape(2 * size, -1) @ basis
+        points = shifts.reshape(size, 2, -1) + centres
+        # Row, column and class of the nearest point of a pattern, in one index of `flat`.
+        index = np.floor(points[:, 0] * fine_height).astype(np.int32) % fine_height
+        index *= fine_width
+        index += np.floor(points[:, 1] * fine_width).astype(np.int32) % fine_width
+        index += (labels[start : start + size] * (fine_height * fine_width))[:, None]
         noise = rng.standard_normal(chunk.shape, dtype=np.float32)
         noise *= np.float32(0.5 * difficulty)
         np.clip(flat[index] + noise, 0, 1, out=chunk)
@@ -159,7 +176,7 @@ def _draw(
 
 
 def _displacements(row: _Floats, column: _Floats) -> tuple[_Floats, _Floats]:
-    """Fields [K, height * width] that displacements are sums of, and their scales [K].
+    """Returns the fields [K, height * width] that displacements sum up, and their scales [K].
 
     Scales are standard deviations at difficulty 1, in sides: of a shift, of an entry of the linear
     map less the identity, and of elastic waves of one or two half periods per side.

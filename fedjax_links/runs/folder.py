@@ -26,6 +26,7 @@ by a digest among its fields, an npz by its comment (`checksummed_npz`).
 import dataclasses
 import functools
 import glob
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +52,8 @@ from fedjax_links.storage.run_files import LOCK as LOCK
 from fedjax_links.storage.run_files import MAY_DIFFER as MAY_DIFFER
 from fedjax_links.storage.run_files import METRICS as METRICS
 
-FINGERPRINT, IDENTITY = 'fingerprint', 'identity'
+FINGERPRINT = 'fingerprint'
+IDENTITY = 'identity'
 _STAGES = 'tuning', 'main', 'tie'
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed')
 _OLDER = f'{CHECKPOINTS}/journal.jsonl'
@@ -61,7 +63,7 @@ _NEEDED_FACTS = {'algorithms', 'num_rounds'}
 
 @dataclasses.dataclass(frozen=True)
 class LaneRecord:
-    """What is kept of a lane.
+    """The saves of a lane, and what they say.
 
     Attributes:
       name: names its files.
@@ -88,7 +90,7 @@ class LaneRecord:
 
     @functools.cached_property
     def records(self) -> dict[int, dict[str, Any]]:
-        """What was measured, by round; None for NaN and infinities."""
+        """Returns what was measured, by round; None for NaN and infinities."""
         known = {*self.labels, 'round'}
         rows = map(checking.parse_row, self.lines)
         return {
@@ -97,20 +99,20 @@ class LaneRecord:
 
     @property
     def point(self) -> dict[str, Any]:
-        """The value of every column that its algorithm, pattern or problem takes."""
+        """Returns the value of each column that its algorithm, pattern or problem takes."""
         return {
             name: value for name, value in self.labels.items() if name not in _LABELS
         }
 
     def text(self) -> str:
-        """Its labels in a line."""
+        """Formats its labels in a line."""
         stage = [] if self.labels['stage'] == 'main' else [self.labels['stage']]
         shown = [f'{name} {v}' for name, v in self.labels.items() if name != 'stage']
         return ', '.join([*stage, *shown])
 
 
 def read(folder: str | Path, *, verify: bool = True) -> Results:
-    """The metrics of a run folder, finished or not, or of its archive.
+    """Reads the metrics of a run folder, finished or not, or of its archive.
 
     Args:
       folder: what ``--workdir`` was, or the folder of an archive (`checksummed_npz`).
@@ -122,22 +124,25 @@ def read(folder: str | Path, *, verify: bool = True) -> Results:
     Raises:
       ValueError: if the folder holds no run, its files were changed, or a lane is of another run.
     """
-    path, (facts, _) = paths.as_path(folder), read_description(folder)
+    path = paths.as_path(folder)
+    facts, _ = read_description(folder)
     archive = path / checksummed_npz.METRICS
     if archive.exists():
         columns = checksummed_npz.read_metrics(archive)
     else:
-        kept = lanes(path, verify=verify)
-        described = {lane.name: (lane.labels, lane.identity) for lane in kept}
+        records = lanes(path, verify=verify)
+        described = {lane.name: (lane.labels, lane.identity) for lane in records}
         belonging.check_same_programs('folder', described, facts)
         belonging.check_of_run('folder', path, described, facts)
-        columns = as_columns(line for lane in kept for line in lane.lines)
+        columns = as_columns(
+            itertools.chain.from_iterable(lane.lines for lane in records)
+        )
     checking.check_columns(path, columns, facts)
     return Results(columns, facts, path)
 
 
 def lanes(folder: str | Path, *, verify: bool = True) -> list[LaneRecord]:
-    """What is kept of the lanes of a run, which others may be at.
+    """Reads the lanes of a run, which other processes may be writing.
 
     Args:
       folder: of a run, finished or not.
@@ -152,14 +157,17 @@ def lanes(folder: str | Path, *, verify: bool = True) -> list[LaneRecord]:
     facts, _ = read_description(folder)
     with errors.on_disk(folder):
         path = paths.as_path(folder)
-        every = [_lane_now(path, *of, verify=verify) for of in saves(path).items()]
-        return in_order(every, facts)
+        records = [
+            _lane_now(path, name, files, verify=verify)
+            for name, files in saves(path).items()
+        ]
+        return in_order(records, facts)
 
 
 def _lane_now(
     folder: Path, name: str, files: Mapping[int, Path], *, verify: bool
 ) -> LaneRecord:
-    """A lane as its last file has it, also if that was taken away for a later one meanwhile."""
+    """Reads a lane from its last file, also if a later one replaces that meanwhile."""
     try:
         return lane_of(files, verify=verify)
     except (checkpoints.DamagedError, FileNotFoundError):
@@ -170,18 +178,18 @@ def _lane_now(
 
 
 def saves(folder: Path, lane: str | None = None) -> dict[str, dict[int, Path]]:
-    """The files of lanes, or of one, by the lane's name and the rounds behind it, ascending."""
-    found: dict[str, dict[int, Path]] = {}
-    wanted = '*' if lane is None else glob.escape(lane)
-    for path in sorted((folder / CHECKPOINTS).glob(f'{wanted}@*.npz')):
+    """Returns the files of all lanes, or of one, by the lane's name and its rounds, ascending."""
+    by_lane: dict[str, dict[int, Path]] = {}
+    pattern = '*' if lane is None else glob.escape(lane)
+    for path in sorted((folder / CHECKPOINTS).glob(f'{pattern}@*.npz')):
         lane, _, round = path.stem.rpartition('@')
-        if round.isdecimal():  # else it is a part of a save
-            found.setdefault(lane, {})[int(round)] = path
-    return {lane: dict(sorted(files.items())) for lane, files in found.items()}
+        if round.isdecimal():  # Otherwise it is a part of a save.
+            by_lane.setdefault(lane, {})[int(round)] = path
+    return {lane: dict(sorted(files.items())) for lane, files in by_lane.items()}
 
 
 def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
-    """A lane as its last file has it.
+    """Reads a lane from its last file.
 
     Args:
       files: of the lane, by rounds behind it.
@@ -222,13 +230,13 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
 def order(
     labels: Mapping[str, Any], place: Sequence[int], facts: Mapping[str, Any]
 ) -> Any:
-    """By what lanes are sorted as one process runs them one by one, from labels and place."""
+    """Returns the sort key of a lane, so that lanes lie as one process runs them one by one."""
     stage = _STAGES.index(labels['stage'])
     return facts['algorithms'].index(labels['algorithm']), stage, tuple(place)
 
 
 def in_order(lanes: Iterable[LaneRecord], facts: Mapping[str, Any]) -> list[LaneRecord]:
-    """Lanes in the order in which one process runs them one by one."""
+    """Sorts lanes in the order in which one process runs them one by one."""
     lanes = list(lanes)
     for lane in lanes:
         checking.check_labels(lane.name, lane.labels, facts)
@@ -238,7 +246,7 @@ def in_order(lanes: Iterable[LaneRecord], facts: Mapping[str, Any]) -> list[Lane
 def read_description(
     folder: str | Path, argument: str = 'folder'
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """What a run folder says of its experiment.
+    """Reads what a run folder says of its experiment.
 
     Args:
       folder: its path.
@@ -262,24 +270,24 @@ def read_description(
 
 
 def as_columns(lines: Iterable[bytes | str]) -> dict[str, np.ndarray]:
-    """Lines of metrics as columns."""
+    """Converts lines of metrics to columns."""
     rows = [{'stage': 'main', **checking.parse_row(line)} for line in lines]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: as_column([row.get(name) for row in rows]) for name in names}
 
 
 def checkpoint_file(folder: Path, lane: str, round: int) -> Path:
-    """Where the state of a lane after ``round`` rounds is kept."""
+    """Returns the file of a lane's state after ``round`` rounds."""
     return folder / CHECKPOINTS / f'{lane}@{round}.npz'
 
 
 def line_of(labels: Mapping[str, Any], round: int, record: Mapping[str, Any]) -> str:
-    """One evaluation of one lane as a line of metrics."""
+    """Formats one evaluation of one lane as a line of metrics."""
     return json.dumps({**labels, **row_of(round, record)}) + '\n'
 
 
 def row_of(round: int, record: Mapping[str, Any]) -> dict[str, Any]:
-    """What is measured in one evaluation of one lane, as plain values; None for NaN, infinities."""
+    """Converts one evaluation of a lane to plain values; None for NaN and infinities."""
     return {
         'round': round,
         **{name: _jsonable(value) for name, value in record.items()},
@@ -289,7 +297,7 @@ def row_of(round: int, record: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_older(
     folder: str | Path, argument: str, lanes: Iterable[LaneRecord] = ()
 ) -> None:
-    """Refuses a run, or lanes of it, that an older version of this package kept in another form."""
+    """Refuses a run, or lanes of it, that an older version wrote in another form."""
     if (paths.as_path(folder) / _OLDER).exists() or any(
         isinstance(lane.place, int) for lane in lanes
     ):
@@ -302,7 +310,7 @@ def refuse_older(
 
 
 def as_column(values: Sequence[Any]) -> np.ndarray:
-    """Plain values as an array: numbers as numbers (None is NaN), all else as objects."""
+    """Converts plain values to an array: numbers as numbers (None is NaN), the rest as objects."""
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and kinds <= {bool, int, str}:
         return np.array(values)
@@ -314,6 +322,6 @@ def as_column(values: Sequence[Any]) -> np.ndarray:
 
 
 def _jsonable(value: Any) -> Any:
-    """A number, or None for what JSON cannot say (NaN and infinities)."""
+    """Returns a number, or None for NaN and infinities, which JSON does not have."""
     number = np.asarray(value).item()
     return None if isinstance(number, float) and not math.isfinite(number) else number

@@ -86,7 +86,7 @@ class CutAt(experiment.Callback):
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_ends_like_an_unbroken_one_or_is_refused(whole, monkeypatch):
+def test_a_resumed_run_ends_like_an_unbroken_one_or_is_refused(whole, monkeypatch):
     """The state of a lane that was done is not looked at until somebody wants it."""
     expected, cut = contents(whole), whole.with_name('cut')
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)

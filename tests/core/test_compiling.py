@@ -143,7 +143,7 @@ def test_inside_a_trace_nothing_is_kept():
     assert len(compiling._PROGRAMS) == before
 
 
-def test_methods_which_are_made_anew_at_each_look_run_as_they_are():
+def test_methods_run_uncompiled():
     base, links = rule(), pattern()
 
     class Mine:

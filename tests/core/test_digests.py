@@ -83,7 +83,7 @@ def test_another_function_of_the_host_is_another_program(one, other):
     assert of_host(one) != of_host(other)
 
 
-def test_names_and_comments_of_a_function_of_the_host_change_nothing():
+def test_names_and_comments_of_a_host_function_change_nothing():
     assert of_host(scaled(2.0)) == of_host(scaled_again(2.0))
 
 

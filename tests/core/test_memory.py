@@ -41,9 +41,7 @@ OLD = {
         ),
     ],
 )
-def test_free_memory_is_that_of_the_machine_or_of_its_narrowest_control_group(
-    files, free, tmp_path
-):
+def test_free_memory_is_that_of_the_narrowest_control_group(files, free, tmp_path):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)

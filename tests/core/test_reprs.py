@@ -42,7 +42,7 @@ def test_a_recorded_pattern_says_how_long_it_is():
     )
 
 
-def test_registries_print_their_names_and_entries_how_they_are_called():
+def test_registries_print_names_and_entries_print_calls():
     text = repr(ALGORITHMS)
     assert all(f' {name}' in text for name in ALGORITHMS)
     assert max(map(len, text.splitlines())) <= 80

@@ -26,7 +26,7 @@ def line(call):
 
 
 @pytest.mark.parametrize('saver', [np.savez, np.savez_compressed])
-def test_whatever_happens_to_the_bytes_of_an_npz_file_it_is_named(saver, tmp_path):
+def test_each_damaged_npz_file_is_named(saver, tmp_path):
     """Cut at, or with a byte changed at, places all over the file."""
     whole, file = tmp_path / 'whole.npz', tmp_path / 'damaged.npz'
     save(whole, saver)

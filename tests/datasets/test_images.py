@@ -124,7 +124,7 @@ def test_difficulty_is_monotone(shape, seed):
     assert 0.2 < accuracies[-1] < 0.85  # and well above chance at the end
 
 
-def test_without_difficulty_all_examples_of_a_class_are_one_pattern():
+def test_without_difficulty_examples_of_a_class_are_equal():
     data = datasets.synthetic_images(num_train=100, num_test=30, difficulty=0)
     for c in range(10):
         patterns = np.concatenate(

@@ -141,7 +141,7 @@ def test_test_examples_find_their_owners():
     )
 
 
-def test_owners_without_training_examples_have_their_tests_wherever_their_number_is():
+def test_owners_without_training_examples_keep_their_tests():
     data = datasets.Dataset(
         np.zeros((4, 1)),
         [0, 1, 0, 1],

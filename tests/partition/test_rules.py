@@ -411,7 +411,7 @@ def cut_per_class(labels, rng, num_clients, alpha):
         (partition.dirichlet_per_class, cut_per_class),
     ],
 )
-def test_classes_are_cut_as_the_rule_says_until_every_client_owns_an_example(
+def test_classes_are_cut_until_each_client_owns_an_example(
     rule, cut, num_clients, alpha
 ):
     rng, expected = numpy_random.generator(6, 'PA'), np.empty(0)

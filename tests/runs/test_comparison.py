@@ -196,7 +196,7 @@ def test_entries_of_any_dtype_are_compared_by_their_bits(dtype):
     assert found == comparison.Difference(2, 'a', '.x', *shown, (1,))
 
 
-def test_zeros_of_both_signs_differ_and_a_number_that_is_none_is_itself():
+def test_zeros_of_both_signs_differ_and_nan_equals_itself():
     one = {'.x': np.array([0.0, np.nan])}
     assert (
         comparison._leaf_difference(2, 'a', one, {'.x': np.array([0.0, np.nan])})

@@ -70,9 +70,7 @@ def test_all_of_them_are_the_state(path):
 
 
 @pytest.mark.parametrize('bounds', [(0, 7), (1, 2), (2, 7), (3, 6), (5, 7), (6, 7)])
-def test_a_process_reads_the_rows_that_it_wants_from_the_parts_that_have_them(
-    path, bounds
-):
+def test_a_process_reads_its_rows_from_the_parts_with_them(path, bounds):
     for place, (start, stop) in enumerate(BOUNDS):
         if min(stop, bounds[1]) <= max(start, bounds[0]):
             checkpoints.part_file(path, place).unlink()
