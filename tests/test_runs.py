@@ -159,7 +159,7 @@ def shown(folder):
 def test_metrics_are_the_lines_of_lanes_in_order(tmp_path):
     """They grow by what comes to the first lane that is not done, and are whole in the end."""
     folder = opened(tmp_path)
-    folder.expect(about('a', 'b', 'c'))
+    folder.register_lanes(about('a', 'b', 'c'))
     advance(folder, 'b', 1, 6)
     assert shown(tmp_path) == []
     advance(folder, 'a', 1)
@@ -174,7 +174,7 @@ def test_metrics_are_the_lines_of_lanes_in_order(tmp_path):
     folder.close()
     whole = (tmp_path / runs.METRICS).read_bytes()
     folder = opened(tmp_path, num_rounds=80)
-    folder.expect(about('a', 'b', 'c', num_rounds=8))
+    folder.register_lanes(about('a', 'b', 'c', num_rounds=8))
     assert (tmp_path / runs.METRICS).read_bytes() == whole
     assert folder.lines() == whole.decode().splitlines(keepends=True)
     advance(folder, 'a', 7)
@@ -186,7 +186,7 @@ def test_metrics_are_the_lines_of_lanes_in_order(tmp_path):
 
 def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
     folder = opened(tmp_path)
-    folder.expect(about('a', 'b', 'c'))
+    folder.register_lanes(about('a', 'b', 'c'))
     for lane in 'abc':
         advance(folder, lane, 1, 2)
     folder.append('c', [{'round': 3, 'unproven': 1}])
@@ -195,7 +195,7 @@ def test_a_damaged_save_takes_back_the_lines_of_its_own_lane(tmp_path):
     folder = opened(tmp_path)
     assert [folder.rounds(lane) for lane in 'abcd'] == [2, 1, 2, 0]
     assert shown(tmp_path) == ['a1', 'a2', 'b1', 'c1', 'c2']
-    folder.expect(about('a', 'b', 'c'))
+    folder.register_lanes(about('a', 'b', 'c'))
     advance(folder, 'b', 2)
     folder.close()
     assert shown(tmp_path) == ['a1', 'a2', 'b1', 'b2', 'c1', 'c2']
@@ -268,7 +268,7 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
         return {'x': np.full(3, value, np.float32)}
 
     folder = opened(tmp_path)
-    folder.expect(about('lane', num_rounds=40))
+    folder.register_lanes(about('lane', num_rounds=40))
     advance(folder, 'lane', 2, 4, 6, value=state)
     folder.close()
     kept = sorted(path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz'))
@@ -295,7 +295,7 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
     told = capsys.readouterr().err
     assert 'lane@6.npz is damaged' in told
     assert told.count('\n') == 1
-    folder.expect(about('lane', num_rounds=40))
+    folder.register_lanes(about('lane', num_rounds=40))
     advance(folder, 'lane', 6, value=state)
     folder.close()
 

@@ -29,12 +29,12 @@ class SaveClock:
         """Whether it is time to save."""
         return time.monotonic() >= self._due
 
-    def put_off(self, began: float) -> None:
+    def postpone(self, began: float) -> None:
         """Puts the next save off by what the one took that began then, and ends now."""
         self._due = began + max(self._seconds, self._rest * (time.monotonic() - began))
 
 
-class Memory:
+class InMemoryStore:
     """What a folder does, for experiments that keep nothing on disk.
 
     Attributes:
@@ -63,7 +63,7 @@ class Memory:
 
         return sorted(self._lanes, key=key)
 
-    def expect(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
+    def register_lanes(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
         """Makes lanes known before they run, in their order.
 
         Args:
@@ -73,7 +73,7 @@ class Memory:
             labels = json.loads(json.dumps(about['labels']))
             self._lanes[lane] = {**about, 'labels': labels}
 
-    def ask(self, lanes: Sequence[str], ended: bool = False) -> None:
+    def request_lanes(self, lanes: Sequence[str], ended: bool = False) -> None:
         """Keeps that lanes are asked for of which nobody could know, so that none is missed.
 
         Args:
@@ -81,7 +81,7 @@ class Memory:
           ended: whether there will be no more.
         """
 
-    def announce(self, lanes: Mapping[str, int]) -> None:
+    def set_progress_total(self, lanes: Mapping[str, int]) -> None:
         """Tells those who look on what is ahead.
 
         Args:
@@ -121,7 +121,7 @@ class Memory:
         """Whether it is time to save."""
         return False
 
-    def take(self, lane: str) -> bool:
+    def acquire(self, lane: str) -> bool:
         """Makes a lane this process's to run; False while another process has it."""
         return True
 

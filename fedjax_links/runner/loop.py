@@ -94,7 +94,7 @@ def run(
     try:
         listeners.start()
         if plan.share is None:
-            store.announce(
+            store.set_progress_total(
                 {
                     lane.name: lane.num_rounds
                     for label in plan.algorithms
@@ -135,9 +135,9 @@ def _open_store(
         facts[runs.ON_A_MESH] = True
     identities = Identities(plan)
 
-    def open_here() -> stores.Memory:
+    def open_here() -> stores.InMemoryStore:
         if path is None:
-            return stores.Memory(facts)
+            return stores.InMemoryStore(facts)
         kind: Any = stores.RunFolder
         if plan.share is not None:
             kind = functools.partial(
@@ -157,7 +157,7 @@ def _open_store(
     if not processes.are_several():
         return open_here()
     described = [plan.config, facts, identities.of_run().as_plain()]
-    return shared_stores.InStep(open_here, described, path, place.local_rows)
+    return shared_stores.ReplicatedStore(open_here, described, path, place.local_rows)
 
 
 def _keep_links(
@@ -233,7 +233,7 @@ class _AlgorithmLoop:
         if self.failed:
             raise FailedLanesError(self.failed)
         if self._is_open:
-            self.store.ask([], ended=True)
+            self.store.request_lanes([], ended=True)
 
     def _next_groups(self) -> list[list[Lane]]:
         """Lists the lanes to run, by algorithm and stage, in order."""
@@ -243,7 +243,7 @@ class _AlgorithmLoop:
         for label, mistake in self._schedule.mistakes(columns).items():
             self._give_up(label, mistake)
         wanted = {lane.name: lane for lane in self._schedule.wanted(columns)}
-        self.store.ask(list(wanted))
+        self.store.request_lanes(list(wanted))
         lanes = [
             lane
             for name, lane in wanted.items()
@@ -308,7 +308,7 @@ class _AlgorithmLoop:
             self.store.refresh()
             left = self._left(lanes)
             if not left:
-                self.store.expect({lane.name: lane.about for lane in lanes})
+                self.store.register_lanes({lane.name: lane.about for lane in lanes})
                 return
             self._attempt(left)
             self._wait(self._left(left), named)

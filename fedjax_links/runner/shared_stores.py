@@ -114,8 +114,8 @@ class SharedFolder(stores.RunFolder):
         self._check_lanes()
         self._lock.write_info(rounds=sum(map(self.rounds, mine)))
 
-    def ask(self, lanes: Sequence[str], ended: bool = False) -> None:
-        """As `Memory.ask`, in the folder."""
+    def request_lanes(self, lanes: Sequence[str], ended: bool = False) -> None:
+        """As `InMemoryStore.request_lanes`, in the folder."""
         new = {*self._division.optional}.intersection(lanes) - self._asked
         if not new and not ended:
             return
@@ -133,14 +133,14 @@ class SharedFolder(stores.RunFolder):
         }
         self.saves = {**runs.saves(self.path), **own}
 
-    def take(self, lane: str) -> bool:
-        """As `Memory.take`; where the lane stands is read anew.
+    def acquire(self, lane: str) -> bool:
+        """As `InMemoryStore.acquire`; where the lane stands is read anew.
 
         A lane that nobody held when all were looked at last stands where it stood then, or was
         moved on since by a process that is gone: then some of its rounds run again.
         """
         with errors.on_disk(self.path):
-            return self._seize(lane) and super().take(lane)
+            return self._seize(lane) and super().acquire(lane)
 
     def _seize(self, lane: str) -> bool:
         """Claims a lane, and reads it."""
@@ -168,7 +168,7 @@ class SharedFolder(stores.RunFolder):
         return True
 
     def release(self, lane: str) -> None:
-        """As `Memory.release`."""
+        """As `InMemoryStore.release`."""
         if lane in self._claims:
             self._claims.pop(lane).release()
 
@@ -183,7 +183,7 @@ class SharedFolder(stores.RunFolder):
         return None if found is None else str(found['holder'])
 
     def columns(self) -> dict[str, np.ndarray]:
-        """As `Memory.columns`; those of lanes that others have run are read."""
+        """As `InMemoryStore.columns`; those of lanes that others have run are read."""
         for lane in self._lanes:
             if lane not in self._claims and self.rounds(lane) > self._read.get(lane, 0):
                 self._remember(lane)
@@ -192,7 +192,7 @@ class SharedFolder(stores.RunFolder):
     def save(
         self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()
     ) -> None:
-        """As `Memory.save`."""
+        """As `InMemoryStore.save`."""
         super().save(lane, state, round, parts)
         self._read[lane] = round
 
@@ -220,7 +220,7 @@ class SharedFolder(stores.RunFolder):
         """Likewise."""
 
 
-class InStep:
+class ReplicatedStore:
     """The leader's store, as every process sees it: a call is answered by the leader's own.
 
     Attributes:
@@ -232,7 +232,7 @@ class InStep:
 
     def __init__(
         self,
-        make: Callable[[], stores.Memory],
+        make: Callable[[], stores.InMemoryStore],
         described: Sequence[Any],
         folder: Path | None,
         local_rows: Callable[[int], tuple[int, int]],
@@ -266,18 +266,18 @@ class InStep:
         self.facts: Mapping[str, Any] = _of_leader(lambda: self.own.facts)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """A method of `Memory`."""
+        """A method of `InMemoryStore`."""
         return lambda *given: _of_leader(lambda: getattr(self.own, name)(*given))
 
     def columns(self) -> dict[str, np.ndarray]:
-        """As `Memory.columns`."""
+        """As `InMemoryStore.columns`."""
         found = _of_leader(
             lambda: {k: v.tolist() for k, v in self.own.columns().items()}
         )
         return {name: runs.as_column(values) for name, values in found.items()}
 
     def restore(self, lane: str, like: PyTree) -> PyTree:
-        """As `Memory.restore`; of what was divided every process reads its own rows."""
+        """As `InMemoryStore.restore`; of what was divided every process reads its own rows."""
         path = self._file(lane, self.rounds(lane))
         content = processes.ask_leader(lambda: checkpoints.read_verified(path))
         load = functools.partial(
@@ -286,7 +286,7 @@ class InStep:
         return processes.do_in_all(lambda: load(path, like))
 
     def save(self, lane: str, state: PyTree, round: int) -> None:
-        """As `Memory.save`; every process writes its rows of what is divided before."""
+        """As `InMemoryStore.save`; every process writes its rows of what is divided before."""
         path, parts = self._file(lane, round), list[Any]()
         if self._folder:
             said = processes.ask_all(functools.partial(_write_part, path, state))
@@ -300,7 +300,7 @@ class InStep:
         _of_leader(keep)
 
     def close(self) -> None:
-        """As `Memory.close`; it is told to nobody, as all may have ended."""
+        """As `InMemoryStore.close`; it is told to nobody, as all may have ended."""
         if self.own is not None:
             self.own.close()
 

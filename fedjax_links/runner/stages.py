@@ -129,7 +129,7 @@ class LaneScheduler:
           Stop: if a callback did, after all was saved.
         """
         first = lanes[0]
-        self.store.expect({lane.name: lane.about for lane in lanes})
+        self.store.register_lanes({lane.name: lane.about for lane in lanes})
         total = sum(lane.num_rounds for lane in lanes)
         self.listeners.notify('on_stage', first.algorithm, first.stage, total)
         self._free = deque(self.programs.places_for(lanes))
@@ -240,7 +240,7 @@ class LaneScheduler:
         store = self.store
         if store.rounds(lanes[0].name) >= lanes[0].num_rounds:
             return lanes
-        acquired = [lane for lane in lanes if store.take(lane.name)]
+        acquired = [lane for lane in lanes if store.acquire(lane.name)]
         if not acquired:
             return []
         num_rounds = store.rounds(acquired[0].name)
@@ -278,7 +278,7 @@ class LaneScheduler:
         if flight.is_idle and (self.store.is_due(flight.clock) or flight.is_done):
             began = time.monotonic()
             self._save(flight)
-            flight.clock.put_off(began)
+            flight.clock.postpone(began)
         self._notify(measurements)
 
     def _append(self, measurements: Sequence[_Measurement]) -> None:

@@ -21,7 +21,7 @@ from fedjax_links.machines import environment
 from fedjax_links.planning import lanes
 from fedjax_links.results import dataset
 from fedjax_links.runner.identity import Identities
-from fedjax_links.runner.in_memory import Memory as Memory
+from fedjax_links.runner.in_memory import InMemoryStore as InMemoryStore
 from fedjax_links.runner.in_memory import SaveClock as SaveClock
 from fedjax_links.storage import (
     checkpoints,
@@ -36,7 +36,7 @@ from fedjax_links.storage.identity import LaneIdentity, lane_differences
 _KEPT = 2  # saves of a lane
 
 
-class RunFolder(Memory):
+class RunFolder(InMemoryStore):
     """The files of one experiment; opening an existing folder goes on with it."""
 
     def __init__(
@@ -117,7 +117,7 @@ class RunFolder(Memory):
         return [line for lane in self._in_order() for line in self._lines.get(lane, ())]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """As `Memory.columns`."""
+        """As `InMemoryStore.columns`."""
         for lane in list(self._unread):
             self._read_lines(lane)
         return super().columns()
@@ -168,31 +168,31 @@ class RunFolder(Memory):
             self._found[lane] = kept.identity
             runs.refuse_older(self.path, 'workdir', [kept])
 
-    def expect(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
-        """As `Memory.expect`."""
-        super().expect(lanes)
+    def register_lanes(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
+        """As `InMemoryStore.register_lanes`."""
+        super().register_lanes(lanes)
         self._growing.extend(lanes)
 
-    def announce(self, lanes: Mapping[str, int]) -> None:
-        """As `Memory.announce`."""
+    def set_progress_total(self, lanes: Mapping[str, int]) -> None:
+        """As `InMemoryStore.set_progress_total`."""
         every = {lane: self.rounds(lane) for lane in self.saves} | dict(lanes)
         behind, ahead = sum(map(self.rounds, every)), sum(every.values())
         self._lock.write_info(lanes=len(every), rounds=behind, ahead=ahead)
 
     def rounds(self, lane: str) -> int:
-        """As `Memory.rounds`."""
+        """As `InMemoryStore.rounds`."""
         return max(self.saves.get(lane) or [0])
 
     def restore(self, lane: str, like: PyTree) -> PyTree:
-        """As `Memory.restore`.
+        """As `InMemoryStore.restore`.
 
         Raises:
           ValueError: if it holds another kind of state, or was changed since it was opened.
         """
         return checkpoints.load(self.saves[lane][self.rounds(lane)], like)
 
-    def take(self, lane: str) -> bool:
-        """As `Memory.take`.
+    def acquire(self, lane: str) -> bool:
+        """As `InMemoryStore.acquire`.
 
         Raises:
           ValueError: if what is there was run on a machine whose bits may differ from this one's.
@@ -207,7 +207,7 @@ class RunFolder(Memory):
         return True
 
     def append(self, lane: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """As `Memory.append`."""
+        """As `InMemoryStore.append`."""
         if lane in self._unread:
             self._read_lines(lane)
         super().append(lane, rows)
@@ -222,7 +222,7 @@ class RunFolder(Memory):
     def save(
         self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()
     ) -> None:
-        """As `Memory.save`; of every lane the last two are kept."""
+        """As `InMemoryStore.save`; of every lane the last two are kept."""
         about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
         about |= {runs.FINGERPRINT: self._fingerprint}
         about |= {runs.IDENTITY: dataclasses.asdict(self._identity_of(lane))}
@@ -239,18 +239,18 @@ class RunFolder(Memory):
             self._show()
 
     def is_due(self, clock: SaveClock) -> bool:
-        """As `Memory.is_due`."""
+        """As `InMemoryStore.is_due`."""
         return clock.is_due()
 
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """As `Memory.keep_links`."""
+        """As `InMemoryStore.keep_links`."""
         with errors.on_disk(self.path):
             checkpoints.write_atomically(
                 self.path / runs.LINKS, checksummed_npz.npz(arrays)
             )
 
     def close(self) -> None:
-        """As `Memory.close`."""
+        """As `InMemoryStore.close`."""
         if self._metrics is not None:
             with contextlib.suppress(OSError):  # they are derived
                 self._metrics.close()

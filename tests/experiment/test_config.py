@@ -81,7 +81,7 @@ def test_a_pattern_of_ones_own_may_name_its_options_like_ours(up, expected):
     np.testing.assert_array_equal(sample.prob, np.full(3, expected, np.float32))
 
 
-def test_an_algorithm_can_appear_twice_with_its_own_client_program():
+def test_an_algorithm_can_appear_twice_with_other_clients():
     planned = build(
         algorithms={
             'fedpbc': {},
@@ -151,7 +151,7 @@ def test_the_rate_of_a_config_may_be_any_schedule(monkeypatch):
     np.testing.assert_allclose(sorted(rates), sorted(expected), rtol=1e-6)
 
 
-def test_a_named_data_set_with_nested_options_passes_through_a_config():
+def test_a_named_data_set_takes_nested_options_from_a_config():
     section = {
         'name': 'images',
         'dataset': 'synthetic_images',
@@ -374,7 +374,7 @@ def test_a_mistake_in_a_comparison_costs_one_line(changes, message):
     assert '\n' not in str(caught.value)
 
 
-def test_a_metric_of_unknown_direction_is_refused_where_it_decides():
+def test_a_deciding_metric_of_unknown_direction_is_refused():
     """Tuning by it needs a direction; showing it does not."""
     changes = {'eval_fn': 'tests.experiment.parts:size_of_model', 'metric': 'size'}
     with pytest.raises(

@@ -43,7 +43,7 @@ def test_evaluations_that_see_few_rounds_of_a_cycle_are_named(cycle, every, seen
         assert f'see {seen} round' in found[0]
 
 
-def test_a_recorded_run_that_is_not_played_twice_is_no_reason_to_warn():
+def test_a_recording_that_is_played_once_gives_no_warning():
     links = {'name': 'replay', 'mask': [[True] * 8] * 40}
     assert not warnings(links=links, num_rounds=40, eval_every=8)
     assert warnings(links=links, num_rounds=80, eval_every=8)

@@ -83,7 +83,7 @@ experiment.build({CONFIG!r}).run({str(folder)!r})
     return last_files_of(folder)
 
 
-def test_jobs_give_the_bytes_of_one_process_and_tell_every_period(tmp_path):
+def test_jobs_give_the_bytes_and_periods_of_one_process(tmp_path):
     config = {name: value for name, value in CONFIG.items() if name != 'tuning'}
     config |= {'num_rounds': 40, 'client': {'local_steps': 3, 'learning_rate': 0.1}}
     experiment.build(config).run(tmp_path / 'whole')

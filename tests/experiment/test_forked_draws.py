@@ -29,7 +29,7 @@ def drawn(**changes):
     )
 
 
-def test_the_same_ways_may_be_said_otherwise_and_links_go_on_where_they_were(tmp_path):
+def test_links_resume_where_the_same_modes_are_written_otherwise(tmp_path):
     drawn().run(tmp_path / 'silent')
     said = drawn(redraw={'data': 'by_seed'})
     said.fork(tmp_path / 'silent', 2, tmp_path / 'fork')

@@ -129,9 +129,7 @@ def test_a_state_is_computed_again_only_as_the_run_would_have(past):
             running.fork(build(num_rounds=12), past, 2)
 
 
-def test_a_damaged_end_of_a_finished_lane_is_mended_in_a_longer_run(
-    tmp_path, past, capsys
-):
+def test_a_longer_run_mends_a_damaged_last_checkpoint(tmp_path, past, capsys):
     """The lane goes back to its save before, and what later lanes saved stays."""
     folder = shutil.copytree(past, tmp_path / 'run')
     first = folder / 'checkpoints' / 'main-fedavg-0000-links-0@8.npz'
@@ -220,7 +218,7 @@ def test_a_damaged_checkpoint_is_computed_again(tmp_path, past):
 
 
 @pytest.mark.slow
-def test_a_fork_of_a_fork_goes_on_from_what_the_first_one_began_with(tmp_path, past):
+def test_a_fork_of_a_fork_begins_with_the_states_of_the_first(tmp_path, past):
     changed = build(client={'learning_rate': 0.05, 'local_steps': 2, 'batch_size': 4})
     changed.fork(past, 4, tmp_path / 'one')
     assert {
@@ -292,7 +290,7 @@ OUTAGE = {
         ({'links': OUTAGE}, True),
     ],
 )
-def test_a_changed_future_is_the_plain_simulation_from_the_states_of_the_run(
+def test_a_fork_is_the_plain_simulation_from_stored_states(
     tmp_path, past, changes, kept
 ):
     """The pattern's carry is the run's where its section is the same, and a fresh one else.
@@ -315,7 +313,7 @@ def test_a_changed_future_is_the_plain_simulation_from_the_states_of_the_run(
             )
 
 
-def test_an_interrupted_fork_ends_byte_for_byte_like_an_unbroken_one(
+def test_an_interrupted_fork_has_the_bytes_of_an_unbroken_one(
     tmp_path, past, monkeypatch
 ):
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)

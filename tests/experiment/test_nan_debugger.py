@@ -140,7 +140,7 @@ def test_a_round_before_and_a_round_after(tmp_path):
         nan_debugger.debug_round(planned(lines()), tmp_path, 4)
 
 
-def test_a_client_whose_model_broke_unheard_is_found_in_the_round_in_which_it_broke(
+def test_a_broken_model_is_found_in_the_round_of_its_local_step(
     tmp_path,
 ):
     """FedPBC's clients train unheard: its server notices rounds later."""
@@ -171,7 +171,7 @@ def test_a_step_that_overflows_shows_in_the_next_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_lanes_of_a_config_with_tuning_go_on_from_their_checkpoints(tmp_path):
+def test_debugging_a_tuned_run_begins_at_its_checkpoints(tmp_path):
     """A rate that diverges is tried in tuning; the chosen one does not."""
     tuning = {**tuned()['tuning'], 'learning_rates': (0.1, 1e38), 'num_seeds': 1}
     config = tuned(algorithms={'fedavg': {}}, tuning=tuning, num_seeds=1, num_rounds=16)

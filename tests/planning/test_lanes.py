@@ -47,7 +47,7 @@ def test_names_that_could_be_told_apart_before_stay(algorithm, pattern):
     assert lane(algorithm, 3, pattern, 7).name == f'main-{algorithm}-0003-{pattern}-7'
 
 
-def test_lanes_whose_labels_read_like_numbers_of_series_are_kept_apart():
+def test_labels_that_read_like_numbers_of_series_differ():
     pattern = {'name': 'bernoulli', 'probs': 0.5}
     planned = experiment.build(
         values(

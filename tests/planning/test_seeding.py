@@ -215,7 +215,7 @@ class _End(experiment.Callback):
             raise experiment.Stop
 
 
-def test_an_interrupted_run_goes_on_with_its_draws_and_can_be_looked_into(tmp_path):
+def test_an_interrupted_run_resumes_its_draws_for_debugging_too(tmp_path):
     planned = experiment.build(config(num_seeds=2, algorithms={'fedpbc': {}}))
     planned.run(tmp_path / 'whole')
     with pytest.raises(experiment.Stop):
@@ -353,7 +353,7 @@ def test_what_cannot_be_redrawn_is_refused(changes, message):
         experiment.build(config(**changes))
 
 
-def test_points_that_change_arrays_alone_share_a_program_and_keep_their_bits(caplog):
+def test_points_that_change_only_arrays_share_one_program(caplog):
     grid = {'problem': {'label_noise': {'rate': [0.1, 0.3]}, 'alpha': [0.1, 1.0]}}
     equal = {**PROBLEMS['gaussians'], 'partition': 'dirichlet'}
     settings = config(problem=equal, num_seeds=2, grid=grid)

@@ -15,7 +15,7 @@ def default_of(problem, probs, **changes):
     return {stream for stream in seeding.COLUMNS if ways[stream] == 'by_seed'}
 
 
-def test_comparisons_redraw_by_default_what_no_section_gives_a_seed():
+def test_what_no_section_gives_a_seed_is_redrawn_by_default():
     free, problem = {'name': 'label_dependent', 'minimum': 0.2}, PROBLEMS['gaussians']
     assert default_of(problem, free) == {'data', 'partition', 'links_quality'}
     assert default_of(problem, PROBS) == {'data', 'partition'}
@@ -53,7 +53,7 @@ def test_the_number_of_algorithms_changes_no_draw():
         )
 
 
-def test_with_seeds_in_all_sections_nothing_is_drawn_anew_but_runs():
+def test_with_seeds_in_all_sections_only_runs_are_redrawn():
     settings = config(num_seeds=2, problem={**PROBLEMS['gaussians'], 'seed': 1})
     del settings['redraw']
     planned = experiment.build(settings)

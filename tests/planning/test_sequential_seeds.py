@@ -81,7 +81,7 @@ def ends(run, label, pattern):
     return [run[f'{model}/loss'][late & (run['seed'] == seed)].mean() for seed in seeds]
 
 
-def test_every_pair_takes_as_many_seeds_as_a_loop_and_the_baseline_as_many_as_any(
+def test_every_pair_takes_as_many_seeds_as_a_loop_by_hand(
     whole,
 ):
     run, counts = runs.read(whole), {}
@@ -113,7 +113,7 @@ def test_near_ties_run_with_the_seeds_of_what_was_chosen(whole):
 
 
 @pytest.mark.slow
-def test_broken_and_shared_out_it_keeps_the_bytes_of_an_unbroken_run(whole, tmp_path):
+def test_interrupted_or_sharded_it_has_the_bytes_of_one_run(whole, tmp_path):
     planned = experiment.build(CONFIG)
     for after in (50, 200, 300):
         left = itertools.count(after, -1)
@@ -133,7 +133,7 @@ def test_broken_and_shared_out_it_keeps_the_bytes_of_an_unbroken_run(whole, tmp_
     assert last_files_of(tmp_path / 'shards') == last_files_of(whole)
 
 
-def test_without_tuning_seeds_go_on_until_each_pair_is_decided_too():
+def test_seeds_until_decided_need_no_tuning():
     """As many as a loop over the differences says, of which one pair takes more than the least."""
     untuned = {**CONFIG, 'client': {'local_steps': 3, 'learning_rate': 0.05}}
     del untuned['tuning']
@@ -214,7 +214,7 @@ def test_a_number_of_seeds_beside_it_is_refused():
 
 
 @pytest.mark.parametrize('heavy', [False, True])
-def test_of_a_thousand_planted_sweeps_without_a_difference_few_are_given_a_verdict(
+def test_few_of_a_thousand_equal_sweeps_get_a_verdict(
     heavy,
 ):
     """Of 1,000 pairs with equal means fewer than 51, each looked at until it is decided."""

@@ -195,7 +195,7 @@ def racing_run():
 
 
 @pytest.mark.slow
-def test_a_race_that_is_broken_or_shared_out_leaves_the_bytes_of_an_unbroken_one(
+def test_interrupted_or_sharded_tuning_has_the_bytes_of_one_run(
     tmp_path,
 ):
     planned = racing_run()

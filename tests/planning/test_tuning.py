@@ -196,7 +196,7 @@ def test_a_column_grows_within_what_its_algorithm_takes(label, column, given, ra
     assert planned.plan.facts()['tuning']['grid'][name] == found
 
 
-def test_main_lanes_that_are_not_at_what_tuning_chose_are_refused():
+def test_main_lanes_at_values_not_chosen_are_refused():
     run = in_python(
         grid={},
         tuning=experiment.Tuning(

@@ -111,7 +111,7 @@ def test_a_pair_has_the_seeds_that_both_have():
 
 
 @pytest.mark.parametrize('count', [3, 8])
-def test_an_interval_holds_the_draw_of_a_choice_as_often_as_it_says(count, rng):
+def test_an_interval_covers_the_draw_of_a_choice_as_claimed(count, rng):
     """Rows drawn by their shares, and means about them by Student's t law."""
     shares = np.array([0.6, 0.3, 0.1])
     rows = rng.normal(size=(3, count)) + np.array([[0.0], [1.0], [-2.5]])
@@ -216,7 +216,7 @@ def test_tuning_noise_is_that_of_choices_made_again_by_hand():
     assert order.ahead == pytest.approx(ahead / 2000, abs=0.05)
 
 
-def test_a_report_shows_both_intervals_and_its_verdict_goes_by_the_wider_one():
+def test_a_report_shows_both_intervals_and_judges_by_the_wider():
     table = layouts.levels(run_view.of_run(planted().run())).tables[0]
     fedavg, server, clients = (
         dict(zip(table.header, row, strict=True)) for row in table.rows

@@ -68,7 +68,7 @@ def test_lanes_of_several_patterns_have_the_links_of_their_own():
 
 
 @pytest.mark.parametrize('side_by_side', [False, True])
-def test_nothing_is_transferred_during_a_dispatch_but_what_is_asked_for(side_by_side):
+def test_a_dispatch_transfers_only_its_results(side_by_side):
     planned = in_python(patterns=MIXED)
     lanes = interleaved(planned, 'fedpbc')
     group = LaneBatch(
@@ -142,9 +142,7 @@ def test_periods_that_take_a_moment_are_started_together(
     assert lines[0] == lines[1]
 
 
-def test_groups_of_lanes_that_do_not_fit_together_share_one_program(
-    monkeypatch, caplog, capsys
-):
+def test_batches_of_lanes_share_one_program(monkeypatch, caplog, capsys):
     """Five lanes of which three fit: three and two, and the second has a place that stays empty."""
     algorithms = {'fedavg': in_python().algorithms['fedavg']}
     planned = in_python(algorithms=algorithms, grid={}, seeds=range(5))

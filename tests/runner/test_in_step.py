@@ -24,9 +24,7 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_two_processes_keep_what_one_keeps_however_slow_the_leaders_disk(
-    tmp_path, whole
-):
+def test_two_processes_keep_what_one_does_on_a_slow_disk(tmp_path, whole):
     assert several.run_with_a_slow_disk(tmp_path / 'run') == ([0, 0], ['', ''])
     assert several.num_saves(tmp_path / 'run') >= 10
     assert several.kept(tmp_path / 'run') == whole
@@ -76,7 +74,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.slow
-def test_where_the_leaders_disk_is_full_both_say_so_and_they_go_on(small_disk, whole):
+def test_both_processes_name_a_full_disk_and_resume(small_disk, whole):
     folder, ballast = small_disk / 'run', small_disk / 'ballast'
     both = several.start(folder)
     several.wait_for(folder, 50, both)

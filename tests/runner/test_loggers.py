@@ -40,9 +40,7 @@ def small(**changes):
     return in_python(**{'num_rounds': 8, 'seeds': (0,), **changes})
 
 
-def test_the_callback_that_the_documentation_shows_sends_every_lane(
-    tmp_path, monkeypatch
-):
+def test_the_documented_callback_sends_every_lane(tmp_path, monkeypatch):
     page = (ROOT / 'docs' / 'runs.md').read_text()
     sent = []
 

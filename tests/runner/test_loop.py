@@ -71,7 +71,7 @@ def test_every_lane_is_the_plain_simulation_of_its_pattern():
         assert_lanes_are_plain_simulations(planned, results, label, points)
 
 
-def test_two_by_three_by_two_by_four_compile_one_program_per_algorithm_and_form_of_links(
+def test_a_grid_compiles_one_program_per_algorithm_and_links(
     caplog,
 ):
     planned = experiment.build(
@@ -173,7 +173,7 @@ def test_the_model_that_decides_can_be_named():
 
 
 @pytest.mark.slow
-def test_a_grid_can_change_links_data_and_what_is_built_into_a_program():
+def test_a_grid_changes_links_data_and_built_in_values():
     grid = {
         'client': {'local_steps': (1, 3)},
         'links': {'probs': {'value': (0.25, 1.0)}},
@@ -247,7 +247,7 @@ def in_python(**changes):
     return fl.Experiment(**{**base, **changes})
 
 
-def test_a_period_has_the_links_of_its_own_rounds_wherever_it_begins():
+def test_a_period_has_the_links_of_its_own_rounds():
     """Four rounds from the fourth on are the same alone and as one period of four."""
 
     def group(eval_every):
@@ -306,7 +306,7 @@ def run_and_cut(planned, folder, *, algorithm, stage, round):
 @pytest.mark.parametrize(
     'saving', [pytest.param('always', marks=pytest.mark.slow), 'never']
 )
-def test_an_interrupted_run_ends_byte_for_byte_like_an_unbroken_one(
+def test_an_interrupted_run_has_the_bytes_of_an_unbroken_one(
     tmp_path, monkeypatch, saving
 ):
     """Cut in tuning, in the main part, and in the middle of a line."""

@@ -105,7 +105,7 @@ def test_shards_add_seeds_too_before_and_after_they_are_merged(tmp_path):
 
 
 @pytest.mark.slow
-def test_full_local_data_of_sizes_by_seed_are_as_unbroken_up_to_rounding(tmp_path):
+def test_more_seeds_with_full_data_equal_one_run_up_to_rounding(tmp_path):
     """More seeds have larger clients, to whose size the sums of all are padded."""
     problem = {
         'name': 'digits',
@@ -135,7 +135,7 @@ def test_full_local_data_of_sizes_by_seed_are_as_unbroken_up_to_rounding(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_fork_takes_more_seeds_of_its_run_and_keeps_their_links(tmp_path):
+def test_a_fork_takes_more_seeds_and_keeps_their_links(tmp_path):
     past = tmp_path / 'past'
     experiment.build(values(num_seeds=3)).run(past)
 
@@ -185,7 +185,7 @@ def test_seeds_in_any_order_grow_at_their_end_alone(tmp_path):
     assert last_files_of(grown) == last_files_of(whole)
 
 
-def test_fewer_seeds_others_or_another_way_to_count_them_are_refused_in_a_line(
+def test_fewer_or_other_seeds_are_refused_in_one_line(
     tmp_path,
 ):
     experiment.build(values(num_seeds=3)).run(tmp_path)

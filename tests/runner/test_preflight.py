@@ -67,7 +67,7 @@ def broken(local_train):
     return plain._replace(round_step=round_step)
 
 
-def test_an_algorithm_that_cannot_run_is_named_before_anything_compiles():
+def test_a_broken_algorithm_is_named_before_anything_compiles():
     config = tuned(algorithms={'mine': {'name': f'{__name__}:broken'}, 'fedavg': {}})
     planned = experiment.build(config)
     message = (
@@ -111,7 +111,7 @@ def replayed(mask, **changes):
     return experiment.Experiment(**{**given, **changes})
 
 
-def test_a_run_in_which_nobody_takes_part_is_refused_before_it_costs_anything():
+def test_a_run_without_participants_is_refused_beforehand():
     with refusals.names('patterns.log', 'nobody in 20 rounds', "`origin` 'first'"):
         replayed(np.zeros((20, 2), bool)).check()
 

@@ -50,7 +50,7 @@ def test_what_is_compiled_ahead_is_what_runs_next(monkeypatch):
         np.testing.assert_array_equal(found[name], column)
 
 
-def test_what_fails_to_compile_ahead_is_raised_where_it_would_run(monkeypatch):
+def test_an_error_of_compiling_ahead_is_raised_at_its_run(monkeypatch):
     compile, done, heard = jax.stages.Lowered.compile, [], []
 
     def refused(lowered, *options):

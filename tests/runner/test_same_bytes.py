@@ -228,7 +228,7 @@ def test_killed_processes_of_shards_leave_the_bytes_of_one(tmp_path, case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('longer', [{'num_rounds': 16}, {'num_seeds': 4}])
-def test_shards_that_go_on_with_more_leave_the_bytes_of_one_process(tmp_path, longer):
+def test_extended_shards_leave_the_bytes_of_one_process(tmp_path, longer):
     first = config(client=UNTUNED, tuning=NEAR)
     for changes in ({}, longer):
         planned = experiment.build({**first, **changes})

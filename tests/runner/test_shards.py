@@ -369,15 +369,13 @@ def test_lanes_that_others_run_are_waited_for(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(
-    tmp_path, monkeypatch
-):
+def test_a_lane_that_another_process_ran_is_not_run_again(tmp_path, monkeypatch):
     """It was free when all were looked at, and is again when this one takes it."""
     planned = experiment.build(tuned())
     lane = planned.plan.schedule.first_trials('fedavg')[0]
     there = runs.checkpoint_file(tmp_path / 'run', lane.name, lane.num_rounds)
     planned.shard(0, 1).run(tmp_path / 'other')
-    take = shared_stores.SharedFolder.take
+    take = shared_stores.SharedFolder.acquire
     done = runs.checkpoint_file(tmp_path / 'other', lane.name, lane.num_rounds)
     written = []
 
@@ -387,7 +385,7 @@ def test_a_lane_that_another_process_did_meanwhile_is_not_run_again(
             written.append(there.stat().st_mtime_ns)
         return take(self, name)
 
-    monkeypatch.setattr(shared_stores.SharedFolder, 'take', taking)
+    monkeypatch.setattr(shared_stores.SharedFolder, 'acquire', taking)
     planned.shard(0, 1).run(tmp_path / 'run')
     assert written == [there.stat().st_mtime_ns]
 
@@ -412,9 +410,7 @@ def test_divisions_are_kept_as_they_were_made(tmp_path):
     assert dataclasses.asdict(division)['count'] == 2
 
 
-def test_lanes_at_other_values_than_the_merged_tuning_chose_are_refused(
-    tmp_path, monkeypatch
-):
+def test_lanes_at_values_that_tuning_did_not_choose_are_refused(tmp_path, monkeypatch):
     """Shards without a common disk tune apart; a near tie may fall otherwise in one of them."""
     tuning = {'learning_rates': (0.001, 0.1), 'grow': 0, 'ties': 0, 'num_seeds': 1}
     planned = experiment.build(tuned(algorithms={'fedavg': {}}, tuning=tuning))

@@ -80,9 +80,7 @@ def test_a_run_returns_the_columns_of_its_lines(tmp_path, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('count', [2, 4])
-def test_no_line_of_a_run_is_read_from_text_but_what_was_there_before(
-    tmp_path, monkeypatch, count
-):
+def test_only_lines_of_earlier_runs_are_read_from_text(tmp_path, monkeypatch, count):
     """However many algorithms are tuned one after the other."""
     labels = {f'a{k}': {'name': 'fedavg'} for k in range(count)}
     planned = experiment.build(tuned(algorithms=labels, baseline='a0', num_seeds=1))
