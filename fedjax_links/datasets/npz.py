@@ -76,8 +76,9 @@ class Dataset:
         object.__setattr__(self, field, value)
 
     def _check_part(self, part: str) -> None:
-        """Features and labels of one part, that belong together, as arrays."""
-        features, labels = f'{part}_features', f'{part}_labels'
+        """Converts features and labels of one part to arrays, and checks that they fit."""
+        features = f'{part}_features'
+        labels = f'{part}_labels'
         rows = columns.as_array(getattr(self, features))
         classes = columns.as_classes(columns.as_array(getattr(self, labels)))
         if rows.ndim < 2 or 0 in rows.shape:
@@ -102,10 +103,11 @@ class Dataset:
         columns.check_same_kind(features, rows, 'train_features', self.train_features)
 
     def _number_owners(self) -> None:
-        """Owners as numbers, and what they were called."""
+        """Numbers the owners, and keeps their names."""
         called: tuple[Any, ...] = ()
         for part in ('train', 'test'):
-            argument, labels = f'{part}_clients', getattr(self, f'{part}_labels')
+            argument = f'{part}_clients'
+            labels = getattr(self, f'{part}_labels')
             owners = getattr(self, argument)
             if owners is None:
                 continue

@@ -1,4 +1,4 @@
-"""Data sets in files that others prepared: LEAF's JSON, and images of TensorFlow Datasets.
+"""Reads data sets that others prepared: LEAF's JSON, and images of TensorFlow Datasets.
 
 JSON in LEAF's form is ``{"users": [...], "user_data": {user: {"x": [...], "y": [...]}}}``. What
 TensorFlow Datasets prepared is read without TensorFlow and without a network.
@@ -22,8 +22,8 @@ from fedjax_links.datasets import characters
 from fedjax_links.datasets.columns import stack_features, stack_labels
 from fedjax_links.datasets.npz import Dataset, PathLike, data_root
 
-_CHUNK = 1024  # what is decoded together: one by one takes three times as long
-_COLUMNS = 'features', 'labels', 'clients'
+# Examples that are decoded together: one by one takes three times as long.
+_CHUNK_SIZE = 1024
 _ENTRIES = {'features': 'x', 'labels': 'y'}
 
 Encode = Callable[[Sequence[Any]], np.ndarray]
@@ -44,7 +44,7 @@ class Encoding(NamedTuple):
     num_classes: int = 0
 
     def read(self, path: PathLike) -> dict[str, np.ndarray]:
-        """Features, labels and clients, users' names, by file and user in their order.
+        """Reads features, labels and clients (users' names), by file and user in their order.
 
         Args:
           path: a file, or a folder of which all ``*.json`` files are read.
@@ -52,32 +52,37 @@ class Encoding(NamedTuple):
         Raises:
           ValueError: for a file that is not of this form, naming it, or rows of several shapes.
         """
-        parts = []
+        columns: dict[str, list[np.ndarray]] = {
+            'features': [],
+            'labels': [],
+            'clients': [],
+        }
         for file, user, x, y in _users(path):
             if not x:
                 continue
             try:
-                parts.append((self.features(x), self.labels(y), np.full(len(x), user)))
+                columns['features'].append(self.features(x))
+                columns['labels'].append(self.labels(y))
             except errors.InvalidError as error:
-                said = f'{error.value} of user {errors.text_of(user)} in {file}'
-                raise errors.invalid(error.path, error.requirement, said) from None
-        if not parts:
+                value = f'{error.value} of user {errors.text_of(user)} in {file}'
+                raise errors.invalid(error.path, error.requirement, value) from None
+            columns['clients'].append(np.full(len(x), user))
+        if not columns['clients']:
             raise errors.invalid('path', 'hold examples', path)
-        columns = {name: [part[k] for part in parts] for k, name in enumerate(_COLUMNS)}
-        for name in _COLUMNS[:2]:
+        for name in ('features', 'labels'):
             shapes = list(dict.fromkeys(rows.shape[1:] for rows in columns[name]))
             if len(shapes) > 1:
-                got = f'{shapes[0]} and {shapes[1]} in {path}'
-                raise errors.invalid(name, 'have one shape', got)
+                value = f'{shapes[0]} and {shapes[1]} in {path}'
+                raise errors.invalid(name, 'have one shape', value)
         return {name: np.concatenate(column) for name, column in columns.items()}
 
 
 def from_leaf(
     path: PathLike, *, test: PathLike | None = None, encode: str | None = None
 ) -> Dataset:
-    """A data set of LEAF's preprocessed JSON.
+    """Reads a data set of LEAF's preprocessed JSON.
 
-    Files are read one after the other, and no more than one is held as Python's objects.
+    Files are read one after the other, so that no more than one is in memory as Python's objects.
 
     Args:
       path: a file, or a folder of which all ``*.json`` files are read, of examples to train on.
@@ -98,9 +103,10 @@ def from_leaf(
     parts = {'train': _read(encoding, 'path', path)}
     if test is not None:
         parts['test'] = _read(encoding, 'test', test)
-    columns: Any = {
-        f'{part}_{key}': v for part, held in parts.items() for key, v in held.items()
-    }
+    columns: dict[str, Any] = {}
+    for part, arrays in parts.items():
+        for name, array in arrays.items():
+            columns[f'{part}_{name}'] = array
     return Dataset(**columns, num_classes=encoding.num_classes)
 
 
@@ -119,36 +125,38 @@ def _read(encoding: Encoding, argument: str, path: PathLike) -> dict[str, np.nda
 
 
 def _users(path: PathLike) -> Iterator[tuple[pathlib.Path, str, list[Any], list[Any]]]:
-    """Gives file, name, ``x`` and ``y`` of every user."""
-    place = pathlib.Path(path).expanduser()
-    for file in sorted(place.glob('*.json')) if place.is_dir() else [place]:
+    """Yields file, name, ``x`` and ``y`` of each user."""
+    source = pathlib.Path(path).expanduser()
+    files = sorted(source.glob('*.json')) if source.is_dir() else [source]
+    for file in files:
         try:
-            users: Mapping[str, Any] = json.loads(file.read_text(encoding='utf-8'))[
-                'user_data'
-            ]
-            held = [
-                (user, list(data['x']), list(data['y'])) for user, data in users.items()
-            ]
-            for user, x, y in held:
-                if len(x) != len(y):
-                    raise ValueError(f'user {user} has {len(x)} x, {len(y)} y')
+            users = _users_of_file(file)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            said = f'{file}: {errors.describe(error)}'
-            raise errors.invalid('path', "name JSON of LEAF's form", said) from None
-        for user, x, y in held:
+            value = f'{file}: {errors.describe(error)}'
+            raise errors.invalid('path', "name JSON of LEAF's form", value) from None
+        for user, x, y in users:
             yield file, user, x, y
+
+
+def _users_of_file(file: pathlib.Path) -> list[tuple[str, list[Any], list[Any]]]:
+    """Reads name, ``x`` and ``y`` of the users of a file; raises if it has another form."""
+    content = json.loads(file.read_text(encoding='utf-8'))
+    users: list[tuple[str, list[Any], list[Any]]] = []
+    for user, data in content['user_data'].items():
+        x = list(data['x'])
+        y = list(data['y'])
+        if len(x) != len(y):
+            raise ValueError(f'user {user} has {len(x)} x, {len(y)} y')
+        users.append((user, x, y))
+    return users
 
 
 def _encode_pixels(rows: Sequence[Any]) -> np.ndarray:
     """uint8[E, side, side, 1] of numbers in [0, 1]."""
     numbers = stack_features(rows)
     side = math.isqrt(numbers.shape[-1])
-    if (
-        numbers.ndim != 2
-        or side**2 != numbers.shape[1]
-        or numbers.min() < 0
-        or numbers.max() > 1
-    ):
+    is_square = numbers.ndim == 2 and side**2 == numbers.shape[1]
+    if not is_square or numbers.min() < 0 or numbers.max() > 1:
         requirement = 'be another for what is no square of numbers in [0, 1]'
         raise errors.invalid('encode', requirement, "'pixels'")
     return np.rint(255 * numbers).astype(np.uint8).reshape(-1, side, side, 1)
@@ -198,7 +206,7 @@ def from_tfds(
     if folder is None:
         raise errors.invalid('data_dir', requirement, f'none of {name} in {root}')
     try:
-        import tensorflow_datasets  # slow to import, so only here
+        import tensorflow_datasets  # Slow to import, so only here.
     except ImportError as error:
         packages = "'fedjax_links[tfds]'"
         raise errors.missing_package(
@@ -208,11 +216,12 @@ def from_tfds(
     try:
         builder = tensorflow_datasets.builder_from_directory(str(folder))
         for part, splits in (('train', train), ('test', test)):
-            images, labels = [], []
+            images: list[np.ndarray] = []
+            labels: list[Any] = []
             for source in map(builder.as_data_source, splits):
-                for start in range(0, len(source), _CHUNK):
+                for start in range(0, len(source), _CHUNK_SIZE):
                     rows = source.__getitems__(
-                        range(start, min(start + _CHUNK, len(source)))
+                        range(start, min(start + _CHUNK_SIZE, len(source)))
                     )
                     images.append(np.stack([row['image'] for row in rows]))
                     labels += [row['label'] for row in rows]
@@ -221,22 +230,24 @@ def from_tfds(
                 f'{part}_labels': labels,
             }
         num_classes = builder.info.features['label'].num_classes
-    except (
-        Exception
-    ) as error:  # whatever the reader makes of other formats and changed bytes
-        said = f'{folder}: {errors.describe(error)}'
-        raise errors.invalid('data_dir', requirement, said) from error
+    except Exception as error:
+        # The reader may raise anything for other formats and changed bytes.
+        value = f'{folder}: {errors.describe(error)}'
+        raise errors.invalid('data_dir', requirement, value) from error
     return Dataset(**arrays, num_classes=num_classes)
 
 
-def _folder(place: pathlib.Path) -> pathlib.Path | None:
-    """A version's folder: the place itself, or the newest in it."""
+def _folder(path: pathlib.Path) -> pathlib.Path | None:
+    """Returns the folder of a version: the path itself, or the newest version in it."""
     described = [
-        *place.glob('dataset_info.json'),
-        *place.glob('*.*.*/dataset_info.json'),
+        *path.glob('dataset_info.json'),
+        *path.glob('*.*.*/dataset_info.json'),
     ]
     folders = {file.parent.name: file.parent for file in described}
     versions = [name for name in folders if re.fullmatch(r'\d+\.\d+\.\d+', name)]
-    return folders.get(
-        max(versions, key=lambda name: [*map(int, name.split('.'))], default='')
-    )
+    newest = max(versions, key=_numbers_of_version, default='')
+    return folders.get(newest)
+
+
+def _numbers_of_version(name: str) -> list[int]:
+    return [int(number) for number in name.split('.')]

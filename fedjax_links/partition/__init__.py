@@ -106,7 +106,8 @@ def bind(
         partition = checks.entry('partition', partition, PARTITIONS)
     if not callable(partition):
         raise errors.invalid('partition', 'be a name or a function', repr(partition))
-    function, names = partition, keywords(partition)
+    function = partition
+    names = keywords(partition)
     for option in options:
         if option not in names:
             raise errors.unknown_name('partition', option, {*others, *names} - {option})
@@ -114,8 +115,9 @@ def bind(
     bound = function.keywords if isinstance(function, functools.partial) else {}
 
     def complete(num_clients: int | None, seed: int) -> dict[str, Any]:
-        drawn = {'seed': seed} if 'seed' in names - bound.keys() else {}
-        return {'num_clients': num_clients, **drawn, **options}
+        takes_seed = 'seed' in names - bound.keys()
+        seeds = {'seed': seed} if takes_seed else {}
+        return {'num_clients': num_clients, **seeds, **options}
 
     checks.options('partition', function, complete(1, 0), None)
 
@@ -186,12 +188,13 @@ class PartitionReport(NamedTuple):
     classes_held: NDArray[np.int64]
 
     def __str__(self) -> str:
-        """A table of one screen, at most 80 columns wide however many clients there are."""
-        owning, num_classes = self.counts > 0, self.global_mix.size
+        """Formats a table of at most 80 columns, however many clients there are."""
+        owns_examples = self.counts > 0
+        num_classes = self.global_mix.size
         classes = f', {num_classes} classes' if num_classes else ''
         heads = ('min', '10 %', 'median', '90 %', 'max', 'mean')
         lines = [
-            f'{owning.size} clients ({(~owning).sum()} without examples), '
+            f'{owns_examples.size} clients ({(~owns_examples).sum()} without examples), '
             f'{self.counts.sum()} examples{classes}',
             f'{"per client":<22}' + ''.join(f'{head:>9}' for head in heads),
             _line('examples', self.counts, '.1f'),
@@ -199,8 +202,14 @@ class PartitionReport(NamedTuple):
         if num_classes:
             lines += [
                 _line('classes held', self.classes_held, '.1f'),
-                _line('largest class share', self.class_mix.max(axis=1)[owning], '.3f'),
-                _line('distance to pooled mix', self.total_variation[owning], '.3f'),
+                _line(
+                    'largest class share',
+                    self.class_mix.max(axis=1)[owns_examples],
+                    '.3f',
+                ),
+                _line(
+                    'distance to pooled mix', self.total_variation[owns_examples], '.3f'
+                ),
             ]
         if 0 < num_classes <= 10:
             holders = (self.class_mix > 0).sum(axis=0)
@@ -244,7 +253,8 @@ def report(clients: ArrayLike, labels: ArrayLike) -> PartitionReport:
         raise errors.invalid(
             'clients', f'have {labels.size} entries, as labels do', clients.size
         )
-    num_clients, num_classes = int(clients.max()) + 1, int(labels.max()) + 1
+    num_clients = int(clients.max()) + 1
+    num_classes = int(labels.max()) + 1
     checks.fits('labels', num_classes, 32.0 * num_clients * num_classes)
     table = np.zeros((num_clients, num_classes), np.int64)
     np.add.at(table, (clients, labels), 1)
@@ -252,21 +262,23 @@ def report(clients: ArrayLike, labels: ArrayLike) -> PartitionReport:
 
 
 def _describe(table: NDArray[np.int64], counts: NDArray[np.int64]) -> PartitionReport:
-    """Of examples int64[N, C] of each client in each class, and of each client."""
+    """Describes clients by their examples in each class, int64[N, C], and in all, int64[N]."""
     mix = table / np.maximum(counts, 1)[:, None]
     global_mix = table.sum(axis=0) / counts.sum()
     distance = 0.5 * np.abs(mix - global_mix).sum(axis=1)
-    total_variation, classes_held = (
-        np.where(counts > 0, distance, np.nan),
-        (table > 0).sum(axis=1),
+    return PartitionReport(
+        counts=counts,
+        class_mix=mix,
+        global_mix=global_mix,
+        total_variation=np.where(counts > 0, distance, np.nan),
+        classes_held=(table > 0).sum(axis=1),
     )
-    return PartitionReport(counts, mix, global_mix, total_variation, classes_held)
 
 
 def _line(
     name: str, values: NDArray[np.floating] | NDArray[np.int64], form: str
 ) -> str:
-    """One row of the table: five quantiles that are values of the data, and the mean."""
+    """Formats a row of the table: five quantiles that are values of the data, and the mean."""
     quantiles = np.quantile(values, [0, 0.1, 0.5, 0.9, 1], method='nearest')
     cells = [f'{value:>9{form if value % 1 else ".0f"}}' for value in quantiles]
     return f'{name:<22}' + ''.join(cells) + f'{values.mean():>9{form}}'

@@ -1,4 +1,4 @@
-"""Label skew by Dirichlet draws, in the forms that the papers' experiments use."""
+"""Partitions with label skew by Dirichlet draws, as the papers' experiments use them."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,12 +9,12 @@ from fedjax_links.core import checks, errors
 from fedjax_links.partition.rules import begin, generator, until_all_own
 
 _Weigh = Callable[[int, NDArray[np.bool_]], NDArray[np.float64]]
-"""``(client, bool[C] whether a class is left) -> weights [C]``, 0 for what is not left alone."""
+"""``(client, bool[C] whether a class has unused examples) -> weights [C]``, 0 for those without."""
 
-_ORDER = 2  # the part of the stream that says in which order clients are served
-_SMALL_ALPHA = (
-    0.02  # below, shares are drawn by their logarithms: as floats many would be 0
-)
+# The part of the stream that decides the order in which clients are served.
+_ORDER = 2
+# Below it, shares are drawn by their logarithms, as many of them would be 0 as floats.
+_SMALL_ALPHA = 0.02
 
 # fmt: off
 CIFAR100_COARSE = (
@@ -162,15 +162,17 @@ def hierarchical_dirichlet(
     served = _order(order, num_clients, seed)
     weigh_coarse = _weigher(rng, num_clients, int(groups.max()) + 1, alpha)
     members = [groups == group for group in np.unique(groups)]
-    weigh_within = [_weigher(rng, num_clients, int(of.sum()), beta) for of in members]
+    weigh_within = [
+        _weigher(rng, num_clients, int(is_member.sum()), beta) for is_member in members
+    ]
 
     def weigh(client: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
         coarse_left = np.bincount(groups, left) > 0
         fine = np.empty(groups.size)
-        for of, weigh_of in zip(members, weigh_within, strict=True):
-            fine[of] = weigh_of(client, left[of])
-        of_group = np.bincount(groups, fine)[groups]
-        within = np.divide(fine, of_group, out=fine, where=of_group > 0)
+        for is_member, weigh_members in zip(members, weigh_within, strict=True):
+            fine[is_member] = weigh_members(client, left[is_member])
+        group_total = np.bincount(groups, fine)[groups]
+        within = np.divide(fine, group_total, out=fine, where=group_total > 0)
         return weigh_coarse(client, coarse_left)[groups] * within
 
     return _deal(rng, labels, served, weigh)
@@ -215,7 +217,8 @@ def dirichlet_unequal(
     def draw() -> NDArray[np.int32]:
         if alpha >= _SMALL_ALPHA:
             shares = _shares(rng, num_clients, sizes.size, alpha)
-        else:  # of a class that hardly any client wants, those who want it most have it
+        else:
+            # A class that hardly any client aims at goes to those that aim at it most.
             logs = _log_shares(rng, num_clients, sizes.size, alpha)
             shares = np.exp(logs - logs.max(axis=0))
         ends = np.cumsum(shares, axis=0)
@@ -269,14 +272,14 @@ def dirichlet_per_class(
 def _begin(
     labels: ArrayLike, num_clients: int, alpha: float, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], np.random.Generator]:
-    """Labels, the number of examples of each class and the stream of a seed, all checked."""
+    """Checks arguments; returns labels, the size of each class, and the stream of the seed."""
     classes, rng = begin(labels, num_clients, seed)
     checks.positive('alpha', alpha)
     return classes, np.bincount(classes), rng
 
 
 def _order(order: str, num_clients: int, seed: int) -> NDArray[np.int64]:
-    """Clients in the order in which they are served, drawn apart from everything else."""
+    """Returns clients in the order in which they are served, from a stream of its own."""
     checks.choice('order', order, ('random', 'numbers'))
     if order == 'numbers':
         return np.arange(num_clients)
@@ -307,12 +310,15 @@ def _log_shares(
 
 
 def _weigher(rng: np.random.Generator, rows: int, columns: int, alpha: float) -> _Weigh:
-    """Draws rows of Dir(alpha 1), each of which weighs what is left; not all weights are 0."""
+    """Draws rows of Dir(alpha 1) that weigh the remaining classes; not all weights are 0."""
     if alpha >= _SMALL_ALPHA:
-        shares = np.maximum(
-            _shares(rng, rows, columns, alpha), np.finfo(float).smallest_subnormal
-        )
-        return lambda row, left: np.where(left, shares[row], 0.0)
+        smallest = np.finfo(float).smallest_subnormal
+        shares = np.maximum(_shares(rng, rows, columns, alpha), smallest)
+
+        def weigh_by_share(row: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
+            return np.where(left, shares[row], 0.0)
+
+        return weigh_by_share
     logs = _log_shares(rng, rows, columns, alpha)
 
     def weigh(row: int, left: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -330,9 +336,8 @@ def _cut(labels: NDArray[np.int64], stops: NDArray[np.float64]) -> NDArray[np.in
     for c, ends in enumerate(stops.T):
         examples = np.flatnonzero(labels == c)
         # The last client has the rest: shares may sum to an ulp less than their total.
-        clients[examples] = np.searchsorted(
-            ends[:-1], np.arange(examples.size), side='right'
-        )
+        ranks = np.arange(examples.size)
+        clients[examples] = np.searchsorted(ends[:-1], ranks, side='right')
     return clients
 
 
@@ -344,27 +349,28 @@ def _deal(
 ) -> NDArray[np.int32]:
     """Deals equal volumes, client by client, of classes drawn while they have unused examples.
 
-    Draws one label at a time in law, but a whole batch per exhausted class in work: the draws up
-    to the first one that empties a class stand, the rest is drawn again without that class.
+    The law is that of one draw at a time. The work is a batch of draws per exhausted class: draws
+    up to the first one that empties a class stand, the rest is drawn again without that class.
     """
     unused = [
         rng.permutation(np.flatnonzero(labels == c)) for c in range(labels.max() + 1)
     ]
     left = np.array([examples.size for examples in unused])
     clients = np.empty(labels.size, np.int32)
-    each, num_larger = divmod(labels.size, served.size)
+    volume, num_larger = divmod(labels.size, served.size)
     for client in served:
-        wanted = each + (client < num_larger)
-        while wanted:
+        num_missing = volume + 1 if client < num_larger else volume
+        while num_missing:
             weights = weigh(client, left > 0)
-            drawn = rng.choice(left.size, size=wanted, p=weights / weights.sum())
-            counts = np.bincount(drawn, minlength=left.size)
+            draws = rng.choice(left.size, size=num_missing, p=weights / weights.sum())
+            counts = np.bincount(draws, minlength=left.size)
             emptied = np.flatnonzero((counts >= left) & (counts > 0))
-            places = [np.flatnonzero(drawn == c)[left[c] - 1] for c in emptied]
-            stand = drawn[: min(places, default=wanted) + 1]
-            counts = np.bincount(stand, minlength=left.size)
+            # The draw that empties each of these classes.
+            last_draws = [np.flatnonzero(draws == c)[left[c] - 1] for c in emptied]
+            valid_draws = draws[: min(last_draws, default=num_missing) + 1]
+            counts = np.bincount(valid_draws, minlength=left.size)
             for c in np.flatnonzero(counts):
                 clients[unused[c][left[c] - counts[c] : left[c]]] = client
             left -= counts
-            wanted -= counts.sum()
+            num_missing -= counts.sum()
     return clients

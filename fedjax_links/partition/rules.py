@@ -277,60 +277,63 @@ def divide(
     if max_examples is not None:
         checks.static_int('max_examples', max_examples)
     checks.within('holdout_examples', holdout_examples, 0, 1)
-    counts, rng = np.bincount(owners), generator(seed, _HOLDOUTS)
-    kept = np.flatnonzero(counts >= min_examples)
-    if not kept.size:
+    counts = np.bincount(owners)
+    rng = generator(seed, _HOLDOUTS)
+    chosen = np.flatnonzero(counts >= min_examples)
+    if not chosen.size:
         requirement = f'be at most {counts.max()}, the most that a client has'
         raise errors.invalid('min_examples', requirement, min_examples)
     if num_clients is not None:
         checks.static_int('num_clients', num_clients)
-        if num_clients > kept.size:
+        if num_clients > chosen.size:
             requirement = (
-                f'be at most {kept.size}, the owners of {min_examples} examples or more'
+                f'be at most {chosen.size}, '
+                f'the owners of {min_examples} examples or more'
             )
             raise errors.invalid('num_clients', requirement, num_clients)
-        kept = np.sort(rng.permutation(kept)[:num_clients])
-    num_held = _num_held(holdout_clients, kept.size)
-    held = np.sort(rng.permutation(kept)[:num_held])
+        chosen = np.sort(rng.permutation(chosen)[:num_clients])
+    num_held_out = _num_held_out(holdout_clients, chosen.size)
+    held_out = np.sort(rng.permutation(chosen)[:num_held_out])
     numbers = np.full(counts.size, -1, np.int32)
-    trained = np.setdiff1d(kept, held)
-    in_order = np.concatenate([trained, held])
+    trained = np.setdiff1d(chosen, held_out)
+    in_order = np.concatenate([trained, held_out])
     numbers[in_order] = np.arange(in_order.size)
     clients = numbers[owners]
-    # Everyone's examples in random order: the first are trained on, then come those held out.
+    # Rank the examples of each owner at random: the first train, then come those held out.
     order = np.lexsort((rng.random(owners.size), owners))
-    places = np.empty_like(owners)
-    places[order] = np.arange(owners.size) - np.repeat(
-        np.cumsum(counts) - counts, counts
-    )
+    first_of_owner = np.repeat(np.cumsum(counts) - counts, counts)
+    ranks = np.empty_like(owners)
+    ranks[order] = np.arange(owners.size) - first_of_owner
     sizes = counts if max_examples is None else np.minimum(counts, max_examples)
     num_out = np.minimum(np.rint(holdout_examples * sizes), sizes - 1).astype(np.int64)
     if holdout_examples and not num_out[trained].any():
         most = sizes[trained].max()
         requirement = f'hold out an example of a client, who have at most {most}'
         raise errors.invalid('holdout_examples', requirement, holdout_examples)
-    num_out[held] = sizes[held]
-    used = (clients >= 0) & (places < sizes[owners])
-    is_out = places >= (sizes - num_out)[owners]
-    rows, held_rows = np.flatnonzero(used & ~is_out), np.flatnonzero(used & is_out)
-    return Division(rows, clients[rows], held_rows, clients[held_rows], numbers)
+    num_out[held_out] = sizes[held_out]
+    is_used = (clients >= 0) & (ranks < sizes[owners])
+    is_out = ranks >= (sizes - num_out)[owners]
+    rows = np.flatnonzero(is_used & ~is_out)
+    held_out_rows = np.flatnonzero(is_used & is_out)
+    return Division(rows, clients[rows], held_out_rows, clients[held_out_rows], numbers)
 
 
-def _num_held(holdout_clients: float, num_clients: int) -> int:
-    """How many clients a number or a share holds out."""
+def _num_held_out(holdout_clients: float, num_clients: int) -> int:
+    """Returns how many clients a number, or a fraction below 1, holds out."""
     checks.within('holdout_clients', holdout_clients, 0, num_clients)
-    is_share = holdout_clients < 1
-    if not is_share and holdout_clients != int(holdout_clients):
+    is_fraction = holdout_clients < 1
+    if not is_fraction and holdout_clients != int(holdout_clients):
         raise errors.invalid(
             'holdout_clients', 'be a number or a share below 1', holdout_clients
         )
-    num_held = (
-        round(holdout_clients * num_clients) if is_share else int(holdout_clients)
-    )
-    if num_held >= num_clients:
+    if is_fraction:
+        num_held_out = round(holdout_clients * num_clients)
+    else:
+        num_held_out = int(holdout_clients)
+    if num_held_out >= num_clients:
         requirement = f'leave one of {num_clients} clients to train'
         raise errors.invalid('holdout_clients', requirement, holdout_clients)
-    if holdout_clients and not num_held:
+    if holdout_clients and not num_held_out:
         requirement = f'hold out one of {num_clients} clients'
         raise errors.invalid('holdout_clients', requirement, holdout_clients)
-    return num_held
+    return num_held_out
