@@ -1,4 +1,4 @@
-"""The way of a client's rate from a command line to the metrics lines of its run."""
+"""The way of a client's rate from a command line to the algorithm that is built with it."""
 
 import dataclasses
 import itertools
@@ -85,7 +85,7 @@ def height(room):
 
 @pytest.fixture(scope='module')
 def way(tmp_path_factory):
-    """Run a small config once, and note who is called with the rate."""
+    """Build a small experiment once, and note who is called with the rate."""
     folder = tmp_path_factory.mktemp('way')
     (folder / 'config.py').write_text(CONFIG)
     noted = Way()
@@ -94,7 +94,7 @@ def way(tmp_path_factory):
         values = configs.of_flags(
             str(folder / 'config.py'), {FIELD: str(RATE)}, 'experiment'
         )
-        experiment.build(values).run(folder / 'run')
+        experiment.build(values)
     finally:
         sys.setprofile(None)
     return noted
@@ -105,10 +105,10 @@ def test_a_rate_passes_few_functions(way):
     assert 'of_flags' in names
     assert 'Bound.build' in names
     assert 'constant' in names
-    assert len(way.rooms()) <= 45, way.stations
+    assert len(way.rooms()) <= 56, way.stations
 
 
 def test_a_rate_climbs_rarely(way):
     heights = [height(room) for room in way.rooms()]
     climbs = sum(above > below for below, above in itertools.pairwise(heights))
-    assert climbs <= 12, way.stations
+    assert climbs <= 8, way.stations
