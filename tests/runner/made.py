@@ -235,7 +235,7 @@ CHANGES = {
     'precision': (put_field(matmul_precision='highest'), 'matmul_precision'),
     'period of evaluations': (put_field(eval_every=1), 'eval_every'),
     'evaluation at the start': (put_field(evaluate_start=True), 'evaluate_start'),
-    'draws': (put_field(redraw='fixed'), 'redraw'),
+    'draws': (put_field(redraw={'links': 'fixed'}), 'redraw'),
     'seeds': (put_field(seeds=[7]), 'seeds'),
 }
 

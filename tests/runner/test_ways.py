@@ -174,7 +174,12 @@ def check_goes_on(way, subject, change, monkeypatch):
     source, here = subject
     change(source, monkeypatch)
     before = lines_of(here / 'run')
-    assert WAYS[way](source, here) == []
+    refusals = WAYS[way](source, here)
+    if change is changes.rename_module and way == 'fork':
+        # The past's config names a module that the study's config does not name any more.
+        assert all('--allow_imports' in refusal for refusal in refusals)
+    else:
+        assert refusals == []
     assert lines_of(here / 'run') == before
 
 
