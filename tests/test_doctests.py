@@ -4,11 +4,13 @@ import doctest
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 import fedjax_links
+from fedjax_links import algorithms, participation, partition, problems
 
 MANY = 60
 
@@ -46,3 +48,21 @@ def test_example(name):
 def test_examples_are_found():
     assert len(EXAMPLES) >= MANY
     assert 'analysis.independent_links.fedavg_weights' in EXAMPLES
+
+
+def registered() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The names and factories of all registries that a config chooses from."""
+    for name, entry in algorithms.ALGORITHMS.items():
+        yield name, entry.client_program or entry.factory
+    for name, entry in participation.PARTICIPATION.items():
+        yield name, entry.factory
+    yield from problems.PROBLEMS.items()
+    yield from partition.PARTITIONS.items()
+
+
+@pytest.mark.parametrize(('name', 'factory'), list(registered()))
+def test_each_registered_factory_has_an_example(name, factory):
+    home = inspect.unwrap(factory)
+    documented = f'{home.__module__}.{home.__qualname__}'
+    assert documented.removeprefix('fedjax_links.') in EXAMPLES
+    assert 'Example:' in inspect.getdoc(home)

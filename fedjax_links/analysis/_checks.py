@@ -1,4 +1,4 @@
-"""Eager validation for the analysis functions: one line, the argument and its value."""
+"""Checks arguments of the analysis functions; an error names the argument and its value."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -7,20 +7,27 @@ from fedjax_links.core import errors
 
 
 def require(fine: object, name: str, requirement: str, got: object) -> None:
-    """Raises unless it is `fine`: `name` must `requirement`, got `got`."""
+    """Raises an error unless the condition `fine` holds."""
     if not fine:
         raise errors.invalid(name, requirement, got)
 
 
 def checked(
-    name: str, array: np.ndarray, fine: np.ndarray, requirement: str, place: str = ''
+    name: str, array: np.ndarray, fine: np.ndarray, requirement: str, where: str = ''
 ) -> np.ndarray:
-    """Returns `array`, or raises for its first entry that is not `fine`, naming its `place`."""
+    """Returns `array`, or raises an error for its first entry that is not `fine`.
+
+    Args:
+      name: of the argument.
+      array: its value.
+      fine: bool, of the shape of `array`.
+      requirement: what every entry must do.
+      where: what the error adds to the entry; ``{}`` stands for the entry's index.
+    """
     if not np.all(fine):
         first = int(np.argmin(fine))
-        raise errors.invalid(
-            name, requirement, f'{array.flat[first]}{place.format(first)}'
-        )
+        got = f'{array.flat[first]}{where.format(first)}'
+        raise errors.invalid(name, requirement, got)
     return array
 
 
@@ -41,7 +48,7 @@ def checked_probs(name: str, values: ArrayLike) -> np.ndarray:
 
 
 def checked_some_link(name: str, values: ArrayLike) -> np.ndarray:
-    """Returns probabilities of which at least one is positive, so non-empty rounds occur."""
+    """Returns probabilities, at least one of them positive, so that some rounds have uploads."""
     vector = checked_probs(name, values)
     require(vector.any(), name, 'hold a positive probability', f'{vector.size} zeros')
     return vector
@@ -91,8 +98,8 @@ def checked_masks(
     """Returns participation masks as bool[..., N]; integers 0 and 1 are accepted."""
     array = np.asarray(values)
     if array.ndim == 0 or array.size == 0 or (ndim is not None and array.ndim != ndim):
-        wanted = '[T, N]' if ndim == 2 else '[..., N]'
-        raise errors.invalid(name, f'be non-empty {wanted}', f'shape {array.shape}')
+        expected = '[T, N]' if ndim == 2 else '[..., N]'
+        raise errors.invalid(name, f'be non-empty {expected}', f'shape {array.shape}')
     if array.dtype != np.bool_:
         checked(name, array, (array == 0) | (array == 1), 'be boolean')
     return array.astype(bool, copy=False)
@@ -102,11 +109,8 @@ def checked_int(
     name: str, value: object, *, minimum: int, maximum: int | None = None
 ) -> int:
     """Returns `value` as a Python int in range; floats and booleans are refused."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | np.integer)
-        or value < minimum
-    ):
+    is_int = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_int or value < minimum:
         raise errors.invalid(name, f'be an integer of at least {minimum}', f'{value!r}')
     if maximum is not None and value > maximum:
         raise errors.invalid(name, f'be at most {maximum}', value)

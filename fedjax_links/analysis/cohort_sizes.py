@@ -1,10 +1,12 @@
-r"""The number of active clients under independent links: its law, and means of its reciprocals.
+r"""Computes the law of the number of active clients, and means of its reciprocals.
+
+Links are independent.
 
 The size of the active set A has the generating function ``f(z) = prod_j (1 - p_j + p_j z)``, and
 means of ``1 / |A|`` and ``1 / |A|^2`` are integrals of ``f`` over [0, 1], because
-``1/n = int z^(n-1) dz`` and ``1/n^2 = int -log(z) z^(n-1) dz``. With ``z = exp(-t)`` one rule with
-positive weights serves both, and products are taken in log space, so that nothing cancels and
-nothing under- or overflows, whatever the number of clients.
+``1/n = int z^(n-1) dz`` and ``1/n^2 = int -log(z) z^(n-1) dz``. With ``z = exp(-t)``
+one quadrature with positive weights serves both. Products are taken in log space. So
+nothing cancels and nothing under- or overflows, whatever the number of clients.
 """
 
 from collections.abc import Callable
@@ -14,18 +16,22 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
 
-_STEP = 0.125  # of the trapezoidal sum: halved, it changes nothing above rounding
-_FIRST = -3.75  # where t is 1e-20 of its scale
-_LAST_EXPONENT = 50.0  # integrands beyond are below exp(-50)
-_CHUNK_ELEMENTS = 2**16  # entries of a [nodes, clients] block held at a time (512 KiB)
+# The step of the trapezoidal sum. Half of it changes nothing above rounding.
+_STEP = 0.125
+# The first node, where t is 1e-20 of its scale.
+_FIRST = -3.75
+# Nodes end where the integrand falls below exp(-50).
+_LAST_EXPONENT = 50.0
+# Entries of a [nodes, clients] block in memory at a time (512 KiB).
+_CHUNK_ELEMENTS = 2**16
 
 
 def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
-    """Law of the number of active clients when links are independent.
+    """Computes the law of the number of active clients when links are independent.
 
-    ``P(|A| = k) = [z^k] prod_j (1 - p_j + p_j z)``, one factor at a time. Every term of the
-    product is non-negative, so entries keep their relative precision down to underflow. Costs
-    O(N^2) operations and O(N) memory.
+    ``P(|A| = k) = [z^k] prod_j (1 - p_j + p_j z)``, one factor at a time. Every term of
+    the product is non-negative, so entries keep their relative precision down to
+    underflow. Costs O(N^2) operations and O(N) memory.
 
     Args:
       probs: float[N], participation probabilities in [0, 1].
@@ -48,26 +54,31 @@ def poisson_binomial_pmf(probs: ArrayLike) -> np.ndarray:
 
 
 def non_empty_probability(probs: np.ndarray) -> float:
-    """Probability that at least one independent link is up, precise for tiny ``probs`` too."""
+    """Computes the probability that at least one independent link is up.
+
+    It is precise for tiny ``probs`` too.
+    """
     with np.errstate(divide='ignore'):  # log1p(-1) = -inf is the right answer for p = 1
         return float(-np.expm1(np.log1p(-probs).sum()))
 
 
-def rule(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""A rule for ``int_0^1 h(z) dz``; its weights times t are one for ``int -log(z) h(z) dz``.
+def quadrature(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""Returns nodes and weights of a quadrature for ``int_0^1 h(z) dz``.
 
-    It serves h = `f`, `f` without some factors, and `f` over z, to rounding error.
+    The weights times t serve ``int -log(z) h(z) dz``. Both are exact to rounding for
+    h = `f`, `f` without some factors, and `f` over z.
 
-    With ``mu = sum_j p_j`` the integrand in t falls off over ``1 / (1 + mu)``. The substitution
-    ``t = exp(s - exp(-s)) / (1 + mu)`` makes it fall off double exponentially on both sides of the
-    real line, where the trapezoidal sum converges geometrically: some 70 nodes for any N.
+    With ``mu = sum_j p_j`` the integrand in t falls off over ``1 / (1 + mu)``. The
+    substitution ``t = exp(s - exp(-s)) / (1 + mu)`` makes it fall off double exponentially
+    on both sides of the real line. There the trapezoidal sum converges geometrically: some
+    70 nodes serve any N.
 
     Args:
       probs: float64[N], participation probabilities.
 
     Returns:
-      float64[n], t of the nodes ``z = exp(-t)``, increasing from close to 0; and float64[n], their
-      positive weights.
+      float64[n], t of the nodes ``z = exp(-t)``, increasing from close to 0; and
+      float64[n], their positive weights.
 
     References:
       Takahasi and Mori, Double exponential formulas for numerical integration, 1974.
@@ -75,15 +86,17 @@ def rule(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     mean = float(np.sum(probs))
     s = np.arange(_FIRST, np.log(_LAST_EXPONENT * (1.0 + mean)), _STEP)
     times = np.exp(s - np.exp(-s)) / (1.0 + mean)
-    counted = (
-        times - mean * np.expm1(-times) < _LAST_EXPONENT
-    )  # f(z) z is below exp(-this)
-    s, times = s[counted], times[counted]
-    return times, _STEP * (1.0 + np.exp(-s)) * times * np.exp(-times)
+    # f(z) z is below exp(-exponent).
+    exponent = times - mean * np.expm1(-times)
+    counted = exponent < _LAST_EXPONENT
+    s = s[counted]
+    times = times[counted]
+    jacobian = (1.0 + np.exp(-s)) * times * np.exp(-times)
+    return times, _STEP * jacobian
 
 
 def log_factors(probs: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Logarithms of the factors of `f`.
+    """Computes the logarithms of the factors of `f`.
 
     Args:
       probs: float64[N], participation probabilities.
@@ -99,7 +112,7 @@ def log_factors(probs: np.ndarray, times: np.ndarray) -> np.ndarray:
 
 
 def reciprocal_means(probs: np.ndarray) -> np.ndarray:
-    """Means ``E[1{i in A} / |A|]`` under independent links, in bounded memory.
+    """Computes means ``E[1{i in A} / |A|]`` under independent links, in bounded memory.
 
     They are ``p_i int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``.
 
@@ -109,24 +122,25 @@ def reciprocal_means(probs: np.ndarray) -> np.ndarray:
     Returns:
       float64[N].
     """
-    times, weights = rule(probs)
-    chunks = np.array_split(probs, -(-probs.size * times.size // _CHUNK_ELEMENTS))
-    log_mass = np.log(weights) + sum(
-        log_factors(chunk, times).sum(axis=1) for chunk in chunks
-    )
-    means = [
-        np.exp(log_mass[:, None] - log_factors(chunk, times)).sum(axis=0)
-        for chunk in chunks
-    ]
+    times, weights = quadrature(probs)
+    num_chunks = -(-probs.size * times.size // _CHUNK_ELEMENTS)
+    chunks = np.array_split(probs, num_chunks)
+    log_product = sum(log_factors(chunk, times).sum(axis=1) for chunk in chunks)
+    log_mass = np.log(weights) + log_product
+    means = []
+    for chunk in chunks:
+        # Client i's integrand lacks its own factor.
+        integrand = np.exp(log_mass[:, None] - log_factors(chunk, times))
+        means.append(integrand.sum(axis=0))
     return probs * np.concatenate(means)
 
 
 def pair_means(probs: np.ndarray, power: int) -> np.ndarray:
-    """Matrix ``E[1{i, j in A} / |A|^power]`` under independent links, of power 1 or 2.
+    """Computes the matrix ``E[1{i, j in A} / |A|^power]`` under independent links.
 
     Args:
       probs: float64[N], participation probabilities.
-      power: of the size.
+      power: 1 or 2.
 
     Returns:
       float64[N, N], symmetric.
@@ -138,8 +152,17 @@ def pair_means(probs: np.ndarray, power: int) -> np.ndarray:
 
 
 def pair_rows(probs: np.ndarray, power: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows float64[n, N] whose Gram matrix is `pair_means` off its diagonal; and the diagonal."""
-    times, weights = rule(probs)
+    """Returns factors of `pair_means`.
+
+    Args:
+      probs: float64[N], participation probabilities.
+      power: 1 or 2.
+
+    Returns:
+      Rows float64[n, N], whose Gram matrix is `pair_means` off its diagonal, and the
+      diagonal, float64[N].
+    """
+    times, weights = quadrature(probs)
     factors = log_factors(probs, times)
     log_mass = np.log(weights * times ** (power - 1)) + factors.sum(axis=1)
     # The square root of the node's mass goes to each side: every entry stays below one.
@@ -148,18 +171,19 @@ def pair_rows(probs: np.ndarray, power: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    r"""Moment ``E[1{A not empty} m m^T]`` of ``m = mean_A v`` for vectors v_i.
+    r"""Computes the second moment of the active clients' mean vector.
 
-    It equals ``sum_ij K_ij v_i v_j^T`` with ``K_ij = E[1{i, j in A} / |A|^2]``, summed without
-    forming K: O(N d) operations.
+    It is ``E[1{A not empty} m m^T]`` for ``m = mean_A v``. It equals
+    ``sum_ij K_ij v_i v_j^T`` with ``K_ij = E[1{i, j in A} / |A|^2]``, which is summed
+    without forming K: O(N d) operations.
 
     Args:
       probs: float64[N], participation probabilities.
       values: float64[N, d], one vector per client.
 
     Returns:
-      float64[d, d]; a covariance (up to the probability of a non-empty round) where the mean of m
-      given a non-empty round is zero.
+      float64[d, d]; a covariance (up to the probability of a non-empty round) where the
+      mean of m over non-empty rounds is zero.
     """
     rows, diagonal = pair_rows(probs, power=2)
     means = rows @ values
@@ -168,12 +192,13 @@ def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    r"""The linear map ``H -> E[W H W]`` for the mixing matrix W of a round.
+    r"""Returns the linear map ``H -> E[W H W]`` for the mixing matrix W of a round.
 
-    Entry (i, j) is ``H_ij`` where both are silent, the mean of row j over A where only i is active,
-    and the mean of H over A x A where both are. The mean over W of the Kronecker square is the same
-    map with N^4 entries; this form needs 70 N, one for each node. The map is self-adjoint with
-    eigenvalues in [0, 1], because every Kronecker square of W is an orthogonal projection.
+    Entry (i, j) is ``H_ij`` where neither is active, the mean of row j over A where only i
+    is active, and the mean of H over A x A where both are. The mean over W of the
+    Kronecker square is the same map with N^4 entries; this form needs 70 N, one for each
+    node. The map is self-adjoint with eigenvalues in [0, 1], because every Kronecker
+    square of W is an orthogonal projection.
 
     Args:
       probs: float64[N], participation probabilities.
@@ -181,30 +206,32 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     Returns:
       The map of a symmetric float64[N, N] to another, in O(N^2) operations.
     """
-    times, weights = rule(probs)
+    times, weights = quadrature(probs)
     factors = log_factors(probs, times)
     first = (weights * np.exp(factors.sum(axis=1) + times))[:, None]
     second = first * times[:, None]
-    up = probs * np.exp(-times[:, None] - factors)  # g: a link is up, given z
+    # The probability g that a link is up, given z, and that it is down.
+    up = probs * np.exp(-times[:, None] - factors)
     down = (1.0 - probs) * np.exp(-factors)
-    silent, spread, weighted = 1.0 - probs, up * down, up * second
-    one_side = (
-        spread * first
-    ).T @ down  # how often H_ij itself is met with i active and j not
-    both_sides = (spread * second).T @ spread  # the same with both active
+    inactive = 1.0 - probs
+    spread = up * down
+    weighted = up * second
+    # How often entry H_ij itself counts where only i is active, and where both are.
+    one_side = (spread * first).T @ down
+    both_sides = (spread * second).T @ spread
 
     def apply(moment: np.ndarray) -> np.ndarray:
         diagonal = np.diagonal(moment)
-        # sums[k, j] = sum over i other than j of g_i H_ij: the active clients' pull on client j.
+        # sums[k, j] = sum_{i != j} g_i H_ij: the active clients' pull on client j.
         sums = up @ moment - up * diagonal
         totals = np.sum(up * (sums + diagonal), axis=1)
-        own = down * (2.0 * sums + diagonal)
+        client_terms = down * (2.0 * sums + diagonal)
         lone = (up * first).T @ (down * sums) + one_side * moment
-        joint = weighted.T @ (up * (0.5 * totals[:, None] + own))
+        joint = weighted.T @ (up * (0.5 * totals[:, None] + client_terms))
         result: np.ndarray = lone + lone.T + joint + joint.T
-        result += (np.outer(silent, silent) + 2.0 * both_sides) * moment
-        alone = silent * diagonal + np.sum(weighted * (totals[:, None] + own), axis=0)
-        np.fill_diagonal(result, alone)
+        result += (np.outer(inactive, inactive) + 2.0 * both_sides) * moment
+        active_terms = np.sum(weighted * (totals[:, None] + client_terms), axis=0)
+        np.fill_diagonal(result, inactive * diagonal + active_terms)
         return result
 
     return apply

@@ -99,6 +99,18 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
 
     Raises:
       ValueError: if numbers do not fit or ``probs`` is no distribution.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> parts = [participation.always(2), participation.replay([[True, False]])]
+      >>> pattern = participation.mixture(parts, [0.25, 0.75])
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=4)
+      >>> print(links.mask.astype(int))
+      [[1 0]
+       [1 1]
+       [1 1]
+       [1 0]]
     """
     _check_some(patterns)
     law = schedules.as_probs(probs, 'probs')

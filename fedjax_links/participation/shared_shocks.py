@@ -34,6 +34,19 @@ def shared_shocks(
 
     Raises:
       ValueError: for a value out of range, or if numbers of clients differ.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> pattern = participation.shared_shocks(
+      ...     participation.always(4), groups=[0, 0, 1, 1], up_rate=0.5, down_rate=0.5
+      ... )
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=4)
+      >>> print(links.mask.astype(int))
+      [[0 0 1 1]
+       [1 1 1 1]
+       [0 0 0 0]
+       [1 1 0 0]]
     """
     labels = subset_sampling.group_labels(groups)
     if len(labels) != pattern.num_clients:

@@ -52,6 +52,12 @@ def digits(
 
     Raises:
       ValueError: for an unknown model, partition or option.
+
+    Example:
+      >>> from fedjax_links import problems
+      >>> problem = problems.digits(num_clients=5)
+      >>> print(problem.num_clients, problem.data.features.shape)
+      5 (1438, 8, 8, 1)
     """
     data_seed = seed if data_seed is None else data_seed
     seeds: Any = {

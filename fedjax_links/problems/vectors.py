@@ -223,6 +223,13 @@ def robust_regression(
     Raises:
       ValueError: if an argument is out of range.
 
+    Example:
+      >>> from fedjax_links import problems
+      >>> problem = problems.robust_regression(num_clients=5, dimension=3)
+      >>> optimum = problem.eval_data.optimum
+      >>> print(problem.metrics(optimum, problem.eval_data)['distance'])
+      0.0
+
     References:
       Sun et al. 2025, section 6.
     """

@@ -47,7 +47,7 @@ def test_pmf_of_ten_thousand_clients(rng):
 def test_rule_gives_reciprocals_and_their_squares(size):
     """``1/n = int z^(n-1) dz``, where the size is certain and where it is one of many."""
     for probs in (np.ones(size), np.full(2 * size, 0.5)):
-        times, weights = cohort_sizes.rule(probs)
+        times, weights = cohort_sizes.quadrature(probs)
         powers = weights * np.exp(-(size - 1.0) * times)
         np.testing.assert_allclose(powers.sum(), 1.0 / size, rtol=1e-14)
         np.testing.assert_allclose(powers @ times, 1.0 / size**2, rtol=1e-14)
@@ -60,7 +60,7 @@ def test_rule_gives_the_means_of_random_sizes(rng, scale, num_clients):
     probs = scale * rng.uniform(size=num_clients)
     pmf = analysis.poisson_binomial_pmf(probs)
     sizes = np.arange(1.0, pmf.size + 1.0)
-    times, weights = cohort_sizes.rule(
+    times, weights = cohort_sizes.quadrature(
         np.append(probs, scale)
     )  # serves `f` without a factor
     without = weights * np.exp(cohort_sizes.log_factors(probs, times).sum(axis=1))
@@ -85,6 +85,6 @@ def test_few_nodes_do_for_any_federation():
         np.full(10_000, 0.5),
         np.full(1_000_000, 1e-5),
     ):
-        times, weights = cohort_sizes.rule(probs)
+        times, weights = cohort_sizes.quadrature(probs)
         assert times.size < 90
         assert np.all(weights > 0)

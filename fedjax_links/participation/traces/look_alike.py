@@ -79,6 +79,16 @@ def look_alike(
 
     Raises:
       ValueError: as for `availability`, if the tick does not divide the day, or for an unknown law.
+
+    Example:
+      >>> import jax
+      >>> from fedjax_links import participation, simulation
+      >>> hour = 3600.0
+      >>> log = participation.intervals([0, 1], [8 * hour, 12 * hour], [18 * hour, 22 * hour])
+      >>> pattern = participation.look_alike(log, num_clients=50, tick=hour, wrap='day')
+      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=24)
+      >>> print(links.mask.sum(axis=1)[8:15])
+      [23 23 23 23 50 50 50]
     """
     checks.choice('law', law, ('markov', 'semi_markov', 'nearest'))
     checks.static_int('num_clients', num_clients)
