@@ -1,9 +1,9 @@
 """Exact theory of federated learning over unreliable links, in NumPy float64.
 
-Every function answers a question that a simulation would only estimate: which objective FedAvg
-minimises under given links, how fast implicit gossip contracts, how often a client is selected
-under a minimum separation. The package imports nothing else of ``fedjax_links``, so that it can
-serve as an oracle for the rest.
+Each function answers a question that a simulation would only estimate: which objective
+FedAvg minimises on known links, how fast implicit gossip contracts, how often a client is
+selected under a minimum separation. The package imports nothing of the simulator, so that
+it can serve as an oracle for it.
 """
 
 from fedjax_links.analysis.cohort_chain import (
@@ -59,9 +59,6 @@ from fedjax_links.analysis.minimum_separation import (
     minimum_separation_stationary,
 )
 from fedjax_links.analysis.peer_links import (
-    cogc_probability,
-    colrel_variance,
-    colrel_weights,
     expected_metropolis_matrix,
     metropolis_map,
     metropolis_matrix,
@@ -83,6 +80,11 @@ from fedjax_links.analysis.recorded_links import (
     expected_gap_counts,
     gap_counts,
     participation_report,
+)
+from fedjax_links.analysis.relays import (
+    cogc_probability,
+    colrel_variance,
+    colrel_weights,
 )
 
 __all__ = [name for name, value in globals().items() if callable(value)]

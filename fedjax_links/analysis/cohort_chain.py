@@ -1,6 +1,7 @@
-"""Minimum separation as an enumerated Markov chain: any design, a separation per client.
+"""Enumerates minimum separation as a Markov chain, for small numbers of clients.
 
-A design is how weights turn into a cohort of fixed size; here are three.
+It takes a separation per client and one of three designs: ways in which weights determine
+the probabilities of cohorts of fixed size.
 """
 
 import itertools
@@ -19,7 +20,7 @@ MAX_COHORTS = 200_000
 
 
 class CohortLaw(NamedTuple):
-    """Law of one round's cohort.
+    """Holds the law of one round's cohort.
 
     Attributes:
       cohorts: int64[K, B], every set of B clients in lexicographic order.
@@ -31,7 +32,7 @@ class CohortLaw(NamedTuple):
 
 
 class MinimumSeparationChain(NamedTuple):
-    """The chain of waiting times, restricted to the states that recur.
+    """Holds the chain of waiting times, restricted to the states that recur.
 
     S states, N clients, B clients per round. For an equal separation R a state is a window of the
     last R cohorts, each taken as a set.
@@ -56,7 +57,7 @@ class MinimumSeparationChain(NamedTuple):
 def cohort_law(
     weights: ArrayLike, cohort_size: int, design: str = 'product'
 ) -> CohortLaw:
-    r"""Law of a cohort of fixed size drawn among weighted clients.
+    r"""Computes the law of a cohort of fixed size drawn among weighted clients.
 
     * ``'product'``, conditional Poisson: ``P(S) = prod_{i in S} p_i / e_B(p)``.
     * ``'successive'``, Plackett-Luce: members are drawn one by one in proportion to the weights of
@@ -88,10 +89,9 @@ def cohort_law(
     """
     weights = _checks.checked_weights('weights', weights)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
-    allowed = f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients'
-    _checks.require(
-        0 < math.comb(weights.size, size) <= MAX_COHORTS, 'cohort_size', allowed, size
-    )
+    requirement = f'allow 1 to {MAX_COHORTS} cohorts of {weights.size} clients'
+    fits = 0 < math.comb(weights.size, size) <= MAX_COHORTS
+    _checks.require(fits, 'cohort_size', requirement, size)
     names = ', '.join(map(repr, _DESIGNS))
     _checks.require(design in _DESIGNS, 'design', f'be one of {names}', f'{design!r}')
     cohorts = np.array(list(itertools.combinations(range(weights.size), size)))
@@ -144,69 +144,72 @@ def minimum_separation_chain(
     """
     weights = _checks.checked_weights('weights', weights)
     waits = np.asarray(separation)
-    fine = (
-        waits.dtype.kind in 'iu'
-        and np.all(waits >= 0)
-        and waits.shape in ((), weights.shape)
-    )
-    wanted = 'be an integer of at least 0, or one per client'
-    _checks.require(fine, 'separation', wanted, f'{separation!r}')
+    are_counts = waits.dtype.kind in 'iu' and np.all(waits >= 0)
+    fine = are_counts and waits.shape in ((), weights.shape)
+    requirement = 'be an integer of at least 0, or one per client'
+    _checks.require(fine, 'separation', requirement, f'{separation!r}')
     waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     limit = _checks.checked_int('max_states', max_states, minimum=1)
 
-    places = {(0,) * weights.size: 0}
-    states, moves = list(places), []
+    # Follow all transitions from the state in which everybody is selectable.
+    states = [(0,) * weights.size]
+    index_of_state = {states[0]: 0}
+    transitions = []
     selection = np.zeros((limit, weights.size))
-    for source, state in enumerate(states):  # which grow meanwhile
+    for source, state in enumerate(states):  # The list grows meanwhile.
         eligible = np.flatnonzero(np.equal(state, 0))
-        left = f'leave `cohort_size` {size} of {weights.size} clients selectable in every round'
-        _checks.require(len(eligible) >= size, 'separation', left, waits.tolist())
-        drawn, chances = cohort_law(weights[eligible], size, design)
-        cohorts = eligible[drawn]
-        np.add.at(selection[source], cohorts, chances[:, None] / size)
+        requirement = (
+            f'leave `cohort_size` {size} of {weights.size} clients selectable '
+            'in every round'
+        )
+        has_cohort = len(eligible) >= size
+        _checks.require(has_cohort, 'separation', requirement, waits.tolist())
+        law = cohort_law(weights[eligible], size, design)
+        cohorts = eligible[law.cohorts]
+        np.add.at(selection[source], cohorts, law.probs[:, None] / size)
+        # Waits fall by one; those of the selected clients start again.
         after = np.tile(np.maximum(np.array(state) - 1, 0), (len(cohorts), 1))
         np.put_along_axis(after, cohorts, waits[cohorts], axis=1)
-        for key, prob in zip(map(tuple, after.tolist()), chances, strict=True):
-            target = places.setdefault(key, len(states))
+        for new_state, prob in zip(map(tuple, after.tolist()), law.probs, strict=True):
+            target = index_of_state.setdefault(new_state, len(states))
             _checks.require(target < limit, 'max_states', 'cover every state', limit)
             if target == len(states):
-                states.append(key)
-            moves.append((source, target, prob))
-    sources, targets, probs = zip(*moves, strict=True)
-    transition = sparse.csr_array((probs, (sources, targets)), shape=(len(states),) * 2)
-    law = _long_run_law(transition)
-    recurs = np.flatnonzero(law)
-    transition, law, selection = (
-        transition[recurs][:, recurs],
-        law[recurs],
-        selection[recurs],
-    )
+                states.append(new_state)
+            transitions.append((source, target, prob))
+    sources, targets, probs = zip(*transitions, strict=True)
+    shape = (len(states), len(states))
+    matrix = sparse.csr_array((probs, (sources, targets)), shape=shape)
+    long_run_law = _long_run_law(matrix)
+    recurs = np.flatnonzero(long_run_law)
+    stationary = long_run_law[recurs]
+    selection = selection[recurs]
     return MinimumSeparationChain(
-        np.array(states)[recurs], transition, law, law @ selection, selection
+        states=np.array(states)[recurs],
+        transition=matrix[recurs][:, recurs],
+        stationary=stationary,
+        marginal=stationary @ selection,
+        selection=selection,
     )
 
 
 def _long_run_law(transition: sparse.csr_array) -> np.ndarray:
-    """Long-run fraction of rounds in each state from state 0; zero for transient states.
+    """Computes the long-run fraction of rounds in each state, from state 0.
 
-    One linear system has the visits to transient states, which are balanced with the start, and the
-    laws within closed classes, each balanced within; for the balance of a class's first state there
-    stands that the law's total is the probability with which a run gets into the class.
+    It is zero for transient states. One linear system determines two things: the visits to
+    transient states, which balance with the start, and the laws within closed classes.
+    Each class has one equation too many. So the balance of its first state is replaced:
+    the law's total is the probability with which a run reaches the class.
     """
     size = transition.shape[0]
     _, label = csgraph.connected_components(transition, connection='strong')
     sources, targets = transition.nonzero()
     leaves = np.unique(label[sources[label[sources] != label[targets]]])
     recurs = ~np.isin(label, leaves)
-    classes, firsts = (
-        np.setdiff1d(label, leaves),
-        np.unique(label, return_index=True)[1],
-    )
-    start, stays = (
-        (np.arange(size) == 0).astype(np.float64),
-        sparse.diags_array(recurs * 1.0),
-    )
+    classes = np.setdiff1d(label, leaves)
+    _, firsts = np.unique(label, return_index=True)
+    start = (np.arange(size) == 0).astype(np.float64)
+    stays = sparse.diags_array(recurs.astype(np.float64))
     flow = transition.T.tocsr()
     entering = stays @ flow @ (sparse.eye_array(size) - stays)
     balance = sparse.eye_array(size) - flow + entering
@@ -216,8 +219,8 @@ def _long_run_law(transition: sparse.csr_array) -> np.ndarray:
         [balance.tocsr()[others], member @ (stays - entering)], format='csc'
     )
     right = np.append((start * ~recurs)[others], member @ start)
-    found = sparse_linalg.spsolve(system, right)
-    return np.where(recurs, np.maximum(found, np.finfo(np.float64).tiny), 0.0)
+    law = sparse_linalg.spsolve(system, right)
+    return np.where(recurs, np.maximum(law, np.finfo(np.float64).tiny), 0.0)
 
 
 def _product_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
@@ -230,10 +233,10 @@ def _successive_masses(weights: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
     outside = np.where(members, 0.0, weights).sum(axis=1, keepdims=True)
     masses = np.zeros(len(cohorts))
     for order in itertools.permutations(range(cohorts.shape[1])):
-        drawn = weights[cohorts[:, order]]
+        ordered = weights[cohorts[:, order]]
         # What remains is summed up from the last draw: subtracting would cancel.
-        remaining = outside + np.cumsum(drawn[:, ::-1], axis=1)[:, ::-1]
-        masses += np.prod(drawn / remaining, axis=1)
+        remaining = outside + np.cumsum(ordered[:, ::-1], axis=1)[:, ::-1]
+        masses += np.prod(ordered / remaining, axis=1)
     return masses
 
 

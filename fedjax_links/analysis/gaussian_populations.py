@@ -1,12 +1,13 @@
-r"""Clients with Gaussian features: their best linear models, without a sample, and what is lost.
+r"""Computes best linear models of clients with Gaussian features, and what weights cost.
 
-Of unit covariance, such clients leave nothing to be minimised numerically. With classes, a client's
-example is of class c with its own probability ``q_ic``, and then ``x ~ N(mu_c, I)``. Under client
-weights w the classes have the shares ``q_c = sum_i w_i q_ic``, and Bayes' rule says
-``P(c | x) ~ exp(mu_c^T x - |mu_c|^2 / 2 + log q_c)``: linear scores. The cross-entropy of a softmax
-model is least at the true conditional probabilities, so weights move nothing but the intercept, by
-the logarithms of the shares. What that costs on equally likely classes is one integral where all
-are equally far apart, and else a sum over the boundaries of pairs.
+With unit covariance nothing has to be minimised numerically. With classes, an example of
+client i is of class c with probability ``q_ic``, and then ``x ~ N(mu_c, I)``. Under client
+weights w the classes have the shares ``q_c = sum_i w_i q_ic``, and Bayes' rule gives
+``P(c | x) ~ exp(mu_c^T x - |mu_c|^2 / 2 + log q_c)``: linear scores. The cross-entropy of
+a softmax model is least at the true conditional probabilities. So weights move the
+intercept alone, by the logarithms of the shares. On equally likely classes the accuracy
+lost is one integral if all means are equally far apart, and otherwise a sum over the
+boundaries of pairs.
 """
 
 from typing import NamedTuple
@@ -18,14 +19,18 @@ from scipy import linalg, optimize, spatial, special, stats
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.linear_models import LinearModel
 
-_REACH = 12.0  # the normal density beyond is below 1e-31
+# The normal density beyond is below 1e-31.
+_REACH = 12.0
 _NODES = 4801
-_FARTHEST = 60.0  # where the accuracy is 1 in float64, whatever the number of classes
-_SCRAMBLES, _POINTS = 8, 2**9  # of a boundary
+# Here the accuracy is 1 in float64, whatever the number of classes.
+_FARTHEST = 60.0
+# Scrambled sequences, and points in each of them, for a boundary.
+_SCRAMBLES = 8
+_POINTS = 2**9
 
 
 class LinearFit(NamedTuple):
-    """The best linear model of clients together.
+    """Holds the best linear model of all clients together.
 
     Attributes:
       vector: float64[d], w*.
@@ -40,13 +45,15 @@ class LinearFit(NamedTuple):
 
 
 class Boundaries(NamedTuple):
-    """The boundaries of pairs of equally likely classes.
+    """Holds the boundaries of pairs of equally likely classes.
 
     Attributes:
-      mass: float[C, C], b, symmetric, 0 on the diagonal: accuracy per unit of squared log odds.
-      distances: float[C, C], D, of the two classes in standard deviations; infinite where nothing
-        lies between them.
-      error: standard error of the sum of b over all pairs by the quadrature; 0 if there was none.
+      mass: float[C, C], b, symmetric, 0 on the diagonal: accuracy per unit of squared log
+        odds.
+      distances: float[C, C], D, of the two classes in standard deviations; infinite where
+        nothing lies between them.
+      error: standard error of the sum of b over all pairs by the quadrature; 0 if there
+        was none.
     """
 
     mass: NDArray[np.float64]
@@ -61,9 +68,10 @@ def best_linear_fit(
     sigma: float,
     weights: ArrayLike | None = None,
 ) -> LinearFit:
-    """Least squares over clients with ``x ~ N(s_i, I)`` and ``y = <x, v_i> + sigma e``.
+    """Computes the least-squares fit of clients with shifted Gaussian features.
 
-    ``E_i[x x^T] = S_i = I + s_i s_i^T``, so client i has error
+    Client i has ``x ~ N(s_i, I)`` and ``y = <x, v_i> + sigma e``. Its second moment is
+    ``E_i[x x^T] = S_i = I + s_i s_i^T``, so it has error
     ``sigma^2 + (w - v_i)^T S_i (w - v_i)``, and the weighted mean of these is least at
     ``w* = S^-1 sum_i w_i S_i v_i`` with ``S = sum_i w_i S_i``.
 
@@ -80,24 +88,24 @@ def best_linear_fit(
     Raises:
       ValueError: if an argument is out of range.
     """
-    truths, centres = np.asarray(vectors, np.float64), np.asarray(shifts, np.float64)
+    truths = np.asarray(vectors, np.float64)
+    centres = np.asarray(shifts, np.float64)
     shape = list(truths.shape)
-    _checks.require(
-        len(shape) == 2 and 0 not in shape, 'vectors', 'have shape [N, d]', shape
-    )
+    is_table = len(shape) == 2 and 0 not in shape
+    _checks.require(is_table, 'vectors', 'have shape [N, d]', shape)
     same = centres.shape == truths.shape
     _checks.require(same, 'shifts', f'have shape {shape}', centres.shape)
     _checks.require(0 <= sigma < np.inf, 'sigma', 'be at least 0 and finite', sigma)
     num_clients, dimension = shape
     weights = np.ones(num_clients) if weights is None else weights
     shares = _checks.checked_client_weights('weights', weights)
-    wanted = f'have one entry per client ({num_clients})'
-    _checks.require(shares.size == num_clients, 'weights', wanted, shares.size)
+    fits = shares.size == num_clients
+    requirement = f'have one entry per client ({num_clients})'
+    _checks.require(fits, 'weights', requirement, shares.size)
     shares = shares / shares.sum()
     moment = np.eye(dimension) + (shares[:, None] * centres).T @ centres
-    images = truths + centres * np.sum(
-        centres * truths, axis=1, keepdims=True
-    )  # S_i v_i
+    # S_i v_i of each client.
+    images = truths + centres * np.sum(centres * truths, axis=1, keepdims=True)
     vector = linalg.solve(moment, shares @ images, assume_a='pos')
     off = vector - truths
     squares = np.sum(off**2, axis=1) + np.sum(centres * off, axis=1) ** 2
@@ -107,7 +115,7 @@ def best_linear_fit(
 def gaussian_minimiser(
     means: ArrayLike, proportions: ArrayLike, weights: ArrayLike
 ) -> LinearModel:
-    r"""The softmax model that minimises ``sum_i w_i E[loss]`` over Gaussian classes, exactly.
+    r"""Computes the softmax model that minimises ``sum_i w_i E[loss]`` over Gaussian classes.
 
     Args:
       means: float[C, d], mu_c.
@@ -115,42 +123,43 @@ def gaussian_minimiser(
       weights: float[N], w_i, not negative.
 
     Returns:
-      ``B_c = mu_c - mean``, ``b_c = log q_c - |mu_c|^2 / 2``, of which the mean over the classes is
-      taken off, as a gradient method that starts at zero would leave it.
+      ``B_c = mu_c - mean`` and ``b_c = log q_c - |mu_c|^2 / 2`` minus its mean over the
+      classes, as a gradient method from zero would find them. They are exact.
 
     Raises:
-      ValueError: if an argument is out of range, or a class has no share under the weights: then
-        its intercept falls for ever and there is no minimiser.
+      ValueError: if an argument is out of range, or a class has no share under the
+        weights: then its intercept falls for ever and there is no minimiser.
     """
     centres = _class_means(means)
-    trusted = _checks.checked_client_weights('weights', weights)
+    client_weights = _checks.checked_client_weights('weights', weights)
     table = np.asarray(proportions, np.float64)
-    expected = (trusted.size, len(centres))
-    fine = table.shape == expected and (np.isfinite(table) & (table >= 0)).all()
+    shape = (client_weights.size, len(centres))
+    fine = table.shape == shape and (np.isfinite(table) & (table >= 0)).all()
     got = f'shape {list(table.shape)}'
-    _checks.require(fine, 'proportions', f'be at least 0, {list(expected)}', got)
-    shares = trusted @ table
-    nobodys = f'0 for class {np.argmin(shares)}'
-    _checks.require(shares.all(), 'proportions', 'give every class a share', nobodys)
+    _checks.require(fine, 'proportions', f'be at least 0, {list(shape)}', got)
+    shares = client_weights @ table
+    got = f'0 for class {np.argmin(shares)}'
+    _checks.require(shares.all(), 'proportions', 'give every class a share', got)
     shares = shares / shares.sum()
     intercept = np.log(shares) - 0.5 * np.sum(centres**2, axis=1)
     return LinearModel((centres - centres.mean(axis=0)).T, intercept - intercept.mean())
 
 
 def equidistant_accuracy(distance: float, num_classes: int) -> float:
-    """Bayes accuracy of K equally likely classes ``N(m_c, I)`` whose means are equally far apart.
+    """Computes the Bayes accuracy of K Gaussian classes whose means are equally far apart.
 
-    With ``|m_c - m_k| = D`` for all pairs, scores ``<x, m_c>`` are, up to what all share, K
-    independent normals of which the true one is ahead by ``D / sqrt 2``, so the accuracy is
-    ``E[Phi(z + D / sqrt 2)^(K - 1)]``, z standard normal. Bayes' rule picks the largest score and
-    is linear: no model does better, and softmax regression reaches it.
+    Classes are equally likely, class c is ``N(m_c, I)``, and ``|m_c - m_k| = D`` for all
+    pairs. Up to a common term, scores ``<x, m_c>`` are K independent normals, of which the
+    true one is ahead by ``D / sqrt 2``. So the accuracy is
+    ``E[Phi(z + D / sqrt 2)^(K - 1)]``, z standard normal. Bayes' rule picks the largest
+    score and is linear: no model does better, and softmax regression reaches it.
 
     Args:
       distance: D, at least 0, in standard deviations of a class.
       num_classes: K, at least 2.
 
     Returns:
-      A probability in [1 / K, 1]. The trapezoidal rule that gives it errs by a few 1e-16, as it
+      A probability in [1 / K, 1]. The trapezoidal sum behind it errs by a few 1e-16, as it
       converges geometrically for entire functions that decay like the normal density.
 
     Raises:
@@ -165,28 +174,27 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
       Trefethen and Weideman, The exponentially convergent trapezoidal rule, SIAM Review, 2014.
     """
     classes = _checks.checked_int('num_classes', num_classes, minimum=2)
-    _checks.require(
-        0 <= distance < np.inf, 'distance', 'be at least 0 and finite', distance
-    )
+    fine = 0 <= distance < np.inf
+    _checks.require(fine, 'distance', 'be at least 0 and finite', distance)
     z, weights = _normal_rule(_NODES)
     correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
     return float(weights @ correct / weights.sum())
 
 
 def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
-    """Accuracy on equally likely classes of the rule that is Bayes' for other class shares.
+    """Computes the accuracy on equally likely classes after training on unequal shares.
 
-    What softmax regression reaches on `equidistant_accuracy`'s classes where the weighted training
-    data hold them in shares q: by `gaussian_minimiser` its scores are those of Bayes' rule with
-    ``log q_c`` added. With ``a = D / sqrt 2``, the mean over c of
-    ``E[prod_{k != c} Phi(z + a + log(q_c / q_k) / a)]``, z standard normal.
+    Softmax regression reaches it on the classes of `equidistant_accuracy` if the weighted
+    training data hold them in shares q. By `gaussian_minimiser` its scores are those of
+    Bayes' rule with ``log q_c`` added. With ``a = D / sqrt 2`` the accuracy is the mean
+    over c of ``E[prod_{k != c} Phi(z + a + log(q_c / q_k) / a)]``, z standard normal.
 
     Args:
       distance: D, positive.
       shares: float[K], q, positive; their scale does not matter.
 
     Returns:
-      A probability; the trapezoidal rule that gives it errs by about 1e-15.
+      A probability; the trapezoidal sum behind it errs by about 1e-15.
 
     Raises:
       ValueError: if an argument is out of range.
@@ -194,9 +202,8 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
     law = _checks.checked_vector('shares', shares)
     _checks.require(np.all(law > 0), 'shares', 'be positive', law.min())
     _checks.require(law.size > 1, 'shares', 'have at least 2 entries', law.size)
-    _checks.require(
-        0 < distance < np.inf, 'distance', 'be positive and finite', distance
-    )
+    fine = 0 < distance < np.inf
+    _checks.require(fine, 'distance', 'be positive and finite', distance)
     # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2).
     step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
     z, weights = _normal_rule(1 + 2 * int(np.ceil(_REACH / step)))
@@ -209,10 +216,10 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
 
 
 def equidistant_distance(accuracy: float, num_classes: int) -> float:
-    """The distance of class means at which `equidistant_accuracy` has a given value.
+    """Computes the distance of class means for which `equidistant_accuracy` has a value.
 
     Args:
-      accuracy: wanted Bayes accuracy, in [1 / K, 1).
+      accuracy: the Bayes accuracy, in [1 / K, 1).
       num_classes: K, at least 2.
 
     Returns:
@@ -227,10 +234,9 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
       2.5631
     """
     least = equidistant_accuracy(0.0, num_classes)
-    wanted = f'lie in [{least:g}, 1), chance and below certainty'
-    _checks.require(
-        least - 1e-12 <= accuracy <= 1 - 1e-12, 'accuracy', wanted, accuracy
-    )
+    fine = least - 1e-12 <= accuracy <= 1 - 1e-12
+    requirement = f'lie in [{least:g}, 1), chance and below certainty'
+    _checks.require(fine, 'accuracy', requirement, accuracy)
     if accuracy <= least:
         return 0.0
 
@@ -241,25 +247,27 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
 
 
 def _normal_rule(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights, of any scale, of the trapezoidal rule for the mean of h(z)."""
+    """Returns nodes and unscaled weights of the trapezoidal sum for the mean of h(z)."""
     z = np.linspace(-_REACH, _REACH, num_nodes)
     return z, np.exp(-0.5 * z**2)
 
 
 def gaussian_boundaries(means: ArrayLike) -> Boundaries:
-    r"""Boundaries of equally likely classes ``N(mu_c, I)``.
+    r"""Computes the boundaries of equally likely classes ``N(mu_c, I)``.
 
-    Bayes' rule with ``h_c = log q_c`` added to its scores moves the boundary of i and j to log odds
-    of ``h_j - h_i``. Between there and 0 an example costs the difference of two posteriors that is
-    in first order ``P(i | x) |L_ij|``, ``L_ij`` its log odds, so that the accuracy lost is
-    ``sum_{i<j} b_ij (h_i - h_j)^2 / 2 + O(h^3)`` with the boundary mass
-    ``b_ij = E[P(i | x) delta(L_ij(x)); i and j lead at x]``. For these classes ``L_ij`` has slope
-    ``D_ij = |mu_i - mu_j|``, and ``b_ij = phi(D_ij / 2) / (C D_ij)`` times the share of the
-    boundary, a standard normal around ``(mu_i + mu_j) / 2`` in the hyperplane, on which no third
-    class is ahead.
+    Bayes' rule with ``h_c = log q_c`` added to its scores moves the boundary of i and j to
+    log odds of ``h_j - h_i``. Between there and 0 an example costs the difference of two
+    posteriors. To first order that is ``P(i | x) |L_ij|``, ``L_ij`` its log odds. So the
+    accuracy lost is ``sum_{i<j} b_ij (h_i - h_j)^2 / 2 + O(h^3)`` with the boundary mass
+    ``b_ij = E[P(i | x) delta(L_ij(x)); i and j lead at x]``.
+
+    For these classes ``L_ij`` has slope ``D_ij = |mu_i - mu_j|``. Therefore
+    ``b_ij = phi(D_ij / 2) / (C D_ij)`` times the share of the boundary on which no third
+    class is ahead. On the boundary, a hyperplane, examples are standard normal around
+    ``(mu_i + mu_j) / 2``.
 
     Args:
-      means: float[C, d], mu_c, no two alike.
+      means: float[C, d], mu_c, no two of them equal.
 
     Returns:
       The boundaries; shares by 8 scrambled Sobol sequences of 512 points each (Owen 1995).
@@ -275,34 +283,37 @@ def gaussian_boundaries(means: ArrayLike) -> Boundaries:
     _checks.require(distance.all(), 'means', 'differ between classes', nearest)
     normals = (centres[first] - centres[second]) / distance[:, None]
     heights = -0.5 * np.sum(centres**2, axis=1)
-    rngs = map(np.random.default_rng, range(_SCRAMBLES))
-    noise = special.ndtri(
-        [stats.qmc.Sobol(dim, rng=rng).random(_POINTS) for rng in rngs]
-    )
+    sequences = []
+    for seed in range(_SCRAMBLES):
+        sobol = stats.qmc.Sobol(dim, rng=np.random.default_rng(seed))
+        sequences.append(sobol.random(_POINTS))
+    noise = special.ndtri(sequences)
     shares = np.empty((_SCRAMBLES, len(first)))
     for pair, (i, j, normal) in enumerate(zip(first, second, normals, strict=True)):
         along = np.multiply.outer(noise @ normal, normal)
-        scores = (0.5 * (centres[i] + centres[j]) + noise - along) @ centres.T + heights
+        points = 0.5 * (centres[i] + centres[j]) + noise - along
+        scores = points @ centres.T + heights
         others = np.delete(scores, [i, j], axis=2).max(axis=2, initial=-np.inf)
         shares[:, pair] = np.mean(scores[..., i] > others, axis=1)
     full = stats.norm.pdf(distance / 2) / (count * distance)
     error = np.std(shares @ full, ddof=1) / np.sqrt(_SCRAMBLES)
-    square = spatial.distance.squareform
     return Boundaries(
-        square(full * shares.mean(axis=0)), square(distance), float(error)
+        mass=spatial.distance.squareform(full * shares.mean(axis=0)),
+        distances=spatial.distance.squareform(distance),
+        error=float(error),
     )
 
 
 def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
-    """Boundaries as far as a confusion matrix tells, each pair taken for two Gaussian classes.
+    """Estimates boundaries from a confusion matrix.
 
-    Of the examples of i and j that are predicted as i or j, a share e goes wrong; two Gaussian
-    classes with this error are ``D = -2 Phi^-1(e)`` apart, and of the density at their boundary
-    these examples have their part.
+    It treats each pair as two Gaussian classes. Of the examples of i and j that are
+    predicted as i or j, a share e is wrong. Two Gaussian classes with this error are
+    ``D = -2 Phi^-1(e)`` apart, which determines the density at their boundary.
 
     Args:
-      confusion: float[C, C], counts or shares by true class (row) and predicted class, of a model
-        that weighs classes equally. Rows are scaled to be equally likely.
+      confusion: float[C, C], counts or shares by true class (row) and predicted class, of
+        a model that weighs classes equally. Rows are scaled to be equally likely.
 
     Returns:
       The boundaries. A pair that is never confused has none.
@@ -314,29 +325,29 @@ def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
     square = table.ndim == 2 and len(table) == table.shape[1] > 1
     _checks.require(square, 'confusion', 'be [C, C], C >= 2', f'shape {table.shape}')
     fine = (np.isfinite(table) & (table >= 0)).all() and np.diag(table).all()
-    _checks.require(
-        fine, 'confusion', 'be at least 0, positive on the diagonal', table.min()
-    )
+    requirement = 'be at least 0, positive on the diagonal'
+    _checks.require(fine, 'confusion', requirement, table.min())
     table = table / table.sum(axis=1, keepdims=True) / len(table)
-    both, right = table + table.T, np.diag(table)
-    part = right[:, None] + right + both
-    wrong = np.where(np.eye(len(table), dtype=bool), 0.0, both / part)
-    most = wrong.max()
-    _checks.require(
-        most < 0.5, 'confusion', 'have less than half of any pair wrong', most
-    )
-    distances = -2 * special.ndtri(wrong)
-    mass = 0.5 * part * stats.norm.pdf(distances / 2) / distances
+    confused = table + table.T
+    right = np.diag(table)
+    pair_mass = right[:, None] + right + confused
+    error = np.where(np.eye(len(table), dtype=bool), 0.0, confused / pair_mass)
+    largest = error.max()
+    requirement = 'have less than half of any pair wrong'
+    _checks.require(largest < 0.5, 'confusion', requirement, largest)
+    distances = -2 * special.ndtri(error)
+    mass = 0.5 * pair_mass * stats.norm.pdf(distances / 2) / distances
     np.fill_diagonal(distances, 0.0)
     return Boundaries(mass, distances)
 
 
 def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
-    """Accuracy that Bayes' rule for other class shares loses on equally likely classes, by pairs.
+    """Computes the accuracy lost on equally likely classes by training on unequal shares.
 
-    Every pair loses what two Gaussian classes would, ``Phi(D / 2) - [Phi(D / 2 + s / D) +
-    Phi(D / 2 - s / D)] / 2`` of its examples with ``s = log(q_i / q_j)``, times its boundary mass
-    over theirs: exact for two classes, exact to second order in s for any number, and bounded.
+    Each pair loses what two Gaussian classes would, ``Phi(D / 2) - [Phi(D / 2 + s / D) +
+    Phi(D / 2 - s / D)] / 2`` of its examples with ``s = log(q_i / q_j)``, times its
+    boundary mass over theirs. This is exact for two classes, exact to second order in s
+    for any number, and bounded.
 
     Args:
       boundaries: of C classes.
@@ -353,7 +364,8 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
     fine = law.size == count and np.all(law > 0)
     _checks.require(fine, 'shares', f'be positive, {count} of them', law)
     first, second = np.nonzero(np.triu(boundaries.mass, 1))
-    mass, distance = boundaries.mass[first, second], boundaries.distances[first, second]
+    mass = boundaries.mass[first, second]
+    distance = boundaries.distances[first, second]
     tilt = np.log(law[first] / law[second]) / distance
     ahead = distance / 2 + np.multiply.outer([0, 1, -1], tilt)
     lost = special.ndtr(ahead).T @ [2, -1, -1]
@@ -363,7 +375,6 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
 def _class_means(means: ArrayLike) -> np.ndarray:
     centres = np.asarray(means, np.float64)
     fine = centres.ndim == 2 and len(centres) > 1 and np.isfinite(centres).all()
-    _checks.require(
-        fine, 'means', 'be finite, [C, d], C >= 2', f'shape {centres.shape}'
-    )
+    got = f'shape {centres.shape}'
+    _checks.require(fine, 'means', 'be finite, [C, d], C >= 2', got)
     return centres

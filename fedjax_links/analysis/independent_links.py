@@ -1,4 +1,7 @@
-"""What links do to FedAvg's objective and implicit gossip; of independent ones in closed form."""
+"""Computes what links do to FedAvg's objective and to implicit gossip.
+
+Independent links have closed forms.
+"""
 
 from typing import NamedTuple
 
@@ -9,7 +12,7 @@ from fedjax_links.analysis import _checks, cohort_sizes
 
 
 class EffectiveWeights(NamedTuple):
-    """Weights of the implicit objective ``sum_i w_i F_i``.
+    """Holds the weights of the implicit objective ``sum_i w_i F_i``.
 
     Attributes:
       weights: float64[N], summing to 1.
@@ -25,12 +28,12 @@ class EffectiveWeights(NamedTuple):
 
 
 def fedavg_weights(probs: ArrayLike) -> np.ndarray:
-    r"""Weights of the objective that FedAvg minimises when links are independent.
+    r"""Computes the weights of the objective that FedAvg minimises on independent links.
 
     ``w_i = E[1{i in A} / |A|  given A not empty] = p_i I_i / (1 - prod_j (1 - p_j))`` with
     ``I_i = E[1 / (1 + |A without i|)] = int_0^1 prod_{j != i} (1 - p_j + p_j z) dz``. The
-    alternating sum over subsets that defines the weights becomes one over some 70 nodes: O(N)
-    operations for all clients together, memory bounded.
+    alternating sum over subsets that defines the weights becomes a sum over some 70 nodes.
+    It costs O(N) operations for all clients together, in bounded memory.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -51,16 +54,16 @@ def fedavg_weights(probs: ArrayLike) -> np.ndarray:
       Communications, CDC 2023, Proposition 1.
     """
     probs = _checks.checked_some_link('probs', probs)
-    return cohort_sizes.reciprocal_means(probs) / cohort_sizes.non_empty_probability(
-        probs
-    )
+    non_empty = cohort_sizes.non_empty_probability(probs)
+    return cohort_sizes.reciprocal_means(probs) / non_empty
 
 
 def fedavg_fixed_point(probs: ArrayLike, targets: ArrayLike) -> np.ndarray:
-    """Limit of FedAvg's expected model on ``F_i(x) = 0.5 ||x - u_i||^2`` under independent links.
+    """Computes the limit of FedAvg's expected model on quadratics under independent links.
 
-    ``lim E[x^t] = sum_i w_i u_i`` with `fedavg_weights`, whatever the step size in (0, 1) and the
-    number of local steps. It differs from the mean of the targets unless all ``probs`` agree.
+    Clients have ``F_i(x) = 0.5 ||x - u_i||^2``. Then ``lim E[x^t] = sum_i w_i u_i`` with
+    `fedavg_weights`, for any step size in (0, 1) and any number of local steps. It differs
+    from the mean of the targets unless all ``probs`` agree.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -91,23 +94,23 @@ def effective_weights(
     masks: ArrayLike | None = None,
     num_batches: int = 32,
 ) -> EffectiveWeights:
-    r"""Weights ``w_i = E[1{i in A} / |A|  given A not empty]``, exact or estimated.
+    r"""Computes FedAvg's implicit weights, exactly or from an observed run.
 
-    Give exactly one of
+    They are ``w_i = E[1{i in A} / |A|  given A not empty]``. Give exactly one of
 
     * ``probs``: independent links; the exact `fedavg_weights`.
-    * ``selection_law``: cohorts of equal size (uniform cohorts, minimum separation); the share of
-      selections per client is then the answer itself.
-    * ``masks``: an observed run of any link process; the average over its non-empty rounds. (With
-      memory in the links, the model seen at a given time weighs cohorts before a long silence a
-      little more than this average does; without empty rounds there is no difference.)
+    * ``selection_law``: cohorts of equal size (uniform cohorts, minimum separation). The
+      share of selections per client is then the answer itself.
+    * ``masks``: an observed run of any link process; the average over its non-empty rounds.
+      (If links have memory, the model at a given time weighs cohorts before several empty
+      rounds a little more than this average does.)
 
-    Standard errors come from batch means: the run is cut into ``num_batches`` contiguous batches,
-    and the spread of the batches' own ratios around the overall one estimates the variance of the
-    ratio estimator. This stays honest for links with memory as long as a batch is long beside that
-    memory; rounds taken one by one would claim far too much precision. Compare
-    ``(weights - w) / standard_errors`` with Student's t at the stated degrees of freedom. A run
-    that starts away from stationarity carries that start in its weights.
+    Standard errors come from batch means. The run is cut into ``num_batches`` contiguous
+    batches, and the spread of their ratios around the overall one estimates the variance
+    of the ratio estimator. This is valid for links with memory if batches are much longer
+    than the memory. Single rounds in place of batches would claim far too much precision.
+    Compare ``(weights - w) / standard_errors`` with Student's t at the stated degrees of
+    freedom. A run that starts away from stationarity carries that start in its weights.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -132,40 +135,46 @@ def effective_weights(
       Xiang et al., CDC 2023, Proposition 1; Sun et al., ICLR 2025, Theorem 1.
       Asmussen and Glynn, Stochastic Simulation, 2007 (batch means).
     """
-    given = [probs is not None, selection_law is not None, masks is not None]
-    wanted = 'be given, or `selection_law` or `masks`, one of them'
-    _checks.require(sum(given) == 1, 'probs', wanted, sum(given))
+    num_sources = sum(x is not None for x in (probs, selection_law, masks))
+    requirement = 'be given, or `selection_law` or `masks`, one of them'
+    _checks.require(num_sources == 1, 'probs', requirement, num_sources)
     if masks is not None:
         record = _checks.checked_masks('masks', masks, ndim=2)
         batches = _checks.checked_int(
             'num_batches', num_batches, minimum=2, maximum=len(record)
         )
-        empty = f'{len(record)} empty rounds'
-        _checks.require(record.any(), 'masks', 'hold an active client', empty)
-        return EffectiveWeights(*batch_means(record, batches), False, batches - 1.0)
+        got = f'{len(record)} empty rounds'
+        _checks.require(record.any(), 'masks', 'hold an active client', got)
+        weights, standard_errors = batch_means(record, batches)
+        return EffectiveWeights(
+            weights, standard_errors, exact=False, degrees_of_freedom=batches - 1.0
+        )
     if selection_law is not None:
         weights = _checks.checked_law('selection_law', selection_law)
     else:
         weights = fedavg_weights(np.asarray(probs))
-    return EffectiveWeights(weights, np.zeros(weights.size), True, np.inf)
+    return EffectiveWeights(
+        weights, np.zeros(weights.size), exact=True, degrees_of_freedom=np.inf
+    )
 
 
 def batch_means(
     masks: np.ndarray, num_batches: int = 32, values: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """``sum_i w_i v_i`` with the weights of an observed run, and its standard errors.
+    """Estimates ``sum_i w_i v_i`` with the weights of an observed run.
 
     Args:
       masks: bool[T, N], not all of them empty.
       num_batches: number of contiguous batches.
-      values: float64[N, d], v; by default the weights themselves are asked for, d = N.
+      values: float64[N, d], v; by default unit vectors, which give the weights themselves.
 
     Returns:
-      Both float64[d].
+      The estimate and its standard errors, float64[d] each.
     """
     parts = np.array_split(masks, num_batches)
     sums = np.stack([share_sums(part) for part in parts])
-    sums = sums if values is None else sums @ values
+    if values is not None:
+        sums = sums @ values
     counts = np.array([part.any(axis=1).sum() for part in parts], dtype=np.float64)
     means = sums.sum(axis=0) / counts.sum()
     residuals = sums - counts[:, None] * means
@@ -174,7 +183,7 @@ def batch_means(
 
 
 def share_sums(masks: np.ndarray) -> np.ndarray:
-    """Sums over rounds of ``1{i in A} / |A|``, zero for empty rounds.
+    """Sums ``1{i in A} / |A|`` over rounds, zero for empty rounds.
 
     Args:
       masks: bool[T, N].
@@ -186,7 +195,9 @@ def share_sums(masks: np.ndarray) -> np.ndarray:
 
 
 def mixing_matrix(mask: ArrayLike) -> np.ndarray:
-    """Mixing matrix of one round: averages over the active clients, leaves the others alone.
+    """Computes the mixing matrix of one round.
+
+    It averages over the active clients and leaves the others alone.
 
     ``W_ij = 1/|A|`` for i and j in A, the identity elsewhere. It is symmetric, doubly stochastic
     and a projection (``W W = W``); it is the identity for at most one active client.
@@ -218,11 +229,11 @@ def mixing_matrix(mask: ArrayLike) -> np.ndarray:
 
 
 def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
-    r"""Expected mixing matrix under independent links, ``M = E[W] = E[W^2]``.
+    r"""Computes the expected mixing matrix of independent links, ``M = E[W] = E[W^2]``.
 
     ``M_ii = E[1{i in A} / |A|] + 1 - p_i`` and, for i != j,
-    ``M_ij = p_i p_j int_0^1 z prod_{k != i, j} (1 - p_k + p_k z) dz``. All pairs at once are one
-    Gram matrix over some 70 quadrature nodes: O(N^2) operations.
+    ``M_ij = p_i p_j int_0^1 z prod_{k != i, j} (1 - p_k + p_k z) dz``. All pairs together
+    are one Gram matrix over some 70 quadrature nodes: O(N^2) operations.
 
     Args:
       probs: float[N], participation probabilities in [0, 1]. All zero gives the identity.
@@ -247,10 +258,11 @@ def expected_mixing_matrix(probs: ArrayLike) -> np.ndarray:
 
 
 def mixing_rate(probs: ArrayLike) -> float:
-    """Contraction rate of implicit gossip under independent links: ``rho = lambda_2(M)``.
+    """Computes the contraction rate of implicit gossip under independent links.
 
-    ``E ||W y - mean(y)||^2 <= rho ||y - mean(y)||^2`` for the random mixing matrix W of a round.
-    Costs O(N^3).
+    It is ``rho = lambda_2(M)``, for which
+    ``E ||W y - mean(y)||^2 <= rho ||y - mean(y)||^2`` with the random mixing matrix W of a
+    round. Costs O(N^3).
 
     Args:
       probs: float[N], participation probabilities in [0, 1].
@@ -269,12 +281,16 @@ def mixing_rate(probs: ArrayLike) -> float:
     References:
       Xiang et al., CDC 2023, Eq. (3).
     """
-    values = np.linalg.eigvalsh(expected_mixing_matrix(probs))  # ascending
-    return float(np.clip(values[-2], 0.0, 1.0)) if values.size > 1 else 0.0
+    ascending = np.linalg.eigvalsh(expected_mixing_matrix(probs))
+    if ascending.size == 1:
+        return 0.0
+    return float(np.clip(ascending[-2], 0.0, 1.0))
 
 
 def mixing_rate_bound(probs: ArrayLike) -> float:
-    """Published upper bound on `mixing_rate`: ``1 - c^4 [1 - (1 - c)^N]^2 / 8``, ``c = min p``.
+    """Computes the published upper bound on `mixing_rate`.
+
+    It is ``1 - c^4 [1 - (1 - c)^N]^2 / 8`` with ``c = min p``.
 
     Args:
       probs: float[N], participation probabilities in [0, 1]; only the least one and N matter.
@@ -297,5 +313,5 @@ def mixing_rate_bound(probs: ArrayLike) -> float:
     """
     probs = _checks.checked_probs('probs', probs)
     least = float(probs.min())
-    some = cohort_sizes.non_empty_probability(np.full(probs.size, least))
-    return 1.0 - least**4 * some**2 / 8.0
+    non_empty = cohort_sizes.non_empty_probability(np.full(probs.size, least))
+    return 1.0 - least**4 * non_empty**2 / 8.0

@@ -1,4 +1,4 @@
-r"""Where gradient methods on linear models end, how far they get, and by how much steps miss it."""
+r"""Computes minimisers of linear models under client weights, and the way of training to them."""
 
 from typing import NamedTuple, Unpack
 
@@ -14,27 +14,33 @@ from fedjax_links.analysis import (
 )
 from fedjax_links.core import errors
 
-_TOLERANCE = 1e-8  # of the gradient's norm
-_STILL = 1e-6  # what Newton's step may still add to a score
+# The minimiser's gradient has a smaller norm.
+_TOLERANCE = 1e-8
+# At the minimiser, Newton's step adds less to any score.
+_STILL = 1e-6
 _MOST_STEPS = 60
-_MOST_BEYOND = 4  # steps with a gradient below the tolerance that still move the scores
-_RANK = 1e-10  # singular values below this part of the largest one are zero
+# Steps with a gradient below the tolerance that still move the scores.
+_MOST_BEYOND = 4
+# Singular values below this fraction of the largest one count as zero.
+_RANK = 1e-10
 _EXISTS = 'overlap or `l2` be positive for a minimiser to exist'
 _LBFGS = {'maxiter': 300, 'gtol': 1e-6, 'ftol': 1e-14}
-_SAFETY = 0.6  # of what Chebyshev stages could stretch over
-_PROBE = 1e-3  # of the differences that stand for a third derivative
+# The fraction of their stability limit that Chebyshev steps use.
+_SAFETY = 0.6
+# The step of the differences that approximate a third derivative.
+_PROBE = 1e-3
 
 
 class NoMinimiserError(errors.InvalidError):
-    """A loss falls for ever: some labels are separable."""
+    """Says that a loss falls for ever, because some labels are separable."""
 
 
 class LongFlowError(errors.InvalidError):
-    """A flow that takes more gradients than it may."""
+    """Says that a flow takes more gradients than it may."""
 
 
 class WeightedMinimiser(NamedTuple):
-    """The minimiser of a weighted loss.
+    """Holds the minimiser of a weighted loss.
 
     Attributes:
       model: the minimiser; where several have the same scores, the smallest of them.
@@ -82,29 +88,30 @@ def weighted_minimiser(
     objective = linear_models.weighted_loss(
         features, labels, clients, weights, **options
     )
-    basis, plain = _whitening(objective), not objective.penalty.any()
-    rank, outputs = basis.shape[1], objective.num_outputs
+    basis = _whitening(objective)
+    rank = basis.shape[1]
     penalty = objective.penalty[:rank]
     reduced = objective._replace(design=objective.design @ basis, penalty=penalty)
-    loss, start = reduced.value_and_gradient, np.zeros(rank * outputs)
+    loss = reduced.value_and_gradient
+    start = np.zeros(rank * objective.num_outputs)
     coordinates = optimize.minimize(
         loss, start, jac=True, method='L-BFGS-B', options=_LBFGS
     ).x
-    factor, beyond = None, 0
+    factor = None
+    num_beyond = 0
     for _ in range(_MOST_STEPS):
         value, slope = loss(coordinates)
-        if plain and reduced.separates(coordinates):
-            raise NoMinimiserError(
-                'labels', _EXISTS, 'all labels are separated by a linear model'
-            )
-        found = basis @ coordinates.reshape(rank, outputs)
-        norm = float(np.linalg.norm(objective.value_and_gradient(found)[1]))
+        if not objective.penalty.any() and reduced.separates(coordinates):
+            got = 'all labels are separated by a linear model'
+            raise NoMinimiserError('labels', _EXISTS, got)
+        parameters = basis @ coordinates.reshape(rank, objective.num_outputs)
+        norm = float(np.linalg.norm(objective.value_and_gradient(parameters)[1]))
         if norm < _TOLERANCE and factor is not None:
-            # On the way to infinity the gradient vanishes, too, but not what Newton's step does.
+            # On the way to infinity the gradient vanishes too, but Newton's step does not.
             if np.abs(reduced.scores(linalg.cho_solve(factor, slope))).max() < _STILL:
-                return WeightedMinimiser(objective.model(found), value, norm)
-            beyond += 1
-        if beyond > _MOST_BEYOND:
+                return WeightedMinimiser(objective.model(parameters), value, norm)
+            num_beyond += 1
+        if num_beyond > _MOST_BEYOND:
             break
         try:
             factor = linalg.cho_factor(reduced.hessian(coordinates))
@@ -112,25 +119,27 @@ def weighted_minimiser(
             break
         step = -linalg.cho_solve(factor, slope)
         # The longest part by which F falls as it should, or is as low as floats say.
-        length, fall, goal = 1.0, float(slope @ step), value + 1e-14 * abs(value)
-        while (
-            length > 1e-6
-            and loss(coordinates + length * step)[0] > goal + 1e-4 * length * fall
-        ):
+        fall = float(slope @ step)
+        goal = value + 1e-14 * abs(value)
+        length = 1.0
+        while length > 1e-6:
+            if loss(coordinates + length * step)[0] <= goal + 1e-4 * length * fall:
+                break
             length /= 2
         coordinates = coordinates + length * step
-    raise NoMinimiserError(
-        'labels', _EXISTS, 'some labels are separated by a linear model'
-    )
+    got = 'some labels are separated by a linear model'
+    raise NoMinimiserError('labels', _EXISTS, got)
 
 
 def _whitening(objective: linear_models.WeightedLoss) -> np.ndarray:
-    """float64[D, r]: coordinates in which the features that vary are uncorrelated, of size 1."""
+    """Returns a basis float64[D, r] in which features are uncorrelated and of variance 1.
+
+    Features that never vary are left out. With a penalty the basis is the identity.
+    """
     if objective.penalty.any():
         return np.eye(objective.design.shape[1])
-    rows = (
-        np.sqrt(objective.shares / objective.shares.sum())[:, None] * objective.design
-    )
+    weights = objective.shares / objective.shares.sum()
+    rows = np.sqrt(weights)[:, None] * objective.design
     triangle = np.linalg.qr(rows, mode='r')
     _, sizes, directions = np.linalg.svd(triangle, full_matrices=False)
     rank = int(np.sum(sizes > _RANK * sizes[0]))
@@ -149,17 +158,19 @@ def weighted_gradient_flow(
     most_gradients: int | None = None,
     **options: Unpack[linear_models.LossOptions],
 ) -> linear_models.LinearModel:
-    r"""Follows ``x' = -grad F(x)``, ``F = sum_i w_i F_i + l2 / 2 |B|^2``, for a while.
+    r"""Predicts a linear model during training by a gradient flow.
 
-    With small steps a round of FedAvg in which somebody is active moves by ``-eta s grad F`` on
-    average, under its implicit weights, and the mean of FedPBC's client models does in every round,
-    under equal weights. So after T rounds they are near the flow at ``time = eta s T`` (times the
-    share of rounds that are not empty, for FedAvg), converged or not, and also where there is no
-    minimiser to converge to.
+    It follows ``x' = -grad F(x)`` with ``F = sum_i w_i F_i + l2 / 2 |B|^2``.
+
+    With small steps, a round of FedAvg with active clients moves by ``-eta s grad F`` on
+    average, under its implicit weights. The mean of FedPBC's client models does so in each
+    round, under equal weights. So after T rounds they are near the flow at
+    ``time = eta s T``; for FedAvg, T counts rounds with active clients. This holds before
+    convergence too, and where there is no minimiser to converge to.
 
     Time steps grow in proportion to the time passed, as the flow slows down. Each is a
-    Runge-Kutta-Chebyshev step of second order, whose number of gradients grows with the square root
-    of its length.
+    Runge-Kutta-Chebyshev step of second order, whose number of gradients grows with the
+    square root of its length.
 
     Args:
       features: float[E, ...], as all further arguments in `weighted_minimiser`.
@@ -188,31 +199,31 @@ def weighted_gradient_flow(
     at_zero = np.zeros(objective.penalty.size * objective.num_outputs)
     point = at_zero if start is None else start.parameters.ravel()
     _checks.require(0 <= time < np.inf, 'time', 'be finite and at least 0', time)
-    steepest = objective.smoothness()
+    smoothness = objective.smoothness()
     steps = _checks.checked_int('num_steps', num_steps, minimum=1)
-    growth = np.log1p(steepest * time) / steps
-    lengths = np.diff(np.expm1(growth * np.arange(steps + 1)) / steepest)
-    # A step of s stages is stable for lengths of about 2 (s^2 - 1) / 3 over the steepness.
-    stages = np.maximum(2, np.ceil(np.sqrt(1 + 1.5 * lengths * steepest / _SAFETY)))
+    growth = np.log1p(smoothness * time) / steps
+    times = np.expm1(growth * np.arange(steps + 1)) / smoothness
+    lengths = np.diff(times)
+    # A step of s stages is stable for lengths of about 2 (s^2 - 1) / 3 over the smoothness.
+    stages = np.ceil(np.sqrt(1 + 1.5 * lengths * smoothness / _SAFETY))
+    stages = np.maximum(2, stages)
     if most_gradients is not None and stages.sum() > most_gradients:
         requirement = f'take at most {most_gradients:,} gradients'
-        raise LongFlowError(
-            'time', requirement, f'{time:.4g}, which takes {stages.sum():,.0f}'
-        )
-    for length, count in zip(lengths, stages.astype(int), strict=True):
-        point = _chebyshev_step(objective, point, length, int(count))
+        got = f'{time:.4g}, which takes {stages.sum():,.0f}'
+        raise LongFlowError('time', requirement, got)
+    for length, num_stages in zip(lengths, stages.astype(int), strict=True):
+        point = _chebyshev_step(objective, point, length, int(num_stages))
     return objective.model(point)
 
 
 def _chebyshev_step(
     objective: linear_models.WeightedLoss, point: np.ndarray, length: float, stages: int
 ) -> np.ndarray:
-    """A Runge-Kutta-Chebyshev step in time, of so many stages."""
+    """Takes a Runge-Kutta-Chebyshev step in time, of `stages` stages."""
     w0 = 1 + 2 / 13 / stages**2
     degrees = np.arange(2, stages + 1)
-    firsts = degrees * special.eval_chebyu(
-        degrees - 1, w0
-    )  # derivatives of Chebyshev polynomials
+    # First and second derivatives of the Chebyshev polynomials.
+    firsts = degrees * special.eval_chebyu(degrees - 1, w0)
     seconds = 2 * degrees * special.eval_gegenbauer(degrees - 2, 2, w0)
     w1 = firsts[-1] / seconds[-1]
     b = np.pad(seconds / firsts**2, (2, 0), mode='edge')
@@ -221,14 +232,17 @@ def _chebyshev_step(
     def slope(at: np.ndarray) -> np.ndarray:
         return -objective.value_and_gradient(at)[1]
 
-    begin = slope(point)
-    before, now = point, point + b[1] * w1 * length * begin
+    start_slope = slope(point)
+    before = point
+    now = point + b[1] * w1 * length * start_slope
     for j in range(2, stages + 1):
-        mu, nu = 2 * b[j] * w0 / b[j - 1], -b[j] / b[j - 2]
+        mu = 2 * b[j] * w0 / b[j - 1]
+        nu = -b[j] / b[j - 2]
         pull = 2 * b[j] * w1 / b[j - 1] * length
         moved = (1 - mu - nu) * point + mu * now + nu * before
-        moved += pull * (slope(now) - a[j - 1] * begin)
-        before, now = now, moved
+        moved += pull * (slope(now) - a[j - 1] * start_slope)
+        before = now
+        now = moved
     return now
 
 
@@ -242,18 +256,18 @@ def fedavg_finite_steps(
     local_steps: int,
     **options: Unpack[linear_models.LossOptions],
 ) -> linear_models.LinearModel:
-    r"""Long-run mean of FedAvg's model, to first order in the step.
+    r"""Computes the long-run mean of FedAvg's model, to first order in the step.
 
-    Independent links that are the same in every round, s local steps of size eta on full local
-    data. With x_w the minimiser of ``F_w = sum_i w_i F_i`` under `fedavg_weights`, and g_i and H_i
-    the clients' gradients and Hessians there,
+    Links are independent, with the same probabilities in each round. Clients take s local
+    steps of size eta on full local data. With x_w the minimiser of ``F_w = sum_i w_i F_i``
+    under `fedavg_weights`, and g_i and H_i the clients' gradients and Hessians there,
 
     ``H_w (E x - x_w) = eta (s - 1) / 2 sum_i w_i H_i g_i - 1/2 D^3 F_w [C]``.
 
-    The first term is the drift of local steps. The second is what the third derivative makes of the
-    spread C that the draw of the cohorts leaves, ``H_w C + C H_w = eta s Cov(mean_A g)``, given
-    that A is not empty. What is left out is of second order; minibatches add to the covariance what
-    is not counted here.
+    The first term is the drift of local steps. The second is the effect of the third
+    derivative on the spread C that random cohorts leave,
+    ``H_w C + C H_w = eta s Cov(mean_A g)``, over non-empty A. The error is of second order.
+    Minibatches would add to the covariance; they are not counted here.
 
     Args:
       features: float[E, ...], as all further arguments in `weighted_minimiser`.
@@ -270,45 +284,45 @@ def fedavg_finite_steps(
     Raises:
       ValueError: if an argument is out of range or there is no minimiser.
     """
-    weights, chances = (
-        independent_links.fedavg_weights(probs),
-        np.asarray(probs, np.float64),
-    )
+    weights = independent_links.fedavg_weights(probs)
+    link_probs = np.asarray(probs, np.float64)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
-    _checks.require(
-        0 < learning_rate < np.inf, 'learning_rate', 'be positive', learning_rate
-    )
-    given = features, labels, clients
-    point = weighted_minimiser(*given, weights, **options).model.parameters.ravel()
+    is_positive = 0 < learning_rate < np.inf
+    _checks.require(is_positive, 'learning_rate', 'be positive', learning_rate)
+    minimiser = weighted_minimiser(features, labels, clients, weights, **options)
+    point = minimiser.model.parameters.ravel()
 
-    slopes, pull = np.zeros((weights.size, point.size)), np.zeros(point.size)
-    for i in np.flatnonzero(weights):
-        one = linear_models.weighted_loss(*given, np.eye(weights.size)[i], **options)
-        slopes[i] = one.value_and_gradient(point)[1]
-        pull += (
-            learning_rate
-            * (steps - 1)
-            / 2
-            * weights[i]
-            * one.hessian(point)
-            @ slopes[i]
+    def loss_under(client_weights: np.ndarray) -> linear_models.WeightedLoss:
+        return linear_models.weighted_loss(
+            features, labels, clients, client_weights, **options
         )
 
-    whole = linear_models.weighted_loss(*given, weights, **options)
-    some = cohort_sizes.non_empty_probability(chances)
-    spread = cohort_sizes.mean_covariance(chances, slopes) / some
-    rates, basis = linalg.eigh(whole.hessian(point))
-    kept = (
-        rates > 1e-10 * rates[-1]
-    )  # features that never vary have no curvature, and no gradient
-    rates, basis = rates[kept], basis[:, kept]
-    turned = learning_rate * steps * basis.T @ spread @ basis
-    sizes, axes = linalg.eigh(turned / np.add.outer(rates, rates))
-    middle = whole.value_and_gradient(point)[1]
+    # The drift of local steps.
+    slopes = np.zeros((weights.size, point.size))
+    pull = np.zeros(point.size)
+    for i in np.flatnonzero(weights):
+        local = loss_under(np.eye(weights.size)[i])
+        slopes[i] = local.value_and_gradient(point)[1]
+        factor = learning_rate * (steps - 1) / 2 * weights[i]
+        pull += factor * local.hessian(point) @ slopes[i]
+
+    # The spread C that random cohorts leave, by its principal axes.
+    objective = loss_under(weights)
+    non_empty = cohort_sizes.non_empty_probability(link_probs)
+    covariance = cohort_sizes.mean_covariance(link_probs, slopes) / non_empty
+    curvatures, basis = linalg.eigh(objective.hessian(point))
+    # Features that never vary have no curvature and no gradient.
+    is_curved = curvatures > 1e-10 * curvatures[-1]
+    curvatures = curvatures[is_curved]
+    basis = basis[:, is_curved]
+    driven = learning_rate * steps * basis.T @ covariance @ basis
+    sizes, axes = linalg.eigh(driven / np.add.outer(curvatures, curvatures))
+
+    # The third derivative along each axis, by differences of gradients.
+    middle = objective.value_and_gradient(point)[1]
     for size, axis in zip(sizes, (basis @ axes).T, strict=True):
         if size > 1e-12 * sizes[-1]:
-            ends = [
-                whole.value_and_gradient(point + h * axis)[1] for h in (_PROBE, -_PROBE)
-            ]
-            pull -= 0.5 * size / _PROBE**2 * (sum(ends) - 2 * middle)
-    return whole.model(point + basis @ (basis.T @ pull / rates))
+            ahead = objective.value_and_gradient(point + _PROBE * axis)[1]
+            behind = objective.value_and_gradient(point - _PROBE * axis)[1]
+            pull -= 0.5 * size / _PROBE**2 * (ahead + behind - 2 * middle)
+    return objective.model(point + basis @ (basis.T @ pull / curvatures))

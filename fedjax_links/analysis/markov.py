@@ -1,4 +1,4 @@
-"""Two-state Markov links: stationary law, memory, gaps between participations, cut intervals."""
+"""Computes stationary laws, memory and gaps of two-state links, Markov and semi-Markov."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +9,7 @@ from fedjax_links.core import errors
 
 
 def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:
-    """Stationary probability that a two-state Markov link is up, ``q* / (q* + q)``.
+    """Computes the stationary probability that a Markov link is up, ``q* / (q* + q)``.
 
     Args:
       up_rate: float[...], q* = P(down -> up) per round, in [0, 1].
@@ -19,7 +19,7 @@ def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:
       float64[...], in [0, 1].
 
     Raises:
-      ValueError: if a rate is out of range, or both are zero, where no law is singled out.
+      ValueError: if a rate is out of range, or if both are zero: then any law is stationary.
 
     Example:
       >>> from fedjax_links import analysis
@@ -36,7 +36,7 @@ def markov_stationary(up_rate: ArrayLike, down_rate: ArrayLike) -> np.ndarray:
 def markov_autocorrelation(
     up_rate: ArrayLike, down_rate: ArrayLike, lag: ArrayLike
 ) -> np.ndarray:
-    """Autocorrelation of a stationary two-state Markov link, ``(1 - q* - q)^lag``.
+    """Computes the autocorrelation of a stationary Markov link, ``(1 - q* - q)^lag``.
 
     Args:
       up_rate: float[...], q* = P(down -> up) per round, in [0, 1].
@@ -67,12 +67,13 @@ def markov_autocorrelation(
 def gap_distribution(
     up_rate: ArrayLike, down_rate: ArrayLike, max_gap: int
 ) -> np.ndarray:
-    """Law of the gap between consecutive participations over a two-state Markov link.
+    """Computes the law of the gap between consecutive participations over a Markov link.
 
-    The gap is the number of rounds from one participation to the next: 1 for adjacent rounds,
-    k + 1 after k rounds of silence. ``P(1) = 1 - q`` and ``P(k) = q (1 - q*)^(k-2) q*`` beyond.
-    Independent rounds with participation probability p are ``up_rate=p, down_rate=1-p``, where this
-    is the geometric law ``(1 - p)^(k-1) p``.
+    The gap is the number of rounds from one participation to the next: 1 for adjacent
+    rounds, k + 1 after k inactive rounds. ``P(1) = 1 - q`` and
+    ``P(k) = q (1 - q*)^(k-2) q*`` beyond. Independent rounds with participation
+    probability p are ``up_rate=p, down_rate=1-p``, where this is the geometric law
+    ``(1 - p)^(k-1) p``.
 
     Args:
       up_rate: float[...], q* = P(down -> up) per round, in [0, 1].
@@ -80,8 +81,8 @@ def gap_distribution(
       max_gap: largest gap listed, at least 1.
 
     Returns:
-      float64[..., max_gap], entry k - 1 is P(gap = k). What is missing to 1 is the probability of
-      a longer gap, or of no further participation.
+      float64[..., max_gap], entry k - 1 is P(gap = k). They sum to 1 minus the probability
+      of a longer gap or of no further participation.
 
     Raises:
       ValueError: if a rate or ``max_gap`` is out of range, or both rates are zero.
@@ -93,17 +94,18 @@ def gap_distribution(
     """
     up, down = _checked_rates(up_rate, down_rate)
     longest = _checks.checked_int('max_gap', max_gap, minimum=1)
-    silence = np.arange(longest - 1)
-    longer = (down * up)[..., None] * (1.0 - up)[..., None] ** silence
+    extra_rounds = np.arange(longest - 1)
+    longer = (down * up)[..., None] * (1.0 - up)[..., None] ** extra_rounds
     return np.concatenate([(1.0 - down)[..., None], longer], axis=-1)
 
 
 def truncated_interval_mean(probs: ArrayLike, cutoff: int | None) -> np.ndarray:
-    """Expected length of a closed participation interval of FedAU, ``(1 - (1 - p)^K) / p``.
+    """Computes the expected length of FedAU's closed intervals, ``(1 - (1 - p)^K) / p``.
 
-    An interval closes at a participation, or after K rounds without one; its length is the smaller
-    of K and a geometric variable. This is the limit of the mean interval that FedAU uses as weight,
-    so ``p_i`` times it is the factor by which client i's expected update is off.
+    An interval closes at a participation, or after K rounds without one. Its length is the
+    smaller of K and a geometric variable. The mean intervals that FedAU uses as weights
+    tend to this value. So ``p_i`` times it is the factor by which client i's expected
+    update is off.
 
     Args:
       probs: float[N], probabilities of independent participations, in [0, 1].
@@ -125,9 +127,9 @@ def truncated_interval_mean(probs: ArrayLike, cutoff: int | None) -> np.ndarray:
       Averaging, ICLR 2024 (FedAU).
     """
     probs = _checks.checked_probs('probs', probs)
-    limit = (
-        np.inf if cutoff is None else _checks.checked_int('cutoff', cutoff, minimum=1)
-    )
+    limit = np.inf
+    if cutoff is not None:
+        limit = _checks.checked_int('cutoff', cutoff, minimum=1)
     positive = np.where(probs > 0, probs, 1.0)
     with np.errstate(divide='ignore'):  # p = 1: log 0 = -inf, and the interval is 1
         closed = -np.expm1(limit * np.log1p(-positive)) / positive
@@ -137,25 +139,28 @@ def truncated_interval_mean(probs: ArrayLike, cutoff: int | None) -> np.ndarray:
 def _checked_rates(
     up_rate: ArrayLike, down_rate: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Validates a pair of transition rates that leaves at least one transition possible."""
+    """Checks transition rates, of which one at least must be positive, and broadcasts them."""
     up = _checks.checked_rate('up_rate', up_rate)
     down = _checks.checked_rate('down_rate', down_rate)
     try:
         up, down = np.broadcast_arrays(up, down)
     except ValueError:
-        wanted = f'broadcast against `up_rate` {up.shape}'
-        raise errors.invalid('down_rate', wanted, down.shape) from None
+        requirement = f'broadcast against `up_rate` {up.shape}'
+        raise errors.invalid('down_rate', requirement, down.shape) from None
     moves = np.all(up + down > 0)
     _checks.require(moves, 'down_rate', 'be positive where `up_rate` is zero', '0.0')
     return up, down
 
 
 def semi_markov_stationary(up: ArrayLike, down: ArrayLike) -> np.ndarray:
-    """Probability that a link is up whose times up and down have given laws, ``E[up] / E[both]``.
+    """Computes the stationary probability that a semi-Markov link is up.
+
+    It is ``E[up] / (E[up] + E[down])`` for the times that the link stays up and down.
 
     Args:
-      up: float[..., L], survival function ``P(D > k)``, k = 0, 1, ..., of rounds that it stays up.
-      down: likewise, of rounds that it stays down.
+      up: float[..., L], survival function ``P(D > k)``, k = 0, 1, ..., of the rounds that
+        the link stays up.
+      down: float[..., L], survival function of the rounds that it stays down.
 
     Returns:
       float64[...].
@@ -168,21 +173,20 @@ def semi_markov_stationary(up: ArrayLike, down: ArrayLike) -> np.ndarray:
       >>> print(float(analysis.semi_markov_stationary([1.0, 0.5], [1.0, 1.0, 1.0])))
       0.3333333333333333
     """
-    means = [
-        _checked_survival(*law).sum(axis=-1) for law in (('up', up), ('down', down))
-    ]
-    return means[0] / (means[0] + means[1])
+    mean_up = _checked_survival('up', up).sum(axis=-1)
+    mean_down = _checked_survival('down', down).sum(axis=-1)
+    return mean_up / (mean_up + mean_down)
 
 
 def semi_markov_autocorrelation(
     up: ArrayLike, down: ArrayLike, num_lags: int
 ) -> np.ndarray:
-    """Autocorrelation of such a link at lags 0 to ``num_lags``, by its renewal equations.
+    """Computes the autocorrelation of a semi-Markov link, by its renewal equations.
 
     Args:
       up: float[L], as in `semi_markov_stationary`.
-      down: float[L], likewise.
-      num_lags: at least 0.
+      down: float[L], as there.
+      num_lags: the largest lag, at least 0.
 
     Returns:
       float64[num_lags + 1].
@@ -196,31 +200,37 @@ def semi_markov_autocorrelation(
       >>> print(analysis.semi_markov_autocorrelation(rounds, rounds, 2).round(3))
       [1.   0.6  0.36]
     """
-    laws = [_checked_survival('up', up), _checked_survival('down', down)]
+    up_law = _checked_survival('up', up)
+    down_law = _checked_survival('down', down)
     length = 1 + _checks.checked_int('num_lags', num_lags, minimum=0)
-    up_ends, down_ends = (  # P(a sojourn lasts k rounds)
-        np.pad(-np.diff(law, prepend=1.0, append=0.0), (0, length))[:length]
-        for law in laws
-    )
-    stays = np.pad(laws[0], (0, length))
-    # P(up k rounds after a sojourn up began): U = S + up_ends * down_ends * U, of convolutions.
-    again = np.convolve(up_ends, down_ends)[:length]
-    began = signal.lfilter([1.0], np.append(1.0, -again[1:]), stays[:length])
-    mean = laws[0].sum()
-    prob = mean / (mean + laws[1].sum())
-    still = np.cumsum(stays[::-1])[::-1][:length] / mean
-    rest = (
-        np.append(0.0, stays)[:length] / mean
-    )  # P(what is left of a sojourn up is k rounds)
-    back = np.convolve(down_ends, began)[:length]
-    return (still + np.convolve(rest, back)[:length] - prob) / (1.0 - prob)
+    up_ends = _duration_law(up_law, length)
+    down_ends = _duration_law(down_law, length)
+    survival = np.pad(up_law, (0, length))
+    # P(up k rounds after the link goes up): U = S + up_ends * down_ends * U, of convolutions.
+    cycle = np.convolve(up_ends, down_ends)[:length]
+    after_rise = signal.lfilter([1.0], np.append(1.0, -cycle[1:]), survival[:length])
+    mean = up_law.sum()
+    prob = mean / (mean + down_law.sum())
+    # P(the link that is up in a stationary round stays up for k more rounds).
+    stays_up = np.cumsum(survival[::-1])[::-1][:length] / mean
+    # P(the link that is up in a stationary round goes down after k more rounds).
+    residual = np.append(0.0, survival)[:length] / mean
+    after_fall = np.convolve(down_ends, after_rise)[:length]
+    comes_back = np.convolve(residual, after_fall)[:length]
+    return (stays_up + comes_back - prob) / (1.0 - prob)
+
+
+def _duration_law(survival: np.ndarray, length: int) -> np.ndarray:
+    """Returns P(D = k), k = 0, ..., length - 1, from the survival function of D."""
+    law = -np.diff(survival, prepend=1.0, append=0.0)
+    return np.pad(law, (0, length))[:length]
 
 
 def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
-    """Correlation within a round of clients that a shared shock takes down together.
+    """Computes the correlation within a round of clients with a shared shock.
 
-    A client delivers if its group is up, with probability s, and its own link is: covariances are
-    ``p_i p_j s (1 - s)``.
+    A client delivers if its group is up, with probability s, and its link too. Covariances
+    are ``p_i p_j s (1 - s)``.
 
     Args:
       probs: float[N], p, of a group's links while the group is up, independent of each other.
@@ -230,7 +240,7 @@ def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
       float64[N, N], 1 on the diagonal; zero where a client never changes.
 
     Raises:
-      ValueError: for what is no probability.
+      ValueError: for values that are no probabilities.
 
     Example:
       >>> from fedjax_links import analysis
@@ -243,16 +253,16 @@ def shock_correlation(probs: ArrayLike, share: float) -> np.ndarray:
     rates = links * up
     spread = np.sqrt(np.outer(rates * (1 - rates), rates * (1 - rates)))
     covariance = np.outer(links, links) * up * (1 - up)
-    found = np.divide(covariance, spread, out=np.zeros_like(spread), where=spread > 0)
-    np.fill_diagonal(found, 1.0)
-    return found
+    zeros = np.zeros_like(spread)
+    correlation = np.divide(covariance, spread, out=zeros, where=spread > 0)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation
 
 
 def _checked_survival(name: str, law: ArrayLike) -> np.ndarray:
     array = np.asarray(law, np.float64)
-    falls = (
-        array.size and (array >= 0).all() and (np.diff(array, prepend=1.0) <= 0).all()
-    )
-    if not array.ndim or not falls or (array[..., 0] != 1).any():
+    has_entries = array.ndim > 0 and array.size > 0
+    falls = has_entries and (np.diff(array, prepend=1.0) <= 0).all()
+    if not falls or (array < 0).any() or (array[..., 0] != 1).any():
         raise errors.invalid(name, 'begin at 1 and fall to 0', errors.text_of(law))
     return array

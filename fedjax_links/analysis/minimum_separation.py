@@ -1,11 +1,12 @@
-r"""Minimum separation between participations: the stationary law in closed form.
+r"""Computes the stationary law of minimum separation in closed form.
 
-A unit that participates waits R rounds; a cohort of B is then drawn among the units that may be
-selected, with probability proportional to the product of its weights. The joint stationary law of
-``R + 1`` consecutive cohorts is proportional to the product of the weights of all their members: it
-is symmetric in the order of the cohorts, hence shift-invariant, and dividing out the newest cohort
-gives back the selection law. The union of the window is therefore a conditional Poisson sample of
-size ``n = (R + 1) B``, and a client's share of selections is its inclusion probability over n.
+A client that participates waits R rounds. Each round draws a cohort of B among the clients
+that may be selected, with probability proportional to the product of its weights. The joint
+stationary law of ``R + 1`` consecutive cohorts is proportional to the product of the weights
+of all their members. This law is symmetric in the order of the cohorts, hence
+shift-invariant, and dividing out the newest cohort gives back the selection law. So the
+union of the window is a conditional Poisson sample of size ``n = (R + 1) B``, and a client's
+share of selections is its inclusion probability over n.
 """
 
 import numpy as np
@@ -14,22 +15,22 @@ from scipy import optimize, special
 
 from fedjax_links.analysis import _checks
 
-_CHUNK_ELEMENTS = (
-    2**13
-)  # complex entries held at a time (128 KiB): they stay in the cache
+# Complex entries in memory at a time (128 KiB): they stay in the cache.
+_CHUNK_ELEMENTS = 2**13
 _LOG_TOLERANCE = np.log(1e-18)
 
 
 def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
-    r"""Inclusion probabilities of conditional Poisson sampling.
+    r"""Computes the inclusion probabilities of conditional Poisson sampling.
 
-    A set of ``n`` clients is drawn with probability proportional to the product of its weights, so
-    client i is in it with probability ``p_i e_{n-1}(p_{-i}) / e_n(p)``, where ``e_k`` is the
-    elementary symmetric polynomial. Those polynomials over- and underflow, so weights become odds
-    of independent links, ``q_i = lambda p_i / (1 + lambda p_i)``, with lambda such that about n of
-    them are up; then the probability is ``q_i P(S_{-i} = n - 1) / P(S = n)`` with S the number of
-    links that are up. Both laws are read off the characteristic function by a trapezoidal sum over
-    a few standard deviations of S. Costs O(N^1.5) operations, memory bounded.
+    A set of ``n`` clients is drawn with probability proportional to the product of its
+    weights. So client i is in it with probability ``p_i e_{n-1}(p_{-i}) / e_n(p)``, where
+    ``e_k`` is the elementary symmetric polynomial. Those polynomials over- and underflow.
+    Therefore weights become odds of independent links,
+    ``q_i = lambda p_i / (1 + lambda p_i)``, with lambda such that about n of them are up.
+    Then the probability is ``q_i P(S_{-i} = n - 1) / P(S = n)`` with S the number of links
+    that are up. Both laws come from the characteristic function by a trapezoidal sum over
+    a few standard deviations of S. Costs O(N^1.5) operations, in bounded memory.
 
     Args:
       weights: float[N], positive, of any scale.
@@ -51,35 +52,38 @@ def inclusion_probabilities(weights: ArrayLike, sample_size: int) -> np.ndarray:
       1994, for the design.
     """
     weights = _checks.checked_weights('weights', weights)
-    num_clients, log_weights = weights.size, np.log(weights)
+    num_clients = weights.size
+    log_weights = np.log(weights)
     size = _checks.checked_int(
         'sample_size', sample_size, minimum=1, maximum=num_clients
     )
     if size == num_clients:
         return np.ones(num_clients)
     logits = log_weights + _tilt(log_weights, size)
-    up, down = special.expit(logits), special.expit(-logits)
-    angles, fold = _half_circle(np.sqrt(np.sum(up * down)), num_clients)
-    turn = np.exp(1j * angles)
-    chunks = np.array_split(logits, -(-num_clients * angles.size // _CHUNK_ELEMENTS))
+    up = special.expit(logits)
+    down = special.expit(-logits)
+    angles, weights_of_angles = _half_circle(np.sqrt(np.sum(up * down)), num_clients)
+    z = np.exp(1j * angles)
+    num_chunks = -(-num_clients * angles.size // _CHUNK_ELEMENTS)
+    chunks = np.array_split(logits, num_chunks)
 
     def factors(chunk: np.ndarray) -> np.ndarray:
-        return special.expit(-chunk)[:, None] + special.expit(chunk)[:, None] * turn
+        return special.expit(-chunk)[:, None] + special.expit(chunk)[:, None] * z
 
-    total = fold * np.prod(
-        [np.prod(factors(chunk), axis=0) for chunk in chunks], axis=0
-    )
-    whole = np.sum(total * turn**-size).real
-    spectrum = total * turn ** (1 - size)
-    # Elementwise on purpose: threads of a matrix product cost more than products this small.
-    without = [np.sum(spectrum / factors(chunk), axis=1).real for chunk in chunks]
-    return np.minimum(up * np.concatenate(without) / whole, 1.0)
+    products = [np.prod(factors(chunk), axis=0) for chunk in chunks]
+    spectrum = weights_of_angles * np.prod(products, axis=0)
+    # P(S = n), and for each client P(S_{-i} = n - 1).
+    normaliser = np.sum(spectrum * z**-size).real
+    shifted = spectrum * z ** (1 - size)
+    # Elementwise on purpose: threads of a matrix product cost more than so small products.
+    without = [np.sum(shifted / factors(chunk), axis=1).real for chunk in chunks]
+    return np.minimum(up * np.concatenate(without) / normaliser, 1.0)
 
 
 def minimum_separation_stationary(
     weights: ArrayLike, separation: int, cohort_size: int = 1
 ) -> np.ndarray:
-    """Stationary selection law under minimum separation with the product design.
+    """Computes the stationary selection law of minimum separation with the product design.
 
     ``pi_R(i) = p_i e_{n-1}(p_{-i}) / (n e_n(p))`` with ``n = (R + 1) B``. With B = 1 all designs
     coincide. For a separation per client or another design see `minimum_separation_chain`.
@@ -109,13 +113,13 @@ def minimum_separation_stationary(
     wait = _checks.checked_int('separation', separation, minimum=0)
     cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     size = (wait + 1) * cohort
-    left = f'leave `cohort_size` {cohort} of {weights.size} clients selectable'
-    _checks.require(size <= weights.size, 'separation', left, wait)
+    requirement = f'leave `cohort_size` {cohort} of {weights.size} clients selectable'
+    _checks.require(size <= weights.size, 'separation', requirement, wait)
     return inclusion_probabilities(weights, size) / size
 
 
 def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.ndarray:
-    """Stationary selection laws for every feasible separation, product design.
+    """Computes the stationary selection laws for all feasible separations, product design.
 
     Args:
       weights: float[N], positive selection weights of any scale.
@@ -149,7 +153,7 @@ def minimum_separation_curve(weights: ArrayLike, cohort_size: int = 1) -> np.nda
 
 
 def debiasing_weights(selection_law: ArrayLike) -> np.ndarray:
-    """Ideal local step scale of Debiasing FedAvg, ``nu_i = 1 / (N pi(i))``.
+    """Computes the ideal scale of local steps in Debiasing FedAvg, ``nu_i = 1 / (N pi(i))``.
 
     Args:
       selection_law: float[N], positive shares of the selections that sum to 1.
@@ -174,14 +178,15 @@ def debiasing_weights(selection_law: ArrayLike) -> np.ndarray:
 
 
 def _tilt(log_weights: np.ndarray, size: int) -> float:
-    """Log of lambda for which ``size - 1/2`` links are up on average.
+    """Returns the logarithm of lambda for which ``size - 1/2`` links are up on average.
 
-    Half a link short, the counts n and n - 1 are both near the mode: that keeps the relative
-    precision of clients far below the threshold as well as of those above it.
+    The counts n and n - 1 are then both near the mode. So the results of clients far below
+    the threshold are as precise, in relative terms, as those of clients above it.
     """
     num_clients = log_weights.size
     margin = np.log(2.0 * num_clients) + 1.0
-    low, high = -log_weights.max() - margin, -log_weights.min() + margin
+    low = -log_weights.max() - margin
+    high = -log_weights.min() + margin
 
     def excess(tilt: float) -> float:
         return float(special.expit(log_weights + tilt).sum()) - (size - 0.5)
@@ -190,11 +195,11 @@ def _tilt(log_weights: np.ndarray, size: int) -> float:
 
 
 def _half_circle(deviation: float, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
-    """Angles of an odd trapezoidal rule on half the unit circle, and their weights.
+    """Returns angles of a trapezoidal sum on half the unit circle, and their weights.
 
-    A rule with m points is exact up to the mass that is a multiple of m away from the count asked
-    for, which Bernstein's inequality bounds. An odd m avoids the angle pi, where a factor may
-    vanish, and complex conjugation halves the work.
+    A sum over m points is exact up to the mass at counts that are a multiple of m away.
+    Bernstein's inequality bounds this mass. An odd m avoids the angle pi, where a factor
+    may vanish, and complex conjugation halves the work.
     """
     needed = -_LOG_TOLERANCE + np.log1p(deviation)
     reach = needed / 3.0 + np.sqrt((needed / 3.0) ** 2 + 2.0 * needed * deviation**2)

@@ -1,9 +1,10 @@
-r"""Means and variances of FedAvg and FedPBC on quadratics, round by round and in the limit.
+r"""Computes means and variances of FedAvg and FedPBC on quadratics, by round and in the limit.
 
-On ``F_i(x) = 0.5 ||x - u_i||^2`` a round of either algorithm is linear in the models, with random
-coefficients that do not depend on them when links are independent from round to round. The first
-two moments therefore obey linear recursions that close, and the noise floor is a number. All models
-start at zero: another start is the same problem with targets measured from there.
+On ``F_i(x) = 0.5 ||x - u_i||^2`` a round of either algorithm is linear in the models. Its
+random coefficients do not depend on the models if links are independent from round to
+round. So the first two moments obey linear recursions that close, and the noise floor is
+a number. All models start at zero: another start is the same problem with targets
+measured from there.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,9 @@ from fedjax_links.analysis import _checks, cohort_sizes, independent_links
 
 
 class FedpbcFixedPoint(NamedTuple):
-    """Limits of FedPBC's expected models; the last axis is absent for targets of shape [N].
+    """Holds the limits of FedPBC's expected models.
+
+    The last axis is absent for targets of shape [N].
 
     Attributes:
       clients: float64[N, d], limit of the expected client models.
@@ -31,7 +34,7 @@ class FedpbcFixedPoint(NamedTuple):
 
 
 class FedavgMoments(NamedTuple):
-    """Law of FedAvg's server model up to second order.
+    """Holds the law of FedAvg's server model up to second order.
 
     Attributes:
       mean: float64[T + 1, d], ``E[x^t]`` for t = 0..T.
@@ -48,7 +51,7 @@ class FedavgMoments(NamedTuple):
 
 
 class FedpbcMoments(NamedTuple):
-    """Law of FedPBC's server model up to second order.
+    """Holds the law of FedPBC's server model up to second order.
 
     Mean squares are sums over coordinates of the distance to x*, the mean of the targets.
 
@@ -70,16 +73,18 @@ class FedpbcMoments(NamedTuple):
 def fedpbc_fixed_point(
     probs: ArrayLike, targets: ArrayLike, learning_rate: float, local_steps: int
 ) -> FedpbcFixedPoint:
-    r"""Limits of FedPBC's expected models on ``F_i(x) = 0.5 ||x - u_i||^2``, independent links.
+    r"""Computes the limits of FedPBC's expected models on quadratics, under independent links.
 
-    With ``a = (1 - eta)^s`` the stacked client models (rows) follow ``X' = W (a X + (1 - a) U)``,
-    hence ``E[X] -> (1 - a) (I - a M)^{-1} M U`` with ``M = E[W]``. W is doubly stochastic, so the
-    mean of the client models tends to the mean of the targets whatever the links. The server holds
-    the mean over A of the locally trained ``z_i = a x_i + (1 - a) u_i`` and keeps its model when A
-    is empty. A round's links are independent of the models that enter it, so with ``P_0`` the
-    probability of an empty round
-    ``E[x'] = P_0 E[x] + (1 - P_0) sum_i w_i E[z_i]``; the limit is ``sum_i w_i E[z_i]`` with
-    `fedavg_weights`, independent of ``P_0``.
+    Clients have ``F_i(x) = 0.5 ||x - u_i||^2``. With ``a = (1 - eta)^s`` the stacked client
+    models (rows) follow ``X' = W (a X + (1 - a) U)``. Hence
+    ``E[X] -> (1 - a) (I - a M)^{-1} M U`` with ``M = E[W]``. W is doubly stochastic, so the
+    mean of the client models tends to the mean of the targets whatever the links.
+
+    The server holds the mean over A of the locally trained ``z_i = a x_i + (1 - a) u_i``
+    and keeps its model when A is empty. A round's links are independent of the models that
+    enter it. So with ``P_0`` the probability of an empty round
+    ``E[x'] = P_0 E[x] + (1 - P_0) sum_i w_i E[z_i]``. The limit is ``sum_i w_i E[z_i]``
+    with `fedavg_weights`, independent of ``P_0``.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -106,14 +111,16 @@ def fedpbc_fixed_point(
     weights = independent_links.fedavg_weights(probs)
     mixing = independent_links.expected_mixing_matrix(probs)
     centre = targets.mean(axis=0)
-    # Solving for the offsets from x* keeps the consensus direction, where I - a M is least
-    # well conditioned, out of the rounding error.
+    # I - a M is conditioned worst in the direction of consensus. Solving for the offsets
+    # from x* keeps that direction out of the rounding error.
     offsets = targets - centre
     system = np.eye(weights.size) - factor * mixing
     clients = (1.0 - factor) * linalg.solve(system, mixing @ offsets, assume_a='sym')
     server = weights @ (factor * clients + (1.0 - factor) * offsets)
     return FedpbcFixedPoint(
-        clients + centre, clients.mean(axis=0) + centre, server + centre
+        clients=clients + centre,
+        client_mean=clients.mean(axis=0) + centre,
+        server=server + centre,
     )
 
 
@@ -125,15 +132,15 @@ def fedavg_mean_and_covariance(
     *,
     num_rounds: int,
 ) -> FedavgMoments:
-    r"""Mean and covariance of FedAvg's model on equal-curvature quadratics, independent links.
+    r"""Computes mean and covariance of FedAvg's model on quadratics, under independent links.
 
-    With ``a = (1 - eta)^s`` a non-empty round gives ``x' = a x + (1 - a) mean_A u``, an empty one,
-    of probability ``P_0``, keeps x. With ``q = 1 - P_0``, ``m_u = sum_i w_i u_i`` and
-    ``C_u = Cov(mean_A u  given A not empty)``,
+    Curvatures are equal. With ``a = (1 - eta)^s`` a non-empty round makes
+    ``x' = a x + (1 - a) mean_A u``; an empty one, of probability ``P_0``, keeps x. With
+    ``q = 1 - P_0``, ``m_u = sum_i w_i u_i`` and ``C_u = Cov(mean_A u | A not empty)``,
 
     * ``E[x'] - m_u = (P_0 + q a) (E[x] - m_u)``,
     * ``Cov(x') = (P_0 + q a^2) Cov(x) + q (1 - a)^2 C_u + P_0 q (1 - a)^2 D D^T`` with
-      ``D = E[x] - m_u``, the part that comes from rounds being empty at random.
+      ``D = E[x] - m_u``; the last term comes from rounds being empty at random.
 
     The limits are ``m_u`` and ``(1 - a) / (1 + a) C_u``: empty rounds only slow the approach.
 
@@ -163,19 +170,23 @@ def fedavg_mean_and_covariance(
     """
     probs, targets, factor = _checked(probs, targets, learning_rate, local_steps)
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
-    targets, pull = targets.reshape(len(probs), -1), 1.0 - factor
-    some = cohort_sizes.non_empty_probability(probs)
+    targets = targets.reshape(len(probs), -1)
+    pull = 1.0 - factor
+    non_empty = cohort_sizes.non_empty_probability(probs)
     limit_mean = independent_links.fedavg_weights(probs) @ targets
-    spread = cohort_sizes.mean_covariance(probs, targets - limit_mean) / some
+    covariance = cohort_sizes.mean_covariance(probs, targets - limit_mean) / non_empty
 
-    off = np.outer((1.0 - some * pull) ** np.arange(rounds + 1), -limit_mean)
-    fresh = some * pull**2 * (np.diagonal(spread) + (1.0 - some) * off**2)
-    keep = 1.0 - some * (1.0 - factor**2)
-    variance = signal.lfilter(
-        [0.0, 1.0], [1.0, -keep], fresh, axis=0
-    )  # v' = keep v + fresh
+    offset = np.outer((1.0 - non_empty * pull) ** np.arange(rounds + 1), -limit_mean)
+    # v' = keep v + added.
+    keep = 1.0 - non_empty * (1.0 - factor**2)
+    spread = np.diagonal(covariance) + (1.0 - non_empty) * offset**2
+    added = non_empty * pull**2 * spread
+    variance = signal.lfilter([0.0, 1.0], [1.0, -keep], added, axis=0)
     return FedavgMoments(
-        limit_mean + off, variance, limit_mean, pull / (1.0 + factor) * spread
+        mean=limit_mean + offset,
+        variance=variance,
+        limit_mean=limit_mean,
+        limit_covariance=pull / (1.0 + factor) * covariance,
     )
 
 
@@ -187,15 +198,16 @@ def fedpbc_mean_and_covariance(
     *,
     num_rounds: int,
 ) -> FedpbcMoments:
-    r"""Mean and mean square of FedPBC's models on equal-curvature quadratics, independent links.
+    r"""Computes mean and mean square of FedPBC's models on quadratics, under independent links.
 
-    All coordinates share the round's mixing matrix W, and models are measured from x*. With
-    ``Z = a X + (1 - a) U`` the Gram matrix ``G = E[X X^T]``, summed over coordinates, follows
-    ``G' = E[W H W]`` with ``H = E[Z Z^T] = a^2 (G - E[X] E[X]^T) + E[Z] E[Z]^T``; the server
-    follows
-    ``E ||x'||^2 = P_0 E ||x||^2 + sum_ij E[1{i, j in A} / |A|^2] H_ij``. Both maps are evaluated
-    exactly in O(N^2) operations per round, instead of the N^4 entries of ``E[W kron W]``. The
-    limit is one symmetric positive definite solve by conjugate gradients.
+    Curvatures are equal. All coordinates share the round's mixing matrix W, and models are
+    measured from x*. With ``Z = a X + (1 - a) U`` the Gram matrix ``G = E[X X^T]``, summed
+    over coordinates, follows ``G' = E[W H W]`` with
+    ``H = E[Z Z^T] = a^2 (G - E[X] E[X]^T) + E[Z] E[Z]^T``. The server follows
+    ``E ||x'||^2 = P_0 E ||x||^2 + sum_ij E[1{i, j in A} / |A|^2] H_ij``. Both maps are
+    evaluated exactly in O(N^2) operations per round, instead of the N^4 entries of
+    ``E[W kron W]``. The limit is one symmetric positive definite solve by conjugate
+    gradients.
 
     Args:
       probs: float[N], participation probabilities in [0, 1], at least one positive.
@@ -217,21 +229,26 @@ def fedpbc_mean_and_covariance(
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=0)
     targets = targets.reshape(len(probs), -1)
     centre = targets.mean(axis=0)
-    offsets, size, pull = targets - centre, len(targets), 1.0 - factor
-    some = cohort_sizes.non_empty_probability(probs)
+    offsets = targets - centre
+    size = len(targets)
+    pull = 1.0 - factor
+    non_empty = cohort_sizes.non_empty_probability(probs)
     shares = cohort_sizes.reciprocal_means(probs)
     mixing = independent_links.expected_mixing_matrix(probs)
     gossip = cohort_sizes.gossip_map(probs)
     pairs = cohort_sizes.pair_means(probs, power=2)
 
-    clients, covariance = np.tile(-centre, (size, 1)), np.zeros((size, size))
-    means, squares = [-centre], [float(centre @ centre)]
+    clients = np.tile(-centre, (size, 1))
+    covariance = np.zeros((size, size))
+    means = [-centre]
+    squares = [float(centre @ centre)]
     for _ in range(rounds):
-        after = factor * clients + pull * offsets
-        moment = factor**2 * covariance + after @ after.T
-        means.append((1.0 - some) * means[-1] + shares @ after)
-        squares.append((1.0 - some) * squares[-1] + float(np.sum(pairs * moment)))
-        clients = mixing @ after
+        trained = factor * clients + pull * offsets
+        moment = factor**2 * covariance + trained @ trained.T
+        means.append((1.0 - non_empty) * means[-1] + shares @ trained)
+        square = float(np.sum(pairs * moment))
+        squares.append((1.0 - non_empty) * squares[-1] + square)
+        clients = mixing @ trained
         covariance = gossip(moment) - clients @ clients.T
 
     def residual_map(vector: np.ndarray) -> np.ndarray:
@@ -240,29 +257,31 @@ def fedpbc_mean_and_covariance(
 
     limit = fedpbc_fixed_point(probs, targets, learning_rate, local_steps)
     clients = limit.clients - centre
-    after = factor * clients + pull * offsets
-    operator = sparse_linalg.LinearOperator(
-        (size**2, size**2), residual_map, dtype=np.float64
-    )
-    right = (gossip(after @ after.T) - clients @ clients.T).ravel()
+    trained = factor * clients + pull * offsets
+    shape = (size**2, size**2)
+    operator = sparse_linalg.LinearOperator(shape, residual_map, dtype=np.float64)
+    right = (gossip(trained @ trained.T) - clients @ clients.T).ravel()
     covariance = sparse_linalg.cg(operator, right, rtol=1e-13, maxiter=10_000)[0]
-    moment = factor**2 * covariance.reshape(size, size) + after @ after.T
-    floor = float(np.sum(pairs * moment)) / some
+    moment = factor**2 * covariance.reshape(size, size) + trained @ trained.T
+    noise_floor = float(np.sum(pairs * moment)) / non_empty
     client_mean = centre - np.outer(factor ** np.arange(rounds + 1), centre)
     server_mean = np.stack(means) + centre
     return FedpbcMoments(
-        client_mean, server_mean, np.array(squares), limit.server, floor
+        client_mean=client_mean,
+        server_mean=server_mean,
+        server_mean_square=np.array(squares),
+        limit_server_mean=limit.server,
+        limit_server_mean_square=noise_floor,
     )
 
 
 def _checked(
     probs: ArrayLike, targets: ArrayLike, learning_rate: float, local_steps: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Validated links and targets, and ``a = (1 - eta)^s``, what local steps leave."""
+    """Checks links and targets, and returns them with ``a = (1 - eta)^s``."""
     links = _checks.checked_some_link('probs', probs)
     points = _checks.checked_targets('targets', targets, links.size)
-    _checks.require(
-        0.0 < learning_rate < 2.0, 'learning_rate', 'lie in (0, 2)', learning_rate
-    )
+    fine = 0.0 < learning_rate < 2.0
+    _checks.require(fine, 'learning_rate', 'lie in (0, 2)', learning_rate)
     steps = _checks.checked_int('local_steps', local_steps, minimum=1)
     return links, points, (1.0 - learning_rate) ** steps

@@ -1,6 +1,6 @@
-"""What recorded links did to each client: gaps, memory and weights, and a report on one screen.
+"""Computes statistics of recorded links: gaps, memory and weights, and a short report.
 
-Of gaps and memory also the exact means over stationary two-state links.
+For gaps and memory it also has the exact means over stationary two-state links.
 """
 
 from typing import NamedTuple
@@ -14,15 +14,16 @@ from fedjax_links.analysis.markov import gap_distribution, markov_autocorrelatio
 
 _BATCHES = 32
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_CELLS = 2**22  # rounds times clients worked on at a time
+# Rounds times clients in memory at a time.
+_CELLS = 2**22
 
 
 class ParticipationReport(NamedTuple):
-    """Participation of N clients over T rounds.
+    """Describes the participation of N clients over T rounds.
 
-    A gap is the number of rounds from one participation of a client to its next. The staleness of
-    a client in round t is t minus its last active round before t, that round being -1 at the start:
-    how old the model is from which it would report.
+    A gap is the number of rounds from one participation of a client to its next. The
+    staleness of a client in round t is t minus its last active round before t, or t + 1 if
+    there is none.
 
     Attributes:
       num_rounds: T.
@@ -35,10 +36,11 @@ class ParticipationReport(NamedTuple):
         least gap minus 1), NaN likewise.
       mean_staleness: float64[N], mean over all rounds; 1/p in the long run of Bernoulli(p) links.
       max_staleness: int64[N].
-      weights: float64[N], realised ``mean of 1{i in A} / |A|`` over non-empty rounds: the weights
-        that averaging over the active clients gave them. NaN if all rounds are empty.
-      weight_errors: float64[N], their standard errors, as in `effective_weights`; NaN of fewer than
-        32 rounds.
+      weights: float64[N], realised ``mean of 1{i in A} / |A|`` over non-empty rounds: the
+        weights that averaging over the active clients gave them. NaN if all rounds are
+        empty.
+      weight_errors: float64[N], their standard errors, as in `effective_weights`; NaN for
+        fewer than 32 rounds.
       distance_to_uniform: L1 distance of the weights to 1/N.
       effective_sample_size: ``1 / sum_i w_i^2``, the number of equally weighted clients with the
         same variance; N for uniform weights.
@@ -59,7 +61,7 @@ class ParticipationReport(NamedTuple):
     effective_sample_size: float
 
     def __repr__(self) -> str:
-        """The report's text: what ``print`` and a notebook show."""
+        """Returns the report's text, which ``print`` and a notebook show."""
         return self.text()
 
     def text(self) -> str:
@@ -95,7 +97,7 @@ class ParticipationReport(NamedTuple):
 
 
 def participation_report(masks: ArrayLike) -> ParticipationReport:
-    """Counts, gaps, staleness and realised weights of a recorded run.
+    """Computes counts, gaps, staleness and realised weights of a recorded run.
 
     Args:
       masks: bool[T, N], participation per round.
@@ -115,27 +117,29 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
     """
     masks = _checks.checked_masks('masks', masks, ndim=2)
     num_rounds, num_clients = masks.shape
-    counts, active_rounds = masks.sum(axis=0), int(masks.any(axis=1).sum())
-    weights = weight_errors = np.full(num_clients, np.nan)
+    counts = masks.sum(axis=0)
+    active_rounds = int(masks.any(axis=1).sum())
+    weights = np.full(num_clients, np.nan)
+    weight_errors = np.full(num_clients, np.nan)
     if active_rounds and num_rounds >= _BATCHES:
-        weights, weight_errors, *_ = effective_weights(
-            masks=masks, num_batches=_BATCHES
-        )
+        estimate = effective_weights(masks=masks, num_batches=_BATCHES)
+        weights = estimate.weights
+        weight_errors = estimate.standard_errors
     elif active_rounds:
         weights = share_sums(masks) / active_rounds
 
-    parts = [_waits(masks[:, chunk]) for chunk in _chunks(masks)]
-    mean_gaps, longest, shortest, ages, oldest = np.concatenate(parts, axis=1)
-    of_gaps = np.where(counts > 1, [mean_gaps, longest, shortest - 1.0], np.nan)
+    parts = [_gaps_and_ages(masks[:, chunk]) for chunk in _chunks(masks)]
+    mean_gaps, longest, shortest, age_sums, oldest = np.concatenate(parts, axis=1)
+    has_gap = counts > 1
     return ParticipationReport(
         num_rounds=num_rounds,
         empty_rounds=num_rounds - active_rounds,
         counts=counts,
         rates=counts / num_rounds,
-        mean_gaps=of_gaps[0],
-        max_gaps=of_gaps[1],
-        min_separations=of_gaps[2],
-        mean_staleness=ages / num_rounds,
+        mean_gaps=np.where(has_gap, mean_gaps, np.nan),
+        max_gaps=np.where(has_gap, longest, np.nan),
+        min_separations=np.where(has_gap, shortest - 1.0, np.nan),
+        mean_staleness=age_sums / num_rounds,
         max_staleness=oldest.astype(np.int64),
         weights=weights,
         weight_errors=weight_errors,
@@ -145,38 +149,42 @@ def participation_report(masks: ArrayLike) -> ParticipationReport:
 
 
 def _chunks(masks: np.ndarray) -> list[slice]:
-    """Cuts clients into slices, of which each takes some tens of megabytes of indices."""
+    """Cuts clients into slices, each of which needs some tens of megabytes of indices."""
     num_rounds, num_clients = masks.shape
     width = max(1, _CELLS // num_rounds)
     return [slice(start, start + width) for start in range(0, num_clients, width)]
 
 
-def _waits(masks: np.ndarray) -> np.ndarray:
-    """Returns how long clients wait: float64[5, N].
+def _gaps_and_ages(masks: np.ndarray) -> np.ndarray:
+    """Computes statistics of how long clients wait, float64[5, N].
 
-    The rows are the mean, the longest and the shortest gap, the sum of ages over all rounds, and
-    the largest age. A stretch of g rounds to a participation runs through the ages 1..g. All but
-    the first are gaps, and the last one, open, ends with the record.
+    The rows are the mean, the longest and the shortest gap, the sum of ages over all
+    rounds, and the largest age. A stretch of g rounds to a participation has the ages 1 to
+    g. All stretches but a client's first are gaps; its last one is open at the end of the
+    record.
     """
     num_rounds, num_clients = masks.shape
     counts = masks.sum(axis=0)
     clients, rounds = np.nonzero(masks.T)
     first = np.diff(clients, prepend=-1) > 0
     stretches = rounds - np.where(first, -1, np.roll(rounds, 1))
-    gaps, owners = stretches[~first], clients[~first]
-    longest, shortest = np.zeros(num_clients), np.full(num_clients, np.inf)
+    gaps = stretches[~first]
+    owners = clients[~first]
+    longest = np.zeros(num_clients)
+    shortest = np.full(num_clients, np.inf)
     np.maximum.at(longest, owners, gaps)
     np.minimum.at(shortest, owners, gaps)
     mean_gaps = np.bincount(owners, gaps, num_clients) / np.maximum(counts - 1, 1)
-    oldest = np.where(counts > 0, masks[::-1].argmax(axis=0), num_rounds)  # at the end
-    ages = np.bincount(clients, stretches * (stretches + 1) / 2, num_clients)
-    ages = ages + oldest * (oldest + 1) / 2
+    # The age at the end of the record, and then the largest of all.
+    oldest = np.where(counts > 0, masks[::-1].argmax(axis=0), num_rounds)
+    age_sums = np.bincount(clients, stretches * (stretches + 1) / 2, num_clients)
+    age_sums = age_sums + oldest * (oldest + 1) / 2
     np.maximum.at(oldest, clients, stretches)
-    return np.stack([mean_gaps, longest, shortest, ages, oldest])
+    return np.stack([mean_gaps, longest, shortest, age_sums, oldest])
 
 
 def gap_counts(masks: ArrayLike) -> np.ndarray:
-    """Gaps between consecutive participations of a client, over all clients.
+    """Counts the gaps between consecutive participations of a client, over all clients.
 
     Args:
       masks: bool[T, N], participation per round.
@@ -199,16 +207,16 @@ def gap_counts(masks: ArrayLike) -> np.ndarray:
 def expected_gap_counts(
     up_rate: ArrayLike, down_rate: ArrayLike, num_rounds: int, max_gap: int
 ) -> np.ndarray:
-    """Exact means of `gap_counts`, end effects included.
+    """Computes the exact means of `gap_counts`, end effects included.
 
-    A gap of k rounds begins in round t of a stationary link with the same probability for each of
-    the T - k rounds from which it ends within the record.
+    On a stationary link a gap of k rounds begins in any round with the same probability.
+    It ends within the record if it begins in one of the first T - k rounds.
 
     Args:
       up_rate: float[N], P(down -> up) per round, see `gap_distribution`.
       down_rate: float[N], P(up -> down) per round. A link with both rates zero has no gaps here.
       num_rounds: T.
-      max_gap: longest gap asked for, below T.
+      max_gap: the longest gap, below T.
 
     Returns:
       float64[max_gap + 1].
@@ -225,14 +233,14 @@ def expected_gap_counts(
 
 
 def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
-    """Autocorrelation of participation, clients pooled by their variance.
+    """Computes the autocorrelation of participation, pooled over clients by their variance.
 
     Args:
       masks: bool[T, N], participation per round.
       max_lag: longest lag, below T.
 
     Returns:
-      float64[max_lag + 1]; NaN if nobody ever changes.
+      float64[max_lag + 1]; NaN if no client ever changes.
 
     Raises:
       ValueError: if ``masks`` is empty, not of two axes, or not boolean, or the lag out of range.
@@ -241,14 +249,11 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
     num_rounds = len(masks)
     max_lag = _below(num_rounds, 'max_lag', max_lag, minimum=0)
     sums = np.zeros(max_lag + 1)
-    for part in np.array_split(
-        masks, -(-masks.size // _CELLS), axis=1
-    ):  # in little memory
+    num_parts = -(-masks.size // _CELLS)
+    for part in np.array_split(masks, num_parts, axis=1):
         centred = part - part.mean(axis=0)
-        sums += [
-            np.vdot(centred[: num_rounds - lag], centred[lag:])
-            for lag in range(max_lag + 1)
-        ]
+        for lag in range(max_lag + 1):
+            sums[lag] += np.vdot(centred[: num_rounds - lag], centred[lag:])
     covariance: np.ndarray = sums / (num_rounds - np.arange(max_lag + 1))
     return covariance / (covariance[0] if covariance[0] > 0 else np.nan)
 
@@ -256,7 +261,7 @@ def autocorrelation(masks: ArrayLike, max_lag: int) -> np.ndarray:
 def expected_autocorrelation(
     up_rate: ArrayLike, down_rate: ArrayLike, max_lag: int
 ) -> np.ndarray | None:
-    """Exact counterpart of `autocorrelation` for a long record of stationary links.
+    """Computes the exact counterpart of `autocorrelation` for stationary links.
 
     Args:
       up_rate: float[N], as in `expected_gap_counts`.
@@ -264,7 +269,7 @@ def expected_autocorrelation(
       max_lag: longest lag.
 
     Returns:
-      float64[max_lag + 1]; None if nobody ever changes.
+      float64[max_lag + 1]; None if no client ever changes.
 
     Raises:
       ValueError: if a rate or lag is out of range.
@@ -274,20 +279,20 @@ def expected_autocorrelation(
     variance = up * down / (up + down) ** 2
     if not variance.any():
         return None
-    each = markov_autocorrelation(up, down, np.arange(max_lag + 1)[:, None])
-    return each @ variance / variance.sum()
+    by_client = markov_autocorrelation(up, down, np.arange(max_lag + 1)[:, None])
+    return by_client @ variance / variance.sum()
 
 
 def _below(num_rounds: int, name: str, value: int, *, minimum: int) -> int:
-    """Raises unless a gap or lag is an integer in range that a record of T rounds can have."""
+    """Checks that a gap or lag is an integer that a record of T rounds can have."""
     number = _checks.checked_int(name, value, minimum=minimum)
-    wanted = f'be below the number of rounds, {num_rounds}'
-    _checks.require(number < num_rounds, name, wanted, number)
+    requirement = f'be below the number of rounds, {num_rounds}'
+    _checks.require(number < num_rounds, name, requirement, number)
     return number
 
 
 def _moving(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """The rates of the links that do not keep their state for ever."""
+    """Returns the rates of the links that do not keep their state for ever."""
     rates = np.atleast_1d(
         np.asarray(up_rate, np.float64), np.asarray(down_rate, np.float64)
     )

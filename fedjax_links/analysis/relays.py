@@ -1,0 +1,138 @@
+"""Computes ColRel's relay weights and the outage of CoGC's gradient code."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, stats
+
+from fedjax_links.analysis import _checks
+
+
+def colrel_weights(probs: ArrayLike, edge_probs: ArrayLike) -> np.ndarray:
+    """Computes ColRel's relay weights of least variance, for `fedjax_links.algorithms.colrel`.
+
+    Find ``alpha >= 0`` with ``sum_i p_i q_ji alpha_ij = 1`` for every j and the least
+    ``S = sum_i p_i (1 - p_i) (sum_j q_ji alpha_ij)^2 + sum_ij p_i q_ji (1 - q_ji) alpha_ij^2
+    + sum_{i != l} p_i p_l q_il (1 - q_il) alpha_il alpha_li``. This is a convex programme.
+    It is solved by non-negative least squares and scaled to be unbiased to rounding.
+
+    Args:
+      probs: float[N], p, probabilities of the uplinks.
+      edge_probs: float[N, N], q, symmetric; its diagonal is ignored.
+
+    Returns:
+      float64[N, N]; row i has the weights of what client i sends.
+
+    Raises:
+      ValueError: for values that are no probabilities, or if a client's update can reach
+        the server on no path.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(analysis.colrel_weights([0.5, 1.0], [[1, 1], [1, 1]]).round(2))
+      [[0. 0.]
+       [1. 1.]]
+
+    References:
+      Yemini et al. 2024, section V.
+    """
+    uplink = _checks.checked_probs('probs', probs)
+    size = uplink.size
+    edges = _checks.checked_rate('edge_probs', edge_probs).copy()
+    is_symmetric = edges.shape == (size, size) and np.array_equal(edges, edges.T)
+    requirement = f'be symmetric, [{size}, {size}]'
+    _checks.require(is_symmetric, 'edge_probs', requirement, edges.shape)
+    np.fill_diagonal(edges, 1.0)
+    # One unknown for each path: the update of `source`, relayed by `carrier`.
+    carrier, source = np.nonzero(edges * uplink[:, None])
+    path_probs = uplink[carrier] * edges[source, carrier]
+    # Row j of the constraints is the expected weight of client j's update.
+    constraints = (source == np.arange(size)[:, None]) * path_probs
+    has_path = constraints.any(axis=1)
+    got = f'none of client {np.argmin(has_path)}'
+    _checks.require(has_path.all(), 'probs', 'let every update through', got)
+    # Minimise |root alpha|^2 = S, with the constraints as heavy rows.
+    variance = _colrel_variance(uplink, edges, carrier, source)
+    values, vectors = np.linalg.eigh(variance)
+    root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T
+    heavy = 1e4 * max(1.0, float(np.sqrt(values[-1])))
+    lhs = np.vstack([root, heavy * constraints])
+    rhs = np.r_[np.zeros(len(root)), [heavy] * size]
+    alpha, _ = optimize.nnls(lhs, rhs, maxiter=100 * lhs.shape[1])
+    weights = np.zeros((size, size))
+    weights[carrier, source] = alpha / (constraints @ alpha)[source]
+    return weights
+
+
+def colrel_variance(
+    probs: ArrayLike, edge_probs: ArrayLike, weights: ArrayLike
+) -> float:
+    """Computes the variance S of `colrel_weights` for any weights.
+
+    Without relays it is ``sum_i (1 - p_i) / p_i``.
+
+    Args:
+      probs: float[N], p.
+      edge_probs: float[N, N], q.
+      weights: float[N, N], alpha.
+
+    Returns:
+      The variance.
+
+    Raises:
+      ValueError: for values that are no probabilities.
+    """
+    uplink = _checks.checked_probs('probs', probs)
+    edges = np.array(edge_probs, np.float64)
+    np.fill_diagonal(edges, 1.0)
+    carrier, source = np.indices(edges.shape).reshape(2, -1)
+    alpha = np.asarray(weights, np.float64).ravel()
+    return float(alpha @ _colrel_variance(uplink, edges, carrier, source) @ alpha)
+
+
+def _colrel_variance(
+    uplink: np.ndarray, edges: np.ndarray, carrier: np.ndarray, source: np.ndarray
+) -> np.ndarray:
+    """Returns the matrix of S as a quadratic form in the weights alpha[carrier, source]."""
+    p = uplink[carrier]
+    q = edges[source, carrier]
+    same_carrier = carrier[:, None] == carrier
+    uplink_term = same_carrier * (p * (1 - p))[:, None] * np.outer(q, q)
+    edge_term = np.diag(p * q * (1 - q))
+    # Two clients that relay for each other use the same edge.
+    is_swapped = (carrier[:, None] == source) & (source[:, None] == carrier)
+    is_mirrored = is_swapped & ~same_carrier
+    mirror_term = is_mirrored * np.outer(p, p) * (q * (1 - q))[:, None]
+    return uplink_term + edge_term + mirror_term
+
+
+def cogc_probability(num_clients: int, p: float, q: float, tolerance: int) -> float:
+    """Computes the probability of a step of CoGC, ``P(Bin(N, p q^r) >= N - r)``.
+
+    It is exact for ``2 r < N``, where no two sums share an edge.
+
+    Args:
+      num_clients: N.
+      p: probability of every uplink.
+      q: probability of every edge.
+      tolerance: r, from 0 to N - 1.
+
+    Returns:
+      The probability.
+
+    Raises:
+      ValueError: for a value out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> print(round(analysis.cogc_probability(10, 0.9, 1.0, 2), 3))
+      0.93
+
+    References:
+      Weng et al. 2025, section IV (outage of the standard decoder).
+    """
+    clients = _checks.checked_int('num_clients', num_clients, minimum=1)
+    failures = _checks.checked_int('tolerance', tolerance, minimum=0)
+    uplink = float(_checks.checked_rate('p', p))
+    edge = float(_checks.checked_rate('q', q))
+    complete = uplink * edge**failures
+    return float(stats.binom.sf(clients - failures - 1, clients, complete))
