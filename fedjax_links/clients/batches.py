@@ -1,4 +1,4 @@
-"""The examples of each local step, and the loss on them."""
+"""Draws the examples of each local step, and computes the loss on them."""
 
 import contextlib
 import contextvars
@@ -24,12 +24,13 @@ _WATCH: contextvars.ContextVar[Watch | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Has programs that are traced meanwhile take their local steps on what a watch returns.
+    """Replaces the inputs and losses of local steps in programs traced meanwhile.
 
     It is for debugging.
 
     Args:
-      watch: given a client's id, its number of local steps and what `client_data` would return.
+      watch: called with a client's id, its number of local steps and what `client_data`
+        would return; it returns what `client_data` returns instead.
     """
     token = _WATCH.set(watch)
     try:
@@ -71,9 +72,8 @@ def client_data(
     def key_of(step: Array | None) -> Key | None:
         if step is None:
             return None
-        return jax.random.fold_in(
-            jax.random.fold_in(key, np.uint32(_LOSS_STREAM)), step
-        )
+        loss_key = jax.random.fold_in(key, np.uint32(_LOSS_STREAM))
+        return jax.random.fold_in(loss_key, step)
 
     def loss(params: Params, batch: PyTree, loss_key: Any) -> Array:
         if problem.random_loss_fn is None:
@@ -85,16 +85,14 @@ def client_data(
         return loss(params, _take(data, offset + draw), key_of(step))
 
     def full_loss(params: Params, step: Array | None) -> Array:
-        """Mean over the client's own rows; the mean of a padded batch would count rows twice."""
         step_key = key_of(step)
         if problem.min_examples == problem.max_examples:
             return loss(params, examples, step_key)
+        # The mean of a padded batch would count rows twice, so take losses row by row.
         single = jax.tree.map(lambda a: a[:, None], examples)
-        keys = (
-            None
-            if step_key is None
-            else jax.random.split(step_key, problem.max_examples)
-        )
+        keys = None
+        if step_key is not None:
+            keys = jax.random.split(step_key, problem.max_examples)
         losses = jax.vmap(loss, in_axes=(None, 0, 0))(params, single, keys)
         return jnp.sum(jnp.where(slots < count, losses, 0)) / count.astype(losses.dtype)
 
@@ -107,13 +105,12 @@ def client_data(
         draws = jax.vmap(lambda k: prng.integers(k, (batch_size,), count))(keys)
         if is_shared:
             draws = jnp.broadcast_to(draws, (local_steps, batch_size))
-        inputs, batch_loss = (draws, inputs), minibatch_loss
+        inputs = (draws, inputs)
+        batch_loss = minibatch_loss
     watch = _WATCH.get()
-    return (
-        watch(client, local_steps, inputs, batch_loss)
-        if watch
-        else (inputs, batch_loss)
-    )
+    if watch is None:
+        return inputs, batch_loss
+    return watch(client, local_steps, inputs, batch_loss)
 
 
 def _take(data: PyTree, indices: Array) -> PyTree:

@@ -1,8 +1,8 @@
-"""What links between clients do to what clients keep: averages over neighbours.
+"""Averages rows of clients over their neighbours.
 
-Cost follows the edges that are up: clients without any are left out, and those that train side by
-side take as many turns as the one with the most. On a mesh every device looks at all rows for the
-time of an average; between rounds they stay divided.
+Cost follows the edges that are up: clients without any are left out, and a chunk takes as
+many iterations as its client with the most edges. On a mesh each device gathers all rows
+during an average; between rounds they stay sharded.
 """
 
 from collections.abc import Callable
@@ -16,35 +16,40 @@ from fedjax_links.clients import cohorts
 from fedjax_links.clients.cohorts import Cohort
 from fedjax_links.core import meshes, tree
 
-_MOST_ENTRIES, _MOST_ROWS = 2**20, 1024
+# The most entries and rows of a chunk.
+_MOST_ENTRIES = 2**20
+_MOST_ROWS = 1024
 
 
 def mix(links: Links, client_tree: PyTree) -> PyTree:
-    """One step of gossip: row i becomes ``sum_j M_ij row_j``, M the round's Metropolis matrix.
+    """Takes one step of gossip: row i becomes ``sum_j M_ij row_j``.
+
+    M is the round's Metropolis matrix.
 
     Args:
       links: the links of a round.
       client_tree: leaves [N, ...], or a `meshes.TableShard` of them.
 
     Returns:
-      The same; the very tree where the links have no peers.
+      The mixed rows; the same tree if the links have no peers.
     """
     if not base.has_peers(links):
         return client_tree
     neighbours, edges = base.peers(links)
-    order = jnp.argsort(~edges, axis=1, stable=True)  # those that are up first
+    # Neighbours whose edge is up come first.
+    order = jnp.argsort(~edges, axis=1, stable=True)
     weights = mixing.metropolis_weights(neighbours, edges)
-    neighbours, weights = (
-        jnp.take_along_axis(a, order, axis=1) for a in (neighbours, weights)
-    )
-    degrees, rows = jnp.sum(edges, axis=1), meshes.all_gather_table(client_tree)
+    neighbours = jnp.take_along_axis(neighbours, order, axis=1)
+    weights = jnp.take_along_axis(weights, order, axis=1)
+    degrees = jnp.sum(edges, axis=1)
+    rows = meshes.whole(client_tree)
 
-    def average(i: Array, own: PyTree) -> tuple[PyTree, PyTree]:
+    def average(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:
         def add(k: Array, total: PyTree) -> PyTree:
             other = jax.tree.map(lambda a: a[neighbours[i, k]], rows)
-            return tree.add_scaled(total, weights[i, k], tree.subtract(other, own))
+            return tree.add_scaled(total, weights[i, k], tree.subtract(other, row))
 
-        return (), jax.lax.fori_loop(0, degrees[i], add, own)
+        return (), jax.lax.fori_loop(0, degrees[i], add, row)
 
     return _map(average, cohorts.make_cohort(degrees > 0), client_tree)[1]
 
@@ -52,13 +57,14 @@ def mix(links: Links, client_tree: PyTree) -> PyTree:
 def sum_rows(
     of_row: Callable[[PyTree], PyTree], cohort: Cohort, client_tree: PyTree
 ) -> PyTree:
-    """Sum over the members of a function of their rows, in float32 at least."""
+    """Sums a function of the members' rows, in float32 at least."""
     return _map(lambda i, row: (of_row(row), row), cohort, client_tree)[0]
 
 
 def _map(
     fn: cohorts.PerClient, cohort: Cohort, client_tree: PyTree
 ) -> tuple[PyTree, PyTree]:
+    """Applies `cohorts.map_reduce` with chunks that fit memory."""
     rows = jax.tree.leaves(meshes.rows_of(client_tree))
     entries = tree.size(rows) // len(rows[0])
     width = min(max(_MOST_ENTRIES // entries, 1), _MOST_ROWS, cohort.num_clients)

@@ -111,11 +111,11 @@ class ParticipationEntry(NamedTuple):
       cohort_size: ``num_clients -> int``, active clients of every round of the example, where that
         number is fixed.
       prob_is_marginal: over seeds, clients of the example are active as often as ``prob`` says in
-        each single round. Otherwise only over time, as in a cycle without a random offset.
-      carries_pattern: its carry is that of its ``pattern``. It adds no memory but the order of a
-        cap.
-      law: the exact law of who takes part, a function to `participation.link_laws.LinkLaw`; None
-        for a pattern that is only simulated.
+        every single round; otherwise only over time, as for a cycle that starts off.
+      carries_pattern: its carry is that of its ``pattern``: it adds no memory of its own but the
+        order of a cap.
+      law: what is known exactly of who takes part, `participation.link_laws.LawInputs` to
+        `participation.link_laws.LinkLaw`; None for what is only simulated.
     """
 
     factory: Callable[..., Participation]

@@ -1,6 +1,6 @@
-"""Links drawn ahead of the rounds that meet them.
+"""Draws links ahead of the rounds that use them.
 
-A pattern's links depend on its key, its carry and the round, never on what is trained under them.
+A pattern's links depend on its key, its carry and the round, never on models.
 """
 
 import jax
@@ -10,37 +10,36 @@ from fedjax_links import base
 from fedjax_links.base import Array, Key, Links, Participation
 from fedjax_links.core import checks, contracts, errors, prng, tree
 
-_BLOCK_BYTES = (
-    2**20
-)  # of the links that are drawn at a time, and of the bits they are drawn from
+# Bytes of the links drawn at a time, and of the bits that they are drawn from.
+_BLOCK_BYTES = 2**20
 
 
 def sample_shapes(participation: Participation) -> Links:
-    """What a pattern draws in a round, by shapes and dtypes.
+    """Returns the shapes and dtypes of a pattern's links in a round.
 
     Raises:
-      ValueError: for what is no pattern, or draws no links of its clients.
+      ValueError: if it is no pattern, or its links are not those of its clients.
     """
     contracts.check_pattern(participation)
-    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), jnp.int32)
+    key = jax.eval_shape(jax.random.key, 0)
+    round = jax.ShapeDtypeStruct((), jnp.int32)
     carry = jax.eval_shape(participation.init, key)
-    drawn = jax.eval_shape(participation.sample, carry, key, round)
-    if (
-        not isinstance(drawn, tuple)
-        or isinstance(drawn, contracts.SAMPLES)
-        or len(drawn) != 2
-    ):
+    returned = jax.eval_shape(participation.sample, carry, key, round)
+    is_tuple = isinstance(returned, tuple) and not isinstance(
+        returned, contracts.SAMPLES
+    )
+    if not is_tuple or len(returned) != 2:
         requirement = 'return a carry and links from `sample`'
-        raise errors.invalid('participation', requirement, contracts.kind_of(drawn))
-    after, links = drawn
+        raise errors.invalid('participation', requirement, contracts.kind_of(returned))
+    new_carry, links = returned
     requirement = 'return the carry that `sample` was given'
-    contracts.check_same_structure('participation', requirement, carry, after)
+    contracts.check_alike('participation', requirement, carry, new_carry)
     contracts.check_links(links, participation.num_clients)
     return links
 
 
 def block_length(participation: Participation, num_rounds: int) -> int:
-    """How many rounds' links to draw at a time: a divisor of their number that memory allows.
+    """Returns how many rounds to draw at a time: a divisor of their number that fits memory.
 
     Args:
       participation: the pattern.
@@ -49,19 +48,19 @@ def block_length(participation: Participation, num_rounds: int) -> int:
     Returns:
       At least 1, at most T.
     """
-    most = _most_at_once(participation, num_rounds)
-    return max(length for length in range(1, most + 1) if num_rounds % length == 0)
+    longest = _longest_block(participation, num_rounds)
+    return max(length for length in range(1, longest + 1) if num_rounds % length == 0)
 
 
-def _most_at_once(participation: Participation, num_rounds: int) -> int:
-    per_round = (
-        tree.num_bytes(sample_shapes(participation)) + 8 * participation.num_clients
-    )
-    return min(max(_BLOCK_BYTES // per_round, 1), num_rounds)
+def _longest_block(participation: Participation, num_rounds: int) -> int:
+    """Returns how many rounds of links fit into memory, at most all."""
+    sample_bytes = tree.num_bytes(sample_shapes(participation))
+    round_bytes = sample_bytes + 8 * participation.num_clients
+    return min(max(_BLOCK_BYTES // round_bytes, 1), num_rounds)
 
 
 def realised_links(key: Key, participation: Participation, *, num_rounds: int) -> Links:
-    """The links that `simulate` meets with this key, without training anything.
+    """Draws the links that `simulate` has with this key, without any training.
 
     Args:
       key: the run's key.
@@ -69,8 +68,8 @@ def realised_links(key: Key, participation: Participation, *, num_rounds: int) -
       num_rounds: T, at least 1.
 
     Returns:
-      The sample of every round, leaves [T, ...], ``mask`` bool[T, N]; its mask replays in any run
-      (`fedjax_links.participation.replay`).
+      The samples of all rounds, leaves [T, ...], ``mask`` bool[T, N]. The mask replays in any
+      run (`fedjax_links.participation.replay`).
 
     Example:
       >>> import jax
@@ -86,18 +85,18 @@ def realised_links(key: Key, participation: Participation, *, num_rounds: int) -
     checks.static_int('num_rounds', num_rounds)
     sample_shapes(participation)
     rounds = jnp.arange(num_rounds, dtype=jnp.int32)
-    return draw(participation.init(prng.pattern_key(key)), key, participation, rounds)[
-        1
-    ]
+    carry = participation.init(prng.pattern_key(key))
+    _, links = draw(carry, key, participation, rounds)
+    return links
 
 
 def draw(
     carry: base.PyTree, key: Key, participation: Participation, rounds: Array
 ) -> tuple[base.PyTree, Links]:
-    """A pattern's links in consecutive rounds, for `advance`.
+    """Draws a pattern's links in consecutive rounds, for `advance`.
 
     Args:
-      carry: the pattern's, before these rounds.
+      carry: of the pattern, before these rounds.
       key: the run's key.
       participation: the pattern.
       rounds: int32[T], their indices.
@@ -112,9 +111,9 @@ def draw(
 
     if jax.tree.leaves(carry):
         return jax.lax.scan(sample, carry, rounds)
-    most = _most_at_once(
-        participation, len(rounds)
-    )  # without memory no round waits for another
-    return carry, jax.lax.map(
-        lambda round: sample(carry, round)[1], rounds, batch_size=most
+    # A pattern without a carry draws many rounds in parallel.
+    batch_size = _longest_block(participation, len(rounds))
+    links = jax.lax.map(
+        lambda round: sample(carry, round)[1], rounds, batch_size=batch_size
     )
+    return carry, links

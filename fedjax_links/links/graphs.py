@@ -16,10 +16,10 @@ _STREAM = 0x4752  # keeps graphs apart from other draws that use the same seed
 
 
 class Graph(NamedTuple):
-    """Neighbours, and the numbers of the edges to them.
+    """Holds the neighbours of clients, and the numbers of the edges to them.
 
     Attributes:
-      neighbours: int32[N, K], in increasing order; a client's own id where it has fewer than K.
+      neighbours: int32[N, K], in increasing order; a client with fewer repeats its own id.
       edge_ids: int32[N, K], numbers from 0 to E - 1; E where there is no neighbour.
       num_edges: E.
     """
@@ -30,22 +30,22 @@ class Graph(NamedTuple):
 
     @property
     def num_clients(self) -> int:
-        """N."""
+        """Returns N."""
         return len(self.neighbours)
 
 
 def from_edges(num_clients: int, edges: ArrayLike) -> Graph:
-    """A graph of one's own.
+    """Builds a graph from its edges.
 
     Args:
       num_clients: N.
-      edges: int[E, 2], pairs of clients, each pair once and nobody with itself.
+      edges: int[E, 2], pairs of different clients, each pair once.
 
     Returns:
       The graph; edges are numbered as given.
 
     Raises:
-      ValueError: for what are no such pairs.
+      ValueError: if ``edges`` are no such pairs.
 
     Example:
       >>> from fedjax_links.links import graphs
@@ -56,48 +56,45 @@ def from_edges(num_clients: int, edges: ArrayLike) -> Graph:
     """
     checks.static_int('num_clients', num_clients)
     pairs = np.asarray(edges) if np.size(edges) else np.zeros((0, 2), int)
-    if (
-        pairs.ndim != 2
-        or pairs.shape[1] != 2
-        or not np.issubdtype(pairs.dtype, np.integer)
-    ):
-        raise errors.invalid(
-            'edges', 'be pairs of clients, int[E, 2]', f'shape {pairs.shape}'
-        )
+    are_pairs = pairs.ndim == 2 and pairs.shape[1] == 2
+    if not are_pairs or not np.issubdtype(pairs.dtype, np.integer):
+        got = f'shape {pairs.shape}'
+        raise errors.invalid('edges', 'be pairs of clients, int[E, 2]', got)
     checks.within('edges', pairs, 0, num_clients - 1)
-    own = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
-    if own.size:
-        raise errors.invalid('edges', 'join two clients', pairs[own[0]].tolist())
+    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if loops.size:
+        raise errors.invalid('edges', 'join two clients', pairs[loops[0]].tolist())
     _, first = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
     if len(first) < len(pairs):
-        twice = np.setdiff1d(np.arange(len(pairs)), first)[0]
-        raise errors.invalid('edges', 'name each pair once', pairs[twice].tolist())
+        repeated = np.setdiff1d(np.arange(len(pairs)), first)[0]
+        raise errors.invalid('edges', 'name each pair once', pairs[repeated].tolist())
     return _from_pairs(num_clients, pairs)
 
 
 def _from_pairs(num_clients: int, pairs: NDArray[np.integer]) -> Graph:
-    """A graph of pairs that are known to be different."""
-    from_, to = np.concatenate([pairs, pairs[:, ::-1]]).T
-    order = np.lexsort((to, from_))
-    degrees = np.bincount(from_, minlength=num_clients)
-    slots = np.arange(len(order)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
-    shape = num_clients, int(degrees.max(initial=1))
-    checks.fits('num_clients', num_clients, 8.0 * shape[0] * shape[1])
-    neighbours = np.repeat(
-        np.arange(num_clients, dtype=np.int32)[:, None], shape[1], axis=1
-    )
-    edge_ids = np.full(shape, len(pairs), np.int32)
-    neighbours[from_[order], slots] = to[order]
-    edge_ids[from_[order], slots] = order % max(len(pairs), 1)
+    """Builds a graph from pairs that are known to be different."""
+    # List each edge at both of its ends, by client and then by neighbour.
+    client, neighbour = np.concatenate([pairs, np.flip(pairs, axis=1)]).T
+    order = np.lexsort((neighbour, client))
+    degrees = np.bincount(client, minlength=num_clients)
+    first_entries = np.cumsum(degrees) - degrees
+    slots = np.arange(len(order)) - np.repeat(first_entries, degrees)
+    max_degree = int(degrees.max(initial=1))
+    checks.fits('num_clients', num_clients, 8.0 * num_clients * max_degree)
+    ids = np.arange(num_clients, dtype=np.int32)
+    neighbours = np.repeat(ids[:, None], max_degree, axis=1)
+    edge_ids = np.full((num_clients, max_degree), len(pairs), np.int32)
+    neighbours[client[order], slots] = neighbour[order]
+    edge_ids[client[order], slots] = order % max(len(pairs), 1)
     return Graph(neighbours, edge_ids, len(pairs))
 
 
 def ring(num_clients: int, degree: int = 2) -> Graph:
-    """Every client with the ``degree / 2`` next ones on each side, around a circle.
+    """Joins each client with the ``degree / 2`` next ones on each side of a circle.
 
     Args:
       num_clients: N, more than ``degree``.
-      degree: neighbours of each, even.
+      degree: number of neighbours of each client, even.
 
     Raises:
       ValueError: for a degree that is odd or does not fit.
@@ -109,20 +106,22 @@ def ring(num_clients: int, degree: int = 2) -> Graph:
     clients = np.arange(num_clients)
     steps = np.arange(1, degree // 2 + 1)
     ends = (clients[:, None] + steps) % num_clients
-    return _from_pairs(
-        num_clients, np.stack([np.repeat(clients, steps.size), ends.ravel()], 1)
-    )
+    pairs = np.stack([np.repeat(clients, steps.size), ends.ravel()], axis=1)
+    return _from_pairs(num_clients, pairs)
 
 
 def complete(num_clients: int) -> Graph:
-    """Everybody with everybody: memory is O(N^2)."""
+    """Joins all pairs of clients; memory is O(N^2)."""
     checks.static_int('num_clients', num_clients)
     checks.fits('num_clients', num_clients, 40.0 * num_clients**2)
-    return _from_pairs(num_clients, np.stack(np.triu_indices(num_clients, 1), axis=1))
+    pairs = np.stack(np.triu_indices(num_clients, 1), axis=1)
+    return _from_pairs(num_clients, pairs)
 
 
 def torus(rows: int, columns: int) -> Graph:
-    """A grid whose ends meet: client ``r columns + c`` with those above, below and beside it.
+    """Joins each client with its four neighbours on a grid whose opposite sides meet.
+
+    Client ``r columns + c`` lies in row r and column c.
 
     Args:
       rows: at least 3.
@@ -142,12 +141,12 @@ def torus(rows: int, columns: int) -> Graph:
 
 
 def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
-    """Every pair is an edge with probability p, independently; cost is O(N + E).
+    """Joins each pair of clients independently with probability p; cost is O(N + E).
 
     Args:
       num_clients: N.
-      p: in [0, 1].
-      seed: of the graph.
+      p: probability of an edge, in [0, 1].
+      seed: seed of the graph.
 
     Raises:
       ValueError: for a value out of range.
@@ -155,27 +154,25 @@ def erdos_renyi(num_clients: int, p: float, seed: int = 0) -> Graph:
     checks.static_int('num_clients', num_clients)
     checks.within('p', p, 0, 1)
     checks.static_int('seed', seed, minimum=0)
-    rng, most = (
-        np.random.default_rng([seed, _STREAM]),
-        num_clients * (num_clients - 1) // 2,
-    )
-    chosen = np.sort(rng.choice(most, rng.binomial(most, p), replace=False))
-    high = np.floor((1 + np.sqrt(1.0 + 8.0 * chosen)) / 2).astype(
-        np.int64
-    )  # high > low >= 0
-    high -= chosen < high * (high - 1) // 2  # where the root was rounded up
-    return _from_pairs(
-        num_clients, np.stack([chosen - high * (high - 1) // 2, high], axis=1)
-    )
+    rng = np.random.default_rng([seed, _STREAM])
+    num_pairs = num_clients * (num_clients - 1) // 2
+    num_edges = rng.binomial(num_pairs, p)
+    chosen = np.sort(rng.choice(num_pairs, num_edges, replace=False))
+    # Pair (low, high), low < high, has the number high (high - 1) / 2 + low.
+    high = np.floor((1 + np.sqrt(1.0 + 8.0 * chosen)) / 2).astype(np.int64)
+    was_rounded_up = chosen < high * (high - 1) // 2
+    high -= was_rounded_up
+    low = chosen - high * (high - 1) // 2
+    return _from_pairs(num_clients, np.stack([low, high], axis=1))
 
 
 def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
-    """Clients lie uniformly in the unit square, those within a radius are neighbours.
+    """Joins clients that lie within a radius, at uniform positions in the unit square.
 
     Args:
       num_clients: N.
       radius: positive.
-      seed: of their places.
+      seed: seed of the positions.
 
     Raises:
       ValueError: for a value out of range.
@@ -185,14 +182,19 @@ def geometric(num_clients: int, radius: float, seed: int = 0) -> Graph:
     checks.static_int('num_clients', num_clients)
     checks.positive('radius', radius)
     checks.static_int('seed', seed, minimum=0)
-    places = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
-    checks.fits('radius', radius, 32.0 * num_clients**2 * min(1.0, np.pi * radius**2))
-    pairs = spatial.KDTree(places).query_pairs(radius, output_type='ndarray')
+    positions = np.random.default_rng([seed, _STREAM]).random((num_clients, 2))
+    expected_share = min(1.0, np.pi * radius**2)
+    checks.fits('radius', radius, 32.0 * num_clients**2 * expected_share)
+    pairs = spatial.KDTree(positions).query_pairs(radius, output_type='ndarray')
     return _from_pairs(num_clients, pairs)
 
 
-_ALL = complete, erdos_renyi, from_edges, geometric, ring, torus
 GRAPHS: Mapping[str, Callable[..., Graph]] = {
-    factory.__name__: factory for factory in _ALL
+    'complete': complete,
+    'erdos_renyi': erdos_renyi,
+    'from_edges': from_edges,
+    'geometric': geometric,
+    'ring': ring,
+    'torus': torus,
 }
-"""``graph`` of `fedjax_links.participation.peers`: given N as ``num_clients`` where they ask."""
+"""``graph`` of `fedjax_links.participation.peers`, called with N if it takes ``num_clients``."""

@@ -1,4 +1,4 @@
-"""What the links did in a round: the samples, and who takes part by them.
+"""Describes what the links did in a round: samples, and who takes part.
 
 Shapes use ``N`` for the number of clients. `fedjax_links.base` offers all names of this module.
 """
@@ -13,13 +13,13 @@ from jax import Array
 
 
 class LinkSample(NamedTuple):
-    """What the links did in one round.
+    """Holds what the links did in one round.
 
     Attributes:
       mask: bool[N], whether client i's uplink delivers.
       prob: float32[N] (float64 under x64), P(mask_i) this round given everything that was fixed
         before the round's own draw except the link states; NaN where unknown.
-      duration: float32[], seconds that the round took, where the pattern tells; None elsewhere.
+      duration: float32[], seconds that the round took; None if the pattern has no times.
     """
 
     mask: Array
@@ -28,17 +28,17 @@ class LinkSample(NamedTuple):
 
 
 class DuplexLinkSample(NamedTuple):
-    """A richer sample that tells uplink, downlink and compute apart.
+    """Holds a sample with separate masks for uplink, downlink and compute.
 
-    A plain `LinkSample` describes one state per client: who delivers also hears the server, and
-    who does not may still compute. Use this one when the three differ.
+    A plain `LinkSample` has one state per client: clients that deliver also receive, and
+    others may still compute. Use this one when the three differ.
 
     Attributes:
       mask: bool[N], the client's result of this round reaches the server.
       prob: float32[N], as in `LinkSample`, but of taking part (`participants`):
         P(mask_i and downlink_i and compute_i).
-      downlink: bool[N], the client hears the server.
-      compute: bool[N], the client is able to train.
+      downlink: bool[N], the client receives the server's message.
+      compute: bool[N], the client can train.
     """
 
     mask: Array
@@ -49,18 +49,18 @@ class DuplexLinkSample(NamedTuple):
 
 
 class PeerLinkSample(NamedTuple):
-    """A sample with links between clients: each has up to K neighbours, and some edges are up.
+    """Holds a sample with links between clients: up to K neighbours each, some edges up.
 
     Attributes:
-      mask: bool[N], as in `LinkSample`; where ``downlink`` is given, as in `DuplexLinkSample`.
-      prob: float32[N], likewise.
-      neighbours: int32[N, K], the clients that each could hear, in increasing order; its own id
-        where it has fewer. The same in every round.
-      edges: bool[N, K], which of these it hears, and is heard by: symmetric.
-      edge_prob: float32[N, K], or [] where all are alike: P(an edge is up) as ``prob`` is of
-        ``mask``; NaN or None where unknown.
-      downlink: bool[N], as in `DuplexLinkSample`; None where uplinks are told alone.
-      compute: bool[N], likewise.
+      mask: bool[N], as in `LinkSample`; with a ``downlink``, as in `DuplexLinkSample`.
+      prob: float32[N], as there.
+      neighbours: int32[N, K], neighbours of each client in increasing order; a client with
+        fewer repeats its own id. The same in all rounds.
+      edges: bool[N, K], whether the edge to each neighbour is up; symmetric.
+      edge_prob: float32[N, K], P(an edge is up), or [] if it is the same for all edges; NaN
+        or None where unknown.
+      downlink: bool[N], as in `DuplexLinkSample`; None without separate masks.
+      compute: bool[N], as there.
       duration: as in `LinkSample`.
     """
 
@@ -76,7 +76,7 @@ class PeerLinkSample(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Kinds:
-    """Which kind each client is of, by values that a pytree may hold as a static part.
+    """Holds the kind of each client, hashable so that it can be a static part of a pytree.
 
     Attributes:
       values: int32[N] as bytes.
@@ -86,26 +86,27 @@ class Kinds:
 
     @property
     def of_clients(self) -> np.ndarray:
-        """int32[N], read-only."""
+        """Returns the kinds, int32[N], read-only."""
         return np.frombuffer(self.values, np.int32)
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class CohortLinkSample:
-    """A sample that lists who delivers: a cohort whose size is known beforehand, held in O(B).
+    """Lists the clients that deliver, in O(B) memory for a cohort of at most B.
 
-    It says what a `LinkSample` says, and `mask` and `prob` read the same; they are made when asked
-    for, which costs O(N). `fedjax_links.clients.cohorts.participating` costs nothing. Leaves may
-    have leading axes, such as rounds, which both properties keep.
+    It describes the same as a `LinkSample`, and `mask` and `prob` read the same. They are
+    computed on access, which costs O(N); `fedjax_links.clients.cohorts.participating` costs
+    nothing. Leaves may have leading axes, such as rounds, which both properties keep.
 
     Attributes:
       ids: int32[B], clients whose uplink delivers, in increasing order; an empty slot holds N.
-      chance: float32[K] (float64 under x64), P(mask_i) of a client of each kind; NaN where unknown.
+      chance: float32[K] (float64 under x64), P(mask_i) of a client of each kind; NaN where
+        unknown.
       num_clients: N.
       is_full: whether no slot is ever empty, so that the compiler knows the size.
-      kinds: the kind of each client; by default all are of one where K = 1, and else, for K = N,
-        each is of its own.
+      kinds: the kind of each client; by default all have the kind 0 if K = 1, and client i
+        has the kind i if K = N.
     """
 
     ids: Array
@@ -116,27 +117,26 @@ class CohortLinkSample:
 
     @property
     def size(self) -> Array | int:
-        """Number of clients whose uplink delivers: B where no slot is empty, else int32[]."""
+        """Returns the number of clients whose uplink delivers: B if full, else int32[]."""
         if self.is_full:
             return self.ids.shape[-1]
         return jnp.sum(self.ids < self.num_clients, axis=-1, dtype=jnp.int32)
 
     @property
     def mask(self) -> Array:
-        """bool[N], whether client i's uplink delivers."""
-        of_round = jnp.vectorize(
+        """Returns whether client i's uplink delivers, bool[N]."""
+        mask_of_round = jnp.vectorize(
             lambda ids: mask_of(ids, self.num_clients), signature='(b)->(n)'
         )
-        return of_round(self.ids)
+        return mask_of_round(self.ids)
 
     @property
     def prob(self) -> Array:
-        """float[N], P(mask_i) as in `LinkSample`."""
+        """Returns P(mask_i) as in `LinkSample`, float[N]."""
         if self.kinds is not None:
             return self.chance[..., self.kinds.of_clients]
-        return jnp.broadcast_to(
-            self.chance, (*self.chance.shape[:-1], self.num_clients)
-        )
+        shape = (*self.chance.shape[:-1], self.num_clients)
+        return jnp.broadcast_to(self.chance, shape)
 
 
 MaskLinks = LinkSample | DuplexLinkSample | PeerLinkSample
@@ -144,7 +144,7 @@ Links = MaskLinks | CohortLinkSample
 
 
 def all_down(shapes: Links) -> Links:
-    """A sample in which nothing delivers, of the shapes and dtypes of another."""
+    """Returns a sample without deliveries, of the shapes and dtypes of another."""
     down = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     if isinstance(down, CohortLinkSample):
         return dataclasses.replace(down, ids=jnp.full_like(down.ids, down.num_clients))
@@ -152,63 +152,69 @@ def all_down(shapes: Links) -> Links:
 
 
 def as_masks(links: Links) -> MaskLinks:
-    """A sample with a mask of its own."""
+    """Returns the sample with its mask stored instead of the ids of a cohort."""
     if isinstance(links, CohortLinkSample):
         return LinkSample(mask=links.mask, prob=links.prob)
     return links
 
 
 def mask_of(ids: Array, num_clients: int) -> Array:
-    """bool[N]: whether a client is among ids int32[B], of which those from N on are nobody's."""
+    """Returns whether each client is among ids int32[B], bool[N]; ids from N on are ignored."""
     return jnp.zeros(num_clients, bool).at[ids].set(True, mode='drop')
 
 
 def prob_of(links: Links, client: Array) -> Array:
-    """float[]: the probability that one client, int32[], is a participant; NaN where unknown."""
+    """Returns the probability that a client, int32[], takes part: float[], NaN if unknown."""
     if not isinstance(links, CohortLinkSample):
         return links.prob[client]
     if links.chance.shape[-1] == 1:
         return links.chance[0]
-    kind = (
-        client if links.kinds is None else jnp.asarray(links.kinds.of_clients)[client]
-    )
+    if links.kinds is None:
+        return links.chance[client]
+    kind = jnp.asarray(links.kinds.of_clients)[client]
     return links.chance[kind]
 
 
 def participants(links: Links) -> Array:
-    """bool[N]: clients that can hear the server, train from its model and deliver."""
+    """Returns the clients that receive the server's model, train and deliver: bool[N]."""
     if tells_directions(links):
         return links.mask & links.downlink & links.compute
     return links.mask
 
 
 def delivers(links: Links) -> Array:
-    """bool[N]: clients that train from a model of their own and whose result arrives."""
+    """Returns the clients that can train and whose result arrives: bool[N].
+
+    They need not receive the server's message.
+    """
     return links.mask & links.compute if tells_directions(links) else links.mask
 
 
 def receives(links: Links) -> Array:
-    """bool[N]: clients that the server's message of this round reaches."""
+    """Returns the clients that receive the server's message of this round: bool[N]."""
     return links.downlink if tells_directions(links) else links.mask
 
 
 def computes(links: Links) -> Array:
-    """bool[N]: clients able to train, whether or not anyone hears of it."""
+    """Returns the clients that can train, whether or not their result arrives: bool[N]."""
     return links.compute if tells_directions(links) else jnp.ones_like(links.mask)
 
 
 def reached(links: Links) -> Array:
-    """bool[N]: clients that a message to everybody reaches: all, unless directions are told."""
+    """Returns the clients that receive a broadcast: bool[N].
+
+    These are all clients, unless the sample has a separate mask for the downlink.
+    """
     return links.downlink if tells_directions(links) else jnp.ones_like(links.mask)
 
 
 def tells_directions(links: Any) -> TypeGuard[DuplexLinkSample]:
-    """Whether a sample tells uplink, downlink and compute apart."""
+    """Returns whether a sample has separate masks for uplink, downlink and compute."""
     return getattr(links, 'downlink', None) is not None
 
 
 def directed(links: Links, mask: Array, downlink: Array, compute: Array) -> MaskLinks:
-    """A sample with other masks, told apart by direction; all else is as it was."""
+    """Returns the sample with separate masks for uplink, downlink and compute."""
     if isinstance(links, PeerLinkSample):
         return links._replace(mask=mask, downlink=downlink, compute=compute)
     return DuplexLinkSample(
@@ -217,13 +223,13 @@ def directed(links: Links, mask: Array, downlink: Array, compute: Array) -> Mask
 
 
 def has_peers(links: Any) -> TypeGuard[PeerLinkSample]:
-    """Whether a sample has links between clients."""
+    """Returns whether a sample has links between clients."""
     return isinstance(links, PeerLinkSample)
 
 
 def peers(links: Links) -> tuple[Array, Array]:
-    """Neighbours int32[N, K] and which of their edges are up, bool[N, K]; K = 0 without any."""
+    """Returns neighbours int32[N, K] and which edges are up, bool[N, K]; K = 0 without any."""
     if isinstance(links, PeerLinkSample):
         return links.neighbours, links.edges
-    nobody = jnp.zeros((*links.mask.shape, 0), jnp.int32)
-    return nobody, nobody > 0
+    no_neighbours = jnp.zeros((*links.mask.shape, 0), jnp.int32)
+    return no_neighbours, no_neighbours > 0

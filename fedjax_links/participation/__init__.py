@@ -1,8 +1,8 @@
-"""Participation patterns: who can deliver in each round, as samplers driven by keys.
+"""Samples who can deliver in each round: participation patterns, driven by keys.
 
-`PARTICIPATION` names them all; `schedules` holds the probabilities they move with, named in
-`SCHEDULES`; `trace_formats` reads recorded availability; `label_dependent_probs` gives clients the
-link qualities of their labels.
+`PARTICIPATION` names all patterns. `schedules` has probabilities that vary over rounds, named
+in `SCHEDULES`. `trace_formats` reads recorded availability. `label_dependent_probs` computes
+link probabilities from the labels of clients.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from fedjax_links.links import graphs
 from fedjax_links.participation import durations, schedules
 from fedjax_links.participation.always import always, always_law
 from fedjax_links.participation.bernoulli import bernoulli, bernoulli_law
+from fedjax_links.participation.caps import cap
 from fedjax_links.participation.combinators import (
     both,
     both_law,
     by_group,
-    cap,
     either,
     either_law,
     mixture,
@@ -85,24 +85,24 @@ def _some(num_clients: int) -> Participation:
 
 
 def _days(num_clients: int) -> Intervals:
-    """Four days on which everyone comes once, in hours."""
-    client, day = (
-        np.repeat(np.arange(num_clients), 4),
-        np.tile(np.arange(4), num_clients),
-    )
-    start = 3600.0 * (24 * day + (5 * client + 3 * day) % 15)
-    return intervals(
-        client, start, start + 3600.0 * (5 + client % 5), num_clients=num_clients
-    )
+    """Returns four days on which each client is up once."""
+    client = np.repeat(np.arange(num_clients), 4)
+    day = np.tile(np.arange(4), num_clients)
+    hour = 3600.0
+    start = hour * (24 * day + (5 * client + 3 * day) % 15)
+    end = start + hour * (5 + client % 5)
+    return intervals(client, start, end, num_clients=num_clients)
 
 
 def _directed(num_clients: int) -> Participation:
-    some, others = _some(num_clients), bernoulli(_probs(num_clients)[::-1])
-    return duplex(uplink=some, downlink=others, compute=some)
+    uplink = _some(num_clients)
+    downlink = bernoulli(np.flip(_probs(num_clients)))
+    return duplex(uplink=uplink, downlink=downlink, compute=uplink)
 
 
 def _separated(num_clients: int) -> Participation:
-    weights, size = (1.0 + np.arange(num_clients)) ** -1.5, _third(num_clients)
+    weights = (1.0 + np.arange(num_clients)) ** -1.5
+    size = _third(num_clients)
     wait = min(2, num_clients // size - 1)
     return minimum_separation(weights, separation=wait, cohort_size=size)
 

@@ -1,4 +1,4 @@
-"""Everybody, every round."""
+"""Lets all clients participate in each round."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +9,7 @@ from fedjax_links.participation.link_laws import LawInputs, LinkLaw, independent
 
 
 def always(num_clients: int) -> Participation:
-    """Full participation: every client delivers in every round.
+    """Lets all clients participate in each round: full participation.
 
     Args:
       num_clients: N, at least 1.
@@ -35,9 +35,8 @@ def always(num_clients: int) -> Participation:
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
 
 
-def always_law(given: LawInputs) -> LinkLaw:
-    """Exact law of `always`."""
-    law = independent(
-        'every client in every round', np.ones(given.options['num_clients'])
-    )
+def always_law(inputs: LawInputs) -> LinkLaw:
+    """Returns the exact law of `always`."""
+    probs = np.ones(inputs.options['num_clients'])
+    law = independent('every client in every round', probs)
     return law._replace(never_empty=True)

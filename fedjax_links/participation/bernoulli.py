@@ -1,4 +1,4 @@
-"""Independent links: every uplink is a coin of its own."""
+"""Draws links independently over clients and rounds."""
 
 import numpy as np
 
@@ -41,22 +41,24 @@ def bernoulli(schedule: schedules.ScheduleLike) -> Participation:
     schedule = schedules.as_schedule(schedule)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
-        probs, uniforms = schedule.drawn(key, round)
+        probs, uniforms = schedule.draw(key, round)
         return carry, LinkSample(mask=uniforms < probs, prob=schedule.mean(round))
 
     return Participation(lambda key: (), sample, schedule.num_clients, schedule.cycle)
 
 
-def bernoulli_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `bernoulli`."""
-    kind, period = given.schedule
+def bernoulli_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `bernoulli`."""
+    kind, period = inputs.schedule
     if kind in ('constant', 'jitter'):
-        return link_laws.independent('independent over clients and rounds', given.probs)
+        return link_laws.independent(
+            'independent over clients and rounds', inputs.probs
+        )
     if period is None:
         return link_laws.LinkLaw(
             f'probabilities follow a {kind} schedule, without memory'
         )
-    schedule = given.options['schedule']
+    schedule = inputs.options['schedule']
     by_round = np.array([schedule.mean(t) for t in range(period)], np.float64)
     return link_laws.LinkLaw(
         f'independent, probabilities follow a {kind} schedule',
@@ -68,11 +70,19 @@ def bernoulli_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
 
 
 def _mean_weights(probs: np.ndarray) -> np.ndarray | None:
-    """Long-run weights of independent rounds with probabilities float64[P, N] in turn."""
+    """Computes FedAvg's long-run weights under probabilities that repeat.
+
+    Args:
+      probs: float64[P, N], probabilities of the P rounds of a period.
+
+    Returns:
+      float64[N]; None if no client ever participates.
+    """
     from fedjax_links import analysis  # SciPy takes long to import
 
-    some = -np.expm1(np.log1p(-np.minimum(probs, 1 - 1e-16)).sum(axis=1))
-    if not some.any():
+    non_empty = -np.expm1(np.log1p(-np.minimum(probs, 1 - 1e-16)).sum(axis=1))
+    if not non_empty.any():
         return None
-    weights = np.array([analysis.fedavg_weights(row) for row in probs[some > 0]])
-    return some[some > 0] @ weights / some.sum()
+    counted = non_empty > 0
+    weights = np.array([analysis.fedavg_weights(row) for row in probs[counted]])
+    return non_empty[counted] @ weights / non_empty.sum()

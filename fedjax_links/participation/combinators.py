@@ -1,11 +1,10 @@
-"""Pattern algebra: new participation patterns from old ones.
+"""Combines participation patterns into new ones.
 
-The first part draws from the combination's own key, so that its links are those that it has by
-itself: an outage changes its window alone. Everything else draws from streams that no pattern uses,
-so parts are independent. Each part keeps its own carry, and all carries advance in every round,
-whether or not the part is in force. Where parts tell uplink, downlink and compute apart, so does
-the result; a plain part then counts as one whose downlink follows its mask and whose clients always
-compute.
+The first part draws from the combination's key. So its links are those that it has without
+the others: an outage changes its window alone. Everything else draws from streams that no
+pattern uses, so parts are independent. All parts advance in each round, whether or not they
+are in force. If a part has separate masks for uplink, downlink and compute, so has the
+result. Clients of a plain part then receive if they deliver, and always compute.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +22,6 @@ from fedjax_links.base import (
     Number,
     Participation,
     PeerLinkSample,
-    PyTree,
 )
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.links import drawing
@@ -115,23 +113,23 @@ def mixture(patterns: Sequence[Participation], probs: ArrayLike) -> Participatio
     _check_some(patterns)
     law = schedules.as_probs(probs, 'probs')
     if np.shape(probs) != (len(patterns),):
-        raise errors.invalid(
-            'probs', f'have {len(patterns)} entries', np.shape(probs)[0]
-        )
-    if (
-        checks.is_concrete(probs)
-        and abs(np.sum(np.asarray(probs, np.float64)) - 1) > 1e-5
-    ):
-        raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
+        requirement = f'have {len(patterns)} entries'
+        raise errors.invalid('probs', requirement, np.shape(probs)[0])
+    if checks.is_concrete(probs):
+        total = np.sum(np.asarray(probs, np.float64))
+        if abs(total - 1) > 1e-5:
+            raise errors.invalid('probs', 'sum to one', np.sum(np.asarray(probs)))
 
     def pick(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         uniform = prng.uniform(key)
         last = jnp.max(jnp.where(law > 0, jnp.arange(len(patterns)), 0))
-        which = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(law)), last)
-        parts = jnp.stack([sample.prob for sample in samples])
-        # The minimum changes nothing but forbids fused multiply-adds: same bits however compiled.
-        weighted = jnp.where(law[:, None] > 0, jnp.minimum(law[:, None] * parts, 1), 0)
-        return _choose(samples, which)._replace(prob=weighted.sum(axis=0))
+        index = jnp.minimum(jnp.sum(uniform >= jnp.cumsum(law)), last)
+        probs_of_parts = jnp.stack([sample.prob for sample in samples])
+        # The minimum changes nothing, but it forbids fused multiply-adds. So the bits are the
+        # same however this is compiled.
+        weighted = jnp.minimum(law[:, None] * probs_of_parts, 1)
+        weighted = jnp.where(law[:, None] > 0, weighted, 0)
+        return _choose(samples, index)._replace(prob=weighted.sum(axis=0))
 
     return combining.combine('mixture', patterns, pick)
 
@@ -163,12 +161,11 @@ def switch(patterns: Sequence[Participation], at_rounds: ArrayLike) -> Participa
     """
     _check_some(patterns)
     xp = checks.array_module(at_rounds)
-    given = xp.atleast_1d(xp.asarray(at_rounds))
-    if given.size and not jnp.issubdtype(given.dtype, jnp.integer):
-        raise errors.invalid(
-            'at_rounds', 'be whole numbers of rounds', errors.text_of(at_rounds)
-        )
-    rounds = given.astype(np.int32)
+    rounds = xp.atleast_1d(xp.asarray(at_rounds))
+    if rounds.size and not jnp.issubdtype(rounds.dtype, jnp.integer):
+        got = errors.text_of(at_rounds)
+        raise errors.invalid('at_rounds', 'be whole numbers of rounds', got)
+    rounds = rounds.astype(np.int32)
     if rounds.shape != (len(patterns) - 1,):
         requirement = f'name {len(patterns) - 1} rounds for {len(patterns)} patterns'
         raise errors.invalid('at_rounds', requirement, rounds.shape[0])
@@ -194,10 +191,10 @@ def outage(
       pattern: the pattern otherwise.
       start: first round of the outage.
       stop: first round after it.
-      clients: int[K], ids of the clients hit; everybody by default.
+      clients: int[K], ids of the affected clients; everybody by default.
 
     Returns:
-      The pattern; ``prob`` is zero where an outage is on. Who can compute still can.
+      The pattern; ``prob`` is zero during an outage. Clients can still compute.
 
     Raises:
       ValueError: if the window is empty, or ``clients`` are no ids or unknown.
@@ -218,10 +215,10 @@ def outage(
     everyone = np.arange(pattern.num_clients)
     ids = everyone if clients is None else checks.ids('clients', clients)
     checks.within('clients', ids.max(), 0, pattern.num_clients - 1)
-    hit = np.isin(everyone, ids)
+    is_affected = np.isin(everyone, ids)
 
-    def silence(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
-        down = hit & (start <= round) & (round < stop)
+    def take_down(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
+        down = is_affected & (start <= round) & (round < stop)
         links = samples[0]
         links = links._replace(
             mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob)
@@ -229,14 +226,14 @@ def outage(
         if base.tells_directions(links):
             links = links._replace(downlink=links.downlink & ~down)
         if isinstance(links, PeerLinkSample):
-            cut = down[:, None] | down[links.neighbours]
-            probs = (
-                None if links.edge_prob is None else jnp.where(cut, 0, links.edge_prob)
-            )
-            links = links._replace(edges=links.edges & ~cut, edge_prob=probs)
+            edge_down = down[:, None] | down[links.neighbours]
+            edge_prob = links.edge_prob
+            if edge_prob is not None:
+                edge_prob = jnp.where(edge_down, 0, edge_prob)
+            links = links._replace(edges=links.edges & ~edge_down, edge_prob=edge_prob)
         return links
 
-    return combining.combine('outage', [pattern], silence)
+    return combining.combine('outage', [pattern], take_down)
 
 
 def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participation:
@@ -264,104 +261,38 @@ def by_group(groups: ArrayLike, patterns: Sequence[Participation]) -> Participat
     """
     _check_some(patterns)
     labels = subset_sampling.group_labels(groups, len(patterns))
-    sizes, counts = (
-        np.bincount(labels).tolist(),
-        [pattern.num_clients for pattern in patterns],
-    )
+    sizes = np.bincount(labels).tolist()
+    counts = [pattern.num_clients for pattern in patterns]
     if counts != sizes:
-        raise errors.invalid(
-            'patterns', f'have as many clients as their groups, {sizes}', counts
-        )
+        requirement = f'have as many clients as their groups, {sizes}'
+        raise errors.invalid('patterns', requirement, counts)
     rows_of_clients = np.argsort(np.argsort(labels, kind='stable'))
 
-    def deal(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
-        parts = combining.align(samples)
-        return jax.tree.map(
-            lambda *rows: jnp.concatenate(rows)[rows_of_clients], *parts
-        )
+    def reorder(*parts: Array) -> Array:
+        return jnp.concatenate(parts)[rows_of_clients]
 
-    return combining.combine('by_group', patterns, deal, num_clients=len(labels))
+    def merge(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
+        return jax.tree.map(reorder, *combining.align(samples))
 
-
-def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Participation:
-    """Limits the active clients to at most ``size`` in a round.
-
-    Those left out deliver nothing, but the pattern does not learn of it: under
-    `minimum_separation` they wait as if they had taken part.
-
-    Args:
-      pattern: decides who is active; where it tells directions apart, those who take part.
-      size: S, from 1 to N.
-      rule: who is kept. ``'uniform'``: uniformly without replacement. ``'permutation'``: the next
-        ones on a random permutation of all clients, which is used up over the rounds, inactive
-        clients on the way included, and then drawn afresh; nobody twice in a round. With everybody
-        active and S a divisor of N this is `regularized`; for other S a round goes on with the
-        fresh permutation, where `regularized` has a smaller cohort.
-
-    Returns:
-      The pattern; ``prob`` is NaN: the chance of being kept depends on the others.
-
-    Raises:
-      ValueError: if a value is out of range.
-
-    Example:
-      >>> import jax
-      >>> from fedjax_links import participation, simulation
-      >>> pattern = participation.cap(participation.always(5), 2)
-      >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=3)
-      >>> print(links.mask.sum(axis=1))
-      [2 2 2]
-    """
-    checks.static_int('size', size, maximum=pattern.num_clients)
-    checks.choice('rule', rule, ('uniform', 'permutation'))
-    if rule == 'permutation':
-        return cap_in_order(pattern, size, distinct=True)
-
-    def keep(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
-        ids = subset_sampling.uniform_subset(key, base.participants(samples[0]), size)
-        return _kept(samples[0], base.mask_of(ids, pattern.num_clients))
-
-    return combining.combine('cap', [pattern], keep)
-
-
-def cap_in_order(pattern: Participation, size: int, *, distinct: bool) -> Participation:
-    """`cap` along a permutation; `subset_sampling.consume` says what ``distinct`` means."""
-    own_key = combining.stream('cap', pattern)
-
-    def init(key: Key) -> PyTree:
-        return pattern.init(key), subset_sampling.random_order(
-            own_key(key), pattern.num_clients
-        )
-
-    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
-        part, order = carry
-        part, sampled = pattern.sample(part, key, round)
-        links = base.as_masks(sampled)
-        active = base.participants(links)
-        order, kept = subset_sampling.consume(
-            own_key(key), order, active, size, distinct=distinct
-        )
-        return (part, order), _kept(links, kept)
-
-    combinators = (*pattern.combinators, 'cap')
-    return pattern._replace(init=init, sample=sample, combinators=combinators)
-
-
-def _kept(links: MaskLinks, kept: Array) -> MaskLinks:
-    return links._replace(mask=kept, prob=jnp.full_like(links.prob, jnp.nan))
+    return combining.combine('by_group', patterns, merge, num_clients=len(labels))
 
 
 def _meet(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
-    return jax.tree.map(
-        lambda x, y: x & y if x.dtype == bool else x * y, *combining.align(samples)
-    )
+    """Intersects the masks of two samples and multiplies their probabilities."""
+
+    def intersect(x: Array, y: Array) -> Array:
+        return x & y if x.dtype == bool else x * y
+
+    return jax.tree.map(intersect, *combining.align(samples))
 
 
 def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
+    """Unites the masks of two samples and their probabilities."""
+
     def union(x: Array, y: Array) -> Array:
         if x.dtype == bool:
             return x | y
-        # As in `mixture`.
+        # As in `mixture`, the minimum forbids fused multiply-adds.
         return 1 - jnp.minimum((1 - x) * (1 - y), 1)
 
     joined: MaskLinks = jax.tree.map(union, *combining.align(samples))
@@ -371,41 +302,47 @@ def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
 
 
 def _check_some(patterns: Sequence[Participation]) -> None:
+    """Checks that there are patterns, and none that must be outermost."""
     if len(patterns) == 0:
         raise errors.invalid('patterns', 'name at least one pattern', list(patterns))
-    for shapes in map(drawing.sample_shapes, patterns):
-        outer = 'peers' if base.has_peers(shapes) else 'quorum'
-        if outer == 'peers' or getattr(shapes, 'duration', None) is not None:
-            said = f'what `{outer}` made'
-            raise errors.invalid(
-                'patterns', f'go into `{outer}`, around all others', said
-            )
+    for pattern in patterns:
+        shapes = drawing.sample_shapes(pattern)
+        if base.has_peers(shapes):
+            outer = 'peers'
+        elif getattr(shapes, 'duration', None) is not None:
+            outer = 'quorum'
+        else:
+            continue
+        requirement = f'go into `{outer}`, around all others'
+        raise errors.invalid('patterns', requirement, f'a pattern of `{outer}`')
 
 
-def _choose(samples: combining.Samples, which: Array) -> MaskLinks:
+def _choose(samples: combining.Samples, index: Array) -> MaskLinks:
+    """Takes the sample of an index, int32[]."""
     return jax.tree.map(
-        lambda *parts: jnp.stack(parts)[which], *combining.align(samples)
+        lambda *parts: jnp.stack(parts)[index], *combining.align(samples)
     )
 
 
-def both_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `both`, whose parts are independent of each other."""
-    return _independent_parts(given, lambda probs: np.prod(probs, axis=0))
+def both_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `both`, whose parts are independent of each other."""
+    return _independent_parts(inputs, lambda probs: np.prod(probs, axis=0))
 
 
-def either_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `either`, likewise."""
-    if all(part.is_duplex for part in given.parts.values()):
-        # a client may hear through one and deliver through the other
+def either_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `either`, whose parts are independent of each other."""
+    if all(part.is_duplex for part in inputs.parts.values()):
+        # A client may receive through one part and deliver through the other.
         return link_laws.UNKNOWN._replace(is_duplex=True)
-    return _independent_parts(given, lambda probs: 1 - np.prod(1 - probs, axis=0))
+    return _independent_parts(inputs, lambda probs: 1 - np.prod(1 - probs, axis=0))
 
 
 def _independent_parts(
-    given: link_laws.LawInputs, join: Callable[[np.ndarray], np.ndarray]
+    inputs: link_laws.LawInputs, join: Callable[[np.ndarray], np.ndarray]
 ) -> link_laws.LinkLaw:
-    """A pattern of parts; exact if each is independent over clients and rounds."""
-    parts, law = given.parts.values(), link_laws.UNKNOWN
+    """Returns a law that is exact if each part is independent over clients and rounds."""
+    parts = inputs.parts.values()
+    law = link_laws.UNKNOWN
     if all(part.memoryless and part.probs is not None for part in parts):
         probs = np.array([part.probs for part in parts])
         law = link_laws.independent('independent over clients and rounds', join(probs))

@@ -1,7 +1,7 @@
-"""What all combinators of patterns share: one pattern of several parts, and its streams.
+"""Combines several patterns into one, and derives keys for what combinators draw.
 
-The first part draws from the combination's own key, so that its links are those that it has by
-itself. Everything else draws from streams that no pattern uses.
+The first part draws from the combination's key. So its links are those that it has without
+the others. Everything else draws from streams that no pattern uses.
 """
 
 import functools
@@ -21,9 +21,15 @@ Samples = Sequence[MaskLinks]
 
 
 def longest(samples: Samples) -> Array | None:
-    """float[], seconds of a round that ends with the last of its parts; None if none tells."""
+    """Returns the longest duration of the parts.
+
+    Returns:
+      float[], in seconds; None if no part has a duration.
+    """
     durations = [sample.duration for sample in samples if sample.duration is not None]
-    return functools.reduce(jnp.maximum, durations) if durations else None
+    if not durations:
+        return None
+    return functools.reduce(jnp.maximum, durations)
 
 
 def combine(
@@ -32,16 +38,16 @@ def combine(
     merge: Callable[[Key, Array, Samples], MaskLinks],
     num_clients: int | None = None,
 ) -> Participation:
-    """The pattern whose sample is ``merge(own key, round, samples of the parts)``.
+    """Combines patterns into one that samples ``merge(key, round, samples of the parts)``.
 
     Args:
-      kind: name of the combinator; its streams are its own.
-      patterns: the parts; the first draws from the key that it would have by itself.
+      kind: name of the combinator, from which its streams are derived.
+      patterns: the parts; the first draws from the same key as without the others.
       merge: returns the links; the samples have masks.
       num_clients: N, if that is not the number of clients of each part.
 
     Returns:
-      The pattern; its carry is those of the parts, or that of the only one.
+      The pattern; its carry is a tuple of those of the parts, or that of the only part.
 
     Raises:
       ValueError: if the parts' numbers of clients differ, and N is not given.
@@ -50,64 +56,80 @@ def combine(
     if num_clients is None and len(set(counts)) > 1:
         raise errors.invalid('patterns', 'have the same number of clients', counts)
     first, *others = patterns
-    own_key = stream(kind, first)
+    combinator_key = stream(kind, first)
 
     def init(key: Key) -> PyTree:
         carry = first.init(key)
         if not others:
             return carry
-        rest = own_key(key)
-        return carry, *(
-            part.init(jax.random.fold_in(rest, i)) for i, part in enumerate(others, 1)
-        )
+        carries = [carry]
+        rest_key = combinator_key(key)
+        for i, part in enumerate(others, 1):
+            carries.append(part.init(jax.random.fold_in(rest_key, i)))
+        return tuple(carries)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
         carries = carry if others else (carry,)
-        rest = own_key(key)
-        steps = [first.sample(carries[0], key, round)]
+        rest_key = combinator_key(key)
+        new_carry, links = first.sample(carries[0], key, round)
+        new_carries = [new_carry]
+        samples = [base.as_masks(links)]
         for i, part in enumerate(others, 1):
-            steps.append(part.sample(carries[i], jax.random.fold_in(rest, i), round))
-        after, drawn = zip(*steps, strict=True)
-        links = merge(
-            jax.random.fold_in(rest, 0), round, list(map(base.as_masks, drawn))
-        )
-        return after if others else after[0], links
+            part_key = jax.random.fold_in(rest_key, i)
+            new_carry, links = part.sample(carries[i], part_key, round)
+            new_carries.append(new_carry)
+            samples.append(base.as_masks(links))
+        merged = merge(jax.random.fold_in(rest_key, 0), round, samples)
+        return tuple(new_carries) if others else new_carries[0], merged
 
+    # The cycle is that of the parts that repeat.
     cycles = [pattern.cycle for pattern in patterns if pattern.cycle is not None]
-    cycle = math.lcm(*cycles) if cycles else None  # of those that repeat
-    combinators = (*first.combinators, kind)
-    names = recorded_names(patterns) if num_clients is None else None
     return Participation(
-        init, sample, num_clients or counts[0], cycle, combinators, names
+        init,
+        sample,
+        num_clients or counts[0],
+        cycle=math.lcm(*cycles) if cycles else None,
+        combinators=(*first.combinators, kind),
+        client_names=recorded_names(patterns) if num_clients is None else None,
     )
 
 
 def recorded_names(patterns: Sequence[Participation]) -> tuple[str, ...] | None:
-    """Names of the clients of recordings among patterns; None if none is a recording.
+    """Returns the client names of the recordings among patterns.
+
+    Returns:
+      The names; empty if the recordings have numbers alone, None if none is a recording.
 
     Raises:
       ValueError: if two recordings name other clients, or in another order.
     """
-    found = [part.client_names for part in patterns if part.client_names is not None]
-    named = [names for names in found if names]
+    recordings = [part for part in patterns if part.client_names is not None]
+    if not recordings:
+        return None
+    named = [part.client_names for part in recordings if part.client_names]
+    if not named:
+        return recordings[0].client_names
     for names in named[1:]:
         client_names.check_order('patterns', names, named[0])
-    every = named or found
-    return every[0] if every else None
+    return named[0]
 
 
 def stream(kind: str, pattern: Participation) -> Callable[[Key], Key]:
-    """``key -> key`` of what a combinator draws besides the pattern, which draws from ``key``.
+    """Returns the function ``key -> key`` that keys what a combinator draws.
 
-    Patterns fold small numbers into their keys. Combinators around combinators of the same kind
-    share a key, so they are counted.
+    The pattern inside draws from ``key``. Patterns fold small numbers into their keys, so
+    this folds in a hash. A combinator inside another of the same kind has the same key;
+    therefore they are counted.
     """
     number = zlib.crc32(f'{kind} {pattern.combinators.count(kind)}'.encode())
     return lambda key: jax.random.fold_in(key, np.uint32(number))
 
 
 def align(samples: Samples) -> Samples:
-    """The samples, all of one kind: in plain ones, beside others, all can compute."""
+    """Gives all samples uplink, downlink and compute masks if one of them has these.
+
+    In a plain sample, clients that deliver also receive, and all can compute.
+    """
     if not any(map(base.tells_directions, samples)):
         return samples
     return [

@@ -1,4 +1,4 @@
-"""Cyclic links: a block of rounds up, a block down, each client at its own offset."""
+"""Makes links cyclic: a block of rounds up, a block down, each client with an offset."""
 
 import math
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from fedjax_links.participation import link_laws, schedules
 
 
 class CyclicState(NamedTuple):
-    """Carry of `cyclic`.
+    """Holds the carry of `cyclic`.
 
     Attributes:
       offset: int32[N], rounds before the up block of the cycle.
@@ -27,7 +27,7 @@ class CyclicState(NamedTuple):
 def cyclic(
     probs: ArrayLike, *, cycle_length: int = 100, reset: bool = False
 ) -> Participation:
-    """Cyclic links: each client is up for ``active`` rounds, then down for ``inactive``.
+    """Makes each client active for a block of rounds, then inactive, in cycles.
 
     ``active = max(1, rint(L p))`` with halves rounded to even, and ``inactive = max(1, L -
     active)``, for L = ``cycle_length``. Everybody starts down; client i first comes up after an
@@ -63,15 +63,16 @@ def cyclic(
     checks.static_int('cycle_length', cycle_length, minimum=2, maximum=2**24)
     active, inactive = _lengths(probs, cycle_length, checks.array_module(probs))
     period = active + inactive
-    share = active.astype(probs.dtype) / period.astype(probs.dtype)
-    if reset:  # the quotient as compilers round it, who know the divisor
-        period, share = cycle_length, active * (1 / probs.dtype.type(cycle_length))
-    share = share.astype(probs.dtype)
+    active_share = active.astype(probs.dtype) / period.astype(probs.dtype)
+    if reset:
+        # Compilers that know the divisor round the quotient like this.
+        active_share = active * (1 / probs.dtype.type(cycle_length))
+        period = cycle_length
+    active_share = active_share.astype(probs.dtype)
 
     def draw(key: Key) -> CyclicState:
-        return CyclicState(
-            offset=jax.random.randint(key, probs.shape, 0, inactive, 'int32')
-        )
+        offset = jax.random.randint(key, probs.shape, 0, inactive, 'int32')
+        return CyclicState(offset=offset)
 
     def sample(
         carry: CyclicState, key: Key, round: Array
@@ -80,7 +81,7 @@ def cyclic(
             renew = jnp.mod(round, cycle_length) == 0
             carry = CyclicState(offset=jnp.where(renew, draw(key).offset, carry.offset))
         mask = jnp.mod(round - carry.offset, period) < active
-        return carry, LinkSample(mask=mask, prob=jnp.asarray(share))
+        return carry, LinkSample(mask=mask, prob=jnp.asarray(active_share))
 
     cycle = cycle_length
     if checks.is_concrete(period):
@@ -89,20 +90,22 @@ def cyclic(
 
 
 def _lengths(probs: Any, cycle_length: int, xp: Any = np) -> tuple[Any, Any]:
-    """Rounds int32[N] that clients are up, and down."""
+    """Returns the rounds of a cycle that clients are active and inactive, int32[N] each."""
     active = xp.maximum(1, xp.rint(cycle_length * probs)).astype(np.int32)
-    return active, xp.maximum(1, cycle_length - active)
+    inactive = xp.maximum(1, cycle_length - active)
+    return active, inactive
 
 
-def cyclic_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `cyclic`."""
-    length, reset = (
-        given.options.get('cycle_length', 100),
-        given.options.get('reset', False),
+def cyclic_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `cyclic`."""
+    length = inputs.options.get('cycle_length', 100)
+    reset = inputs.options.get('reset', False)
+    active, inactive = _lengths(inputs.probs, length)
+    period = np.full_like(active, length) if reset else active + inactive
+    is_common = (period == period[0]).all()
+    offsets = 'redrawn every cycle' if reset else 'drawn once'
+    return link_laws.LinkLaw(
+        f'cycles of {length} rounds, offsets {offsets}',
+        rates=active / period,
+        period=int(period[0]) if is_common else None,
     )
-    active, inactive = _lengths(given.probs, length)
-    period = length + 0 * active if reset else active + inactive
-    alike = int(period[0]) if (period == period[0]).all() else None
-    drawn = 'redrawn every cycle' if reset else 'drawn once'
-    description = f'cycles of {length} rounds, offsets {drawn}'
-    return link_laws.LinkLaw(description, rates=active / period, period=alike)

@@ -1,8 +1,8 @@
-"""Patterns that tell uplink, downlink and compute apart.
+"""Builds patterns with separate masks for uplink, downlink and compute.
 
-A plain pattern says whose upload arrives: who delivers also hears the server, and who does not may
-still train (FedPBC's silent clients do). These two say so differently, without any algorithm being
-touched.
+A plain pattern has one mask: whose upload arrives. Clients that deliver also receive, and
+others may still train, as FedPBC's inactive clients do. The two patterns here differ from
+that, and no algorithm has to change for them.
 """
 
 from fedjax_links import base
@@ -21,23 +21,23 @@ def duplex(
 ) -> Participation:
     """Combines independent patterns for uplinks, downlinks and the ability to train.
 
-    A result reaches the server where the uplink is up and the client computes. Whether the client
-    heard the server does not matter here: an algorithm whose clients keep models of their own can
-    use a result that is not based on this round's message.
+    A result reaches the server if the uplink is up and the client computes. Whether the
+    client received the server's message does not matter here: an algorithm whose clients
+    keep models can use a result that is not based on this round's message.
 
     Args:
-      uplink: whose message reaches the server.
-      downlink: whom the server's message reaches; everybody by default.
-      compute: who is able to train; everybody by default.
+      uplink: whose upload can reach the server.
+      downlink: who receives the server's message; everybody by default.
+      compute: who can train; everybody by default.
 
     Returns:
-      The pattern. ``prob``, the probability of taking part, is the product of all three, exact as
-      they are independent. A round takes as long as the longest of the parts that tell a length:
-      `quorum` for ``compute`` is a deadline of training.
+      The pattern. ``prob``, the probability of taking part, is the product of all three,
+      exact as they are independent. A round takes as long as the longest of the parts that
+      have a duration: `quorum` for ``compute`` is a deadline of training.
 
     Raises:
-      ValueError: if the numbers of clients differ, or a part tells directions apart itself; `both`
-        joins patterns that do.
+      ValueError: if the numbers of clients differ, or a part has separate masks itself;
+        `both` joins patterns that do.
 
     Example:
       >>> import jax
@@ -77,11 +77,11 @@ def duplex(
 def unavailable(pattern: Participation) -> Participation:
     """Makes inactive clients unavailable: they neither receive, nor train, nor deliver.
 
-    The world of partial participation, as against unreliable uplinks: under it FedPBC's inactive
+    This is partial participation, in contrast to unreliable uplinks: FedPBC's inactive
     clients do not train.
 
     Args:
-      pattern: who is active; where it tells directions apart, those who take part.
+      pattern: who is active; if it has separate masks, those who take part.
 
     Returns:
       The pattern with ``mask``, ``downlink`` and ``compute`` equal, and its ``prob``.
@@ -108,13 +108,15 @@ def unavailable(pattern: Participation) -> Participation:
     return pattern._replace(sample=sample)
 
 
-def duplex_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `duplex`, whose parts are independent over clients and rounds."""
-    parts = given.parts.values()
-    law = next(iter(parts)) if len(parts) == 1 else combinators.both_law(given)
+def duplex_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `duplex`, if its parts are independent over clients and rounds."""
+    if len(inputs.parts) == 1:
+        (law,) = inputs.parts.values()
+    else:
+        law = combinators.both_law(inputs)
     return law._replace(is_duplex=True)
 
 
-def unavailable_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `unavailable`: that of its pattern."""
-    return given.parts['pattern']._replace(is_duplex=False)
+def unavailable_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `unavailable`: that of its pattern."""
+    return inputs.parts['pattern']._replace(is_duplex=False)

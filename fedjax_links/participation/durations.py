@@ -1,8 +1,8 @@
-"""Laws of how long links stay up or down, in rounds: what `semi_markov` is given.
+"""Computes laws of how long links stay up or down, in rounds, for `semi_markov`.
 
-A law is its survival function, float64[G, L]: entry k is ``P(D > k)`` for k = 0, 1, ..., D a whole
-number of rounds, at least 1, at most L; one row for everybody or one for each client or kind of
-them. Durations that are no whole number are rounded up.
+A law is its survival function, float64[G, L]. Entry k is ``P(D > k)`` for k = 0, 1, ...,
+where D is a whole number of rounds from 1 to L. There is one row for everybody, or one for
+each client or kind of clients. Other durations are rounded up.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,54 +16,69 @@ Survival = NDArray[np.float64]
 
 _MOST_ROUNDS = 1_000_000
 _NEGLIGIBLE = 1e-10
-_MOST_CUT = 1e-5  # of the mean, by what is beyond the most rounds
+# The largest part of the mean that may lie beyond the most rounds.
+_MOST_CUT = 1e-5
 
 
 def lognormal(median: ArrayLike, sigma: ArrayLike) -> Survival:
-    """``D = ceil(median exp(sigma z))``, z standard normal.
+    """Computes log-normal durations, ``D = ceil(median exp(sigma z))``, z standard normal.
 
     Args:
       median: rounds, positive, one number or one for each row.
-      sigma: positive, likewise.
+      sigma: positive, one number or one for each row.
     """
     from scipy import special
 
     checks.positive('median', median)
     checks.positive('sigma', sigma)
-    middle, width = np.broadcast_arrays(*map(np.atleast_1d, (np.log(median), sigma)))
-    return _cut(
-        lambda k: special.ndtr((middle[:, None] - np.log(k)) / width[:, None]),
-        median=median,
-    )
+    log_median, width = _as_columns(np.log(median), sigma)
+
+    def survival(rounds: NDArray[np.float64]) -> Survival:
+        return special.ndtr((log_median - np.log(rounds)) / width)
+
+    return _table('median', median, survival)
 
 
 def weibull(scale: ArrayLike, shape: ArrayLike) -> Survival:
-    """``P(D > k) = exp(-(k / scale)^shape)``: heavy tails below shape 1, ageing above.
+    """Computes Weibull durations, ``P(D > k) = exp(-(k / scale)^shape)``.
+
+    Tails are heavy for shapes below 1. For shapes above 1, links that have lasted long are
+    more likely to end.
 
     Args:
       scale: rounds, positive, one number or one for each row.
-      shape: positive, likewise.
+      shape: positive, one number or one for each row.
     """
     checks.positive('scale', scale)
     checks.positive('shape', shape)
-    by, power = np.broadcast_arrays(*map(np.atleast_1d, (scale, shape)))
-    return _cut(lambda k: np.exp(-((k / by[:, None]) ** power[:, None])), scale=scale)
+    divisor, power = _as_columns(scale, shape)
+
+    def survival(rounds: NDArray[np.float64]) -> Survival:
+        return np.exp(-((rounds / divisor) ** power))
+
+    return _table('scale', scale, survival)
 
 
 def geometric(rate: ArrayLike) -> Survival:
-    """``P(D > k) = (1 - rate)^k``: both of a link's laws geometric is the Markov link.
+    """Computes geometric durations, ``P(D > k) = (1 - rate)^k``.
+
+    A link that stays both up and down for geometric times is `markov`.
 
     Args:
       rate: probability of leaving in a round, in (0, 1], one number or one for each row.
     """
     checks.positive('rate', rate)
     checks.within('rate', rate, 0, 1)
-    stays = 1.0 - np.atleast_1d(np.asarray(rate, float))
-    return _cut(lambda k: stays[:, None] ** k, rate=rate)
+    (stays,) = _as_columns(1.0 - np.asarray(rate, float))
+
+    def survival(rounds: NDArray[np.float64]) -> Survival:
+        return stays**rounds
+
+    return _table('rate', rate, survival)
 
 
 def observed(durations: ArrayLike) -> Survival:
-    """The durations of a log, each as likely as it was frequent.
+    """Computes the empirical law of a log's durations.
 
     Args:
       durations: float[K], positive, in rounds.
@@ -76,63 +91,80 @@ def observed(durations: ArrayLike) -> Survival:
     return (1.0 - np.cumsum(counts) / counts.sum())[None, :-1]
 
 
-_ALL = geometric, lognormal, observed, weibull
-SOJOURNS: Mapping[str, Callable[..., Survival]] = {law.__name__: law for law in _ALL}
+SOJOURNS: Mapping[str, Callable[..., Survival]] = {
+    'geometric': geometric,
+    'lognormal': lognormal,
+    'observed': observed,
+    'weibull': weibull,
+}
 """``up`` and ``down`` of `semi_markov`."""
 
 
-def _cut(
-    survival: Callable[[NDArray[np.float64]], Survival], **argument: ArrayLike
-) -> Survival:
-    """Survival functions up to where all are negligible: what is left there ends.
+def _as_columns(*parameters: ArrayLike) -> list[NDArray[np.float64]]:
+    """Broadcasts parameters to columns float64[G, 1]."""
+    rows = np.broadcast_arrays(*[np.atleast_1d(value) for value in parameters])
+    return [row[:, None] for row in rows]
+
+
+_SurvivalFunction = Callable[[NDArray[np.float64]], Survival]
+"""``float[K] -> float64[G, K]``, P(D > k)."""
+
+
+def _table(argument: str, value: ArrayLike, survival: _SurvivalFunction) -> Survival:
+    """Tabulates survival functions up to where all are negligible.
 
     Args:
-      survival: ``float[K] -> float64[G, K]``, P(D > k).
-      **argument: what makes sojourns long, by its name.
+      argument: name of the parameter that makes durations long.
+      value: its value.
+      survival: of all rows.
 
     Raises:
-      ValueError: if the most rounds cut off a part of a mean.
+      ValueError: if durations beyond the most rounds are a part of the mean.
     """
     length = 1
-    while (
-        survival(np.array([float(length)])).max() > _NEGLIGIBLE
-        and length < _MOST_ROUNDS
-    ):
+    while length < _MOST_ROUNDS:
+        if survival(np.array([float(length)])).max() <= _NEGLIGIBLE:
+            break
         length *= 2
     length = min(length, _MOST_ROUNDS)
-    ((name, value),) = argument.items()
-    rows = len(survival(np.ones(1)))
-    checks.fits(name, value, 32.0 * rows * length)
+    num_rows = len(survival(np.ones(1)))
+    checks.fits(argument, value, 32.0 * num_rows * length)
     table = survival(np.arange(1.0, length))
     if length == _MOST_ROUNDS:
-        beyond = _sum_beyond(survival, length)
-        cut = beyond / (1 + table.sum(axis=1) + beyond)
-        if cut.max() > _MOST_CUT:
-            row = int(np.argmax(cut))
-            worst = np.broadcast_to(value, rows)[row]
-            requirement = (
-                f'give sojourns that seldom last longer than {_MOST_ROUNDS:,} rounds (`markov` '
-                'knows no longest)'
-            )
-            share = f'{worst:g}, where {cut[row]:.2g} of the mean lies beyond'
-            raise errors.invalid(name, requirement, share)
-    table = np.concatenate([np.ones((len(table), 1)), table], axis=1)
-    last = max(1, int(np.flatnonzero(table.max(axis=0) > _NEGLIGIBLE)[-1]) + 1)
+        _check_tail(argument, value, table, _sum_beyond(survival, length))
+    table = np.concatenate([np.ones((num_rows, 1)), table], axis=1)
+    is_needed = table.max(axis=0) > _NEGLIGIBLE
+    last = int(np.flatnonzero(is_needed)[-1]) + 1
     return table[:, :last]
 
 
-def _sum_beyond(
-    survival: Callable[[NDArray[np.float64]], Survival], length: int
-) -> NDArray[np.float64]:
-    """float64[G], the sum of ``P(D > k)`` over k from ``length`` on, by the trapezoidal rule."""
+def _check_tail(
+    argument: str, value: ArrayLike, table: Survival, beyond: NDArray[np.float64]
+) -> None:
+    """Raises an error if durations beyond the table are a part of the mean."""
+    lost = beyond / (1 + table.sum(axis=1) + beyond)
+    if lost.max() <= _MOST_CUT:
+        return
+    row = int(np.argmax(lost))
+    worst = np.broadcast_to(value, len(table))[row]
+    requirement = (
+        f'give sojourns that seldom last longer than {_MOST_ROUNDS:,} rounds (`markov` '
+        'knows no longest)'
+    )
+    got = f'{worst:g}, where {lost[row]:.2g} of the mean lies beyond'
+    raise errors.invalid(argument, requirement, got)
+
+
+def _sum_beyond(survival: _SurvivalFunction, length: int) -> NDArray[np.float64]:
+    """Sums ``P(D > k)`` over k from ``length`` on, by a trapezoidal sum over log k."""
     logs = np.linspace(np.log(length), np.log(length) + 40, 40_001)
-    terms = survival(np.exp(logs)) * np.exp(logs)  # of the integral over the logarithm
+    terms = survival(np.exp(logs)) * np.exp(logs)
     step = logs[1] - logs[0]
     return np.asarray(step * (terms.sum(axis=1) - terms[:, 0] / 2))
 
 
 def checked(argument: str, law: ArrayLike) -> Survival:
-    """A law float64[G, L]; raises for what is none."""
+    """Checks a law and returns it as float64[G, L]."""
     table = np.atleast_2d(np.asarray(checks.numbers(argument, law), float))
     _check_length(argument, table.shape[1])
     falls = (np.diff(table, axis=1) <= 1e-12).all() and (table[:, 0] == 1).all()

@@ -1,6 +1,6 @@
-"""Exact facts about who takes part, as each pattern's own law states them beside its rule.
+"""Describes exact facts about who takes part; each pattern's law stands beside the pattern.
 
-A law is a function of `LawInputs`, in NumPy; the registry names it with the pattern.
+A law is a function of `LawInputs`, in NumPy. The registry names it with the pattern.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ _MAX_PERIOD = 10_000
 
 
 class SeparationLaw(NamedTuple):
-    """Stationary law of minimum separation over the units that it selects.
+    """Holds the stationary law of minimum separation over clients or groups.
 
     Attributes:
       law: float64[U], share of the selections that falls on each client or group.
-      group_size: clients per unit; None where units are single clients or of unequal size.
+      group_size: clients per group; None for single clients or groups of unequal size.
     """
 
     law: np.ndarray
@@ -24,26 +24,27 @@ class SeparationLaw(NamedTuple):
 
 
 class LinkLaw(NamedTuple):
-    """Exact facts about who takes part; None for what is not known exactly.
+    """Holds exact facts about who takes part; None for what is not known exactly.
 
     Attributes:
       description: one line.
       probs: float64[N], participation probabilities of clients that are independent of each other
         within a round, the same in every round.
-      memoryless: whether rounds are independent and alike.
+      memoryless: whether rounds are independent and have one law.
       rates: float64[N], long-run participation rates.
       weights: float64[N], ``E[1{i in A} / |A|  given A not empty]`` in the long run.
-      weights_source: which formula they come from.
+      weights_source: which formula the weights come from.
       never_empty: whether every round has a participant.
-      up_rate: float64[N], P(absent -> present) where each client by itself is a stationary
-        two-state chain, which rounds that are ``memoryless`` are without saying so here.
-      down_rate: float64[N], P(present -> absent), likewise.
+      up_rate: float64[N], P(inactive -> active) if each client is a stationary two-state
+        chain; None for ``memoryless`` rounds too.
+      down_rate: float64[N], P(active -> inactive), likewise.
       separation: the law of minimum separation.
-      period: rounds after which the law of a round repeats; None if it never changes, or never
-        repeats.
-      is_duplex: whether a client may hear and not deliver, or deliver and not hear.
-      edges: of links between clients that are independent, the neighbours int32[N, K] and
-        probabilities float64[N, K].
+      period: rounds after which the law of a round repeats; None if it never changes, or
+        never repeats.
+      is_duplex: whether a client may receive without delivering, or deliver without
+        receiving.
+      edges: neighbours int32[N, K] and probabilities float64[N, K] of independent links
+        between clients.
     """
 
     description: str
@@ -65,10 +66,10 @@ UNKNOWN = LinkLaw('simulated only, no closed form')
 
 
 class LawInputs(NamedTuple):
-    """What a law is a function of.
+    """Holds what a law is a function of.
 
     Attributes:
-      options: what the pattern's factory is given.
+      options: arguments of the pattern's factory, by name.
       probs: float64[N], probabilities before any schedule; NaN where the pattern has none.
       kind: the schedule's name.
       parts: by option, the laws of the patterns that it is made of.
@@ -81,27 +82,31 @@ class LawInputs(NamedTuple):
 
     @property
     def schedule(self) -> tuple[str, int | None]:
-        """Name of the schedule, and the rounds after which it repeats, if it does."""
-        cycle = self.options['schedule'].cycle
-        return self.kind, cycle if cycle and cycle <= _MAX_PERIOD else None
+        """Returns the schedule's name and its period, None if it has none or a long one."""
+        period = self.options['schedule'].cycle
+        if not period or period > _MAX_PERIOD:
+            return self.kind, None
+        return self.kind, period
 
 
-def alike(description: str, num_clients: int, rate: float, **facts: Any) -> LinkLaw:
-    """Cohorts that are never empty, of clients that are all alike.
+def exchangeable(
+    description: str, num_clients: int, rate: float, **facts: Any
+) -> LinkLaw:
+    """Returns the law of exchangeable clients whose rounds are never empty.
 
     Args:
       description: one line.
       num_clients: N.
-      rate: of every client's participation.
-      **facts: what else is known, fields of `LinkLaw`.
+      rate: participations of each client per round.
+      **facts: further fields of `LinkLaw`.
     """
-    each = np.ones(num_clients)
-    known = {'weights_source': 'equal by symmetry', 'never_empty': True, **facts}
-    return LinkLaw(description, rates=rate * each, weights=each / num_clients, **known)
+    ones = np.ones(num_clients)
+    facts = {'weights_source': 'equal by symmetry', 'never_empty': True, **facts}
+    return LinkLaw(description, rates=rate * ones, weights=ones / num_clients, **facts)
 
 
 def independent(description: str, probs: np.ndarray) -> LinkLaw:
-    """Links that are independent over clients and rounds, with the same law in every round.
+    """Returns the law of links that are independent over clients and identical over rounds.
 
     Args:
       description: one line.

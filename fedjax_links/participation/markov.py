@@ -1,4 +1,4 @@
-"""Links with memory: every uplink is a two-state Markov chain."""
+"""Makes each uplink a two-state Markov chain: links with memory."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ _UP_RATE = 0.05
 
 
 class MarkovState(NamedTuple):
-    """Carry of `markov`.
+    """Holds the carry of `markov`.
 
     Attributes:
       up: bool[N], the links of the last round.
@@ -30,16 +30,18 @@ def markov(
     *,
     correlation_time: ArrayLike | None = None,
 ) -> Participation:
-    """Markov links: each goes up with probability ``q*``, down with ``q = q* (1 - p) / p``.
+    """Makes each link a Markov chain that goes up and down at random.
 
-    ``q* = up_rate``, unless that makes q exceed one: then ``q = 1`` and ``q* = p / (1 - p)``. For
-    constant p the chain has stationary probability p, starts in it, and its autocorrelation at lag
-    k is ``(1 - q - q*)^k``. The initial state makes one transition before round 0 is read. Where p
-    varies, the chain moves with the rates of the round that it enters.
+    A link goes up with probability ``q*`` and down with ``q = q* (1 - p) / p``. ``q*`` is
+    ``up_rate``, unless that makes q exceed one: then ``q = 1`` and ``q* = p / (1 - p)``.
+    For constant p the chain has stationary probability p and starts in it. Its
+    autocorrelation at lag k is ``(1 - q - q*)^k``. The initial state makes one transition
+    before round 0. Where p varies, the chain moves with the rates of the round that it
+    enters.
 
     With ``correlation_time`` tau in place of ``up_rate``, ``q* = p (1 - m)`` and
-    ``q = (1 - p) (1 - m)`` with ``m = exp(-1 / tau)``: every link forgets at one rate, whatever its
-    p, with autocorrelation ``exp(-k / tau)`` at lag k. Short times give independent rounds.
+    ``q = (1 - p) (1 - m)`` with ``m = exp(-1 / tau)``. Then the autocorrelation at lag k is
+    ``exp(-k / tau)``, whatever the link's p. Short times give independent rounds.
 
     Args:
       schedule: a `schedules.Schedule`, a vector float[N] of constant probabilities, or a function
@@ -49,10 +51,10 @@ def markov(
       correlation_time: tau in rounds, positive, one number or float[N].
 
     Returns:
-      The pattern. It reports the schedule's mean ``p_i^t`` as ``prob``: the marginal probability
-      where p is constant, and the one that the links move towards where it varies, which is not how
-      often they are up: rules that divide by it, as `fedavg_known` does, are then biased. NaN if it
-      is not known (`schedules.as_schedule`).
+      The pattern. It reports the schedule's mean ``p_i^t`` as ``prob``; NaN if that is not
+      known (`schedules.as_schedule`). Where p is constant it is the marginal probability.
+      Where p varies it is what the links move towards, not how often they are up. So
+      algorithms that divide by it, as `fedavg_known` does, are then biased.
 
     Raises:
       ValueError: for a value out of range.
@@ -79,14 +81,17 @@ def markov(
         times = schedules.each_within('correlation_time', times, schedule.num_clients)
 
     def init(key: Key) -> MarkovState:
-        probs, uniforms = schedule.drawn(key, jnp.int32(0))
+        probs, uniforms = schedule.draw(key, jnp.int32(0))
         return MarkovState(up=uniforms < probs)
 
     def sample(
         carry: MarkovState, key: Key, round: Array
     ) -> tuple[MarkovState, LinkSample]:
-        probs, uniforms = schedule.drawn(key, round)
-        rise, fall = rates(probs, stars) if times is None else forgetting(probs, times)
+        probs, uniforms = schedule.draw(key, round)
+        if times is None:
+            rise, fall = rates(probs, stars)
+        else:
+            rise, fall = rates_from_correlation_time(probs, times)
         up = move(carry.up, uniforms, rise, fall)
         return MarkovState(up=up), LinkSample(mask=up, prob=schedule.mean(round))
 
@@ -94,14 +99,14 @@ def markov(
 
 
 def as_up_rate(up_rate: ArrayLike, num_clients: int) -> Array:
-    """Validated up-rates, float[] or float[N] in (0, 1]."""
-    each = schedules.each_within('up_rate', up_rate, num_clients, 0, 1)
+    """Checks up-rates and returns them as float[] or float[N] in (0, 1]."""
+    rate = schedules.each_within('up_rate', up_rate, num_clients, 0, 1)
     checks.positive('up_rate', up_rate)
-    return each
+    return rate
 
 
 def move(up: Array, uniforms: Array, rise: Array, fall: Array) -> Array:
-    """One transition of every chain.
+    """Moves all chains by one transition.
 
     Args:
       up: bool[N], the states before.
@@ -116,44 +121,50 @@ def move(up: Array, uniforms: Array, rise: Array, fall: Array) -> Array:
 
 
 def rates(probs: Any, up_rate: Any, xp: Any = jnp) -> tuple[Any, Any]:
-    """P(down -> up) and P(up -> down) of links with stationary probabilities p.
+    """Returns P(down -> up) and P(up -> down) of links with stationary probabilities p.
 
     Args:
       probs: float[N], p.
       up_rate: q*, one number or float[N].
       xp: JAX's NumPy, or NumPy.
     """
-    ratio = (1 - probs) / xp.where(probs > 0, probs, 1)  # (1 - p) / p
-    capped = (probs == 0) | (up_rate * ratio > 1)
-    rise = xp.where(capped, probs / xp.where(capped, 1 - probs, 1), up_rate)
-    return rise, xp.where(capped, 1, up_rate * ratio)
+    ratio = (1 - probs) / xp.where(probs > 0, probs, 1)
+    is_capped = (probs == 0) | (up_rate * ratio > 1)
+    rise = xp.where(is_capped, probs / xp.where(is_capped, 1 - probs, 1), up_rate)
+    fall = xp.where(is_capped, 1, up_rate * ratio)
+    return rise, fall
 
 
-def forgetting(probs: Any, correlation_time: Any, xp: Any = jnp) -> tuple[Any, Any]:
-    """The same of links that forget their state at the rate of a correlation time."""
-    forgotten = -xp.expm1(-1 / correlation_time)
-    return probs * forgotten, (1 - probs) * forgotten
+def rates_from_correlation_time(
+    probs: Any, correlation_time: Any, xp: Any = jnp
+) -> tuple[Any, Any]:
+    """Returns P(down -> up) and P(up -> down) of links with a correlation time.
+
+    Args:
+      probs: float[N], p.
+      correlation_time: tau in rounds, one number or float[N].
+      xp: JAX's NumPy, or NumPy.
+    """
+    redrawn = -xp.expm1(-1 / correlation_time)
+    return probs * redrawn, (1 - probs) * redrawn
 
 
-def markov_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `markov`."""
-    kind, period = given.schedule
+def markov_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `markov`."""
+    kind, period = inputs.schedule
     if kind != 'constant':
-        return link_laws.LinkLaw(
-            f'probabilities follow a {kind} schedule, with memory', period=period
-        )
-    times, up_rate = (
-        given.options.get(name) for name in ('correlation_time', 'up_rate')
-    )
+        description = f'probabilities follow a {kind} schedule, with memory'
+        return link_laws.LinkLaw(description, period=period)
+    times = inputs.options.get('correlation_time')
+    up_rate = inputs.options.get('up_rate')
     if times is not None:
-        up, down = forgetting(given.probs, np.asarray(times, float), np)
+        times = np.asarray(times, float)
+        up, down = rates_from_correlation_time(inputs.probs, times, np)
     else:
-        up, down = rates(
-            given.probs, np.asarray(_UP_RATE if up_rate is None else up_rate), np
-        )
-    law = link_laws.independent(
-        'two-state Markov chains, independent over clients', given.probs
-    )
+        up_rate = np.asarray(_UP_RATE if up_rate is None else up_rate)
+        up, down = rates(inputs.probs, up_rate, np)
+    description = 'two-state Markov chains, independent over clients'
+    law = link_laws.independent(description, inputs.probs)
     return law._replace(
         memoryless=False,
         weights_source='independent each round',

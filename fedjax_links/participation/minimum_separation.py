@@ -1,4 +1,4 @@
-"""Minimum separation: who participates waits before being selected again."""
+"""Makes clients that participated wait before they can be selected again."""
 
 import itertools
 from collections.abc import Callable
@@ -21,15 +21,15 @@ from fedjax_links.participation import (
 _MAX_ENUMERATED_UNITS = 10
 _NEVER = np.iinfo(np.int32).max
 
-Free = Callable[[Any], Array]
-"""Whether some units, int32[K] or all of them by ``slice(None)``, are selectable: bool[K]."""
+IsFree = Callable[[Any], Array]
+"""Whether units are selectable, bool[K], for ids int32[K] or ``slice(None)`` for all."""
 
-Draw = Callable[[Key, Free], Array]
-"""A cohort among those that are free: int32[B], in increasing order; U for nobody."""
+Draw = Callable[[Key, IsFree], Array]
+"""Draws a cohort among the free units: int32[B], in increasing order; U for an empty slot."""
 
 
 class MinimumSeparationState(NamedTuple):
-    """Carry of `minimum_separation`.
+    """Holds the carry of `minimum_separation`.
 
     Attributes:
       free_from: int32[U], first round in which each client (or group) is selectable again.
@@ -55,29 +55,32 @@ def minimum_separation(
     cyclic after the first N rounds. A weight of zero means never, in every design. The designs
     coincide for B = 1.
 
-    Everybody starts selectable. The closer (R + 1) B comes to N, the longer a run remembers that:
-    with 20 units of weights g^-1.5 and B = 1 the marginals have settled after 100 rounds for R = 5,
-    and not yet after 2000 for R = 15.
+    Everybody starts selectable. The closer (R + 1) B is to N, the longer a run remembers
+    that. With 20 clients of weights g^-1.5 and B = 1 the marginals settle within 100 rounds
+    for R = 5, and not within 2000 for R = 15.
 
     Args:
       weights: float[U], non-negative, of any scale; per client, or per group. Positive weights
         below 1e-30 of the largest count as that.
       separation: R, at least 0: one integer, or int[U].
       cohort_size: B, clients (or groups) per round.
-      design: how weights turn into a cohort S of the eligible. ``'product'``, conditional Poisson:
-        ``P(S) ~ prod w_i``; O(U B), sequential. ``'successive'``, one by one in proportion to
-        weight (Plackett-Luce); O(U). ``'sum'``, Midzuno: ``P(S) ~ sum w_i``; O(U).
-      groups: int[N], group of each client; whole groups then participate, and ``weights`` and
-        ``separation`` are per group. None makes every client its own unit.
+      design: how weights determine the law of a cohort S of the eligible. ``'product'``,
+        conditional Poisson: ``P(S) ~ prod w_i``; O(U B), sequential. ``'successive'``, one
+        by one in proportion to weight (Plackett-Luce); O(U). ``'sum'``, Midzuno:
+        ``P(S) ~ sum w_i``; O(U).
+      groups: int[N], group of each client. Then all clients of a group participate together,
+        and ``weights`` and ``separation`` are per group. By default each client is selected
+        alone.
 
     Returns:
       The pattern. It reports ``w / sum w`` as ``prob`` for B = 1 and R = 0, where rounds are
-      independent; NaN otherwise. Where traced values leave fewer than B eligible, all of those
-      participate. Units that are many, of concrete weights and waits, and of which few wait are not
-      all looked at: a draw costs O(B) then (`rejection_sampling`), in the product design unless so
-      few weigh so much that B draws by weight seldom differ. The law is the same, the draws are
-      not: in a sweep over weights or separations of 4,096 units or more, a lane meets other links
-      than its own `simulate`.
+      independent; NaN otherwise. If traced values leave fewer than B eligible, all of those
+      participate.
+
+      Among 4,096 or more clients or groups a draw costs O(B) if weights and waits are
+      concrete and few wait at a time (`rejection_sampling`). The product design also needs
+      that B draws by weight often differ. The law is the same, the draws are not: in a sweep
+      over such weights or separations, links of a lane differ from those of `simulate`.
 
     Raises:
       ValueError: for values out of range, or a separation that can leave fewer than B eligible.
@@ -98,110 +101,130 @@ def minimum_separation(
       Sun et al. 2025, section 3. Its text states the sum design, its Proposition 1 the product;
       its experiments select groups, with B = 1, where they agree.
     """
-    masses, positive = subset_sampling.relative_weights(weights)
-    scaled, num_units = schedules.as_floats(masses), masses.size
+    masses, is_positive = subset_sampling.relative_weights(weights)
+    scaled = schedules.as_floats(masses)
+    num_units = masses.size
     checks.static_int('cohort_size', cohort_size, maximum=num_units)
     checks.choice('design', design, subset_sampling.DESIGNS)
     _check_separation(separation, weights, cohort_size)
-    is_certain = checks.is_concrete(weights) and checks.is_concrete(separation)
+    is_full = checks.is_concrete(weights) and checks.is_concrete(separation)
     waits = checks.array_module(separation).asarray(separation, np.int32)
-    subset = subset_sampling.DESIGNS[design if cohort_size > 1 else 'successive']
 
-    def among_all(key: Key, free: Free) -> Array:
-        return subset(key, free(slice(None)), scaled, cohort_size)
+    draw = None
+    if is_full:
+        draw = _draw_by_rejection(masses, int(waits.max()), cohort_size, design)
+    if draw is None:
+        draw = _draw_among_all(scaled, cohort_size, design)
 
-    draw: Draw = among_all
-    if is_certain:
-        draw = _by_rejection(masses, int(waits.max()), cohort_size, design) or draw
-
-    chance: Any = np.nan
+    prob: Any = np.nan
     if cohort_size == 1 and checks.is_concrete(separation) and not waits.any():
-        chance = scaled / jnp.sum(scaled)
+        prob = scaled / jnp.sum(scaled)
         if checks.is_concrete(weights) and np.ptp(scaled) == 0:
-            chance = chance[:1]
-    num_clients, members, kinds = num_units, None, None
+            prob = prob[:1]
+    num_clients = num_units
+    members = None
+    kinds = None
     if groups is not None:
         labels = subset_sampling.group_labels(groups, num_units)
-        num_clients, members = len(labels), _members(labels)
-        is_certain = is_certain and bool(
-            (members[:-1] < num_clients).all()
-        )  # of one size
-        kinds = Kinds(labels.tobytes()) if np.size(chance) > 1 else None
+        num_clients = len(labels)
+        members = _members(labels)
+        has_equal_sizes = bool((members[:-1] < num_clients).all())
+        is_full = is_full and has_equal_sizes
+        if np.size(prob) > 1:
+            kinds = Kinds(labels.tobytes())
 
     def sample(
         carry: MinimumSeparationState, key: Key, round: Array
     ) -> Drawn[MinimumSeparationState]:
-        units = draw(key, lambda some: carry.free_from[some] <= round)
-        again = round + 1 + (jnp.asarray(waits)[units] if waits.ndim else waits)
+        units = draw(key, lambda ids: carry.free_from[ids] <= round)
+        next_round = round + 1 + (jnp.asarray(waits)[units] if waits.ndim else waits)
         free_from = carry.free_from.at[units].set(
-            again, mode='drop', indices_are_sorted=True
+            next_round, mode='drop', indices_are_sorted=True
         )
-        ids = (
-            units if members is None else jnp.sort(jnp.asarray(members)[units].ravel())
-        )
+        ids = units
+        if members is not None:
+            ids = jnp.sort(jnp.asarray(members)[units].ravel())
         links = rejection_sampling.sample(
-            ids, num_clients, chance, kinds, is_full=is_certain
+            ids, num_clients, prob, kinds, is_full=is_full
         )
         return MinimumSeparationState(free_from=free_from), links
 
     def init(key: Key) -> MinimumSeparationState:
-        """Everybody of positive weight may be selected from the start, nobody else ever."""
-        return MinimumSeparationState(jnp.where(positive, 0, _NEVER).astype(jnp.int32))
+        # Everybody of positive weight is selectable from the start, nobody else ever.
+        free_from = jnp.where(is_positive, 0, _NEVER).astype(jnp.int32)
+        return MinimumSeparationState(free_from=free_from)
 
     return Participation(init, sample, num_clients)
 
 
 def _members(labels: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Clients int32[G + 1, K] of each group, and at last of none; what is empty holds N."""
+    """Lists the clients of each group.
+
+    Returns:
+      int32[G + 1, K], with a last row for no group; an empty slot holds N.
+    """
     sizes = np.bincount(labels)
+    is_taken = np.arange(sizes.max()) < sizes[:, None]
     members = np.full((len(sizes) + 1, sizes.max()), len(labels), np.int32)
-    members[:-1][np.arange(sizes.max()) < sizes[:, None]] = np.argsort(
-        labels, kind='stable'
-    )
+    members[:-1][is_taken] = np.argsort(labels, kind='stable')
     return members
 
 
-def _by_rejection(
+def _draw_among_all(scaled: Array, cohort_size: int, design: str) -> Draw:
+    """Returns the draw that looks at all units."""
+    subset = subset_sampling.DESIGNS[design if cohort_size > 1 else 'successive']
+
+    def draw(key: Key, is_free: IsFree) -> Array:
+        return subset(key, is_free(slice(None)), scaled, cohort_size)
+
+    return draw
+
+
+def _draw_by_rejection(
     masses: NDArray[np.float64], wait: int, cohort_size: int, design: str
 ) -> Draw | None:
-    """The draw in O(B) per round; None where it does not pay (`rejection_sampling`)."""
+    """Returns the draw in O(B) per round; None if it does not pay (`rejection_sampling`)."""
     num_units = len(masses)
-    most_away = min(
-        (wait + 1) * cohort_size, num_units
-    )  # waiting, or in the cohort already
-    share = np.partition(masses, -most_away)[-most_away:].sum() / masses.sum()
+    # The most units that wait or are in the cohort already.
+    num_away = min((wait + 1) * cohort_size, num_units)
+    share = np.partition(masses, -num_away)[-num_away:].sum() / masses.sum()
     if cohort_size == 1 or np.ptp(masses) == 0:
         design = 'successive'
     if design == 'sum':
-        share = max(share, most_away / num_units + np.mean(masses == 0))
+        share = max(share, num_away / num_units + np.mean(masses == 0))
     if not rejection_sampling.pays(num_units, share):
         return None
-    left = float((1 - share) * masses.sum())
-    if design == 'product' and not rejection_sampling.seldom_meet(
-        cohort_size, masses, left
-    ):
-        return None
-    by_weight, uniform = (
-        rejection_sampling.by_weight(masses),
-        rejection_sampling.uniform(num_units),
-    )
-    take = (
-        rejection_sampling.all_at_once
-        if design == 'product'
-        else rejection_sampling.distinct
-    )
+    take = rejection_sampling.distinct
+    if design == 'product':
+        left = float((1 - share) * masses.sum())
+        if not rejection_sampling.seldom_meet(cohort_size, masses, left):
+            return None
+        take = rejection_sampling.all_at_once
+    by_weight = rejection_sampling.by_weight(masses)
+    if design == 'sum':
+        return _sum_draw(by_weight, cohort_size, num_units)
 
-    def draw(key: Key, free: Free) -> Array:
-        if design != 'sum':
-            return take(key, by_weight, cohort_size, num_units, free)
+    def draw(key: Key, is_free: IsFree) -> Array:
+        return take(key, by_weight, cohort_size, num_units, is_free)
+
+    return draw
+
+
+def _sum_draw(
+    by_weight: rejection_sampling.Proposal, cohort_size: int, num_units: int
+) -> Draw:
+    """Returns the draw of the sum design: one unit by weight, the others uniformly."""
+    uniform = rejection_sampling.uniform(num_units)
+
+    def draw(key: Key, is_free: IsFree) -> Array:
         first_key, rest_key = jax.random.split(key)
-        first = rejection_sampling.distinct(first_key, by_weight, 1, num_units, free)
+        first = rejection_sampling.distinct(first_key, by_weight, 1, num_units, is_free)
+
+        def is_left(ids: Array) -> Array:
+            return is_free(ids) & (ids != first)
+
         rest = rejection_sampling.distinct(
-            rest_key,
-            uniform,
-            cohort_size - 1,
-            num_units,
-            lambda ids: free(ids) & (ids != first),
+            rest_key, uniform, cohort_size - 1, num_units, is_left
         )
         return jnp.sort(jnp.concatenate([first, rest]))
 
@@ -211,77 +234,99 @@ def _by_rejection(
 def _check_separation(
     separation: ArrayLike, weights: ArrayLike, cohort_size: int
 ) -> None:
-    """Raises unless B units stay selectable whatever happens, as far as values are concrete."""
+    """Checks that B units stay selectable in each round, as far as values are concrete."""
     num_units = np.shape(weights)[0]
     schedules.one_or_each('separation', separation, num_units)
     if not checks.is_concrete(separation):
         return
-    given = checks.numbers('separation', separation)
-    if given.dtype.kind not in 'iu' or (given < 0).any():
-        raise errors.invalid('separation', 'be integers of at least 0', given.min())
-    waits = np.broadcast_to(given, num_units)
+    values = checks.numbers('separation', separation)
+    if values.dtype.kind not in 'iu' or (values < 0).any():
+        raise errors.invalid('separation', 'be integers of at least 0', values.min())
+    waits = np.broadcast_to(values, num_units)
     if checks.is_concrete(weights):
         waits = waits[np.asarray(weights) > 0]
-    # The most that can wait at once: of those with separation at least k, B per round, from the
-    # longest separation down.
-    waiting = 0
-    for above, value in itertools.pairwise(np.unique(np.append(waits, 0))[::-1]):
-        waiting = min(
-            waiting + cohort_size * (above - value), int((waits > value).sum())
-        )
-    if waiting + cohort_size > len(waits):
-        wanted = f'leave `cohort_size` = {cohort_size} of {len(waits)} selectable in every round'
-        if given.ndim == 0 and cohort_size <= len(waits):
-            wanted += f', and so be at most {len(waits) // cohort_size - 1}'
-        got = given if given.ndim == 0 else f'up to {waits.max()}'
-        raise errors.invalid('separation', wanted, got)
-
-
-def minimum_separation_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `minimum_separation`, as far as it is known or can be listed."""
-    from fedjax_links import analysis  # SciPy takes long to import
-
-    options, groups = given.options, given.options.get('groups')
-    weights, separation = (
-        np.asarray(options['weights'], float),
-        np.asarray(options['separation']),
+    # The most that can wait at once: from the longest separation down, those with separation
+    # above a value, but at most B more per round.
+    num_waiting = 0
+    descending = np.unique(np.append(waits, 0))[::-1]
+    for above, value in itertools.pairwise(descending):
+        num_above = int((waits > value).sum())
+        num_waiting = min(num_waiting + cohort_size * (above - value), num_above)
+    if num_waiting + cohort_size <= len(waits):
+        return
+    requirement = (
+        f'leave `cohort_size` = {cohort_size} of {len(waits)} selectable in every round'
     )
-    size, design = options.get('cohort_size', 1), options.get('design', 'product')
+    if values.ndim == 0 and cohort_size <= len(waits):
+        requirement += f', and so be at most {len(waits) // cohort_size - 1}'
+    got = values if values.ndim == 0 else f'up to {waits.max()}'
+    raise errors.invalid('separation', requirement, got)
+
+
+def minimum_separation_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `minimum_separation`, as far as it is known."""
+    options = inputs.options
+    groups = options.get('groups')
+    weights = np.asarray(options['weights'], float)
+    separation = np.asarray(options['separation'])
+    size = options.get('cohort_size', 1)
     unit = 'clients' if groups is None else 'groups'
     wait = reprs.span(str(separation.min()), str(separation.max()))
     description = (
         f'{size:,} of {weights.size:,} {unit} by weight, a separation of {wait} rounds'
     )
     law = link_laws.LinkLaw(description, never_empty=True)
-    shares, positive = np.zeros(weights.size), weights > 0
-    if separation.ndim == 0 and (size == 1 or design == 'product'):
-        own = weights[positive], int(separation), size
-        shares[positive], source = (
-            analysis.minimum_separation_stationary(*own),
-            'closed form',
-        )
-    elif positive.sum() > _MAX_ENUMERATED_UNITS:
+    design = options.get('design', 'product')
+    shares, source = _stationary_shares(weights, separation, size, design)
+    if shares is None:
         return law
-    else:
-        waits = separation if separation.ndim == 0 else separation[positive]
-        try:
-            chain = analysis.minimum_separation_chain(
-                weights[positive], waits, size, design
-            )
-        except errors.InvalidError:  # more states than it lists
-            return law
-        shares[positive], source = (
-            chain.marginal,
-            f'chain of {len(chain.states)} states',
-        )
-    members = np.arange(weights.size) if groups is None else np.asarray(groups)
-    sizes = np.bincount(members)
-    equal = np.ptp(sizes) == 0
-    group_size = int(sizes[0]) if groups is not None and equal else None
+    labels = np.arange(weights.size) if groups is None else np.asarray(groups)
+    group_sizes = np.bincount(labels)
+    has_equal_sizes = np.ptp(group_sizes) == 0
+    client_weights = None
+    if has_equal_sizes or size == 1:
+        client_weights = (shares / group_sizes)[labels]
+    group_size = None
+    if groups is not None and has_equal_sizes:
+        group_size = int(group_sizes[0])
     return law._replace(
         memoryless=size == 1 and not separation.any(),
-        rates=size * shares[members],
-        weights=(shares / sizes)[members] if equal or size == 1 else None,
+        rates=size * shares[labels],
+        weights=client_weights,
         weights_source=source,
         separation=link_laws.SeparationLaw(shares, group_size),
     )
+
+
+def _stationary_shares(
+    weights: NDArray[np.float64],
+    separation: NDArray[Any],
+    cohort_size: int,
+    design: str,
+) -> tuple[NDArray[np.float64] | None, str]:
+    """Computes the shares of selections.
+
+    Returns:
+      float64[U] and where it comes from; None where it is not known.
+    """
+    from fedjax_links import analysis  # SciPy takes long to import
+
+    shares = np.zeros(weights.size)
+    is_positive = weights > 0
+    if separation.ndim == 0 and (cohort_size == 1 or design == 'product'):
+        shares[is_positive] = analysis.minimum_separation_stationary(
+            weights[is_positive], int(separation), cohort_size
+        )
+        return shares, 'closed form'
+    if is_positive.sum() > _MAX_ENUMERATED_UNITS:
+        return None, ''
+    waits = separation if separation.ndim == 0 else separation[is_positive]
+    try:
+        chain = analysis.minimum_separation_chain(
+            weights[is_positive], waits, cohort_size, design
+        )
+    except errors.InvalidError:
+        # The chain has more states than are listed.
+        return None, ''
+    shares[is_positive] = chain.marginal
+    return shares, f'chain of {len(chain.states)} states'

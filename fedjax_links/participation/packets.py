@@ -1,4 +1,4 @@
-"""Losses that hang on how large the model is."""
+"""Loses uploads more often the larger the model is."""
 
 from typing import Any
 
@@ -16,18 +16,19 @@ def packets(
 ) -> Participation:
     """Models packet loss: an upload of K packets arrives with probability ``(1 - loss_i)^K``.
 
-    So a larger model is heard less often. A config says ``num_packets: {name: of_model,
-    packet_bytes: 1500}`` for those of the problem's model.
+    So uploads of a larger model arrive less often. In a config, ``num_packets: {name:
+    of_model, packet_bytes: 1500}`` stands for the packets of the problem's model.
 
     Args:
-      pattern: the uplinks apart from that.
-      loss: probability that a packet is lost, independently of all others, in [0, 1]; one number
-        or float[N].
+      pattern: the uplinks without packet loss.
+      loss: probability that a packet is lost, independently of all others, in [0, 1]; one
+        number or float[N].
       num_packets: K, at least 1.
 
     Returns:
-      The pattern; ``prob`` is that of ``pattern`` times ``(1 - loss)^K``. Of a traced ``loss``, as
-      in a sweep, that power is computed in the default precision and may differ in its last bits.
+      The pattern; ``prob`` is that of ``pattern`` times ``(1 - loss)^K``. For a traced
+      ``loss``, as in a sweep, that power is computed in the default precision and may
+      differ in its last bits.
 
     Raises:
       ValueError: for a value out of range.
@@ -42,35 +43,35 @@ def packets(
     """
     schedules.each_within('loss', loss, pattern.num_clients, 0, 1)
     checks.static_int('num_packets', num_packets)
-    arrives = schedules.as_floats(_arrives(loss, num_packets))
+    arrival_prob = schedules.as_floats(_arrival_prob(loss, num_packets))
 
     def sample(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         (links,) = samples
-        arrived = prng.uniform(key, links.mask.shape) < arrives
-        return links._replace(mask=links.mask & arrived, prob=links.prob * arrives)
+        arrives = prng.uniform(key, links.mask.shape) < arrival_prob
+        return links._replace(mask=links.mask & arrives, prob=links.prob * arrival_prob)
 
     return combining.combine('packets', [pattern], sample)
 
 
-def packets_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact where the pattern is independent over clients and rounds."""
-    part, options = given.parts['pattern'], given.options
+def packets_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the law of `packets`, exact if the pattern's clients and rounds are independent."""
+    part = inputs.parts['pattern']
     if part.probs is None or not part.memoryless:
-        return link_laws.LinkLaw(
-            'packets are lost independently', is_duplex=part.is_duplex
-        )
-    arrives = _arrives(options['loss'], options['num_packets'])
-    law = link_laws.independent(
-        'independent over clients and rounds', part.probs * arrives
-    )
+        description = 'packets are lost independently'
+        return link_laws.LinkLaw(description, is_duplex=part.is_duplex)
+    arrival_prob = _arrival_prob(inputs.options['loss'], inputs.options['num_packets'])
+    probs = part.probs * arrival_prob
+    law = link_laws.independent('independent over clients and rounds', probs)
     return law._replace(is_duplex=part.is_duplex)
 
 
-def _arrives(loss: ArrayLike, num_packets: int) -> Any:
-    """``(1 - loss)^K`` without the rounding of ``1 - loss``; on the host in double precision."""
+def _arrival_prob(loss: ArrayLike, num_packets: int) -> Any:
+    """Computes ``(1 - loss)^K`` without rounding ``1 - loss``.
+
+    It is in double precision unless the loss is traced.
+    """
     if not checks.is_concrete(loss):
         return jnp.exp(num_packets * jnp.log1p(-jnp.asarray(loss)))
-    with np.errstate(
-        divide='ignore'
-    ):  # the logarithm of zero, where all packets are lost
+    # Where all packets are lost, this takes the logarithm of zero.
+    with np.errstate(divide='ignore'):
         return np.exp(num_packets * np.log1p(-np.asarray(loss, np.float64)))

@@ -1,4 +1,4 @@
-"""Links between clients, around any pattern of uplinks."""
+"""Adds links between clients to any pattern of uplinks."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,8 +22,8 @@ def peers(
     An edge is up for both of its ends or for none. Edges are independent of the uplinks.
 
     Args:
-      pattern: the uplinks; whatever it draws, this keeps.
-      graph: who could hear whom, see `fedjax_links.links.graphs`.
+      pattern: the uplinks; they are drawn as without the edges.
+      graph: which clients can have an edge, see `fedjax_links.links.graphs`.
       prob: P(an edge is up), independently over edges and rounds, one number or float[E]; or a
         pattern of E "clients", the edges: `markov` for edges with memory, say.
 
@@ -52,26 +52,32 @@ def peers(
         requirement = f'have the {pattern.num_clients} clients of `pattern`'
         raise errors.invalid('graph', requirement, graph.num_clients)
     if base.has_peers(drawing.sample_shapes(pattern)):
-        raise errors.invalid(
-            'pattern', 'have no peers of its own', errors.text_of(pattern)
-        )
-    edges = prob if isinstance(prob, Participation) else _coins(prob, graph.num_edges)
-    alike = not isinstance(prob, Participation) and np.ndim(prob) == 0
+        got = errors.text_of(pattern)
+        raise errors.invalid('pattern', 'have no peers of its own', got)
+    if isinstance(prob, Participation):
+        edges = prob
+        has_one_prob = False
+    else:
+        edges = _independent_edges(prob, graph.num_edges)
+        has_one_prob = np.ndim(prob) == 0
     if edges.num_clients != max(graph.num_edges, 1):
         requirement = f"have the graph's {graph.num_edges} edges for clients"
         raise errors.invalid('prob', requirement, edges.num_clients)
-    missing = graph.edge_ids == graph.num_edges
-    places = np.where(missing, 0, graph.edge_ids)
+    is_missing = graph.edge_ids == graph.num_edges
+    edge_ids = np.where(is_missing, 0, graph.edge_ids)
 
     def sample(key: Key, round: Array, samples: combining.Samples) -> PeerLinkSample:
-        links, between = samples
+        uplinks, edge_links = samples
+        is_up = base.participants(edge_links)[edge_ids] & ~is_missing
+        if has_one_prob:
+            edge_prob = edge_links.prob[0]
+        else:
+            edge_prob = jnp.where(is_missing, 0, edge_links.prob[edge_ids])
         return PeerLinkSample(
-            **links._asdict(),
+            **uplinks._asdict(),
             neighbours=jnp.asarray(graph.neighbours),
-            edges=base.participants(between)[places] & ~missing,
-            edge_prob=between.prob[0]
-            if alike
-            else jnp.where(missing, 0, between.prob[places]),
+            edges=is_up,
+            edge_prob=edge_prob,
         )
 
     parts = [pattern, edges]
@@ -79,23 +85,24 @@ def peers(
     return linked._replace(cycle=pattern.cycle)
 
 
-def _coins(prob: ArrayLike, num_edges: int) -> Participation:
+def _independent_edges(prob: ArrayLike, num_edges: int) -> Participation:
+    """Returns a pattern whose clients are the edges, at least one of them."""
     checks.within('prob', prob, 0, 1)
     xp = checks.array_module(prob)
     if np.shape(prob) not in ((), (num_edges,)):
         requirement = f"be a number or have the graph's {num_edges} edges for entries"
         raise errors.invalid('prob', requirement, f'shape {np.shape(prob)}')
-    return bernoulli(xp.broadcast_to(prob, (num_edges,)) if num_edges else np.zeros(1))
+    if num_edges == 0:
+        return bernoulli(np.zeros(1))
+    return bernoulli(xp.broadcast_to(prob, (num_edges,)))
 
 
-def peers_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of who takes part, which is that of the uplinks, and of edges that are coins."""
-    law, graph, prob = (
-        given.parts['pattern'],
-        given.options['graph'],
-        given.options['prob'],
-    )
-    if 'prob' in given.parts:
+def peers_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the law of the uplinks, with the probabilities of independent edges."""
+    law = inputs.parts['pattern']
+    graph = inputs.options['graph']
+    if 'prob' in inputs.parts:
         return law
-    each = np.append(np.broadcast_to(prob, graph.num_edges), 0.0)[graph.edge_ids]
-    return law._replace(edges=(graph.neighbours, each))
+    by_edge = np.broadcast_to(inputs.options['prob'], graph.num_edges)
+    by_client = np.append(by_edge, 0.0)[graph.edge_ids]
+    return law._replace(edges=(graph.neighbours, by_client))

@@ -1,4 +1,4 @@
-"""Periodic availability: groups of clients take turns."""
+"""Makes groups of clients available in turn."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from fedjax_links.participation import link_laws, rejection_sampling, subset_sam
 
 
 class PeriodicGroupsState(NamedTuple):
-    """Carry of `periodic_groups`.
+    """Holds the carry of `periodic_groups`.
 
     Attributes:
       offset: int32[], rounds by which group 0's first turn is cut.
@@ -63,48 +63,48 @@ def periodic_groups(
     checks.static_int('active_rounds', active_rounds, maximum=2**30)
     sizes = np.bincount(labels)
     checks.static_int('cohort_size', cohort_size, maximum=int(sizes.min()))
-    num_clients, shares, kinds = (
-        len(labels),
-        cohort_size / sizes,
-        Kinds(labels.tobytes()),
-    )
-    few_of_many = rejection_sampling.pays(num_clients, shares.max())
+    num_clients = len(labels)
+    group_probs = cohort_size / sizes
+    kinds = Kinds(labels.tobytes())
+    few_of_many = rejection_sampling.pays(num_clients, group_probs.max())
     bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-    is_in_order = bool((np.diff(labels) >= 0).all())
-    by_group = (
-        None if is_in_order else np.argsort(labels, kind='stable').astype(np.int32)
-    )
+    clients_by_group = None
+    if (np.diff(labels) < 0).any():
+        clients_by_group = np.argsort(labels, kind='stable').astype(np.int32)
 
     def init(key: Key) -> PeriodicGroupsState:
-        return PeriodicGroupsState(
-            offset=jax.random.randint(key, (), 0, active_rounds, 'int32')
-        )
+        offset = jax.random.randint(key, (), 0, active_rounds, 'int32')
+        return PeriodicGroupsState(offset=offset)
 
     def sample(
         carry: PeriodicGroupsState, key: Key, round: Array
     ) -> Drawn[PeriodicGroupsState]:
         turn = jnp.mod((round + carry.offset) // active_rounds, len(sizes))
         if few_of_many:
-            first, stop = jnp.asarray(bounds)[turn], jnp.asarray(bounds)[turn + 1]
+            first = jnp.asarray(bounds)[turn]
+            stop = jnp.asarray(bounds)[turn + 1]
 
             def propose(key: Key, count: int) -> Array:
-                place = first + prng.integers(key, (count,), stop - first)
-                return place if by_group is None else jnp.asarray(by_group)[place]
+                position = first + prng.integers(key, (count,), stop - first)
+                if clients_by_group is None:
+                    return position
+                return jnp.asarray(clients_by_group)[position]
 
             ids = rejection_sampling.distinct(key, propose, cohort_size, num_clients)
         else:
             ids = subset_sampling.uniform_subset(key, labels == turn, cohort_size)
-        chance = jnp.where(np.arange(len(sizes)) == turn, shares, 0)
-        return carry, rejection_sampling.sample(ids, num_clients, chance, kinds)
+        prob = jnp.where(np.arange(len(sizes)) == turn, group_probs, 0)
+        return carry, rejection_sampling.sample(ids, num_clients, prob, kinds)
 
     cycle = active_rounds * len(sizes)
     return Participation(init, sample, num_clients, cycle=cycle)
 
 
-def periodic_groups_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `periodic_groups`."""
-    size, active_rounds = given.options['cohort_size'], given.options['active_rounds']
-    groups = np.asarray(given.options['groups'])
+def periodic_groups_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `periodic_groups`."""
+    size = inputs.options['cohort_size']
+    active_rounds = inputs.options['active_rounds']
+    groups = np.asarray(inputs.options['groups'])
     sizes = np.bincount(groups)
     weights = 1 / (len(sizes) * sizes[groups])
     return link_laws.LinkLaw(

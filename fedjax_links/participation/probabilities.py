@@ -1,6 +1,7 @@
-"""Link probabilities that depend on the data: clients of favoured classes deliver more often.
+"""Computes link probabilities that depend on the data of clients.
 
-Host code in NumPy: it looks at a partition once, before the run.
+Clients of favoured classes deliver more often. This is host code in NumPy, which looks at a
+partition once, before the run.
 """
 
 import math
@@ -10,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
 
-_STREAM = (
-    0x4C50  # keeps these draws independent of a partition drawn with the same seed
-)
+# Keeps these draws independent of a partition with the same seed.
+_STREAM = 0x4C50
 
 
 def class_weights(
@@ -75,11 +75,10 @@ def label_dependent_probs(
         raise errors.invalid(
             'class_mix', 'have one row per client', f'shape {mix.shape}'
         )
-    bad = ~(
-        (mix >= 0).all(axis=1) & np.isclose(mix.sum(axis=1), 1.0, rtol=0, atol=1e-5)
-    )
-    if bad.any():
-        row = int(np.argmax(bad))
+    sums_to_one = np.isclose(mix.sum(axis=1), 1.0, rtol=0, atol=1e-5)
+    is_law = (mix >= 0).all(axis=1) & sums_to_one
+    if not is_law.all():
+        row = int(np.argmin(is_law))
         got = f'row {row} of sum {mix[row].sum():.6g} and minimum {mix[row].min():.6g}'
         raise errors.invalid('class_mix', 'have non-negative rows of sum one', got)
     checks.within('minimum', minimum, 0, 1)

@@ -1,4 +1,4 @@
-"""Rounds that go on with the first k of n."""
+"""Ends rounds when the first k of n results have arrived."""
 
 from typing import NamedTuple
 
@@ -15,15 +15,16 @@ from fedjax_links.participation.always import always
 
 
 class Times(NamedTuple):
-    """How long clients take from the round's start until their result has arrived, in seconds.
+    """Describes how long clients take from the round's start until their result arrives.
 
-    ``fixed_i + median_i exp(sigma_i z)``, z standard normal, afresh in every round: what is always
-    the same, such as a payload over a rate, and what varies, such as the local steps.
+    In seconds it is ``fixed_i + median_i exp(sigma_i z)``, z standard normal, drawn afresh
+    in each round. The first term is constant, such as a payload over a rate. The second
+    varies, such as the time of local steps.
 
     Attributes:
       median: float[N], at least 0.
       sigma: one number or float[N], at least 0; 0 for times that never vary.
-      fixed: likewise, at least 0.
+      fixed: one number or float[N], at least 0.
     """
 
     median: ArrayLike
@@ -41,17 +42,17 @@ def quorum(
 ) -> Participation:
     """Ends a round when k results have arrived, plus a grace period, or at a deadline.
 
-    Those that have arrived by then take part. The round's length is kept in ``links.duration``, and
-    is what its price counts.
+    Clients whose result has arrived by then take part. The round's length is in
+    ``links.duration``, from which costs are computed.
 
     Args:
       times: of the clients; float[N] for times that never vary.
       quorum: k, from 1 to N.
       grace: seconds to wait on from then, at least 0.
       deadline: seconds, positive; None to wait for the quorum as long as it takes.
-      pattern: who is there at all and gets through; everybody by default. Others are not waited
-        for: with fewer than k there, a round waits for all of them. If it tells how long a round
-        takes, the longer time counts.
+      pattern: who is active; everybody by default. A round does not wait for others: with
+        fewer than k active, it waits for all of those. If the pattern has a duration, the
+        longer time counts.
 
     Returns:
       The pattern. ``prob`` is exact where all times have one law that varies, without pattern,
@@ -71,10 +72,14 @@ def quorum(
     times = times if isinstance(times, Times) else Times(times)
     checks.per_client('times', times.median)
     num_clients = np.shape(times.median)[0]
-    middle, width, fixed = (
-        schedules.each_within(f'times.{name}', value, num_clients, 0, 1e30)
-        for name, value in times._asdict().items()
-    )
+
+    def checked(name: str) -> Array:
+        value = getattr(times, name)
+        return schedules.each_within(f'times.{name}', value, num_clients, 0, 1e30)
+
+    median = checked('median')
+    sigma = checked('sigma')
+    fixed = checked('fixed')
     checks.static_int('quorum', quorum, maximum=num_clients)
     checks.within('grace', grace, 0, 1e30)
     if deadline is not None:
@@ -83,41 +88,54 @@ def quorum(
         raise errors.invalid(
             'pattern', f'have {num_clients} clients', pattern.num_clients
         )
-    known = pattern is None and deadline is None and _is_exchangeable(times, grace)
+    known_prob = np.nan
+    if pattern is None and deadline is None and _is_exchangeable(times, grace):
+        known_prob = quorum / num_clients
     limit = np.inf if deadline is None else deadline
 
     def sample(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
-        there = base.participants(samples[0])
+        active = base.participants(samples[0])
         normal = jax.random.normal(key, (num_clients,), jnp.float32)
-        taken = jnp.where(there, fixed + middle * jnp.exp(width * normal), jnp.inf)
-        last = jnp.sort(taken)[jnp.clip(jnp.minimum(quorum, there.sum()) - 1, 0)]
-        end = jnp.minimum(jnp.where(there.any(), last, 0) + grace, limit)
-        prob = jnp.full(num_clients, quorum / num_clients if known else np.nan)
-        links = samples[0]._replace(mask=samples[0].mask & (taken <= end), prob=prob)
-        return links._replace(
-            duration=combining.longest([links, LinkSample(there, prob, end)])
-        )
+        arrival = jnp.where(active, fixed + median * jnp.exp(sigma * normal), jnp.inf)
+        # The k-th arrival, or the last one if fewer clients are active.
+        num_awaited = jnp.minimum(quorum, active.sum())
+        quorum_time = jnp.sort(arrival)[jnp.clip(num_awaited - 1, 0)]
+        round_end = jnp.where(active.any(), quorum_time, 0) + grace
+        round_end = jnp.minimum(round_end, limit)
+        prob = jnp.full(num_clients, known_prob)
+        mask = samples[0].mask & (arrival <= round_end)
+        links = samples[0]._replace(mask=mask, prob=prob)
+        timing = LinkSample(active, prob, round_end)
+        return links._replace(duration=combining.longest([links, timing]))
 
     available = always(num_clients) if pattern is None else pattern
     return combining.combine('quorum', [available], sample)
 
 
 def _is_exchangeable(times: Times, grace: float) -> bool:
-    alike = all(
-        checks.is_concrete(part) and np.ptp(np.asarray(part)) == 0 for part in times
-    )
-    no_grace = checks.is_concrete(grace) and grace == 0
-    return alike and no_grace and np.min(times.sigma) > 0 and np.min(times.median) > 0
+    """Returns whether all clients have one law of times, which varies, and no grace."""
+    for part in times:
+        if not checks.is_concrete(part) or np.ptp(np.asarray(part)) > 0:
+            return False
+    if not checks.is_concrete(grace) or grace != 0:
+        return False
+    return np.min(times.sigma) > 0 and np.min(times.median) > 0
 
 
-def quorum_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact rates and weights where all clients are alike: everyone's are equal."""
-    times, options = given.options['times'], given.options
+def quorum_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the law of `quorum`, exact for exchangeable clients."""
+    options = inputs.options
+    times = options['times']
     times = times if isinstance(times, Times) else Times(times)
-    plain = all(options.get(name) is None for name in ('deadline', 'pattern'))
-    if not (plain and _is_exchangeable(times, options.get('grace', 0.0))):
+    has_limits = not (
+        options.get('deadline') is None and options.get('pattern') is None
+    )
+    if has_limits or not _is_exchangeable(times, options.get('grace', 0.0)):
         return link_laws.LinkLaw('the first that arrive')
-    said, size = 'the first that arrive, all alike', np.size(times.median)
-    return link_laws.alike(
-        said, size, options['quorum'] / size, weights_source='all alike'
+    size = np.size(times.median)
+    return link_laws.exchangeable(
+        'the first that arrive, all alike',
+        size,
+        options['quorum'] / size,
+        weights_source='all alike',
     )

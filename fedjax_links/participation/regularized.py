@@ -1,4 +1,4 @@
-"""Regularised participation: a shuffled deck of clients, dealt out and shuffled again."""
+"""Deals cohorts from a shuffled deck of clients: regularised participation."""
 
 from typing import NamedTuple
 
@@ -11,10 +11,10 @@ from fedjax_links.participation import link_laws, rejection_sampling, subset_sam
 
 
 class RegularizedState(NamedTuple):
-    """Carry of `regularized`.
+    """Holds the carry of `regularized`.
 
     Attributes:
-      deck: int32[P S], the clients in the order of their turns; behind the last one N.
+      deck: int32[P S], the clients in the order of their turns, padded with N.
     """
 
     deck: Array
@@ -22,19 +22,19 @@ class RegularizedState(NamedTuple):
 
 @references.cite('wang2022unified')
 def regularized(num_clients: int, cohort_size: int) -> Participation:
-    """Regularized cohorts: each client once in every period of ``P = ceil(N / S)`` rounds.
+    """Selects each client once in each period of ``P = ceil(N / S)`` rounds.
 
-    A period starts with a fresh random permutation, of which each round deals out the next S. Where
-    S does not divide N, the last round of a period deals out the ``N - (P - 1) S`` that remain:
-    once per period holds for everybody, at the price of a smaller last cohort.
+    A period starts with a fresh random permutation, of which each round deals out the next
+    S. If S does not divide N, the last round of a period deals out the ``N - (P - 1) S``
+    that remain. So each client has one turn per period, and the last cohort is smaller.
 
     Args:
       num_clients: N, at least 1.
       cohort_size: S, from 1 to N.
 
     Returns:
-      The pattern; it reports the size of the round's cohort over N as ``prob``. It costs
-      O(S) but for the shuffle once per period.
+      The pattern; it reports the size of the round's cohort over N as ``prob``. A round
+      costs O(S), apart from the shuffle once per period.
 
     Raises:
       ValueError: for a cohort larger than the federation.
@@ -68,18 +68,17 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
         turn = jnp.mod(round, period)
 
         def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:
-            again: Key = jax.random.clone(key)
-            return jnp.array(False), shuffled(again)
+            return jnp.array(False), shuffled(jax.random.clone(key))
 
-        # A loop of one turn or none keeps the deck in place, where a branch would copy it. The
-        # round is the same in all lanes of a sweep, so that the shuffle is paid once per period.
+        # A loop of at most one pass updates the deck in memory; a branch would copy it. The
+        # round is the same in all lanes of a sweep, so they shuffle once per period.
         _, deck = jax.lax.while_loop(lambda c: c[0], shuffle, (turn == 0, carry.deck))
         ids = jax.lax.dynamic_slice_in_dim(deck, turn * cohort_size, cohort_size)
         size = jnp.minimum(cohort_size, num_clients - turn * cohort_size)
-        chance = size.astype(jnp.result_type(float)) / num_clients
+        prob = size.astype(jnp.result_type(float)) / num_clients
         is_full = num_clients % cohort_size == 0
         links = rejection_sampling.sample(
-            jnp.sort(ids), num_clients, chance, is_full=is_full
+            jnp.sort(ids), num_clients, prob, is_full=is_full
         )
         return RegularizedState(deck=deck), links
 
@@ -88,9 +87,10 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
     )
 
 
-def regularized_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `regularized`."""
-    size, num_clients = given.options['cohort_size'], given.options['num_clients']
-    turns = -(-num_clients // size)
-    description = f'every client once in {turns} rounds, {size} at a time'
-    return link_laws.alike(description, num_clients, 1 / turns, period=turns)
+def regularized_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `regularized`."""
+    size = inputs.options['cohort_size']
+    num_clients = inputs.options['num_clients']
+    period = -(-num_clients // size)
+    description = f'every client once in {period} rounds, {size} at a time'
+    return link_laws.exchangeable(description, num_clients, 1 / period, period=period)

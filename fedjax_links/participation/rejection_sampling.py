@@ -1,14 +1,14 @@
-"""Drawing a cohort among many clients without looking at all of them.
+"""Draws a cohort among many clients without looking at all of them.
 
-Clients are drawn one after the other, with replacement, and those that are not eligible or are in
-the cohort already are passed over until it is full. That is successive sampling among the eligible,
-exactly: given those taken, the next one taken is any other eligible client in proportion to its
-weight. A draw costs O(B) as long as few draws are passed over.
+Clients are drawn one after the other, with replacement. Those that are not eligible or are
+in the cohort already are rejected until the cohort is full. This is exactly successive
+sampling among the eligible: the next member is any other eligible client in proportion to
+its weight. A draw costs O(B) if few draws are rejected.
 
-So patterns draw their cohorts under one rule: there are at least `FEWEST_CLIENTS` clients, and the
-share of the weight that can be out of reach at any time is at most `LARGEST_SHARE`. Otherwise they
-look at all clients (`subset_sampling`). The law is the same, the draws are not. The rule reads
-values that set shapes: what is traced is drawn by looking at all.
+Patterns draw like this on two conditions (`pays`): there are at least `FEWEST_CLIENTS`
+clients, and at any time at most `LARGEST_SHARE` of the weight is not eligible. Otherwise
+they look at all clients (`subset_sampling`), and also for traced values, since the
+conditions set shapes. The law is the same, the draws are not.
 """
 
 from collections.abc import Callable
@@ -24,33 +24,34 @@ from fedjax_links.core import prng
 FEWEST_CLIENTS = 4096
 LARGEST_SHARE = 0.5
 MOST_MEETINGS = 3.0
-_SPARE = (
-    6  # draws of a turn beyond twice the cohort, so that small cohorts seldom take two
-)
+# A pass draws so many more than twice the cohort, so that small cohorts seldom take two.
+_SPARE = 6
 
 Proposal = Callable[[Key, int], Array]
 """``(key, K) -> int32[K]``, independent draws of clients, with replacement."""
 
 
 def pays(num_clients: int, share: float) -> bool:
-    """The rule above.
+    """Returns whether drawing by rejection pays.
 
     Args:
       num_clients: N.
-      share: the largest share of the weight that can be ineligible or taken, in [0, 1].
+      share: the largest share of the weight that can be ineligible or in the cohort, in
+        [0, 1].
     """
     return num_clients >= FEWEST_CLIENTS and share <= LARGEST_SHARE
 
 
 def seldom_meet(size: int, weights: NDArray[np.float64], left: float) -> bool:
-    """Whether `all_at_once` pays: of about e^3 whole sets of draws, one at least is all different.
+    """Returns whether `all_at_once` pays: it accepts about one of e^3 sets of draws, or more.
 
     Args:
       size: B.
       weights: float64[N].
       left: the least weight that is ever eligible.
     """
-    return size * (size - 1) / 2 * float(weights @ weights) <= MOST_MEETINGS * left**2
+    num_pairs = size * (size - 1) / 2
+    return num_pairs * float(weights @ weights) <= MOST_MEETINGS * left**2
 
 
 def distinct(
@@ -60,7 +61,7 @@ def distinct(
     num_clients: int,
     eligible: Callable[[Array], Array] | None = None,
 ) -> Array:
-    """The first ``size`` different eligible clients among independent draws.
+    """Returns the first ``size`` different eligible clients among independent draws.
 
     Args:
       key: the draw's key.
@@ -75,29 +76,31 @@ def distinct(
     """
     width = 2 * size + _SPARE
 
-    def turn(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        taken, _, number = carry
-        drawn = propose(jax.random.fold_in(key, number), width)
+    def draw_more(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        members, _, pass_index = carry
+        proposed = propose(jax.random.fold_in(key, pass_index), width)
         if eligible is not None:
-            drawn = jnp.where(eligible(drawn), drawn, num_clients)
-        everyone = jnp.concatenate([taken, drawn])  # N stands for nobody
-        order = jnp.arange(size + width, dtype=jnp.int32)
-        client, place = jax.lax.sort((everyone, order), num_keys=2)
+            # N stands for an empty slot.
+            proposed = jnp.where(eligible(proposed), proposed, num_clients)
+        candidates = jnp.concatenate([members, proposed])
+        # A client counts where it occurs first.
+        positions = jnp.arange(size + width, dtype=jnp.int32)
+        client, position = jax.lax.sort((candidates, positions), num_keys=2)
         before = jnp.concatenate([jnp.full(1, -1, jnp.int32), client[:-1]])
         is_first = (client != before) & (client < num_clients)
-        kept = (
-            jnp.zeros(size + width, bool).at[place].set(is_first, unique_indices=True)
-        )
-        rank = jnp.cumsum(kept, dtype=jnp.int32)
-        slots = jnp.where(kept, rank - 1, size)  # what does not fit falls off
-        taken = (
-            jnp.full(size, num_clients, jnp.int32).at[slots].set(everyone, mode='drop')
-        )
-        return taken, rank[-1], number + 1
+        accepted = jnp.zeros(size + width, bool)
+        accepted = accepted.at[position].set(is_first, unique_indices=True)
+        # Fill the slots in order; whoever does not fit is dropped.
+        rank = jnp.cumsum(accepted, dtype=jnp.int32)
+        slots = jnp.where(accepted, rank - 1, size)
+        empty = jnp.full(size, num_clients, jnp.int32)
+        members = empty.at[slots].set(candidates, mode='drop')
+        return members, rank[-1], pass_index + 1
 
-    nobody = jnp.full(size, num_clients, jnp.int32), jnp.int32(0), jnp.int32(0)
-    taken, _, _ = jax.lax.while_loop(lambda carry: carry[1] < size, turn, nobody)
-    return jnp.sort(taken)
+    empty = jnp.full(size, num_clients, jnp.int32)
+    start = (empty, jnp.int32(0), jnp.int32(0))
+    members, _, _ = jax.lax.while_loop(lambda carry: carry[1] < size, draw_more, start)
+    return jnp.sort(members)
 
 
 def all_at_once(
@@ -107,10 +110,10 @@ def all_at_once(
     num_clients: int,
     eligible: Callable[[Array], Array],
 ) -> Array:
-    """Independent draws among the eligible, as a whole again and again until all of them differ.
+    """Draws B eligible clients independently, again and again until all of them differ.
 
-    So ``P(S)`` is proportional to the product of its clients' weights: conditional Poisson sampling
-    (`subset_sampling.product_subset`), exactly.
+    So ``P(S)`` is proportional to the product of its clients' weights. This is exactly
+    conditional Poisson sampling (`subset_sampling.product_subset`).
 
     Args:
       key: the draw's key.
@@ -124,49 +127,52 @@ def all_at_once(
     """
     width = 2 * size + _SPARE
 
-    def turn(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        drawn = propose(jax.random.fold_in(key, carry[2]), width)
-        # Those passed over say nothing of who is drawn, nor does it whether enough are left.
-        rank = jnp.cumsum(eligible(drawn), dtype=jnp.int32)
-        is_new = jnp.diff(rank, prepend=0) > 0
-        slots = jnp.where(is_new, rank - 1, size)
-        taken = jnp.full(size, num_clients, jnp.int32).at[slots].set(drawn, mode='drop')
-        taken = jnp.sort(taken)
-        differ = (rank[-1] >= size) & (taken[1:] != taken[:-1]).all()
-        return taken, differ, carry[2] + 1
+    def draw_again(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        pass_index = carry[2]
+        proposed = propose(jax.random.fold_in(key, pass_index), width)
+        # Whether a draw is rejected, or enough are left, is independent of who is drawn.
+        rank = jnp.cumsum(eligible(proposed), dtype=jnp.int32)
+        accepted = jnp.diff(rank, prepend=0) > 0
+        slots = jnp.where(accepted, rank - 1, size)
+        empty = jnp.full(size, num_clients, jnp.int32)
+        members = jnp.sort(empty.at[slots].set(proposed, mode='drop'))
+        all_differ = (rank[-1] >= size) & (members[1:] != members[:-1]).all()
+        return members, all_differ, pass_index + 1
 
-    nobody = jnp.full(size, num_clients, jnp.int32), jnp.array(False), jnp.int32(0)
-    return jax.lax.while_loop(lambda carry: ~carry[1], turn, nobody)[0]
+    empty = jnp.full(size, num_clients, jnp.int32)
+    start = (empty, jnp.array(False), jnp.int32(0))
+    members, _, _ = jax.lax.while_loop(lambda carry: ~carry[1], draw_again, start)
+    return members
 
 
 def sample(
     ids: Array,
     num_clients: int,
-    chance: ArrayLike,
+    prob: ArrayLike,
     kinds: Kinds | None = None,
     *,
     is_full: bool = True,
 ) -> CohortLinkSample:
-    """A link sample of a cohort.
+    """Builds the link sample of a cohort.
 
     Args:
       ids: int32[B], in increasing order; an empty slot holds N.
       num_clients: N.
-      chance: float[K], probability of a client of each kind, NaN where unknown; or one number.
+      prob: float[K], probability of a client of each kind, NaN where unknown; or one number.
       kinds: the kind of each client, as in `CohortLinkSample`.
       is_full: whether no slot is ever empty.
     """
-    chance = jnp.atleast_1d(jnp.asarray(chance, jnp.result_type(float)))
-    return CohortLinkSample(ids, chance, num_clients, is_full, kinds)
+    kind_probs = jnp.atleast_1d(jnp.asarray(prob, jnp.result_type(float)))
+    return CohortLinkSample(ids, kind_probs, num_clients, is_full, kinds)
 
 
 def uniform(num_clients: Array | int) -> Proposal:
-    """Every client equally likely."""
+    """Proposes all clients with equal probability."""
     return lambda key, count: prng.integers(key, (count,), num_clients)
 
 
 def by_weight(weights: NDArray[np.float64]) -> Proposal:
-    """Clients in proportion to their weights, at the same cost for any number of them.
+    """Proposes clients in proportion to their weights, at one cost for any number of them.
 
     Args:
       weights: float64[N], non-negative, of sum above zero.
@@ -181,9 +187,9 @@ def by_weight(weights: NDArray[np.float64]) -> Proposal:
 
     def propose(key: Key, count: int) -> Array:
         threshold, alias = map(jnp.asarray, table)
-        own, other = jax.random.split(key)
-        column = prng.integers(own, (count,), num_clients)
-        stays = jax.random.bits(other, (count,), 'uint32') < threshold[column]
+        column_key, bits_key = jax.random.split(key)
+        column = prng.integers(column_key, (count,), num_clients)
+        stays = jax.random.bits(bits_key, (count,), 'uint32') < threshold[column]
         return jnp.where(stays, column, alias[column])
 
     return propose
@@ -192,22 +198,23 @@ def by_weight(weights: NDArray[np.float64]) -> Proposal:
 def alias_table(
     weights: NDArray[np.float64],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int32]]:
-    """Walker's alias table, in integers: its law is that of the weights rounded to 2^-32 of a mean.
+    """Builds Walker's alias table, in integers.
 
-    Columns have equal probability, and each is shared by two clients.
+    Its law is that of the weights, rounded to 2^-32 of their mean. Columns have equal
+    probability, and each is shared by two clients.
 
-    Light clients leave a gap in their column, heavy ones have a surplus over theirs. Gaps and
-    surpluses are laid along two lines of equal length, in the order of the clients: the gap of a
-    light client is filled by the heavy one whose surplus lies beside its beginning, and what a
-    surplus gives too much, it takes from its own column, which the next heavy client then fills.
+    Light clients leave a gap in their column, heavy ones have a surplus over theirs. Gaps
+    and surpluses form two lines of equal length, in the order of the clients. The heavy
+    client whose surplus begins before a gap fills that gap. If a surplus gives too much, it
+    takes the rest from its client's column, which the next heavy client then fills.
 
     Args:
       weights: float64[N], non-negative, of sum above zero. A positive one counts at least 2^-32 of
         the mean.
 
     Returns:
-      Thresholds uint32[N], the share of column i, in units of 2^-32, that is client i's own, and
-      aliases int32[N], whose the rest of column i is.
+      Thresholds uint32[N], the share of column i, in units of 2^-32, that belongs to client
+      i, and aliases int32[N], the client that has the rest of column i.
 
     References:
       Walker, An efficient method for generating discrete random variables with general
@@ -217,25 +224,29 @@ def alias_table(
     num_clients = len(weights)
     shares = weights / weights.mean() * unit
     amounts = np.where(weights > 0, np.maximum(np.rint(shares), 1), 0).astype(np.int64)
-    # Rounding leaves the total a little off: the heaviest take that among them.
+    # Rounding leaves the total a little off. The heaviest clients share the difference.
     missing = num_clients * unit - int(amounts.sum())
     heavy = np.flatnonzero(amounts >= unit)
-    each, rest = divmod(missing, len(heavy))
-    amounts[heavy] += each
+    quotient, rest = divmod(missing, len(heavy))
+    amounts[heavy] += quotient
     amounts[heavy[:rest]] += 1
 
-    light, heavy = np.flatnonzero(amounts < unit), np.flatnonzero(amounts >= unit)
-    gaps = np.cumsum(unit - amounts[light])
-    surpluses = np.cumsum(amounts[heavy] - unit)
-    threshold, alias = amounts.copy(), np.arange(num_clients)
+    light = np.flatnonzero(amounts < unit)
+    heavy = np.flatnonzero(amounts >= unit)
+    gap_ends = np.cumsum(unit - amounts[light])
+    gap_starts = gap_ends - (unit - amounts[light])
+    surplus_ends = np.cumsum(amounts[heavy] - unit)
+    threshold = amounts.copy()
+    alias = np.arange(num_clients)
     if len(light):
-        alias[light] = heavy[
-            np.searchsorted(surpluses, gaps - (unit - amounts[light]), 'right')
-        ]
-        ends = gaps[np.searchsorted(gaps, surpluses)]
-        threshold[heavy] = unit - np.where(surpluses > 0, ends - surpluses, 0)
+        alias[light] = heavy[np.searchsorted(surplus_ends, gap_starts, 'right')]
+        # The last gap that a surplus fills ends after the surplus itself.
+        filled_to = gap_ends[np.searchsorted(gap_ends, surplus_ends)]
+        excess = np.where(surplus_ends > 0, filled_to - surplus_ends, 0)
+        threshold[heavy] = unit - excess
         alias[heavy[:-1]] = heavy[1:]
-    whole = threshold >= unit  # such a column is its client's own, whatever is drawn
-    alias[whole] = np.flatnonzero(whole)
-    threshold[whole] = unit - 1
+    # A full column belongs to its client, whatever the random bits are.
+    is_full = threshold >= unit
+    alias[is_full] = np.flatnonzero(is_full)
+    threshold[is_full] = unit - 1
     return threshold.astype(np.uint32), alias.astype(np.int32)

@@ -1,4 +1,4 @@
-"""Probability schedules: participation probabilities as pure functions of (key, round)."""
+"""Computes participation probabilities as pure functions of (key, round): schedules."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
@@ -11,19 +11,22 @@ from numpy.typing import ArrayLike
 from fedjax_links.base import Array, Key, Numbers
 from fedjax_links.core import checks, contracts, errors, prng, reprs
 
-_PROBS, _LINKS = 0, 1
-_LOOKED_AT = 0, 1, 2, 3, 10, 30, 100, 300, 1000, 10_000
+# Streams of a round's key.
+_PROBS = 0
+_LINKS = 1
+# Rounds in which functions are tried.
+_TRIED_ROUNDS = 0, 1, 2, 3, 10, 30, 100, 300, 1000, 10_000
 
 
 @reprs.described_by('mean')
 class Schedule(NamedTuple):
-    """Probabilities of every client in every round; calling it gives those of one round.
+    """Holds the probabilities of all clients in all rounds; call it for those of one round.
 
     Attributes:
       probs: ``(key, round) -> float[N]``, the probabilities in force, which may be random.
       mean: ``round -> float[N]``, their mean, which patterns report.
       num_clients: N.
-      cycle: rounds after which ``mean`` repeats; None if it does not, or nothing says when.
+      cycle: rounds after which ``mean`` repeats; None if it does not, or if that is unknown.
     """
 
     probs: Callable[[Key, Array], Array]
@@ -32,11 +35,11 @@ class Schedule(NamedTuple):
     cycle: int | None = None
 
     def __call__(self, key: Key, round: Array) -> Array:
-        """float[N], the probabilities in force in ``round``."""
+        """Returns the probabilities in force in ``round``, float[N]."""
         return self.probs(key, round)
 
-    def drawn(self, key: Key, round: Array) -> tuple[Array, Array]:
-        """These, and the uniforms float32[N] that links compare with them."""
+    def draw(self, key: Key, round: Array) -> tuple[Array, Array]:
+        """Returns these, and uniforms float32[N] that links compare with them."""
         probs = self(jax.random.fold_in(key, _PROBS), round)
         return probs, prng.uniform(jax.random.fold_in(key, _LINKS), probs.shape)
 
@@ -46,7 +49,7 @@ ScheduleLike = Schedule | ArrayLike | Callable[[Key, Array], Array]
 
 
 def constant(p: ArrayLike) -> Schedule:
-    """The same probabilities in every round.
+    """Keeps the same probabilities in all rounds.
 
     Args:
       p: float[N] in [0, 1].
@@ -59,7 +62,9 @@ def constant(p: ArrayLike) -> Schedule:
 
 
 def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
-    """``p_i^t = min(1, p_i [(1 - gamma) + gamma sin(2 pi t / period)])``, t from 0.
+    """Modulates probabilities by a sine wave.
+
+    ``p_i^t = min(1, p_i [(1 - gamma) + gamma sin(2 pi t / period)])``, t from 0.
 
     Args:
       p: float[N] in [0, 1], the probabilities before modulation.
@@ -81,22 +86,21 @@ def sine(p: ArrayLike, *, gamma: Numbers, period: Numbers) -> Schedule:
     p = as_probs(p)
     checks.within('gamma', gamma, 0, 0.5)
     checks.positive('period', period)
-    gamma, period = (
-        one_or_each('gamma', gamma, p.size),
-        one_or_each('period', period, p.size),
-    )
+    gamma = one_or_each('gamma', gamma, p.size)
+    period = one_or_each('period', period, p.size)
 
     def mean(round: Array) -> Array:
-        phase = (
-            jnp.mod(jnp.asarray(round, p.dtype), period) / period
-        )  # small: exact in float32
+        # The phase stays small, so that it is exact in float32.
+        phase = jnp.mod(jnp.asarray(round, p.dtype), period) / period
         return jnp.minimum(1, p * ((1 - gamma) + gamma * jnp.sin(2 * jnp.pi * phase)))
 
-    return _deterministic(mean, p, _whole(period))
+    return _deterministic(mean, p, _common_period(period))
 
 
 def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
-    """``p_i^t = p_i + U(-width, width)``, drawn afresh for every client and round.
+    """Adds uniform noise to probabilities, ``p_i^t = p_i + U(-width, width)``.
+
+    The noise is drawn afresh for each client and round.
 
     Args:
       p: float[N] in [0, 1], the mean probabilities, which patterns report.
@@ -113,11 +117,12 @@ def jitter(p: ArrayLike, *, width: Numbers) -> Schedule:
     checks.within('width', width, 0, 0.5)
     width = one_or_each('width', width, p.size)
     if checks.is_concrete(p) and checks.is_concrete(width):
-        wide = np.broadcast_to(width, p.shape)
-        bad = wide > np.minimum(p, 1 - np.asarray(p)) + 4 * np.finfo(p.dtype).eps
-        if bad.any():
-            where = f'{wide[bad][0]} around {p[bad][0]} at client {np.argmax(bad)}'
-            raise errors.invalid('width', 'keep `p` within [0, 1]', where)
+        widths = np.broadcast_to(width, p.shape)
+        largest = np.minimum(p, 1 - np.asarray(p)) + 4 * np.finfo(p.dtype).eps
+        if (widths > largest).any():
+            client = int(np.argmax(widths > largest))
+            got = f'{widths[client]} around {p[client]} at client {client}'
+            raise errors.invalid('width', 'keep `p` within [0, 1]', got)
 
     def probs(key: Key, round: Array) -> Array:
         return p + width * (2 * prng.uniform(key, p.shape) - 1).astype(p.dtype)
@@ -133,15 +138,17 @@ def diurnal(
     up_hours: Numbers = 8.0,
     phase: Numbers = 0.0,
 ) -> Schedule:
-    """A daily window: ``p_i^t = peak_i`` during up hours and ``trough_i`` otherwise.
+    """Raises probabilities during a daily window.
 
-    At the start of round t it is ``24 t / rounds_per_day + phase_i`` o'clock at client i, and its
-    window lasts from 0 to ``up_hours_i`` o'clock. A peak of one and a trough of zero make the links
+    ``p_i^t`` is ``peak_i`` during up hours and ``trough_i`` otherwise. At the start of round
+    t it is ``24 t / rounds_per_day + phase_i`` o'clock at client i, and its window lasts from
+    0 to ``up_hours_i`` o'clock. A peak of one and a trough of zero make the links
     deterministic; `markov` smooths the edges of the window.
 
     Args:
       peak: float[N] in [0, 1], probabilities inside the window.
-      trough: probabilities outside it, in [0, 1]; this and what follows one number or float[N].
+      trough: probabilities outside it, in [0, 1]; like all that follow one number or
+        float[N].
       rounds_per_day: rounds in 24 hours, positive.
       up_hours: length of the window in hours, in [0, 24].
       phase: hours since the window's start in round 0, in [0, 24]: the time zone.
@@ -164,52 +171,61 @@ def diurnal(
         )
         return jnp.where(time < hours * day / 24, peak, low)
 
-    return _deterministic(mean, peak, _whole(rounds_per_day))
+    return _deterministic(mean, peak, _common_period(rounds_per_day))
 
 
 def as_schedule(schedule: ScheduleLike) -> Schedule:
-    """A schedule from a schedule, a vector of probabilities, or a function of (key, round).
+    """Makes a schedule from a schedule, probabilities, or a function of (key, round).
 
-    The value of a plain function that leaves its key alone is reported as the probability. Of one
-    that draws from it the mean is not known, and reported as NaN: give a
-    ``Schedule(probs=function, mean=..., num_clients=...)`` to have it known. A function is tried in
-    a few rounds.
+    If a plain function does not use its key, its value is reported as the probability. If it
+    draws from the key, its mean is unknown and reported as NaN. Pass
+    ``Schedule(probs=function, mean=..., num_clients=...)`` to state the mean. Functions are
+    tried in a few rounds.
 
     Raises:
-      ValueError: for a schedule that does not return floats, one per client, or a function that
-        returns what is no probability in one of these rounds.
+      ValueError: for a schedule that does not return floats, one per client, or a function
+        whose values in one of these rounds are no probabilities.
     """
     if isinstance(schedule, Schedule):
         _check_schedule(schedule)
         return schedule
     if not callable(schedule):
         return constant(schedule)
-    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), np.int32)
-    shape = jax.eval_shape(schedule, key, round)
+    shape = jax.eval_shape(schedule, *_shapes_of_arguments())
     if len(getattr(shape, 'shape', ())) != 1:
         requirement = 'return a vector with one entry per client'
         raise errors.invalid('schedule', requirement, contracts.kind_of(shape))
     _check_floats('schedule', shape, shape.shape[0])
-    _look_at(schedule)
-    draws = False
-    try:
-        jax.eval_shape(lambda round: schedule(cast(Key, None), round), round)
-    except (
-        Exception
-    ):  # with a key it has just run, so whatever went wrong is that it draws
-        draws = True
+    _try_rounds(schedule)
+    is_random = _draws_from_key(schedule)
 
     def mean(round: Array) -> Array:
-        if draws:
+        if is_random:
             return jnp.full(shape.shape, jnp.nan, shape.dtype)
         return schedule(jax.random.key(0), round)
 
     return Schedule(probs=schedule, mean=mean, num_clients=shape.shape[0])
 
 
+def _shapes_of_arguments() -> tuple[Any, Any]:
+    """Returns the shapes of a key and a round."""
+    key = jax.eval_shape(jax.random.key, 0)
+    return key, jax.ShapeDtypeStruct((), np.int32)
+
+
+def _draws_from_key(schedule: Callable[[Key, Array], Array]) -> bool:
+    """Returns whether a function that works with a key fails without one."""
+    _, round = _shapes_of_arguments()
+    try:
+        jax.eval_shape(lambda round: schedule(cast(Key, None), round), round)
+    except Exception:
+        return True
+    return False
+
+
 def _check_schedule(schedule: Schedule) -> None:
-    """Raises unless both functions return one float per client, by shapes."""
-    key, round = jax.eval_shape(jax.random.key, 0), jax.ShapeDtypeStruct((), np.int32)
+    """Checks by shapes that both functions return one float per client."""
+    key, round = _shapes_of_arguments()
     shapes = {
         'schedule.probs': jax.eval_shape(schedule.probs, key, round),
         'schedule.mean': jax.eval_shape(schedule.mean, round),
@@ -219,54 +235,56 @@ def _check_schedule(schedule: Schedule) -> None:
 
 
 def _check_floats(argument: str, shape: Any, num_clients: int) -> None:
-    """Raises unless a shape is that of probabilities of N clients."""
+    """Checks that a shape is that of probabilities of N clients."""
     is_float = jnp.issubdtype(getattr(shape, 'dtype', np.dtype(bool)), jnp.floating)
     if not is_float or shape.shape != (num_clients,):
         requirement = f'return probabilities, float[{num_clients}]'
         raise errors.invalid(argument, requirement, contracts.kind_of(shape))
 
 
-def _look_at(schedule: Callable[[Key, Array], Array]) -> None:
-    """Raises if a function returns what is no probability in one of some rounds."""
-    rounds = np.array(_LOOKED_AT, np.int32)
+def _try_rounds(schedule: Callable[[Key, Array], Array]) -> None:
+    """Checks that a function returns probabilities in some rounds."""
+    rounds = np.array(_TRIED_ROUNDS, np.int32)
     with jax.ensure_compile_time_eval():
         keys = jax.vmap(jax.random.key)(rounds)
         probs = jax.jit(jax.vmap(schedule))(keys, rounds)
-    if not checks.is_concrete(probs):  # it holds values that are traced
+    if not checks.is_concrete(probs):
+        # The function holds traced values.
         return
     table = np.asarray(probs)
-    wrong = ~((table >= 0) & (table <= 1))
-    if wrong.any():
-        row, client = np.argwhere(wrong)[0]
-        said = f'{table[row, client]:g} for client {client} in round {rounds[row]}'
-        raise errors.invalid('schedule', 'return probabilities in [0, 1]', said)
+    is_prob = (table >= 0) & (table <= 1)
+    if not is_prob.all():
+        row, client = np.argwhere(~is_prob)[0]
+        got = f'{table[row, client]:g} for client {client} in round {rounds[row]}'
+        raise errors.invalid('schedule', 'return probabilities in [0, 1]', got)
 
 
 def as_probs(p: ArrayLike, argument: str = 'p') -> Array:
-    """Validated probabilities float[N], as `as_floats`."""
+    """Checks probabilities float[N] and returns them as `as_floats` does."""
     checks.probabilities(argument, p)
     return as_floats(p)
 
 
 def as_floats(value: Any) -> Array:
-    """Numbers in the default float dtype; in NumPy unless they are traced."""
+    """Converts numbers to the default float dtype, in NumPy unless they are traced."""
     floats: Array = checks.array_module(value).asarray(value, jnp.result_type(float))
     return floats
 
 
 def one_or_each(argument: str, value: Any, num_clients: int) -> Numbers:
-    """The value, a list as an array; raises unless it is one number, or one for each client."""
+    """Checks that a value is one number, or one for each client; makes a list an array."""
     if np.shape(value) not in ((), (num_clients,)):
         requirement = f'be one number or {num_clients}'
         raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
-    dtype = jnp.result_type(float)
-    return np.asarray(value, dtype) if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return np.asarray(value, jnp.result_type(float))
+    return value
 
 
 def each_within(
     argument: str, value: Any, num_clients: int, low: float = 0.0, high: float = np.inf
 ) -> Array:
-    """One number for everyone or one for each client, as `as_floats`, all in ``[low, high]``.
+    """Checks that one number, or one for each client, lies in ``[low, high]``.
 
     Returns:
       float[] or float[N].
@@ -278,25 +296,34 @@ def each_within(
     return as_floats(one_or_each(argument, value, num_clients))
 
 
-def _whole(period: Numbers) -> int | None:
-    """A period as a whole number of rounds, for all clients together; None if it is none."""
+def _common_period(period: Numbers) -> int | None:
+    """Returns the rounds after which all clients' periods repeat together.
+
+    Returns:
+      None if a period is no whole number of rounds.
+    """
     if not checks.is_concrete(period):
         return None
-    each = np.unique(np.asarray(period, float))
-    if (each != np.rint(each)).any() or each.max() > 2**24:
+    periods = np.unique(np.asarray(period, float))
+    if (periods != np.rint(periods)).any() or periods.max() > 2**24:
         return None
-    return int(np.lcm.reduce(each.astype(int).astype(object)))
+    return int(np.lcm.reduce(periods.astype(int).astype(object)))
 
 
 def _deterministic(
     mean: Callable[[Array], Array], p: Array, cycle: int | None = None
 ) -> Schedule:
-    return Schedule(
-        lambda key, round: mean(round), mean, num_clients=p.size, cycle=cycle
-    )
+    """Makes a schedule that does not use its key."""
+
+    def probs(key: Key, round: Array) -> Array:
+        return mean(round)
+
+    return Schedule(probs, mean, num_clients=p.size, cycle=cycle)
 
 
-_ALL = constant, sine, jitter, diurnal
 SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
-    each.__name__: each for each in _ALL
+    'constant': constant,
+    'sine': sine,
+    'jitter': jitter,
+    'diurnal': diurnal,
 }

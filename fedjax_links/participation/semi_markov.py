@@ -1,11 +1,11 @@
-"""Links that stay up and down for times of any law."""
+"""Makes links stay up and down for times of any law."""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Drawn, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
@@ -13,11 +13,11 @@ from fedjax_links.participation import durations, link_laws, schedules
 
 
 class SemiMarkovState(NamedTuple):
-    """Carry of `semi_markov`.
+    """Holds the carry of `semi_markov`.
 
     Attributes:
       up: bool[N], the links of the last round.
-      age: int32[N], rounds that each has been so, that one included.
+      age: int32[N], rounds that each link has been in this state, the last one included.
     """
 
     up: Array
@@ -31,66 +31,73 @@ def semi_markov(
     num_clients: int | None = None,
     kinds: ArrayLike | None = None,
 ) -> Participation:
-    """Semi-Markov links: up for a time of one law, down for one of another, independently.
+    """Makes each link go up and down for independent times of two laws.
 
-    It starts in its stationary course: up with probability ``E[up] / (E[up] + E[down])``, at a
-    random point of a sojourn, longer ones being met more often. Both laws geometric is `markov`.
+    Links start stationary: up with probability ``E[up] / (E[up] + E[down])``, at a random
+    point of a sojourn, in long sojourns more often than in short ones. If both laws are
+    geometric, this is `markov`.
 
     Args:
       up: float[G, L], survival function of the rounds that a link stays up, as
         `fedjax_links.participation.durations` makes them.
-      down: likewise, of the rounds that it stays down.
-      num_clients: N, where all follow one row.
-      kinds: int[N], the row that each client follows; by default row i is client i's.
+      down: float[G, L], survival function of the rounds that it stays down.
+      num_clients: N, if all follow one row.
+      kinds: int[N], the row that each client follows; by default client i follows row i.
 
     Returns:
       The pattern; ``prob`` is the stationary probability, exact in every round.
 
     Raises:
-      ValueError: for what are no such laws, or if numbers of rows and clients do not fit.
+      ValueError: if a law is no survival function, or numbers of rows and clients do not
+        fit.
 
     Example:
       >>> import jax
       >>> from fedjax_links import participation, simulation
-      >>> three, two = [1.0, 1.0, 1.0], [1.0, 1.0]  # rounds, always
-      >>> pattern = participation.semi_markov(three, two, num_clients=2)
+      >>> three_rounds = [1.0, 1.0, 1.0]
+      >>> two_rounds = [1.0, 1.0]
+      >>> pattern = participation.semi_markov(three_rounds, two_rounds, num_clients=2)
       >>> links = simulation.realised_links(jax.random.key(0), pattern, num_rounds=10)
       >>> print(links.mask.astype(int).T)
       [[1 1 0 0 1 1 1 0 0 1]
        [0 0 1 1 1 0 0 1 1 1]]
     """
-    both, kinds = _by_client(up, down, num_clients, kinds)
-    prob = schedules.as_floats(_stationary(both)[kinds])
-    leaving = [_hazards(law).astype(np.float32) for law in both]
-    elapsed = [
-        (np.cumsum(law, axis=1) / law.sum(axis=1, keepdims=True)).astype(np.float32)
-        for law in both
-    ]
+    up_law, down_law, kinds = _laws_and_kinds(up, down, num_clients, kinds)
+    prob = schedules.as_floats(_stationary(up_law, down_law)[kinds])
+    num_clients = len(kinds)
+    up_hazards = _hazards(up_law)
+    down_hazards = _hazards(down_law)
+    up_elapsed = _elapsed_law(up_law)
+    down_elapsed = _elapsed_law(down_law)
 
     def init(key: Key) -> SemiMarkovState:
-        uniforms = prng.uniform(key, (2, len(kinds)))
+        uniforms = prng.uniform(key, (2, num_clients))
         is_up = uniforms[0] < jnp.asarray(prob, jnp.float32)
-        of_up, of_down = (
-            1 + _count_up_to(part, kinds, uniforms[1]) for part in elapsed
-        )
-        return SemiMarkovState(up=is_up, age=jnp.where(is_up, of_up, of_down))
+        up_age = 1 + _count_up_to(up_elapsed, kinds, uniforms[1])
+        down_age = 1 + _count_up_to(down_elapsed, kinds, uniforms[1])
+        return SemiMarkovState(up=is_up, age=jnp.where(is_up, up_age, down_age))
+
+    def hazard(table: NDArray[np.float32], age: Array) -> Array:
+        column = jnp.minimum(age, table.shape[1]) - 1
+        return jnp.asarray(table)[kinds, column]
 
     def sample(
         carry: SemiMarkovState, key: Key, round: Array
     ) -> Drawn[SemiMarkovState]:
-        of_up, of_down = (
-            jnp.asarray(part)[kinds, jnp.minimum(carry.age, part.shape[1]) - 1]
-            for part in leaving
+        from_up = hazard(up_hazards, carry.age)
+        from_down = hazard(down_hazards, carry.age)
+        uniforms = prng.uniform(key, carry.up.shape)
+        changes = uniforms < jnp.where(carry.up, from_up, from_down)
+        state = SemiMarkovState(
+            up=carry.up ^ changes, age=jnp.where(changes, 1, carry.age + 1)
         )
-        turns = prng.uniform(key, carry.up.shape) < jnp.where(carry.up, of_up, of_down)
-        state = SemiMarkovState(carry.up ^ turns, jnp.where(turns, 1, carry.age + 1))
         return state, LinkSample(mask=state.up, prob=jnp.asarray(prob))
 
-    return Participation(init, sample, len(kinds))
+    return Participation(init, sample, num_clients)
 
 
 def _count_up_to(table: np.ndarray, kinds: np.ndarray, values: Array) -> Array:
-    """How many entries of each client's row are at most its value, by bisection.
+    """Counts by bisection the entries of each client's row that are at most its value.
 
     Args:
       table: float32[G, L], rows that never fall.
@@ -100,10 +107,12 @@ def _count_up_to(table: np.ndarray, kinds: np.ndarray, values: Array) -> Array:
     Returns:
       int32[N].
     """
-    rows, length = jnp.asarray(table), table.shape[1]
+    rows = jnp.asarray(table)
+    length = table.shape[1]
 
     def halve(_: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = bounds  # the first larger entry lies in [low, high]
+        # The first larger entry lies in [low, high].
+        low, high = bounds
         middle = (low + high) // 2
         is_small = rows[kinds, jnp.minimum(middle, length - 1)] <= values
         passed = (low < high) & is_small
@@ -114,42 +123,55 @@ def _count_up_to(table: np.ndarray, kinds: np.ndarray, values: Array) -> Array:
     return low
 
 
-def _by_client(
+def _laws_and_kinds(
     up: ArrayLike, down: ArrayLike, num_clients: int | None, kinds: ArrayLike | None
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Both laws, [G, L] with the same G, and the row of each client."""
-    both = [durations.checked('up', up), durations.checked('down', down)]
-    rows = max(map(len, both))
-    if {len(law) for law in both} - {1, rows}:
-        raise errors.invalid('down', f'have 1 or {rows} rows, as `up`', len(both[1]))
-    if kinds is None:
-        if num_clients not in (None, rows) and rows > 1:
-            raise errors.invalid(
-                'num_clients', f'be that of the {rows} rows', num_clients
-            )
-        kinds = np.arange(rows) if rows > 1 else np.zeros(num_clients or 1, int)
+) -> tuple[durations.Survival, durations.Survival, NDArray[np.integer]]:
+    """Checks the laws, and returns them with equally many rows and the row of each client."""
+    up_law = durations.checked('up', up)
+    down_law = durations.checked('down', down)
+    num_rows = max(len(up_law), len(down_law))
+    if not {len(up_law), len(down_law)} <= {1, num_rows}:
+        requirement = f'have 1 or {num_rows} rows, as `up`'
+        raise errors.invalid('down', requirement, len(down_law))
+    if kinds is None and num_rows == 1:
+        kinds = np.zeros(num_clients or 1, int)
+    elif kinds is None:
+        if num_clients not in (None, num_rows):
+            requirement = f'be that of the {num_rows} rows'
+            raise errors.invalid('num_clients', requirement, num_clients)
+        kinds = np.arange(num_rows)
     kinds = checks.ids('kinds', kinds)
-    checks.within('kinds', kinds, 0, rows - 1)
-    return [np.broadcast_to(law, (rows, law.shape[1])) for law in both], kinds
+    checks.within('kinds', kinds, 0, num_rows - 1)
+    up_law = np.broadcast_to(up_law, (num_rows, up_law.shape[1]))
+    down_law = np.broadcast_to(down_law, (num_rows, down_law.shape[1]))
+    return up_law, down_law, kinds
 
 
-def _stationary(both: list[np.ndarray]) -> np.ndarray:
-    up, down = (law.sum(axis=1) for law in both)
-    return np.asarray(up / (up + down))
+def _stationary(up: durations.Survival, down: durations.Survival) -> np.ndarray:
+    """Computes the stationary probability of being up, float64[G]."""
+    mean_up = up.sum(axis=1)
+    mean_down = down.sum(axis=1)
+    return np.asarray(mean_up / (mean_up + mean_down))
 
 
-def _hazards(survival: np.ndarray) -> np.ndarray:
-    """``P(D = k given D >= k)`` for k = 1, 2, ..., 1 at the last."""
+def _hazards(survival: durations.Survival) -> NDArray[np.float32]:
+    """Computes ``P(D = k given D >= k)`` for k = 1, 2, ...; it is 1 for the last k."""
     after = np.pad(survival[:, 1:], ((0, 0), (0, 1)))
-    return 1.0 - np.divide(
-        after, survival, out=np.zeros_like(after), where=survival > 0
-    )
+    zeros = np.zeros_like(after)
+    stays = np.divide(after, survival, out=zeros, where=survival > 0)
+    return (1.0 - stays).astype(np.float32)
 
 
-def semi_markov_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `semi_markov` in a round."""
-    options = {'num_clients': None, 'kinds': None, **given.options}
-    both, kinds = _by_client(**options)
-    said = 'up and down for times of given laws, independent over clients'
-    law = link_laws.independent(said, _stationary(both)[kinds])
+def _elapsed_law(survival: durations.Survival) -> NDArray[np.float32]:
+    """Computes the law of the rounds since a stationary link changed, as cumulative sums."""
+    mean = survival.sum(axis=1, keepdims=True)
+    return (np.cumsum(survival, axis=1) / mean).astype(np.float32)
+
+
+def semi_markov_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `semi_markov` in a round."""
+    options = {'num_clients': None, 'kinds': None, **inputs.options}
+    up_law, down_law, kinds = _laws_and_kinds(**options)
+    description = 'up and down for times of given laws, independent over clients'
+    law = link_laws.independent(description, _stationary(up_law, down_law)[kinds])
     return law._replace(memoryless=False, weights_source='independent each round')

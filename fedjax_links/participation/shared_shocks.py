@@ -1,4 +1,4 @@
-"""Outages that groups of clients have in common."""
+"""Adds outages that groups of clients have in common."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,8 +18,8 @@ def shared_shocks(
 ) -> Participation:
     """Adds outages that the clients of a group share, such as those of a cell or a region.
 
-    Each group has a hidden two-state Markov chain, independent of all else. While it is down, no
-    uplink of the group delivers. It starts stationary: up with probability
+    Each group has a hidden two-state Markov chain, independent of all else. While it is
+    down, no uplink of the group delivers. It starts stationary: up with probability
     ``s = up_rate / (up_rate + down_rate)``.
 
     Args:
@@ -29,8 +29,9 @@ def shared_shocks(
       down_rate: P(up -> down), likewise.
 
     Returns:
-      The pattern; ``prob`` is s times that of ``pattern``: the group's state is not known to those
-      who ask. `analysis.shock_correlation` is how two clients of a group hang together.
+      The pattern; ``prob`` is s times that of ``pattern``, the probability without knowledge
+      of the group's state. `analysis.shock_correlation` is the correlation of two clients of
+      a group.
 
     Raises:
       ValueError: for a value out of range, or if numbers of clients differ.
@@ -58,27 +59,32 @@ def shared_shocks(
     checks.positive('down_rate', down_rate)
     rise = schedules.each_within('up_rate', up_rate, count, 0, 1)
     fall = schedules.each_within('down_rate', down_rate, count, 0, 1)
-    share = checks.array_module(rise, fall).broadcast_to(rise / (rise + fall), count)
+    group_probs = rise / (rise + fall)
+    group_probs = checks.array_module(rise, fall).broadcast_to(group_probs, count)
 
     def sample(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         links, shocks = samples
-        mask, prob = links.mask & shocks.mask[labels], links.prob * shocks.prob[labels]
-        return links._replace(mask=mask, prob=prob)
+        return links._replace(
+            mask=links.mask & shocks.mask[labels],
+            prob=links.prob * shocks.prob[labels],
+        )
 
-    parts = [pattern, markov(share, up_rate)]
+    parts = [pattern, markov(group_probs, up_rate)]
     shocked = combining.combine('shared_shocks', parts, sample, pattern.num_clients)
     return shocked._replace(cycle=pattern.cycle)
 
 
-def shared_shocks_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Rates are exact, clients of a group depend on each other."""
-    part, options = given.parts['pattern'], given.options
+def shared_shocks_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact rates of `shared_shocks`, whose clients depend on each other."""
+    part = inputs.parts['pattern']
     if part.rates is None:
         return link_laws.UNKNOWN
-    rise, fall = (np.asarray(options[name], float) for name in ('up_rate', 'down_rate'))
-    labels = np.asarray(options['groups'])
-    share = np.broadcast_to(rise / (rise + fall), labels.max() + 1)
-    rates = part.rates * share[labels]
+    rise = np.asarray(inputs.options['up_rate'], float)
+    fall = np.asarray(inputs.options['down_rate'], float)
+    labels = np.asarray(inputs.options['groups'])
+    group_probs = np.broadcast_to(rise / (rise + fall), labels.max() + 1)
     return link_laws.LinkLaw(
-        'groups of clients go down together', rates=rates, is_duplex=part.is_duplex
+        'groups of clients go down together',
+        rates=part.rates * group_probs[labels],
+        is_duplex=part.is_duplex,
     )

@@ -1,9 +1,9 @@
-"""Drawing a cohort among eligible clients: the random subsets that patterns are built from.
+"""Draws random subsets of eligible clients, from which patterns are built.
 
-Every function returns ids int32[B] of exactly ``size`` = B of the eligible clients in increasing
-order, or of all of them where fewer are eligible: an empty slot then holds N. Where draws take the
-best of N priorities they cost O(N): priorities are float32, for which XLA selects the top entries
-without a full sort.
+Each function returns ids int32[B] of exactly ``size`` = B of the eligible clients in
+increasing order. If fewer are eligible it returns all of them, and an empty slot holds N.
+Draws that take the best of N priorities cost O(N): priorities are float32, for which XLA
+selects the top entries without a full sort.
 """
 
 from typing import Any, NamedTuple
@@ -16,14 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, prng
 
-_FIRST, _REST = 0, 1
-SMALLEST_WEIGHT = (
-    1e-30  # relative to the largest; smaller positive weights count as this
-)
+# Streams of `sum_subset`.
+_FIRST = 0
+_REST = 1
+SMALLEST_WEIGHT = 1e-30
+"""Relative to the largest weight; smaller positive weights count as this."""
 
 
 def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
-    """``size`` of the eligible clients, uniformly without replacement.
+    """Draws ``size`` of the eligible clients, uniformly without replacement.
 
     Args:
       key: the draw's key.
@@ -34,17 +35,16 @@ def uniform_subset(key: Key, eligible: Array, size: int) -> Array:
       int32[B].
     """
     bits = jax.random.bits(key, eligible.shape, 'uint32')
-    # Floats are ordered as their bits: 30 random bits, all of them normal numbers.
-    priorities = jax.lax.bitcast_convert_type(
-        (bits >> 2) + np.uint32(1 << 23), jnp.float32
-    )
+    # Positive floats are ordered as their bits. These have 30 random bits and are normal.
+    float_bits = (bits >> 2) + np.uint32(1 << 23)
+    priorities = jax.lax.bitcast_convert_type(float_bits, jnp.float32)
     return _best(priorities, eligible, size)
 
 
 def successive_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
-    """Successive sampling (Plackett-Luce): one after the other, by weight among the rest.
+    """Draws clients one after the other, by weight among the rest (Plackett-Luce).
 
-    Drawn at once as the largest of ``log w_i + Gumbel_i``.
+    This successive sampling takes one step: the largest of ``log w_i + Gumbel_i``.
 
     Args:
       key: the draw's key.
@@ -64,14 +64,14 @@ def successive_subset(key: Key, eligible: Array, weights: Array, size: int) -> A
 
 
 def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
-    r"""Conditional Poisson sampling: ``P(S) = prod_{i in S} w_i / e_B(w)``.
+    r"""Draws a subset by conditional Poisson sampling, ``P(S) = prod_{i in S} w_i / e_B(w)``.
 
-    Clients are visited in order; with r places left, client i is taken with probability
-    ``w_i e_{r-1}(w_{>i}) / e_r(w_{>=i}) = w_i / (w_i + R_r)``, where the ratios
-    ``R_k = e_k(w_{>i}) / e_{k-1}(w_{>i})`` of elementary symmetric polynomials obey, from the last
-    client to the first, ``R_k <- (R_k + w_i) / (1 + w_i / R_{k-1})``. Ratios neither over- nor
-    underflow, nothing is subtracted, and a relative error never grows: ``R_k <= R_{k-1}`` makes
-    the recursion's relative derivatives sum to at most one.
+    Clients are visited in order. With r slots left, client i is taken with probability
+    ``w_i e_{r-1}(w_{>i}) / e_r(w_{>=i}) = w_i / (w_i + R_r)``. The ratios
+    ``R_k = e_k(w_{>i}) / e_{k-1}(w_{>i})`` of elementary symmetric polynomials obey, from the
+    last client to the first, ``R_k <- (R_k + w_i) / (1 + w_i / R_{k-1})``. Ratios neither
+    over- nor underflow, and nothing is subtracted. A relative error never grows, since
+    ``R_k <= R_{k-1}`` makes the recursion's relative derivatives sum to at most one.
 
     Args:
       key: the draw's key.
@@ -88,34 +88,31 @@ def product_subset(key: Key, eligible: Array, weights: Array, size: int) -> Arra
     weights = jnp.where(eligible, weights, 0)
 
     def extend(ratios: Array, weight: Array) -> tuple[Array, Array]:
+        # R_k <- (R_k + w) R_{k-1} / (R_{k-1} + w), and R_1 <- R_1 + w.
         previous = ratios[:-1]
-        share = jnp.where(
-            previous > 0, previous / jnp.where(previous > 0, previous + weight, 1), 0
-        )
-        return (ratios + weight) * jnp.concatenate(
-            [jnp.ones(1, share.dtype), share]
-        ), ratios
+        divisor = jnp.where(previous > 0, previous + weight, 1)
+        factor = jnp.where(previous > 0, previous / divisor, 0)
+        factor = jnp.concatenate([jnp.ones(1, factor.dtype), factor])
+        return (ratios + weight) * factor, ratios
 
     def take(left: Array, client: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         weight, ratios, uniform = client
-        taken = (left > 0) & (
-            uniform * (weight + ratios[jnp.maximum(left - 1, 0)]) < weight
-        )
+        ratio = ratios[jnp.maximum(left - 1, 0)]
+        taken = (left > 0) & (uniform * (weight + ratio) < weight)
         return left - taken, taken
 
-    _, ratios = jax.lax.scan(
-        extend, jnp.zeros(size, weights.dtype), weights, reverse=True
-    )
+    no_ratios = jnp.zeros(size, weights.dtype)
+    _, ratios = jax.lax.scan(extend, no_ratios, weights, reverse=True)
     uniforms = prng.uniform(key, weights.shape)
-    places = jnp.minimum(eligible.sum(dtype=jnp.int32), size)
-    _, taken = jax.lax.scan(take, places, (weights, ratios, uniforms))
+    num_slots = jnp.minimum(eligible.sum(dtype=jnp.int32), size)
+    _, taken = jax.lax.scan(take, num_slots, (weights, ratios, uniforms))
     return jnp.nonzero(taken, size=size, fill_value=len(taken))[0].astype(jnp.int32)
 
 
 def sum_subset(key: Key, eligible: Array, weights: Array, size: int) -> Array:
-    """Midzuno sampling, ``P(S)`` proportional to ``sum_{i in S} w_i``.
+    """Draws one client by weight and the others uniformly among the rest (Midzuno).
 
-    One client by weight, the others uniformly among the rest.
+    ``P(S)`` is proportional to ``sum_{i in S} w_i``.
 
     Args:
       key: the draw's key.
@@ -143,13 +140,14 @@ DESIGNS = {
 
 
 def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
-    """Weights of any scale, made safe for the designs; float64 in NumPy unless they are traced.
+    """Divides weights by the largest one.
 
     Args:
-      weights: float[N], non-negative; validated where concrete.
+      weights: float[N], non-negative, of any scale; checked where concrete.
 
     Returns:
-      float[N] in [0, 1], the weights divided by the largest one, and bool[N], which are positive.
+      float[N] in [0, 1], the relative weights, in float64 unless traced; and bool[N], which
+      weights are positive.
 
     Raises:
       ValueError: if ``weights`` is no vector, or has a negative, infinite or NaN entry or no
@@ -160,23 +158,25 @@ def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
     values: Any = weights
     if checks.is_concrete(weights):
         values = np.asarray(weights, np.float64)
-        bad = ~(np.isfinite(values) & (values >= 0))
-        if bad.any():
-            where = f'{values[bad][0]} at {np.argmax(bad)}'
-            raise errors.invalid('weights', 'be non-negative', where)
+        fine = np.isfinite(values) & (values >= 0)
+        if not fine.all():
+            client = int(np.argmin(fine))
+            got = f'{values[client]} at {client}'
+            raise errors.invalid('weights', 'be non-negative', got)
         if not values.any():
             raise errors.invalid('weights', 'have a positive entry', 'zeros only')
     xp = checks.array_module(values)
-    scaled = values / values.max()
-    return xp.where(values > 0, xp.maximum(scaled, SMALLEST_WEIGHT), 0), values > 0
+    is_positive = values > 0
+    scaled = xp.maximum(values / values.max(), SMALLEST_WEIGHT)
+    return xp.where(is_positive, scaled, 0), is_positive
 
 
 def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np.int32]:
-    """Validated labels int32[N], the group of each client.
+    """Checks the groups of clients and returns them as int32[N].
 
     Args:
       groups: int[N], labels from 0 to G - 1, each of them used.
-      num_groups: G where the caller knows it, else one more than the largest label.
+      num_groups: G; by default one more than the largest label.
 
     Raises:
       ValueError: if ``groups`` is no vector of such labels, is traced, or leaves a group empty.
@@ -188,29 +188,27 @@ def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np
     checks.within('groups', labels, 0, count - 1)
     unused = np.setdiff1d(np.arange(count), labels)
     if unused.size:
-        raise errors.invalid(
-            'groups', f'use each label up to {count - 1}', f'none in {unused[0]}'
-        )
+        requirement = f'use each label up to {count - 1}'
+        raise errors.invalid('groups', requirement, f'none in {unused[0]}')
     return labels.astype(np.int32)
 
 
-class ClientOrder(NamedTuple):
-    """A permutation of the clients that is used up from its front.
+class Order(NamedTuple):
+    """Holds a permutation of the clients that is used up from its front.
 
     Attributes:
-      position: int32[N], place of each client in the permutation.
-      start: int32[], places used up.
+      position: int32[N], position of each client in the permutation.
+      start: int32[], number of positions used up.
     """
 
     position: Array
     start: Array
 
 
-def random_order(key: Key, num_clients: int) -> ClientOrder:
-    """A fresh permutation, uniformly random: the ranking of 64 random bits per client."""
-    return ClientOrder(
-        position=_ranking(_bits(key, num_clients)), start=jnp.zeros((), jnp.int32)
-    )
+def random_order(key: Key, num_clients: int) -> Order:
+    """Draws a uniformly random permutation, by ranking 64 random bits per client."""
+    position = _ranking(_bits(key, num_clients))
+    return Order(position=position, start=jnp.zeros((), jnp.int32))
 
 
 def _bits(key: Key, num_clients: int) -> Array:
@@ -218,45 +216,44 @@ def _bits(key: Key, num_clients: int) -> Array:
 
 
 def _ranking(bits: Array) -> Array:
+    """Sorts clients by their bits: int32[N]."""
     ids = jnp.arange(bits.shape[1], dtype=jnp.int32)
     return jax.lax.sort((bits[0], bits[1], ids), num_keys=2)[2]
 
 
-def consume(
-    key: Key, order: ClientOrder, eligible: Array, size: int, *, distinct: bool = True
-) -> tuple[ClientOrder, Array]:
-    """Walks along the permutation, taking eligible clients and throwing the others away.
+def take_from_permutation(
+    key: Key, order: Order, eligible: Array, size: int, *, distinct: bool = True
+) -> tuple[Order, Array]:
+    """Takes the next eligible clients of a permutation; others on the way are used up too.
 
-    When it runs out, a fresh one is drawn and walked from its front, within the round.
+    When it runs out, a fresh one is drawn and used from its front, within the round.
 
     Args:
       key: draws the fresh permutation.
       order: what is left of the permutation.
       eligible: bool[N].
-      size: places to fill, from 1 to N.
-      distinct: whether the fresh permutation skips those already taken in this round. If not, a
-        second pick fills a place, and the mask has one client less.
+      size: number of clients to take, from 1 to N.
+      distinct: whether the fresh permutation skips those already taken in this round. If
+        not, a client that is taken twice counts twice, and the mask has one client less.
 
     Returns:
-      What is left afterwards, and bool[N].
+      What is left afterwards, and the clients taken, bool[N].
     """
     ahead = eligible & (order.position >= order.start)
     first, last = _front(order.position, ahead, size)
     missing = size - first.sum(dtype=jnp.int32)
 
-    bits = _bits(
-        key, len(eligible)
-    )  # here, as side by side both branches would use the key
+    # The bits are drawn outside the condition, since a batched condition runs both branches.
+    bits = _bits(key, len(eligible))
     fresh = jax.lax.cond(missing > 0, lambda: _ranking(bits), lambda: order.position)
-    second, fresh_last = _front(
-        fresh, eligible & ~first if distinct else eligible, missing
-    )
-    left = ClientOrder(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
+    still_eligible = eligible & ~first if distinct else eligible
+    second, fresh_last = _front(fresh, still_eligible, missing)
+    left = Order(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
     return left, first | second
 
 
 def _front(position: Array, eligible: Array, count: Array | int) -> tuple[Array, Array]:
-    """The first ``count`` eligible clients, and the place after the last of them."""
+    """Returns the first ``count`` eligible clients, and the position after the last of them."""
     in_order = jnp.zeros_like(eligible).at[position].set(eligible, unique_indices=True)
     is_early = jnp.cumsum(in_order, dtype=jnp.int32) <= count
     taken = eligible & is_early[position]
@@ -264,5 +261,7 @@ def _front(position: Array, eligible: Array, count: Array | int) -> tuple[Array,
 
 
 def _best(scores: Array, eligible: Array, size: int) -> Array:
+    """Returns the ids of the ``size`` eligible clients of the largest scores."""
     _, ids = jax.lax.top_k(jnp.where(eligible, scores, -jnp.inf), size)
-    return jnp.sort(jnp.where(eligible[ids], ids, len(eligible)).astype(jnp.int32))
+    ids = jnp.where(eligible[ids], ids, len(eligible))
+    return jnp.sort(ids.astype(jnp.int32))

@@ -1,4 +1,4 @@
-"""A fixed number of clients, uniformly without replacement."""
+"""Samples a fixed number of clients uniformly without replacement."""
 
 import jax.numpy as jnp
 
@@ -38,8 +38,8 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
     checks.static_int('num_clients', num_clients)
     checks.static_int('cohort_size', cohort_size, maximum=num_clients)
 
-    share = cohort_size / num_clients
-    few_of_many = rejection_sampling.pays(num_clients, share)
+    prob = cohort_size / num_clients
+    few_of_many = rejection_sampling.pays(num_clients, prob)
 
     def sample(
         carry: PyTree, key: Key, round: Array
@@ -48,18 +48,18 @@ def uniform_cohort(num_clients: int, cohort_size: int) -> Participation:
             propose = rejection_sampling.uniform(num_clients)
             ids = rejection_sampling.distinct(key, propose, cohort_size, num_clients)
         else:
-            ids = subset_sampling.uniform_subset(
-                key, jnp.ones(num_clients, bool), cohort_size
-            )
-        return carry, rejection_sampling.sample(ids, num_clients, share)
+            everyone = jnp.ones(num_clients, bool)
+            ids = subset_sampling.uniform_subset(key, everyone, cohort_size)
+        return carry, rejection_sampling.sample(ids, num_clients, prob)
 
     return Participation(init=lambda key: (), sample=sample, num_clients=num_clients)
 
 
-def uniform_cohort_law(given: link_laws.LawInputs) -> link_laws.LinkLaw:
-    """Exact law of `uniform_cohort`."""
-    size, num_clients = given.options['cohort_size'], given.options['num_clients']
+def uniform_cohort_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
+    """Returns the exact law of `uniform_cohort`."""
+    size = inputs.options['cohort_size']
+    num_clients = inputs.options['num_clients']
     description = f'{size:,} of {num_clients:,} clients, uniformly, rounds independent'
-    return link_laws.alike(
+    return link_laws.exchangeable(
         description, num_clients, size / num_clients, memoryless=True
     )

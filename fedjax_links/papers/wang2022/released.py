@@ -5,7 +5,7 @@ For chasing published numbers only.
 
 from fedjax_links.base import Participation
 from fedjax_links.core import checks
-from fedjax_links.participation.combinators import cap_in_order
+from fedjax_links.participation.caps import cap_in_order
 
 
 def permutation_consumer(pattern: Participation, cohort_size: int) -> Participation:

@@ -62,27 +62,27 @@ class Intervals(NamedTuple):
         Raises:
           ValueError: if it lacks one of the names, has others, or has another number of clients.
         """
-        wanted = list(map(str, clients))
+        selected = list(map(str, clients))
         if not self.has_names:
-            if len(wanted) != len(self.names):
+            if len(selected) != len(self.names):
                 requirement = f'be {len(self.names)} names'
-                raise errors.invalid('clients', requirement, len(wanted))
+                raise errors.invalid('clients', requirement, len(selected))
             return self
-        client_names.check_names('intervals', self.names, wanted, others)
-        new_ids = {name: client for client, name in enumerate(wanted)}
+        client_names.check_names('intervals', self.names, selected, others)
+        new_ids = {name: client for client, name in enumerate(selected)}
         new_id_of_old = np.array([new_ids.get(name, -1) for name in self.names])
         client = new_id_of_old[self.client]
-        is_wanted = client >= 0
+        is_selected = client >= 0
         period = self.period
         if period is not None:
-            old_ids = np.array([self.names.index(name) for name in wanted])
+            old_ids = np.array([self.names.index(name) for name in selected])
             period = period[old_ids]
         return self._replace(
-            client=client[is_wanted],
-            start=self.start[is_wanted],
-            end=self.end[is_wanted],
-            source=self.source[is_wanted],
-            names=tuple(wanted),
+            client=client[is_selected],
+            start=self.start[is_selected],
+            end=self.end[is_selected],
+            source=self.source[is_selected],
+            names=tuple(selected),
             period=period,
             length=self.last_end,
         )

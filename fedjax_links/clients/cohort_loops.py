@@ -1,0 +1,202 @@
+"""Runs a function for all members of a cohort, chunk by chunk or one by one.
+
+A table is written before it is read in the next iteration, so that the compiler replaces its
+rows in memory. If rows were stored as soon as they are computed, each iteration would copy
+the table.
+"""
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links.base import Array, PyTree
+from fedjax_links.clients.cohort_rows import Cohort, gather, scatter, weighted_sum
+from fedjax_links.core import memory, meshes, tree
+
+PerClient = Callable[[Array, PyTree], tuple[PyTree, PyTree]]
+"""``(client id, the client's row) -> (contribution, new row)``."""
+
+_Carry = tuple[PyTree, PyTree, tuple[PyTree, ...]]
+"""The sum so far, the table, and what the last iteration has not stored yet."""
+
+
+def hides_size(cohort: Cohort) -> bool:
+    """Returns whether the loop is compiled as if the size were unknown, for the same bits.
+
+    The compiler dissolves a loop that it knows to have one iteration, and then rounds
+    otherwise. On a CPU, where a loop costs nothing, links then have the same bits whether
+    they name their cohort or a record has them as masks. Elsewhere no loop waits for its
+    bound.
+    """
+    is_named = isinstance(cohort.size, int) and not cohort.is_everyone
+    return is_named and memory.platform() == 'cpu'
+
+
+def _loop_bound(cohort: Cohort, iterations: Array | int) -> Array | int:
+    """Returns the number of iterations, hidden from the compiler if the size is."""
+    return meshes.hide(jnp.asarray(iterations)) if hides_size(cohort) else iterations
+
+
+@jax.custom_batching.custom_vmap
+def _max_over_lanes(iterations: Array) -> Array:
+    """Returns the most iterations of all lanes that run in parallel.
+
+    If each lane had a separate bound, a loop over lanes would select whole tables in each
+    iteration.
+    """
+    return iterations
+
+
+@_max_over_lanes.def_vmap
+def _max_of_batch(
+    axis_size: int, in_batched: list[bool], iterations: Array
+) -> tuple[Array, bool]:
+    return jnp.max(iterations), False
+
+
+def in_chunks(
+    fn: PerClient, cohort: Cohort, client_tree: PyTree, chunk_size: int
+) -> tuple[PyTree, PyTree]:
+    """Runs `cohorts.map_reduce` in chunks, which the devices of a mesh divide among them.
+
+    Args:
+      fn: ``(client id, the client's row) -> (contribution, new row)``.
+      cohort: who takes part.
+      client_tree: the table.
+      chunk_size: slots that run in parallel on a device.
+
+    Returns:
+      The sum of the contributions and the updated table.
+    """
+    num_slots = cohort.ids.shape[0]
+    num_clients = cohort.num_clients
+    on_mesh = meshes.is_inside()
+    num_devices = jax.lax.axis_size(meshes.AXIS) if on_mesh else 1
+    num_chunks = math.ceil(num_slots / chunk_size)
+    width = chunk_size
+    if isinstance(cohort.size, int) and not hides_size(cohort):
+        # The size is static, so chunks can be of equal width.
+        width = math.ceil(num_slots / num_chunks)
+    slots_at_once = num_devices * width
+    padding = math.ceil(num_chunks / num_devices) * slots_at_once - num_slots
+    ids = jnp.concatenate([cohort.ids, jnp.full(padding, num_clients, jnp.int32)])
+    train = meshes.compiled_alike(jax.vmap(fn)) if on_mesh else jax.vmap(fn)
+
+    def run_chunk(iteration: Array, carry: _Carry) -> _Carry:
+        # Store what the last iteration computed.
+        total, table, (sums, *finished) = carry
+        total = add(total, sums)
+        table = store(table, *finished)
+        # Read the rows of this iteration's chunk.
+        iteration_ids = jax.lax.dynamic_slice_in_dim(
+            ids, iteration * slots_at_once, slots_at_once
+        )
+        chunk_index = iteration
+        chunk_ids = iteration_ids
+        if on_mesh:
+            chunk_index = iteration * num_devices + jax.lax.axis_index(meshes.AXIS)
+            chunk_ids = jax.lax.dynamic_slice_in_dim(ids, chunk_index * width, width)
+        chunk = Cohort(chunk_ids, cohort.size - chunk_index * width, num_clients)
+        if isinstance(table, meshes.Share):
+            rows = meshes.bring_rows(jnp.minimum(iteration_ids, num_clients - 1), table)
+        else:
+            rows = gather(chunk, table)
+        # Train its clients and sum what they contribute.
+        contributions, new_rows = train(jnp.minimum(chunk_ids, num_clients - 1), rows)
+        chunk_sum = weighted_sum(chunk, contributions)
+        new_rows = tree.cast_like(new_rows, table)
+        if not on_mesh:
+            total = jax.tree.map(jnp.add, total, chunk_sum)
+            return total, table, ((), iteration_ids, new_rows)
+        sums, new_rows = meshes.gather((chunk_sum, new_rows))
+        new_rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), new_rows)
+        return total, table, (sums, iteration_ids, new_rows)
+
+    def add(total: PyTree, sums: PyTree) -> PyTree:
+        """Adds the sums of the last iteration's chunks, one after the other.
+
+        In the same iteration the compiler would merge a chunk's sum into the total if there
+        is one device, and round differently.
+        """
+        for device in range(num_devices if on_mesh else 0):
+            total = jax.tree.map(lambda a, b, d=device: a + b[d], total, sums)
+        return total
+
+    def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
+        if isinstance(table, meshes.Share):
+            return meshes.store_rows(table, ids, new_rows)
+        return scatter(Cohort(ids, slots_at_once, num_clients), table, new_rows)
+
+    num_iterations = _loop_bound(
+        cohort, (cohort.size + slots_at_once - 1) // slots_at_once
+    )
+    if not isinstance(num_iterations, int):
+        num_iterations = _max_over_lanes(num_iterations)
+    zero_sums = _zero_sums(fn, client_tree)
+    pending_sums: PyTree = ()
+    if on_mesh:
+        pending_sums = jax.tree.map(
+            lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), zero_sums
+        )
+        num_iterations = meshes.hide(jnp.asarray(num_iterations))
+    pending_rows = jax.tree.map(
+        lambda a: jnp.zeros((slots_at_once, *a.shape[1:]), a.dtype),
+        meshes.rows_of(client_tree),
+    )
+    no_ids = jnp.full(slots_at_once, num_clients, jnp.int32)
+    start = (zero_sums, client_tree, (pending_sums, no_ids, pending_rows))
+    total, table, (sums, *finished) = jax.lax.fori_loop(
+        0, num_iterations, run_chunk, start
+    )
+    if on_mesh:
+        total = meshes.compiled_alike(add)(total, sums)
+    return total, store(table, *finished)
+
+
+def one_by_one(
+    fn: PerClient, cohort: Cohort, client_tree: PyTree
+) -> tuple[PyTree, PyTree]:
+    """Runs `cohorts.map_reduce` with an iteration for each member.
+
+    There are no empty slots. Rows are read and written as slices, which replaces them in
+    memory.
+    """
+
+    def read(table: PyTree, i: Array) -> PyTree:
+        return jax.tree.map(
+            lambda a: jax.lax.dynamic_index_in_dim(a, i, 0, keepdims=False), table
+        )
+
+    def write(table: PyTree, i: Array, row: PyTree) -> PyTree:
+        update = jax.lax.dynamic_update_index_in_dim
+        return jax.tree.map(lambda a, r: update(a, r, i, 0), table, row)
+
+    def run_member(index: Array, carry: _Carry) -> _Carry:
+        total, table, finished = carry
+        table = write(table, *finished)
+        client = cohort.ids[index]
+        row = read(table, client)
+        contribution, new_row = fn(client, row)
+        total = jax.tree.map(jnp.add, total, contribution)
+        return total, table, (client, tree.cast_like(new_row, row))
+
+    # The first write replaces a row by itself.
+    first = jnp.minimum(cohort.ids[0], cohort.num_clients - 1)
+    start = (
+        _zero_sums(fn, client_tree),
+        client_tree,
+        (first, read(client_tree, first)),
+    )
+    num_iterations = _loop_bound(cohort, cohort.size)
+    total, table, finished = jax.lax.fori_loop(0, num_iterations, run_member, start)
+    return total, write(table, *finished)
+
+
+def _zero_sums(fn: PerClient, client_tree: PyTree) -> PyTree:
+    """Returns zeros of the shape of a sum of contributions."""
+    rows = meshes.rows_of(client_tree)
+    row = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), rows)
+    contribution, _ = jax.eval_shape(fn, jax.ShapeDtypeStruct((), jnp.int32), row)
+    return tree.zero_sums(contribution)

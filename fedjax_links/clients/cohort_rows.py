@@ -1,0 +1,89 @@
+"""Reads, writes and sums the rows of a cohort's members."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedjax_links.base import Array, PyTree
+from fedjax_links.core import tree
+
+
+class Cohort(NamedTuple):
+    """Lists the ids of clients in increasing order, members first.
+
+    Attributes:
+      ids: int32[K]; an empty slot holds N, one past the last client.
+      size: number of members, int32[], or a Python int if it is static.
+      num_clients: N.
+      is_everyone: whether the slots are all clients in order, so that rows need no look-up.
+    """
+
+    ids: Array
+    size: Array | int
+    num_clients: int
+    is_everyone: bool = False
+
+
+def gather(cohort: Cohort, client_tree: PyTree) -> PyTree:
+    """Returns the rows of the cohort's slots.
+
+    Args:
+      cohort: K slots.
+      client_tree: leaves [N, ...].
+
+    Returns:
+      Leaves [K, ...]; an empty slot repeats the last client's row and must not be used.
+    """
+    return jax.tree.map(
+        lambda a: jnp.take(a, cohort.ids, axis=0, mode='clip'), client_tree
+    )
+
+
+def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
+    """Writes the rows of cohort members into the client table.
+
+    Args:
+      cohort: K slots.
+      client_tree: leaves [N, ...].
+      new_rows: leaves [K, ...]; those of empty slots are dropped.
+
+    Returns:
+      Leaves [N, ...].
+    """
+
+    def put(a: Array, r: Array) -> Array:
+        rows = r.astype(a.dtype)
+        return a.at[cohort.ids].set(rows, mode='drop', indices_are_sorted=True)
+
+    return jax.tree.map(put, client_tree, new_rows)
+
+
+def weighted_sum(
+    cohort: Cohort, slot_tree: PyTree, weights: Array | None = None
+) -> PyTree:
+    """Sums ``weight * row`` over the members.
+
+    Args:
+      cohort: K slots, the members first.
+      slot_tree: leaves [K, ...].
+      weights: float[K], one by default.
+
+    Returns:
+      Leaves [...], in float32 at least.
+    """
+    num_slots = cohort.ids.shape[0]
+    is_full = isinstance(cohort.size, int) and cohort.size == num_slots
+    is_member = jnp.arange(num_slots) < cohort.size
+
+    def leaf_sum(a: Array) -> Array:
+        dtype = tree.sum_dtype(a.dtype)
+        terms = a
+        if not is_full:
+            # Select before weighting: 0 x NaN is NaN.
+            terms = jnp.where(tree.rows(is_member, a), a, jnp.zeros_like(a))
+        if weights is not None:
+            terms = terms * tree.rows(weights.astype(dtype), a)
+        return jnp.sum(terms, axis=0, dtype=dtype)
+
+    return jax.tree.map(leaf_sum, slot_tree)
