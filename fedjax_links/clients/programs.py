@@ -151,7 +151,7 @@ def local_sgd(
         proximal: Number | None = None,
         keep_gradient: bool = False,
     ) -> LocalUpdate:
-        most_steps, own_steps = steps_of(problem, client)
+        most_steps, client_num_steps = steps_of(problem, client)
         # The gradient gives the loss away, but adding it up can cost more than the gradient; with
         # many steps it is cheaper to evaluate the first one's by itself.
         few_steps = most_steps <= _FEW_STEPS
@@ -159,8 +159,10 @@ def local_sgd(
             problem, client, key, most_steps, batch_size, resample=resample
         )
         steps = make_optimizer(rate(round) * lr_scale)
-        num_steps = jnp.int32(most_steps) if own_steps is None else own_steps
-        indices = None if own_steps is None else jnp.arange(most_steps)
+        num_steps = (
+            jnp.int32(most_steps) if client_num_steps is None else client_num_steps
+        )
+        indices = None if client_num_steps is None else jnp.arange(most_steps)
 
         def step(
             carry: PyTree, inputs: tuple[PyTree, Array | None]
@@ -168,14 +170,16 @@ def local_sgd(
             batch, index = inputs
             params, optimizer_state, _ = carry
             loss, grad = jax.value_and_grad(batch_loss)(params, batch)
-            kept = grad if keep_gradient else None
+            last_gradient = grad if keep_gradient else None
             if correction is not None:
                 grad = tree.add_scaled(grad, 1, correction)
             if proximal is not None:
                 grad = tree.add_scaled(grad, proximal, tree.subtract(params, start))
             updates, optimizer_state = steps.update(grad, optimizer_state, params)
-            new_carry = (tree.add_scaled(params, 1, updates), optimizer_state, kept)
-            if index is not None:  # past its last step a client stands still
+            params = tree.add_scaled(params, 1, updates)
+            new_carry = (params, optimizer_state, last_gradient)
+            if index is not None:
+                # After its last step a client's model does not change.
                 new_carry = tree.select(index < num_steps, new_carry, carry)
             return new_carry, loss if few_steps else None
 
@@ -291,10 +295,10 @@ def _steps_of(
     if local_steps is not None:
         checks.static_int('local_steps', local_steps, maximum=MOST_STEPS)
         _check_batches(local_steps, batch_size)
-        own_steps = (
+        client_num_steps = (
             None if client_steps is None else _as_steps(client_steps, local_steps)
         )
-        return functools.partial(_steps_as_given, local_steps, own_steps)
+        return functools.partial(_fixed_steps, local_steps, client_num_steps)
     checks.static_int('local_epochs', local_epochs, maximum=MOST_STEPS)
     if client_steps is not None:
         requirement = 'be left out beside `local_epochs`, from which they follow'
@@ -302,17 +306,17 @@ def _steps_of(
     return functools.partial(_steps_of_epochs, int(local_epochs or 0), batch_size)
 
 
-def _steps_as_given(
-    local_steps: int, own_steps: Array | None, problem: Problem, client: Array
+def _fixed_steps(
+    local_steps: int, client_num_steps: Array | None, problem: Problem, client: Array
 ) -> tuple[int, Array | None]:
     """Looks up a client's steps as `_steps_of` does."""
-    if own_steps is None:
+    if client_num_steps is None:
         return local_steps, None
     count = problem.num_clients
-    if len(own_steps) != count:
+    if len(client_num_steps) != count:
         requirement = f"have one entry for each of the problem's {count} clients"
-        raise errors.invalid('client_steps', requirement, len(own_steps))
-    return local_steps, own_steps[client]
+        raise errors.invalid('client_steps', requirement, len(client_num_steps))
+    return local_steps, client_num_steps[client]
 
 
 def _steps_of_epochs(

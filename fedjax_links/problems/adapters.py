@@ -60,10 +60,10 @@ def from_columns(
     clients, known = columns.number_owners('clients', owners, names)
     for argument, column in (('features', features), ('labels', labels)):
         if len(column) != len(clients):
-            raise errors.invalid(
-                argument, f'have {len(clients)} rows, as clients do', len(column)
-            )
-    inputs, targets = columns.stack_features(features), columns.stack_labels(labels)
+            requirement = f'have {len(clients)} rows, as clients do'
+            raise errors.invalid(argument, requirement, len(column))
+    inputs = columns.stack_features(features)
+    targets = columns.stack_labels(labels)
     return Examples(inputs, targets, clients, known)
 
 
@@ -102,11 +102,11 @@ def from_hugging_face(
       names: as in `from_columns`.
     """
     _check_named(dataset.column_names, features=features, label=label, client=client)
-    is_image = (
-        type(dataset.features[features]).__name__ == 'Image'
-    )  # which NumPy would not decode
-    plain, arrays = dataset.with_format(None), dataset.with_format('numpy')
-    inputs = (plain if is_image else arrays)[features]
+    plain = dataset.with_format(None)
+    arrays = dataset.with_format('numpy')
+    # The NumPy format does not decode images.
+    is_image = type(dataset.features[features]).__name__ == 'Image'
+    inputs = plain[features] if is_image else arrays[features]
     return from_columns(inputs, arrays[label], plain[client], names=names)
 
 
@@ -130,14 +130,14 @@ def from_torch(
             'have a length and items by number, as no loader and no stream has'
         )
         raise errors.invalid('dataset', requirement, type(dataset).__name__)
-    inputs, labels = [], []
+    inputs = []
+    labels = []
     for index in range(len(dataset)):
         item = dataset[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
             requirement = 'have items that are pairs (features, label)'
-            raise errors.invalid(
-                'dataset', requirement, f'item {index}, {type(item).__name__}'
-            )
+            got = f'item {index}, {type(item).__name__}'
+            raise errors.invalid('dataset', requirement, got)
         inputs.append(item[0])
         labels.append(item[1])
     return from_columns(inputs, labels, clients, names=names)
@@ -149,12 +149,12 @@ def _join(datasets: Any) -> tuple[list[Any], list[Any]]:
         requirement = 'be given for a single data set, the owner of each item'
         raise errors.invalid('clients', requirement, None)
     by_name = datasets if isinstance(datasets, Mapping) else dict(enumerate(datasets))
-    items, owners = [], []
+    items = []
+    owners = []
     for name, part in by_name.items():
         if not len(part):
-            raise errors.invalid(
-                'dataset', 'give every client an example', f'none for {name}'
-            )
+            requirement = 'give every client an example'
+            raise errors.invalid('dataset', requirement, f'none for {name}')
         items += [part[index] for index in range(len(part))]
         owners += [name] * len(part)
     return items, owners
@@ -176,21 +176,23 @@ def from_leaf(
       label: the same for ``y``.
       names: as in `from_columns`.
     """
-    inputs = functools.partial(_encode, 'features', features)
-    held = prepared.Encoding(inputs, functools.partial(_encode, 'labels', label)).read(
-        path
+    encoding = prepared.Encoding(
+        functools.partial(_encode, 'features', features),
+        functools.partial(_encode, 'labels', label),
     )
-    return from_columns(*held.values(), names=names)
+    return from_columns(*encoding.read(path).values(), names=names)
 
 
 def _encode(argument: str, function: Convert, rows: Any) -> np.ndarray:
-    """Rows as a function makes them, or as they are, as an array."""
-    return columns.stack_rows(argument, [*map(function, rows)] if function else rows)
+    """Stacks rows to an array, converted by a function if there is one."""
+    if function:
+        rows = [function(row) for row in rows]
+    return columns.stack_rows(argument, rows)
 
 
-def _check_named(known: Collection[Any], **wanted: Any) -> None:
-    """Raises for a column that is not known."""
-    for argument, names in wanted.items():
+def _check_named(known: Collection[Any], **names_by_argument: Any) -> None:
+    """Checks that all columns that arguments name are known."""
+    for argument, names in names_by_argument.items():
         for name in names if isinstance(names, list) else [names]:
             if name not in known:
                 raise errors.unknown_name(argument, name, map(str, known))

@@ -50,10 +50,12 @@ class Partial(functools.partial[Any]):
     def __eq__(self, other: object) -> bool:  # noqa: D105
         if not isinstance(other, Partial):
             return NotImplemented
-        own, others = ((it.func, it.args, it.keywords) for it in (self, other))
+        parts = (self.func, self.args, self.keywords)
+        other_parts = (other.func, other.args, other.keywords)
         try:
-            return bool(own == others)
-        except Exception:  # whatever a user's objects say
+            return bool(parts == other_parts)
+        except Exception:
+            # Arguments of users may refuse to be compared.
             return False
 
     def __hash__(self) -> int:  # noqa: D105  arguments may be lists
@@ -87,7 +89,7 @@ def from_arrays(
     objective: LinearObjective | None = None,
     client_names: Sequence[Any] | None = None,
 ) -> Problem:
-    """A federated problem from arrays and the owner of each example.
+    """Builds a federated problem from arrays and the owner of each example.
 
     Args:
       features: [E, ...], one row per example.
@@ -122,7 +124,8 @@ def from_arrays(
     """
     owners = checks.ids('clients', clients)
     counts = _counts(owners, client_names)
-    rows, targets = as_array(features), as_array(labels)
+    rows = as_array(features)
+    targets = as_array(labels)
     for argument, array in (('features', rows), ('labels', targets)):
         check_rows(argument, array, 'entry of `clients`', len(owners))
     held_out = examples_held_out(eval_data, rows, num_clients=counts.size)
@@ -134,27 +137,19 @@ def from_arrays(
         if held_out:
             held_out[1] = losses.fit_labels(name, 'eval_data', held_out[1], outputs)
         if larger_is_better is None:
-            larger_is_better = [
-                name for name, metric in measure.metrics if metric.larger
-            ]
+            larger_is_better = [name for name, it in measure.metrics if it.larger]
     else:
         measure = _by_function(loss_fn, metrics)
         if held_out and held_out[1].shape[1:] != targets.shape[1:]:
             requirement = f'have labels of shape {list(targets.shape[1:])}'
             raise errors.invalid('eval_data', requirement, list(held_out[1].shape[1:]))
     data, owned = _by_owner(rows, targets, owners)
-    evaluated, eval_owned = (
-        Batch(*map(jnp.asarray, held_out[:2])) if held_out else data,
-        None,
-    )
-    if len(held_out) == 3:
-        evaluated, eval_owned = _by_owner(
-            held_out[0], held_out[1], held_out[2], counts.size
-        )
+    examples, eval_owned = _evaluation_examples(data, held_out, counts.size)
+    names = client_names or ()
     return Problem(
         data=data,
         owned=owned,
-        eval_data=evaluated,
+        eval_data=examples,
         eval_owned=eval_owned,
         init_params=init_params,
         loss_fn=loss_fn,
@@ -165,20 +160,32 @@ def from_arrays(
         larger_is_better=directions(larger_is_better, measure, params, data),
         objective=objective,
         held_out=bool(held_out),
-        named=ClientNames(
-            (client_names or ())[: counts.size], (client_names or ())[counts.size :]
-        ),
+        named=ClientNames(names[: counts.size], names[counts.size :]),
     )
+
+
+def _evaluation_examples(
+    data: Batch, held_out: Sequence[np.ndarray], num_clients: int
+) -> tuple[Batch, Rows | None]:
+    """Returns what to evaluate on, and the rows of its owners, if it has any.
+
+    Without examples held out, these are the clients' data.
+    """
+    if not held_out:
+        return data, None
+    if len(held_out) == 3:
+        features, labels, owners = held_out
+        return _by_owner(features, labels, owners, num_clients)
+    features, labels = held_out
+    return Batch(jnp.asarray(features), jnp.asarray(labels)), None
 
 
 def _counts(owners: np.ndarray, client_names: Sequence[Any] | None) -> np.ndarray:
     """Counts the examples of each client; raises for one without any, or without a name."""
     counts = np.bincount(owners)
     if not counts.all():
-        idle = int(np.argmin(counts))
-        raise errors.invalid(
-            'clients', 'give every client an example', f'none for client {idle}'
-        )
+        got = f'none for client {np.argmin(counts)}'
+        raise errors.invalid('clients', 'give every client an example', got)
     if client_names is not None and len(client_names) < counts.size:
         requirement = f'name each of the {counts.size} clients'
         raise errors.invalid('client_names', requirement, f'{len(client_names)} names')
@@ -256,10 +263,10 @@ def generated(
     shapes = jax.tree.leaves(jax.eval_shape(make, key, jnp.int32(0)))
     lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in shapes}
     if len(lengths) != 1 or 0 in lengths:
-        given = [list(leaf.shape) for leaf in shapes]
-        raise errors.invalid('examples', 'give leaves of one length, at least 1', given)
-    own = eval_data is None
-    if own:
+        got = [list(leaf.shape) for leaf in shapes]
+        raise errors.invalid('examples', 'give leaves of one length, at least 1', got)
+    evaluates_training_data = eval_data is None
+    if evaluates_training_data:
         clients = jnp.arange(min(num_clients, _EVALUATED), dtype=jnp.int32)
         by_client = jax.vmap(make, in_axes=(None, 0))(key, clients)
         eval_data = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), by_client)
@@ -276,7 +283,7 @@ def generated(
         min_examples=length,
         max_examples=length,
         larger_is_better=directions(larger_is_better, measure, params, eval_data),
-        held_out=False if own else None,
+        held_out=False if evaluates_training_data else None,
     )
 
 
@@ -350,20 +357,15 @@ def examples_held_out(
     if num_clients is None:
         return [rows, labels, *owners]
     limit = num_clients + len(labels)
-    return [
-        rows,
-        labels,
-        *(checks.ids('eval_data', whose, limit=limit) for whose in owners),
-    ]
+    checked = [checks.ids('eval_data', column, limit=limit) for column in owners]
+    return [rows, labels, *checked]
 
 
 def _by_owner(
     features: np.ndarray, labels: np.ndarray, owners: np.ndarray, num_owners: int = 0
 ) -> tuple[Batch, Rows]:
-    """Examples on the device, sorted by owner, and whose they are."""
-    order, counts = (
-        np.argsort(owners, kind='stable'),
-        np.bincount(owners, minlength=num_owners),
-    )
+    """Puts examples on the device, sorted by owner, and returns the rows of each owner."""
+    order = np.argsort(owners, kind='stable')
+    counts = np.bincount(owners, minlength=num_owners)
     rows = Rows(jnp.int32(np.cumsum(counts) - counts), jnp.int32(counts))
     return Batch(jnp.asarray(features[order]), jnp.asarray(labels[order])), rows

@@ -49,27 +49,28 @@ CHANNEL_STATISTICS: Mapping[str, ChannelStatistics] = {
 """Of the data sets of these names; of EMNIST its balanced part."""
 
 
-def statistics(given: Statistics) -> ChannelStatistics:
-    """What ``normalise`` of a problem stands for.
+def statistics(normalise: Statistics) -> ChannelStatistics:
+    """Looks up or checks the channel statistics of a problem's ``normalise``.
 
     Raises:
-      ValueError: for an unknown name, or numbers that are none or out of range.
+      ValueError: for an unknown name, or for values that are no numbers or out of range.
     """
-    if isinstance(given, str):
-        return checks.entry('normalise', given, CHANNEL_STATISTICS)
-    if isinstance(given, Mapping):
-        checks.options('normalise', ChannelStatistics, given)
-        given = ChannelStatistics(**given)
-    if not isinstance(given, ChannelStatistics):
-        raise errors.invalid(
-            'normalise', 'be a name, or have mean and deviation', given
-        )
-    mean, deviation = (checks.numbers('normalise', list(part)) for part in given)
+    if isinstance(normalise, str):
+        return checks.entry('normalise', normalise, CHANNEL_STATISTICS)
+    channels = normalise
+    if isinstance(channels, Mapping):
+        checks.options('normalise', ChannelStatistics, channels)
+        channels = ChannelStatistics(**channels)
+    if not isinstance(channels, ChannelStatistics):
+        requirement = 'be a name, or have mean and deviation'
+        raise errors.invalid('normalise', requirement, channels)
+    mean = checks.numbers('normalise', list(channels.mean))
+    deviation = checks.numbers('normalise', list(channels.deviation))
     checks.positive('normalise.deviation', deviation)
     if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all():
         requirement = 'have a finite mean and deviation of each channel'
-        raise errors.invalid('normalise', requirement, errors.text_of(tuple(given)))
-    return given
+        raise errors.invalid('normalise', requirement, errors.text_of(tuple(channels)))
+    return channels
 
 
 def normalise(images: Array | np.ndarray, data: Statistics) -> Array | np.ndarray:
@@ -156,16 +157,17 @@ def chain(augment: Sequence[str | Augmentation]) -> Augmentation:
     """
     if isinstance(augment, str) or not isinstance(augment, Sequence):
         raise errors.invalid('augment', 'be a sequence of names', repr(augment))
-    named = (
-        it if callable(it) else checks.entry('augment', it, AUGMENTATIONS)
-        for it in augment
-    )
-    return Partial(_apply, [*named])
+    functions = []
+    for function in augment:
+        if not callable(function):
+            function = checks.entry('augment', function, AUGMENTATIONS)
+        functions.append(function)
+    return Partial(_apply, functions)
 
 
 def _apply(functions: Sequence[Augmentation], key: Key, images: Array) -> Array:
-    for place, function in enumerate(functions):
-        images = function(jax.random.fold_in(key, place), images)
+    for index, function in enumerate(functions):
+        images = function(jax.random.fold_in(key, index), images)
     return images
 
 

@@ -199,7 +199,8 @@ def images(
     _build_model(model, 10)
     noise_seed, partition_seed = numpy_random.seeds(seed, data_seed, partition_seed)
     held = _load(dataset, data, data_seed)
-    features, natural = held.train_features, partition == 'natural'
+    features = held.train_features
+    natural = partition == 'natural'
     if augment and features.ndim != 4:
         requirement = (
             'be empty for features other than images [height, width, channels]'
@@ -215,7 +216,8 @@ def images(
         holdout_examples=holdout_examples,
         seed=partition_seed,
     )
-    labels, num_classes = held.train_labels, held.num_classes
+    labels = held.train_labels
+    num_classes = held.num_classes
     labels = augmentation.with_label_noise(label_noise, noise_seed, labels, num_classes)
     try:
         problem = from_flax(
@@ -287,32 +289,32 @@ def _named(held: datasets.Dataset, division: partitions.Division) -> ClientNames
 def _held_out(
     held: datasets.Dataset, division: partitions.Division, *, natural: bool
 ) -> Any:
-    """What to evaluate on: features, labels and, where they have any, owners; None for nothing."""
-    rows, whose = division.held_rows, division.held_clients
-    features, labels, owners = held.test_features, held.test_labels, held.test_clients
-    found = (
-        [(held.train_features[rows], held.train_labels[rows], whose)]
-        if len(rows)
-        else []
-    )
+    """Returns what to evaluate on: features, labels and, if they have any, owners.
+
+    Returns:
+      None if there is nothing but the training data.
+    """
+    examples = []
+    rows = division.held_rows
+    if len(rows):
+        train_rows = (held.train_features[rows], held.train_labels[rows])
+        examples.append((*train_rows, division.held_clients))
+    features = held.test_features
+    labels = held.test_labels
     if features is None or labels is None:
-        return found[0] if found else None
-    if natural and owners is not None and held.train_clients is not None:
+        return examples[0] if examples else None
+    if natural and held.test_clients is not None and held.train_clients is not None:
         counts = np.bincount(held.train_clients, minlength=len(held.client_names))
-        others = (
-            np.cumsum(counts == 0) + division.numbers.max()
-        )  # with test examples alone
-        numbers = np.where(
-            counts == 0, others, np.resize(division.numbers, counts.size)
-        )
-        theirs = numbers[owners]
-        known = theirs >= 0
-        found.append((features[known], labels[known], theirs[known]))
-    return (
-        tuple(map(np.concatenate, zip(*found, strict=True)))
-        if found
-        else (features, labels)
-    )
+        # Owners of test examples alone get the numbers after those that train.
+        new_numbers = np.cumsum(counts == 0) + division.numbers.max()
+        numbers = np.resize(division.numbers, counts.size)
+        numbers = np.where(counts == 0, new_numbers, numbers)
+        owners = numbers[held.test_clients]
+        is_known = owners >= 0
+        examples.append((features[is_known], labels[is_known], owners[is_known]))
+    if not examples:
+        return features, labels
+    return tuple(map(np.concatenate, zip(*examples, strict=True)))
 
 
 def _load(

@@ -96,21 +96,21 @@ def conv_as_matmul(
       [B, H', W', D].
     """
     numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
-    plain = (
+    has_default_options = all(v in (None, 1, (1, 1)) for v in options.values())
+    is_plain = (
         numbers == _NHWC
         and tuple(window_strides) == (1, 1)
-        and all(value in (None, 1, (1, 1)) for value in options.values())
-        and lhs.shape[3] == rhs.shape[2]
-        and lhs.dtype == rhs.dtype
-        and lhs.dtype in (jnp.float32, jnp.float64)
+        and has_default_options
+        and _fit_each_other(lhs, rhs)
     )
-    if plain and (form := form or fastest_form(rhs.shape[1], lhs.shape[3])) is not None:
-        if isinstance(padding, str):
-            padding = jax.lax.padtype_to_pads(
-                lhs.shape[1:3], rhs.shape[:2], (1, 1), padding
-            )
-        if min(_output_size(lhs, rhs, padding)) > 0:
-            return form(lhs, rhs, padding)
+    if is_plain and form is None:
+        form = fastest_form(rhs.shape[1], lhs.shape[3])
+    if is_plain and form is not None:
+        pads = padding
+        if isinstance(pads, str):
+            pads = jax.lax.padtype_to_pads(lhs.shape[1:3], rhs.shape[:2], (1, 1), pads)
+        if min(_output_size(lhs, rhs, pads)) > 0:
+            return form(lhs, rhs, pads)
     return jax.lax.conv_general_dilated(
         lhs,
         rhs,
@@ -119,6 +119,13 @@ def conv_as_matmul(
         dimension_numbers=dimension_numbers,
         **options,
     )
+
+
+def _fit_each_other(images: Array, kernel: Array) -> bool:
+    """Returns whether channels and dtypes fit, and are of single or double precision."""
+    has_channels = images.shape[3] == kernel.shape[2]
+    has_one_dtype = images.dtype == kernel.dtype
+    return has_channels and has_one_dtype and images.dtype in (jnp.float32, jnp.float64)
 
 
 def max_pool(images: Array) -> Array:
@@ -145,8 +152,9 @@ def max_pool(images: Array) -> Array:
 
 
 def _maxima(images: Array) -> Array:
-    """By entries of the windows: on a CPU, faster than a reduction over windows."""
-    first, *others = (images[:, top::2, left::2] for top in (0, 1) for left in (0, 1))
+    """Computes maxima by entries of the windows, on a CPU faster than over windows."""
+    corners = ((0, 0), (0, 1), (1, 0), (1, 1))
+    first, *others = [images[:, top::2, left::2] for top, left in corners]
     return functools.reduce(jnp.maximum, others, first)
 
 
@@ -230,9 +238,10 @@ def by_rows(images: Array, kernel: Array, padding: Padding) -> Array:
 
 
 def _shifts(images: Array, kernel: Array, padding: Padding) -> tuple[Shifts, Shifts]:
-    """How far each row and column of the kernel lies from the output's position."""
+    """Returns how far each row and column of the kernel lies from the output's position."""
     height, width = _output_size(images, kernel, padding)
-    top, left = padding[0][0], padding[1][0]
+    top = padding[0][0]
+    left = padding[1][0]
     rows = Shifts(tuple(range(-top, kernel.shape[0] - top)), 1, images.shape[1], height)
     columns = Shifts(
         tuple(range(-left, kernel.shape[1] - left)), 2, images.shape[2], width
@@ -243,7 +252,8 @@ def _shifts(images: Array, kernel: Array, padding: Padding) -> tuple[Shifts, Shi
 def _take(array: Array, shifts: Shifts) -> Array:
     """``out[i, (s, c)] = array[i + s, c]``, zero outside."""
     steps, axis, apart, together = shifts
-    low, high = min(steps), together + max(steps) - apart
+    low = min(steps)
+    high = together + max(steps) - apart
     padded = _padded(array, axis, -low, high)
     starts = [step - low for step in steps]
     shifted = [jax.lax.slice_in_dim(padded, s, s + together, axis=axis) for s in starts]
@@ -326,7 +336,8 @@ def _multiply(features: Array, weights: Array) -> Array:
 
 def _product_backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
     features, weights = saved
-    last, rest = slope.ndim - 1, tuple(range(slope.ndim - 1))
+    last = slope.ndim - 1
+    rest = tuple(range(last))
     by_features = jax.lax.dot_general(slope, weights, (((last,), (1,)), ((), ())))
     by_weights = jax.lax.dot_general(features, slope, ((rest, rest), ((), ())))
     return by_features, by_weights

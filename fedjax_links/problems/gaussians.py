@@ -23,7 +23,9 @@ from fedjax_links.problems.classification import Model, images
 from fedjax_links.problems.networks import from_flax
 from fedjax_links.problems.vectors import vector_regression
 
-_FEATURES, _CLASSES = 60, 10  # of `synthetic`
+# Features and classes of `synthetic`.
+_FEATURES = 60
+_CLASSES = 10
 
 
 def gaussians(
@@ -109,8 +111,8 @@ def gaussians(
         )
         owners = np.repeat(np.arange(num_clients), examples_per_client)
         ends = np.cumsum(shares, axis=1)[owners]
-        places = rng.random(total) * ends[:, -1]
-        labels = np.sum(places[:, None] >= ends[:, :-1], axis=1).astype(np.int32)
+        uniforms = rng.random(total) * ends[:, -1]
+        labels = np.sum(uniforms[:, None] >= ends[:, :-1], axis=1).astype(np.int32)
     else:
         labels = rng.permutation(np.arange(total) % num_classes).astype(np.int32)
     test_labels = (np.arange(test_examples) % num_classes).astype(np.int32)
@@ -202,8 +204,9 @@ def synthetic(
     checks.static_int('num_clients', num_clients)
     if max_examples is not None:
         checks.static_int('max_examples', max_examples, minimum=51)
-    rng, size = numpy_random.generator(seed, 'SA'), 8 * _FEATURES
-    # The fewest that there can be; how many there are is drawn first.
+    rng = numpy_random.generator(seed, 'SA')
+    size = 8 * _FEATURES
+    # This is for the fewest examples that there can be; their number is drawn first.
     checks.fits('num_clients', num_clients, num_clients * size * (_CLASSES + 50))
     counts = rng.lognormal(4, 2, num_clients).astype(np.int64) + 50
     model_means = alpha * rng.standard_normal(num_clients)
@@ -300,7 +303,8 @@ def gaussian_regression(
     common = rng.standard_normal(dimension)
     common /= np.linalg.norm(common)
     spread = rng.standard_normal((2, num_clients, dimension)) / np.sqrt(dimension)
-    vectors, shifts = common + heterogeneity * spread[0], shift * spread[1]
+    vectors = common + heterogeneity * spread[0]
+    shifts = shift * spread[1]
     rng = numpy_random.generator(data_seed, 'RD')
     features = (
         rng.standard_normal((num_clients, examples_per_client, dimension))

@@ -79,17 +79,14 @@ def like_outputs(
       ValueError: for any other shape.
     """
     shape: tuple[int, ...] = tuple(outputs[:-1] if classes else outputs)
-    given: tuple[int, ...] = tuple(labels.shape)
-    if given in (shape, (*shape, 1)) or (*given, 1) == shape:
+    label_shape: tuple[int, ...] = tuple(labels.shape)
+    if label_shape in (shape, (*shape, 1)) or (*label_shape, 1) == shape:
         return labels.reshape(shape)
-    what = (
-        f'one class for scores {show_shape(outputs)}'
-        if classes
-        else 'that of the outputs'
-    )
-    raise errors.invalid(
-        argument, f'have shape {show_shape(shape)}, {what}', show_shape(given)
-    )
+    reason = 'that of the outputs'
+    if classes:
+        reason = f'one class for scores {show_shape(outputs)}'
+    requirement = f'have shape {show_shape(shape)}, {reason}'
+    raise errors.invalid(argument, requirement, show_shape(label_shape))
 
 
 def show_shape(shape: Sequence[int]) -> str:
@@ -214,7 +211,8 @@ def fit_labels(
     Raises:
       ValueError: for labels of another shape, or classes without an output.
     """
-    least, shape = LOSSES[loss].least_class, (len(labels), *outputs)
+    least = LOSSES[loss].least_class
+    shape = (len(labels), *outputs)
     labels = like_outputs(labels, shape, classes=least is not None, argument=argument)
     if least is None:
         return labels
@@ -224,10 +222,9 @@ def fit_labels(
     outside = np.argwhere((labels < least) | (labels >= outputs[-1]))
     if len(outside):
         requirement = f"lie in [{least:g}, {outputs[-1]}), the module's outputs"
-        place = tuple(outside[0])
-        raise errors.invalid(
-            argument, requirement, f'{labels[place]} at example {place[0]}'
-        )
+        index = tuple(outside[0])
+        got = f'{labels[index]} at example {index[0]}'
+        raise errors.invalid(argument, requirement, got)
     return labels
 
 
@@ -286,9 +283,9 @@ class ByName:
         }
 
     def each(self, params: Params, examples: Any) -> dict[str, Array]:
-        """Finds what metrics are found from for each example, [E, ...], in batches of many.
+        """Computes the means of `measure` for each example, [E, ...].
 
-        Batches are those of `measure` with ``by_batch``.
+        Outputs are computed in the batches of `measure` with ``by_batch``.
         """
 
         def of_one(outputs: Array, label: Array) -> dict[str, Array]:
@@ -299,14 +296,16 @@ class ByName:
         def of_batch(batch: Any) -> dict[str, Array]:
             return jax.vmap(of_one)(self.predict(params, batch.features), batch.labels)
 
-        order, whole = _mixed_order(len(examples.labels))
-        batches = order[:whole].reshape(-1, _EVAL_CHUNK)
-        last = of_batch(_rows(examples, order[whole:]))
-        if whole:
-            found = jax.lax.map(lambda rows: of_batch(_rows(examples, rows)), batches)
-            flat = jax.tree.map(lambda v: v.reshape(whole, *v.shape[2:]), found)
-            last = jax.tree.map(lambda v, w: jnp.concatenate([v, w]), flat, last)
-        return jax.tree.map(lambda v: jnp.zeros_like(v).at[order].set(v), last)
+        order, num_chunked = _mixed_order(len(examples.labels))
+        values = of_batch(_rows(examples, order[num_chunked:]))
+        if num_chunked:
+            chunks = order[:num_chunked].reshape(-1, _EVAL_CHUNK)
+            by_chunk = jax.lax.map(lambda rows: of_batch(_rows(examples, rows)), chunks)
+            first = jax.tree.map(
+                lambda v: v.reshape(num_chunked, *v.shape[2:]), by_chunk
+            )
+            values = jax.tree.map(lambda v, w: jnp.concatenate([v, w]), first, values)
+        return jax.tree.map(lambda v: jnp.zeros_like(v).at[order].set(v), values)
 
     def finish(
         self, means: Mapping[str, Array], labels: Any = None
@@ -344,22 +343,28 @@ def measure(
         return per_batch(params, examples)
     take: Callable[[Any, Array], Any]
     if by_batch:
-        order, whole = _mixed_order(num_examples)
-        take, last = functools.partial(_chunk_of, order), _rows(examples, order[whole:])
+        order, num_chunked = _mixed_order(num_examples)
+        take = functools.partial(_chunk_of, order)
+        last = _rows(examples, order[num_chunked:])
     else:
-        whole = num_examples // _EVAL_CHUNK * _EVAL_CHUNK
-        take, last = _slice, jax.tree.map(lambda a: a[whole:], examples)
-    rest, sums = num_examples - whole, dict[str, Array]()
-    if whole:
+        num_chunked = num_examples // _EVAL_CHUNK * _EVAL_CHUNK
+        take = _slice
+        last = jax.tree.map(lambda a: a[num_chunked:], examples)
+    sums: Any = None
+    if num_chunked:
         at_once = None if memory.platform() == 'cpu' else _CHUNKS_AT_ONCE
-        firsts = jnp.arange(0, whole, _EVAL_CHUNK)
+        firsts = jnp.arange(0, num_chunked, _EVAL_CHUNK)
         means = jax.lax.map(
             lambda i: per_batch(params, take(examples, i)), firsts, batch_size=at_once
         )
         sums = jax.tree.map(lambda a: jnp.sum(a, axis=0) * _EVAL_CHUNK, means)
-    if rest:
-        found = jax.tree.map(lambda a: a * rest, per_batch(params, last))
-        sums = jax.tree.map(lambda s, a: s + a, sums, found) if whole else found
+    num_left = num_examples - num_chunked
+    if num_left:
+        last_sums = jax.tree.map(lambda a: a * num_left, per_batch(params, last))
+        if sums is None:
+            sums = last_sums
+        else:
+            sums = jax.tree.map(lambda s, a: s + a, sums, last_sums)
     return {name: total / num_examples for name, total in sums.items()}
 
 
@@ -368,8 +373,8 @@ def _mixed_order(num_examples: int) -> tuple[Array, int]:
 
     All others are one batch, of more than a chunk where there are so many, so that none is small.
     """
-    whole = max(num_examples // _EVAL_CHUNK - 1, 0) * _EVAL_CHUNK
-    return jax.random.permutation(jax.random.key(0), num_examples), whole
+    num_chunked = max(num_examples // _EVAL_CHUNK - 1, 0) * _EVAL_CHUNK
+    return jax.random.permutation(jax.random.key(0), num_examples), num_chunked
 
 
 def _slice(examples: Any, first: Array) -> Any:

@@ -55,11 +55,12 @@ class MLP(nn.Module):
     def __call__(self, features: Array) -> Array:
         """Logits [B, num_classes] of features [B, ...]."""
         check_widths('hidden', self.hidden)
-        given: Any = {'dot_general': self.product, 'dtype': check_dtype(self.dtype)}
+        options: Any = {'dot_general': self.product, 'dtype': check_dtype(self.dtype)}
         activations = flatten(features)
         for width in self.hidden:
-            activations = nn.relu(nn.Dense(width, **given)(activations))
-        return as_logits(nn.Dense(self.num_classes, **given)(activations), self.dtype)
+            activations = nn.relu(nn.Dense(width, **options)(activations))
+        logits = nn.Dense(self.num_classes, **options)(activations)
+        return as_logits(logits, self.dtype)
 
 
 class CNN(nn.Module):
@@ -102,23 +103,27 @@ class CNN(nn.Module):
         check_widths('hidden', self.hidden)
         checks.static_int('kernel_size', self.kernel_size, maximum=2**10)
         checks.within('dropout_rate', self.dropout_rate, 0, 1)
-        given: Any = {
+        options: Any = {
             'dtype': check_dtype(self.dtype),
             'conv_general_dilated': self.convolution,
         }
-        activations, window = features, (self.kernel_size, self.kernel_size)
+        activations = features
+        window = (self.kernel_size, self.kernel_size)
         for width in self.channels:
-            drawn = self._initializers(self.kernel_size**2 * activations.shape[-1])
-            activations = nn.Conv(width, window, **drawn, **given)(activations)
+            initializers = self._initializers(
+                self.kernel_size**2 * activations.shape[-1]
+            )
+            activations = nn.Conv(width, window, **initializers, **options)(activations)
             activations = max_pool(nn.relu(activations))
         activations = flatten(activations)
-        given = {'dtype': self.dtype, 'dot_general': self.product}
+        options = {'dtype': self.dtype, 'dot_general': self.product}
         for width in self.hidden:
             activations = nn.Dropout(self.dropout_rate, deterministic=not train)(
                 activations
             )
-            drawn = self._initializers(activations.shape[-1])
-            activations = nn.relu(nn.Dense(width, **drawn, **given)(activations))
+            initializers = self._initializers(activations.shape[-1])
+            layer = nn.Dense(width, **initializers, **options)
+            activations = nn.relu(layer(activations))
         activations = nn.Dropout(self.dropout_rate, deterministic=not train)(
             activations
         )
@@ -207,22 +212,23 @@ class Transformer(nn.Module):
         checks.static_int('layers', self.layers, maximum=2**10)
         checks.static_int('heads', self.heads, maximum=2**10)
         if self.hidden % self.heads:
-            raise errors.invalid(
-                'hidden', f'be a multiple of heads ({self.heads})', self.hidden
-            )
-        given: Any = {'dtype': check_dtype(self.dtype)}
+            requirement = f'be a multiple of heads ({self.heads})'
+            raise errors.invalid('hidden', requirement, self.hidden)
+        options: Any = {'dtype': check_dtype(self.dtype)}
         plain: Any = {'attention_fn': _attend, 'use_bias': False}
         embedded = _embed(self, tokens, self.hidden)
-        places = self.param('places', nn.initializers.normal(0.02), embedded.shape[1:])
-        activations, causal = embedded + places[None], nn.make_causal_mask(tokens)
+        positions = self.param(
+            'places', nn.initializers.normal(0.02), embedded.shape[1:]
+        )
+        activations = embedded + positions[None]
+        causal = nn.make_causal_mask(tokens)
         for _ in range(self.layers):
-            attention = nn.MultiHeadDotProductAttention(self.heads, **given, **plain)
-            activations += attention(nn.LayerNorm(**given)(activations), mask=causal)
-            wide = nn.gelu(
-                nn.Dense(4 * self.hidden, **given)(nn.LayerNorm(**given)(activations))
-            )
-            activations += nn.Dense(self.hidden, **given)(wide)
-        return _scores(self, nn.LayerNorm(**given)(activations))
+            attention = nn.MultiHeadDotProductAttention(self.heads, **options, **plain)
+            activations += attention(nn.LayerNorm(**options)(activations), mask=causal)
+            wide_layer = nn.Dense(4 * self.hidden, **options)
+            wide = nn.gelu(wide_layer(nn.LayerNorm(**options)(activations)))
+            activations += nn.Dense(self.hidden, **options)(wide)
+        return _scores(self, nn.LayerNorm(**options)(activations))
 
 
 def _attend(query: Array, key: Array, value: Array, *, mask: Array, **_: Any) -> Array:
@@ -303,14 +309,20 @@ def fan_in_uniform(fan_in: int) -> nn.initializers.Initializer:
 def torch_dense(
     width: int, features: Array, product: Callable[..., Array], dtype: str | None = None
 ) -> Array:
-    """A fully connected layer with PyTorch's initialisation; called within a compact module."""
-    drawn = fan_in_uniform(features.shape[-1])
-    given: Any = {'kernel_init': drawn, 'bias_init': drawn, 'dtype': dtype}
-    return nn.Dense(width, **given, dot_general=product)(features)
+    """Applies a fully connected layer with PyTorch's initialisation, in a compact module."""
+    initializer: Any = fan_in_uniform(features.shape[-1])
+    layer = nn.Dense(
+        width,
+        kernel_init=initializer,
+        bias_init=initializer,
+        dtype=dtype,
+        dot_general=product,
+    )
+    return layer(features)
 
 
 def check_dtype(dtype: str | None) -> str | None:
-    """The dtype that a model computes in.
+    """Checks the dtype that a model computes in.
 
     Raises:
       ValueError: for any other than ``'float32'``, ``'bfloat16'`` and None.
@@ -321,14 +333,12 @@ def check_dtype(dtype: str | None) -> str | None:
 
 
 def as_logits(outputs: Array, dtype: str | None) -> Array:
-    """Outputs of a layer that computed in a dtype, as the loss takes them: float32 at least."""
-    return (
-        outputs
-        if dtype is None
-        else outputs.astype(jnp.promote_types(outputs.dtype, 'float32'))
-    )
+    """Converts outputs of a layer of some dtype to float32 at least, as the loss takes them."""
+    if dtype is None:
+        return outputs
+    return outputs.astype(jnp.promote_types(outputs.dtype, 'float32'))
 
 
 def flatten(features: Array) -> Array:
-    """[B, d] of features [B, ...]."""
+    """Reshapes features [B, ...] to [B, d]."""
     return features.reshape(features.shape[0], -1)

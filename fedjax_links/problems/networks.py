@@ -37,7 +37,7 @@ def from_flax(
     larger_is_better: Collection[str] | None = None,
     client_names: Sequence[Any] | None = None,
 ) -> Problem:
-    """A federated problem for a flax linen module.
+    """Builds a federated problem for a flax linen module.
 
     Args:
       features: [E, ...], what the module is applied to.
@@ -80,12 +80,10 @@ def from_flax(
     rows = columns.as_array(features)
     columns.check_numbers('features', rows)
     held_out = arrays.examples_held_out(eval_data, rows)
-    given = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
-    network = _Network(module, prepare, jax.eval_shape(prepare, given))
-    init_params, predict = (
-        Partial(_Network.init, network),
-        Partial(_Network.predict, network),
-    )
+    row = jax.ShapeDtypeStruct((1, *rows.shape[1:]), jnp.asarray(rows[:1]).dtype)
+    network = _Network(module, prepare, jax.eval_shape(prepare, row))
+    init_params = Partial(_Network.init, network)
+    predict = Partial(_Network.predict, network)
     params = _params_shape(network)
     read = dict(zip(('features', 'eval_data'), (rows, *held_out[:1]), strict=False))
     outputs, embeds_features, by_batch = _eval_outputs(predict, params, read)
@@ -189,7 +187,8 @@ class _Network:
         batch: Batch,
         key: Key,
     ) -> Array:
-        features, options = self.prepare(batch.features), self.options
+        features = self.prepare(batch.features)
+        options = self.options
         if augment is not None:
             augment_key, key = jax.random.split(key) if options else (key, key)
             features = augment(augment_key, features)
@@ -232,17 +231,15 @@ def is_nnx(module: Any) -> bool:
 def _linear_objective(
     network: _Network, loss: str | Callable[..., Array], params: Params
 ) -> LinearObjective | None:
-    """What is known of a module's loss; None for all but a single plain layer."""
+    """Returns the objective of a single plain layer; None for other modules or losses."""
     module = network.module
-    plain = type(module) is nn.Dense and module == nn.Dense(module.features)
-    softmax = type(module) is models.Softmax and module.dtype is None
+    is_dense = type(module) is nn.Dense and module == nn.Dense(module.features)
+    is_softmax = type(module) is models.Softmax and module.dtype is None
     kind = _OBJECTIVES.get(loss) if isinstance(loss, str) else None
-    if kind is None or not (plain or softmax):
+    if kind is None or not (is_dense or is_softmax):
         return None
-    inputs, layer = (
-        Partial(_Network.inputs, network),
-        Partial(_layer, jax.tree.structure(params)),
-    )
+    inputs = Partial(_Network.inputs, network)
+    layer = Partial(_layer, jax.tree.structure(params))
     return LinearObjective(kind, inputs, _coefficients, layer)
 
 
@@ -258,21 +255,23 @@ def _layer(treedef: Any, kernel: Array, bias: Array) -> Params:
 def _check_pairs(
     loss: losses.Outputs, outputs: jax.ShapeDtypeStruct, labels: np.ndarray
 ) -> None:
-    """Raises for a loss of one's own that pairs every output of a column with every label.
+    """Raises an error for a user's loss that pairs all outputs with all labels.
 
-    Of two examples whose outputs are their labels it is then not the mean, but would be if labels
-    had the outputs' shape.
+    The outputs of two examples are set to their labels. Such a loss is then not the mean
+    over the examples, but would be if labels had the outputs' shape.
     """
     others = np.flatnonzero(labels.ravel() != labels.ravel()[0])
-    two = jnp.asarray(labels[[0, *others[:1]]])
-    said = two.reshape(-1, *outputs.shape[1:]).astype(outputs.dtype)
+    two_labels = jnp.asarray(labels[[0, *others[:1]]])
+    predicted = two_labels.reshape(-1, *outputs.shape[1:]).astype(outputs.dtype)
 
-    def is_mean(given: Array) -> bool:
-        apart = [loss(said[i : i + 1], given[i : i + 1]) for i in range(len(given))]
-        off = abs(loss(said, given) - sum(apart) / len(apart))
-        return not off > 1e-4 * sum(map(abs, apart))
+    def is_mean(targets: Array) -> bool:
+        single = []
+        for i in range(len(targets)):
+            single.append(loss(predicted[i : i + 1], targets[i : i + 1]))
+        error = abs(loss(predicted, targets) - sum(single) / len(single))
+        return not error > 1e-4 * sum(map(abs, single))
 
-    if not is_mean(two) and is_mean(two.reshape(said.shape)):
-        shape, given = losses.show_shape(said.shape), losses.show_shape(two.shape)
+    if not is_mean(two_labels) and is_mean(two_labels.reshape(predicted.shape)):
+        shape = losses.show_shape(predicted.shape)
         requirement = f'have shape {shape}, that of the outputs, for this loss'
-        raise errors.invalid('labels', requirement, given)
+        raise errors.invalid('labels', requirement, losses.show_shape(two_labels.shape))

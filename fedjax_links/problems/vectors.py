@@ -1,7 +1,7 @@
-"""Problems whose model is a vector and whose gradients are exact: quadratics, robust regression.
+"""Builds problems whose model is a vector and whose gradients are exact.
 
-Of quadratics, of equal curvature or not, limits, biases and variances are known exactly. Robust
-regression has a smooth loss without convexity, and clients of very different scale.
+For quadratics, of equal curvature or not, limits, biases and variances are known exactly.
+Robust regression has a smooth loss without convexity, and clients of very different scale.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ from fedjax_links.problems.arrays import Batch, Partial, from_arrays
 _Doubles = NDArray[np.float64]
 
 
-class Bowls(NamedTuple):
-    """Quadratics of unequal curvature.
+class CurvedTargets(NamedTuple):
+    """Holds the data of quadratics of unequal curvature.
 
     Attributes:
       target: float[N, d], u_i.
@@ -74,21 +74,22 @@ def quadratic(
             'targets', 'have shape [num_clients, d]', list(points.shape)
         )
     checks.within('targets', points.T, -1e150, 1e150)
-    given = np.zeros(points.shape[1]) if initial_point is None else initial_point
-    start = checks.numbers('initial_point', given)
+    if initial_point is None:
+        initial_point = np.zeros(points.shape[1])
+    start = checks.numbers('initial_point', initial_point)
     if start.shape != points.shape[1:]:
         requirement = f'have shape {list(points.shape[1:])}'
         raise errors.invalid('initial_point', requirement, list(start.shape))
     checks.within('noise', noise, 0, 1e150)
     data: Any = jnp.asarray(points, jnp.result_type(float))
     if curvature is not None:
-        bends = checks.numbers('curvature', curvature).astype(float)
-        checks.positive('curvature', bends)
-        if bends.shape not in (points.shape[:1], points.shape):
+        curvatures = checks.numbers('curvature', curvature).astype(float)
+        checks.positive('curvature', curvatures)
+        if curvatures.shape not in (points.shape[:1], points.shape):
             requirement = f'have shape {list(points.shape[:1])} or {list(points.shape)}'
-            raise errors.invalid('curvature', requirement, list(bends.shape))
-        by_client = np.broadcast_to(bends.reshape(len(points), -1), points.shape)
-        data = Bowls(data, jnp.asarray(by_client, data.dtype))
+            raise errors.invalid('curvature', requirement, list(curvatures.shape))
+        table = np.broadcast_to(curvatures.reshape(len(points), -1), points.shape)
+        data = CurvedTargets(data, jnp.asarray(table, data.dtype))
     return Problem(
         data=data,
         owned=Rows(
@@ -145,35 +146,36 @@ def _start(point: tuple[float, ...], key: Key) -> Params:
     return jnp.asarray(point, jnp.result_type(float))
 
 
-def _loss(params: Params, batch: Array | Bowls) -> Array:
+def _loss(params: Params, batch: Array | CurvedTargets) -> Array:
     """``0.5 mean_j ||x - u_j||^2``, as ``0.5 (||x - c||^2 + mean_j ||u_j - c||^2)``, c the mean.
 
     So the gradient, x - c, has no axis of examples, which would make the compiler copy the models
     of all clients in every local step. With curvature, centre and squares are weighted by it.
     """
     centre = _centre(batch)
-    if isinstance(batch, Bowls):
-        apart = jnp.square(batch.target - centre[None]) * batch.curvature
-        bend = jnp.mean(batch.curvature, axis=0)
-        return 0.5 * (
-            jnp.sum(jnp.square(params - centre) * bend) + jnp.mean(jnp.sum(apart, -1))
-        )
+    if isinstance(batch, CurvedTargets):
+        spread = jnp.square(batch.target - centre[None]) * batch.curvature
+        curvature = jnp.mean(batch.curvature, axis=0)
+        distance = jnp.sum(jnp.square(params - centre) * curvature)
+        return 0.5 * (distance + jnp.mean(jnp.sum(spread, -1)))
     spread = jnp.mean(jnp.sum(jnp.square(batch - centre[None]), axis=-1))
     return 0.5 * (jnp.sum(jnp.square(params - centre)) + spread)
 
 
-def _centre(batch: Array | Bowls) -> Array:
-    if isinstance(batch, Bowls):
+def _centre(batch: Array | CurvedTargets) -> Array:
+    if isinstance(batch, CurvedTargets):
         weighted = jnp.mean(batch.curvature * batch.target, axis=0)
         return weighted / jnp.mean(batch.curvature, axis=0)
     return jnp.mean(batch, axis=0)
 
 
-def _noisy_loss(noise: float, params: Params, batch: Array | Bowls, key: Key) -> Array:
+def _noisy_loss(
+    noise: float, params: Params, batch: Array | CurvedTargets, key: Key
+) -> Array:
     return _loss(params, batch) + noise * jax.random.normal(key, params.shape) @ params
 
 
-def _metrics(params: Params, data: Array | Bowls) -> dict[str, Array]:
+def _metrics(params: Params, data: Array | CurvedTargets) -> dict[str, Array]:
     return {
         'loss': _loss(params, data),
         'distance': jnp.linalg.norm(params - _centre(data)),
@@ -262,10 +264,10 @@ def robust_regression(
 def robust_optimum(
     features: _Doubles, labels: _Doubles, *, starts: _Doubles
 ) -> _Doubles:
-    """The lowest minimum of ``mean_j log(1 + (<a_j, x> + b_j)^2 / 2)`` that is reached.
+    """Finds the lowest minimum of ``mean_j log(1 + (<a_j, x> + b_j)^2 / 2)`` from some starts.
 
-    A trust-region Newton method with the exact Hessian goes down from every start, and Newton steps
-    refine the best point.
+    A trust-region Newton method with the exact Hessian descends from each start, and Newton
+    steps refine the best point.
 
     Args:
       features: float64[E, d], rows a_j.
@@ -295,15 +297,12 @@ def robust_optimum(
     def hessian(x: _Doubles) -> _Doubles:
         squares = np.square(residuals_at(x)) / 2
         curvatures = (1 - squares) / (1 + squares) ** 2
-        return np.einsum('ji,jk->ik', features, features * curvatures[:, None]) / len(
-            labels
-        )
+        weighted = features * curvatures[:, None]
+        return np.einsum('ji,jk->ik', features, weighted) / len(labels)
 
     newton: Any = {'jac': gradient, 'hess': hessian, 'method': 'trust-exact'}
-    for precision in (
-        1e-4,
-        1e-9,
-    ):  # of many clients, most move the mean too little for the first
+    # With many clients, most move the mean too little for the first tolerance.
+    for precision in (1e-4, 1e-9):
         reached = [
             minimize(value, start, tol=precision, **newton).x for start in starts
         ]
@@ -328,7 +327,10 @@ def _robust_metrics(params: Params, evaluation: RobustEvaluation) -> dict[str, A
 def vector_regression(
     features: _Doubles, labels: _Doubles, loss_fn: Callable[[Params, Batch], Array]
 ) -> Problem:
-    """Examples [N, n, d] and [N, n] for a vector, from 0, in float64 if x64 is enabled."""
+    """Builds a problem of examples [N, n, d] and [N, n] whose model is a vector, from 0.
+
+    It is in float64 if x64 is enabled.
+    """
     num_clients, num_examples, dimension = features.shape
     problem = from_arrays(
         features.reshape(-1, dimension),

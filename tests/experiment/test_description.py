@@ -60,7 +60,7 @@ def test_patterns_know_their_cycle():
     assert waves.cycle == 4
     assert participation.markov(schedules.sine(HALF, gamma=0.1, period=24)).cycle == 24
     assert combinators.both(cyclic, waves).cycle == 12
-    assert combinators.cap(cyclic, 2).cycle == 6
+    assert participation.cap(cyclic, 2).cycle == 6
     assert participation.duplex(uplink=waves, downlink=cyclic).cycle == 12
     turns = participation.periodic_groups(
         [0, 0, 1, 1, 2, 2], active_rounds=5, cohort_size=1
