@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from fedjax_links.analysis import _checks, cohort_sizes, independent_links
 
 
-class Graph(NamedTuple):
+class RandomGraph(NamedTuple):
     """Holds clients and the edges between them, which are up independently.
 
     Attributes:
@@ -233,7 +233,7 @@ def semi_decentralised_rate(
     return float(np.clip(values[-1], 0.0, 1.0))
 
 
-def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> Graph:
+def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> RandomGraph:
     """Builds the graph of neighbours.
 
     Args:
@@ -264,7 +264,7 @@ def graph_of(neighbours: ArrayLike, probs: ArrayLike) -> Graph:
     matrix = np.maximum(matrix, 0.0)
     ends = np.argwhere(np.triu(matrix))
     degrees = np.arange((matrix > 0).sum(axis=1).max() + 1)
-    return Graph(
+    return RandomGraph(
         matrix=matrix,
         ends=ends,
         probs=matrix[tuple(ends.T)],

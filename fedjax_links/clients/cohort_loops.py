@@ -36,7 +36,7 @@ def hides_size(cohort: Cohort) -> bool:
 
 def _loop_bound(cohort: Cohort, iterations: Array | int) -> Array | int:
     """Returns the number of iterations, hidden from the compiler if the size is."""
-    return meshes.hide(jnp.asarray(iterations)) if hides_size(cohort) else iterations
+    return meshes.barrier(jnp.asarray(iterations)) if hides_size(cohort) else iterations
 
 
 @jax.custom_batching.custom_vmap
@@ -72,7 +72,7 @@ def in_chunks(
     """
     num_slots = cohort.ids.shape[0]
     num_clients = cohort.num_clients
-    on_mesh = meshes.is_inside()
+    on_mesh = meshes.in_shard_map()
     num_devices = jax.lax.axis_size(meshes.AXIS) if on_mesh else 1
     num_chunks = math.ceil(num_slots / chunk_size)
     width = chunk_size
@@ -82,7 +82,7 @@ def in_chunks(
     slots_at_once = num_devices * width
     padding = math.ceil(num_chunks / num_devices) * slots_at_once - num_slots
     ids = jnp.concatenate([cohort.ids, jnp.full(padding, num_clients, jnp.int32)])
-    train = meshes.compiled_alike(jax.vmap(fn)) if on_mesh else jax.vmap(fn)
+    train = meshes.isolate_from_fusion(jax.vmap(fn)) if on_mesh else jax.vmap(fn)
 
     def run_chunk(iteration: Array, carry: _Carry) -> _Carry:
         # Store what the last iteration computed.
@@ -99,8 +99,8 @@ def in_chunks(
             chunk_index = iteration * num_devices + jax.lax.axis_index(meshes.AXIS)
             chunk_ids = jax.lax.dynamic_slice_in_dim(ids, chunk_index * width, width)
         chunk = Cohort(chunk_ids, cohort.size - chunk_index * width, num_clients)
-        if isinstance(table, meshes.Share):
-            rows = meshes.bring_rows(jnp.minimum(iteration_ids, num_clients - 1), table)
+        if isinstance(table, meshes.TableShard):
+            rows = meshes.fetch_rows(jnp.minimum(iteration_ids, num_clients - 1), table)
         else:
             rows = gather(chunk, table)
         # Train its clients and sum what they contribute.
@@ -125,7 +125,7 @@ def in_chunks(
         return total
 
     def store(table: PyTree, ids: Array, new_rows: PyTree) -> PyTree:
-        if isinstance(table, meshes.Share):
+        if isinstance(table, meshes.TableShard):
             return meshes.store_rows(table, ids, new_rows)
         return scatter(Cohort(ids, slots_at_once, num_clients), table, new_rows)
 
@@ -140,7 +140,7 @@ def in_chunks(
         pending_sums = jax.tree.map(
             lambda a: jnp.zeros((num_devices, *a.shape), a.dtype), zero_sums
         )
-        num_iterations = meshes.hide(jnp.asarray(num_iterations))
+        num_iterations = meshes.barrier(jnp.asarray(num_iterations))
     pending_rows = jax.tree.map(
         lambda a: jnp.zeros((slots_at_once, *a.shape[1:]), a.dtype),
         meshes.rows_of(client_tree),
@@ -151,7 +151,7 @@ def in_chunks(
         0, num_iterations, run_chunk, start
     )
     if on_mesh:
-        total = meshes.compiled_alike(add)(total, sums)
+        total = meshes.isolate_from_fusion(add)(total, sums)
     return total, store(table, *finished)
 
 

@@ -81,9 +81,9 @@ def weighted_sum(
         terms = a
         if not is_full:
             # Select before weighting: 0 x NaN is NaN.
-            terms = jnp.where(tree.rows(is_member, a), a, jnp.zeros_like(a))
+            terms = jnp.where(tree.expand_dims_like(is_member, a), a, jnp.zeros_like(a))
         if weights is not None:
-            terms = terms * tree.rows(weights.astype(dtype), a)
+            terms = terms * tree.expand_dims_like(weights.astype(dtype), a)
         return jnp.sum(terms, axis=0, dtype=dtype)
 
     return jax.tree.map(leaf_sum, slot_tree)

@@ -7,7 +7,7 @@ slots compute is discarded by selection.
 
 On a mesh, inside a `jax.shard_map` over an axis ``'clients'``, each device runs one chunk per
 iteration. All devices then add the contributions in the order of chunks, and store the new
-rows: all of them, or those of their shard of a sharded table (`meshes.Share`). Rows travel to
+rows: all of them, or those of their shard of a sharded table (`meshes.TableShard`). Rows travel to
 the devices that train their clients. Chunks have one width on any mesh, so all meshes give
 the same bits. An algorithm that uses `map_reduce` need not know where it runs.
 """
@@ -117,7 +117,7 @@ def num_members(cohort: Cohort) -> Array:
 
     A known number would change how divisions by it are rounded.
     """
-    return meshes.hide(jnp.asarray(cohort.size, jnp.int32))
+    return meshes.barrier(jnp.asarray(cohort.size, jnp.int32))
 
 
 def map_reduce(
@@ -133,7 +133,7 @@ def map_reduce(
       fn: ``(client id, the client's row) -> (contribution, new row)``, written for one
         client. The new row has the structure of the row; both may be ``()``.
       cohort: who takes part.
-      client_tree: leaves [N, ...], the table of rows, or a `meshes.Share` of it; ``()`` if
+      client_tree: leaves [N, ...], the table of rows, or a `meshes.TableShard` of it; ``()`` if
         clients keep nothing.
       chunk_size: members that run in parallel, on a mesh an eighth of it per device. Memory
         is this many contributions. The default is for functions that do not train.
@@ -142,7 +142,7 @@ def map_reduce(
       The sum of the contributions (zero for an empty cohort), in float32 at least, and the updated
       table.
     """
-    if meshes.is_inside():
+    if meshes.in_shard_map():
         width = math.ceil(chunk_size / _PARTS_ON_MESH)
         return cohort_loops.in_chunks(fn, cohort, client_tree, width)
     is_small = isinstance(cohort.size, int) and cohort.size <= chunk_size
@@ -176,7 +176,7 @@ def assign(cohort: Cohort, client_tree: PyTree, value: PyTree) -> PyTree:
     Returns:
       Leaves [N, ...].
     """
-    if isinstance(client_tree, meshes.Share):
+    if isinstance(client_tree, meshes.TableShard):
         members = jnp.zeros(cohort.num_clients, bool)
         members = members.at[cohort.ids].set(True, mode='drop', indices_are_sorted=True)
         return tree.fill_rows(members, tree.cast_like(value, client_tree), client_tree)

@@ -42,7 +42,7 @@ def mix(links: Links, client_tree: PyTree) -> PyTree:
     neighbours = jnp.take_along_axis(neighbours, order, axis=1)
     weights = jnp.take_along_axis(weights, order, axis=1)
     degrees = jnp.sum(edges, axis=1)
-    rows = meshes.whole(client_tree)
+    rows = meshes.all_gather_table(client_tree)
 
     def average(i: Array, row: PyTree) -> tuple[PyTree, PyTree]:
         def add(k: Array, total: PyTree) -> PyTree:

@@ -33,7 +33,7 @@ def sample_shapes(participation: Participation) -> Links:
         raise errors.invalid('participation', requirement, contracts.kind_of(returned))
     new_carry, links = returned
     requirement = 'return the carry that `sample` was given'
-    contracts.check_alike('participation', requirement, carry, new_carry)
+    contracts.check_same_structure('participation', requirement, carry, new_carry)
     contracts.check_links(links, participation.num_clients)
     return links
 

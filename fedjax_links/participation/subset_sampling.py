@@ -193,7 +193,7 @@ def group_labels(groups: ArrayLike, num_groups: int | None = None) -> NDArray[np
     return labels.astype(np.int32)
 
 
-class Order(NamedTuple):
+class ClientOrder(NamedTuple):
     """Holds a permutation of the clients that is used up from its front.
 
     Attributes:
@@ -205,10 +205,10 @@ class Order(NamedTuple):
     start: Array
 
 
-def random_order(key: Key, num_clients: int) -> Order:
+def random_order(key: Key, num_clients: int) -> ClientOrder:
     """Draws a uniformly random permutation, by ranking 64 random bits per client."""
     position = _ranking(_bits(key, num_clients))
-    return Order(position=position, start=jnp.zeros((), jnp.int32))
+    return ClientOrder(position=position, start=jnp.zeros((), jnp.int32))
 
 
 def _bits(key: Key, num_clients: int) -> Array:
@@ -222,8 +222,8 @@ def _ranking(bits: Array) -> Array:
 
 
 def take_from_permutation(
-    key: Key, order: Order, eligible: Array, size: int, *, distinct: bool = True
-) -> tuple[Order, Array]:
+    key: Key, order: ClientOrder, eligible: Array, size: int, *, distinct: bool = True
+) -> tuple[ClientOrder, Array]:
     """Takes the next eligible clients of a permutation; others on the way are used up too.
 
     When it runs out, a fresh one is drawn and used from its front, within the round.
@@ -248,7 +248,7 @@ def take_from_permutation(
     fresh = jax.lax.cond(missing > 0, lambda: _ranking(bits), lambda: order.position)
     still_eligible = eligible & ~first if distinct else eligible
     second, fresh_last = _front(fresh, still_eligible, missing)
-    left = Order(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
+    left = ClientOrder(position=fresh, start=jnp.where(missing > 0, fresh_last, last))
     return left, first | second
 
 

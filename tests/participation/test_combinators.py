@@ -303,7 +303,9 @@ def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
     active = np.stack(
         [rng.permutation(num_clients) < rng.integers(3, 9) for _ in range(60)]
     )
-    consume = jax.jit(subset_sampling.take_from_permutation, static_argnames=('size', 'distinct'))
+    consume = jax.jit(
+        subset_sampling.take_from_permutation, static_argnames=('size', 'distinct')
+    )
     order = subset_sampling.random_order(jax.random.key(0), num_clients)
     orders, masks = [np.argsort(order.position)], []
     for t, available in enumerate(active):

@@ -43,7 +43,7 @@ def test_csv_with_units_names_and_further_columns(write):
 def test_csv_origin(write):
     path = write('client,start,end\n1,1000,1010\n0,1004,1006\n')
     for origin in ('first', 1000.0):
-        log = trace_formats.from_csv(path, initial_states=origin, clients=2)
+        log = trace_formats.from_csv(path, origin=origin, clients=2)
         np.testing.assert_array_equal(log.start, [0, 4])
         np.testing.assert_array_equal(log.client, [1, 0])
 
