@@ -57,13 +57,13 @@ class _Array(NamedTuple):
       task: the number of this task.
       first: the first number.
       last: the last number.
-      count: how many tasks there are.
+      num_tasks: how many tasks there are.
     """
 
     task: str
     first: str = ''
     last: str = ''
-    count: str = ''
+    num_tasks: str = ''
 
 
 def array_variable(variables: Variables = os.environ) -> str | None:
@@ -75,7 +75,7 @@ def array_variable(variables: Variables = os.environ) -> str | None:
     for array in _ARRAYS:
         task = _number(variables, array.task)
         last = _number(variables, array.last)
-        count = _number(variables, array.count) or last
+        count = _number(variables, array.num_tasks) or last
         if task is not None and count:
             return array.task
     return None
@@ -93,7 +93,7 @@ def array_task(variables: Variables = os.environ) -> Started | None:
     for array in _ARRAYS:
         task = _number(variables, array.task)
         last = _number(variables, array.last)
-        count = _number(variables, array.count)
+        count = _number(variables, array.num_tasks)
         if task is None or (last is None and count is None):
             continue
         first = _number(variables, array.first)
@@ -205,9 +205,9 @@ _ARRAYS = (
         task='SLURM_ARRAY_TASK_ID',
         first='SLURM_ARRAY_TASK_MIN',
         last='SLURM_ARRAY_TASK_MAX',
-        count='SLURM_ARRAY_TASK_COUNT',
+        num_tasks='SLURM_ARRAY_TASK_COUNT',
     ),
     _Array('SGE_TASK_ID', first='SGE_TASK_FIRST', last='SGE_TASK_LAST'),
     _Array('LSB_JOBINDEX', last='LSB_JOBINDEX_END'),
-    _Array('SKYPILOT_JOB_RANK', count='SKYPILOT_NUM_JOBS'),
+    _Array('SKYPILOT_JOB_RANK', num_tasks='SKYPILOT_NUM_JOBS'),
 )

@@ -237,8 +237,11 @@ def check_about(where: Any, about: Any) -> None:
         raise errors.invalid('checkpoint', 'say whose it is', value)
     position = fields.get('place')
     is_of_older_version = type(position) is int
-    is_pair = isinstance(position, list) and len(position) == 2
-    is_pair = is_pair and all(map(is_count, position))
+    is_pair = (
+        isinstance(position, list)
+        and len(position) == 2
+        and all(map(is_count, position))
+    )
     if not is_of_older_version and not is_pair:
         value = f'{where}: {position!r}'
         raise errors.invalid('checkpoint', 'say where it stands', value)
