@@ -3,10 +3,12 @@
 import re
 from collections.abc import Callable, Mapping
 
+import jax
 import jax.numpy as jnp
 
 from fedjax_links.base import Array, Key, Params, Problem
-from fedjax_links.core import client_metrics
+from fedjax_links.clients.batches import client_data
+from fedjax_links.core import client_metrics, tree
 from fedjax_links.core.client_metrics import by_client as by_client
 from fedjax_links.core.client_metrics import (
     personal_model_metrics as personal_model_metrics,
@@ -58,6 +60,61 @@ def train_and_eval(params: Params, key: Key, problem: Problem) -> Mapping[str, A
         for name, value in metrics.items():
             flat[f'{part}_{name}'] = value
     return flat
+
+
+def squared_gradient_norm(params: Params, key: Key, problem: Problem) -> Array:
+    """Computes the squared norm of the gradient of the clients' mean loss.
+
+    ``|| (1 / N) sum_i grad F_i(x) ||^2``, where F_i is the mean loss over client i's own training
+    examples, so that clients count equally. Each call passes once over all of them.
+
+    Args:
+      params: x, one candidate model.
+      key: what a loss that draws, such as one with dropout, draws by.
+      problem: the problem whose clients are meant.
+
+    Returns:
+      A scalar, at least 0.
+    """
+
+    def add(total: Params, client: Array) -> tuple[Params, None]:
+        client_key = jax.random.fold_in(key, client)
+        steps, loss = client_data(problem, client, client_key, 1, None)
+        only_step = jax.tree.map(lambda a: a[0], steps)
+        gradient = jax.grad(loss)(params, only_step)
+        return tree.add_scaled(total, 1, gradient), None
+
+    clients = jnp.arange(problem.num_clients, dtype=jnp.int32)
+    total, _ = jax.lax.scan(add, tree.zeros_like(params), clients)
+    mean = tree.scale(1 / problem.num_clients, total)
+    return jnp.square(tree.global_norm(mean))
+
+
+def with_gradient_norm(
+    params: Params, key: Key, problem: Problem
+) -> Mapping[str, Array]:
+    """Computes the usual metrics and `squared_gradient_norm`.
+
+    Theorems about non-convex problems bound the mean of this norm over the server models of all
+    rounds. With an evaluation in each round a table with ``tail: 1.0`` has that mean, from x_1 to
+    x_T. `algorithms.uniform_iterate` draws one of these models.
+
+    Args:
+      params: one candidate model.
+      key: as for `squared_gradient_norm`.
+      problem: any problem.
+
+    Returns:
+      ``squared_gradient_norm``, and what `train_and_eval` returns, or the problem's own metrics if
+      it is not evaluated on examples.
+    """
+    measure = for_problem(problem)
+    if measure is None:
+        usual = problem.metrics(params, problem.eval_data)
+    else:
+        usual = measure(params, key, problem)
+    norm = squared_gradient_norm(params, key, problem)
+    return {**usual, 'squared_gradient_norm': norm}
 
 
 def over_clients(values: Mapping[str, Array], problem: Problem) -> Mapping[str, Array]:

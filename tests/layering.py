@@ -37,7 +37,7 @@ MAY_SEE = {
     'algorithms': _CORE | {'clients', 'local_training', 'mixing'},
     'results': _CORE,
     'simulation': _CORE | {'links', 'results'},
-    'evaluation': _CORE | {'statistics'},
+    'evaluation': _CORE | {'clients', 'statistics'},
     'statistics': _CORE,
     'machines': _CORE,
     'sweeps': _CORE | {'evaluation', 'machines', 'results', 'simulation'},

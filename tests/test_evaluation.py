@@ -8,6 +8,7 @@ from flax import linen as nn
 from scipy import stats
 
 from fedjax_links import evaluation, problems
+from tests.reference import local_loops
 
 
 @pytest.mark.parametrize('level', [0.5, 0.95, 0.99])
@@ -394,3 +395,20 @@ def test_what_has_no_owners_has_no_clients():
 )
 def test_summaries_are_better_the_way_their_metric_is(metric, way):
     assert evaluation.direction(of_clients()[0], metric) == way
+
+
+def test_the_gradient_norm_is_that_of_the_mean_over_clients(x64):
+    problem = local_loops.regression()
+    x = local_loops.FLAT_START
+    gradients = []
+    for client in range(len(local_loops.COUNTS)):
+        reference = local_loops.Reference(client)
+        rows = reference.batch(0, None)
+        gradients.append(reference.loss_and_grad(x, rows)[1])
+    measured = jax.jit(evaluation.with_gradient_norm)(
+        local_loops.as_params(x), jax.random.key(0), problem
+    )
+    expected = np.sum(np.mean(gradients, axis=0) ** 2)
+    found = measured['squared_gradient_norm']
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert measured.keys() > {'squared_gradient_norm'}

@@ -38,6 +38,7 @@ from fedjax_links.algorithms.semi_decentralised import (
     s2s,
     semi_decentralised_senders,
 )
+from fedjax_links.algorithms.uniform_iterate import uniform_iterate
 from fedjax_links.core.registry import AlgorithmEntry, Registry, Traffic
 from fedjax_links.local_training import proximal_sgd
 
@@ -105,5 +106,6 @@ __all__ = [
     'fedadam',
     'fedyogi',
     'richardson',
+    'uniform_iterate',
     *sorted({e.factory.__name__ for e in ALGORITHMS.values()}),
 ]

@@ -87,7 +87,13 @@ def _problem_metrics() -> simulation.EvalFn:
     return simulation.problem_metrics
 
 
+def _gradient_norm() -> simulation.EvalFn:
+    """Measures the usual metrics and the squared norm of the gradient of the clients' mean loss."""
+    return evaluation.with_gradient_norm
+
+
 EVAL_FNS: Factories = {
+    'gradient_norm': _gradient_norm,
     'problem_metrics': _problem_metrics,
     'train_and_eval': _train_and_eval,
 }

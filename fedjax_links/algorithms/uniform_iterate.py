@@ -1,0 +1,94 @@
+"""A candidate model drawn uniformly from all server models so far, around any algorithm.
+
+References:
+  Sun et al. 2025, Algorithm 1, line 12.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+
+from fedjax_links.base import Algorithm, Params, Problem, PyTree, RoundContext, Step
+from fedjax_links.core import prng, tree
+from fedjax_links.core.references import cite
+
+_STREAM = 0x554E  # keeps the draw apart from what the algorithm draws at the server
+
+
+class UniformIterateState(NamedTuple):
+    """State of the algorithm and the model that was drawn.
+
+    Attributes:
+      algorithm: the state of the algorithm.
+      iterate: one of x_0, ..., x_{t-1}, each equally likely; x_0 before the first round.
+    """
+
+    algorithm: PyTree
+    iterate: Params
+
+
+@cite('sun2025debiasing')
+def uniform_iterate(algorithm: Algorithm) -> Algorithm:
+    """Adds the candidate model ``uniform_iterate``, drawn uniformly from the server models.
+
+    Theorems about non-convex problems bound ``(1 / T) sum_t E ||grad F(x_t)||^2`` over t = 0 to
+    T - 1. That is ``E ||grad F(x~_T)||^2`` for an x~_T drawn uniformly from x_0, ..., x_{T-1},
+    which is what Sun et al. return. `evaluation.with_gradient_norm` measures it.
+
+    The draw needs no memory of the past: round t replaces it by x_t with probability
+    ``1 / (t + 1)``. Evaluations of one run are dependent, as a draw stays for many rounds.
+
+    Link semantics: those of the algorithm, whose models, metrics and bits do not change.
+
+    Memory: one model more.
+
+    Args:
+      algorithm: any algorithm.
+
+    Returns:
+      The algorithm; models: its own, and ``uniform_iterate``.
+
+    Example:
+      >>> import jax
+      >>> import fedjax_links as fl
+      >>> from fedjax_links import algorithms, local_training, participation, problems
+      >>> problem = problems.quadratic([[0.0], [1.0]])
+      >>> client = local_training.local_sgd(0.1, local_steps=2)
+      >>> algorithm = algorithms.uniform_iterate(algorithms.fedavg(client))
+      >>> links = participation.bernoulli([0.9, 0.3])
+      >>> result = fl.simulate(jax.random.key(0), algorithm, links, problem, num_rounds=9)
+      >>> print(sorted(algorithm.models(result.state.algorithm)))
+      ['server', 'uniform_iterate']
+
+    References:
+      Sun et al. 2025, Algorithm 1, line 12; Vitter 1985 for the draw.
+    """
+
+    def init(params: Params, problem: Problem) -> UniformIterateState:
+        return UniformIterateState(algorithm.init(params, problem), params)
+
+    def round_step(
+        state: UniformIterateState, ctx: RoundContext, problem: Problem
+    ) -> Step[UniformIterateState]:
+        start = algorithm.models(state.algorithm)['server']
+        new_state, metrics = algorithm.round_step(state.algorithm, ctx, problem)
+
+        # x_t is one of t + 1 models that are equally likely.
+        draw = prng.uniform(jax.random.fold_in(ctx.server_key, _STREAM))
+        is_replaced = draw * (ctx.round + 1) < 1
+        iterate = tree.select(is_replaced, start, state.iterate)
+        return UniformIterateState(new_state, iterate), metrics
+
+    def models(state: UniformIterateState) -> Mapping[str, Params]:
+        own = algorithm.models(state.algorithm)
+        return {**own, 'uniform_iterate': state.iterate}
+
+    of_clients = algorithm.client_models
+    if of_clients is None:
+        return Algorithm(init, round_step, models)
+
+    def client_models(state: UniformIterateState) -> Params:
+        return of_clients(state.algorithm)
+
+    return Algorithm(init, round_step, models, client_models)

@@ -1,0 +1,57 @@
+"""A model drawn uniformly from the server models: what it is, its law, and what stays as it was."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_links import algorithms, testing
+from fedjax_links.core import prng
+from tests.reference import harness, quadratic_loops
+
+STREAM = 0x554E
+
+
+@pytest.mark.parametrize('name', ['fedavg', 'fedpbc'])
+def test_it_is_one_of_the_models_so_far_and_changes_none(x64, name):
+    setting = quadratic_loops.hard_setting()
+    plain = algorithms.ALGORITHMS[name](harness.client_program(setting))
+    expected, _ = harness.run(setting, plain)
+    path, result = harness.run(setting, algorithms.uniform_iterate(plain))
+    np.testing.assert_array_equal(path, expected)
+
+    starts = np.concatenate([[setting.start], path])
+    index = 0
+    for t, iterate in enumerate(np.asarray(result.evals['uniform_iterate'])):
+        key = prng.round_key(jax.random.key(0), 'server', t)
+        draw = prng.uniform(jax.random.fold_in(key, STREAM))
+        if draw * (t + 1) < 1:
+            index = t
+        np.testing.assert_array_equal(iterate, starts[index])
+    assert index > 0
+
+
+@pytest.mark.statistical
+def test_each_model_is_drawn_equally_often():
+    """z-test of nine frequencies at 4.5 standard errors: false alarm 6e-5."""
+    num_rounds, num_seeds = 9, 4000
+
+    def draws(seed):
+        def of_round(t):
+            key = prng.round_key(jax.random.key(seed), 'server', t)
+            return prng.uniform(jax.random.fold_in(key, STREAM))
+
+        return jax.vmap(of_round)(np.arange(num_rounds))
+
+    uniform = np.asarray(jax.vmap(draws)(np.arange(num_seeds)))
+    is_replaced = uniform * np.arange(1, num_rounds + 1) < 1
+    last = num_rounds - 1 - np.argmax(is_replaced[:, ::-1], axis=1)
+    counts = np.bincount(last, minlength=num_rounds)
+    error = np.sqrt(num_seeds * (1 - 1 / num_rounds) / num_rounds)
+    assert np.abs(counts - num_seeds / num_rounds).max() < 4.5 * error
+
+
+@pytest.mark.slow
+def test_it_keeps_the_promises_of_an_algorithm():
+    testing.check_algorithm(
+        lambda program: algorithms.uniform_iterate(algorithms.fedavg(program))
+    )
