@@ -10,7 +10,8 @@ larger R, without numbers; p is not specified. Two readings are drawn, and they 
 * the law eta_R(t) of the client selected in round t, as its Eq. (5) defines it. Larger R is SLOWER:
   R = 0 is stationary from the start, R = 1 after two rounds, R = 80 not after 300. The enumerated
   chain says the same of small federations (N = 6, equal weights: spectral gap 1, 0.8, 0.5, 0.275,
-  0.115 for R = 0 to 4).
+  0.115 for R = 0 to 4; mixing time tau_mix 1, 1, 3, 7, 15, and 1, 2, 8, 20, 65 with weights
+  i^-1.5).
 * the shares of the selections up to round t in one run, which is what counting sees. Larger R is
   faster, as the paper reports: waiting spreads the selections evenly.
 
