@@ -27,7 +27,7 @@ def read(name: str) -> tuple[run_view.RunView, cells.Cells]:
     options = {'best_over': (), **run.facts['reports']['map']}
     del options['name']
     found = run_view.of_run(run)
-    return found, cells.of_source(found, metric='eval_accuracy', **options)
+    return found, cells.map_cells(found, metric='eval_accuracy', **options)
 
 
 def of_all(found: cells.Cells, algorithm: str, other: str) -> str:

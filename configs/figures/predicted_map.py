@@ -208,7 +208,7 @@ def _simulated(
     """Reads a run's axes, the seeds of all cells, and differences to FedAvg [A, B, S, D]."""
     run = runs.read(folder)
     view = run_view.of_run(run)
-    map_ = cells.of_source(
+    map_ = cells.map_cells(
         view,
         x=_COLUMNS['sigma'],
         y=_COLUMNS['bayes_accuracy'],

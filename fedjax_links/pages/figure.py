@@ -1,4 +1,4 @@
-"""Pages: a picture under its title and over its caption; figures: numbers, and how to draw them.
+"""Pages, which are pictures with title and caption, and figures, which are numbers and a picture.
 
 A figure is a function of plain options that returns a `FigureResult`, named by ``module:factory``.
 The section ``quick`` of a config says how to show the same with less computation.
@@ -17,12 +17,17 @@ from fedjax_links.core import checks, fields
 from fedjax_links.core.fields import declare
 from fedjax_links.pages import tables
 from fedjax_links.plot import panels, scripts
+from fedjax_links.plot.panels import Figure
 from fedjax_links.storage import outputs
 
-PICTURE, NUMBERS, TEXT = 'figure.png', 'figure.csv', 'figure.md'
+PICTURE = 'figure.png'
+NUMBERS = 'figure.csv'
+TEXT = 'figure.md'
 
-_LETTERS_PER_INCH, _LINE_INCHES = 14, 0.17
-_TITLE_LETTERS_PER_INCH, _TITLE_LINE_INCHES = 10, 0.2
+_LETTERS_PER_INCH = 14
+_LINE_INCHES = 0.17
+_TITLE_LETTERS_PER_INCH = 10
+_TITLE_LINE_INCHES = 0.2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,13 +61,22 @@ class FigureConfig:
         fields.check_values(self, 'config.')
 
 
-def save_page(path: Path, draw: Callable[[Any], None], **around: Any) -> None:
-    """Writes a picture as a file, see `render`; a file of somebody else is not overwritten."""
-    outputs.write('workdir', path.parent, [(path.name, render(draw, **around))])
+def save_page(
+    path: Path,
+    draw: Callable[[Figure], None],
+    *,
+    title: str,
+    caption: str,
+    size: tuple[float, float],
+    stand_ins: dict[str, str] | None = None,
+) -> None:
+    """Writes a picture as a file, see `render`; other files of that name are not overwritten."""
+    picture = render(draw, title=title, caption=caption, size=size, stand_ins=stand_ins)
+    outputs.write('workdir', path.parent, [(path.name, picture)])
 
 
 def render(
-    draw: Callable[[Any], None],
+    draw: Callable[[Figure], None],
     *,
     title: str,
     caption: str,
@@ -76,22 +90,22 @@ def render(
       title: wrapped above.
       caption: wrapped below; may be empty.
       size: inches of the picture, to which the lines of caption and title are added.
-      stand_ins: what stands in pictures for names that no installed font can write, by name; new
-        ones are added, see `plot.scripts`.
+      stand_ins: what replaces names that no installed font can write, by name; new ones are added,
+        see `plot.scripts`.
 
     Returns:
       A PNG.
     """
-    from matplotlib.figure import Figure
+    from matplotlib import figure
 
     width, height = size
     title = tables.wrap(title, int(width * _TITLE_LETTERS_PER_INCH))
     height += _TITLE_LINE_INCHES * title.count('\n')
     wrapped = tables.wrap(caption, int(width * _LETTERS_PER_INCH))
     below = _LINE_INCHES * (wrapped.count('\n') + 2) if wrapped else 0.01
-    page = Figure(figsize=(width, height + below), layout='constrained')
-    parts: Any = page.subfigures(2, 1, height_ratios=[height, below])
-    top, bottom = parts
+    page = figure.Figure(figsize=(width, height + below), layout='constrained')
+    subfigures: Any = page.subfigures(2, 1, height_ratios=[height, below])
+    top, bottom = subfigures
     draw(top)
     top.suptitle(panels.literal(title))
     bottom.text(0.02, 0.95, panels.literal(wrapped), va='top', fontsize=8.5)
@@ -102,21 +116,21 @@ def render(
 
 
 class FigureResult(NamedTuple):
-    """Numbers of a figure and how to draw them.
+    """Holds the numbers of a figure, and how to draw them.
 
     Attributes:
-      columns: by name, all of the same length; what figure.csv holds.
+      columns: by name, all of the same length; figure.csv has them.
       table: the few numbers to read.
       draw: draws on an empty matplotlib figure.
     """
 
     columns: Mapping[str, np.ndarray]
     table: tables.Table
-    draw: Callable[[Any], None]
+    draw: Callable[[Figure], None]
 
 
 def stack(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """One column per name from blocks of rows; single values are repeated down their block.
+    """Joins blocks of rows into one column per name; single values fill their block.
 
     Args:
       parts: blocks with the same names, whose entries are vectors of one length or single values.
@@ -124,11 +138,13 @@ def stack(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     Returns:
       The columns.
     """
-    blocks = [np.broadcast_arrays(*map(np.atleast_1d, part.values())) for part in parts]
-    return {
-        name: np.concatenate([block[place] for block in blocks])
-        for place, name in enumerate(parts[0])
-    }
+    names = list(parts[0])
+    blocks: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    for part in parts:
+        vectors = np.broadcast_arrays(*map(np.atleast_1d, part.values()))
+        for name, vector in zip(names, vectors, strict=True):
+            blocks[name].append(vector)
+    return {name: np.concatenate(vectors) for name, vectors in blocks.items()}
 
 
 def build(config: Mapping[str, Any]) -> FigureResult:
@@ -167,9 +183,9 @@ def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None
     """Writes picture, numbers and text.
 
     Args:
-      folder: made if missing; files of somebody else in it are not overwritten.
+      folder: created if missing; files in it that are no figure's are not overwritten.
       config: the config.
-      result: what it gave.
+      result: what `build` returned for it.
     """
     import pandas
 
@@ -182,8 +198,9 @@ def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None
         size=(settings.width / 10, settings.height / 10),
         stand_ins=stand_ins,
     )
-    form: Any = {'float_format': '%.10g', 'na_rep': 'nan', 'lineterminator': '\n'}
-    numbers = pandas.DataFrame(result.columns).to_csv(index=False, **form)
+    numbers = pandas.DataFrame(result.columns).to_csv(
+        index=False, float_format='%.10g', na_rep='nan', lineterminator='\n'
+    )
     table = result.table.markdown()
     text = f'# {settings.title}\n\n{table}\n{settings.caption}\n'
     if stand_ins:

@@ -1,4 +1,4 @@
-"""Small tables: for a terminal, for a document, for a paper, and as data; what papers print."""
+"""Small tables for a terminal, a document or a paper, and as data; metrics that papers print."""
 
 import re
 import textwrap
@@ -11,8 +11,9 @@ _NUMBER = r'[+-]?(?:inf|\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)'
 _PARTS = re.compile(
     rf'^({_NUMBER})(?: ± ({_NUMBER}))?(?: \[({_NUMBER})\])?(?: (\*+))?$'
 )
-_SUFFIXES = '', ' ±', ' [±]', ' *'
-_NOTHING = '', '-', 'diverged'
+_NUMBER_SUFFIXES = ('', ' ±', ' [±]')
+_STARS_SUFFIX = ' *'
+_NO_NUMBER = ('', '-', 'diverged')
 _SIGNS = {'±': r'$\pm$', '↑': r'$\uparrow$', '↓': r'$\downarrow$', '≈': r'$\approx$'}
 _SIGNS |= {
     '\\': r'\textbackslash{}',
@@ -36,75 +37,90 @@ class Table(NamedTuple):
     caption: str
 
     def text(self) -> str:
-        """For a terminal: aligned columns under a rule, the caption below."""
-        widths = [
-            max(map(len, column))
-            for column in zip(self.header, *self.rows, strict=True)
-        ]
+        """Writes it for a terminal: aligned columns under a rule, the caption below."""
+        columns = zip(self.header, *self.rows, strict=True)
+        widths = [max(map(len, column)) for column in columns]
 
         def line(cells: Sequence[str]) -> str:
-            padded = [
-                cell.ljust(width) if place < 2 else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-            ]
+            padded = []
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+                is_text = column < 2
+                padded.append(cell.ljust(width) if is_text else cell.rjust(width))
             return '  '.join(padded).rstrip()
 
         rule = '-' * (sum(widths) + 2 * (len(widths) - 1))
         caption = textwrap.fill(self.caption, max(80, len(rule)))
-        return '\n'.join(
-            [line(self.header), rule, *map(line, self.rows), rule, caption]
-        )
+        lines = [line(self.header), rule, *map(line, self.rows), rule, caption]
+        return '\n'.join(lines)
 
     def markdown(self) -> str:
-        """For a document."""
-        titles, *rows = (
-            f'| {" | ".join(as_markdown(cell, in_table=True) for cell in row)} |'
-            for row in (self.header, *self.rows)
-        )
+        """Writes it for a document."""
+
+        def line(cells: Sequence[str]) -> str:
+            shown = [as_markdown(cell, in_table=True) for cell in cells]
+            return f'| {" | ".join(shown)} |'
+
         rule = f'|{" --- |" * len(self.header)}'
-        return '\n'.join([titles, rule, *rows, '', as_markdown(self.caption), ''])
+        lines = [line(self.header), rule, *map(line, self.rows)]
+        return '\n'.join([*lines, '', as_markdown(self.caption), ''])
 
     def data(self) -> Any:
-        """A `pandas.DataFrame` with the numbers as they are printed, and ``attrs['caption']``.
+        """Returns a `pandas.DataFrame` with the printed numbers, and ``attrs['caption']``.
 
         A column ``ours`` of ``84.3 ± 0.4 [0.9] *`` becomes ``ours``, ``ours ±``, ``ours [±]`` and
-        ``ours *``, as far as it has them; NaN where a run diverged or nothing stands. Columns that
+        ``ours *``, as far as it has them; NaN where a run diverged or a cell is empty. Columns that
         hold anything else stay texts.
         """
         import pandas
 
-        found: dict[str, Any] = {}
-        for title, *column in zip(self.header, *self.rows, strict=True):
-            cells = pandas.Series(column, dtype=object)
-            parts = cells.str.extract(_PARTS)
-            is_number = parts[0].notna()
-            if not is_number.any() or not cells[~is_number].isin(_NOTHING).all():
-                found[title] = column
-                continue
-            for part, suffix in enumerate(_SUFFIXES):
-                if (texts := parts[part]).notna().any():
-                    is_mark = suffix == _SUFFIXES[-1]
-                    numbers = (
-                        None if is_mark else texts.str.replace(',', '').astype(float)
-                    )
-                    found[f'{title}{suffix}'] = texts.fillna('') if is_mark else numbers
-        frame = pandas.DataFrame(found)
+        columns: dict[str, Any] = {}
+        for title, *texts in zip(self.header, *self.rows, strict=True):
+            columns |= _numbers_of_column(title, texts)
+        frame = pandas.DataFrame(columns)
         frame.attrs['caption'] = self.caption
         return frame
 
     def latex(self) -> str:
-        """A ``tabular`` with the rules of the package booktabs, under the caption as a comment."""
-        lines = [
+        """Writes a ``tabular`` with the rules of the package booktabs, the caption as a comment."""
+        header, *rows = [
             ' & '.join(map(_as_latex, row)) + r' \\'
             for row in (self.header, *self.rows)
         ]
-        columns = ('l' * 2 + 'r' * len(self.header))[: len(self.header)]
-        begin, end = rf'\begin{{tabular}}{{{columns}}}', r'\end{tabular}'
+        alignment = ('l' * 2 + 'r' * len(self.header))[: len(self.header)]
         caption = textwrap.fill(
             self.caption, 100, initial_indent='% ', subsequent_indent='% '
         )
-        ruled = [r'\toprule', lines[0], r'\midrule', *lines[1:], r'\bottomrule']
-        return '\n'.join([caption, begin, *ruled, end, ''])
+        lines = [
+            caption,
+            rf'\begin{{tabular}}{{{alignment}}}',
+            r'\toprule',
+            header,
+            r'\midrule',
+            *rows,
+            r'\bottomrule',
+            r'\end{tabular}',
+        ]
+        return '\n'.join([*lines, ''])
+
+
+def _numbers_of_column(title: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Returns the numbers of a column, its half widths and its stars; or the texts as they are."""
+    import pandas
+
+    cells = pandas.Series(texts, dtype=object)
+    parts = cells.str.extract(_PARTS)
+    is_number = parts[0].notna()
+    if not is_number.any() or not cells[~is_number].isin(_NO_NUMBER).all():
+        return {title: texts}
+    columns: dict[str, Any] = {}
+    for part, suffix in enumerate(_NUMBER_SUFFIXES):
+        if parts[part].notna().any():
+            numbers = parts[part].str.replace(',', '').astype(float)
+            columns[f'{title}{suffix}'] = numbers
+    stars = parts[len(_NUMBER_SUFFIXES)]
+    if stars.notna().any():
+        columns[f'{title}{_STARS_SUFFIX}'] = stars.fillna('')
+    return columns
 
 
 def as_markdown(text: str, *, in_table: bool = False) -> str:
@@ -115,34 +131,36 @@ def as_markdown(text: str, *, in_table: bool = False) -> str:
 
 
 def _as_latex(cell: str) -> str:
-    """A cell with signs for minus, and no letter that LaTeX reads as its own."""
+    """Writes a cell with signs for minus, and escapes letters that have a meaning in LaTeX."""
     return re.sub(r'(?<!\S)-(?=[\d.])', '$-$', cell.translate(_LATEX))
 
 
 def of_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:
-    """A table from rows.
+    """Builds a table from rows.
 
     Args:
-      rows: what stands in it, by title; a row that lacks a title has nothing there.
+      rows: cells by title; a missing cell is empty.
       caption: what the numbers are.
     """
-    titles = list(dict.fromkeys(title for row in rows for title in row))
-    return Table(
-        titles, [[row.get(title, '') for title in titles] for row in rows], caption
-    )
+    titles: dict[str, None] = {}
+    for row in rows:
+        titles |= dict.fromkeys(row)
+    header = list(titles)
+    cells = [[row.get(title, '') for title in header] for row in rows]
+    return Table(header, cells, caption)
 
 
 def wrap(text: str, width: int) -> str:
-    """Paragraphs, between which the text has empty lines, in lines of at most some letters."""
+    """Wraps paragraphs, which are separated by empty lines, into lines of at most ``width``."""
     return '\n'.join(textwrap.fill(part, width) for part in text.split('\n\n'))
 
 
 class Level(NamedTuple):
-    """A printed accuracy.
+    """Holds a printed accuracy.
 
     Attributes:
       mean: fraction.
-      deviation: standard deviation, as a fraction; None where none is printed.
+      deviation: standard deviation, as a fraction; None if none is printed.
     """
 
     mean: float
@@ -150,7 +168,7 @@ class Level(NamedTuple):
 
 
 def load_levels(section: resolver.Section | None) -> Mapping[Any, Any]:
-    """What a paper prints.
+    """Returns the numbers that a paper prints.
 
     Args:
       section: ``name``, a ``module:factory`` that returns the numbers by what they belong to, and

@@ -84,7 +84,7 @@ class LaneSchedule:
                 for name, value in lane.point.items()
                 if name in self._spec.columns
             }
-            key = recorded.place_of(lane.pattern, point)
+            key = recorded.cell_key(lane.pattern, point)
             _, seed_index = lane.place
             return seed_index < counts[lane.algorithm].get(key, least)
 
@@ -202,12 +202,12 @@ class LaneSchedule:
         if not lanes:
             return []
         wanted_at = {
-            recorded.place_of(tried.pattern, tried.at): tried.search.wanted
+            recorded.cell_key(tried.pattern, tried.at): tried.search.wanted
             for tried in trials
         }
         columns = list(self._columns(label))
         first = trials_.first_wanted(self._spec.description, columns)
-        keys = (recorded.place_of(*at) for at in self._tuned_at(label))
+        keys = (recorded.cell_key(*at) for at in self._tuned_at(label))
         wanted = np.ravel([wanted_at.get(key, first) for key in keys])
         return list(itertools.compress(lanes, wanted.tolist()))
 

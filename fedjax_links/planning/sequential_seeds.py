@@ -96,11 +96,13 @@ def seeds_wanted(
       facts: of the experiment, whose seeds go on until decided.
 
     Returns:
-      By algorithm, and `recorded.place_of` a pattern and a point; ``least`` where nothing is said.
+      By algorithm, and `recorded.cell_key` a pattern and a point; ``least`` where nothing is said.
     """
     until, base = facts['until'], facts['baseline']
     wanted: dict[str, dict[Any, int]] = {label: {} for label in facts['algorithms']}
-    levels = {k: recorded.levels(columns, facts, k, tail=until['tail']) for k in wanted}
+    levels = {
+        k: recorded.final_metrics(columns, facts, k, tail=until['tail']) for k in wanted
+    }
     sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
     for label in (label for label in wanted if label != base):
         for place, own in levels[label].items():
@@ -117,7 +119,7 @@ def counterpart(place: Any, others: Mapping[Any, Any]) -> Any:
     """The baseline's place under the same pattern at the point of another; None if there is none.
 
     Args:
-      place: from `recorded.place_of`.
+      place: from `recorded.cell_key`.
       others: by place of the baseline, which may lack columns of the grid, or have its own.
     """
     pattern, point = place[0], dict(place[1])

@@ -96,7 +96,7 @@ def read_trials(
     present = {
         name: dataset.as_tuples(column).tolist()
         for name, column in rows.items()
-        if dataset.is_given(column).any()
+        if dataset.has_value(column).any()
     }
     tuned = [name for name in facts['tuning']['grid'] if name in present]
     grid = [name for name in facts['grid'] if name in present]

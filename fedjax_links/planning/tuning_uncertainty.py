@@ -127,13 +127,13 @@ class NearTies:
         Args:
           run: its metrics.
           label: the algorithm.
-          metric: of final levels, as the rest in `recorded.levels`.
+          metric: of final levels, as the rest in `recorded.final_metrics`.
           model: likewise.
           tail: likewise.
         """
         options: dict[str, Any] = {'metric': metric, 'model': model, 'tail': tail}
         own = run.columns, run.facts, label
-        self._levels = recorded.levels(*own, stage=dataset.TIE, **options)
+        self._levels = recorded.final_metrics(*own, stage=dataset.TIE, **options)
         self._tries = trials.read_trials(*own)
         self._direction = run.facts['directions'][run.facts['metric']]
 
@@ -149,7 +149,7 @@ class NearTies:
         tried = trials.trials_for(self._tries, pattern, point)
         for place in tried.ties.tolist() if tried else ():
             values = {**point, **tried.values_at(place)} if tried else {}
-            own = self._levels.get(recorded.place_of(pattern, values), {})
+            own = self._levels.get(recorded.cell_key(pattern, values), {})
             if levels.keys() <= own.keys():
                 near[place] = np.array([own[seed] for seed in levels])
         return of_series(np.array([*levels.values()]), tried, near, self._direction)
@@ -200,7 +200,7 @@ def tuning_noise(
     for label, model in recorded.main_models(facts).items():
         options: dict[str, Any] = {'metric': name, 'model': model, 'tail': tail}
         ties = NearTies(run, label, **options)
-        levels = recorded.levels(run.columns, facts, label, **options)
+        levels = recorded.final_metrics(run.columns, facts, label, **options)
         every[label] = {
             place: ties.choice(dict(sorted(by.items())), *place)
             for place, by in levels.items()

@@ -9,6 +9,7 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.core import errors
 from fedjax_links.plot import panels, styles
+from fedjax_links.plot.panels import Axes
 from fedjax_links.results.metric import Metric
 
 LETTERS_PER_INCH = 9
@@ -21,8 +22,8 @@ def level_bars(
     *,
     names: Mapping[str, str] | None = None,
     legend: bool = True,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Draws levels as bars with 95 % intervals over seeds: groups of bars, one per label.
 
     Of two seeds, whose interval is wider than most pictures, both are drawn as dots.
@@ -42,7 +43,7 @@ def level_bars(
       ValueError: for levels of the wrong shape.
     """
     width = 0.84 / max(1, len(levels))
-    axes = panels.own(ax)
+    axes = panels.axes_of(ax)
     # The layout will still widen the axes of a new figure.
     inches = 1.25 * axes.bbox.width / axes.figure.dpi
     group_centres = np.arange(len(groups))

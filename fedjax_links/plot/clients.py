@@ -1,4 +1,4 @@
-"""Clients: what they hold, how much of it, and how they fare beside how often they take part."""
+"""Draws clients: their data, and their losses against how often they take part."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +8,11 @@ import numpy as np
 from fedjax_links.base import Problem, Source
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels, styles
+from fedjax_links.plot.panels import Axes
 
 _DISTANCE_BINS = 30
 _MOST_LISTED = 40
-_CROWDED = 8  # times the median: participations of those who take part most
+_CROWDED = 8  # Most points overlap if the largest count is so many times the median.
 
 
 def participation_loss(
@@ -21,9 +22,9 @@ def participation_loss(
     names: Mapping[str, str] | None = None,
     value_name: str = 'loss of the client',
     legend: bool = True,
-    ax: Any = None,
-) -> Any:
-    """The loss of every client, or another value, against the rounds in which it took part.
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws the loss of each client, or another value, against its number of participations.
 
     ::
 
@@ -44,14 +45,13 @@ def participation_loss(
       ValueError: for losses of another length.
     """
     rounds = np.asarray(counts)
-    axes = panels.own(ax)
+    axes = panels.axes_of(ax)
     for label, look in styles.looks(losses).items():
         values = checks.numbers('losses', losses[label]).astype(np.float64)
         if values.shape != rounds.shape:
-            found = f'shape {list(values.shape)}'
-            raise errors.invalid(
-                'losses', f'have one entry for each of {rounds.size}', found
-            )
+            requirement = f'have one entry for each of {rounds.size}'
+            shape = f'shape {list(values.shape)}'
+            raise errors.invalid('losses', requirement, shape)
         points = {
             'linestyle': 'none',
             'markersize': 4,
@@ -70,18 +70,16 @@ def participation_loss(
     x_name = 'rounds in which the client took part'
     panels.finish(axes, x_name, value_name, whole='x', grid=True)
     if rounds.max(initial=0) > _CROWDED * max(1.0, float(np.median(rounds))):
-        axes.set_xscale(
-            'symlog', linthresh=1
-        )  # most clients would stand on top of each other
+        axes.set_xscale('symlog', linthresh=1)
         axes.set_xlim(left=-0.5)
         axes.xaxis.set_major_formatter('{x:g}')
     return axes
 
 
 def partition(
-    data: Any, *, order: Any = None, colorbar: bool = True, ax: Any = None
-) -> Any:
-    """Class x client map of label shares, on a square-root scale so that small ones show.
+    data: Any, *, order: Any = None, colorbar: bool = True, ax: Axes | None = None
+) -> Axes:
+    """Draws a class x client map of label shares, on a square-root scale.
 
     ::
 
@@ -103,7 +101,7 @@ def partition(
     mix = label_shares(data)
     name = 'rank by largest class' if order is None else 'rank'
     order = by_largest_class(mix) if order is None else np.asarray(order)
-    axes = panels.own(ax, (8.0, 3.6))
+    axes = panels.axes_of(ax, (8.0, 3.6))
     panels.draw_shares(
         axes, mix[order].T, "share of the client's examples", colorbar, aspect='auto'
     )
@@ -114,7 +112,7 @@ def partition(
 
 
 def label_shares(data: Any) -> np.ndarray:
-    """float64[N, C]: the share of every class among the examples of every client.
+    """Returns float64[N, C], the share of each class among the examples of each client.
 
     Args:
       data: as in `partition`.
@@ -129,17 +127,7 @@ def label_shares(data: Any) -> np.ndarray:
             raise errors.invalid(
                 'data', 'have integer labels', type(data.data).__name__
             )
-        labels = np.asarray(labels)
-        first, counts = np.asarray(data.offsets), np.asarray(data.counts)
-        own = [
-            labels[start : start + count]
-            for start, count in zip(first, counts, strict=True)
-        ]
-        length = max(int(held.max()) for held in own) + 1
-        shares: np.ndarray = np.array(
-            [np.bincount(held, minlength=length) for held in own]
-        )
-        return shares / np.asarray(counts, np.float64)[:, None]
+        return _stored_label_shares(data, np.asarray(labels))
     mix = checks.numbers('data', getattr(data, 'class_mix', data)).astype(np.float64)
     if mix.ndim != 2 or not mix.size:
         requirement = 'be a problem with labels, or shares of shape [N, C]'
@@ -147,8 +135,24 @@ def label_shares(data: Any) -> np.ndarray:
     return mix
 
 
+def _stored_label_shares(problem: Problem, labels: np.ndarray) -> np.ndarray:
+    """Returns float64[N, C] for the labels int[E] of a problem's examples."""
+    counts = np.asarray(problem.counts)
+    starts = np.asarray(problem.offsets)
+    labels_of_clients = [
+        labels[start : start + count]
+        for start, count in zip(starts, counts, strict=True)
+    ]
+    num_classes = max(int(own.max()) for own in labels_of_clients) + 1
+    class_counts = [
+        np.bincount(own, minlength=num_classes) for own in labels_of_clients
+    ]
+    shares: np.ndarray = np.array(class_counts) / counts.astype(np.float64)[:, None]
+    return shares
+
+
 def by_largest_class(mix: np.ndarray) -> np.ndarray:
-    """int[N], clients by their largest class, purest first.
+    """Sorts clients by their largest class, purest first: int[N].
 
     Shares count in whole per cent, so that shards of nearly equal length are ties; of tied classes
     the first is the largest.
@@ -160,15 +164,15 @@ def by_largest_class(mix: np.ndarray) -> np.ndarray:
     return np.lexsort((-per_cent.max(axis=1), per_cent.argmax(axis=1)))
 
 
-def pooled_classes(mix: Any, *, ax: Any = None) -> Any:
-    """Shares float[C] of all examples by class, as bars to stand beside `partition`."""
-    axes = panels.own(ax)
+def pooled_classes(mix: Any, *, ax: Axes | None = None) -> Axes:
+    """Draws shares float[C] of all examples by class, as bars to stand beside `partition`."""
+    axes = panels.axes_of(ax)
     axes.barh(np.arange(len(mix)), mix, height=0.9, color=styles.REALISED)
     return panels.finish(axes, 'share of all examples', 'class')
 
 
-def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
-    """Examples of every client, and their mean.
+def volumes(counts: Any, *, order: Any = None, ax: Axes | None = None) -> Axes:
+    """Draws the number of examples of each client, and their mean.
 
     Args:
       counts: int[N].
@@ -181,7 +185,7 @@ def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
     counts = np.asarray(counts)
     name = 'client' if order is None else 'rank'
     order = np.arange(counts.size) if order is None else np.asarray(order)
-    axes = panels.own(ax)
+    axes = panels.axes_of(ax)
     width = 0.9 if order.size < 100 else 1.0
     axes.bar(np.arange(order.size), counts[order], width=width, color=styles.REALISED)
     axes.axhline(
@@ -197,8 +201,8 @@ def volumes(counts: Any, *, order: Any = None, ax: Any = None) -> Any:
     )
 
 
-def label_distances(distances: Any, *, ax: Any = None) -> Any:
-    """How far the labels of clients are from those of all: a histogram.
+def label_distances(distances: Any, *, ax: Axes | None = None) -> Axes:
+    """Draws a histogram of how far the labels of clients are from those of all.
 
     Args:
       distances: float[N], total variations in [0, 1].
@@ -210,7 +214,7 @@ def label_distances(distances: Any, *, ax: Any = None) -> Any:
     distances = np.asarray(distances)
     most = distances.max()
     limit = 1.0 if most > 0.5 else max(1.1 * most, 0.01)
-    axes = panels.own(ax)
+    axes = panels.axes_of(ax)
     axes.hist(
         distances, bins=np.linspace(0, limit, _DISTANCE_BINS + 1), color=styles.REALISED
     )
@@ -221,8 +225,8 @@ def label_distances(distances: Any, *, ax: Any = None) -> Any:
     return panels.finish(axes, x_name, 'clients', whole='y', legend='best')
 
 
-def classes_held(numbers: Any, num_classes: int, *, ax: Any = None) -> Any:
-    """How many clients hold how many of the classes.
+def classes_held(numbers: Any, num_classes: int, *, ax: Axes | None = None) -> Axes:
+    """Draws how many clients hold how many of the classes.
 
     Args:
       numbers: int[N], classes of which a client has an example.
@@ -232,15 +236,15 @@ def classes_held(numbers: Any, num_classes: int, *, ax: Any = None) -> Any:
     Returns:
       The axes.
     """
-    axes = panels.own(ax)
-    held = np.bincount(np.asarray(numbers), minlength=num_classes + 1)
-    axes.bar(np.arange(num_classes + 1), held, width=0.9, color=styles.REALISED)
+    axes = panels.axes_of(ax)
+    num_clients = np.bincount(np.asarray(numbers), minlength=num_classes + 1)
+    axes.bar(np.arange(num_classes + 1), num_clients, width=0.9, color=styles.REALISED)
     axes.set_xlim(-0.5, num_classes + 0.5)
     return panels.finish(axes, 'number of classes', 'clients', whole='xy')
 
 
-def _name_of(axes: Any, order: np.ndarray, name: str) -> str:
-    """Names the axis of clients; few of them are listed by their ids."""
+def _name_of(axes: Axes, order: np.ndarray, name: str) -> str:
+    """Names the axis of clients, and lists their ids if there are few."""
     if order.size > _MOST_LISTED:
         return name
     axes.set_xticks(np.arange(order.size), order)

@@ -8,6 +8,7 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels, styles
+from fedjax_links.plot.panels import Axes
 from fedjax_links.results import conversion, dataset
 from fedjax_links.results.metric import Metric
 
@@ -33,8 +34,8 @@ def learning_curves(
     against: Mapping[str, Any] | None = None,
     x_name: str = 'round',
     legend: bool = True,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Draws a metric against the round, one line per algorithm and candidate model.
 
     ::
@@ -88,8 +89,9 @@ def learning_curves(
     limits = (0, 1) if shown_metric.is_share and not above else (-np.inf, np.inf)
     predictions = levels or {}
     axes_of_panels = panels.several(ax, len(curves_of_patterns))
-    panel_curves = zip(axes_of_panels, curves_of_patterns.items(), strict=True)
-    for axes, (pattern, curves) in panel_curves:
+    for axes, (pattern, curves) in zip(
+        axes_of_panels, curves_of_patterns.items(), strict=True
+    ):
         num_curves = _num_curves(curves)
         line_index = 0
         for label, models in curves.items():
@@ -100,14 +102,11 @@ def learning_curves(
             x_values = x_values[shown]
             for kind, values in models.items():
                 mean, half_width = _band(values - above, window, band)
-                mean = mean[shown]
-                half_width = half_width[shown]
+                is_named = len(models) > 1
                 axes.plot(
                     x_values,
-                    mean,
-                    label=panels.name_of(
-                        shown_names[label], kind, always=len(models) > 1
-                    ),
+                    mean[shown],
+                    label=panels.name_of(shown_names[label], kind, always=is_named),
                     color=look.colour,
                     linestyle=look.line(kind),
                     linewidth=1.3,
@@ -115,22 +114,53 @@ def learning_curves(
                     markersize=4,
                     markevery=_marked(x_values, log_rounds, line_index, num_curves),
                 )
-                _fill_band(axes, x_values, mean, half_width, limits, log, look.colour)
-                line_index += 1
-            if label in predictions:
-                axes.axhline(
-                    predictions[label] - above,
-                    color=look.colour,
-                    linestyle=_dots(list(predictions).index(label), len(predictions)),
-                    linewidth=1.2,
-                    label=panels.literal(f'{shown_names[label]}, predicted'),
+                _fill_band(
+                    axes,
+                    x_values,
+                    mean[shown],
+                    half_width[shown],
+                    limits,
+                    log,
+                    look.colour,
                 )
+                line_index += 1
+            _draw_prediction(axes, predictions, label, above, look, shown_names[label])
         panels.name_panel(axes, results, pattern)
         _name_axes(axes, x_name, shown_metric.words, above)
         _scale_axes(axes, log, log_rounds, shown_metric.is_share)
     if legend:
         panels.legend(axes_of_panels[-1])
     return panels.as_returned(axes_of_panels)
+
+
+def _draw_prediction(
+    axes: Axes,
+    predictions: Mapping[str, float],
+    label: str,
+    above: float,
+    look: styles.Look,
+    name: str,
+) -> None:
+    """Draws a dotted line where a label was predicted to end, if it was.
+
+    Args:
+      axes: matplotlib axes.
+      predictions: of all labels.
+      label: of the line.
+      above: what is subtracted from the values.
+      look: of the label.
+      name: of the label.
+    """
+    if label not in predictions:
+        return
+    index = list(predictions).index(label)
+    axes.axhline(
+        predictions[label] - above,
+        color=look.colour,
+        linestyle=_dots(index, len(predictions)),
+        linewidth=1.2,
+        label=panels.literal(f'{name}, predicted'),
+    )
 
 
 def _num_curves(curves: Mapping[str, Mapping[str, np.ndarray]]) -> int:
@@ -147,7 +177,7 @@ def _check_legend(num_curves: int) -> None:
 
 
 def _fill_band(
-    axes: Any,
+    axes: Axes,
     x_values: np.ndarray,
     mean: np.ndarray,
     half_width: np.ndarray,
@@ -175,7 +205,7 @@ def _fill_band(
     axes.fill_between(x_values, low, high, alpha=0.15, linewidth=0, color=colour)
 
 
-def _name_axes(axes: Any, x_name: str, words: str, above: float) -> None:
+def _name_axes(axes: Axes, x_name: str, words: str, above: float) -> None:
     """Names both axes, with what is subtracted from the values."""
     minus = f' minus {above:g}' if above else ''
     whole = 'x' if x_name == 'round' else ''
@@ -183,7 +213,7 @@ def _name_axes(axes: Any, x_name: str, words: str, above: float) -> None:
     axes.yaxis.label.set_size(9)
 
 
-def _scale_axes(axes: Any, log: bool, log_rounds: bool, is_fraction: bool) -> None:
+def _scale_axes(axes: Axes, log: bool, log_rounds: bool, is_fraction: bool) -> None:
     """Chooses logarithmic axes and the way that ticks are written."""
     if log:
         panels.logarithmic(axes.yaxis, per_cent=is_fraction)

@@ -9,6 +9,7 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.core import checks, student
 from fedjax_links.plot import panels, styles
+from fedjax_links.plot.panels import Axes
 from fedjax_links.results import conversion, dataset
 from fedjax_links.results.metric import Metric
 
@@ -22,8 +23,8 @@ def paired_differences(
     tail: float = 0.1,
     names: Mapping[str, str] | None = None,
     wide: Mapping[str, float] | None = None,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Draws differences to a baseline with the same seeds, and their 95 % intervals.
 
     Filled where the intervals exclude zero. Shares are in points of a per cent. Of a run whose
@@ -58,7 +59,7 @@ def paired_differences(
     results = conversion.to_dataset(_with_evaluations(data), metric, names=names)
     shown_names = dataset.names(results)
     shown_metric = Metric(results.attrs['metric'])
-    until = dataset.attribute(results, 'until') or {}
+    until = dataset.read_attribute(results, 'until') or {}
     members = dataset.points(results)
     baseline = _baseline(members, baseline or results.attrs.get('baseline'))
     base_of = _base_of_rows(members, baseline)
@@ -110,7 +111,7 @@ def _first_models(
     return model_of
 
 
-def _name_rows(axes: Any, titles: Sequence[str]) -> None:
+def _name_rows(axes: Axes, titles: Sequence[str]) -> None:
     """Names the rows, the first one at the top, around a line at zero."""
     axes.axvline(0, color='#888888', linewidth=0.8, zorder=0)
     axes.set_yticks(range(len(titles)), titles)
@@ -205,7 +206,7 @@ def _difference(
 
 
 def _draw_difference(
-    axes: Any,
+    axes: Axes,
     row: int,
     difference: evaluation.Interval,
     wide_half_width: float,

@@ -9,6 +9,7 @@ import numpy as np
 from fedjax_links import analysis
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
+from fedjax_links.plot.panels import Axes
 
 # Colour maps that colour-blind readers can tell apart.
 _DIVERGING = 'RdBu'
@@ -40,8 +41,8 @@ def heat_map(
     reverse: bool = False,
     colours: Any = None,
     colorbar: bool = True,
-    ax: Any = None,
-) -> Any:
+    ax: Axes | None = None,
+) -> Axes:
     """Draws values over two axes: differences from red through white at zero to blue, or levels.
 
     ::
@@ -79,7 +80,7 @@ def heat_map(
         raise errors.invalid('values', 'be of shape [Y, X]', shape)
     y = _checked_axis('y', y, values.shape[0])
     x = _checked_axis('x', x, values.shape[1])
-    axes = panels.own(ax)
+    axes = panels.axes_of(ax)
     if unclear is not None:
         _hatch(axes, 'unclear', unclear, values, UNDECIDED_HATCH)
     if alike is not None:
@@ -142,7 +143,7 @@ def _colour_map(around_zero: bool, reverse: bool) -> Any:
 
 
 def _draw_values(
-    axes: Any, values: np.ndarray, colour_map: Any, least: float, most: float
+    axes: Axes, values: np.ndarray, colour_map: Any, least: float, most: float
 ) -> np.ndarray:
     """Draws values by their colours and returns float[Y, X, 3], the colours of the cells."""
     shown = np.ma.masked_invalid(values)
@@ -152,7 +153,7 @@ def _draw_values(
     return colours
 
 
-def _draw_colours(axes: Any, values: np.ndarray, colours: Any) -> np.ndarray:
+def _draw_colours(axes: Axes, values: np.ndarray, colours: Any) -> np.ndarray:
     """Draws cells of these colours, grey where there is no value, and returns the colours."""
     from matplotlib import colors
 
@@ -162,7 +163,7 @@ def _draw_colours(axes: Any, values: np.ndarray, colours: Any) -> np.ndarray:
     return shown
 
 
-def _write_texts(axes: Any, texts: Texts, colours: np.ndarray) -> None:
+def _write_texts(axes: Axes, texts: Texts, colours: np.ndarray) -> None:
     """Writes texts into the cells, white on dark colours and black on bright ones."""
     luminance = colours @ np.array([0.299, 0.587, 0.114])
     for (row, column), is_dark in np.ndenumerate(luminance < 0.5):
@@ -178,7 +179,7 @@ def _write_texts(axes: Any, texts: Texts, colours: np.ndarray) -> None:
 
 
 def _hatch(
-    axes: Any, argument: str, cells: Any, values: np.ndarray, hatch: str
+    axes: Axes, argument: str, cells: Any, values: np.ndarray, hatch: str
 ) -> None:
     """Hatches the cells that have a value.
 
@@ -204,7 +205,9 @@ def _hatch(
         axes.add_patch(patches.Rectangle(corner, 1, 1, hatch=hatch, **look))
 
 
-def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
+def mixing_matrix(
+    matrix: Any, *, colorbar: bool = True, ax: Axes | None = None
+) -> Axes:
     """Draws the mixing matrix W of a round: the weights with which clients average models.
 
     ::
@@ -232,7 +235,7 @@ def mixing_matrix(matrix: Any, *, colorbar: bool = True, ax: Any = None) -> Any:
     if not is_square or not weights.size:
         shape = f'shape {list(weights.shape)}'
         raise errors.invalid('matrix', 'be float[N, N], or a mask bool[N]', shape)
-    axes = panels.own(ax, (5.2, 4.4))
+    axes = panels.axes_of(ax, (5.2, 4.4))
     panels.draw_shares(axes, weights, 'share of j in what i goes on from', colorbar)
     return panels.finish(axes, 'client j', 'client i', whole='xy')
 
@@ -261,7 +264,7 @@ def _cell_text(value: float, form: str) -> str:
     return text.lstrip('+-') if is_zero else text
 
 
-def label_axes(axes: Any, x: Axis, y: Axis) -> None:
+def label_axes(axes: Axes, x: Axis, y: Axis) -> None:
     """Names the axes and writes the values of their cells, some of them if there are many.
 
     Args:

@@ -1,4 +1,4 @@
-"""Links: who took part when, how often, after which gaps, with what memory."""
+"""Draws links: who took part when, how often, after which gaps, with what memory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +8,7 @@ import numpy as np
 from fedjax_links import analysis, base
 from fedjax_links.core import checks, errors
 from fedjax_links.plot import panels
+from fedjax_links.plot.panels import Axes
 from fedjax_links.plot.styles import COLOURS, REALISED, THEORY
 
 MAP_ROUNDS = 200
@@ -26,9 +27,9 @@ def link_map(
     *,
     order: Sequence[int] | None = None,
     num_rounds: int = MAP_ROUNDS,
-    ax: Any = None,
-) -> Any:
-    """Client x round map: dark where the uplink delivers.
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws a client x round map, dark where the uplink delivers.
 
     ::
 
@@ -49,42 +50,67 @@ def link_map(
       ValueError: for a mask of another shape.
     """
     checks.static_int('num_rounds', num_rounds)
-    duplex, sampled = base.tells_directions(links), isinstance(links, base.Links)
-    mask = _mask(base.participants(links) if sampled else links, 'links')
-    shown = np.argsort(-mask.mean(axis=0), kind='stable') if order is None else order
-    axes = panels.own(ax, (7.2, 4.2))
-    state, options = mask, {'cmap': 'Greys', 'vmin': 0, 'vmax': 1.2}
-    if duplex:
-        from matplotlib import colors, patches
-
-        parts = [
-            mask,
-            *(np.asarray(part(links)) for part in (base.delivers, base.receives)),
-        ]
-        state = np.select(parts, [1, 2, 3], 0)
-        colours = colors.ListedColormap(['white', *(colour for _, colour in _STATES)])
-        options = {'cmap': colours, 'vmin': -0.5, 'vmax': 3.5}
-        handles = [
-            patches.Patch(color=colour, label=label) for label, colour in _STATES
-        ]
-        below = {'loc': 'upper center', 'bbox_to_anchor': (0.5, -0.12), 'ncols': 3}
-        axes.legend(handles=handles, fontsize=8, frameon=False, **below)
-    axes.imshow(
-        state[:num_rounds, shown].T, aspect='auto', interpolation='nearest', **options
-    )
-    by_id = order is not None and np.array_equal(order, np.arange(mask.shape[1]))
-    clients = (
-        _RANK if order is None else 'client' if by_id else 'client, in the order given'
-    )
-    panels.finish(axes, 'round', clients, whole='xy')
-    axes.set_xlabel('round', loc='right' if duplex else 'center')
+    is_duplex = base.tells_directions(links)
+    is_sampled = isinstance(links, base.Links)
+    mask = _mask(base.participants(links) if is_sampled else links, 'links')
+    most_first = np.argsort(-mask.mean(axis=0), kind='stable')
+    shown = most_first if order is None else order
+    axes = panels.axes_of(ax, (7.2, 4.2))
+    state = mask
+    colours: dict[str, Any] = {'cmap': 'Greys', 'vmin': 0, 'vmax': 1.2}
+    if is_duplex:
+        state = _duplex_states(mask, links)
+        colours = _state_colours()
+        _explain_states(axes)
+    image = state[:num_rounds, shown].T
+    axes.imshow(image, aspect='auto', interpolation='nearest', **colours)
+    panels.finish(axes, 'round', _order_name(order, mask.shape[1]), whole='xy')
+    axes.set_xlabel('round', loc='right' if is_duplex else 'center')
     return axes
 
 
+def _duplex_states(mask: np.ndarray, links: base.Links) -> np.ndarray:
+    """Returns int[T, N], 0 for neither direction, else one more than the index in `_STATES`."""
+    delivers = np.asarray(base.delivers(links))
+    receives = np.asarray(base.receives(links))
+    return np.select([mask, delivers, receives], [1, 2, 3], 0)
+
+
+def _state_colours() -> dict[str, Any]:
+    """Returns the colours of `_STATES` as options of ``axes.imshow``."""
+    from matplotlib import colors
+
+    palette = ['white', *(colour for _, colour in _STATES)]
+    return {'cmap': colors.ListedColormap(palette), 'vmin': -0.5, 'vmax': 3.5}
+
+
+def _explain_states(axes: Axes) -> None:
+    """Draws the legend of `_STATES` below the axes."""
+    from matplotlib import patches
+
+    axes.legend(
+        handles=[patches.Patch(color=colour, label=label) for label, colour in _STATES],
+        fontsize=8,
+        frameon=False,
+        loc='upper center',
+        bbox_to_anchor=(0.5, -0.12),
+        ncols=3,
+    )
+
+
+def _order_name(order: Sequence[int] | None, num_clients: int) -> str:
+    """Names the axis of clients by their order."""
+    if order is None:
+        return _RANK
+    if np.array_equal(order, np.arange(num_clients)):
+        return 'client'
+    return 'client, in the order given'
+
+
 def participation_rates(
-    mask: Any, probs: Any = None, *, name: str = 'nominal', ax: Any = None
-) -> Any:
-    """Share of rounds in which each client delivered, against its nominal probability.
+    mask: Any, probs: Any = None, *, name: str = 'nominal', ax: Axes | None = None
+) -> Axes:
+    """Draws the share of rounds in which each client delivered, and its nominal probability.
 
     Args:
       mask: bool[T, N].
@@ -100,29 +126,27 @@ def participation_rates(
     """
     mask = _mask(mask)
     rates = mask.mean(axis=0)
-    probs = (
-        np.full(rates.size, np.nan) if probs is None else np.asarray(probs, np.float64)
-    )
+    if probs is None:
+        probs = np.full(rates.size, np.nan)
+    probs = np.asarray(probs, np.float64)
     if probs.shape != rates.shape:
-        raise errors.invalid(
-            'probs', f'have {rates.size} entries', f'shape {list(probs.shape)}'
-        )
+        shape = f'shape {list(probs.shape)}'
+        raise errors.invalid('probs', f'have {rates.size} entries', shape)
     order = np.argsort(-rates, kind='stable')
     clients = np.arange(rates.size)
-    axes = panels.own(ax)
+    axes = panels.axes_of(ax)
     axes.barh(clients, rates[order], height=1.0, color=REALISED, label='realised')
     if not np.isnan(probs).all():
         axes.plot(probs[order], clients, '.', color=THEORY, markersize=4, label=name)
-    most = np.nanmax(np.append(rates, probs))
-    axes.set(
-        xlim=(0, 1 if most > 0.5 else 1.1 * most or 1), ylim=(len(clients) - 0.5, -0.5)
-    )
+    largest = np.nanmax(np.append(rates, probs))
+    limit = 1 if largest > 0.5 else 1.1 * largest or 1
+    axes.set(xlim=(0, limit), ylim=(len(clients) - 0.5, -0.5))
     axes.legend(framealpha=0.85, edgecolor='none', fontsize=8, loc='lower right')
     return panels.finish(axes, 'share of rounds', _RANK, whole='y')
 
 
-def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
-    """Rounds from one participation to the next over all clients, under their exact law.
+def gap_law(mask: Any, rates: Any = None, *, ax: Axes | None = None) -> Axes:
+    """Draws the rounds from one participation to the next, and their exact law.
 
     ::
 
@@ -131,8 +155,8 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
     Args:
       mask: bool[T, N].
       rates: P(down -> up) and P(up -> down) of clients that are two-state Markov chains, two of
-        float[] or float[N]; p and 1 - p where they deliver independently with the same probability
-        in every round. Nothing exact is drawn without.
+        float[] or float[N]; p and 1 - p if they deliver independently with the same probability in
+        all rounds. Without rates no exact law is drawn.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
@@ -143,7 +167,8 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
       ValueError: for a mask or rates of another shape, or out of range.
     """
     mask = _mask(mask)
-    chain, axes = _chain(mask, rates), panels.own(ax)
+    chain = _chain(mask, rates)
+    axes = panels.axes_of(ax)
     counts = analysis.gap_counts(mask)
     if not counts.any():
         return panels.note(axes, 'nobody took part twice')
@@ -157,8 +182,10 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
         return np.add.reduceat(counts, edges[:-1]) / counts.sum() / np.diff(edges)
 
     realised = density(counts[: longest + 1])
-    look: Any = {'align': 'edge', 'color': REALISED, 'label': 'realised'}
-    axes.bar(edges[:-1], realised, np.diff(edges), **look)
+    widths = np.diff(edges)
+    axes.bar(
+        edges[:-1], realised, widths, align='edge', color=REALISED, label='realised'
+    )
     if chain is not None:
         expected = density(analysis.expected_gap_counts(*chain, len(mask), longest))
         centres = (edges[:-1] + edges[1:]) / 2
@@ -174,9 +201,9 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Any = None) -> Any:
 
 
 def link_memory(
-    mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Any = None
-) -> Any:
-    """Autocorrelation of participation over all clients, and the exact one.
+    mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Axes | None = None
+) -> Axes:
+    """Draws the autocorrelation of participation over all clients, and the exact one.
 
     Args:
       mask: bool[T, N].
@@ -193,7 +220,8 @@ def link_memory(
     mask = _mask(mask)
     checks.static_int('num_lags', num_lags)
     lags = np.arange(min(num_lags, len(mask) // 2) + 1)
-    chain, axes = _chain(mask, rates), panels.own(ax)
+    chain = _chain(mask, rates)
+    axes = panels.axes_of(ax)
     measured = analysis.autocorrelation(mask, lags[-1])
     if np.isnan(measured).all():
         return panels.note(axes, 'nobody ever changes')
@@ -213,9 +241,9 @@ def participants(
     period: int | None = None,
     expected: Any = None,
     mean: float | None = None,
-    ax: Any = None,
-) -> Any:
-    """How many clients take part by round, or by round of a period.
+    ax: Axes | None = None,
+) -> Axes:
+    """Draws how many clients take part by round, or by round of a period.
 
     Args:
       mask: bool[T, N].
@@ -231,41 +259,54 @@ def participants(
     Raises:
       ValueError: for a mask of another shape or a period that is too long.
     """
-    sizes = _mask(mask).sum(axis=1)
-    axes = panels.own(ax)
+    counts = _mask(mask).sum(axis=1)
+    axes = panels.axes_of(ax)
     if period is None:
-        shown = sizes[:MAP_ROUNDS]
-        axes.step(
-            np.arange(len(shown)), shown, where='mid', color=REALISED, label='realised'
-        )
         x_name = 'round'
+        shown = counts[:MAP_ROUNDS]
+        rounds = np.arange(len(shown))
+        axes.step(rounds, shown, where='mid', color=REALISED, label='realised')
     else:
-        checks.static_int('period', period, maximum=len(sizes))
-        whole = sizes[: len(sizes) // period * period].reshape(-1, period)
-        low, high = np.quantile(whole, [0.05, 0.95], axis=0)
-        phase = np.arange(period)
-        axes.plot(
-            phase,
-            whole.mean(axis=0),
-            color=REALISED,
-            linewidth=2.5,
-            label='realised mean',
-        )
-        look = {'color': REALISED, 'alpha': 0.3, 'linewidth': 0}
-        axes.fill_between(phase, low, high, label='5 to 95 %', **look)
+        checks.static_int('period', period, maximum=len(counts))
         x_name = f'round modulo {period}'
-        if expected is not None:
-            axes.plot(phase, expected, '--', color=THEORY, label='sum of probabilities')
+        _draw_period(axes, counts, period, expected)
     if mean is not None:
         axes.axhline(mean, linestyle='--', color=THEORY, label='exact mean')
     axes.set_ylim(0, 1.2 * axes.get_ylim()[1])
     return panels.finish(axes, x_name, 'clients', whole='xy', legend='best')
 
 
+def _draw_period(axes: Axes, counts: np.ndarray, period: int, expected: Any) -> None:
+    """Draws mean and quantiles over the complete periods.
+
+    Args:
+      axes: matplotlib axes.
+      counts: int[T], participants by round.
+      period: P.
+      expected: float[P], or None.
+    """
+    num_periods = len(counts) // period
+    by_period = counts[: num_periods * period].reshape(num_periods, period)
+    low, high = np.quantile(by_period, [0.05, 0.95], axis=0)
+    phase = np.arange(period)
+    axes.plot(
+        phase,
+        by_period.mean(axis=0),
+        color=REALISED,
+        linewidth=2.5,
+        label='realised mean',
+    )
+    axes.fill_between(
+        phase, low, high, label='5 to 95 %', color=REALISED, alpha=0.3, linewidth=0
+    )
+    if expected is not None:
+        axes.plot(phase, expected, '--', color=THEORY, label='sum of probabilities')
+
+
 def peer_graph(
-    neighbours: Any, edge_rates: Any, *, rates: Any = None, ax: Any = None
-) -> Any:
-    """Clients around a circle and the edges between them, the darker the more often they are up.
+    neighbours: Any, edge_rates: Any, *, rates: Any = None, ax: Axes | None = None
+) -> Axes:
+    """Draws clients around a circle, and edges that are darker the more often they are up.
 
     ::
 
@@ -275,7 +316,7 @@ def peer_graph(
     Args:
       neighbours: int[N, K], the own id where a client has fewer.
       edge_rates: float[N, K], the share of rounds in which each edge is up.
-      rates: float[N], of the uplinks, which the sizes of clients show; all alike by default.
+      rates: float[N], of the uplinks, which the sizes of clients show; equal sizes by default.
       ax: matplotlib axes; a new figure by default.
 
     Returns:
@@ -286,27 +327,40 @@ def peer_graph(
     """
     from matplotlib import collections
 
-    table, shares = np.asarray(neighbours), np.asarray(edge_rates, np.float64)
+    table = np.asarray(neighbours)
+    shares = np.asarray(edge_rates, np.float64)
     if table.ndim != 2 or table.shape != shares.shape:
         raise errors.invalid(
             'edge_rates', f'have shape {list(table.shape)}', list(shares.shape)
         )
-    angles = 2 * np.pi * np.arange(len(table)) / len(table)
-    places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    client, slot = np.nonzero(table > np.arange(len(table))[:, None])  # each edge once
-    ends = np.stack([places[client], places[table[client, slot]]], axis=1)
-    axes = panels.own(ax, (4.2, 4.2))
-    look: Any = {'alpha': np.clip(shares[client, slot], 0.02, 1), 'color': REALISED}
-    axes.add_collection(collections.LineCollection(list(ends), linewidths=1.2, **look))
+    num_clients = len(table)
+    angles = 2 * np.pi * np.arange(num_clients) / num_clients
+    positions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    # Both ends list an edge; the one with the lower id draws it.
+    is_first_end = table > np.arange(num_clients)[:, None]
+    client, slot = np.nonzero(is_first_end)
+    neighbour = table[client, slot]
+    lines = np.stack([positions[client], positions[neighbour]], axis=1)
+    opacity = np.clip(shares[client, slot], 0.02, 1)
+    axes = panels.axes_of(ax, (4.2, 4.2))
+    axes.add_collection(
+        collections.LineCollection(
+            list(lines), linewidths=1.2, alpha=opacity, color=REALISED
+        )
+    )
     sizes = 12 if rates is None else 6 + 60 * np.asarray(rates)
-    axes.scatter(*places.T, s=sizes, color=THEORY, zorder=2)
+    axes.scatter(*positions.T, s=sizes, color=THEORY, zorder=2)
     axes.set_aspect('equal')
     axes.set_axis_off()
     return axes
 
 
 def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
-    """bool[T, N] of truth values, or of numbers 0 and 1."""
+    """Returns bool[T, N] of truth values, or of numbers 0 and 1.
+
+    Raises:
+      ValueError: for another shape, or other values.
+    """
     array = np.asarray(data)
     if array.ndim != 2 or not array.size:
         shape = f'shape {list(array.shape)}'
@@ -317,7 +371,11 @@ def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
 
 
 def _chain(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Both transition probabilities, float64[N] each, where they are given."""
+    """Returns both transition probabilities, float64[N] each; None without rates.
+
+    Raises:
+      ValueError: for rates of another shape, or out of range.
+    """
     if rates is None:
         return None
     for rate in rates:
@@ -325,7 +383,11 @@ def _chain(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray] | None
         if np.shape(rate) not in ((), mask.shape[1:]):
             shape = f'shape {list(np.shape(rate))}'
             raise errors.invalid('rates', f'have {mask.shape[1]} entries each', shape)
-    up, down = (
-        np.broadcast_to(rate, mask.shape[1:]).astype(np.float64) for rate in rates
-    )
-    return up, down
+    shape = mask.shape[1:]
+    up_rate, down_rate = rates
+    return _float64(up_rate, shape), _float64(down_rate, shape)
+
+
+def _float64(rate: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns float64[N] of a rate for all clients, or of one for each."""
+    return np.broadcast_to(rate, shape).astype(np.float64)

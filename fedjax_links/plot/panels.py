@@ -1,15 +1,19 @@
 """Makes the axes to draw on, and names and labels them."""
 
-import itertools
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedjax_links.core import errors
 from fedjax_links.results import dataset
+
+Axes: TypeAlias = Any
+"""Matplotlib axes; matplotlib is loaded by the first picture only."""
+Figure: TypeAlias = Any
+"""A matplotlib figure, or a part of one."""
 
 # Legends inside the axes have at most so many names, each of at most so many letters.
 _MAX_INSIDE = 6
@@ -24,8 +28,8 @@ _LETTER = 0.08
 _BESIDE_NAMES = 4.5
 
 
-def own(ax: Any, size: tuple[float, float] = _SINGLE) -> Any:
-    """The axes to draw on: those given, or those of a new figure of pyplot.
+def axes_of(ax: Axes | None, size: tuple[float, float] = _SINGLE) -> Axes:
+    """Returns the axes to draw on: those of the user, or those of a new figure of pyplot.
 
     Args:
       ax: matplotlib axes, or None.
@@ -43,8 +47,8 @@ def own(ax: Any, size: tuple[float, float] = _SINGLE) -> Any:
     return ax
 
 
-def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Any]:
-    """Axes for ``count`` panels: those given, or a grid of a new figure.
+def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Axes]:
+    """Returns axes for ``count`` panels: those of the user, or a grid of a new figure.
 
     Args:
       ax: None, axes for a single panel, or as many axes as there are panels.
@@ -58,12 +62,12 @@ def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Any]:
     height = _ROW * rows + 0.8
     if count == 1 and not isinstance(ax, list | tuple | np.ndarray):
         width = max(_SINGLE[0], _BESIDE_NAMES + _LETTER * letters)
-        return [own(ax, (width, max(_SINGLE[1], height)))]
+        return [axes_of(ax, (width, max(_SINGLE[1], height)))]
     if ax is not None:
-        given = list(np.ravel(np.asarray(ax, object)))
-        if len(given) != count:
-            raise errors.invalid('ax', f'be {count} axes, one per panel', len(given))
-        return list(map(own, given))
+        all_axes = list(np.ravel(np.asarray(ax, object)))
+        if len(all_axes) != count:
+            raise errors.invalid('ax', f'be {count} axes, one per panel', len(all_axes))
+        return [axes_of(axes) for axes in all_axes]
     from matplotlib import pyplot
 
     columns = min(_MAX_COLUMNS, count)
@@ -75,9 +79,9 @@ def several(ax: Any, count: int, rows: int = 0, letters: int = 0) -> list[Any]:
 
 
 def grid(
-    figure: Any, count: int, columns: int = _MAX_COLUMNS, **options: Any
-) -> list[Any]:
-    """Axes of ``count`` panels in rows of ``columns``; the rest of the last row is hidden.
+    figure: Figure, count: int, columns: int = _MAX_COLUMNS, **options: Any
+) -> list[Axes]:
+    """Returns axes of ``count`` panels in rows of ``columns``, without the rest of the last row.
 
     Args:
       figure: an empty matplotlib figure.
@@ -86,17 +90,18 @@ def grid(
       **options: of ``figure.subplots``.
     """
     columns = min(columns, count)
-    every: Any = figure.subplots(
-        -(-count // columns), columns, squeeze=False, **options
-    )
-    for axes in every.flat[count:]:
+    num_rows = -(-count // columns)
+    axes_grid = figure.subplots(num_rows, columns, squeeze=False, **options)
+    for axes in axes_grid.flat[count:]:
         axes.set_visible(False)
-    return list(every.flat[:count])
+    return list(axes_grid.flat[:count])
 
 
-def as_returned(found: Sequence[Any]) -> Any:
-    """A single axes, or an array of them."""
-    return found[0] if len(found) == 1 else np.array(found, object)
+def as_returned(axes_of_panels: Sequence[Axes]) -> Axes:
+    """Returns single axes as they are, several as an array."""
+    if len(axes_of_panels) == 1:
+        return axes_of_panels[0]
+    return np.array(axes_of_panels, object)
 
 
 def literal(name: str) -> str:
@@ -139,7 +144,7 @@ def name_of(name: str, model: str, *, always: bool = False) -> str:
     return literal(f'{before}{model.replace("_", " ")})')
 
 
-def name_panel(axes: Any, results: Any, pattern: str) -> None:
+def name_panel(axes: Axes, results: dataset.LabelledResults, pattern: str) -> None:
     """Titles a panel with its pattern where there are several.
 
     Args:
@@ -152,14 +157,14 @@ def name_panel(axes: Any, results: Any, pattern: str) -> None:
 
 
 def finish(
-    axes: Any,
+    axes: Axes,
     x_name: str,
     y_name: str,
     *,
     whole: str = '',
     legend: str = '',
     grid: bool = False,
-) -> Any:
+) -> Axes:
     """Names the axes, and returns what they belong to.
 
     Args:
@@ -184,9 +189,9 @@ def finish(
 
 
 def draw_shares(
-    axes: Any, values: Any, label: str, colorbar: bool, **options: Any
+    axes: Axes, values: Any, label: str, colorbar: bool, **options: Any
 ) -> None:
-    """An image of shares, on a square-root scale so that small ones show.
+    """Draws an image of shares, on a square-root scale so that small ones show.
 
     Args:
       axes: matplotlib axes.
@@ -213,7 +218,7 @@ def in_per_cent(axis: Any) -> None:
 
 
 def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
-    """A logarithmic axis with plain numbers: powers of ten, then 2 and 5 too, then every tick."""
+    """Makes an axis logarithmic, with plain numbers at as many ticks as fit."""
 
     def text(value: float, _: Any) -> str:
         low, high = sorted(axis.get_view_interval())
@@ -221,8 +226,8 @@ def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
             return ''
         mantissa = round(value / 10 ** math.floor(math.log10(value) + 1e-9), 3)
         span = math.log10(high / low)
-        wanted = (1,) if span > 2 else (1, 2, 5)
-        if span > 0.7 and mantissa not in wanted:
+        shown = (1,) if span > 2 else (1, 2, 5)
+        if span > 0.7 and mantissa not in shown:
             return ''
         return f'{100 * value:.6g} %' if per_cent else f'{value:.6g}'
 
@@ -232,46 +237,43 @@ def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
     axis.set_tick_params(which='minor', labelsize=8)
 
 
-def legend(axes: Any, *, outside: bool = False) -> None:
-    """A legend; beside the axes where asked for or long, and the figure makes room for it."""
+def legend(axes: Axes, *, outside: bool = False) -> None:
+    """Draws a legend; beside the axes if it is long, or if asked for."""
     names = axes.get_legend_handles_labels()[1]
     if not names:
         return
-    outside = (
-        outside
-        or len(names) > _MAX_INSIDE
-        or max(map(len, names)) > _MAX_LETTERS_INSIDE
-    )
-    where: Any = {}
-    if outside and axes.figure.get_layout_engine() is not None:
+    is_long = len(names) > _MAX_INSIDE or max(map(len, names)) > _MAX_LETTERS_INSIDE
+    where: dict[str, Any] = {}
+    if (outside or is_long) and axes.figure.get_layout_engine() is not None:
         columns = -(-len(names) // _MAX_LEGEND_ROWS)
         where = {'loc': 'upper left', 'bbox_to_anchor': (1.02, 1), 'ncols': columns}
     axes.legend(frameon=False, fontsize=8, **where)
 
 
 def legend_columns(names: Sequence[str], width: float) -> int:
-    """How many entries of a legend fit side by side into a picture of ``width`` inches."""
+    """Returns how many entries of a legend fit side by side into ``width`` inches."""
     widths = [0.7 + 0.085 * len(name) for name in names]
     return len(names) if sum(widths) < width else max(1, int(width / max(widths)))
 
 
-def legend_below(figure: Any, names: Sequence[str], width: float) -> None:
-    """One legend for all panels below them, in the order of names.
+def legend_below(figure: Figure, names: Sequence[str], width: float) -> None:
+    """Draws one legend below all panels, in the order of names.
 
     Args:
       figure: with labelled artists.
       names: of those to show.
       width: of the figure in inches.
     """
-    drawn = [
-        zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes
-    ]
-    handles = {label: handle for handle, label in reversed([*itertools.chain(*drawn)])}
+    handle_of: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handle_of.setdefault(label, handle)
+    handles = [handle_of[name] for name in names]
     where = {'loc': 'outside lower center', 'ncols': legend_columns(names, width)}
-    figure.legend([handles[name] for name in names], names, frameon=False, **where)
+    figure.legend(handles, names, frameon=False, **where)
 
 
-def note(axes: Any, text: str) -> Any:
-    """Says in the middle of empty axes why they are, and returns them."""
+def note(axes: Axes, text: str) -> Axes:
+    """Writes in the middle of axes why they are empty, and returns them."""
     axes.text(0.5, 0.5, text, ha='center', transform=axes.transAxes)
     return axes

@@ -6,12 +6,14 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from fedjax_links.plot.panels import Figure
+
 _NO_LETTERS = 'Last Resort'  # a font of boxes
 _UNSEEN = {'Cf', 'Cc', 'Mn', 'Me', 'Zs', 'Zl', 'Zp'}
 """Categories of Unicode of signs that need no glyph of their own."""
 
 
-def make_legible(figure: Any, stand_ins: dict[str, str]) -> None:
+def make_legible(figure: Figure, stand_ins: dict[str, str]) -> None:
     """Draws every text of a figure with fonts that have its signs.
 
     What no installed font has becomes ``#1``, ``#2``, ...

@@ -108,25 +108,29 @@ def looks(labels: Iterable[str]) -> dict[str, Look]:
     Returns:
       By label.
     """
-    family_names = {label: _registered_name(label) for label in labels}
-    names = list(dict.fromkeys(family_names.values()))
-    style_of = {name: _STYLES[name] for name in names if name in _STYLES}
-    taken = set(style_of.values())
-    all_styles = list(itertools.product(range(_NUM_RANKS), range(len(COLOURS))))
-    all_styles = [(colour, rank) for rank, colour in all_styles]
-    free = [style for style in all_styles if style not in taken] or all_styles
-    others = [name for name in names if name not in _STYLES]
-    style_of |= zip(others, itertools.cycle(free), strict=False)
-
+    name_of = {label: _registered_name(label) for label in labels}
+    style_of = _styles_of(list(dict.fromkeys(name_of.values())))
     look_of: dict[str, Look] = {}
     num_uses: dict[tuple[int, int], int] = {}
-    for label, name in family_names.items():
+    for label, name in name_of.items():
         style = style_of[name]
         colour, rank = style
         variant = num_uses.get(style, 0)
         look_of[label] = Look(COLOURS[colour], rank, variant)
         num_uses[style] = variant + 1
     return look_of
+
+
+def _styles_of(names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Returns colour and rank by name; what is not registered takes those that nobody has."""
+    style_of = {name: _STYLES[name] for name in names if name in _STYLES}
+    used = set(style_of.values())
+    by_rank = itertools.product(range(_NUM_RANKS), range(len(COLOURS)))
+    all_styles = [(colour, rank) for rank, colour in by_rank]
+    free = [style for style in all_styles if style not in used] or all_styles
+    others = [name for name in names if name not in _STYLES]
+    style_of |= zip(others, itertools.cycle(free), strict=False)
+    return style_of
 
 
 def _registered_name(label: str) -> str:

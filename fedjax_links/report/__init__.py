@@ -1,13 +1,13 @@
 """Tables and pictures from run folders; nothing here trains.
 
-`write` turns any folder into ``report.md`` with pictures, `table` gives a table of it as data or as
-LaTeX, and `check` tells before a run whether the pages that an experiment asks for can be made of
-it. A page is made by a layout (`report.layouts`).
+`write` turns any folder into ``report.md`` with pictures. `table` returns a table of it as data or
+as LaTeX. `check` dry-runs the pages of an experiment before it starts. Pages are made by layouts
+(`report.layouts`).
 
-Losses of the clients at final models and the exact laws of links need the problem itself: `write`
-computes them where it is given the experiment, as by the command ``simulate`` at the end of a run,
-and keeps them in the folder (``clients.npz``). Reports of the folder alone show what was kept, and
-say where nothing was.
+Losses of the clients at final models and the exact laws of links need the problem itself. `write`
+computes them if it has the experiment, as the command ``simulate`` does at the end of a run, and
+records them in the folder (``clients.npz``). Reports of the folder alone show what was recorded,
+and say if nothing was.
 """
 
 from collections.abc import Mapping
@@ -30,13 +30,13 @@ def write(
 ) -> str:
     """Writes ``report.md`` and its pictures into the run's folder.
 
-    A folder is data: what its pages name outside the package is not imported, and the report says
-    what it lacks for it.
+    A folder is data, so code outside the package that its pages name is not imported. The report
+    says what it lacks without that code.
 
     Args:
       run: from `runs.read`, or `Experiment.run` with a folder.
-      experiment: what ran, if it is at hand: then losses and laws (`clients`) are computed anew and
-        kept, for this report and all later ones, and pages of its own may name any code.
+      experiment: what ran, if it is at hand. Then losses and laws (`clients`) are computed and
+        recorded, for this report and all later ones, and its own pages may name any code.
       added: further pages, in the form of the config's section ``reports``.
       allow_imports: whether the folder may name code outside the package, which is imported.
 
@@ -50,19 +50,21 @@ def write(
 
     if experiment is not None:
         client_stats.keep(experiment, run)
-    found = run_view.of_run(run, experiment, allow_imports=allow_imports)
-    own: Mapping[str, Any] = run.facts['reports']
+    view = run_view.of_run(run, experiment, allow_imports=allow_imports)
+    reports: Mapping[str, Any] = run.facts['reports']
     lacking: list[str] = []
     if experiment is not None and experiment.reports:
-        own = experiment.reports
+        reports = experiment.reports
     elif not allow_imports:
-        own, lacking = layouts.recorded(own)
-    pages = layouts.build(found, {**(own or layouts.default(found)), **(added or {})})
+        reports, lacking = layouts.recorded(reports)
+    reports = reports or layouts.default(view)
+    pages = layouts.build(view, {**reports, **(added or {})})
     shown = [layouts.text(pages), *lacking]
     if run.folder is None:
         return '\n\n'.join(shown)
-    written = layouts.write(run.folder, found, pages, lacking)
-    return '\n\n'.join(['', *shown, f'Wrote {", ".join(written)} to {run.folder}'])[1:]
+    files = layouts.write(run.folder, view, pages, lacking)
+    shown.append(f'Wrote {", ".join(files)} to {run.folder}')
+    return '\n' + '\n\n'.join(shown)
 
 
 def table(
@@ -74,7 +76,7 @@ def table(
     allow_imports: bool = False,
     **options: Any,
 ) -> Any:
-    """A table that a report prints.
+    """Returns a table that a report prints.
 
     ::
 
@@ -84,10 +86,10 @@ def table(
     Args:
       run: from `runs.read`, or its folder, finished or not.
       page: one of the config's ``reports``, or a layout by its name.
-      form: ``'data'`` for a `pandas.DataFrame`, whose numbers are those that are printed and whose
+      form: ``'data'`` for a `pandas.DataFrame` with the printed numbers, whose
         ``attrs['caption']`` says what they are; ``'csv'`` or ``'latex'`` (package booktabs) for a
         text.
-      number: which of the page's tables, from 0.
+      number: index of the table on its page, from 0.
       allow_imports: as in `write`.
       **options: of the layout, in place of those of the config.
 
@@ -104,31 +106,29 @@ def table(
     run = run if isinstance(run, runs.Results) else runs.read(run)
     checks.choice('form', form, ('data', 'csv', 'latex'))
     checks.choice('page', page, [*run.facts['reports'], *layouts.LAYOUTS])
-    kept = run.facts['reports'].get(page, page)
-    bound.check_recorded(f'config.reports.{page}', kept, allow_imports=allow_imports)
-    section = {**resolver.as_mapping(f'config.reports.{page}', kept), **options}
-    named = f'config.reports.{page}', section, layouts.LAYOUTS
-    found = resolver.build_named(
-        *named, run_view.of_run(run, allow_imports=allow_imports)
-    ).tables
-    if not 0 <= number < len(found):
-        has = f'{len(found)} of {page!r}' if found else f'{page!r}, which has none'
-        raise errors.invalid(
-            'number', 'be that of a table, from 0', f'{number}, with {has}'
-        )
+    path = f'config.reports.{page}'
+    report = run.facts['reports'].get(page, page)
+    bound.check_recorded(path, report, allow_imports=allow_imports)
+    section = {**resolver.as_mapping(path, report), **options}
+    view = run_view.of_run(run, allow_imports=allow_imports)
+    built = resolver.build_named(path, section, layouts.LAYOUTS, view)
+    num_tables = len(built.tables)
+    if not 0 <= number < num_tables:
+        has = f'{num_tables} of {page!r}' if num_tables else f'{page!r}, which has none'
+        requirement = 'be that of a table, from 0'
+        raise errors.invalid('number', requirement, f'{number}, with {has}')
+    shown = built.tables[number]
     if form == 'latex':
-        return found[number].latex()
-    return (
-        found[number].data()
-        if form == 'data'
-        else found[number].data().to_csv(index=False)
-    )
+        return shown.latex()
+    data = shown.data()
+    return data if form == 'data' else data.to_csv(index=False)
 
 
 def check(experiment: Experiment) -> None:
-    """Makes every page of an experiment from zeros, so that mistakes show before anything runs.
+    """Dry-runs all report pages on zeros, so that mistakes appear before training.
 
-    Pages that nobody asked for have no mistakes, and what reads results (0.5 s) is not loaded.
+    Default pages are not tried, since they have no mistakes and loading what reads results takes
+    0.5 s.
 
     Args:
       experiment: the experiment.

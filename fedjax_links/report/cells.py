@@ -1,4 +1,4 @@
-"""Final levels over two or three columns of a grid."""
+"""Final metrics over two or three columns of a grid."""
 
 import collections
 import itertools
@@ -16,23 +16,23 @@ from fedjax_links.results.metric import Metric
 
 _DRAWS = 200
 ROUND = 'round'
-"""What the axis of rounds is called."""
+"""Name of an axis of rounds."""
 
 
 class Cells(NamedTuple):
-    """Final levels over the cells of a map.
+    """Final metrics over the cells of a map.
 
     Attributes:
       metric: what they are.
       choices: object[K, Y, X] by algorithm: panels, rows, columns; a `Choice` each, of NaN where
-        nothing ran. Levels at rounds before the last know of no near ties.
+        nothing ran. At rounds before the last there are no near ties.
       num_values: int[K, Y, X] by algorithm: of how many values the choice at a cell is the best.
       panels: pattern and value of the third column of each of the K panels.
       x: name and values.
       y: name and values.
       third: name of the third column; None for none.
-      at_edge: number of cells whose best value lies at an edge of what was tried; None where no
-        column had more than two.
+      num_at_boundary: number of cells whose best value lies at an edge of what was tried; None if
+        no column had more than two.
     """
 
     metric: Metric
@@ -42,7 +42,7 @@ class Cells(NamedTuple):
     x: tuple[str, Sequence[Any]]
     y: tuple[str, Sequence[Any]]
     third: str | None
-    at_edge: int | None
+    num_at_boundary: int | None
 
     def minus(self, algorithm: str, other: str) -> Choice | None:
         """Averages differences over all cells where both converged, by seed.
@@ -50,10 +50,9 @@ class Cells(NamedTuple):
         The first row is of the values that were chosen. Further rows are of the values that each
         draw of other tuning seeds would have chosen. None where no cell converged.
         """
-        pairs = list(
-            zip(self.choices[algorithm].flat, self.choices[other].flat, strict=True)
-        )
-        all_choices = list(itertools.chain(*pairs))
+        choices = list(self.choices[algorithm].flat)
+        bases = list(self.choices[other].flat)
+        all_choices = choices + bases
         num_seeds = min(choice.values.shape[1] for choice in all_choices)
         is_tuned = any(len(choice.values) > 1 for choice in all_choices)
         num_draws = _DRAWS if is_tuned else 0
@@ -63,7 +62,10 @@ class Cells(NamedTuple):
             rows = [0, *choice.picks[:num_draws]]
             return np.asarray(choice.values[rows, :num_seeds])
 
-        differences = [values_of(one) - values_of(base) for one, base in pairs]
+        differences = [
+            values_of(choice) - values_of(base)
+            for choice, base in zip(choices, bases, strict=True)
+        ]
         converged = [each for each in differences if not np.isnan(each[0]).any()]
         if not converged:
             return None
@@ -90,7 +92,7 @@ class Cells(NamedTuple):
         return np.reshape(rows, (*cells.shape, num_seeds))
 
 
-def of_source(
+def map_cells(
     source: RunView,
     *,
     x: str,
@@ -111,8 +113,8 @@ def of_source(
         tenth by default.
 
     Returns:
-      The levels; over rounds those of single evaluations: the last one, that at half its round, at
-      a quarter, ... as long as there are any.
+      The final metrics; over rounds those of single evaluations: the last one, that at half its
+      round, at a quarter, ... as long as there are any.
 
     Raises:
       ValueError: for an unknown column, or a grid of more than one column beside all these.
@@ -124,33 +126,34 @@ def of_source(
     rounds = source.rounds.tolist()
     axis_values: dict[Any, list[Any]] = {None: [None], ROUND: _halved(rounds), **grid}
     rivals = _rivals(source, axis_values, (third, y, x))
-    ends = None if ROUND in (x, y) else source.ends(shown_metric.name, tail)
+    final_metrics = None
+    if ROUND not in (x, y):
+        final_metrics = source.ends(shown_metric.name, tail)
 
     panels = list(itertools.product(source.patterns, axis_values[third]))
     shape = len(panels), len(axis_values[y]), len(axis_values[x])
     nothing = tuning_uncertainty.of_series(np.full(source.num_seeds, np.nan))
     best = {label: np.empty(shape, object) for label in source.algorithms}
     num_values = {label: np.zeros(shape, int) for label in source.algorithms}
-    num_at_edge = 0
-    for algorithm, (panel, row, column) in itertools.product(best, np.ndindex(shape)):
+    num_at_boundary = 0
+    for algorithm, cell in itertools.product(best, np.ndindex(shape)):
+        panel, row, column = cell
         pattern, third_value = panels[panel]
         y_value = axis_values[y][row]
         x_value = axis_values[x][column]
         labels = rivals[algorithm, (third_value, y_value, x_value)]
         keys = [(pattern, label, source.main_models[label]) for label in labels]
-        if ends is not None:
-            candidates = [ends.choices[key] for key in keys]
+        if final_metrics is not None:
+            candidates = [final_metrics.choices[key] for key in keys]
         else:
             evaluation = rounds.index(y_value if y == ROUND else x_value)
             candidates = _choices_at(source, shown_metric.name, keys, evaluation)
-        winner = 0
-        if len(candidates) > 1:
-            winner = _best(candidates, shown_metric)
-            point = source.members[labels[winner]][1]
-            num_at_edge += _is_at_edge(point, tried)
-        cell = panel, row, column
-        best[algorithm][cell] = candidates[winner] if candidates else nothing
         num_values[algorithm][cell] = len(candidates)
+        winner = _best(candidates, shown_metric)
+        best[algorithm][cell] = nothing if winner is None else candidates[winner]
+        if winner is not None and len(candidates) > 1:
+            point = source.members[labels[winner]][1]
+            num_at_boundary += _is_at_edge(point, tried)
     return Cells(
         metric=shown_metric,
         choices=best,
@@ -159,7 +162,7 @@ def of_source(
         x=(x, axis_values[x]),
         y=(y, axis_values[y]),
         third=third,
-        at_edge=num_at_edge if tried else None,
+        num_at_boundary=num_at_boundary if tried else None,
     )
 
 
@@ -235,8 +238,10 @@ def _choices_at(
     return [tuning_uncertainty.of_series(curve[:, evaluation]) for curve in curves]
 
 
-def _best(candidates: Sequence[Choice], metric: Metric) -> int:
-    """Returns the index of the best mean over seeds; the first where all diverged."""
+def _best(candidates: Sequence[Choice], metric: Metric) -> int | None:
+    """Returns the index of the best mean over seeds; the first if all diverged, None for none."""
+    if len(candidates) < 2:
+        return 0 if candidates else None
     scores = metric.sign * np.array([choice.mean for choice in candidates])
     return int(np.where(np.isnan(scores), -np.inf, scores).argmax())
 

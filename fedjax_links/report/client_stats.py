@@ -1,14 +1,14 @@
-"""What only the experiment itself can tell of its clients: laws, losses, predictions.
+"""Computes what needs the experiment itself: laws of links, losses of clients, predictions.
 
-Found at the end of a run, while problem and links are at hand, and kept as ``clients.npz``, so that
-a report never builds a problem again.
+This is done at the end of a run, while problem and links are at hand, and written as
+``clients.npz``, so that a report never builds a problem again.
 """
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,24 +27,24 @@ from fedjax_links.results.simulation import leaves
 from fedjax_links.runner.compilation import state_shape
 from fedjax_links.storage import checkpoints, checksummed_npz
 
-_by_client = jax.jit(evaluation.by_client)  # lanes of one program compile it once
+_by_client = jax.jit(evaluation.by_client)  # Lanes of one program compile it once.
 _MOST_CLIENTS = 100_000
 _MOST_BYTES = 2**31
 
 
 class Clients(NamedTuple):
-    """The clients under one pattern.
+    """Holds what is known of the clients under one pattern.
 
     Attributes:
-      weights: float64[N], FedAvg's exact implicit weights; empty where they are not known.
+      weights: float64[N], FedAvg's exact implicit weights; empty if they are not known.
       source: which formula they come from, or why there are none.
       losses: float[N] by algorithm, the mean training loss of each client at the final model of the
         first seed, at the first point of the grid.
       missing: by algorithm, why it has no losses.
       measured: float[S, M] by algorithm and metric, of all seeds at the first point of the grid, as
-        `runs.Results.clients` has them; empty where evaluation data have no owners.
+        `runs.Results.clients` has them; empty if evaluation data have no owners.
       expected: by algorithm and metric on evaluation data, what small steps lead to in the rounds
-        of the run, or in the long run where these are not known; empty where nothing is predicted.
+        of the run, or in the long run if these are not known; empty if nothing is predicted.
     """
 
     weights: np.ndarray
@@ -56,18 +56,18 @@ class Clients(NamedTuple):
 
 
 def keep(experiment: Experiment, run: runs.Results) -> None:
-    """Computes everything and writes the file.
+    """Computes all of it and writes the file.
 
     Args:
       experiment: what ran.
-      run: its results, with their folder; nothing is done without one, or for an archive, which has
+      run: its results, with their folder. Nothing is done without one, or for an archive, which has
         the file but none of the models.
     """
     if run.folder is None or (run.folder / checksummed_npz.METRICS).exists():
         return
-    found = compute(experiment, run, run.folder)
+    by_pattern = compute(experiment, run, run.folder)
     by_kind = {
-        kind: {pattern: getattr(own, kind) for pattern, own in found.items()}
+        kind: {pattern: getattr(own, kind) for pattern, own in by_pattern.items()}
         for kind in Clients._fields
     }
     with errors.on_disk(run.folder):
@@ -76,180 +76,213 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
 
 
 def read(folder: Path) -> dict[str, Clients]:
-    """What was kept, by pattern; empty where nothing was.
+    """Reads what was written, by pattern; empty if nothing was.
 
     Args:
       folder: of a run.
     """
 
-    def failed(said: str) -> errors.InvalidError:
-        return errors.invalid(
-            'folder', f'hold a readable {CLIENTS}', f'{folder}: {said}'
-        )
+    def unreadable(reason: str) -> errors.InvalidError:
+        requirement = f'hold a readable {CLIENTS}'
+        return errors.invalid('folder', requirement, f'{folder}: {reason}')
 
-    with errors.decoding(failed):
-        return {k: _checked(Clients(**own)) for k, own in read_clients(folder).items()}
+    with errors.decoding(unreadable):
+        by_pattern = {k: Clients(**own) for k, own in read_clients(folder).items()}
+        for clients in by_pattern.values():
+            _check(clients)
+        return by_pattern
 
 
-def _checked(found: Clients) -> Clients:
-    """The same, if it is what `keep` writes.
+def _check(clients: Clients) -> None:
+    """Checks that the fields are what `keep` writes.
 
     Raises:
-      TypeError: if it is not.
+      TypeError: if they are not.
     """
-    vectors = [found.weights, *found.losses.values()]
-    measured = [
-        a for own in found.measured.values() for k, a in own.items() if k != 'seed'
-    ]
-    numbers = [value for own in found.expected.values() for value in own.values()]
-    texts = [found.source, *found.missing.values()]
-    if (
-        not all(
-            isinstance(a, np.ndarray) and a.dtype.kind in 'fiu'
-            for a in vectors + measured
-        )
-        or not all(a.ndim == 1 for a in vectors)
-        or not all(a.ndim == 2 for a in measured)
-        or not all(isinstance(value, float | int) for value in numbers)
-        or not all(isinstance(text, str) and text.isprintable() for text in texts)
-    ):
+    matrices: list[Any] = []
+    for by_metric in clients.measured.values():
+        matrices += [array for name, array in by_metric.items() if name != 'seed']
+    predictions: list[Any] = []
+    for by_metric_name in clients.expected.values():
+        predictions += by_metric_name.values()
+    vectors = [clients.weights, *clients.losses.values()]
+    texts = [clients.source, *clients.missing.values()]
+    is_valid = (
+        all(_is_numeric(array, ndim=1) for array in vectors)
+        and all(_is_numeric(array, ndim=2) for array in matrices)
+        and all(isinstance(value, float | int) for value in predictions)
+        and all(isinstance(text, str) and text.isprintable() for text in texts)
+    )
+    if not is_valid:
         raise TypeError('arrays of other kinds')
-    return found
+
+
+def _is_numeric(array: Any, *, ndim: int) -> bool:
+    """Tells whether something is an array of real numbers with so many axes."""
+    is_array = isinstance(array, np.ndarray) and array.dtype.kind in 'fiu'
+    return is_array and array.ndim == ndim
 
 
 def compute(
     experiment: Experiment, run: runs.Results, folder: Path
 ) -> dict[str, Clients]:
-    """Everything, by pattern.
+    """Computes all of it, by pattern.
 
     Args:
       experiment: what ran.
       run: its results.
       folder: where its checkpoints are.
     """
-    found = {}
-    lanes = {label: _lanes(experiment, run, label) for label in experiment.algorithms}
+    by_pattern = {}
+    lanes_of = {
+        label: _lanes(experiment, run, label) for label in experiment.algorithms
+    }
     for pattern in experiment.patterns:
-        losses, missing, measured = {}, {}, {}
-        for label, every in lanes.items():
+        losses = {}
+        missing = {}
+        measured = {}
+        for label, lanes in lanes_of.items():
             try:
-                losses[label] = _losses(experiment, folder, every[pattern][0])
+                losses[label] = _losses(experiment, folder, lanes[pattern][0])
             except _MissingError as why:
                 missing[label] = str(why)
             with contextlib.suppress(_MissingError):
-                measured[label] = _measured(experiment, folder, every[pattern])
+                measured[label] = _measured(experiment, folder, lanes[pattern])
         weights, source = _weights(experiment, pattern)
-        expected = _expected(experiment, pattern)
-        found[pattern] = Clients(weights, source, losses, missing, measured, expected)
-    return found
+        by_pattern[pattern] = Clients(
+            weights=weights,
+            source=source,
+            losses=losses,
+            missing=missing,
+            measured=measured,
+            expected=_predictions(experiment, pattern),
+        )
+    return by_pattern
 
 
 class _MissingError(Exception):
-    """Why something of the clients is not known."""
+    """Says why something of the clients is not known."""
 
 
 def _lanes(
     experiment: Experiment, run: runs.Results, label: str
 ) -> dict[str, list[Lane]]:
-    """By pattern, an algorithm's lanes at the first point of the grid, the first seed first."""
+    """Returns an algorithm's lanes at the first point of the grid, by pattern and seed."""
     tries = trials.read_trials(run.columns, experiment.plan.facts(), label)
-    found: dict[str, list[Lane]] = {}
+    by_pattern: dict[str, list[Lane]] = {}
     for lane in experiment.plan.schedule.main(label, tries):
-        own = found.setdefault(lane.pattern, [lane])
-        if own[0] is not lane and own[0].point == lane.point:
-            own.append(lane)
-    return found
+        lanes = by_pattern.setdefault(lane.pattern, [])
+        if not lanes or lanes[0].point == lane.point:
+            lanes.append(lane)
+    return by_pattern
 
 
-def _expected(experiment: Experiment, pattern: str) -> dict[str, Mapping[str, float]]:
-    """What is predicted of FedAvg and FedPBC, if they run and it is found quickly."""
+def _predictions(
+    experiment: Experiment, pattern: str
+) -> dict[str, Mapping[str, float]]:
+    """Predicts final metrics of FedAvg and FedPBC, if they run and that takes little time."""
     if experiment.config is None or len(experiment.plan.points) > 1:
         return {}
     links = configured_links.of_experiment(experiment, pattern)
-    found = prediction.under(links, prediction.MOST_WORK / len(experiment.patterns))
-    known = ['fedavg', 'fedpbc'] if found is not None else []
-    ends = {k: getattr(found, k) for k in known if k in experiment.algorithms}
-    return {label: end.reached or end.limit for label, end in ends.items()}
+    max_work = prediction.MOST_WORK / len(experiment.patterns)
+    predicted = prediction.under(links, max_work)
+    if predicted is None:
+        return {}
+    by_algorithm = {}
+    for label in ('fedavg', 'fedpbc'):
+        if label in experiment.algorithms:
+            end = getattr(predicted, label)
+            by_algorithm[label] = end.reached or end.limit
+    return by_algorithm
 
 
 def _weights(experiment: Experiment, pattern: str) -> tuple[np.ndarray, str]:
-    """FedAvg's exact weights under the first seed's links, and their formula; or why none."""
-    bound = configured_links.links_at(experiment, pattern, experiment.seeds[0])
-    if bound is None:
-        why = 'made in Python, no config names the links'
-    elif (
-        experiment.plan.patterns[pattern].columns.keys()
-        & experiment.plan.columns.keys()
-    ):
-        why = 'the grid changes links or data'
+    """Returns FedAvg's exact weights under the first seed's links, and their formula.
+
+    Without exact weights the array is empty, and the text says why.
+    """
+    links = configured_links.links_at(experiment, pattern, experiment.seeds[0])
+    columns = experiment.plan.patterns[pattern].columns
+    if links is None:
+        reason = 'made in Python, no config names the links'
+    elif columns.keys() & experiment.plan.columns.keys():
+        reason = 'the grid changes links or data'
     else:
-        law = configured_links.link_law(bound)
+        law = configured_links.link_law(links)
         if law.weights is not None:
             return law.weights, law.weights_source
-        why = law.description
-    return np.zeros(0), f'not known: {why}'
+        reason = law.description
+    return np.zeros(0), f'not known: {reason}'
 
 
 def _end(
     experiment: Experiment, folder: Path, lane: Lane
 ) -> tuple[Params, Algorithm, FederationState]:
     """Returns the final model of a lane that reports show, its algorithm, and its state."""
-    like = state_shape(experiment.plan, lane)
-    if tree.num_bytes(like) > _MOST_BYTES:
-        size = memory.size(tree.num_bytes(like))
+    shape = state_shape(experiment.plan, lane)
+    num_bytes = tree.num_bytes(shape)
+    if num_bytes > _MOST_BYTES:
+        size = memory.size(num_bytes)
         raise _MissingError(f'its state is too large to be looked at ({size})')
     try:
         file = runs.checkpoint_file(folder, lane.name, lane.num_rounds)
-        state: FederationState = checkpoints.load(file, like)
+        state: FederationState = checkpoints.load(file, shape)
     except checkpoints.DamagedError:
         raise _MissingError('its last checkpoint is not there') from None
     algorithm = experiment.algorithm_at(lane.algorithm, lane.point)
-    main = recorded.main_models(experiment.plan.facts())[lane.algorithm]
-    return algorithm.models(state.algorithm)[main], algorithm, state
+    main_model = recorded.main_models(experiment.plan.facts())[lane.algorithm]
+    return algorithm.models(state.algorithm)[main_model], algorithm, state
 
 
 def _measured(
-    experiment: Experiment, folder: Path, lanes: list[Lane]
+    experiment: Experiment, folder: Path, lanes: Sequence[Lane]
 ) -> dict[str, np.ndarray]:
-    """Metrics of clients on their own evaluation data, by seed."""
-    rows: list[dict[str, np.ndarray]] = []
+    """Returns metrics of clients on their own evaluation data, float[S, M] by name."""
+    by_seed: list[dict[str, np.ndarray]] = []
     for lane in lanes:
         problem = experiment.plan.problem_of(lane)
         if problem.eval_owned is None:
             raise _MissingError('its evaluation data have no owners')
-        model, algorithm, state = _end(experiment, folder, lane)
-        found = dict(_by_client(model, problem))
-        if algorithm.client_models is not None and not client_metrics.is_by_batch(
-            problem
-        ):
-            own = evaluation.personal_model_metrics(
-                algorithm.client_models(state.algorithm), problem
-            )
-            found |= {f'personal_{name}': values for name, values in own.items()}
-        found['participations'] = state.counters.participation_count
-        row = {
-            name: np.full(problem.eval_owned.counts.size, np.nan, np.float32)
-            for name in found
-        }
-        for name, values in found.items():
-            row[name][: len(values)] = values
-        rows.append(row)
-    stacked: dict[str, np.ndarray] = jax.tree.map(
-        lambda *of_seeds: np.stack(of_seeds), *rows
-    )
+        num_owners = problem.eval_owned.counts.size
+        metrics = _client_metrics(experiment, folder, lane, problem)
+        padded = {}
+        for name, values in metrics.items():
+            # Clients that do not train have no participations and no model of their own.
+            padded[name] = np.full(num_owners, np.nan, np.float32)
+            padded[name][: len(values)] = values
+        by_seed.append(padded)
+    stacked = {
+        name: np.stack([metrics[name] for metrics in by_seed]) for name in by_seed[0]
+    }
     return {**stacked, 'seed': np.array([lane.seed for lane in lanes])}
 
 
+def _client_metrics(
+    experiment: Experiment, folder: Path, lane: Lane, problem: Problem
+) -> dict[str, Array]:
+    """Measures the final models of a lane on the clients' evaluation data."""
+    model, algorithm, state = _end(experiment, folder, lane)
+    metrics = dict(_by_client(model, problem))
+    client_models = algorithm.client_models
+    if client_models is not None and not client_metrics.is_by_batch(problem):
+        models = client_models(state.algorithm)
+        personal = evaluation.personal_model_metrics(models, problem)
+        metrics |= {f'personal_{name}': values for name, values in personal.items()}
+    metrics['participations'] = state.counters.participation_count
+    return metrics
+
+
 def _losses(experiment: Experiment, folder: Path, lane: Lane) -> np.ndarray:
-    """Losses by client at the final model of a lane."""
+    """Returns float[N], the clients' training losses at the final model of a lane."""
     problem = experiment.problem_at(lane.pattern, experiment.plan.points[0])
     if problem.num_clients > _MOST_CLIENTS:
         raise _MissingError(f'more than {_MOST_CLIENTS:,} clients')
-    model, *_ = _end(experiment, folder, lane)
+    model, _, _ = _end(experiment, folder, lane)
     steady = dataclasses.replace(problem, random_loss_fn=None)
     try:
         losses = np.asarray(_client_losses(model, jax.random.key(0), steady))
-    except errors.InvalidError:  # clients of unequal size are taken example by example
+    except errors.InvalidError:
+        # Clients of unequal size are taken example by example.
         raise _MissingError('its loss needs batches') from None
     if not np.isfinite(losses).all():
         raise _MissingError('diverged')
@@ -258,9 +291,9 @@ def _losses(experiment: Experiment, folder: Path, lane: Lane) -> np.ndarray:
 
 @jax.jit
 def _client_losses(params: Params, key: Key, problem: Problem) -> Array:
-    """float[N], each client's mean loss over all of its examples."""
+    """Returns float[N], each client's mean loss over all of its examples."""
 
-    def one(client: Array) -> Array:
+    def loss_of(client: Array) -> Array:
         return client_data(problem, client, key, 1, None)[1](params, None)
 
-    return jnp.asarray(jax.lax.map(one, jnp.arange(problem.num_clients)))
+    return jnp.asarray(jax.lax.map(loss_of, jnp.arange(problem.num_clients)))

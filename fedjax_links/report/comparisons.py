@@ -1,7 +1,7 @@
-"""Final levels, their differences, and verdicts of all of a page: which chance would give."""
+"""Final metrics, their paired differences, and verdicts, corrected over all of a page."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +18,12 @@ _LEVEL = 0.05
 
 
 class FinalMetrics(NamedTuple):
-    """Final levels.
+    """Final metrics of all series and models.
 
     Attributes:
       metric: what they are.
-      choices: by pattern, series and model, one for each seed, beside what tuning might have
-        chosen.
+      choices: by pattern, series and model, one for each seed, beside those of other choices that
+        tuning might have made.
       span: ``mean of the last 3 evaluations over 5 seeds``.
     """
 
@@ -32,16 +32,16 @@ class FinalMetrics(NamedTuple):
     span: str
 
     def level(self, key: FinalKey) -> str:
-        """A level with its interval over seeds, and in brackets what tuning adds."""
+        """Writes a metric with its interval over seeds, in brackets the one with tuning."""
         return self.choices[key].text(self.metric)
 
     def score(self, key: FinalKey) -> float:
-        """The mean of a level, the larger the better; minus infinity where it diverged."""
+        """Returns the mean, the larger the better; minus infinity if the series diverged."""
         mean = self.choices[key].mean
         return -math.inf if math.isnan(mean) else self.metric.sign * mean
 
     def caption(self) -> str:
-        """Says what levels with ± are."""
+        """Says what the numbers and their ± are."""
         text = f'{self.metric.title}: {self.span}; ± is {SEED_INTERVAL}'
         if any(len(choice.values) > 1 for choice in self.choices.values()):
             text += (
@@ -53,19 +53,19 @@ class FinalMetrics(NamedTuple):
 
 
 class PairedDifference(NamedTuple):
-    """A paired difference of levels.
+    """A paired difference of final metrics.
 
     Attributes:
       mean: of the first minus the second.
-      half_width: of its interval over seeds; where seeds go on until decided, of one that holds
-        at whatever number of them it is looked at.
-      wide: the interval that allows for tuning too; None where no near ties ran.
-      p_value: of a difference of zero, tuning included; it too holds at any number of seeds where
-        seeds go on until decided.
-      word: `evaluation.AHEAD` and the like, by the wider one; or '' where nothing says which way
+      half_width: of its interval over seeds. If seeds go on until decided, the interval holds at
+        any number of seeds.
+      wide: the interval that includes tuning; None if no near ties ran.
+      p_value: of a difference of zero, tuning included. If seeds go on until decided, it too holds
+        at any number of seeds.
+      word: `evaluation.AHEAD` and the like, by the wider interval; '' if it is unknown which way
         the metric is better.
-      compared: the pattern and all levels of both; equal where two labels are of the same numbers,
-        which are one comparison. None: one of its own.
+      compared: the pattern and the metrics of both; equal for two labels with the same numbers,
+        which are one comparison. None for a comparison that equals no other.
     """
 
     mean: float
@@ -77,12 +77,12 @@ class PairedDifference(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether zero lies outside of the wider interval."""
+        """Tells whether zero lies outside of the wider interval."""
         width = self.half_width if self.wide is None else float(self.wide.half_width)
         return abs(self.mean) > width
 
     def unclaimed(self) -> 'PairedDifference':
-        """Returns the same mean with an interval that has no end, so that it says nothing."""
+        """Returns the same mean with an infinite interval, so that nothing is claimed."""
         endless = evaluation.Interval(np.asarray(self.mean), np.asarray(math.inf), 0)
         word = self.word and evaluation.UNDECIDED
         return self._replace(wide=endless, p_value=1.0, word=word)
@@ -99,15 +99,15 @@ def judge(
     """Judges differences by seed.
 
     Args:
-      metric: of which they are.
-      rows: float[J, S], for what tuning chose and then for what it might have.
+      metric: which metric.
+      rows: float[J, S], for what tuning chose and then for what it might have chosen.
       shares: float[J], how often each row comes out.
-      margin: up to which differences make none.
-      until: how seeds go on until decided; empty where their number is fixed.
+      margin: up to which differences are equivalent.
+      until: how seeds go on until decided; empty if their number is fixed.
 
     Returns:
-      The mean of the first row. Intervals and p-value hold at whatever number of seeds a pair
-      ends, where seeds go on until decided.
+      The mean of the first row. If seeds go on until decided, intervals and p-value hold at any
+      number of seeds.
     """
     over_seeds = evaluation.seed_interval(rows[0])
     mean, half_width = float(over_seeds.mean), float(over_seeds.half_width)
@@ -115,74 +115,86 @@ def judge(
     if 'level' in until:
         half_width = evaluation.decide(rows[0], level=until['level']).half_width
         p_value = max(p_value, evaluation.anytime_p_value(rows[0]))
-    wide, word, width = None, '', half_width
+    wide = None
+    width = half_width
     if len(rows) > 1:
-        both = evaluation.chosen_interval(rows, shares)
-        width += max(0.0, float(both.half_width - over_seeds.half_width))
+        with_tuning = evaluation.chosen_interval(rows, shares)
+        added = float(with_tuning.half_width - over_seeds.half_width)
+        width += max(0.0, added)
         wide = over_seeds._replace(half_width=np.asarray(width))
+    word = ''
     if metric.direction is not None and mean == mean:
         word = evaluation.word(metric.sign * mean, width, margin)
     return PairedDifference(mean, half_width, wide, p_value, word)
 
 
-def _identity(found: PairedDifference) -> Any:
+def _identity(difference: PairedDifference) -> Hashable:
     """Names a comparison; rows of the same numbers have one name."""
-    return id(found) if found.compared is None else found.compared
+    return id(difference) if difference.compared is None else difference.compared
 
 
 class Verdicts:
-    """Comparisons that stand on one page."""
+    """The comparisons of one page."""
 
     def __init__(
         self,
-        found: Sequence[PairedDifference | None],
+        differences: Sequence[PairedDifference | None],
         margin: float,
         until: Mapping[str, Any],
     ) -> None:
-        """Marks those that survive.
+        """Finds the comparisons that survive a correction for all of them.
 
         Args:
-          found: all differences of the page; None where there is none.
-          margin: up to which they are alike.
-          until: how seeds went on until decided; empty where their number was fixed.
+          differences: all of the page; None for a row without one.
+          margin: up to which differences are equivalent.
+          until: how seeds went on until decided; empty if their number was fixed.
         """
-        known = [each for each in found if each is not None and each.mean == each.mean]
-        by_identity = {_identity(each): each for each in known}
+        known = [
+            difference
+            for difference in differences
+            if difference is not None and difference.mean == difference.mean
+        ]
+        by_identity = {_identity(difference): difference for difference in known}
         self._known = [*by_identity.values()]
-        self._num_equal = len({id(each) for each in known}) - len(by_identity)
-        self._margin, self._until = margin, until
-        survive = evaluation.benjamini_hochberg(
-            [each.p_value for each in self._known], _LEVEL
+        self._num_equal = len({id(difference) for difference in known}) - len(
+            self._known
         )
-        pairs = zip(by_identity.items(), survive.tolist(), strict=True)
-        left = {
-            name for (name, each), is_left in pairs if is_left and each.excludes_zero
-        }
-        self._survivors = left if len(self._known) > 1 else set()
+        self._margin = margin
+        self._until = until
+        self._survivors: set[Hashable] = set()
+        if len(self._known) > 1:
+            p_values = [difference.p_value for difference in self._known]
+            is_survivor = evaluation.benjamini_hochberg(p_values, _LEVEL)
+            for difference, survives in zip(self._known, is_survivor, strict=True):
+                if survives and difference.excludes_zero:
+                    self._survivors.add(_identity(difference))
 
-    def survives(self, found: PairedDifference) -> bool:
-        """Whether a difference of the page does."""
-        return _identity(found) in self._survivors
+    def survives(self, difference: PairedDifference) -> bool:
+        """Tells whether a difference of the page survives the correction."""
+        return _identity(difference) in self._survivors
 
-    def text(self, metric: Metric, found: PairedDifference | None) -> str:
-        """Writes ``+1.2 ± 0.4 **``; nothing where there is none."""
-        return metric.difference(found, survives=self.survives(found)) if found else ''
-
-    def word(self, found: PairedDifference | None) -> str:
-        """Writes a verdict; nothing where there is none.
-
-        Who is ahead or behind only without a correction for the other comparisons of the page is
-        so by itself.
-        """
-        if found is None:
+    def text(self, metric: Metric, difference: PairedDifference | None) -> str:
+        """Writes ``+1.2 ± 0.4 **``; nothing if there is no difference."""
+        if difference is None:
             return ''
-        is_sided = found.word in (evaluation.AHEAD, evaluation.BEHIND)
-        alone = is_sided and len(self._known) > 1 and not self.survives(found)
-        return f'{found.word}{BY_ITSELF}' if alone else found.word
+        return metric.difference(difference, survives=self.survives(difference))
+
+    def word(self, difference: PairedDifference | None) -> str:
+        """Writes a verdict; nothing if there is no difference.
+
+        A verdict that holds only without the correction gets a remark.
+        """
+        if difference is None:
+            return ''
+        is_sided = difference.word in (evaluation.AHEAD, evaluation.BEHIND)
+        has_others = len(self._known) > 1
+        if is_sided and has_others and not self.survives(difference):
+            return f'{difference.word}{BY_ITSELF}'
+        return difference.word
 
     @property
     def interval(self) -> str:
-        """What stands behind the ± of a difference."""
+        """Says what the ± of a difference is."""
         if not self._until:
             return f'{SEED_INTERVAL} of differences between runs with the same links and batches'
         return (
@@ -193,18 +205,9 @@ class Verdicts:
 
     def caption(self, metric: Metric) -> str:
         """Says what stars and words are, and how much of it chance would give."""
-        tuned = any(each.wide is not None for each in self._known)
-        parts = [f'* where zero is outside{" of both intervals" if tuned else ""}']
-        count = len(self._known)
-        if count > 1:
-            clear = sum(each.excludes_zero for each in self._known)
-            parts[0] += (
-                f', as it would be by chance in {_LEVEL * count:.2g} of {count} comparisons '
-                f'(here {clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
-                f'({len(self._survivors)})'
-            )
-            if self._num_equal:
-                parts.append('rows of the same numbers are one comparison')
+        parts = [self._caption_of_stars()]
+        if len(self._known) > 1 and self._num_equal:
+            parts.append('rows of the same numbers are one comparison')
         if any(self.word(each).endswith(BY_ITSELF) for each in self._known):
             parts.append('by itself: not corrected for the other comparisons')
         if any(each.half_width != each.half_width for each in self._known):
@@ -212,16 +215,32 @@ class Verdicts:
                 'no ± where there is one seed, or where fewer than six have equal differences'
             )
         if self._margin:
-            unit = ' points' if metric.is_share else ''
-            within = (
-                f'alike: the interval lies within {metric.scale * self._margin:g}{unit}'
-            )
-            parts.append(
-                within + ', not corrected for the other comparisons' * (count > 1)
-            )
+            parts.append(self._caption_of_margin(metric))
         if self._until:
             parts.append(
                 f'every pair has as many seeds as its verdict needs, {self._until["least"]} at '
                 'least'
             )
         return f'{"; ".join(parts)}.'
+
+    def _caption_of_stars(self) -> str:
+        """Says what the stars are, and how many chance would give."""
+        is_tuned = any(each.wide is not None for each in self._known)
+        text = f'* where zero is outside{" of both intervals" if is_tuned else ""}'
+        count = len(self._known)
+        if count < 2:
+            return text
+        num_clear = sum(each.excludes_zero for each in self._known)
+        return (
+            f'{text}, as it would be by chance in {_LEVEL * count:.2g} of {count} comparisons '
+            f'(here {num_clear}); ** what survives Benjamini-Hochberg at {_LEVEL:.0%} '
+            f'({len(self._survivors)})'
+        )
+
+    def _caption_of_margin(self, metric: Metric) -> str:
+        """Says which differences are equivalent."""
+        unit = ' points' if metric.is_share else ''
+        text = f'alike: the interval lies within {metric.scale * self._margin:g}{unit}'
+        if len(self._known) > 1:
+            text += ', not corrected for the other comparisons'
+        return text

@@ -1,18 +1,18 @@
-"""What rounds cost: simulated seconds and bytes, priced after the fact from who took part.
+"""Computes what rounds cost, simulated seconds and bytes, from the recorded links.
 
-A run is not touched: the masks of its links, what its algorithm sends and a table of devices give
-the price of every round. The model of a round:
+A run is not changed. The masks of its links, what its algorithm sends and a table of devices give
+the cost of each round. The model of a round:
 
-* A client that takes part receives ``down`` models, makes its local steps and sends ``up`` models;
-  these three take ``down * B / downlink_i + steps_i * step_i + up * B / uplink_i`` seconds, B the
-  bytes of a model. FedPBC's clients receive last, which is the same sum.
+* A client that takes part receives ``down`` models, makes its local steps and sends ``up`` models.
+  These three take ``down * B / downlink_i + steps_i * step_i + up * B / uplink_i`` seconds, with B
+  the bytes of a model. FedPBC's clients receive last, which is the same sum.
 * A round lasts as long as the slowest client whose message arrives, and ``overhead`` seconds more.
-  Whoever is silent is not waited for, also where it trains meanwhile, so a round without messages
-  lasts ``overhead``: the time a server takes to notice goes in there.
-* A client's speed is the same in every round. Rounds do not overlap, uplinks do not share a medium,
+  The server does not wait for lost messages, even if their clients train. So a round without
+  messages lasts ``overhead``, which should include the time a server takes to notice.
+* A client's speed is the same in all rounds. Rounds do not overlap, uplinks do not share a medium,
   each client receives a message of its own, and messages that do not arrive cost nothing.
-* Where a pattern tells how long its rounds took (`quorum`), that is what they take.
-* Over an edge between clients that is up, each end sends ``peers`` models to the other; their time
+* If a pattern reports how long its rounds took (`quorum`), that is how long they last.
+* Over an edge between clients that is up, each end sends ``peers`` models to the other. Their time
   is not counted.
 * Messages are whole models in the dtype of the parameters. Scalars, such as FedAU's weights, and
   the server's own work are not counted.
@@ -34,11 +34,11 @@ _LARGEST = 1e300
 TRAFFIC: Mapping[str, Traffic] = {
     name: entry.traffic for name, entry in ALGORITHMS.items()
 }
-"""By name in ALGORITHMS: what is sent, and who is asked."""
+"""By name in ALGORITHMS: what is sent, and by whom."""
 
 
 class DeviceSpeeds(NamedTuple):
-    """The clients' speeds.
+    """Speeds of the clients.
 
     Attributes:
       step: float[N], seconds of a local step.
@@ -51,14 +51,14 @@ class DeviceSpeeds(NamedTuple):
     downlink: np.ndarray
 
 
-class Price(NamedTuple):
-    """What has been spent when so many rounds are completed; entry 0 is the start.
+class RoundCosts(NamedTuple):
+    """Cumulative costs after each number of rounds; entry 0 is the start.
 
     Attributes:
-      seconds: float64[T + 1], of the clock on the wall.
+      seconds: float64[T + 1], simulated wall-clock time.
       uplink: float64[T + 1], bytes that all clients sent.
       downlink: float64[T + 1], bytes that all clients received.
-      compute: float64[T + 1], seconds that all clients trained, heard or not.
+      compute: float64[T + 1], seconds that all clients trained, also those whose message was lost.
       peers: float64[T + 1], bytes that clients sent each other.
     """
 
@@ -70,7 +70,7 @@ class Price(NamedTuple):
 
 
 def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> DeviceSpeeds:
-    """A table of devices: numbers, for everyone or one for each client, or sections that name them.
+    """Returns the speeds of the clients: given numbers, or drawn as a section describes.
 
     Args:
       num_clients: N.
@@ -86,16 +86,18 @@ def devices(num_clients: int, *, step: Any, uplink: Any, downlink: Any) -> Devic
     """
     checks.static_int('num_clients', num_clients)
     columns = {'step': step, 'uplink': uplink, 'downlink': downlink}
-    for name, given in columns.items():
-        if isinstance(given, str | Mapping):
+    for name, speed in columns.items():
+        if isinstance(speed, str | Mapping):
             columns[name] = resolver.build_named(
-                name, given, DEVICE_SPEEDS, num_clients
+                name, speed, DEVICE_SPEEDS, num_clients
             )
     checks.within('step', columns['step'], 0, _LARGEST)
     checks.positive('uplink', columns['uplink'])
     checks.positive('downlink', columns['downlink'])
     return DeviceSpeeds(
-        *(_each(name, column, num_clients) for name, column in columns.items())
+        step=_by_client('step', columns['step'], num_clients),
+        uplink=_by_client('uplink', columns['uplink'], num_clients),
+        downlink=_by_client('downlink', columns['downlink'], num_clients),
     )
 
 
@@ -110,58 +112,88 @@ def price(
     options: Mapping[str, Any] | None = None,
     durations: np.ndarray | None = None,
     edges: np.ndarray | None = None,
-) -> Price:
-    """Prices every round of a run.
+) -> RoundCosts:
+    """Computes the cost of each round of a run.
 
     Args:
-      mask: bool[T, N], who could hear, train and deliver, from round 0 on.
+      mask: bool[T, N], whose uplink delivered, from round 0 on.
       traffic: what the algorithm sends.
-      table: of the N clients.
+      table: speeds of the N clients.
       model_bytes: B, positive.
       local_steps: of a round, int[] or int[N].
-      overhead: seconds of every round besides, at least 0.
+      overhead: seconds that each round lasts in addition, at least 0.
       options: of the algorithm, as in a config: ``compute``, ``budget``, ``period``, ...
-      durations: float[T], seconds that the rounds took, where the pattern told.
+      durations: float[T], seconds that the rounds took, if the pattern reports them.
       edges: bool[T, N, K], which edges to neighbours were up.
 
     Returns:
-      Cumulative prices.
+      Cumulative costs.
 
     Raises:
       ValueError: for shapes that do not fit and numbers out of range.
     """
-    mask, options = np.asarray(mask), options or {}
+    mask = np.asarray(mask)
+    options = options or {}
+    _check_shapes(mask, table)
+    checks.positive('model_bytes', model_bytes)
+    checks.within('overhead', overhead, 0, _LARGEST)
+    checks.within('local_steps', local_steps, 0, checks.LARGEST_INT)
+    num_rounds, num_clients = mask.shape
+
+    training = _by_client('local_steps', local_steps, num_clients) * table.step
+    receiving = traffic.down * model_bytes / table.downlink
+    sending = traffic.up * model_bytes / table.uplink
+    awaited = receiving + sending + (training if traffic.awaits_compute else 0)
+    senders = mask if traffic.senders is None else traffic.senders(mask, options)
+
+    if durations is None:
+        seconds = np.where(senders, awaited, 0.0).max(axis=1)
+    else:
+        seconds = np.asarray(durations, float)
+    if _everyone_trains(traffic, options):
+        compute = np.full(num_rounds, training.sum())
+    else:
+        compute = senders @ training
+    sent_bytes = model_bytes * senders.sum(axis=1, dtype=np.int64)
+    peer_bytes = np.zeros(num_rounds)
+    if edges is not None:
+        peer_bytes = edges.sum(axis=(1, 2)) * model_bytes
+    return RoundCosts(
+        seconds=_cumulative(seconds + overhead),
+        uplink=_cumulative(traffic.up * sent_bytes),
+        downlink=_cumulative(traffic.down * sent_bytes),
+        compute=_cumulative(compute),
+        peers=_cumulative(traffic.peers * peer_bytes),
+    )
+
+
+def _check_shapes(mask: np.ndarray, table: DeviceSpeeds) -> None:
+    """Raises unless the mask is bool[T, N] and the table has N clients."""
     if mask.ndim != 2 or mask.dtype != bool:
         raise errors.invalid('mask', 'be bool[T, N]', f'{mask.dtype}{list(mask.shape)}')
     num_clients = mask.shape[1]
     if len(table.step) != num_clients:
         raise errors.invalid('table', f'have {num_clients} clients', len(table.step))
-    checks.positive('model_bytes', model_bytes)
-    checks.within('overhead', overhead, 0, _LARGEST)
-    checks.within('local_steps', local_steps, 0, checks.LARGEST_INT)
-    training = _each('local_steps', local_steps, num_clients) * table.step
-    received = traffic.down * model_bytes / table.downlink
-    sent = traffic.up * model_bytes / table.uplink
-    awaited = received + sent + (training if traffic.awaits_compute else 0)
-    asked = mask if traffic.senders is None else traffic.senders(mask, options)
-    everyone = traffic.everyone
-    if everyone is None:
-        everyone = options.get('compute', traffic.default) == 'all'
-    count = model_bytes * asked.sum(axis=1, dtype=np.int64)
-    compute = np.full(len(mask), training.sum()) if everyone else asked @ training
-    slowest = np.where(asked, awaited, 0.0).max(axis=1)
-    lasted = slowest if durations is None else np.asarray(durations, float)
-    said = (
-        np.zeros(len(mask)) if edges is None else edges.sum(axis=(1, 2)) * model_bytes
-    )
-    sent_up, sent_down = traffic.up * count, traffic.down * count
-    every = lasted + overhead, sent_up, sent_down, compute, traffic.peers * said
-    return Price(
-        *(np.append(0.0, np.cumsum(column, dtype=np.float64)) for column in every)
-    )
 
 
-def _each(argument: str, value: Any, num_clients: int) -> np.ndarray:
+def _everyone_trains(traffic: Traffic, options: Mapping[str, Any]) -> bool:
+    """Tells whether clients train whose message does not arrive."""
+    if traffic.everyone is not None:
+        return traffic.everyone
+    return bool(options.get('compute', traffic.default) == 'all')
+
+
+def _cumulative(costs: np.ndarray) -> np.ndarray:
+    """Returns float64[T + 1], the sums of the first 0, 1, ... T costs."""
+    return np.append(0.0, np.cumsum(costs, dtype=np.float64))
+
+
+def _by_client(argument: str, value: Any, num_clients: int) -> np.ndarray:
+    """Returns float64[N] of a number, or of one number for each client.
+
+    Raises:
+      ValueError: for another number of entries.
+    """
     if np.ndim(value) and np.shape(value) != (num_clients,):
         requirement = f'be a number or have {num_clients} entries'
         raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')

@@ -1,7 +1,7 @@
-"""A run that goes on: where its curves are, in lines and as a page that looks again by itself.
+"""Shows a run while it goes on, in lines and as a page that reloads itself.
 
-Reads the folder, in which other processes may be at work, and nothing else. Where lanes of several
-seeds are not equally far, curves and levels are of those seeds that most have come as far as.
+Only the folder is read, into which other processes may write meanwhile. If the seeds of a series
+are not equally far, curves end where the median seed is, and leave out the seeds behind it.
 """
 
 import base64
@@ -9,7 +9,6 @@ import dataclasses
 import html
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,96 +26,126 @@ _STYLE = 'body{font:15px sans-serif;max-width:76em;margin:2em auto}img{max-width
 
 
 def read(folder: str | Path) -> RunView:
-    """What a run has so far.
+    """Reads what a run has so far.
 
     Args:
       folder: of a run, finished or not.
 
     Returns:
-      Every series that has begun; in `Source.missing` who is not finished; realised links up to
-      the round that the first seed has reached.
+      All series that have started. `RunView.missing` lists the algorithms that are not finished.
+      Realised links end at the round that the first seed has reached.
 
     Raises:
       ValueError: if the folder holds no run.
     """
     run = runs.read(folder, verify=False)
-    found = run_view.of_run(run, so_far=True)
-    has_begun = found.data['begun'].any(('model', 'pattern', 'seed')).values
-    data, metric = (
-        found.data.isel(series=np.flatnonzero(has_begun)),
-        run.facts['metric'],
-    )
+    view = run_view.of_run(run, so_far=True)
+    has_begun = view.data['begun'].any(('model', 'pattern', 'seed')).values
+    data = view.data.isel(series=np.flatnonzero(has_begun))
     if not has_begun.any():
-        return dataclasses.replace(found, data=data, links={})
-    shown = data[metric].sel(model=data['main_model'])  # [L, P, S, E]
-    place = np.arange(1, shown.sizes['round'] + 1)
-    ends = (np.isfinite(shown.values) * place).max(axis=-1)
-    half = np.maximum((ends > 0).sum(axis=-1, keepdims=True) - 1, 0) // 2
-    reached = np.take_along_axis(-np.sort(-ends, axis=-1), half, axis=-1)
-    begun = data['begun'].copy(data=data['begun'].values & (ends >= reached)[:, None])
+        return dataclasses.replace(view, data=data, links={})
+    metric = run.facts['metric']
+    shown = data[metric].sel(model=data['main_model'])  # [series, pattern, seed, round]
+    count = np.arange(1, shown.sizes['round'] + 1)
+    num_done = (np.isfinite(shown.values) * count).max(axis=-1)
+    num_shown = _upper_median(num_done)
+    begun = data['begun'].values & (num_done >= num_shown)[:, None]
     form = data[metric].isel(model=0, seed=0, drop=True)
-    data = data.where(form.copy(data=place <= reached)).assign_coords(begun=begun)
-    first = int(ends[..., 0].max())
-    rounds = int(found.rounds[first - 1]) - run.facts.get('at_round', 0) if first else 0
-    links = {
-        k: own._replace(mask=own.mask[:rounds])
-        for k, own in found.links.items()
-        if rounds
-    }
-    return dataclasses.replace(found, data=data, links=links)
+    is_shown = form.copy(data=count <= num_shown)
+    data = data.where(is_shown).assign_coords(begun=data['begun'].copy(data=begun))
+    links = {}
+    num_done_by_first = int(num_done[..., 0].max())
+    if num_done_by_first:
+        last_round = int(view.rounds[num_done_by_first - 1])
+        num_rounds = last_round - run.facts.get('at_round', 0)
+        if num_rounds:
+            links = {
+                pattern: each._replace(mask=each.mask[:num_rounds])
+                for pattern, each in view.links.items()
+            }
+    return dataclasses.replace(view, data=data, links=links)
 
 
-def levels(found: RunView) -> Iterator[str]:
-    """A line for the last level of every series under every pattern, and for what diverged.
+def _upper_median(num_done: np.ndarray) -> np.ndarray:
+    """Returns how far the median of the seeds is, of those that have started: int[..., 1].
 
     Args:
-      found: from `read`.
+      num_done: int[..., S], evaluations by seed.
     """
-    metric, rows = found.metric(), found.rows()
+    num_started = (num_done > 0).sum(axis=-1, keepdims=True)
+    median_index = np.maximum(num_started - 1, 0) // 2
+    most_first = np.flip(np.sort(num_done, axis=-1), axis=-1)
+    return np.take_along_axis(most_first, median_index, axis=-1)
+
+
+def levels(view: RunView) -> Iterator[str]:
+    """Yields a line for the last metric of each series under each pattern, and for what diverged.
+
+    Args:
+      view: from `read`.
+    """
+    metric = view.metric()
+    rows = view.rows()
     for key in rows[:_MOST_LINES]:
-        values = found.curve(metric.name, key)
-        if end := int(np.isfinite(values).all(axis=0).sum()):
-            level = metric.number(values[:, end - 1].mean()) + ' %' * metric.is_share
-            who = ', '.join(map(found.name, (key[1], key[0])[: len(found.patterns)]))
-            where = f'in round {found.rounds[end - 1]:,}, {len(values)} of {found.num_seeds} seeds'
-            yield f'level    {who}: {metric.words} {level} {where}'
+        pattern, label, _ = key
+        values = view.curve(metric.name, key)
+        num_done = int(np.isfinite(values).all(axis=0).sum())
+        if not num_done:
+            continue
+        level = metric.number(values[:, num_done - 1].mean())
+        if metric.is_share:
+            level += ' %'
+        name = view.name(label)
+        if len(view.patterns) > 1:
+            name += f', {view.name(pattern)}'
+        last_round = view.rounds[num_done - 1]
+        seeds = f'{len(values)} of {view.num_seeds} seeds'
+        yield f'level    {name}: {metric.words} {level} in round {last_round:,}, {seeds}'
     if len(rows) > _MOST_LINES:
         yield f'level    and {len(rows) - _MOST_LINES} more'
-    for said in found.diverged[:_MOST_LINES]:
-        yield f'diverged {said}'
-    if found.missing:
-        yield f'open     {", ".join(found.missing)}'
+    for phrase in view.diverged[:_MOST_LINES]:
+        yield f'diverged {phrase}'
+    if view.missing:
+        yield f'open     {", ".join(view.missing)}'
 
 
 def write(
-    found: RunView, folder: str | Path, lines: Sequence[str], *, seconds: float | None
+    view: RunView, folder: str | Path, lines: Sequence[str], *, seconds: float | None
 ) -> None:
     """Writes `PAGE`, one file that needs no other.
 
     Args:
-      found: from `read`.
+      view: from `read`.
       folder: where to.
       lines: that stand above the pictures.
-      seconds: after which a browser loads it anew; None where nothing more is to come.
+      seconds: after which a browser reloads it; None if the run has ended.
     """
-    pages = layouts.build(found, {'curves': 'curves'}).values() if found.members else ()
-    again = (
-        '' if seconds is None else f'<meta http-equiv="refresh" content="{seconds:g}">'
-    )
-    parts = [f'<!doctype html><html lang="en"><meta charset="utf-8">{again}']
-    title = html.escape(found.title)
-    parts.append(f'<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>')
-    parts.append(f'<pre>{html.escape(chr(10).join(lines))}</pre>')
+    reload = ''
+    if seconds is not None:
+        reload = f'<meta http-equiv="refresh" content="{seconds:g}">'
+    title = html.escape(view.title)
+    parts = [
+        f'<!doctype html><html lang="en"><meta charset="utf-8">{reload}',
+        f'<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>',
+        _preformatted('\n'.join(lines)),
+    ]
     stand_ins: dict[str, str] = {}
-    for page in pages:
+    pages = layouts.build(view, {'curves': 'curves'}) if view.members else {}
+    for page in pages.values():
         parts.append(f'<h2>{html.escape(page.heading)}</h2>')
         if page.draw is not None:
-            around: dict[str, Any] = {'title': '', 'caption': '', 'size': page.size}
-            picture = figure.render(page.draw, **around, stand_ins=stand_ins)
+            picture = figure.render(
+                page.draw, title='', caption='', size=page.size, stand_ins=stand_ins
+            )
             encoded = base64.b64encode(picture).decode()
             parts.append(f'<img alt="" src="data:image/png;base64,{encoded}">')
-        parts += [f'<pre>{html.escape(table.text())}</pre>' for table in page.tables]
+        parts += [_preformatted(table.text()) for table in page.tables]
     parts.append(f'<p>{html.escape(scripts.explanation(stand_ins))}</p>')
     checkpoints.write_atomically(
         paths.as_path(folder) / PAGE, '\n'.join(parts).encode()
     )
+
+
+def _preformatted(text: str) -> str:
+    """Writes a text as HTML that keeps its lines."""
+    return f'<pre>{html.escape(text)}</pre>'

@@ -18,33 +18,34 @@ def lines(run: runs.Results) -> list[str]:
     Args:
       run: its folder is read, if it has one.
     """
-    found = [f'Seeds: {_spans(run.facts["seeds"])}.']
+    texts = [f'Seeds: {_spans(run.facts["seeds"])}.']
     if run.folder is not None:
-        found += _versions(run.folder)
-        found += _data(run.folder)
-    if changed := run.facts.get(run_files.CHANGED):
-        found.append(
-            f'Changed while it ran, and gone on with all the same: {"; ".join(changed)}.'
-        )
-    return found
+        texts += _versions(run.folder)
+        texts += _data(run.folder)
+    changes = run.facts.get(run_files.CHANGED)
+    if changes:
+        listed = '; '.join(changes)
+        texts.append(f'Changed while it ran, and gone on with all the same: {listed}.')
+    return texts
 
 
 def _versions(folder: Path) -> list[str]:
+    """Returns the versions of libraries, and when it was last started on which devices."""
     environment: Mapping[str, Any] = {}
-    with contextlib.suppress(
-        errors.InvalidError
-    ):  # the file is derived, and proves nothing
+    # A damaged file is left out: it describes the run, and nothing depends on it.
+    with contextlib.suppress(errors.InvalidError):
         environment = documents.read_json(folder, run_files.ENVIRONMENT) or {}
     versions = environment.get('versions', {})
     named = [f'{name} {version}' for name, version in versions.items()]
     device = ', '.join(dict.fromkeys(environment.get('devices', ())))
-    found = [f'Versions: {", ".join(named)}.'] if named else []
+    texts = [f'Versions: {", ".join(named)}.'] if named else []
     if 'date' in environment:
-        found.append(f'Last started on {environment["date"]} on {device}.')
-    return found
+        texts.append(f'Last started on {environment["date"]} on {device}.')
+    return texts
 
 
 def _data(folder: Path) -> list[str]:
+    """Returns name, size and digest of the data, a line for each data set."""
     identity = descriptions.read_identity(folder)
     if identity is None:
         return []

@@ -1,10 +1,10 @@
-"""What pages are made of: the finished part of a run, and what is known of it besides."""
+"""Views the finished part of a run, with its links and clients, as pages need it."""
 
 import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +29,10 @@ from fedjax_links.results.metric import Metric
 
 
 class FirstSeedLinks(NamedTuple):
-    """The links that the first seed met.
+    """The realised links of the first seed.
 
     Attributes:
-      mask: bool[T, N], who took part.
+      mask: bool[T, N], which clients took part.
       mean_prob: float[N], the mean reported probability; NaN where unknown.
     """
 
@@ -42,26 +42,26 @@ class FirstSeedLinks(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RunView:
-    """Everything that tables and pictures are made of.
+    """Holds all that tables and pictures need.
 
     Attributes:
       title: one line.
-      caption: what was reported elsewhere, and every deviation; may be empty.
+      caption: what was reported elsewhere, and all deviations; may be empty.
       data: the finished series in the order of their names (`results.dataset`).
       tuning: by tuned series, what was tried, on each pattern that it was tuned on.
       missing: labels of algorithms that are not finished, those in tuning with how far it is.
-      links: realised links by pattern; empty if none were kept.
-      clients: what only the experiment could tell, by pattern; empty if nothing was kept.
-      diverged: phrases that say which simulations are not finite any more, and since which round.
+      links: realised links by pattern; empty if none were recorded.
+      clients: what needs the experiment itself, by pattern; empty if nothing was recorded.
+      diverged: phrases that say which simulations diverged, and in which round.
       folder: of the run; None for results in memory.
-      experiment: what ran or will run, where it is at hand.
-      run: its metrics, of which those of near ties count; None without any.
+      experiment: what ran or will run, if it is at hand.
+      run: its metrics, of which those of near ties are used; None without any.
       allow_imports: whether the folder's config may name code outside the package.
     """
 
     title: str
     caption: str
-    data: Any
+    data: dataset.LabelledResults
     tuning: Mapping[str, Sequence[trials.TuningTrials]] = dataclasses.field(
         default_factory=dict
     )
@@ -76,37 +76,34 @@ class RunView:
 
     @functools.cached_property
     def patterns(self) -> list[str]:
-        """Labels of the patterns."""
+        """Returns the labels of the patterns."""
         return list(self.data['pattern'].values.tolist())
 
     @functools.cached_property
     def members(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Algorithm and point by label of a series."""
+        """Returns the algorithm and the point of each series, by label."""
         return dataset.points(self.data)
 
     @functools.cached_property
     def algorithms(self) -> list[str]:
-        """Labels of the algorithms."""
+        """Returns the labels of the algorithms."""
         return list(dict.fromkeys(algorithm for algorithm, _ in self.members.values()))
 
     @functools.cached_property
     def models(self) -> dict[str, list[str]]:
-        """Candidate models by series, the server's first."""
-        there, names = (
-            self.data['begun'].any(('pattern', 'seed')).values,
-            self.data['model'].values,
-        )
+        """Returns the candidate models by series, the server's first."""
+        has_model = self.data['begun'].any(('pattern', 'seed')).values
+        names = self.data['model'].values
         return {
-            label: names[own].tolist()
-            for label, own in zip(self.members, there, strict=True)
+            label: names[has_model[series]].tolist()
+            for series, label in enumerate(self.members)
         }
 
     @functools.cached_property
     def main_models(self) -> dict[str, str]:
-        """By series, the model that the papers evaluate."""
-        return dict(
-            zip(self.members, self.data['main_model'].values.tolist(), strict=True)
-        )
+        """Returns the model that papers evaluate, by series."""
+        models = self.data['main_model'].values.tolist()
+        return dict(zip(self.members, models, strict=True))
 
     @functools.cached_property
     def _names(self) -> dict[str, str]:
@@ -114,120 +111,124 @@ class RunView:
 
     @property
     def baseline(self) -> str:
-        """Label of the algorithm to compare with."""
+        """Returns the label of the algorithm to compare with."""
         return str(self.data.attrs.get('baseline'))
 
     @property
     def metrics(self) -> list[str]:
-        """What was recorded of every candidate model."""
+        """Returns the metrics that were recorded of the candidate models."""
         return [
             name for name, values in self.data.items() if values.dims == dataset.DIMS
         ]
 
     @property
     def rounds(self) -> np.ndarray:
-        """int[E], rounds completed at each evaluation."""
+        """Returns int[E], the rounds completed at each evaluation."""
         return np.asarray(self.data['round'])
 
     @property
     def num_seeds(self) -> int:
-        """S."""
+        """Returns S."""
         return int(self.data.sizes['seed'])
 
     @property
     def seeds(self) -> str:
-        """``5 seeds``."""
+        """Writes the number of seeds: ``5 seeds``, or ``3 to 5 seeds``."""
         least = f'{self.until["least"]} to ' if self.until else ''
         return '1 seed' if self.num_seeds == 1 else f'{least}{self.num_seeds} seeds'
 
     def name(self, label: str) -> str:
-        """What to call a pattern, an algorithm or a series."""
+        """Returns what to call a pattern, an algorithm or a series."""
         return self._names.get(label, label)
 
     def rows(self, *, every_model: bool = False) -> list[FinalKey]:
-        """Patterns, series and their main models, or all models: the rows of most tables."""
-        return [
-            (pattern, label, model)
-            for pattern in self.patterns
-            for label in self.members
-            for model in (
-                self.models[label] if every_model else [self.main_models[label]]
-            )
-        ]
+        """Lists the rows of most tables: patterns, series, and main models or all models."""
+        keys = []
+        for pattern in self.patterns:
+            for label, main_model in self.main_models.items():
+                models = self.models[label] if every_model else [main_model]
+                keys += [(pattern, label, model) for model in models]
+        return keys
 
     def metric(self, name: str | None = None, argument: str = 'metric') -> Metric:
-        """The metric asked for, or that of the run.
+        """Returns a metric with its direction; that of the run by default.
 
         Raises:
           ValueError: for one that was not recorded, naming the nearest.
         """
         chosen = self.data.attrs['metric'] if name is None else name
         checks.choice(argument, chosen, self.metrics)
-        return Metric(chosen, dataset.attribute(self.data, 'directions').get(chosen))
+        directions = dataset.read_attribute(self.data, 'directions')
+        return Metric(chosen, directions.get(chosen))
 
     def curve(self, metric: str, key: FinalKey) -> np.ndarray:
-        """float[S, E], of the seeds that the lane has: the first ones where others have more."""
+        """Returns float[S, E], of the seeds that the lane has.
+
+        They are the first seeds if other lanes have more.
+        """
         pattern, series, model = key
         labels = {'series': series, 'model': model, 'pattern': pattern}
-        at = tuple(
+        index = tuple(
             self.data.indexes[dim].get_loc(label) for dim, label in labels.items()
         )
-        return np.asarray(self.data[metric].values[at][self.data['begun'].values[at]])
+        has_seed = self.data['begun'].values[index]
+        return np.asarray(self.data[metric].values[index][has_seed])
 
-    def tail(self, given: float | None = None) -> float:
-        """The share of the evaluations that each seed is averaged over.
+    def tail(self, share: float | None = None) -> float:
+        """Returns the share of the evaluations that each seed is averaged over.
 
-        By default that of seeds until decided, or a tenth.
+        By default it is that of seeds until decided, or a tenth.
 
         Raises:
-          ValueError: for one that is none.
+          ValueError: for a share outside [0, 1].
         """
-        share = self.until.get('tail', 0.1) if given is None else given
-        checks.within('tail', share, 0, 1)
-        return float(share)
+        chosen = self.until.get('tail', 0.1) if share is None else share
+        checks.within('tail', chosen, 0, 1)
+        return float(chosen)
 
     def ends(
         self, metric: str | None = None, tail: float | None = None
     ) -> FinalMetrics:
-        """Final levels of every series and model.
+        """Returns the final metrics of all series and models.
 
         Args:
           metric: which metric; that of the run by default.
           tail: see `tail`.
 
         Raises:
-          ValueError: for an unknown metric, or a share that is none.
+          ValueError: for an unknown metric, or a share outside [0, 1].
         """
-        found, share, every = self.metric(metric), self.tail(tail), {}
+        shown_metric = self.metric(metric)
+        share = self.tail(tail)
+        choices = {}
         for key in self.rows(every_model=True):
             pattern, label, model = key
-            values = dataset.tail(self.curve(found.name, key), share)
-            every[key] = tuning_uncertainty.of_series(values)
+            values = dataset.tail(self.curve(shown_metric.name, key), share)
+            choices[key] = tuning_uncertainty.of_series(values)
             if any(tried.ties.size for tried in self.tuning.get(label, ())):
                 algorithm, point = self.members[label]
                 ties = self._near_ties(
-                    algorithm, metric=found.name, model=model, tail=share
+                    algorithm, metric=shown_metric.name, model=model, tail=share
                 )
-                levels = dict(
-                    zip(self.data['seed'].values.tolist(), values, strict=False)
-                )
-                every[key] = ties.choice(levels, pattern, point)
-        return FinalMetrics(found, every, self.span(share))
+                seeds = self.data['seed'].values.tolist()
+                by_seed = dict(zip(seeds, values, strict=False))
+                choices[key] = ties.choice(by_seed, pattern, point)
+        return FinalMetrics(shown_metric, choices, self.span(share))
 
     @functools.cached_property
-    def _near_ties(self) -> Any:
-        """`tuning_uncertainty.NearTies` of the run, found once."""
-        find: Any = tuning_uncertainty.NearTies
-        return functools.cache(functools.partial(find, self.run))
+    def _near_ties(self) -> Callable[..., tuning_uncertainty.NearTies]:
+        """Returns a function that reads `tuning_uncertainty.NearTies` of the run, once each."""
+        near_ties: Any = tuning_uncertainty.NearTies
+        return functools.cache(functools.partial(near_ties, self.run))
 
     def span(self, tail: float | None) -> str:
-        """``mean of the last 3 evaluations over 5 seeds``."""
+        """Says what is averaged: ``mean of the last 3 evaluations over 5 seeds``."""
         count = dataset.num_last(len(self.rounds), self.tail(tail))
         last = 'last evaluation' if count == 1 else f'last {count} evaluations'
         return f'mean of the {last} over {self.seeds}'
 
     def baseline_of(self, label: str) -> str | None:
-        """The baseline's series at the point of another one; None if it has not run."""
+        """Returns the baseline's series at the point of a series; None if it has not run."""
         return dataset.counterpart(self.members, label, self.baseline)
 
     def paired(
@@ -237,29 +238,34 @@ class RunView:
         base: str | None,
         margin: float | None = None,
     ) -> PairedDifference | None:
-        """The difference of levels to another series under the pattern, seed by seed.
+        """Returns the difference to another series under the same pattern, seed by seed.
 
         Args:
-          ends: the levels.
+          ends: the final metrics.
           key: of one.
           base: label of the other series, whose main model counts.
-          margin: up to which differences make none; that of the run by default.
+          margin: up to which differences are equivalent; that of the run by default.
 
         Returns:
-          None to none and to itself.
+          None if there is no other series, or if it is the same.
         """
-        if base is None or key == (other := (key[0], base, self.main_models[base])):
+        if base is None:
             return None
-        pair = ends.choices[key], ends.choices[other]
-        levels = [each.values.tobytes() + each.picks.tobytes() for each in pair]
-        found = self.difference(ends.metric, *pair, margin)
-        return found._replace(compared=(key[0], levels[0], levels[1]))
+        base_key = key[0], base, self.main_models[base]
+        if key == base_key:
+            return None
+        choice = ends.choices[key]
+        base_choice = ends.choices[base_key]
+        difference = self.difference(ends.metric, choice, base_choice, margin)
+        compared = key[0], _content(choice), _content(base_choice)
+        return difference._replace(compared=compared)
 
     def difference(
-        self, metric: Metric, one: Choice, other: Choice, margin: float | None = None
+        self, metric: Metric, choice: Choice, base: Choice, margin: float | None = None
     ) -> PairedDifference:
-        """Compares two levels over the seeds that both have; see `paired`."""
-        return self.judged(metric, *one.minus(other), margin)
+        """Compares two choices over the seeds that both have; see `paired`."""
+        rows, shares = choice.minus(base)
+        return self.judged(metric, rows, shares, margin)
 
     def judged(
         self,
@@ -273,49 +279,53 @@ class RunView:
         return judge(metric, rows, shares, margin=margin, until=self.until)
 
     def verdicts(
-        self, found: Sequence[PairedDifference | None], margin: float | None = None
+        self,
+        differences: Sequence[PairedDifference | None],
+        margin: float | None = None,
     ) -> Verdicts:
-        """All differences of a page; see `paired`."""
-        return Verdicts(found, self.margin if margin is None else margin, self.until)
+        """Corrects the differences of a page for each other; see `paired`."""
+        margin = self.margin if margin is None else margin
+        return Verdicts(differences, margin, self.until)
 
     @property
     def until(self) -> Mapping[str, Any]:
-        """How seeds went on until decided; empty where their number was fixed."""
-        return dict(dataset.attribute(self.data, 'until') or {})
+        """Returns how seeds went on until decided; empty if their number was fixed."""
+        return dict(dataset.read_attribute(self.data, 'until') or {})
 
     @property
     def margin(self) -> float:
-        """Up to which differences make none, in the unit of the metric."""
+        """Returns up to which differences are equivalent, in the unit of the metric."""
         return float(self.until.get('margin', 0.0))
 
     def best_series(
         self, ends: FinalMetrics, patterns: Sequence[str] | None = None
     ) -> dict[str, str]:
-        """By algorithm, the series that ends best; the first where all diverged.
+        """Returns the series of each algorithm that ends best; the first if all diverged.
 
         Args:
-          ends: the levels, of which those of the main models count.
+          ends: the final metrics, of which those of the main models count.
           patterns: labels; the mean over all of them by default.
 
         Returns:
-          Labels; those of first series if nothing says which way the metric is better.
+          Labels; those of first series if it is unknown which way the metric is better.
         """
 
         def score(label: str) -> float:
-            keys = [
-                (p, label, self.main_models[label]) for p in patterns or self.patterns
-            ]
-            known = ends.metric.direction is not None
-            return (
-                float(np.mean([ends.score(key) for key in keys]))
-                if known
-                else -math.inf
-            )
+            if ends.metric.direction is None:
+                return -math.inf
+            model = self.main_models[label]
+            keys = [(pattern, label, model) for pattern in patterns or self.patterns]
+            return float(np.mean([ends.score(key) for key in keys]))
 
         best: dict[str, str] = {}
         for label, (algorithm, _) in self.members.items():
             best[algorithm] = max(best.get(algorithm, label), label, key=score)
         return best
+
+
+def _content(choice: Choice) -> bytes:
+    """Returns the numbers of a choice, equal for equal ones."""
+    return choice.values.tobytes() + choice.picks.tobytes()
 
 
 def of_run(
@@ -325,12 +335,12 @@ def of_run(
     so_far: bool = False,
     allow_imports: bool = False,
 ) -> RunView:
-    """What is finished of a run.
+    """Views what is finished of a run.
 
     Args:
       run: its metrics, from `runs.read` or `Experiment.run`.
       experiment: what ran, if it is at hand.
-      so_far: whether what has begun is taken too, as far as it is; perhaps nothing.
+      so_far: whether to include unfinished series, as far as they are; perhaps there are none.
       allow_imports: as in `RunView`.
 
     Raises:
@@ -379,33 +389,30 @@ def _first_links(
 
 
 def blank(experiment: Experiment) -> RunView:
-    """The form of a run that is to come, with zeros for every number that only a run finds.
+    """Returns the view of a run before it starts, with zeros for all numbers that a run finds.
 
     Args:
       experiment: the experiment.
 
     Returns:
-      What its pages will be made of; computing it trains nothing.
+      What its pages will show; computing it trains nothing.
     """
+    facts = experiment.plan.facts()
+    num_rounds = facts['num_rounds']
+    # One line per lane, at the end, stands for all of its evaluations.
+    facts_of_lines = {**facts, 'eval_every': num_rounds, 'evaluate_start': False}
+    schedule = experiment.plan.schedule
     lines: list[str] = []
-    real = experiment.plan.facts()
-    facts = {
-        **real,
-        'eval_every': real['num_rounds'],
-        'evaluate_start': False,
-    }  # one for all
     for label in experiment.algorithms:
-        names = map(
-            '/'.join, itertools.product(facts['models'][label], facts['directions'])
-        )
-        record = dict.fromkeys(names, 0.0)
-        schedule = experiment.plan.schedule
+        models = facts['models'][label]
+        names = map('/'.join, itertools.product(models, facts['directions']))
+        zeros = dict.fromkeys(names, 0.0)
         lanes = schedule.first_trials(label) + schedule.first_main(label)
-        lines += [runs.line_of(lane.labels, lane.num_rounds, record) for lane in lanes]
-    found = of_run(runs.Results(runs.as_columns(lines), facts), experiment)
-    rounds = recorded.rounds_of(real)
-    data = found.data.isel(round=[0] * len(rounds)).assign_coords(round=rounds)
-    made_up = FirstSeedLinks(np.zeros((1, 1), bool), np.zeros(1))
-    return dataclasses.replace(
-        found, data=data, links=dict.fromkeys(found.patterns, made_up)
-    )
+        lines += [runs.line_of(lane.labels, lane.num_rounds, zeros) for lane in lanes]
+    results = runs.Results(runs.as_columns(lines), facts_of_lines)
+    view = of_run(results, experiment)
+    rounds = recorded.rounds_of(facts)
+    data = view.data.isel(round=[0] * len(rounds)).assign_coords(round=rounds)
+    no_links = FirstSeedLinks(np.zeros((1, 1), bool), np.zeros(1))
+    links = dict.fromkeys(view.patterns, no_links)
+    return dataclasses.replace(view, data=data, links=links)

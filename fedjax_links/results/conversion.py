@@ -1,6 +1,6 @@
-"""Brings simulations, arrays and runs into the labelled form of `dataset`."""
+"""Converts simulations, arrays and runs to the labelled form of `dataset`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links.core import checks, errors
 from fedjax_links.results import dataset
-from fedjax_links.results.dataset import MAIN
+from fedjax_links.results.dataset import MAIN, LabelledResults, RunFacts
 from fedjax_links.results.run_dataset import run_to_dataset
 
 _USUAL_METRICS = (
@@ -22,7 +22,7 @@ def to_dataset(
     metric: str | None = None,
     rounds: Any = None,
     names: Mapping[str, str] | None = None,
-) -> Any:
+) -> LabelledResults:
     """Returns any results as an ``xarray.Dataset`` whose ``metric`` is the one to show.
 
     Args:
@@ -49,11 +49,11 @@ def to_dataset(
     metric = results.attrs['metric'] if metric is None else metric
     metrics = [name for name, v in results.items() if v.dims == dataset.DIMS]
     checks.choice('metric', metric, metrics)
-    shown_names = {**dataset.attribute(results, 'names'), **(names or {})}
+    shown_names = {**dataset.read_attribute(results, 'names'), **(names or {})}
     return results.assign_attrs(metric=metric, names=dataset.as_json(shown_names))
 
 
-def _with_rounds(results: Any, rounds: Any) -> Any:
+def _with_rounds(results: LabelledResults, rounds: Any) -> LabelledResults:
     """Returns results with other rounds at the evaluations."""
     if np.shape(rounds) != results['round'].shape:
         requirement = f'have {results.sizes["round"]} entries'
@@ -61,7 +61,9 @@ def _with_rounds(results: Any, rounds: Any) -> Any:
     return results.assign_coords(round=np.asarray(rounds, float))
 
 
-def _entries_to_dataset(entries: Mapping[str, Any], metric: str | None) -> Any:
+def _entries_to_dataset(
+    entries: Mapping[str, Any], metric: str | None
+) -> LabelledResults:
     """Returns simulations and arrays as the results of one run, an algorithm per label."""
     import pandas
 
@@ -74,19 +76,13 @@ def _entries_to_dataset(entries: Mapping[str, Any], metric: str | None) -> Any:
         if hasattr(entry, 'evals')
     }
     metrics = _metric_names(simulated.values())
-    if metric is None:
-        metric = _default_metric(metrics)
-    if metrics:
-        checks.choice('metric', metric, metrics)
-    tables = {}
-    for label, entry in entries.items():
-        is_simulation = label in simulated
-        table = (
-            simulated[label]
-            if is_simulation
-            else _table_of_arrays(label, entry, metric)
-        )
-        tables[label] = table
+    metric = _shown_metric(metric, metrics)
+    tables = {
+        label: simulated[label]
+        if label in simulated
+        else _table_of_arrays(label, entry, metric)
+        for label, entry in entries.items()
+    }
     rounds = _common_rounds(tables, simulated)
     lines = pandas.concat(tables, names=['algorithm'])
     lines = lines.reset_index(level=0).assign(stage=MAIN, pattern='')
@@ -94,7 +90,7 @@ def _entries_to_dataset(entries: Mapping[str, Any], metric: str | None) -> Any:
     grid = {}
     if 'point' in lines:
         grid = {'point': range(int(lines['point'].max()) + 1)}
-    facts: dict[str, Any] = {
+    facts: RunFacts = {
         'algorithms': [*entries],
         'models': {label: _models_of(table) for label, table in tables.items()},
         'patterns': [''],
@@ -120,6 +116,19 @@ def _metric_names(tables: Iterable[Any]) -> list[str]:
     """Returns the metrics of tables with columns ``<model>/<metric>``."""
     columns = [name for table in tables for name in table if '/' in name]
     return list(dict.fromkeys(name.partition('/')[2] for name in columns))
+
+
+def _shown_metric(metric: str | None, metrics: Sequence[str]) -> str:
+    """Returns the metric to show, by default the first usual one.
+
+    Raises:
+      ValueError: for a metric that simulations do not have.
+    """
+    if metric is None:
+        metric = _default_metric(metrics)
+    if metrics:
+        checks.choice('metric', metric, metrics)
+    return metric
 
 
 def _models_of(table: Any) -> list[str]:

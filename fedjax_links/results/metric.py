@@ -1,19 +1,39 @@
-"""What a metric is: which way it is better, its unit, and how its numbers are written."""
+"""Describes metrics: which way they are better, their unit, and how their numbers are written."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from fedjax_links.core import errors
 
 
+class HasInterval(Protocol):
+    """A mean and half the width of its interval, such as `statistics.Interval`."""
+
+    @property
+    def mean(self) -> Any:
+        """The mean."""
+
+    @property
+    def half_width(self) -> Any:
+        """Half the width of the interval; NaN where it is unknown."""
+
+
+class HasDifference(HasInterval, Protocol):
+    """A difference with its interval."""
+
+    @property
+    def excludes_zero(self) -> Any:
+        """Tells whether zero lies outside the interval."""
+
+
 class Metric(NamedTuple):
-    """One metric; those with ``accuracy`` in their names are shares, which read in per cent.
+    """One metric; those with ``accuracy`` in their names are fractions, written in per cent.
 
     Attributes:
       name: as it was recorded.
-      direction: ``'max'``, ``'min'`` or None where nothing says which way it is better.
+      direction: ``'max'``, ``'min'``, or None if it is unknown which way the metric is better.
     """
 
     name: str
@@ -21,20 +41,20 @@ class Metric(NamedTuple):
 
     @property
     def is_share(self) -> bool:
-        """Whether it is a share of examples."""
+        """Tells whether the metric is a fraction of examples."""
         return 'accuracy' in self.name.split('_')
 
     @property
     def scale(self) -> int:
-        """What its numbers are multiplied with before they are written."""
+        """Returns the factor between its numbers and what is written: 100 for per cent."""
         return 100 if self.is_share else 1
 
     @property
     def sign(self) -> int:
-        """1 where larger is better, -1 where smaller is.
+        """Returns 1 if larger is better, -1 if smaller is.
 
         Raises:
-          ValueError: if nothing says so.
+          ValueError: if that is unknown.
         """
         if self.direction is None:
             requirement = (
@@ -45,82 +65,93 @@ class Metric(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Its name as it is read."""
+        """Returns its name with spaces for underscores."""
         return self.name.replace('_', ' ')
 
     @property
     def title(self) -> str:
-        """Its name with its unit, as a heading."""
+        """Returns its name with its unit, as a heading."""
         return f'{self.words}, %' if self.is_share else self.words
 
     def difference_title(self, text: str) -> str:
-        """What a difference is called, with its unit."""
+        """Adds the unit of differences to a heading."""
         return f'{text}, points' if self.is_share else text
 
     def number(self, value: float, *, digits: int = 4) -> str:
-        """Shares in per cent with one decimal, everything else with so many digits."""
+        """Writes fractions in per cent with one decimal, other numbers with so many digits."""
         if value != value:
             return 'diverged'
         return f'{self.scale * value:.1f}' if self.is_share else f'{value:.{digits}g}'
 
-    def interval(self, found: Any, *, signed: bool = False, wide: Any = None) -> str:
-        """``84.3 ± 0.4``, ``0.457 ± 0.008``; the mean alone where there is no interval.
+    def interval(
+        self,
+        interval: HasInterval,
+        *,
+        signed: bool = False,
+        wide: HasInterval | None = None,
+    ) -> str:
+        """Writes a mean with its interval: ``84.3 ± 0.4``, ``0.457 ± 0.008``.
 
-        With a second, wider interval around the same mean, ``84.3 ± 0.4 [0.9]``.
+        Without an interval it is the mean alone. A second, wider interval around the same mean is
+        in brackets: ``84.3 ± 0.4 [0.9]``.
 
-        The half width has one significant digit, or two where the first is a 1, and the mean as
-        many decimals; shares in per cent have at least one. What is beyond a million, or a
-        millionth, is written with a power of ten.
+        The half width has one significant digit, or two if the first is a 1, and the mean as many
+        decimals. Fractions in per cent have at least one decimal. Numbers beyond a million, or a
+        millionth, are written with a power of ten.
 
         Args:
-          found: `evaluation.Interval` of single numbers.
+          interval: of a single number.
           signed: whether to write a plus.
-          wide: of the second interval; None for none.
+          wide: the second interval; None for none.
         """
-        mean, half = float(found.mean), float(found.half_width)
-        widths = [half] if wide is None else [half, float(wide.half_width)]
-        shown, *said = (
-            self.number(mean),
-            *(self.number(width, digits=1) for width in widths),
-        )
-        if 1e-6 < self.scale * half < 1e6:
-            needed = -math.floor(math.log10(self.scale * half / 2))
+        mean = float(interval.mean)
+        half_width = float(interval.half_width)
+        half_widths = [half_width]
+        if wide is not None:
+            half_widths.append(float(wide.half_width))
+        if 1e-6 < self.scale * half_width < 1e6:
+            needed = -math.floor(math.log10(self.scale * half_width / 2))
             decimals = max(needed, 1 if self.is_share else 0)
-            shown, *said = (
-                f'{self.scale * value:.{decimals}f}' for value in (mean, *widths)
-            )
-        shown = f'+{shown}' if signed and mean >= 0 else shown
-        width, *beyond = said
-        return (
-            shown
-            if half != half
-            else f'{shown} ± {width}' + ''.join(f' [{k}]' for k in beyond)
-        )
+            mean_text = f'{self.scale * mean:.{decimals}f}'
+            width_texts = [f'{self.scale * w:.{decimals}f}' for w in half_widths]
+        else:
+            mean_text = self.number(mean)
+            width_texts = [self.number(width, digits=1) for width in half_widths]
+        if signed and mean >= 0:
+            mean_text = f'+{mean_text}'
+        if half_width != half_width:
+            return mean_text
+        text = f'{mean_text} ± {width_texts[0]}'
+        return text if wide is None else f'{text} [{width_texts[1]}]'
 
-    def difference(self, found: Any, *, survives: bool = False) -> str:
-        """``+1.2 ± 0.4 *``; nothing where a run diverged.
+    def difference(self, difference: HasDifference, *, survives: bool = False) -> str:
+        """Writes a difference with its stars: ``+1.2 ± 0.4 *``; nothing if a run diverged.
 
         Args:
-          found: with `interval`'s fields, and ``excludes_zero``, which gives a star.
-          survives: whether it does so among all comparisons of a page, which gives two.
+          difference: whose interval gives a star if it excludes zero.
+          survives: whether it still does after the correction for all comparisons of a page,
+            which gives two stars.
         """
-        if found.mean != found.mean:
+        if difference.mean != difference.mean:
             return ''
-        stars = ' **' if survives else ' *' if found.excludes_zero else ''
-        return (
-            self.interval(found, signed=True, wide=getattr(found, 'wide', None)) + stars
-        )
+        stars = ''
+        if survives:
+            stars = ' **'
+        elif difference.excludes_zero:
+            stars = ' *'
+        wide = getattr(difference, 'wide', None)
+        return self.interval(difference, signed=True, wide=wide) + stars
 
     def reached(self, values: np.ndarray, level: float) -> np.ndarray:
-        """bool[...], where values are at a level or better.
+        """Returns bool[...], where values are at a level or better.
 
         Raises:
-          ValueError: if nothing says which way it is better.
+          ValueError: if it is unknown which way the metric is better.
         """
-        found: np.ndarray = self.sign * values >= self.sign * level
-        return found
+        is_reached: np.ndarray = self.sign * values >= self.sign * level
+        return is_reached
 
 
-def numbers_of(value: Any) -> str:
-    """A value of a grid, as short as it can be."""
+def format_value(value: Any) -> str:
+    """Writes a value of a grid, as short as it can be."""
     return f'{value:g}' if isinstance(value, float) else str(value)

@@ -7,12 +7,12 @@ import numpy as np
 
 from fedjax_links.core import grids
 from fedjax_links.results import dataset
-from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns
+from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns, RunFacts
 
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed', 'round')
 
 
-def rounds_of(facts: Mapping[str, Any]) -> np.ndarray:
+def rounds_of(facts: RunFacts) -> np.ndarray:
     """Returns int[E], the rounds completed at each evaluation.
 
     Of a forked run, these are the rounds after the fork.
@@ -24,7 +24,7 @@ def rounds_of(facts: Mapping[str, Any]) -> np.ndarray:
     return np.arange(first, facts['num_rounds'] + 1, period)
 
 
-def place_of(pattern: str, point: Mapping[str, Any]) -> Any:
+def cell_key(pattern: str, point: Mapping[str, Any]) -> Any:
     """Returns a key for a pattern and a grid point, however the numbers are written."""
     items = set()
     for name, value in point.items():
@@ -35,7 +35,7 @@ def place_of(pattern: str, point: Mapping[str, Any]) -> Any:
     return pattern, frozenset(items)
 
 
-def main_models(facts: Mapping[str, Any]) -> dict[str, str]:
+def main_models(facts: RunFacts) -> dict[str, str]:
     """Returns the model to show, by algorithm.
 
     It is the model whose learning rate was tuned, else the one that the papers evaluate.
@@ -51,9 +51,9 @@ def main_models(facts: Mapping[str, Any]) -> dict[str, str]:
     return shown
 
 
-def levels(
+def final_metrics(
     columns: Columns,
-    facts: Mapping[str, Any],
+    facts: RunFacts,
     label: str,
     *,
     stage: str = MAIN,
@@ -73,17 +73,14 @@ def levels(
       tail: fraction of the evaluations, the last ones, that each lane is averaged over.
 
     Returns:
-      A number by seed, by `place_of` the pattern and the point; NaN where a lane diverged.
+      A number by seed, by `cell_key` the pattern and the point; NaN where a lane diverged.
     """
     rows = rows_of(columns, {**facts, 'algorithms': [label]}, stage)
     rounds = rounds_of(facts)
     last_rounds = rounds[-dataset.num_last(len(rounds), tail) :]
-
-    grid_names = list(facts['grid'])
-    if stage == TIE:
-        grid_names += (facts.get('tuning') or {}).get('grid', ())
-    grid_columns = {name: rows[name].tolist() for name in grid_names if name in rows}
-
+    grid_columns = {
+        name: rows[name].tolist() for name in _grid_names(facts, stage) if name in rows
+    }
     shown_model = model or main_models(facts)[label]
     column = f'{shown_model}/{metric or facts["metric"]}'  # absent before any line
     patterns = rows['pattern'].tolist()
@@ -91,13 +88,21 @@ def levels(
     evaluations: dict[Any, dict[int, list[float]]] = {}
     for row in np.flatnonzero(np.isin(rows['round'], last_rounds)).tolist():
         point = {name: values[row] for name, values in grid_columns.items()}
-        by_seed = evaluations.setdefault(place_of(patterns[row], point), {})
+        by_seed = evaluations.setdefault(cell_key(patterns[row], point), {})
         value = float(rows[column][row]) if finite[row] else np.nan
         by_seed.setdefault(int(rows['seed'][row]), []).append(value)
     return {
         key: _means_of_complete(by_seed, len(last_rounds))
         for key, by_seed in evaluations.items()
     }
+
+
+def _grid_names(facts: RunFacts, stage: str) -> list[str]:
+    """Returns the columns of a stage's points, which of near ties include the tuned ones."""
+    names = list(facts['grid'])
+    if stage == TIE:
+        names += (facts.get('tuning') or {}).get('grid', ())
+    return names
 
 
 def _means_of_complete(
@@ -111,7 +116,7 @@ def _means_of_complete(
     }
 
 
-def rows_of(columns: Columns, facts: Mapping[str, Any], stage: str) -> Columns:
+def rows_of(columns: Columns, facts: RunFacts, stage: str) -> Columns:
     """Returns the rows of one stage, of the algorithms that ``facts`` names."""
     columns = columns or dict.fromkeys(_LABELS, np.zeros(0, int))
     is_algorithm = np.isin(columns['algorithm'], facts['algorithms'])
@@ -120,7 +125,7 @@ def rows_of(columns: Columns, facts: Mapping[str, Any], stage: str) -> Columns:
 
 
 def members_of(
-    rows: Columns, facts: Mapping[str, Any], stage: str
+    rows: Columns, facts: RunFacts, stage: str
 ) -> tuple[list[tuple[str, grids.Point]], np.ndarray]:
     """Returns the series that have started, and the series of each row.
 
@@ -155,9 +160,7 @@ def members_of(
     return members, series_of_row
 
 
-def _points(
-    rows: Columns, facts: Mapping[str, Any], stage: str
-) -> list[dict[str, Any]]:
+def _points(rows: Columns, facts: RunFacts, stage: str) -> list[dict[str, Any]]:
     """Returns the grid points, in the columns that some row has a value of."""
     main_names = _recorded_names(rows, facts['grid'])
     points = grids.project(grids.points(facts['grid'], facts['grid_mode']), main_names)
@@ -175,4 +178,4 @@ def _points(
 def _recorded_names(rows: Columns, names: Iterable[str]) -> list[str]:
     """Returns the names of columns that have a value in some row."""
     recorded = [name for name in names if name in rows]
-    return [name for name in recorded if dataset.is_given(rows[name]).any()]
+    return [name for name in recorded if dataset.has_value(rows[name]).any()]

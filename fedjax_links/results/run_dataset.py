@@ -7,7 +7,13 @@ import numpy as np
 
 from fedjax_links.core import grids
 from fedjax_links.results import dataset, recorded
-from fedjax_links.results.dataset import MAIN, TUNING, Columns
+from fedjax_links.results.dataset import (
+    MAIN,
+    TUNING,
+    Columns,
+    LabelledResults,
+    RunFacts,
+)
 
 _LINE_COLUMNS = (
     *('stage', 'algorithm', 'pattern', 'seed', 'round'),
@@ -41,8 +47,8 @@ class _RowIndex(NamedTuple):
 
 
 def run_to_dataset(
-    columns: Columns, facts: Mapping[str, Any], stage: str = MAIN
-) -> Any:
+    columns: Columns, facts: RunFacts, stage: str = MAIN
+) -> LabelledResults:
     """Returns the evaluations of a run, or of its tuning, as an ``xarray.Dataset``.
 
     Args:
@@ -65,20 +71,17 @@ def run_to_dataset(
         seed=_positions(rows['seed'], seeds),
         round=np.searchsorted(rounds, rows['round']),
     )
-    models_of = {algorithm: facts['models'][algorithm] for algorithm, _ in members}
-    models = dataset.in_order(models_of)
-    main_models = recorded.main_models({**facts, 'models': models_of})
+    labels = [dataset.label(*member) for member in members]
     algorithms = [algorithm for algorithm, _ in members]
+    points = [_comparable(point) for _, point in members]
+    models_of = {algorithm: facts['models'][algorithm] for algorithm in algorithms}
+    models = dataset.all_models(models_of)
+    main_models = recorded.main_models({**facts, 'models': models_of})
     complete, begun = _completeness(index, facts, stage)
-    has_model = [
-        [model in models_of[algorithm] for model in models] for algorithm in algorithms
-    ]
-    lanes_of_models = np.reshape(
-        np.array(has_model, bool), (len(members), len(models), 1, 1)
-    )
+    has_model = _has_model(algorithms, models, models_of)
 
     coords: dict[str, Any] = {
-        'series': [dataset.label(*member) for member in members],
+        'series': labels,
         'model': models,
         'pattern': patterns,
         'seed': seeds,
@@ -86,31 +89,42 @@ def run_to_dataset(
         'algorithm': ('series', algorithms),
         'main_model': ('series', [main_models[name] for name in algorithms]),
         'complete': ('series', complete),
-        'begun': (dataset.DIMS[:-1], lanes_of_models & begun[:, None]),
+        'begun': (dataset.DIMS[:-1], has_model[:, :, None, None] & begun[:, None]),
     }
-    points = [_comparable(point) for _, point in members]
     coords |= _grid_coords(points)
 
     data: dict[str, Any] = {}
+    measured: list[str] = []
     for metric in metrics:
         names = [f'{model}/{metric}' for model in models]
+        measured += names
         tables = [_table(rows, name, index) for name in names]
         by_model = np.reshape(tables, (len(models), *index.shape))
         data[metric] = dataset.DIMS, by_model.swapaxes(0, 1)
 
-    measured = [f'{model}/{metric}' for model in models for metric in metrics]
     known = {*_LINE_COLUMNS, *coords, *measured}
     period_sums, chosen_values = _other_columns(rows, index, known)
-    series = dict(
-        zip(coords['series'], zip(algorithms, points, strict=True), strict=True)
-    )
-    return xarray.Dataset(
-        {**data, **period_sums}, {**coords, **chosen_values}, _attributes(facts, series)
-    )
+    data |= period_sums
+    coords |= chosen_values
+    series = dict(zip(labels, zip(algorithms, points, strict=True), strict=True))
+    return xarray.Dataset(data, coords, _attributes(facts, series))
+
+
+def _has_model(
+    algorithms: Sequence[str],
+    models: Sequence[str],
+    models_of: Mapping[str, Sequence[str]],
+) -> np.ndarray:
+    """Returns bool[series, models], which candidate models the algorithm of a series has."""
+    has_model = np.zeros((len(algorithms), len(models)), bool)
+    for series, algorithm in enumerate(algorithms):
+        for position, model in enumerate(models):
+            has_model[series, position] = model in models_of[algorithm]
+    return has_model
 
 
 def _patterns_and_seeds(
-    rows: Columns, facts: Mapping[str, Any], stage: str
+    rows: Columns, facts: RunFacts, stage: str
 ) -> tuple[list[str], list[int]]:
     """Returns the labels along patterns and seeds.
 
@@ -133,7 +147,7 @@ def _positions(column: np.ndarray, labels: Sequence[Any]) -> np.ndarray:
 
 
 def _completeness(
-    index: _RowIndex, facts: Mapping[str, Any], stage: str
+    index: _RowIndex, facts: RunFacts, stage: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns which series are complete, and which lanes there are.
 
@@ -205,7 +219,7 @@ def _other_columns(
     for name, column in rows.items():
         if name in known:
             continue
-        present = dataset.is_given(column)
+        present = dataset.has_value(column)
         if not present.any():
             continue
         if '/' in name:
@@ -221,7 +235,7 @@ def _other_columns(
 
 
 def _attributes(
-    facts: Mapping[str, Any], series: Mapping[str, tuple[str, grids.Point]]
+    facts: RunFacts, series: Mapping[str, tuple[str, grids.Point]]
 ) -> dict[str, str]:
     """Returns the attributes of the data set; mappings are JSON."""
     attributes = {

@@ -10,44 +10,51 @@ import numpy as np
 
 from fedjax_links.core import errors, grids, reprs
 from fedjax_links.results import dataset
+from fedjax_links.results.dataset import LabelledResults
 from fedjax_links.results.run_dataset import run_to_dataset
 
 CLIENTS = 'clients.npz'
 
 
-def _text(run: Any) -> str:
-    """What ran, and where every algorithm ended: mean and range over patterns and seeds."""
-    facts, metric = run.facts, run.facts['metric']
-    rows = {
+def _text(run: 'Results') -> str:
+    """Describes what ran, and the final metrics of each algorithm over patterns and seeds."""
+    facts = run.facts
+    lines = {
         'folder': str(run.folder),
         'patterns': ', '.join(facts['patterns']),
         'seeds': str(len(facts['seeds'])),
         'rounds': f'{facts["num_rounds"]:,}, evaluated every {facts["eval_every"]:,}',
     }
     for name, values in facts['grid'].items():
-        rows[name] = ', '.join(map(str, values))
+        lines[name] = ', '.join(map(str, values))
     for algorithm in facts['algorithms']:
-        rows[algorithm] = 'not finished'
-        if run.columns:
-            last = (run.columns['stage'] == 'main') & (
-                run.columns['algorithm'] == algorithm
-            )
-            last &= run.columns['round'] == facts['num_rounds']
-            ends = {
-                model: run.columns[f'{model}/{metric}'][last].astype(np.float64)
-                for model in facts['models'][algorithm]
-            }
-            said = [
-                f'{model} {reprs.numbers(v)}' for model, v in ends.items() if v.size
-            ]
-            rows[algorithm] = f'{metric}: {", ".join(said)}' if said else 'not finished'
-    return reprs.block(f'Results of {facts["title"]!r}', rows)
+        final_metrics = _final_metrics(run, algorithm)
+        lines[algorithm] = 'not finished'
+        if final_metrics:
+            lines[algorithm] = f'{facts["metric"]}: {", ".join(final_metrics)}'
+    return reprs.block(f'Results of {facts["title"]!r}', lines)
+
+
+def _final_metrics(run: 'Results', algorithm: str) -> list[str]:
+    """Writes mean and range of the metric after the last round, for each candidate model."""
+    if not run.columns:
+        return []
+    is_last = run.columns['round'] == run.facts['num_rounds']
+    is_last &= run.columns['stage'] == dataset.MAIN
+    is_last &= run.columns['algorithm'] == algorithm
+    texts = []
+    for model in run.facts['models'][algorithm]:
+        column = run.columns[f'{model}/{run.facts["metric"]}']
+        values = column[is_last].astype(np.float64)
+        if values.size:
+            texts.append(f'{model} {reprs.numbers(values)}')
+    return texts
 
 
 @reprs.described(_text)
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Results:
-    """Metrics of a run: its lines as columns, and in one labelled form.
+    """Holds the metrics of a run: its lines as columns, and in one labelled form.
 
     Attributes:
       columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'`` or
@@ -62,55 +69,61 @@ class Results:
     folder: Path | None = None
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """A column by its name."""
+        """Returns a column by its name."""
         if name not in self.columns:
             raise KeyError(str(errors.unknown_name('column', name, self.columns)))
         return self.columns[name]
 
     @functools.cached_property
-    def dataset(self) -> Any:
-        """The evaluations as an ``xarray.Dataset``, those of tuning left out.
+    def dataset(self) -> LabelledResults:
+        """Returns the evaluations as an ``xarray.Dataset``, without those of tuning.
 
-        Every metric is a variable with the axes ``series`` (an algorithm at a point of the grid),
+        Each metric is a variable with the axes ``series`` (an algorithm at a point of the grid),
         ``model``, ``pattern``, ``seed`` and ``round``; NaN where a run diverged or nothing ran.
         ``algorithm`` and the columns of the grid are coordinates along ``series``: numbers, NaN for
         an algorithm without the column, or texts, lists as JSON. Sums over the rounds of a period
-        are variables with dots, ``rounds.num_active``. ``to_netcdf`` keeps all of it, and what
-        `xarray.open_dataset` then reads can be drawn as before.
+        are variables with dots, ``rounds.num_active``. ``to_netcdf`` writes all of it, and pictures
+        can be drawn from what `xarray.open_dataset` reads.
         """
         return run_to_dataset(self.columns, self.facts)
 
     @functools.cached_property
-    def tuning(self) -> Any:
-        """As `dataset`, of the lanes that tuned, with the columns that are tuned too."""
+    def tuning(self) -> LabelledResults:
+        """Returns the evaluations of tuning; points also have the columns that are tuned."""
         return run_to_dataset(self.columns, self.facts, dataset.TUNING)
 
     @functools.cached_property
-    def clients(self) -> Any:
-        """What every client had at the end, as an ``xarray.Dataset``.
+    def clients(self) -> LabelledResults:
+        """Returns the final metrics of each client as an ``xarray.Dataset``.
 
-        Of problems whose evaluation data have owners, from a folder where the command ``simulate``
-        or `report.write` with the experiment kept it; at the first point of a grid. Every metric is
-        a variable with the axes ``algorithm``, ``pattern``, ``seed`` and ``client``: of the final
-        model (the clients' mean where clients keep models) on the client's own evaluation data, NaN
-        where it has none. ``personal_<metric>`` is of the client's own model where the algorithm
-        has such, ``participations`` counts rounds; both are NaN for clients that do not train.
+        A folder has them if the evaluation data have owners, and the command ``simulate``, or
+        `report.write` with the experiment, recorded them. They belong to the first point of a grid.
+
+        Each metric is a variable with the axes ``algorithm``, ``pattern``, ``seed`` and ``client``.
+        It is measured for the final model (the clients' mean where clients keep models) on the
+        client's evaluation data; NaN for a client without any. ``personal_<metric>`` is measured
+        for the client's own model, if the algorithm has such, and ``participations`` counts rounds.
+        Both are NaN for clients that do not train.
 
         Raises:
-          ValueError: if nothing was kept.
+          ValueError: if nothing was recorded.
         """
         import xarray
 
-        dims, parts = ('algorithm', 'pattern', 'seed', 'client'), []
-        for pattern, kept in (read_clients(self.folder) if self.folder else {}).items():
-            for algorithm, own in kept.get('measured', {}).items():
+        dims = ('algorithm', 'pattern', 'seed', 'client')
+        parts = []
+        stored = read_clients(self.folder) if self.folder else {}
+        for pattern, by_kind in stored.items():
+            for algorithm, arrays in by_kind.get('measured', {}).items():
                 coords = {
                     'algorithm': [algorithm],
                     'pattern': [pattern],
-                    'seed': own.pop('seed'),
+                    'seed': arrays['seed'],
                 }
                 data = {
-                    name: (dims, values[None, None]) for name, values in own.items()
+                    name: (dims, values[None, None])
+                    for name, values in arrays.items()
+                    if name != 'seed'
                 }
                 parts.append(xarray.Dataset(data, coords))
         if not parts:
@@ -126,7 +139,7 @@ class Results:
         patterns: str | Sequence[str] | None = None,
         seeds: int | Sequence[int] | None = None,
     ) -> 'Results':
-        """A part of the run, for pictures and tables.
+        """Returns a part of the run, for pictures and tables.
 
         ::
 
@@ -135,8 +148,8 @@ class Results:
           fl.plot.learning_curves(part)
 
         Args:
-          at: a value, or a list of values, by column of the grid. Algorithms that lack a column
-            stay. A column with one value left is no column of the grid any more.
+          at: a value, or a list of values, by column of the grid. Algorithms without the column
+            stay. A column of which one value is left leaves the grid.
           algorithms: labels; all by default.
           patterns: labels; all by default.
           seeds: all by default.
@@ -147,40 +160,47 @@ class Results:
         Raises:
           ValueError: for a column, value, label or seed that the run does not have.
         """
-        columns, facts, grid = self.columns, dict(self.facts), self.facts['grid']
-        chosen = np.ones(len(columns['round']) if columns else 0, bool)
-        every = grids.points(grid, facts['grid_mode'])
+        facts = dict(self.facts)
+        num_rows = len(self.columns['round']) if self.columns else 0
+        is_selected = np.ones(num_rows, bool)
         labels = {'algorithms': algorithms, 'patterns': patterns, 'seeds': seeds}
-        for field, some in labels.items():
-            if some is not None:
-                facts[field] = _among(field, some, facts[field])
-                if columns:
-                    chosen &= np.isin(columns[field.removesuffix('s')], facts[field])
-        for name, some in (at or {}).items():
+        for field, wanted in labels.items():
+            if wanted is None:
+                continue
+            facts[field] = _among(field, wanted, self.facts[field])
+            if self.columns:
+                column = self.columns[field.removesuffix('s')]
+                is_selected &= np.isin(column, facts[field])
+        values_at = self._grid_values(at or {})
+        for name in values_at.keys() & self.columns.keys():
+            is_selected &= _has_value_among(self.columns[name], values_at[name])
+        points = [
+            point
+            for point in grids.points(facts['grid'], facts['grid_mode'])
+            if all(point[name] in values for name, values in values_at.items())
+        ]
+        if not points:
+            raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
+        facts['grid'] = _grid_of(points, facts)
+        rows = {name: column[is_selected] for name, column in self.columns.items()}
+        return Results(rows, facts, self.folder)
+
+    def _grid_values(self, at: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Returns the selected values of columns of the grid.
+
+        Raises:
+          ValueError: for a column or value that the grid does not have.
+        """
+        grid = self.facts['grid']
+        selected = {}
+        for name, wanted in at.items():
             if name not in grid:
                 raise errors.unknown_name('at', name, grid)
-            left = _among(f'at.{name}', some, grid[name])
-            every = [point for point in every if point[name] in left]
-            if name in columns:
-                wanted = [dataset.as_tuple(value) for value in left]
-                own = dataset.as_tuples(columns[name]).tolist()
-                there = np.array([value in wanted for value in own], bool)
-                chosen &= there | ~dataset.is_given(columns[name])
-        if not every:
-            raise errors.invalid('at', 'leave a point of the grid', dict(at or {}))
-        kept = {name: [point[name] for point in every] for name in grid}
-        kept = {
-            name: column
-            for name, column in kept.items()
-            if len(set(map(repr, column))) > 1
-        }
-        if facts['grid_mode'] == 'cross':
-            kept = {name: [v for v in grid[name] if v in kept[name]] for name in kept}
-        part = {name: column[chosen] for name, column in columns.items()}
-        return Results(part, {**facts, 'grid': kept}, self.folder)
+            selected[name] = _among(f'at.{name}', wanted, grid[name])
+        return selected
 
     def to_pandas(self) -> Any:
-        """The columns as a `pandas.DataFrame`; lists become tuples."""
+        """Returns the columns as a `pandas.DataFrame`; lists become tuples."""
         import pandas
 
         columns = {
@@ -189,45 +209,69 @@ class Results:
         return pandas.DataFrame(columns)
 
 
+def _has_value_among(column: np.ndarray, values: Sequence[Any]) -> np.ndarray:
+    """Returns bool[rows], where a column has one of the values, or none at all."""
+    allowed = [dataset.as_tuple(value) for value in values]
+    recorded = dataset.as_tuples(column).tolist()
+    is_allowed = np.array([value in allowed for value in recorded], bool)
+    return is_allowed | ~dataset.has_value(column)
+
+
+def _grid_of(
+    points: Sequence[grids.Point], facts: Mapping[str, Any]
+) -> dict[str, list[Any]]:
+    """Returns the grid of some of a run's points, without columns that do not vary."""
+    grid = {}
+    for name, values in facts['grid'].items():
+        column = [point[name] for point in points]
+        if len(set(map(repr, column))) == 1:
+            continue
+        if facts['grid_mode'] == 'cross':
+            column = [value for value in values if value in column]
+        grid[name] = column
+    return grid
+
+
 def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
-    """All that was kept of clients, by pattern and kind; empty where nothing was.
+    """Reads what was recorded of clients, by pattern and kind; empty if nothing was.
 
     Args:
       folder: of a run.
     """
-    found: dict[str, dict[str, Any]] = {}
+    stored: dict[str, dict[str, Any]] = {}
+    file = folder / CLIENTS
+    if not file.exists():
+        return stored
 
-    def failed(said: str) -> errors.InvalidError:
-        return errors.invalid(
-            'folder', f'hold a readable {CLIENTS}', f'{folder}: {said}'
-        )
+    def unreadable(reason: str) -> errors.InvalidError:
+        requirement = f'hold a readable {CLIENTS}'
+        return errors.invalid('folder', requirement, f'{folder}: {reason}')
 
-    if (folder / CLIENTS).exists():
-        with (
-            errors.decoding(failed),
-            errors.on_disk(folder / CLIENTS),
-            np.load(folder / CLIENTS, allow_pickle=False) as stored,
-        ):
-            for name, array in stored.items():
-                kind, pattern, *labels = str(name).split('/')
-                path = [pattern, kind, *labels]
-                at: dict[str, Any] = found
-                for part in path[:-1]:
-                    at = at.setdefault(part, {})
-                at[path[-1]] = array if array.ndim else array.item()
-    return found
+    with (
+        errors.decoding(unreadable),
+        errors.on_disk(file),
+        np.load(file, allow_pickle=False) as arrays,
+    ):
+        for name, array in arrays.items():
+            kind, pattern, *labels = str(name).split('/')
+            *parents, last = [pattern, kind, *labels]
+            branch: dict[str, Any] = stored
+            for key in parents:
+                branch = branch.setdefault(key, {})
+            branch[last] = array if array.ndim else array.item()
+    return stored
 
 
-def _among(argument: str, some: Any, valid: Sequence[Any]) -> list[Any]:
-    """One of the valid values, or some, as a list in the order of the valid ones."""
-    some = some.tolist() if hasattr(some, 'tolist') else some
-    wanted = (
-        list(some) if isinstance(some, list | tuple) and some not in valid else [some]
-    )
-    for value in wanted:
-        if value not in valid:
-            if isinstance(value, str):
-                raise errors.unknown_name(argument, value, map(str, valid))
-            shown = ', '.join(map(str, valid))
-            raise errors.invalid(argument, f'be among {shown}', errors.text_of(value))
-    return [value for value in valid if value in wanted]
+def _among(argument: str, wanted: Any, valid: Sequence[Any]) -> list[Any]:
+    """Returns what is wanted, one valid value or several, in the order of the valid ones."""
+    plain = wanted.tolist() if hasattr(wanted, 'tolist') else wanted
+    is_several = isinstance(plain, list | tuple) and plain not in valid
+    values = list(plain) if is_several else [plain]
+    for value in values:
+        if value in valid:
+            continue
+        if isinstance(value, str):
+            raise errors.unknown_name(argument, value, map(str, valid))
+        requirement = f'be among {", ".join(map(str, valid))}'
+        raise errors.invalid(argument, requirement, errors.text_of(value))
+    return [value for value in valid if value in values]

@@ -13,54 +13,60 @@ from fedjax_links.results import conversion, dataset
 
 Grid = Mapping[str, Mapping[str, ArrayLike]]
 """Columns of a sweep's grid by maker and name, one entry per point."""
-_AXES = ('point', 'seed')  # of lanes; a single one is that of seeds
+_LANE_AXES = ('point', 'seed')  # A single axis of lanes is that of seeds.
 
 
-def rounds_of(result: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rounds completed at each evaluation of a simulation, and at each of its rounds."""
-    last = int(np.ravel(np.asarray(result.state.round))[0])
-    length = np.shape(result.rounds.num_active)[-1]
-    every = last - length + np.arange(1, length + 1)
-    measured = jax.tree.leaves(result.evals)
-    count = int(measured[0].shape[np.ndim(result.state.round)]) if measured else 0
-    return every[length // count - 1 :: length // count] if count else every[:0], every
+def rounds_of(result: 'SimulationResult') -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rounds completed at each evaluation, and at each round of a simulation."""
+    last_round = int(np.ravel(np.asarray(result.state.round))[0])
+    num_rounds = np.shape(result.rounds.num_active)[-1]
+    rounds = last_round - num_rounds + np.arange(1, num_rounds + 1)
+    evaluations = jax.tree.leaves(result.evals)
+    if not evaluations:
+        return rounds[:0], rounds
+    num_lane_axes = np.ndim(result.state.round)
+    num_evaluations = int(evaluations[0].shape[num_lane_axes])
+    if not num_evaluations:
+        return rounds[:0], rounds
+    period = num_rounds // num_evaluations
+    return rounds[period - 1 :: period], rounds
 
 
-def leaves(measured: Any) -> dict[str, np.ndarray]:
-    """The leaves of nested results by path: ``server/loss``; ``value`` for a bare one."""
-    return {
-        jax.tree_util.keystr(path, simple=True, separator='/') or 'value': np.asarray(
-            leaf
-        )
-        for path, leaf in jax.tree_util.tree_leaves_with_path(measured)
-    }
+def leaves(tree: PyTree) -> dict[str, np.ndarray]:
+    """Returns the leaves of nested results by path: ``server/loss``; ``value`` for a bare one."""
+    by_path = {}
+    for keys, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        path = jax.tree_util.keystr(keys, simple=True, separator='/')
+        by_path[path or 'value'] = np.asarray(leaf)
+    return by_path
 
 
-def _text(result: Any) -> str:
-    """Rounds, lanes, and where every model ended: mean and range over lanes."""
+def _text(result: 'SimulationResult') -> str:
+    """Describes rounds, lanes, and the final metrics of each model: mean and range over lanes."""
     shape = np.shape(result.state.round)
-    ends, every = rounds_of(result)
-    rows = {'rounds': f'{len(every):,}, {len(ends)} evaluations'}
+    evaluated, rounds = rounds_of(result)
+    lines = {'rounds': f'{len(rounds):,}, {len(evaluated)} evaluations'}
     if shape:
-        sizes = zip(shape, _AXES[-len(shape) :], strict=True)
-        rows['lanes'] = ' x '.join(f'{size} {axis}s' for size, axis in sizes)
-    for model, measured in result.evals.items():
-        said = []
-        for path, leaf in jax.tree_util.tree_leaves_with_path(measured):
-            name = jax.tree_util.keystr(path, simple=True, separator='/')
+        sizes = zip(shape, _LANE_AXES[-len(shape) :], strict=True)
+        lines['lanes'] = ' x '.join(f'{size} {axis}s' for size, axis in sizes)
+    for model, metrics in result.evals.items():
+        final_metrics = []
+        for keys, leaf in jax.tree_util.tree_leaves_with_path(metrics):
+            name = jax.tree_util.keystr(keys, simple=True, separator='/')
             final = leaf[(slice(None),) * len(shape) + (-1,)]
-            said.append(f'{name} {reprs.numbers(final)}'.strip())
-        rows[f'{model}, at the end'] = ', '.join(said)
+            final_metrics.append(f'{name} {reprs.numbers(final)}'.strip())
+        lines[f'{model}, at the end'] = ', '.join(final_metrics)
     if not isinstance(result.state.finite, jax.core.Tracer):
-        finite = np.asarray(result.state.finite)
-        if not finite.all():
-            rows['not finite'] = f'{int((~finite).sum())} of {finite.size} lanes'
-    return reprs.block('SimulationResult', rows)
+        is_finite = np.asarray(result.state.finite)
+        if not is_finite.all():
+            num_diverged = int((~is_finite).sum())
+            lines['not finite'] = f'{num_diverged} of {is_finite.size} lanes'
+    return reprs.block('SimulationResult', lines)
 
 
 @reprs.described(_text)
 class SimulationResult(NamedTuple):
-    """What a simulation returns; a sweep's leaves have leading axes [G, S], points by seeds.
+    """Holds what a simulation returns; a sweep's leaves have leading axes [G, S], points by seeds.
 
     Attributes:
       state: the federation after the last round; pass it as ``initial_state`` to go on.
@@ -80,16 +86,17 @@ class SimulationResult(NamedTuple):
         grid: Grid | None = None,
         per_round: bool = False,
     ) -> Any:
-        """One row per lane and evaluation, as `runs.Results.to_pandas` has them.
+        """Returns a table with one row per lane and evaluation, as `runs.Results.to_pandas` does.
 
-        Columns: ``point`` and ``seed`` as far as there are such axes, the columns of the grid
+        Its columns are ``point`` and ``seed`` if there are such axes, the columns of the grid
         (``algorithm.learning_rate``; vectors are tuples), ``round`` (rounds completed), ``finite``,
         and ``<model>/<metric>``. Metrics of several entries are left out.
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
           grid: the grid of a sweep.
-          per_round: one row per round instead, with ``rounds/num_active`` and its like.
+          per_round: whether to have one row per round, with ``rounds/num_active`` and the other
+            metrics of rounds.
 
         Returns:
           A `pandas.DataFrame`.
@@ -104,31 +111,35 @@ class SimulationResult(NamedTuple):
                 'have evaluations (`eval_every`); `per_round=True` shows the rounds'
             )
             raise errors.invalid('result', requirement, 'none')
-        shape, (ends, every) = np.shape(self.state.round), rounds_of(self)
-        rounds = every if per_round else ends
-        given, columns = _lanes(shape, seeds, grid)
-        point, seed, place = np.indices((*(1,) * (2 - len(shape)), *shape, len(rounds)))
-        labels = {'point': point.ravel(), 'seed': np.asarray(given)[seed.ravel()]}
-        labels |= {name: column[labels['point']] for name, column in columns.items()}
-        bad = np.asarray(self.state.first_bad_round)[..., None]
-        values = {'finite': np.asarray((bad < 0) | (rounds <= bad))}
+        shape = np.shape(self.state.round)
+        evaluated, all_rounds = rounds_of(self)
+        rounds = all_rounds if per_round else evaluated
+        seed_labels, columns = _lanes(shape, seeds, grid)
+        # Every table has both axes of lanes; those that the result lacks are dropped at the end.
+        num_absent_axes = 2 - len(shape)
+        full_shape = (1,) * num_absent_axes + shape + (len(rounds),)
+        point_index, seed_index, round_index = np.indices(full_shape).reshape(3, -1)
+        labels = {'point': point_index, 'seed': np.asarray(seed_labels)[seed_index]}
+        labels |= {name: column[point_index] for name, column in columns.items()}
+        labels['round'] = rounds[round_index]
+        first_bad_round = np.asarray(self.state.first_bad_round)[..., None]
+        is_finite = (first_bad_round < 0) | (rounds <= first_bad_round)
+        values = {'finite': np.asarray(is_finite)}
         values |= leaves({'rounds': self.rounds} if per_round else self.evals)
-        full = *shape, len(rounds)
-        same = {
-            name: leaf.ravel() for name, leaf in values.items() if leaf.shape == full
-        }
-        table = pandas.DataFrame({**labels, 'round': rounds[place.ravel()], **same})
-        return table.drop(columns=['point', 'seed'][: 2 - len(shape)])
+        for name, leaf in values.items():
+            if leaf.shape == (*shape, len(rounds)):
+                labels[name] = leaf.ravel()
+        return pandas.DataFrame(labels).drop(columns=[*_LANE_AXES[:num_absent_axes]])
 
     def to_dataset(
         self, *, seeds: Iterable[int] | None = None, grid: Grid | None = None
     ) -> Any:
-        """The evaluations as an ``xarray.Dataset``, in the form that runs have.
+        """Returns the evaluations as an ``xarray.Dataset``, in the form that runs have.
 
-        Every metric is a variable with the axes ``series`` (the points of a sweep), ``model``,
-        ``pattern``, ``seed`` and ``round``; NaN where a lane was not finite any more. The columns
-        of a grid are coordinates along ``series``; vectors are JSON, ``'[0.1, 0.2]'``. Metrics of
-        several entries are left out.
+        Each metric is a variable with the axes ``series`` (the points of a sweep), ``model``,
+        ``pattern``, ``seed`` and ``round``; NaN from the round on in which a lane diverged. The
+        columns of a grid are coordinates along ``series``; vectors are JSON, ``'[0.1, 0.2]'``.
+        Metrics of several entries are left out.
 
         Args:
           seeds: the S seeds of a sweep; 0, 1, ... by default.
@@ -137,18 +148,22 @@ class SimulationResult(NamedTuple):
         Raises:
           ValueError: for a result without evaluations, or seeds or points of another number.
         """
-        given, columns = _lanes(np.shape(self.state.round), seeds, grid)
-        points = {
-            name: ('series', dataset.as_coordinate(column))
-            for name, column in columns.items()
-        }
-        return conversion.to_dataset(self).assign_coords({'seed': given, **points})
+        seed_labels, columns = _lanes(np.shape(self.state.round), seeds, grid)
+        coords: dict[str, Any] = {'seed': seed_labels}
+        for name, column in columns.items():
+            coords[name] = 'series', dataset.as_coordinate(column)
+        return conversion.to_dataset(self).assign_coords(coords)
 
 
 def _lanes(
     shape: Sequence[int], seeds: Iterable[int] | None, grid: Grid | None
 ) -> tuple[list[int], dict[str, np.ndarray]]:
-    """The S seeds of lanes [], [S] or [G, S], and the columns of a grid by dotted name.
+    """Returns the seeds of the lanes, and the columns of a grid by dotted name.
+
+    Args:
+      shape: of the lanes: [], [S] or [G, S].
+      seeds: the S seeds; 0, 1, ... for None.
+      grid: of the G points.
 
     Raises:
       ValueError: for more axes, or another number of seeds or points.
@@ -156,20 +171,17 @@ def _lanes(
     if len(shape) > 2:
         requirement = 'have no leading axes beside points and seeds'
         raise errors.invalid('result', requirement, f'shape {list(shape)}')
-    num_seeds, num_points = (
-        shape[-1] if shape else 1,
-        shape[0] if len(shape) == 2 else 0,
-    )
-    given = list(range(num_seeds)) if seeds is None else list(seeds)
-    if len(given) != num_seeds:
-        raise errors.invalid('seeds', f'have {num_seeds} entries', len(given))
-    columns = {
-        f'{maker}.{name}': dataset.as_tuples(np.asarray(values))
-        for maker, named in (grid or {}).items()
-        for name, values in named.items()
-    }
-    for name, column in columns.items():
-        if len(column) != num_points:
-            shown = f'{len(column)} of {name.partition(".")[2]!r}'
-            raise errors.invalid('grid', f'have {num_points} points', shown)
-    return given, columns
+    num_seeds = shape[-1] if shape else 1
+    num_points = shape[0] if len(shape) == 2 else 0
+    seed_labels = list(range(num_seeds)) if seeds is None else list(seeds)
+    if len(seed_labels) != num_seeds:
+        raise errors.invalid('seeds', f'have {num_seeds} entries', len(seed_labels))
+    columns = {}
+    for maker, columns_of_maker in (grid or {}).items():
+        for name, values in columns_of_maker.items():
+            column = dataset.as_tuples(np.asarray(values))
+            if len(column) != num_points:
+                shown = f'{len(column)} of {name!r}'
+                raise errors.invalid('grid', f'have {num_points} points', shown)
+            columns[f'{maker}.{name}'] = column
+    return seed_labels, columns

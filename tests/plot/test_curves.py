@@ -70,7 +70,7 @@ def a_run(**changes):
     return runs.Results({**columns, **changes}, facts)
 
 
-def test_a_curve_is_the_mean_over_seeds_and_its_band_the_interval(ax, rng):
+def test_curves_are_means_over_seeds_with_their_intervals(ax, rng):
     values = rng.normal(size=(4, 6))
     found = plot.learning_curves(
         {'mine': values}, 'loss', rounds=np.arange(6) * 10, ax=ax
@@ -328,7 +328,7 @@ def on_a_grid(baseline='fedavg'):
     )
 
 
-def test_an_algorithm_with_a_column_of_its_own_is_compared_at_the_same_point():
+def test_an_own_column_is_compared_at_the_same_point():
     levels, run = on_a_grid()
     found = plot.paired_differences(run)
     for pattern, axes in enumerate(found):
@@ -352,7 +352,7 @@ def test_an_algorithm_with_a_column_of_its_own_is_compared_at_the_same_point():
     assert axes.containers[1].lines[0].get_xdata()[0] == pytest.approx(expected)
 
 
-def test_two_panels_of_differences_share_one_label_and_the_names_at_the_left():
+def test_panels_of_differences_share_one_label_and_row_names():
     _, run = on_a_grid()
     first, second = plot.paired_differences(
         run, names={'mifa': 'An algorithm of a long name'}

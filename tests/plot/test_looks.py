@@ -14,7 +14,7 @@ def line(look, model='server'):
     return look.colour, str(look.line(model))
 
 
-def test_every_registered_algorithm_has_a_look_of_its_own_in_every_company():
+def test_each_registered_algorithm_has_a_look_of_its_own():
     alone = {name: plot.looks([name])[name] for name in ALGORITHMS}
     together = plot.looks(ALGORITHMS)
     backwards = plot.looks([*reversed(ALGORITHMS), 'mine', 'another'])
@@ -49,7 +49,7 @@ def test_the_longest_name_counts():
     assert found['wait-for-all'] == plot.looks(['wait_for_all'])['wait_for_all']
 
 
-def test_series_of_one_algorithm_share_its_colour_and_differ_in_markers():
+def test_series_of_one_algorithm_differ_in_markers_alone():
     found = plot.looks([f'mifa (rate {rate})' for rate in range(5)])
     assert len({line(look) for look in found.values()}) == 1
     assert len({look.marker for look in found.values()}) == 5

@@ -217,7 +217,7 @@ def _until_decided(columns: Any, facts: Mapping[str, Any]) -> dict[str, np.ndarr
     kept = columns['stage'] == 'tuning'
     for row in np.flatnonzero(~kept):
         point = {k: columns[k][row] for k in facts['grid']}
-        place = recorded.place_of(PATTERN, point)
+        place = recorded.cell_key(PATTERN, point)
         most = wanted[columns['algorithm'][row]].get(place, facts['until']['least'])
         kept[row] = columns['seed'][row] < most
     return {name: column[kept] for name, column in columns.items()}

@@ -25,7 +25,7 @@ def cells(**choices):
         metric=Metric('eval_accuracy', 'max'),
         choices=shaped,
         num_values={},
-        at_edge=None,
+        num_at_boundary=None,
         **axes,
     )
 
@@ -34,7 +34,7 @@ def alone(values):
     return Choice(np.array([values], float), np.zeros(2000, int))
 
 
-def test_cells_have_the_first_seeds_that_all_have_and_those_that_diverged_are_left_out(
+def test_cells_use_common_seeds_and_leave_out_diverged_ones(
     rng,
 ):
     own = [rng.normal(size=size) for size in (5, 3, 4, 3)]
@@ -47,7 +47,7 @@ def test_cells_have_the_first_seeds_that_all_have_and_those_that_diverged_are_le
     assert none.minus('a', 'b') is None
 
 
-def test_what_tuning_would_choose_again_is_chosen_at_all_cells_together(rng):
+def test_a_draw_of_tuning_chooses_at_all_cells_together(rng):
     picks = rng.integers(0, 2, 2000)
     torn = [Choice(rng.normal(size=(2, 4)), np.roll(picks, k)) for k in range(4)]
     base = [rng.normal(size=4) for _ in range(4)]

@@ -46,7 +46,7 @@ def test_a_long_list_is_cut(tmp_path):
     assert 'lane 29 in round 3; 10 more.' in text
 
 
-def test_a_model_that_is_not_finite_has_no_accuracy_in_a_table_and_is_not_chosen():
+def test_a_diverged_model_has_no_accuracy_and_is_not_chosen():
     """Its accuracy is that of guessing one class, which is a number."""
     tuning = {
         'learning_rates': (1e38, 1e-6),

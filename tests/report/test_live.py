@@ -73,7 +73,7 @@ def test_where_most_are_behind_the_level_is_theirs(half):
     assert next(live.levels(live.read(half))).endswith('in round 2, 1 of 3 seeds')
 
 
-def test_links_so_far_are_those_of_the_rounds_that_the_first_seed_has_behind_it(half):
+def test_links_so_far_end_where_the_first_seed_is(half):
     mask = runs.links(half).masks['links'][0]
     found = live.read(half)
     assert mask.shape[0] == 8
@@ -105,7 +105,7 @@ def page_of(folder):
     return Page((folder / live.PAGE).read_text())
 
 
-def test_a_page_needs_no_other_file_and_loads_itself_until_the_run_is_finished(half):
+def test_a_live_page_is_one_file_that_reloads_until_the_end(half):
     live.write(live.read(half), half, ['level    a < b & c'], seconds=7)
     page = page_of(half)
     assert ('meta', {'http-equiv': 'refresh', 'content': '7'}) in page.tags
@@ -148,9 +148,7 @@ def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
 
 
 @pytest.mark.slow
-def test_whoever_looks_while_lanes_are_saved_never_sees_half_of_one(
-    tmp_path, monkeypatch
-):
+def test_a_reader_never_sees_a_lane_that_is_half_saved(tmp_path, monkeypatch):
     """Saves come and go as fast as they can while the folder is read again and again."""
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
     failed, looks, over = [], [], threading.Event()

@@ -110,7 +110,7 @@ def test_the_best_of_many_rates_is_rarely_ahead(name, pages):
     assert max(found.values()) <= null_runs.most(pages), found
 
 
-def test_what_more_rates_than_the_baseline_reach_is_shown_without_a_claim():
+def test_the_best_of_more_rates_is_shown_without_a_claim():
     null = CHOSEN['from more rates than the baseline']
     drawn = null.source(np.random.default_rng(0))
     page = layouts.heat_map(drawn, x='x', y='y', best_over=('rate',))

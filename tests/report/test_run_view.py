@@ -98,7 +98,7 @@ def test_an_algorithm_is_missing_until_its_last_line_is_there():
     assert found.models['fedpbc'] == ['server', 'client_mean']
 
 
-def test_patterns_and_algorithms_come_in_the_order_of_their_names():
+def test_patterns_and_algorithms_follow_the_order_of_names():
     names = [['second', 'B'], ['fedpbc', 'FedPBC'], ['first', 'A']]
     found = of(lines('fedavg', level) + lines('fedpbc', level), names=names)
     assert list(found.patterns) == ['second', 'first']
@@ -132,7 +132,7 @@ def test_what_diverged_at_a_list_of_a_grid_is_named():
     ]
 
 
-def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_point():
+def test_each_grid_point_is_compared_with_the_baseline_there():
     points = [{'client.learning_rate': rate} for rate in (0.1, 0.2)]
 
     def accuracy(pattern, seed, round, point):
@@ -154,7 +154,7 @@ def test_every_point_of_a_grid_is_a_series_and_meets_the_baseline_at_its_own_poi
         np.testing.assert_array_equal(accuracy_of(found, label), rate)
 
 
-def test_an_algorithm_without_a_column_is_one_series_and_everybodys_baseline():
+def test_a_baseline_without_a_column_serves_all_its_points():
     points = [{'mu': mu} for mu in (0.1, 0.2)]
     found = of(
         lines('fedavg', level) + lines('fedpbc', level, points), grid={'mu': [0.1, 0.2]}
@@ -163,7 +163,7 @@ def test_an_algorithm_without_a_column_is_one_series_and_everybodys_baseline():
     assert {found.baseline_of(label) for label in found.members} == {'fedavg'}
 
 
-def test_a_metric_of_unknown_direction_is_an_error_where_it_matters():
+def test_an_unknown_direction_is_an_error_where_it_matters():
     found = of(
         lines('fedavg', level), directions={'eval_accuracy': None, 'train_loss': 'min'}
     )

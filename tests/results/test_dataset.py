@@ -200,7 +200,7 @@ def test_results_go_to_netcdf_and_come_back(run, swept, tmp_path, engine, kind):
         assert back.attrs == found.attrs
         assert dataset.points(back) == dataset.points(found)
         assert dataset.names(back) == dataset.names(found)
-        assert dataset.attribute(back, 'directions') == dataset.attribute(
+        assert dataset.read_attribute(back, 'directions') == dataset.read_attribute(
             found, 'directions'
         )
         ours, theirs = (

@@ -16,4 +16,4 @@ FACTS = {
 
 def test_a_run_without_lines_has_no_final_metrics():
     for stage in (recorded.MAIN, recorded.TIE):
-        assert recorded.levels({}, FACTS, 'fedavg', stage=stage) == {}
+        assert recorded.final_metrics({}, FACTS, 'fedavg', stage=stage) == {}

@@ -38,7 +38,7 @@ def cells_at_edges(run):
     ]
     assert all(page.pop('name') == 'heat_map' for page in pages)
     return sum(
-        cells.of_source(run_view.of_run(run), metric=None, **page).at_edge
+        cells.map_cells(run_view.of_run(run), metric=None, **page).num_at_boundary
         for page in pages
     )
 

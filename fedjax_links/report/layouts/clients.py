@@ -1,9 +1,8 @@
-"""Who took part, by the links that the first seed met, and who is hurt: losses and metrics."""
+"""Shows participation, realised links, and losses and metrics by client."""
 
 import itertools
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from fedjax_links.core import errors
 from fedjax_links.pages import tables
 from fedjax_links.plot import panels
 from fedjax_links.plot.links import MAP_ROUNDS
+from fedjax_links.plot.panels import Axes
 from fedjax_links.report.client_stats import Clients
 from fedjax_links.report.layouts.page import Page, with_panels
 from fedjax_links.report.run_view import RunView
@@ -19,7 +19,7 @@ from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 _MOST_NAMED = 8
-_NOT_KEPT = Clients(np.zeros(0), 'not kept')
+_NOT_RECORDED = Clients(np.zeros(0), 'not kept')
 _SPREAD = (
     "{title} of final models on every client's own evaluation data (the clients' mean model where "
     'clients keep models, unless the server was tuned; first point of a grid), each client '
@@ -31,40 +31,21 @@ _SPREAD = (
 
 
 def link_maps(source: RunView) -> Page:
-    """Client x round maps and what they amounted to.
+    """Shows client x round maps of the links, and their statistics.
 
     Args:
-      source: what ran, with the links that were kept.
+      source: what ran, with the links that were recorded.
 
     Returns:
-      Maps of the first rounds, and a table over all rounds, with how far FedAvg's weights are from
-      equal ones, realised and by their exact law.
+      Maps of the first rounds, and a table over all rounds. It has the distance of FedAvg's weights
+      from equal ones, realised and by their exact law.
     """
 
-    def draw(axes: Any, label: str) -> None:
+    def draw(axes: Axes, label: str) -> None:
         plot.link_map(source.links[label].mask, ax=axes)
         axes.set_title(panels.literal(source.name(label)), fontsize=10)
 
-    rows = []
-    for label, (mask, _) in source.links.items():
-        law, found = (
-            source.clients.get(label, _NOT_KEPT),
-            analysis.participation_report(mask),
-        )
-        num_rounds, num_clients = mask.shape
-        exact = (
-            np.abs(law.weights - 1 / num_clients).sum() if law.weights.size else None
-        )
-        is_heard = found.counts.any()
-        row = {'pattern': source.name(label)}
-        row['active per round'] = (
-            f'{found.counts.sum() / num_rounds:.1f} of {num_clients}'
-        )
-        row['empty rounds'] = f'{100 * found.empty_rounds / num_rounds:.1f} %'
-        row['clients never heard'] = f'{100 * (found.counts == 0).mean():.1f} %'
-        row['distance'] = f'{found.distance_to_uniform:.3f}' if is_heard else '-'
-        row |= {'exact': '' if exact is None else f'{exact:.3f}', 'law': law.source}
-        rows.append(row)
+    rows = [_link_row(source, label) for label in source.links]
     caption = (
         "First seed, all rounds; L1 distance of FedAvg's weights E[1{i in A}/|A|] "
         'from equal ones'
@@ -80,65 +61,107 @@ def link_maps(source: RunView) -> Page:
     return with_panels(page, [*source.links], draw)
 
 
+def _link_row(source: RunView, label: str) -> dict[str, str]:
+    """Writes the statistics of a pattern's links."""
+    mask = source.links[label].mask
+    num_rounds, num_clients = mask.shape
+    report = analysis.participation_report(mask)
+    law = source.clients.get(label, _NOT_RECORDED)
+    active = f'{report.counts.sum() / num_rounds:.1f} of {num_clients}'
+    distance = f'{report.distance_to_uniform:.3f}' if report.counts.any() else '-'
+    exact_distance = ''
+    if law.weights.size:
+        exact_distance = f'{np.abs(law.weights - 1 / num_clients).sum():.3f}'
+    return {
+        'pattern': source.name(label),
+        'active per round': active,
+        'empty rounds': f'{100 * report.empty_rounds / num_rounds:.1f} %',
+        'clients never heard': f'{100 * (report.counts == 0).mean():.1f} %',
+        'distance': distance,
+        'exact': exact_distance,
+        'law': law.source,
+    }
+
+
 def participation(source: RunView) -> Page:
-    """Who took part, and who was left behind.
+    """Shows how often clients took part, and which of them fare worst.
 
     Args:
-      source: what ran, with the links that were kept.
+      source: what ran, with the links that were recorded.
 
     Returns:
-      Participation; losses of clients, drawn too, where they were kept.
+      Participation; losses of clients, drawn too, if they were recorded.
     """
     counts = {label: links.mask.sum(axis=0) for label, links in source.links.items()}
-    known = {
+    recorded = {
         label: source.clients[label] for label in counts if label in source.clients
     }
-    found = [_participations(source)]
-    if any(own.losses or own.missing for own in known.values()):
-        found.append(_losses(source, known))
-    losses = {label: own.losses for label, own in known.items() if own.losses}
+    shown = [_participations(source)]
+    if any(clients.losses or clients.missing for clients in recorded.values()):
+        shown.append(_losses(source, recorded))
+    losses = {
+        label: clients.losses for label, clients in recorded.items() if clients.losses
+    }
     drawn = 'A point: a client, its rounds and its training loss at the final model; first seed.'
-    page = Page('Participation', found, caption=drawn, of_links=True)
-    return _beside_participation(source, page, counts, losses)
+    page = Page('Participation', shown, caption=drawn, of_links=True)
+    return _with_scatter(source, page, counts, losses)
 
 
-def _beside_participation(
+def _with_scatter(
     source: RunView,
     page: Page,
     counts: Mapping[str, np.ndarray],
     values: Mapping[str, Mapping[str, np.ndarray]],
-    **options: Any,
+    value_name: str = 'loss of the client',
 ) -> Page:
-    """Draws values of clients, float[N] by pattern and algorithm, against their participations."""
+    """Draws values of clients against their participations, a panel per pattern.
 
-    def draw(axes: Any, pattern: str) -> None:
-        own = {k: values[pattern][k] for k in source.algorithms if k in values[pattern]}
-        names, is_last = {k: source.name(k) for k in own}, pattern == [*values][-1]
-        look: dict[str, Any] = {**options, 'names': names, 'legend': is_last}
-        plot.participation_loss(counts[pattern], own, **look, ax=axes)
+    Args:
+      source: what ran.
+      page: with the tables.
+      counts: int[N] by pattern, rounds in which a client took part.
+      values: float[N] by pattern and algorithm.
+      value_name: what they are.
+    """
+    last_pattern = [*values][-1] if values else None
+
+    def draw(axes: Axes, pattern: str) -> None:
+        by_algorithm = values[pattern]
+        shown = {k: by_algorithm[k] for k in source.algorithms if k in by_algorithm}
+        plot.participation_loss(
+            counts[pattern],
+            shown,
+            names={label: source.name(label) for label in shown},
+            value_name=value_name,
+            legend=pattern == last_pattern,
+            ax=axes,
+        )
         axes.set_title(panels.literal(source.name(pattern)), fontsize=10)
 
     return with_panels(page, [*values], draw, panel=(3.6, 2.8))
 
 
 def _participations(source: RunView) -> tables.Table:
-    """How often, and after which gaps, clients were heard; a row per pattern."""
+    """Shows how often clients took part and how long the gaps were; a row per pattern."""
     rows = []
-    for label, (mask, _) in source.links.items():
-        found, (num_rounds, num_clients) = (
-            analysis.participation_report(mask),
-            mask.shape,
-        )
-        counts, heard = found.counts, found.counts > 0
-        age = np.where(heard, mask[::-1].argmax(axis=0) + 1, num_rounds + 1)
-        gaps = found.mean_gaps[~np.isnan(found.mean_gaps)]
-        row = {'pattern': source.name(label)}
-        row['participations'] = f'{counts.min()}, {np.median(counts):g}, {counts.max()}'
-        row['mean gap'] = f'{gaps.mean():.3g}' if gaps.size else '-'
-        row['longest'] = f'{np.nanmax(found.max_gaps):.0f}' if gaps.size else '-'
-        row['age at end'] = f'{np.median(age):.0f}, {age.max()}'
-        effective = f'{found.effective_sample_size:.1f} of {num_clients}'
-        rows.append({**row, 'effective': effective if heard.any() else '-'})
+    for label, links in source.links.items():
+        num_rounds, num_clients = links.mask.shape
+        report = analysis.participation_report(links.mask)
+        counts = report.counts
+        has_participated = counts > 0
+        rounds_since_last = np.flip(links.mask, axis=0).argmax(axis=0) + 1
+        age = np.where(has_participated, rounds_since_last, num_rounds + 1)
+        gaps = report.mean_gaps[~np.isnan(report.mean_gaps)]
+        effective = f'{report.effective_sample_size:.1f} of {num_clients}'
+        row = {
+            'pattern': source.name(label),
+            'participations': f'{counts.min()}, {np.median(counts):g}, {counts.max()}',
+            'mean gap': f'{gaps.mean():.3g}' if gaps.size else '-',
+            'longest': f'{np.nanmax(report.max_gaps):.0f}' if gaps.size else '-',
+            'age at end': f'{np.median(age):.0f}, {age.max()}',
+            'effective': effective if has_participated.any() else '-',
+        }
+        rows.append(row)
     return tables.of_rows(
         rows,
         'First seed, by client. Participations: least, median, most. Gaps: rounds from one '
@@ -148,37 +171,17 @@ def _participations(source: RunView) -> tables.Table:
     )
 
 
-def _losses(source: RunView, known: Mapping[str, Clients]) -> tables.Table:
-    """Who fares worst under the final model of every algorithm; a row per pattern and algorithm."""
-    import pandas
-
+def _losses(source: RunView, recorded: Mapping[str, Clients]) -> tables.Table:
+    """Shows which clients fare worst at final models; a row per pattern and algorithm."""
     rows = []
-    for label, algorithm in itertools.product(known, source.algorithms):
+    for label, algorithm in itertools.product(recorded, source.algorithms):
         row = {'pattern': source.name(label), 'algorithm': source.name(algorithm)}
-        rows.append(row)
-        losses, mask = known[label].losses.get(algorithm), source.links[label].mask
+        losses = recorded[label].losses.get(algorithm)
         if losses is None:
-            row['loss'] = known[label].missing.get(algorithm, 'not kept')
-            continue
-        counts = mask.sum(axis=0)
-        worst, rest = np.split(
-            np.argsort(-losses, kind='stable'), [-(-losses.size // 10)]
-        )
-        rank = (
-            pandas.DataFrame({'counts': counts, 'losses': losses})
-            .rank()
-            .corr()
-            .iloc[0, 1]
-        )
-        more = ', ...' if worst.size > _MOST_NAMED else ''
-        row |= {
-            'loss': f'{losses.mean():.4g}',
-            'worst tenth': f'{losses[worst].mean():.4g}',
-            'heard': f'{counts[worst].mean():.4g}',
-            'others': f'{counts[rest].mean():.4g}' if rest.size else '',
-            'rank': f'{rank:+.2f}' if losses.size > 2 and rank == rank else '',
-            'clients': ', '.join(map(str, worst[:_MOST_NAMED].tolist())) + more,
-        }
+            row['loss'] = recorded[label].missing.get(algorithm, 'not kept')
+        else:
+            row |= _loss_cells(losses, source.links[label].mask.sum(axis=0))
+        rows.append(row)
     return tables.of_rows(
         rows,
         'Training losses of the clients at the final model of the first seed (their mean model '
@@ -190,84 +193,130 @@ def _losses(source: RunView, known: Mapping[str, Clients]) -> tables.Table:
     )
 
 
+def _loss_cells(losses: np.ndarray, counts: np.ndarray) -> dict[str, str]:
+    """Writes losses of clients, and how they go with participation.
+
+    Args:
+      losses: float[N].
+      counts: int[N], rounds in which a client took part.
+    """
+    import pandas
+
+    largest_first = np.argsort(-losses, kind='stable')
+    num_worst = -(-losses.size // 10)
+    worst = largest_first[:num_worst]
+    rest = largest_first[num_worst:]
+    ranks = pandas.DataFrame({'counts': counts, 'losses': losses}).rank()
+    correlation = ranks.corr().iloc[0, 1]
+    is_correlated = losses.size > 2 and correlation == correlation
+    ids = ', '.join(map(str, worst[:_MOST_NAMED].tolist()))
+    return {
+        'loss': f'{losses.mean():.4g}',
+        'worst tenth': f'{losses[worst].mean():.4g}',
+        'heard': f'{counts[worst].mean():.4g}',
+        'others': f'{counts[rest].mean():.4g}' if rest.size else '',
+        'rank': f'{correlation:+.2f}' if is_correlated else '',
+        'clients': f'{ids}, ...' if worst.size > _MOST_NAMED else ids,
+    }
+
+
 def clients(source: RunView) -> Page:
-    """How a metric is spread over the clients, and over whom.
+    """Shows how a metric is spread over the clients.
 
     Args:
       source: what ran, of a problem whose evaluation data have owners.
 
     Returns:
-      A row per pattern and algorithm; every client's value against its participations is drawn.
+      A row per pattern and algorithm. The picture has each client's value against its
+      participations.
 
     Raises:
       ValueError: if evaluation data have no owners.
     """
-    experiment = source.experiment
-    if experiment is not None:
-        problems = [
-            experiment.problem_at(k, experiment.plan.points[0]) for k in source.patterns
-        ]
-        if any(problem.eval_owned is None for problem in problems):
-            requirement = 'be of a problem that holds out examples of its clients'
-            raise errors.invalid('config.reports', requirement, 'clients')
+    _check_owners(source)
     measured = {
         label: own.measured for label, own in source.clients.items() if own.measured
     }
-    known = {
-        name for every in measured.values() for own in every.values() for name in own
-    }
-    plain = re.sub(
-        '^(train|eval)_|_(clients|p10|p90|spread)$', '', source.metric().name
-    )
-    name = plain if plain in known else 'loss'  # of which clients have none, as of r2
-    metric = Metric(
-        name, dataset.attribute(source.data, 'directions').get(f'eval_{name}')
-    )
+    metric = _client_metric(source, measured)
     rows, counts, values = [], {}, {}
-    for pattern, every in measured.items():
-        for label in (label for label in source.algorithms if label in every):
+    for pattern, by_algorithm in measured.items():
+        for label in source.algorithms:
+            if label not in by_algorithm:
+                continue
             row = {'pattern': source.name(pattern), 'algorithm': source.name(label)}
-            rows.append({**row, **_cells(every[label], metric)})
-        counts[pattern] = np.nan_to_num(next(iter(every.values()))['participations'][0])
+            rows.append(row | _client_cells(by_algorithm[label], metric))
+        first_algorithm = next(iter(by_algorithm.values()))
+        counts[pattern] = np.nan_to_num(first_algorithm['participations'][0])
         values[pattern] = {
-            label: metric.scale * own[name][0] for label, own in every.items()
+            label: metric.scale * metrics[metric.name][0]
+            for label, metrics in by_algorithm.items()
         }
     worst = 'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
     caption = _SPREAD.format(title=metric.title, worst=worst)
     drawn = f'A point: a client, its rounds and its {metric.title}; first seed, 0 without training.'
-    page = Page(
-        'Clients', [tables.of_rows(rows, caption)] if rows else [], caption=drawn
-    )
-    return _beside_participation(source, page, counts, values, value_name=metric.title)
+    shown = [tables.of_rows(rows, caption)] if rows else []
+    page = Page('Clients', shown, caption=drawn)
+    return _with_scatter(source, page, counts, values, metric.title)
 
 
-def _cells(own: Mapping[str, np.ndarray], metric: Metric) -> dict[str, str]:
-    """A row of the table."""
+def _check_owners(source: RunView) -> None:
+    """Raises if the experiment is at hand and its evaluation data have no owners."""
+    experiment = source.experiment
+    if experiment is None:
+        return
+    first_point = experiment.plan.points[0]
+    for pattern in source.patterns:
+        if experiment.problem_at(pattern, first_point).eval_owned is None:
+            requirement = 'be of a problem that holds out examples of its clients'
+            raise errors.invalid('config.reports', requirement, 'clients')
+
+
+def _client_metric(
+    source: RunView, measured: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
+) -> Metric:
+    """Returns the metric to show: that of the run if clients have it, else their loss."""
+    recorded_names = set()
+    for by_algorithm in measured.values():
+        for metrics in by_algorithm.values():
+            recorded_names |= metrics.keys()
+    name = re.sub('^(train|eval)_|_(clients|p10|p90|spread)$', '', source.metric().name)
+    if name not in recorded_names:
+        name = 'loss'  # Clients have no metric of all examples alone, such as r2.
+    directions = dataset.read_attribute(source.data, 'directions')
+    return Metric(name, directions.get(f'eval_{name}'))
+
+
+def _client_cells(metrics: Mapping[str, np.ndarray], metric: Metric) -> dict[str, str]:
+    """Writes a metric over clients, with its interval over seeds.
+
+    Args:
+      metrics: float[S, N] by name, and ``participations``.
+      metric: the one to show.
+    """
     worst = 10 if metric.direction == 'max' else 90
-    values, times = own[metric.name], own['participations']
-    least = times <= np.nanquantile(times, 0.25, axis=1, keepdims=True)
-    most = times >= np.nanquantile(times, 0.75, axis=1, keepdims=True)
+    values = metrics[metric.name]
+    counts = metrics['participations']
+    is_rare = counts <= np.nanquantile(counts, 0.25, axis=1, keepdims=True)
+    is_frequent = counts >= np.nanquantile(counts, 0.75, axis=1, keepdims=True)
 
-    def cell(numbers: Any) -> str:
-        return metric.interval(evaluation.seed_interval(numbers))
+    def cell(by_seed: np.ndarray) -> str:
+        return metric.interval(evaluation.seed_interval(by_seed))
 
-    def mean(who: np.ndarray) -> str:
-        has = who & ~np.isnan(values)
-        return (
-            cell(np.nanmean(np.where(has, values, np.nan), axis=1))
-            if has.any(1).all()
-            else ''
-        )
+    def mean_over(group: np.ndarray) -> str:
+        is_counted = group & ~np.isnan(values)
+        if not is_counted.any(axis=1).all():
+            return ''
+        return cell(np.nanmean(np.where(is_counted, values, np.nan), axis=1))
 
     cells = {
         'mean': cell(np.nanmean(values, axis=1)),
         f'p{worst}': cell(np.nanpercentile(values, worst, axis=1)),
         'spread': cell(np.nanstd(values, axis=1)),
-        'took part least': mean(least),
-        'most': mean(most),
-        'do not train': mean(np.isnan(times)),
+        'took part least': mean_over(is_rare),
+        'most': mean_over(is_frequent),
+        'do not train': mean_over(np.isnan(counts)),
     }
-    personal = own.get(f'personal_{metric.name}')
+    personal = metrics.get(f'personal_{metric.name}')
     if personal is not None and not np.isnan(personal).all():
         cells['own mean'] = cell(np.nanmean(personal, axis=1))
         cells[f'own p{worst}'] = cell(np.nanpercentile(personal, worst, axis=1))

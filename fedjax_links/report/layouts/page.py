@@ -1,4 +1,4 @@
-"""What a layout returns, and what several layouts say alike."""
+"""Defines the page that a layout returns, and helpers that several layouts share."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from fedjax_links.pages.tables import Table
 from fedjax_links.plot import panels
+from fedjax_links.plot.panels import Axes, Figure
 from fedjax_links.report.comparisons import FinalKey, FinalMetrics
 from fedjax_links.report.run_view import RunView
 
@@ -19,13 +20,13 @@ class Page(NamedTuple):
       draw: draws on an empty matplotlib figure; None without a picture.
       size: inches, width and height of the picture.
       caption: says what is drawn: points, bars, bands.
-      of_links: whether the picture shows links or clients, to which the caption of a run's results
-        does not belong.
+      of_links: whether the picture shows links or clients, so that the caption of a run's results
+        does not belong to it.
     """
 
     heading: str
     tables: Sequence[Table]
-    draw: Callable[[Any], None] | None = None
+    draw: Callable[[Figure], None] | None = None
     size: tuple[float, float] = (10.0, 5.0)
     caption: str = ''
     of_links: bool = False
@@ -36,30 +37,32 @@ _NARROWEST = 6.4  # inches, for titles and legends
 
 
 def labels(source: RunView, key: FinalKey, *, model: bool = False) -> dict[str, str]:
-    """The cells that say what a row is about: pattern, series and, where asked for, model."""
+    """Returns the first cells of a row: pattern, series and, if asked for, candidate model."""
     pattern, label, candidate = key
     cells = {'pattern': source.name(pattern), 'algorithm': source.name(label)}
-    return cells | ({'model': candidate.replace('_', ' ')} if model else {})
+    if model:
+        cells['model'] = candidate.replace('_', ' ')
+    return cells
 
 
 def with_panels(
     page: Page,
     shown: Sequence[Any],
-    draw: Callable[[Any, Any], None],
+    draw: Callable[[Axes, Any], None],
     *,
     columns: int = 3,
     panel: tuple[float, float] = (3.6, 2.6),
     around: tuple[float, float] = (0.6, 0.6),
     legend: Sequence[str] = (),
-    finish: Callable[[Any], None] | None = None,
+    finish: Callable[[Figure], None] | None = None,
     **options: Any,
 ) -> Page:
-    """A page with a picture of one panel for each of several things; as it is for none.
+    """Adds a picture with one panel for each of several things; none if there are none.
 
     Args:
       page: with the tables.
-      shown: what panels are of.
-      draw: draws on axes what belongs to one of them, and its title.
+      shown: the things, one for each panel.
+      draw: draws one of them on axes, with its title.
       columns: panels side by side, at most.
       panel: inches of a panel.
       around: inches beside and below all panels.
@@ -76,18 +79,18 @@ def with_panels(
     if legend:
         height += 0.22 * -(-len(legend) // panels.legend_columns(legend, width))
 
-    def draw_all(figure: Any) -> None:
+    def draw_all(figure: Figure) -> None:
         grid = panels.grid(figure, len(shown), columns, **options)
-        for place, (axes, thing) in enumerate(zip(grid, shown, strict=True)):
+        for index, (axes, thing) in enumerate(zip(grid, shown, strict=True)):
             draw(axes, thing)
             if options.get('sharex'):
-                is_last = place + columns >= len(shown)
-                axes.set_xlabel(axes.get_xlabel() if is_last else '')
-                axes.tick_params(labelbottom=is_last)
+                is_last_row = index + columns >= len(shown)
+                axes.set_xlabel(axes.get_xlabel() if is_last_row else '')
+                axes.tick_params(labelbottom=is_last_row)
             if options.get('sharey'):
-                is_first = place % columns == 0
-                axes.set_ylabel(axes.get_ylabel() if is_first else '')
-                axes.tick_params(labelleft=is_first)
+                is_first_column = index % columns == 0
+                axes.set_ylabel(axes.get_ylabel() if is_first_column else '')
+                axes.tick_params(labelleft=is_first_column)
         if legend:
             panels.legend_below(figure, legend, width)
         if finish is not None:
@@ -102,7 +105,7 @@ def limit_series(
     ends: FinalMetrics,
     patterns: Sequence[str] | None = None,
 ) -> tuple[RunView, str]:
-    """The series that a picture of curves can tell apart.
+    """Limits a picture of curves to as many series as can be told apart.
 
     Args:
       source: what ran.
@@ -111,8 +114,8 @@ def limit_series(
       patterns: under which patterns; all by default.
 
     Returns:
-      All, or of each algorithm the best point where there are more than 24 series (the first one if
-      nothing says which way the metric is better); the heading, which then says so, and by what.
+      All series, or each algorithm's best point if there are more than 24 series (its first point
+      if it is unknown which way the metric is better); the heading, which then says so.
     """
     if len(source.members) <= MOST_SERIES:
         return source, heading
@@ -122,9 +125,6 @@ def limit_series(
     which = 'first point of its grid'
     if ends.metric.direction is not None:
         which = f'best point of its grid by {ends.metric.words}, {ends.span}'
-    kept = source.data.sel(
-        series=[label for label in source.members if label in chosen]
-    )
-    return dataclasses.replace(
-        source, data=kept
-    ), f'{heading}, every algorithm at the {which}'
+    labels_of_best = [label for label in source.members if label in chosen]
+    limited = dataclasses.replace(source, data=source.data.sel(series=labels_of_best))
+    return limited, f'{heading}, every algorithm at the {which}'

@@ -1,8 +1,7 @@
-"""Hours and gigabytes in the round's place: totals, prices of levels, and curves against either."""
+"""Shows costs in place of rounds: totals, costs of reaching levels, and curves against either."""
 
-import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,15 +12,64 @@ from fedjax_links.experiment import build
 from fedjax_links.experiment.config import recorded
 from fedjax_links.pages import tables
 from fedjax_links.report import cost_model
+from fedjax_links.report.comparisons import FinalKey
 from fedjax_links.report.layouts import page, progress
 from fedjax_links.report.run_view import RunView
+from fedjax_links.results.metric import Metric
 
 _AXES = {'hours': 'hours', 'gigabytes': 'gigabytes, up and down'}
-_UNITS = {'hours': 3600, 'GB up': 1e9, 'GB down': 1e9, 'compute': 3600, 'GB peers': 1e9}
-"""Of the columns of a `pricing.Price`."""
+_HOUR = 3600
+_GIGABYTE = 1e9
+_UNITS = {
+    'seconds': ('hours', _HOUR),
+    'uplink': ('GB up', _GIGABYTE),
+    'downlink': ('GB down', _GIGABYTE),
+    'compute': ('compute', _HOUR),
+    'peers': ('GB peers', _GIGABYTE),
+}
+"""By field of `cost_model.RoundCosts`, the title of its column, and its unit."""
 _CHANGES_LINKS = ('links', 'patterns', 'problem', 'redraw')
 
 Speed = float | str | Mapping[str, Any]
+
+
+class _Messages(NamedTuple):
+    """What the clients of a series send and compute.
+
+    Attributes:
+      traffic: the messages of its algorithm.
+      options: of the algorithm, as in a config.
+      local_steps: of a round.
+    """
+
+    traffic: cost_model.Traffic
+    options: Mapping[str, Any]
+    local_steps: Any
+
+
+class _SeriesCosts(NamedTuple):
+    """Costs of a series by the seeds that have links.
+
+    Attributes:
+      by_title: float64[S, E], cumulative costs at each evaluation, by title of a column.
+      seeds: the S seeds.
+    """
+
+    by_title: Mapping[str, np.ndarray]
+    seeds: Sequence[int]
+
+    @property
+    def hours(self) -> np.ndarray:
+        """Returns float64[S, E], simulated hours."""
+        return self.by_title['hours']
+
+    @property
+    def gigabytes(self) -> np.ndarray:
+        """Returns float64[S, E], what all clients sent and received."""
+        moved = [
+            total for title, total in self.by_title.items() if title.startswith('GB')
+        ]
+        return np.asarray(np.sum(moved, axis=0))
 
 
 def price(
@@ -38,146 +86,205 @@ def price(
     local_steps: int | None = None,
     traffic: Mapping[str, Any] | None = None,
 ) -> page.Page:
-    """What a run would have cost on given devices; `fedjax_links.report.cost_model` is the model.
+    """Shows what a run would have cost on given devices.
 
-    Made of the links that the run kept: of the first seed, and of all seeds with
-    ``log: ('links',)``; seeds without links are drawn at the mean price of the others and are not
-    in the tables. The run itself is not touched.
+    `fedjax_links.report.cost_model` describes the model. It needs the links that the run recorded:
+    those of the first seed, and of all seeds with ``log: ('links',)``. Seeds without links are
+    drawn at the mean cost of the others, and are not in the tables. The run itself is not changed.
 
     Args:
       source: what ran.
       step: seconds of a local step: a number, or a section of ``DEVICE_SPEEDS``.
       uplink: bytes per second; likewise.
       downlink: bytes per second; likewise.
-      targets: levels of the metric to be priced.
+      targets: levels of the metric whose cost to show.
       metric: which metric; that of the results by default.
       against: what the picture's horizontal axis is, ``'hours'`` or ``'gigabytes'``.
-      overhead: seconds of every round besides.
+      overhead: seconds that each round lasts in addition.
       model_bytes: of a model; those of the problem's parameters by default.
       local_steps: of a round; the config's by default.
-      traffic: by algorithm that is not registered, ``up``, ``down`` and ``everyone`` of
-        `pricing.Traffic`; also for registered ones, in place of what is known of them.
+      traffic: ``up``, ``down`` and ``everyone`` of `cost_model.Traffic` by algorithm that is not
+        registered; also for registered ones, in place of what the registry knows.
 
     Returns:
-      A table of totals and of the price of the targets; curves.
+      A table of totals and of the costs of the targets; curves.
 
     Raises:
-      ValueError: for unknown names, numbers out of range, links that were not kept or that the grid
-        changes, and algorithms of which nothing is known.
+      ValueError: for unknown names, numbers out of range, links that were not recorded or that the
+        grid changes, and algorithms of which nothing is known.
     """
-    kind = source.metric(metric)
+    shown_metric = source.metric(metric)
     checks.choice('against', against, _AXES)
-    config, kept = _kept(source)
-    first = next(iter(kept.masks[source.patterns[0]].values()))
+    config, links = _config_and_links(source)
+    first_mask = next(iter(links.masks[source.patterns[0]].values()))
     devices = cost_model.devices(
-        first.shape[1], step=step, uplink=uplink, downlink=downlink
+        first_mask.shape[1], step=step, uplink=uplink, downlink=downlink
     )
-    sizes = (
-        dict.fromkeys(source.patterns, model_bytes)
-        if model_bytes
-        else _sizes(source, config)
-    )
-    units = {
-        title: unit
-        for title, unit in _UNITS.items()
-        if title != 'GB peers' or kept.edges
-    }
-    places = {
-        seed: place for place, seed in enumerate(source.data['seed'].values.tolist())
-    }
-    rows, spent = [], {}
+    if model_bytes:
+        bytes_of_model = dict.fromkeys(source.patterns, model_bytes)
+    else:
+        bytes_of_model = _bytes_of_model(source, config)
+    rows = []
+    mean_costs = {}
     for key in source.rows():
         pattern, label, _ = key
-        model, options, steps = _facts(
-            source, config, label, local_steps, traffic or {}
+        messages = _messages_of(source, config, label, local_steps, traffic or {})
+        costs = _series_costs(
+            source, links, key, messages, devices, bytes_of_model[pattern], overhead
         )
-        if kept.first_round and model.senders is not None:
-            requirement = f'be whole to price {label}, which looks at earlier rounds'
-            raise errors.invalid(
-                'links', requirement, f'from round {kept.first_round} on'
-            )
-        masks = kept.masks[pattern]
-        terms: dict[str, Any] = {'model_bytes': sizes[pattern], 'local_steps': steps}
-        terms |= {'overhead': overhead, 'options': options}
-        prices, at = [], source.rounds - kept.first_round
-        for seed, mask in masks.items():
-            told = (
-                part.get(pattern, {}).get(seed) for part in (kept.durations, kept.edges)
-            )
-            terms |= zip(('durations', 'edges'), told, strict=True)
-            prices.append(cost_model.price(mask, model, devices, **terms))
-        totals = {
-            title: np.array([each[place][at] for each in prices]) / unit
-            for place, (title, unit) in enumerate(units.items())
-        }
-        row = page.labels(source, key) | {
-            'models up / down': f'{model.up} / {model.down}'
-        }
-        row |= {title: f'{total[:, -1].mean():.3g}' for title, total in totals.items()}
-        moved = np.sum(
-            [own for title, own in totals.items() if title.startswith('GB')], axis=0
-        )
-        costs = {'hours': totals['hours'], 'GB': moved}
-        values = source.curve(kind.name, key)[[places[seed] for seed in masks]]
-        for level, unit in itertools.product(targets, costs):
-            when = progress.say_when(kind, float(level), values, costs[unit], '.3g')
-            row[f'{kind.number(level)}: {unit}'] = when
+        row = page.labels(source, key)
+        row['models up / down'] = f'{messages.traffic.up} / {messages.traffic.down}'
+        for title, total in costs.by_title.items():
+            row[title] = f'{total[:, -1].mean():.3g}'
+        for target in targets:
+            row |= _target_costs(source, shown_metric, key, costs, float(target))
         rows.append(row)
-        spent[pattern, label] = costs['hours' if against == 'hours' else 'GB'].mean(
-            axis=0
+        along_axis = costs.hours if against == 'hours' else costs.gigabytes
+        mean_costs[pattern, label] = along_axis.mean(axis=0)
+    num_seeds = min(map(len, links.masks.values()))
+    caption = _caption(source, shown_metric, num_seeds, has_targets=bool(targets))
+    axis = _AXES[against], mean_costs
+    drawn = progress.curves(source, metrics=(shown_metric.name,), against=axis)
+    table = tables.of_rows(rows, caption)
+    return drawn._replace(heading=f'Price in {against}', tables=[table])
+
+
+def _series_costs(
+    source: RunView,
+    links: runs.RecordedLinks,
+    key: FinalKey,
+    messages: _Messages,
+    devices: cost_model.DeviceSpeeds,
+    model_bytes: float,
+    overhead: float,
+) -> _SeriesCosts:
+    """Computes the costs of a series at the evaluations, for the seeds that have links.
+
+    Raises:
+      ValueError: for links of a forked run where the algorithm needs those before the fork.
+    """
+    pattern, label, _ = key
+    if links.first_round and messages.traffic.senders is not None:
+        requirement = f'be whole to price {label}, which looks at earlier rounds'
+        value = f'from round {links.first_round} on'
+        raise errors.invalid('links', requirement, value)
+    by_seed = [
+        cost_model.price(
+            mask,
+            messages.traffic,
+            devices,
+            model_bytes=model_bytes,
+            local_steps=messages.local_steps,
+            overhead=overhead,
+            options=messages.options,
+            durations=links.durations.get(pattern, {}).get(seed),
+            edges=links.edges.get(pattern, {}).get(seed),
         )
-    count = min(map(len, kept.masks.values()))
-    priced = (
-        f'mean over {"" if count == source.num_seeds else f"{count} of "}{source.seeds}'
-    )
+        for seed, mask in links.masks[pattern].items()
+    ]
+    evaluated = source.rounds - links.first_round
+    by_title = {}
+    for field, (title, unit) in _UNITS.items():
+        if field == 'peers' and not links.edges:
+            continue
+        totals = np.array([getattr(costs, field)[evaluated] for costs in by_seed])
+        by_title[title] = totals / unit
+    return _SeriesCosts(by_title, list(links.masks[pattern]))
+
+
+def _target_costs(
+    source: RunView,
+    metric: Metric,
+    key: FinalKey,
+    costs: _SeriesCosts,
+    target: float,
+) -> dict[str, str]:
+    """Writes the cost of reaching a level, a cell for hours and one for gigabytes."""
+    all_seeds = source.data['seed'].values.tolist()
+    positions = [all_seeds.index(seed) for seed in costs.seeds]
+    values = source.curve(metric.name, key)[positions]
+    cells = {}
+    for unit, spent in (('hours', costs.hours), ('GB', costs.gigabytes)):
+        when = progress.say_when(metric, target, values, spent, '.3g')
+        cells[f'{metric.number(target)}: {unit}'] = when
+    return cells
+
+
+def _caption(
+    source: RunView, metric: Metric, num_seeds: int, *, has_targets: bool
+) -> str:
+    """Says what the columns are."""
+    part = '' if num_seeds == source.num_seeds else f'{num_seeds} of '
     caption = (
-        f'What {int(source.rounds[-1]):,} rounds cost, {priced}: simulated hours, each round as '
-        'long as its slowest awaited client, or as its pattern says; bytes that all clients sent '
-        'and received (GB: 1e9), '
-        'models per message; hours that all clients trained.'
+        f'What {int(source.rounds[-1]):,} rounds cost, mean over {part}{source.seeds}: simulated '
+        'hours, each round as long as its slowest awaited client, or as its pattern says; bytes '
+        'that all clients sent and received (GB: 1e9), models per message; hours that all clients '
+        'trained.'
     )
-    if targets:
+    if has_targets:
         caption += (
-            f' Behind a level, hours, and gigabytes up and down, until {kind.title} reaches it; in '
-            'brackets the range over seeds.'
+            f' Behind a level, hours, and gigabytes up and down, until {metric.title} reaches it; '
+            'in brackets the range over seeds.'
         )
-    drawn = progress.curves(
-        source, metrics=(kind.name,), against=(_AXES[against], spent)
-    )
-    return drawn._replace(
-        heading=f'Price in {against}', tables=[tables.of_rows(rows, caption)]
-    )
+    return caption
 
 
-def _kept(source: RunView) -> tuple[Mapping[str, Any], runs.RecordedLinks]:
-    """The config, empty for a run made in Python, and the links; before a run those of nobody."""
-    planned = source.experiment
-    if source.folder is None and planned is not None and source.links:
-        problem = planned.problem_at(source.patterns[0], planned.plan.points[0])
+def _config_and_links(
+    source: RunView,
+) -> tuple[Mapping[str, Any], runs.RecordedLinks]:
+    """Returns the config, empty for a run made in Python, and the recorded links.
+
+    Before a run they are links without any active client.
+
+    Raises:
+      ValueError: if no links were recorded.
+    """
+    experiment = source.experiment
+    if source.folder is None and experiment is not None and source.links:
+        first_point = experiment.plan.points[0]
+        problem = experiment.problem_at(source.patterns[0], first_point)
         nobody = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
-        masks = {pattern: {planned.seeds[0]: nobody} for pattern in source.patterns}
-        return planned.config or {}, runs.RecordedLinks(
-            masks, {}, {}, {}, {}, {}, first_round=0
+        masks = {pattern: {experiment.seeds[0]: nobody} for pattern in source.patterns}
+        links = runs.RecordedLinks(
+            masks=masks,
+            mean_probs={},
+            probs={},
+            durations={},
+            neighbours={},
+            edges={},
+            first_round=0,
         )
+        return experiment.config or {}, links
     if source.folder is None:
-        raise errors.invalid(
-            'folder', 'be given to price a run, as its links are kept there', None
-        )
-    kept = runs.links(source.folder)
-    if missing := [pattern for pattern in source.patterns if pattern not in kept.masks]:
-        requirement = f"have kept the links of {missing[0]} (log: ('links',))"
-        raise errors.invalid('workdir', requirement, source.folder)
-    return runs.read_description(source.folder)[1] or {}, kept
+        requirement = 'be given to price a run, as its links are kept there'
+        raise errors.invalid('folder', requirement, None)
+    links = runs.links(source.folder)
+    for pattern in source.patterns:
+        if pattern not in links.masks:
+            requirement = f"have kept the links of {pattern} (log: ('links',))"
+            raise errors.invalid('workdir', requirement, source.folder)
+    return runs.read_description(source.folder)[1] or {}, links
 
 
-def _facts(
+def _messages_of(
     source: RunView,
     config: Mapping[str, Any],
     label: str,
     local_steps: int | None,
-    given: Mapping[str, Any],
-) -> tuple[cost_model.Traffic, Mapping[str, Any], Any]:
-    """What a series sends, the options of its algorithm, and its local steps."""
+    traffic: Mapping[str, Any],
+) -> _Messages:
+    """Returns what the clients of a series send and compute.
+
+    Args:
+      source: what ran.
+      config: of the run, at the first point of its grid.
+      label: of the series.
+      local_steps: of a round; None for the config's.
+      traffic: by algorithm, in place of what the registry knows.
+
+    Raises:
+      ValueError: for a grid that changes links, and for unknown steps or messages.
+    """
     algorithm, point = source.members[label]
     for path, value in point.items():
         if path.split('.')[0] in _CHANGES_LINKS:
@@ -192,30 +299,50 @@ def _facts(
     if local_steps is None:
         requirement = f'be given, as no config says how many {algorithm} has'
         raise errors.invalid('local_steps', requirement, None)
-    place = algorithm if algorithm in given else options['name']
-    if place not in given:
-        if place not in cost_model.TRAFFIC:
-            raise errors.invalid(
-                'traffic', f'say what {algorithm} sends', sorted(given)
-            )
-        return cost_model.TRAFFIC[place], options, local_steps
-    checks.options(f'traffic.{place}', cost_model.Traffic, given[place])
-    sent = cost_model.Traffic(**given[place])
-    checks.static_int(f'traffic.{place}.up', sent.up, minimum=0)
-    checks.static_int(f'traffic.{place}.down', sent.down, minimum=0)
-    return sent, options, local_steps
+    name = algorithm if algorithm in traffic else options['name']
+    return _Messages(_traffic_of(algorithm, name, traffic), options, local_steps)
 
 
-def _sizes(source: RunView, config: Mapping[str, Any]) -> dict[str, float]:
-    """Bytes of a model by pattern, the same at all points of a grid that leaves problems alone."""
-    if source.experiment is None and not config:
+def _traffic_of(
+    algorithm: str, name: str, traffic: Mapping[str, Any]
+) -> cost_model.Traffic:
+    """Returns the messages of an algorithm: those of the user first, else those of the registry.
+
+    Args:
+      algorithm: its label.
+      name: in ``traffic``, or in the registry.
+      traffic: options of `cost_model.Traffic` by name.
+
+    Raises:
+      ValueError: for an algorithm of which nothing is known, and numbers out of range.
+    """
+    if name in traffic:
+        checks.options(f'traffic.{name}', cost_model.Traffic, traffic[name])
+        messages = cost_model.Traffic(**traffic[name])
+        checks.static_int(f'traffic.{name}.up', messages.up, minimum=0)
+        checks.static_int(f'traffic.{name}.down', messages.down, minimum=0)
+        return messages
+    if name not in cost_model.TRAFFIC:
+        requirement = f'say what {algorithm} sends'
+        raise errors.invalid('traffic', requirement, sorted(traffic))
+    return cost_model.TRAFFIC[name]
+
+
+def _bytes_of_model(source: RunView, config: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the bytes of a model by pattern.
+
+    They are the same at all points of a grid that leaves problems alone.
+
+    Raises:
+      ValueError: for a run made in Python, whose problem is not at hand.
+    """
+    experiment = source.experiment
+    if experiment is None and not config:
         raise errors.invalid('model_bytes', 'be given for a run made in Python', None)
-    planned = source.experiment
-    if planned is None:
-        kept = recorded(config, allow_imports=source.allow_imports)
-        planned = build(kept)
-    first = planned.plan.points[0]
+    if experiment is None:
+        experiment = build(recorded(config, allow_imports=source.allow_imports))
+    first_point = experiment.plan.points[0]
     return {
-        k: registries.bytes_of_model(planned.problem_at(k, first))
-        for k in source.patterns
+        pattern: registries.bytes_of_model(experiment.problem_at(pattern, first_point))
+        for pattern in source.patterns
     }

@@ -1,4 +1,4 @@
-"""How runs went: learning curves, an overview of them, when levels are reached."""
+"""Shows how runs went: learning curves, an overview, and when levels are reached."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,15 @@ from fedjax_links.core import checks, errors, reprs
 from fedjax_links.pages import tables
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
+from fedjax_links.plot.panels import Axes, Figure
+from fedjax_links.report.comparisons import FinalKey, FinalMetrics
 from fedjax_links.report.layouts.page import Page, labels, limit_series, with_panels
 from fedjax_links.report.run_view import RunView
 from fedjax_links.results import dataset
 from fedjax_links.results.metric import Metric
 
 _WIDTH = 10.0  # inches, of the overview
+_LINK_WIDTHS = (4, 2)  # columns of the map of links and of their rates, out of six
 
 
 def curves(
@@ -33,22 +36,22 @@ def curves(
     tail: float | None = None,
     against: tuple[str, Mapping[tuple[str, str], np.ndarray]] | None = None,
 ) -> Page:
-    """Curves against the round, or what it cost.
+    """Draws curves against the round, or against what it cost.
 
     Args:
       source: what ran.
       metrics: which ones, one block of panels each; that of the run by default.
       lines: ``'algorithms'`` (one panel per pattern) or ``'patterns'`` (one per algorithm).
       smoothing: share of the evaluations that a moving average spans; 0 for none.
-      band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'`` of everything
-        that the mean is taken over: seeds, and the evaluations that a moving average spans.
+      band: ``'interval'`` of the mean over seeds (95 %), or standard ``'deviation'`` of all that
+        the mean is taken over: seeds, and the evaluations that a moving average spans.
       above: what is subtracted from the metrics, such as a known minimum.
       log: logarithmic axis of values.
       log_rounds: logarithmic axis of rounds, which shows the first ones; round 0 is left out.
       columns: panels side by side.
       tail: share of the evaluations, the last ones, by whose mean in the first metric a point is
         best.
-      against: another horizontal axis, as the layout ``price`` makes it: its name, and float[E] by
+      against: another horizontal axis, as the layout ``price`` gives it: its name, and float[E] by
         pattern and series.
 
     Returns:
@@ -64,46 +67,63 @@ def curves(
     metrics = [source.metric(metric, 'metrics').name for metric in metrics or (None,)]
     heading = f'Learning curves of {lines}'
     source, heading = limit_series(source, heading, source.ends(metrics[0], tail))
-    by_pattern, models = lines == 'algorithms', source.main_models
-    every, labels = source.patterns, list(models)
-    if not by_pattern:
-        every, labels = labels, every
-    looks = {label: models[label] if by_pattern else 'server' for label in labels}
-    names = list(
-        dict.fromkeys(panels.name_of(source.name(k), look) for k, look in looks.items())
-    )
+    models = source.main_models
+    by_pattern = lines == 'algorithms'
+    panel_labels = source.patterns if by_pattern else list(models)
+    line_labels = list(models) if by_pattern else source.patterns
+    # Lines of patterns look alike, whichever model the panel's series shows.
+    model_of_line = {k: models[k] if by_pattern else 'server' for k in line_labels}
+    names = [
+        panels.name_of(source.name(label), model)
+        for label, model in model_of_line.items()
+    ]
     window = dataset.num_last(len(source.rounds), smoothing)
-    options: dict[str, Any] = {
-        'model': dataset.ALL,
-        'rounds': source.rounds,
-        'legend': False,
-    }
-    options |= {'names': {label: source.name(label) for label in labels}, 'band': band}
-    options |= {'window': window, 'above': above, 'log': log, 'log_rounds': log_rounds}
-    options |= {'x_name': against[0] if against else 'round'}
+    x_name, costs = against or ('round', None)
 
-    def draw(axes: Any, shown: tuple[str, str]) -> None:
+    def draw(axes: Axes, shown: tuple[str, str]) -> None:
         metric, panel = shown
-        keys = {k: (panel, k) if by_pattern else (k, panel) for k in labels}
-        found = {
-            k: {looks[k]: source.curve(metric, (*key, models[key[1]]))}
-            for k, key in keys.items()
-        }
-        costs = against and {k: against[1][key] for k, key in keys.items()}
-        plot.learning_curves(found, metric, **options, against=costs, ax=axes)
-        look = (
-            'server' if by_pattern else models[panel]
-        )  # a series' lines are like all others
-        axes.set_title(panels.name_of(source.name(panel), look), fontsize=10)
+        values = {}
+        x_values = {}
+        for label, model in model_of_line.items():
+            pattern, series = (panel, label) if by_pattern else (label, panel)
+            key = pattern, series, models[series]
+            values[label] = {model: source.curve(metric, key)}
+            if costs is not None:
+                x_values[label] = costs[pattern, series]
+        plot.learning_curves(
+            values,
+            metric,
+            model=dataset.ALL,
+            rounds=source.rounds,
+            names={label: source.name(label) for label in line_labels},
+            band=band,
+            window=window,
+            above=above,
+            log=log,
+            log_rounds=log_rounds,
+            against=x_values,
+            x_name=x_name,
+            legend=False,
+            ax=axes,
+        )
+        panel_model = 'server' if by_pattern else models[panel]
+        axes.set_title(panels.name_of(source.name(panel), panel_model), fontsize=10)
 
-    form: dict[str, Any] = {'columns': columns, 'around': (0.6, 0.7), 'legend': names}
-    form |= {'sharex': True, 'sharey': len(metrics) == 1}
     page = Page(heading, [], caption=_drawn(source, band, window))
-    return with_panels(page, list(itertools.product(metrics, every)), draw, **form)
+    return with_panels(
+        page,
+        list(itertools.product(metrics, panel_labels)),
+        draw,
+        columns=columns,
+        around=(0.6, 0.7),
+        legend=list(dict.fromkeys(names)),
+        sharex=True,
+        sharey=len(metrics) == 1,
+    )
 
 
 def _drawn(source: RunView, band: str, window: int = 1) -> str:
-    """What lines and bands are."""
+    """Says what lines and bands are."""
     if source.num_seeds == 1:
         text = 'Lines: one seed.'
     elif band == 'deviation':
@@ -118,7 +138,7 @@ def _drawn(source: RunView, band: str, window: int = 1) -> str:
 def overview(
     source: RunView, *, pattern: str | None = None, tail: float | None = None
 ) -> Page:
-    """Curves of the main metric and of a training loss, with all candidate models; links below.
+    """Draws the main metric and a training loss, with all candidate models; links below.
 
     Args:
       source: what ran.
@@ -137,47 +157,59 @@ def overview(
         source, 'Overview', source.ends(None, tail), [pattern]
     )
     metrics = [source.metric().name]
-    metrics += [name for name in ('train_loss', 'loss') if name in source.metrics][:1]
-    metrics, kept = list(dict.fromkeys(metrics)), source.links.get(pattern)
+    for name in ('train_loss', 'loss'):
+        if name in source.metrics:
+            metrics.append(name)
+            break
+    metrics = list(dict.fromkeys(metrics))
+    predictions = {name: _predictions(shown, pattern, name) for name in metrics}
+    links = source.links.get(pattern)
 
-    def draw(figure: Any) -> None:
+    def draw(figure: Figure) -> None:
         rows = [[metric for metric in metrics for _ in range(6 // len(metrics))]]
-        rows += [['the links'] * 4 + ['their rates'] * 2] if kept else []
+        if links:
+            map_width, rates_width = _LINK_WIDTHS
+            rows.append(['the links'] * map_width + ['their rates'] * rates_width)
         axes = figure.subplot_mosaic(rows)
         for metric in metrics:
-            data, ends = (
+            plot.learning_curves(
                 shown.data.sel(pattern=[pattern]),
-                _expected(shown, pattern, metric),
+                metric,
+                model=dataset.ALL,
+                levels=predictions[metric],
+                legend=False,
+                ax=axes[metric],
             )
-            shown_as: Any = {'model': dataset.ALL, 'legend': False, 'ax': axes[metric]}
-            plot.learning_curves(data, metric, levels=ends, **shown_as)
-        panels.legend_below(
-            figure, axes[metrics[0]].get_legend_handles_labels()[1], _WIDTH
-        )
-        if kept:
-            plot.link_map(kept.mask, ax=axes['the links'])
-            plot.participation_rates(kept.mask, kept.mean_prob, ax=axes['their rates'])
+        curve_names = axes[metrics[0]].get_legend_handles_labels()[1]
+        panels.legend_below(figure, curve_names, _WIDTH)
+        if links:
+            plot.link_map(links.mask, ax=axes['the links'])
+            plot.participation_rates(
+                links.mask, links.mean_prob, ax=axes['their rates']
+            )
 
     drawn = _drawn(source, 'interval')
-    if any(_expected(shown, pattern, metric) for metric in metrics):
+    if any(predictions.values()):
         drawn += ' Dotted: where algorithms were predicted to end.'
-    if kept:
+    if links:
         drawn += (
             ' Below: the links of the first seed, clients with the most rounds first, and the '
             'share of rounds in which each took part beside its mean probability.'
         )
-    return Page(heading, [], draw, (_WIDTH, 7.0 if kept else 4.0), drawn)
+    return Page(heading, [], draw, (_WIDTH, 7.0 if links else 4.0), drawn)
 
 
-def _expected(source: RunView, pattern: str, metric: str) -> dict[str, float]:
-    """Where algorithms were expected to end, before the run."""
+def _predictions(source: RunView, pattern: str, metric: str) -> dict[str, float]:
+    """Returns the predicted final metrics of the series, as far as there are any."""
+    if pattern not in source.clients:
+        return {}
+    predicted = source.clients[pattern].expected
     is_held_out = any(name.startswith('eval_') for name in source.metrics)
-    known = metric.removeprefix('eval_' if is_held_out else 'train_')
-    expected = source.clients[pattern].expected if pattern in source.clients else {}
+    name = metric.removeprefix('eval_' if is_held_out else 'train_')
     return {
-        label: expected[algorithm][known]
+        label: predicted[algorithm][name]
         for label, (algorithm, _) in source.members.items()
-        if known in expected.get(algorithm, {})
+        if name in predicted.get(algorithm, {})
     }
 
 
@@ -189,7 +221,7 @@ def first_rounds(
     metric: str | None = None,
     published: Mapping[str, Any] | None = None,
 ) -> Page:
-    """First evaluated round at which the mean over seeds reaches each level.
+    """Shows the first evaluated round at which the mean over seeds reaches each level.
 
     Args:
       source: what ran.
@@ -207,63 +239,75 @@ def first_rounds(
       ValueError: if both or none of targets and shares are given, or a metric or printed table is
         unknown.
     """
-    ends = source.ends(metric)
-    kind = ends.metric
+    final_metrics = source.ends(metric)
+    shown_metric = final_metrics.metric
     if bool(targets) == bool(shares):
         raise errors.invalid(
             'targets', 'be given, or `shares`, not both', (targets, shares)
         )
-    paper, rows = tables.load_levels(published), []
+    paper = tables.load_levels(published)
+    best_of = _best_levels(source, final_metrics) if shares else {}
+    rows = []
     for key in source.rows():
+        pattern = key[0]
         row = labels(source, key)
-        levels = {}
+        levels = {shown_metric.number(target): float(target) for target in targets}
         if shares:
-            best = max(
-                (own for own in source.rows() if own[0] == key[0]), key=ends.score
-            )
-            top = ends.choices[best].mean
-            row['best'] = kind.number(top)
-            levels = {f'{100 * share:g} % of it': share * top for share in shares}
-        levels |= {kind.number(target): float(target) for target in targets}
+            best = best_of[pattern]
+            row['best'] = shown_metric.number(best)
+            levels = {f'{100 * share:g} % of it': share * best for share in shares}
+        values = source.curve(shown_metric.name, key)
         for title, level in levels.items():
-            ours = say_when(
-                kind, level, source.curve(kind.name, key), source.rounds, '.0f'
-            )
-            theirs = paper.get((row['pattern'], row['algorithm'], level))
-            row[title] = ours if theirs is None else f'{theirs} / {ours}'
+            round_text = say_when(shown_metric, level, values, source.rounds, '.0f')
+            printed = paper.get((row['pattern'], row['algorithm'], level))
+            row[title] = round_text if printed is None else f'{printed} / {round_text}'
         rows.append(row)
-    table = tables.of_rows(
-        rows,
-        f'First multiple of {np.gcd.reduce(source.rounds)} rounds at which {kind.title}, averaged '
-        f'over {source.seeds}, reaches the level above; in brackets the range over seeds.'
-        f'{f" Best: of all algorithms, {ends.span}." if shares else ""}'
-        f'{" Paper / ours." if paper else ""}',
+    caption = (
+        f'First multiple of {np.gcd.reduce(source.rounds)} rounds at which {shown_metric.title}, '
+        f'averaged over {source.seeds}, reaches the level above; in brackets the range over seeds.'
     )
-    return Page('First round to reach a level', [table])
+    if shares:
+        caption += f' Best: of all algorithms, {final_metrics.span}.'
+    if paper:
+        caption += ' Paper / ours.'
+    return Page('First round to reach a level', [tables.of_rows(rows, caption)])
+
+
+def _best_levels(source: RunView, final_metrics: FinalMetrics) -> dict[str, float]:
+    """Returns the best final metric of all algorithms, by pattern."""
+    best: dict[str, FinalKey] = {}
+    for key in source.rows():
+        pattern = key[0]
+        best[pattern] = max(best.get(pattern, key), key, key=final_metrics.score)
+    return {k: final_metrics.choices[key].mean for k, key in best.items()}
 
 
 def say_when(
-    kind: Metric, level: float, values: np.ndarray, costs: np.ndarray, form: str
+    metric: Metric, level: float, values: np.ndarray, costs: np.ndarray, form: str
 ) -> str:
-    """``300 (150 to 450)``: when a level is reached.
+    """Writes when a level is reached: ``300 (150 to 450)``.
 
     Args:
-      kind: what the level is of.
+      metric: of the level.
       level: which.
       values: float[S, E], evaluations.
-      costs: float[S, E] or float[E], when each was made.
-      form: how a cost is written.
+      costs: float[S, E] or float[E], the round of each evaluation, or its cost.
+      form: the format of a cost.
 
     Returns:
-      That of the means over seeds, and the range over seeds; no range for one seed.
+      When the means over seeds reach it, and the range over seeds; no range for one seed.
     """
 
     def first(curve: np.ndarray, cost: np.ndarray) -> float:
-        there = kind.reached(curve, level)
-        return float(cost[np.argmax(there)]) if there.any() else np.inf
+        is_reached = metric.reached(curve, level)
+        return float(cost[np.argmax(is_reached)]) if is_reached.any() else np.inf
+
+    def text(cost: float) -> str:
+        return 'never' if np.isinf(cost) else format(cost, form)
 
     costs = np.broadcast_to(costs, values.shape)
-    every = list(map(first, values, costs))
-    ends = first(values.mean(axis=0), costs.mean(axis=0)), min(every), max(every)
-    shown = ['never' if np.isinf(end) else format(end, form) for end in ends]
-    return shown[0] if len(every) == 1 else f'{shown[0]} ({reprs.span(*shown[1:])})'
+    of_mean = text(first(values.mean(axis=0), costs.mean(axis=0)))
+    by_seed = list(map(first, values, costs))
+    if len(by_seed) == 1:
+        return of_mean
+    return f'{of_mean} ({reprs.span(text(min(by_seed)), text(max(by_seed)))})'

@@ -1,4 +1,4 @@
-"""Which learning rates were chosen, from which scores."""
+"""Shows which learning rates were chosen, from which scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,83 +9,91 @@ from fedjax_links.pages import tables
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.run_view import RunView
-from fedjax_links.results.metric import Metric, numbers_of
+from fedjax_links.results.metric import Metric, format_value
 
 CLIENT_RATE = 'client.learning_rate'
-_ALIKE = ' ≈'
+_TIE = ' ≈'
 
 
 def rates(source: RunView, *, published: Mapping[str, Any] | None = None) -> Page:
-    """The grid's scores and the choice, per algorithm.
+    """Shows the scores of tuning and the choice, for each algorithm.
 
     Args:
       source: what ran.
       published: a ``module:factory`` that returns rates by algorithm, and its options.
 
     Returns:
-      A table; a choice at the edge of its grid is marked.
+      A table with a row per algorithm and tuning; choices at the edge of a grid are marked.
 
     Raises:
       ValueError: for an unknown printed table.
     """
-    paper, metric, rows = tables.load_levels(published), source.metric(), []
+    paper = tables.load_levels(published)
+    metric = source.metric()
+    rows = []
     for label in source.members:
-        name, tries = source.name(label), source.tuning.get(label, ())
-        about = {'algorithm': name}
-        printed = (
-            {} if published is None else {'paper': numbers_of(paper.get(name, ''))}
-        )
+        name = source.name(label)
+        first_cells = {'algorithm': name}
+        printed = {}
+        if published is not None:
+            printed['paper'] = format_value(paper.get(name, ''))
+        tries = source.tuning.get(label, ())
         if not tries:
-            rows.append(
-                {**about, **printed, 'chosen': _given(source, label), 'scores': ''}
-            )
+            cells = {'chosen': _fixed_rates(source, label), 'scores': ''}
+            rows.append({**first_cells, **printed, **cells})
         for tried in tries:
-            tuned_on = {'links': source.name(tried.pattern)} if len(tries) > 1 else {}
-            own = {'chosen': _chosen(tried), 'scores': _scores(metric, tried)}
-            rows.append({**about, **tuned_on, **printed, **own})
+            tuned_on = {}
+            if len(tries) > 1:
+                tuned_on['links'] = source.name(tried.pattern)
+            cells = {'chosen': _chosen(tried), 'scores': _scores(metric, tried)}
+            rows.append({**first_cells, **tuned_on, **printed, **cells})
     caption = (
         f'Scores: {metric.title} at the end of tuning, mean over its seeds. '
         'An arrow marks a choice at the upper (↑) or lower (↓) edge of the grid.'
     )
-    if any(_ALIKE in row['scores'] for row in rows):
-        caption += f'{_ALIKE} marks what these seeds cannot tell from the chosen one.'
+    if any(_TIE in row['scores'] for row in rows):
+        caption += f'{_TIE} marks what these seeds cannot tell from the chosen one.'
     return Page('Learning rates', [tables.of_rows(rows, caption)])
 
 
-def _given(source: RunView, label: str) -> str:
+def _fixed_rates(source: RunView, label: str) -> str:
+    """Lists the learning rates that a series has without tuning."""
     if CLIENT_RATE not in source.data.coords:
         return ''
-    given = np.unique(source.data[CLIENT_RATE].sel(series=label).values.astype(float))
-    shown = ', '.join(f'{rate:g}' for rate in given[~np.isnan(given)])
-    return f'{shown} (given)' if shown else ''
+    column = source.data[CLIENT_RATE].sel(series=label).values.astype(float)
+    rates = np.unique(column[~np.isnan(column)])
+    if not rates.size:
+        return ''
+    return f'{", ".join(f"{rate:g}" for rate in rates)} (given)'
 
 
 def _chosen(tried: TuningTrials) -> str:
+    """Writes what tuning chose, marked if it is at an edge of what was tried."""
     if tried.best is None:
         return 'diverged'
-    names, marks = {CLIENT_RATE: '', 'server_lr': 'server '}, edges(tried)
+    prefixes = {CLIENT_RATE: '', 'server_lr': 'server '}
+    arrows = edges(tried)
     return ', '.join(
-        f'{names.get(name, f"{name} ")}{numbers_of(value)}{marks[name]}'
+        f'{prefixes.get(name, f"{name} ")}{format_value(value)}{arrows[name]}'
         for name, value in tried.chosen.items()
     )
 
 
 def _scores(metric: Metric, tried: TuningTrials) -> str:
-    is_told = tried.search.wanted.shape[-1] > 1  # one seed tells nothing apart
-    found = []
-    for place, score in enumerate(tried.scores.tolist()):
-        point = '/'.join(numbers_of(values[place]) for values in tried.columns.values())
-        alike = (
-            _ALIKE
-            if is_told and tried.statistical_ties[place] and place != tried.best
-            else ''
-        )
-        found.append(f'{point}: {metric.number(score)}{alike}')
-    return ', '.join(found)
+    """Lists the scores of all points that were tried, statistical ties marked."""
+    num_seeds = tried.search.wanted.shape[-1]
+    texts = []
+    for index, score in enumerate(tried.scores.tolist()):
+        values = [format_value(column[index]) for column in tried.columns.values()]
+        # One seed cannot tell points apart.
+        is_tie = num_seeds > 1 and tried.statistical_ties[index] and index != tried.best
+        mark = _TIE if is_tie else ''
+        texts.append(f'{"/".join(values)}: {metric.number(score)}{mark}')
+    return ', '.join(texts)
 
 
 def edges(tried: TuningTrials) -> dict[str, str]:
-    """By column, an arrow where what tuning chose is at an edge of what was tried."""
+    """Returns an arrow for each column in which the choice is at an edge of what was tried."""
     return {
         name: edge(value, tried.columns[name].tolist())
         for name, value in tried.chosen.items()
@@ -101,15 +109,18 @@ def mark_edges(source: RunView, label: str, pattern: str) -> str:
       pattern: label of the links. Of a series that was tuned on one pattern for all, that counts.
     """
     tries = source.tuning.get(label, ())
-    own = [tried for tried in tries if tried.pattern == pattern] or tries
-    return ''.join(
-        dict.fromkeys(mark for tried in own for mark in edges(tried).values())
-    )
+    tries = [tried for tried in tries if tried.pattern == pattern] or tries
+    arrows: dict[str, None] = {}
+    for tried in tries:
+        arrows |= dict.fromkeys(edges(tried).values())
+    return ''.join(arrows)
 
 
 def edge(value: Any, values: Sequence[Any]) -> str:
-    """`` ↑`` or `` ↓`` for the largest or smallest of several numbers, else nothing."""
-    numbers = [v for v in values if isinstance(v, int | float | np.number)]
+    """Returns `` ↑`` or `` ↓`` for the largest or smallest of several numbers, else nothing."""
+    numbers = [each for each in values if isinstance(each, int | float | np.number)]
     if len(set(numbers)) < 2 or value not in numbers:
         return ''
-    return ' ↑' if value == max(numbers) else ' ↓' if value == min(numbers) else ''
+    if value == max(numbers):
+        return ' ↑'
+    return ' ↓' if value == min(numbers) else ''

@@ -147,7 +147,7 @@ def test_one_seed_decides_nothing(drawn):
     ]
 
 
-def test_where_all_others_diverged_the_last_is_ahead_and_nothing_is_nobodys(drawn):
+def test_the_last_is_ahead_if_all_others_diverged(drawn):
     curves, members = curves_over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
     for label, (algorithm, point) in members.items():
         if algorithm == 'fedavg' or point == {X: 1, Y: 1}:
@@ -225,7 +225,7 @@ def test_rounds_can_be_an_axis():
     assert levels == [['9.0', '12.0', '12.0', '24.0'], ['19.0', '22.0', '22.0', '34.0']]
 
 
-def test_a_third_column_and_patterns_have_panels_below_each_other(drawn):
+def test_a_third_column_and_patterns_have_panels_below(drawn):
     curves, members = curves_over(
         lambda a, third, y, x: 0.1 * third + 0.01 * x,
         third=(1, 2),
@@ -257,7 +257,7 @@ def test_a_third_column_and_patterns_have_panels_below_each_other(drawn):
     assert len(images(drawn(page))) == 8
 
 
-def test_an_algorithm_that_a_column_does_not_reach_is_the_same_along_it():
+def test_an_algorithm_without_a_column_is_the_same_along_it():
     found = curves_over(lambda a, x, y: 0.5 + 0.1 * x, ('fedpbc',), x=(0, 1), y=(0, 1))
     alone = curves_over(lambda a, x: 0.4 + 0.1 * x, ('fedavg',), x=(0, 1))
     curves, members = (
@@ -269,7 +269,7 @@ def test_an_algorithm_that_a_column_does_not_reach_is_the_same_along_it():
     assert cells == {('+10.0 ± 0.0 ** (50.0)', '+10.0 ± 0.0 ** (60.0)')}
 
 
-def test_the_client_mean_stands_for_an_algorithm_that_keeps_client_models(drawn):
+def test_maps_show_the_client_mean_where_clients_keep_models(drawn):
     curves, members = curves_over(lambda a, x, y: 0.5, x=(0, 1), y=(0, 1))
     for label, (algorithm, _) in members.items():
         if algorithm == 'fedpbc':

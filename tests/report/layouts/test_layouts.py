@@ -119,7 +119,7 @@ def tried(columns, scores, alike=(), by_seed=None, ties=()):
     )
 
 
-def test_a_rate_at_the_edge_of_what_was_tried_is_marked_in_the_table():
+def test_a_rate_at_an_edge_of_its_grid_is_marked_in_levels():
     grid = np.array([1.0, 0.1, 0.01])
     tuning = {
         name: [tried({'client.learning_rate': grid}, scores)]
@@ -249,7 +249,7 @@ def test_shares_are_of_the_best_under_each_pattern():
     assert [row['50 % of it'] for row in rows] == ['20', '10', '20', 'never']
 
 
-def test_printed_first_rounds_stand_beside_ours_under_their_pattern_only():
+def test_printed_first_rounds_stand_under_their_pattern_only():
     names = {'pattern0': 'Markov homogeneous', 'pattern1': 'Bernoulli time-varying'}
     found = results(
         {'fedpbc': np.full((2, 1, 2), 0.7)}, names={**names, 'fedpbc': 'FedPBC'}
@@ -261,7 +261,7 @@ def test_printed_first_rounds_stand_beside_ours_under_their_pattern_only():
     assert (other['60.0'], same['60.0']) == ('10', '450 / 10')
 
 
-def test_rates_say_which_point_was_chosen_and_whether_it_is_at_an_edge():
+def test_rates_show_the_choice_and_whether_it_is_at_an_edge():
     grid = {'client.learning_rate': np.array([0.01, 0.1, 1.0])}
     one_seed = {
         label: np.full((2, 1, 1), 0.5)
@@ -394,7 +394,7 @@ def test_a_mistake_in_a_report_costs_one_line(section, message):
     assert str(caught.value).startswith(message)
 
 
-def test_a_report_has_its_pages_in_reading_order_and_says_what_is_missing(tmp_path):
+def test_a_report_orders_its_pages_and_says_what_is_missing(tmp_path):
     links = {'pattern0': FirstSeedLinks(np.ones((3, 2), bool), np.full(2, np.nan))}
     found = results(
         {'fedavg': ends(0.5, 0.6)},

@@ -171,9 +171,7 @@ def test_the_report_of_a_folder_needs_no_problem_again(finished):
 
 
 @pytest.mark.usefixtures('unrendered')
-def test_what_was_kept_of_clients_stays_in_an_archive_that_has_no_models(
-    finished, tmp_path
-):
+def test_an_archive_without_models_keeps_its_client_metrics(finished, tmp_path):
     built, folder = finished
     export.archive(folder, tmp_path / 'archive')
     report.write(runs.read(tmp_path / 'archive'), built)
@@ -181,7 +179,7 @@ def test_what_was_kept_of_clients_stays_in_an_archive_that_has_no_models(
     assert kept == (folder / CLIENTS).read_bytes()
 
 
-def test_the_worst_clients_are_named_and_all_are_drawn_beside_their_participation(
+def test_the_worst_clients_are_listed_and_all_are_drawn(
     drawn,
 ):
     mask = np.ones((4, 20), bool)

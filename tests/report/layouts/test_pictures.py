@@ -106,7 +106,7 @@ def test_levels_without_a_baseline_have_no_picture(rng):
     assert levels(results({'fedavg': values(rng)})).draw is None
 
 
-def test_bands_are_intervals_or_deviations_and_stay_where_accuracies_are(drawn, rng):
+def test_bands_are_intervals_or_deviations_within_zero_and_one(drawn, rng):
     raw = values(rng)
     mean, deviation = raw[0].mean(axis=0), raw[0].std(axis=0, ddof=1)
     for band, factor in (('deviation', 1.0), ('interval', 4.30265 / np.sqrt(3))):
@@ -227,7 +227,7 @@ def test_bars_have_the_heights_of_the_table(drawn):
     'num_algorithms, layout',
     cases(itertools.product([3, 7], [bars, curves]), [(3, curves), (7, bars)]),
 )
-def test_six_long_names_do_not_overlap_and_nothing_leaves_the_page(
+def test_six_long_names_fit_on_the_page_without_overlap(
     layout, num_algorithms, drawn, rng
 ):
     many = {
@@ -337,9 +337,7 @@ def test_an_algorithm_has_one_colour_on_all_pages(drawn, rng):
     assert patch.get_facecolor()[:3] == matplotlib.colors.to_rgb(colours[0])
 
 
-def test_the_best_of_many_series_are_those_of_the_metric_and_the_tail_that_are_drawn(
-    drawn, rng
-):
+def test_the_best_of_many_series_are_best_in_the_drawn_metric(drawn, rng):
     raw = {
         f'mifa (rate {k})': {m: values(rng) for m in ('loss', 'accuracy')}
         for k in range(25)

@@ -1,0 +1,255 @@
+"""Shows final metrics with their differences to a baseline, beside those that a paper prints."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import evaluation, plot
+from fedjax_links.pages import tables
+from fedjax_links.plot import panels
+from fedjax_links.plot.panels import Axes
+from fedjax_links.report.comparisons import (
+    FinalKey,
+    FinalMetrics,
+    PairedDifference,
+    Verdicts,
+)
+from fedjax_links.report.layouts.page import Page, labels, with_panels
+from fedjax_links.report.layouts.rates import mark_edges
+from fedjax_links.report.run_view import RunView
+from fedjax_links.results.metric import Metric
+
+_MOST_ROWS = 40
+
+Paper = Mapping[tuple[str, str], tables.Level]
+"""Printed final metrics, by the names of a pattern and an algorithm."""
+
+
+def levels(
+    source: RunView,
+    *,
+    metric: str | None = None,
+    tail: float | None = None,
+    margin: float | None = None,
+    published: Mapping[str, Any] | None = None,
+) -> Page:
+    """Shows final metrics with intervals, paired differences and verdicts, beside a paper's.
+
+    Args:
+      source: what ran.
+      metric: which metric; that of the run by default.
+      tail: share of the evaluations, the last ones, that each seed is averaged over; a
+        tenth by default.
+      margin: differences up to it are equivalent, in the unit of the metric; by default that of
+        seeds until decided, else none.
+      published: a ``module:factory`` that returns a `pages.tables.Level` by (pattern, algorithm),
+        and its options; no such columns by default.
+
+    Returns:
+      A table with a row per pattern, algorithm and model, and the differences as a picture if they
+      fit into one. With printed levels a second table compares the orderings.
+
+    Raises:
+      ValueError: for an unknown metric or printed table, or a share that is none.
+    """
+    final_metrics = source.ends(metric, tail)
+    paper = tables.load_levels(published)
+    keys = source.rows(every_model=True)
+    bases = {label: source.baseline_of(label) for label in source.members}
+    differences = {
+        key: source.paired(final_metrics, key, bases[key[1]], margin) for key in keys
+    }
+    verdicts = source.verdicts([*differences.values()], margin)
+    shown = [_levels_table(source, final_metrics, paper, bases, differences, verdicts)]
+    if paper:
+        shown += _orderings(source, final_metrics, paper)
+    is_any_wide = any(found and found.wide for found in differences.values())
+    drawn = (
+        f'Points: mean differences between the same seeds, {final_metrics.span}. '
+        f'Bars: {verdicts.interval}; dashed where it has no end. '
+        f'{"Thin lines include tuning. " if is_any_wide else ""}'
+        'Filled where zero lies outside of all of them.'
+    )
+    page = Page(f'Final {final_metrics.metric.words}', shown, caption=drawn)
+    compared = [label for label, base in bases.items() if base not in (None, label)]
+    if not 0 < len(compared) <= _MOST_ROWS:
+        return page
+    return _with_differences(
+        source, page, differences, compared, final_metrics.metric.name, tail
+    )
+
+
+def _levels_table(
+    source: RunView,
+    final_metrics: FinalMetrics,
+    paper: Paper,
+    bases: Mapping[str, str | None],
+    differences: Mapping[FinalKey, PairedDifference | None],
+    verdicts: Verdicts,
+) -> tables.Table:
+    """Writes the table of `levels`.
+
+    Args:
+      source: what ran.
+      final_metrics: of all series and models.
+      paper: printed metrics; empty for none.
+      bases: the series that each series is compared with.
+      differences: to these, by row.
+      verdicts: on the differences.
+    """
+    metric = final_metrics.metric
+    has_base = any(bases.values()) and len(differences) > len(source.patterns)
+    is_any_at_edge = False
+    rows = []
+    for key, difference in differences.items():
+        pattern, label, _ = key
+        row = labels(source, key, model=True)
+        arrows = mark_edges(source, label, pattern)
+        is_any_at_edge = is_any_at_edge or bool(arrows)
+        row['algorithm'] += arrows
+        if paper:
+            row |= _printed(source, metric, paper, key)
+        row['ours'] = final_metrics.level(key)
+        if has_base:
+            title = f'ours, minus {source.name(source.baseline)}'
+            row[title] = verdicts.text(metric, difference)
+            row['verdict'] = verdicts.word(difference)
+        rows.append(row)
+    caption = (
+        f'{final_metrics.caption()}, and behind a difference {verdicts.interval}; '
+        f'{verdicts.caption(metric)}'
+    )
+    if is_any_at_edge:
+        caption += (
+            ' An arrow: the rate was tuned and lies at the upper (↑) or lower (↓) edge of what was '
+            'tried, so that a better one may lie outside.'
+        )
+    return tables.of_rows(rows, caption)
+
+
+def _with_differences(
+    source: RunView,
+    page: Page,
+    differences: Mapping[FinalKey, PairedDifference | None],
+    compared: Sequence[str],
+    metric: str,
+    tail: float | None,
+) -> Page:
+    """Draws the differences at main models, a panel per pattern.
+
+    Args:
+      source: what ran.
+      page: with the tables.
+      differences: of all rows.
+      compared: series that have a baseline.
+      metric: which metric.
+      tail: share of the evaluations that each seed is averaged over.
+    """
+
+    def draw(axes: Axes, pattern: str) -> None:
+        wide = {}
+        for label in source.members:
+            difference = differences[pattern, label, source.main_models[label]]
+            if difference is not None and difference.wide is not None:
+                wide[label] = float(difference.wide.half_width)
+        plot.paired_differences(
+            source.data.sel(pattern=[pattern]),
+            metric=metric,
+            tail=source.tail(tail),
+            wide=wide,
+            ax=axes,
+        )
+        axes.set_title(panels.literal(source.name(pattern)), fontsize=10)
+        axes.figure.supxlabel(axes.get_xlabel(), fontsize=10)
+        axes.set_xlabel('')
+        axes.locator_params(axis='x', nbins=4)
+        axes.ticklabel_format(axis='x', scilimits=(-3, 4), useMathText=True)
+
+    names = [panels.name_of(source.name(k), source.main_models[k]) for k in compared]
+    return with_panels(
+        page,
+        source.patterns,
+        draw,
+        panel=(2.6, 0.24 * len(compared) + 0.6),
+        around=(0.08 * max(map(len, names)) + 0.2, 0.7),
+        sharey=True,
+    )
+
+
+def _printed(
+    source: RunView, metric: Metric, paper: Paper, key: FinalKey
+) -> dict[str, str]:
+    """Writes what a paper prints of a row, and its difference to the printed baseline."""
+    pattern, label, model = key
+    pattern_name = source.name(pattern)
+    baseline_name = source.name(source.baseline)
+    printed = None
+    if model == source.main_models[label]:
+        printed = paper.get((pattern_name, source.name(label)))
+    level = ''
+    difference = ''
+    if printed is not None:
+        level = metric.number(printed.mean)
+        if printed.deviation is not None:
+            level += f' (sd {metric.number(printed.deviation)})'
+        base = paper.get((pattern_name, baseline_name))
+        if base is not None and label != source.baseline:
+            interval = evaluation.seed_interval([printed.mean - base.mean])
+            difference = metric.interval(interval, signed=True)
+    return {'paper': level, f'paper, minus {baseline_name}': difference}
+
+
+def _orderings(
+    source: RunView, final_metrics: FinalMetrics, paper: Paper
+) -> Iterator[tables.Table]:
+    """Compares orders of algorithms with the paper's, at main models and at the servers'."""
+    captions = {'client means where clients keep models': source.main_models}
+    if any(model != 'server' for model in source.main_models.values()):
+        captions['server models'] = dict.fromkeys(source.main_models, 'server')
+    for which, models in captions.items():
+        rows = [
+            _order_row(source, final_metrics, paper, pattern, models)
+            for pattern in source.patterns
+        ]
+        caption = (
+            f'Best to worst by the mean, {which}; who diverged is last. '
+            "Kendall's tau is 1 for the same order and -1 for the reverse."
+        )
+        rows = [row for row in rows if row]
+        if rows:
+            yield tables.of_rows(rows, caption)
+
+
+def _order_row(
+    source: RunView,
+    final_metrics: FinalMetrics,
+    paper: Paper,
+    pattern: str,
+    models: Mapping[str, str],
+) -> dict[str, str]:
+    """Writes both orders under a pattern; nothing for fewer than two printed algorithms."""
+    from scipy import stats  # 0.3 s, and only this table needs it
+
+    printed = {}
+    measured = {}
+    for label, model in models.items():
+        names = source.name(pattern), source.name(label)
+        if names in paper:
+            printed[label] = paper[names].mean
+            measured[label] = final_metrics.score((pattern, label, model))
+    if len(printed) < 2:
+        return {}
+    tau = stats.kendalltau([*measured.values()], [*printed.values()]).statistic
+    return {
+        'pattern': source.name(pattern),
+        'order in the paper': _best_first(source, printed),
+        'order here': _best_first(source, measured),
+        'tau': '' if np.isnan(tau) else f'{tau:+.2f}',
+    }
+
+
+def _best_first(source: RunView, scores: Mapping[str, float]) -> str:
+    """Lists the names of series from the best score to the worst."""
+    ordered = sorted(scores, key=scores.__getitem__, reverse=True)
+    return ', '.join(map(source.name, ordered))

@@ -1,0 +1,269 @@
+"""Compares algorithms over a map: differences to the baseline, and who is best, as tables."""
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedjax_links import evaluation, plot
+from fedjax_links.core import student
+from fedjax_links.pages import tables
+from fedjax_links.pages.tables import Table
+from fedjax_links.planning.tuning_uncertainty import Choice
+from fedjax_links.report.cells import Cells
+from fedjax_links.report.comparisons import PairedDifference
+from fedjax_links.report.run_view import RunView
+from fedjax_links.results.metric import format_value
+
+means = np.vectorize(operator.attrgetter('mean'), otypes=[float])
+"""Means of choices or differences."""
+words = np.vectorize(operator.attrgetter('word'), otypes=[object])
+"""Verdicts of differences."""
+
+
+class ComparedMap:
+    """Final metrics over a map, their differences to the baseline, and who is best.
+
+    Attributes:
+      source: what ran.
+      cells: final metrics at the cells.
+      metric: what they are.
+      margin: up to which differences are equivalent; None for that of the run.
+      names: of all algorithms.
+      baseline: name of the baseline.
+      faces: float[A, 3], the colours of all algorithms.
+      x: name and values of the horizontal axis, as texts.
+      y: likewise of the vertical axis.
+      panels: by title of a column, what a panel is of.
+      undecided: says what undecided means, with ``{}`` for the interval.
+      compared: differences to the baseline, object[K, Y, X] by algorithm.
+      differences: all of them.
+      verdicts: on them.
+      leader: int[K, Y, X], the index of the best algorithm.
+      level: float[K, Y, X], its mean.
+      second: float[K, Y, X], the mean of the second best.
+      leads: object[K, Y, X], the verdict on the lead of the best.
+      clear: bool[K, Y, X], where the lead excludes zero.
+    """
+
+    def __init__(self, source: RunView, map_cells: Cells, margin: float | None) -> None:
+        """Compares all algorithms with the baseline, and the best with the second."""
+        self.source = source
+        self.cells = map_cells
+        self.metric = map_cells.metric
+        self.margin = margin
+        self.names = list(map(source.name, map_cells.choices))
+        self.baseline = source.name(source.baseline)
+        looks = plot.looks(map_cells.choices).values()
+        self.faces = np.array([look.face for look in looks])
+        self.x = _axis_texts(*map_cells.x)
+        self.y = _axis_texts(*map_cells.y)
+        self.panels = [self._panel_cells(*panel) for panel in map_cells.panels]
+        self.undecided = '{} includes zero'
+        if source.num_seeds == 1:
+            self.undecided = 'one seed decides nothing'
+        self.compared: dict[str, np.ndarray] = {}
+        if source.baseline in map_cells.choices:
+            for label in map_cells.choices:
+                if label != source.baseline:
+                    self.compared[label] = self._differences_to_baseline(label)
+        self.differences = [
+            difference for cells in self.compared.values() for difference in cells.flat
+        ]
+        self.verdicts = source.verdicts(self.differences, margin)
+        self._rank()
+
+    def _panel_cells(self, pattern: str, third_value: Any) -> dict[str, str]:
+        """Returns what tells a panel apart: its pattern and its value of the third column."""
+        cells = {}
+        if len(self.source.patterns) > 1:
+            cells['pattern'] = self.source.name(pattern)
+        if self.cells.third:
+            cells[short_name(self.cells.third)] = format_value(third_value)
+        return cells
+
+    def _differences_to_baseline(self, label: str) -> np.ndarray:
+        """Returns object[K, Y, X], the differences of an algorithm at all cells."""
+        choices = self.cells.choices[label]
+        base = self.cells.choices[self.source.baseline]
+        is_fair = self.cells.is_fair(label, self.source.baseline)
+        differences = np.empty(choices.shape, object)
+        for cell in np.ndindex(choices.shape):
+            differences[cell] = self._difference(
+                choices[cell], base[cell], bool(is_fair[cell])
+            )
+        return differences
+
+    def _rank(self) -> None:
+        """Finds the best and the second best at each cell, and judges the lead."""
+        choices = np.stack([*self.cells.choices.values()])  # [A, K, Y, X]
+        num_values = np.stack([*self.cells.num_values.values()])
+        scores = self.metric.sign * means(choices)
+        order = np.argsort(-scores, axis=0, kind='stable')
+        ranked = np.take_along_axis(choices, order, axis=0)
+        num_values = np.take_along_axis(num_values, order, axis=0)
+        self.leader = order[0]
+        self.level = means(ranked[0])
+        self.second = means(ranked[min(1, len(ranked) - 1)])
+        self.leads = np.full(self.level.shape, evaluation.AHEAD, object)
+        if len(ranked) > 1:
+            for cell in np.ndindex(self.leads.shape):
+                of_cell = slice(None), *cell
+                self.leads[cell] = self._lead(ranked[of_cell], num_values[of_cell])
+        self.clear = ~np.isnan(self.level) & (self.leads == evaluation.AHEAD)
+
+    def _difference(
+        self, choice: Choice, other: Choice, is_fair: bool
+    ) -> PairedDifference:
+        """Compares two choices; an unfair comparison claims nothing."""
+        difference = self.source.difference(self.metric, choice, other, self.margin)
+        return difference if is_fair else difference.unclaimed()
+
+    def _lead(self, ranked: np.ndarray, num_values: np.ndarray) -> str:
+        """Judges the lead of the best; others that diverged are behind if they did so often.
+
+        Args:
+          ranked: object[A], `Choice`s of a cell, the best first.
+          num_values: int[A], of how many values each is the best.
+        """
+        best, *others = ranked
+        is_fair = bool(num_values[0] == num_values[1])
+        difference = self._difference(best, others[0], is_fair)
+        if difference.mean == difference.mean:
+            return difference.word
+        for other in others:
+            has_diverged = np.isnan(other.values[0])
+            num_diverged = int(has_diverged.sum())
+            if not student.divergence_tells(num_diverged, len(has_diverged)):
+                return evaluation.UNDECIDED
+        return evaluation.AHEAD
+
+    def tables(self, caption: str) -> list[Table]:
+        """Shows who is best at each cell, the differences to the baseline, and their summary."""
+        shown = [self._table_of_best(caption)]
+        if self.compared:
+            shown += [self._table_of_differences(), self._table_of_algorithms()]
+        return shown
+
+    def _table_of_best(self, caption: str) -> Table:
+        """Shows the best algorithm and its metric at each cell."""
+
+        def text(leader: int, level: float, clear: bool) -> str:
+            if np.isnan(level):
+                return ''
+            mark = '' if clear else ' ~'
+            return f'{self.names[leader]} {self.metric.number(level)}{mark}'
+
+        lead = self.undecided.format('the paired interval of its lead over the second')
+        if (np.isnan(self.second) & (self.leads == evaluation.UNDECIDED)).any():
+            lead += ', or too few lanes of all others diverged to tell'
+        caption += f' ~ where {lead}. Empty where all diverged or nothing ran.'
+        texts = np.vectorize(text, otypes=[object])(self.leader, self.level, self.clear)
+        return tables.of_rows([*self._rows(texts)], caption)
+
+    def _table_of_differences(self) -> Table:
+        """Shows the differences to the baseline at each cell, with the algorithm's metric."""
+
+        def text(difference: PairedDifference, choice: Choice) -> str:
+            shown = self.verdicts.text(self.metric, difference)
+            return f'{shown} ({self.metric.number(choice.mean)})' if shown else ''
+
+        rows: list[dict[str, str]] = []
+        is_any_unfair = False
+        for label, differences in self.compared.items():
+            choices = self.cells.choices[label]
+            texts = np.vectorize(text, otypes=[object])(differences, choices)
+            rows += self._rows(texts, algorithm=self.source.name(label))
+            is_fair = self.cells.is_fair(label, self.source.baseline)
+            is_any_unfair = is_any_unfair or not is_fair.all()
+        caption = (
+            f'Difference to {self.baseline} at the same cell, behind it the level; ± is '
+            f'{self.verdicts.interval}; {self.verdicts.caption(self.metric)}'
+        )
+        if is_any_unfair:
+            caption += (
+                ' [inf]: one of both is the best of more values by the same seeds, which makes it '
+                'better by chance, so that nothing is claimed.'
+            )
+        return tables.of_rows(rows, caption)
+
+    def _rows(self, texts: np.ndarray, **first_cells: str) -> Iterator[dict[str, str]]:
+        """Yields a row per panel and value of y.
+
+        Args:
+          texts: object[K, Y, X].
+          **first_cells: of all rows.
+        """
+        x_name, x_values = self.x
+        y_name, y_values = self.y
+        titles = [f'{x_name} {x_values[0]}', *x_values[1:]]
+        for panel_cells, panel_texts in zip(self.panels, texts, strict=True):
+            for y_value, row_texts in zip(y_values, panel_texts, strict=True):
+                row = {**first_cells, **panel_cells, y_name: y_value}
+                yield row | dict(zip(titles, row_texts, strict=True))
+
+    def _table_of_algorithms(self) -> Table:
+        """Shows verdicts, extremes, and the mean over all cells by seed; a row per algorithm."""
+        rows = []
+        for label, cells in self.compared.items():
+            differences = [each for each in cells.flat if each.mean == each.mean]
+            row = {'algorithm': self.source.name(label)}
+            for word in (evaluation.AHEAD, evaluation.BEHIND, evaluation.ALIKE):
+                count = sum(each.word == word for each in differences)
+                row[word] = f'{count} of {cells.size}'
+            row['survive'] = str(sum(map(self.verdicts.survives, differences)))
+            row['from, to'] = self._range(differences)
+            row['all cells'] = self._over_all_cells(label)
+            rows.append(row)
+        caption = (
+            f'Minus {self.baseline}. Ahead and behind: each cell by itself; survive: after '
+            'Benjamini-Hochberg. All cells: the mean difference over all of them by seed; ± is '
+            f'{self.verdicts.interval}, in brackets with tuning; * where zero is outside. '
+            'Cells share their seeds, so that their counts say less than their size.'
+        )
+        return tables.of_rows(rows, caption)
+
+    def _range(self, differences: Sequence[PairedDifference]) -> str:
+        """Writes the smallest and the largest difference; nothing for none."""
+        if not differences:
+            return ''
+        ordered = sorted(differences, key=lambda difference: difference.mean)
+        smallest = self.metric.interval(ordered[0], signed=True)
+        largest = self.metric.interval(ordered[-1], signed=True)
+        return f'{smallest} to {largest}'
+
+    def _over_all_cells(self, label: str) -> str:
+        """Writes the mean difference over all cells; nothing if no cell converged."""
+        mean = self.cells.minus(label, self.source.baseline)
+        if mean is None:
+            return ''
+        difference = self.source.judged(self.metric, mean.values, mean.shares)
+        if not self.cells.is_fair(label, self.source.baseline).all():
+            difference = difference.unclaimed()
+        return self.metric.difference(difference)
+
+    def title(self, panel: int, algorithm: str | None) -> str:
+        """Names a panel of an algorithm's differences, or of the best for None."""
+        parts = ['best']
+        if algorithm is not None:
+            parts = [f'{self.source.name(algorithm)} - {self.baseline}']
+        for name, value in self.panels[panel].items():
+            parts.append(value if name == 'pattern' else f'{name} {value}')
+        return ', '.join(parts)
+
+    @property
+    def has_equivalent(self) -> bool:
+        """Tells whether some lead or difference is equivalent to none."""
+        words = [difference.word for difference in self.differences]
+        return evaluation.ALIKE in [*self.leads.flat, *words]
+
+
+def short_name(name: str) -> str:
+    """Returns the last part of a column's name, with spaces."""
+    return name.rsplit('.', 1)[-1].replace('_', ' ')
+
+
+def _axis_texts(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:
+    """Returns the short name of a column and its values as texts."""
+    return short_name(name), list(map(format_value, values))
