@@ -21,6 +21,20 @@ _MORE = (
     *('links.samples', 'participation.durations', 'participation.traces.trace_formats'),
     'results.runs',
 )
+_THEOREMS = (
+    'analysis.theorems.link_marginals',
+    'analysis.theorems.local_drift',
+    'analysis.theorems.mixing_rates',
+    'analysis.theorems.mixing_times',
+    'analysis.theorems.problem_constants',
+    'analysis.theorems.quadratic_runs',
+    'analysis.theorems.regularity',
+    'analysis.theorems.selection_counters',
+    'analysis.theorems.sun2025',
+    'analysis.theorems.wang2022',
+    'analysis.theorems.xiang2023',
+    'analysis.theorems.xiang2024',
+)
 _ELSEWHERE = {
     'algorithms': (
         'algorithms',
@@ -39,7 +53,7 @@ These are the names of ``import fedjax_links as fl``. A module is loaded when it
 def public_modules() -> list[str]:
     """Names of the modules that `fedjax_links` offers, and of the few beside them."""
     offered = [name for name in fedjax_links.__all__ if _is_module(name)]
-    return sorted({*offered, *_MORE})
+    return sorted({*offered, *_MORE, *_THEOREMS})
 
 
 def write(folder: Path) -> None:

@@ -86,5 +86,10 @@ from fedjax_links.analysis.relays import (
     colrel_variance,
     colrel_weights,
 )
+from fedjax_links.analysis.theorems.check import (
+    TheoremCheck,
+    TheoremRun,
+    check_theorem,
+)
 
 __all__ = [name for name, value in globals().items() if callable(value)]

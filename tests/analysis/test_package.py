@@ -36,7 +36,7 @@ def imported_modules(path):
 
 
 def test_only_numpy_scipy_and_the_one_error_are_imported():
-    for path in FOLDER.glob('*.py'):
+    for path in FOLDER.rglob('*.py'):
         for module in imported_modules(path):
             top = module.split('.')[0]
             assert (
@@ -60,5 +60,5 @@ def test_everything_public_is_documented_with_its_formula_or_fields():
 
 
 def test_files_stay_short():
-    for path in FOLDER.glob('*.py'):
+    for path in FOLDER.rglob('*.py'):
         assert len(path.read_text().splitlines()) < 400, path.name

@@ -1,0 +1,60 @@
+"""Checks of the numbers that theorems take, and the search for the largest valid rate."""
+
+import math
+from collections.abc import Callable
+
+from fedjax_links.analysis import _checks
+
+_BISECTIONS = 200
+
+
+def positive(name: str, value: float) -> float:
+    """Returns `value` as a positive finite float, or raises."""
+    number = float(value)
+    _checks.require(math.isfinite(number) and number > 0, name, 'be positive', value)
+    return number
+
+
+def at_least_zero(name: str, value: float) -> float:
+    """Returns `value` as a float of at least 0, which may be infinite, or raises."""
+    number = float(value)
+    _checks.require(number >= 0, name, 'be at least 0', value)
+    return number
+
+
+def contraction(name: str, value: float) -> float:
+    """Returns `value` as a float in [0, 1], or raises."""
+    number = float(value)
+    _checks.require(0 <= number <= 1, name, 'lie in [0, 1]', value)
+    return number
+
+
+def steps(name: str, value: int) -> int:
+    """Returns `value` as an integer of at least 1, or raises."""
+    return _checks.checked_int(name, value, minimum=1)
+
+
+def largest_rate(cap_at: Callable[[float], float]) -> float:
+    """Solves ``eta = cap_at(eta)`` for a cap that does not grow with the rate.
+
+    Args:
+      cap_at: the cap of a condition in which the rate itself occurs.
+
+    Returns:
+      The largest rate that is at most its own cap; 0 if there is none.
+    """
+    upper = cap_at(0.0)
+    if upper <= 0:
+        return 0.0
+    lower = cap_at(upper)  # The cap does not grow, so the solution lies above.
+    if lower >= upper:
+        return upper
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (lower + upper)
+        if middle in (lower, upper):
+            break
+        if middle <= cap_at(middle):
+            lower = middle
+        else:
+            upper = middle
+    return lower

@@ -1,0 +1,343 @@
+r"""Says which theorems of the four papers cover a run, and how far their bounds are from it."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fedjax_links.analysis import _checks
+from fedjax_links.analysis.cohort_chain import MinimumSeparationChain
+from fedjax_links.analysis.theorems import sun2025, wang2022, xiang2023, xiang2024
+from fedjax_links.analysis.theorems.problem_constants import ProblemConstants
+from fedjax_links.analysis.theorems.regularity import PatternConstants
+
+
+class TheoremRun(NamedTuple):
+    """What theorems ask of a run. None stands for what is not known.
+
+    Attributes:
+      learning_rate: the local rate, constant over rounds.
+      local_steps: local steps in a round.
+      num_rounds: T.
+      realised: the mean squared gradient norm that the run had, in the theorem's own average.
+      rounds_are_independent: whether the links of a round are independent of other rounds.
+      mixing_rate: rho of FedPBC's mixing.
+      period: P of amplified FedAvg.
+      amplification: eta of amplified FedAvg.
+      pattern: constants of the weights of amplified FedAvg with this P.
+      chain: of a minimum separation.
+      largest_gradient: D, the largest gradient norm of F along the run.
+    """
+
+    learning_rate: float
+    local_steps: int
+    num_rounds: int
+    realised: float | None = None
+    rounds_are_independent: bool | None = None
+    mixing_rate: float | None = None
+    period: int = 1
+    amplification: float = 1.0
+    pattern: PatternConstants | None = None
+    chain: MinimumSeparationChain | None = None
+    largest_gradient: float | None = None
+
+
+class Assumption(NamedTuple):
+    """One assumption of a theorem.
+
+    Attributes:
+      statement: what is assumed.
+      holds: whether it does; None if that is not known.
+      detail: the numbers.
+    """
+
+    statement: str
+    holds: bool | None
+    detail: str
+
+
+class TheoremCheck(NamedTuple):
+    """What a theorem says of a run.
+
+    Attributes:
+      theorem: its name.
+      assumptions: in the order in which they are checked; the condition on the rate is the last.
+      learning_rate: the rate of the run.
+      rate_cap: the largest rate that the theorem covers; NaN if not known.
+      bound: the printed formula at the run's own numbers; NaN if not known. It is a bound only
+        where every assumption holds.
+      realised: what the run had; NaN if not known.
+    """
+
+    theorem: str
+    assumptions: tuple[Assumption, ...]
+    learning_rate: float
+    rate_cap: float
+    bound: float
+    realised: float
+
+    @property
+    def covers(self) -> bool:
+        """Whether every assumption is known to hold."""
+        return all(assumption.holds is True for assumption in self.assumptions)
+
+    @property
+    def first_broken(self) -> Assumption | None:
+        """The first assumption that does not hold; None if none is known to be broken."""
+        for assumption in self.assumptions:
+            if assumption.holds is False:
+                return assumption
+        return None
+
+    @property
+    def factor(self) -> float:
+        """How many times the realised value the bound is; NaN if either is not known."""
+        if math.isnan(self.bound) or math.isnan(self.realised):
+            return math.nan
+        return self.bound / self.realised if self.realised else math.inf
+
+    def text(self) -> str:
+        """Formats the check as lines of at most 80 columns."""
+        verdict = 'covers this run' if self.covers else 'does not cover this run'
+        lines = [f'{self.theorem}: {verdict}']
+        for assumption in self.assumptions:
+            mark = {True: 'yes', False: 'NO', None: '?'}[assumption.holds]
+            lines.append(f'  {mark:<4}{assumption.statement}: {assumption.detail}')
+        lines.append(
+            f'  rate used {self.learning_rate:.3g}, largest {self.rate_cap:.3g}'
+        )
+        lines.append(
+            f'  bound {self.bound:.3g}, realised {self.realised:.3g}, '
+            f'factor {self.factor:.3g}'
+        )
+        return '\n'.join(line[:80] for line in lines)
+
+
+def check_theorem(
+    theorem: str, problem: ProblemConstants, run: TheoremRun
+) -> TheoremCheck:
+    """Checks a theorem's assumptions on a run and evaluates its bound.
+
+    Args:
+      theorem: ``'xiang2023'`` or ``'xiang2024'`` (Theorem 1 of FedPBC's conference or journal
+        version), ``'wang2022'`` (Theorem 3.1) or ``'sun2025'`` (Theorem 4, with the constants of
+        its proof).
+      problem: constants of the problem, from
+        `fedjax_links.analysis.theorems.problem_constants`.
+      run: the run. The theorems average ``||grad F||^2`` over rounds, at the mean client model for
+        FedPBC and at the server model for FedAvg; ``'wang2022'`` at the starts of blocks.
+
+    Returns:
+      The check; ``text()`` is its form for reading.
+
+    Raises:
+      ValueError: for an unknown theorem.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> from fedjax_links.analysis.theorems import problem_constants
+      >>> problem = problem_constants.quadratic_constants([0.0, 100.0])
+      >>> run = analysis.TheoremRun(
+      ...     0.02, 5, 200, realised=60.0, rounds_are_independent=True,
+      ...     mixing_rate=analysis.mixing_rate([0.5, 0.3]),
+      ... )
+      >>> print(analysis.check_theorem('xiang2024', problem, run).text())
+      xiang2024: does not cover this run
+        yes L >= 1: L = 1
+        yes rounds are independent: so that products of W contract
+        yes rho < 1: rho = 0.85
+        NO  rate at most the cap: 0.02 against 2.89e-06
+        rate used 0.02, largest 2.89e-06
+        bound 2.01e+05, realised 60, factor 3.35e+03
+    """
+    names = ', '.join(map(repr, THEOREMS))
+    _checks.require(theorem in THEOREMS, 'theorem', f'be one of {names}', repr(theorem))
+    return THEOREMS[theorem](problem, run)
+
+
+def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
+    cap, bound = math.nan, math.nan
+    if run.mixing_rate is not None:
+        cap = xiang2023.step_size_cap(
+            smoothness=problem.smoothness,
+            local_steps=run.local_steps,
+            mixing_rate=run.mixing_rate,
+            slope=problem.slope,
+        )
+        bound = xiang2023.theorem1_terms(
+            run.num_rounds,
+            num_clients=problem.num_clients,
+            local_steps=run.local_steps,
+            smoothness=problem.smoothness,
+            mixing_rate=run.mixing_rate,
+            initial_gap=problem.initial_gap,
+            offset=problem.offset,
+            noise=problem.noise,
+        ).total
+    stated = xiang2023.theorem1_learning_rate(
+        run.num_rounds, num_clients=problem.num_clients, local_steps=run.local_steps
+    )
+    scale = run.learning_rate / stated
+    schedule = Assumption(
+        'rate is sqrt(m / (s T))',
+        math.isclose(scale, 1.0, rel_tol=1e-6),
+        f'{run.learning_rate:.3g} against {stated:.3g}',
+    )
+    assumptions = (*_mixing_assumptions(run), schedule, _rate(run.learning_rate, cap))
+    return _checked('xiang2023', assumptions, run, cap, bound)
+
+
+def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
+    cap, bound = math.nan, math.nan
+    if run.mixing_rate is not None:
+        cap = xiang2024.step_size_cap(
+            smoothness=problem.smoothness,
+            local_steps=run.local_steps,
+            mixing_rate=run.mixing_rate,
+            slope=problem.slope,
+        )
+        bound = xiang2024.theorem1_bound(
+            run.learning_rate,
+            num_rounds=run.num_rounds,
+            local_steps=run.local_steps,
+            smoothness=problem.smoothness,
+            mixing_rate=run.mixing_rate,
+            initial_gap=problem.initial_gap,
+            offset=problem.offset,
+            noise=problem.noise,
+        )
+    smooth = Assumption(
+        'L >= 1', problem.smoothness >= 1, f'L = {problem.smoothness:.4g}'
+    )
+    assumptions = (smooth, *_mixing_assumptions(run), _rate(run.learning_rate, cap))
+    return _checked('xiang2024', assumptions, run, cap, bound)
+
+
+def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
+    work = {
+        'smoothness': problem.smoothness,
+        'local_steps': run.local_steps,
+        'period': run.period,
+    }
+    cap = wang2022.local_rate_cap(**work)
+    product = run.learning_rate * run.amplification
+    largest_product = wang2022.rate_product_cap(**work)
+    is_bounded = problem.gradient_differences is not None
+    empty = None if run.pattern is None else run.pattern.num_empty
+    bound = math.nan
+    if run.pattern is not None:
+        bound = wang2022.theorem31_terms(
+            run.learning_rate,
+            run.amplification,
+            num_rounds=run.num_rounds,
+            initial_gap=problem.initial_gap,
+            block_deviation=run.pattern.block_deviation,
+            round_deviation=run.pattern.round_deviation,
+            round_divergence=run.pattern.round_divergence,
+            weight_square=run.pattern.weight_square,
+            noise=problem.noise,
+            **work,
+        ).total
+    assumptions = (
+        Assumption(
+            'gradient differences are bounded',
+            is_bounded or math.isfinite(problem.dissimilarity),
+            f'G = {problem.dissimilarity:.4g}',
+        ),
+        Assumption(
+            'no round is empty',
+            None if empty is None else empty == 0,
+            'not known' if empty is None else f'{empty} of {run.num_rounds} are',
+        ),
+        Assumption(
+            'P <= T / 2',
+            run.period <= run.num_rounds / 2,
+            f'P = {run.period}, T = {run.num_rounds}',
+        ),
+        Assumption(
+            'gamma eta at most 1 / (L I P)',
+            product <= largest_product,
+            f'{product:.3g} against {largest_product:.3g}',
+        ),
+        _rate(run.learning_rate, cap),
+    )
+    return _checked('wang2022', assumptions, run, cap, bound)
+
+
+def _check_sun2025(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
+    lag = None if run.chain is None else sun2025.least_lag(run.chain)
+    cap, bound = math.nan, math.nan
+    if run.chain is not None and lag is not None:
+        largest = sun2025.theorem4_scale_cap(smoothness=problem.smoothness, lag=lag)
+        work = {'smoothness': problem.smoothness, 'local_steps': run.local_steps}
+        cap = sun2025.theorem4_rate(largest, **work)
+        if run.num_rounds > lag and run.largest_gradient is not None:
+            bound = sun2025.theorem4_terms(
+                8.0 * run.local_steps * problem.smoothness * run.learning_rate,
+                num_rounds=run.num_rounds,
+                lag=lag,
+                smoothness=problem.smoothness,
+                initial_gap=problem.initial_gap,
+                dissimilarity=problem.dissimilarity,
+                largest_gradient=run.largest_gradient,
+                marginal=run.chain.marginal,
+                remembered=sun2025.remembered_selection(run.chain, lag),
+            ).total
+    mixes = None if run.chain is None else lag is not None
+    assumptions = (
+        Assumption(
+            'gradient differences are bounded',
+            math.isfinite(problem.dissimilarity),
+            f'G = {problem.dissimilarity:.4g}',
+        ),
+        Assumption('the chain mixes', mixes, f'tau = {lag}'),
+        Assumption(
+            'T > tau',
+            None if lag is None else run.num_rounds > lag,
+            f'T = {run.num_rounds}',
+        ),
+        _rate(run.learning_rate, cap),
+    )
+    return _checked('sun2025', assumptions, run, cap, bound)
+
+
+def _mixing_assumptions(run: TheoremRun) -> tuple[Assumption, Assumption]:
+    """Returns what both FedPBC theorems ask of the links."""
+    rho = run.mixing_rate
+    return (
+        Assumption(
+            'rounds are independent',
+            run.rounds_are_independent,
+            'so that products of W contract',
+        ),
+        Assumption(
+            'rho < 1',
+            None if rho is None else rho < 1,
+            'rho is not known' if rho is None else f'rho = {rho:.4g}',
+        ),
+    )
+
+
+def _rate(learning_rate: float, cap: float) -> Assumption:
+    """Returns the condition on the rate."""
+    holds = None if math.isnan(cap) else learning_rate <= cap
+    detail = f'{learning_rate:.3g} against {cap:.3g}'
+    return Assumption('rate at most the cap', holds, detail)
+
+
+def _checked(
+    theorem: str,
+    assumptions: tuple[Assumption, ...],
+    run: TheoremRun,
+    cap: float,
+    bound: float,
+) -> TheoremCheck:
+    realised = math.nan if run.realised is None else run.realised
+    return TheoremCheck(theorem, assumptions, run.learning_rate, cap, bound, realised)
+
+
+THEOREMS: dict[str, Callable[[ProblemConstants, TheoremRun], TheoremCheck]] = {
+    'xiang2023': _check_xiang2023,
+    'xiang2024': _check_xiang2024,
+    'wang2022': _check_wang2022,
+    'sun2025': _check_sun2025,
+}

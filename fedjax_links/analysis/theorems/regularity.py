@@ -1,0 +1,317 @@
+r"""What a participation pattern is worth to amplified FedAvg: regularity and Assumption 3.
+
+Weights of a round are ``q_t^n``: 1 / |A| for the active clients, else 0. Blocks of P rounds begin
+at ``t_0 = 0, P, 2 P, ...``. A pattern is regular with P if all clients have the same weight over
+every block.
+
+References:
+  Wang and Ji, NeurIPS 2022, Assumption 3.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks, cohort_sizes
+from fedjax_links.analysis.theorems import _numbers
+
+
+class PatternConstants(NamedTuple):
+    """Constants of Assumption 3 that recorded weights have with given gradient differences.
+
+    Attributes:
+      block_deviation: delta~^2(P), the largest over blocks.
+      mean_block_deviation: the mean over blocks.
+      standard_error: of that mean, from the spread of the blocks; NaN for fewer than two blocks.
+      round_deviation: beta~^2.
+      round_divergence: nu~^2.
+      weight_square: rho^2, the largest ``sum_n (q_t^n)^2``.
+      num_empty: rounds without an active client, which Assumption 3 excludes. They weigh nobody.
+    """
+
+    block_deviation: float
+    mean_block_deviation: float
+    standard_error: float
+    round_deviation: float
+    round_divergence: float
+    weight_square: float
+    num_empty: int
+
+
+class BlockDistances(NamedTuple):
+    """How far the weights of blocks of rounds are from equal.
+
+    Attributes:
+      distances: float64[B], ``sum_n |1/P sum_t q_t^n - 1/N|`` for each whole block; 0 to 2.
+      mean: their mean.
+      standard_error: of the mean, from the spread of the blocks; NaN for fewer than two blocks.
+      largest: the largest. ``delta~(P)`` is at most this times the largest
+        ``||grad F_n - grad f||``.
+    """
+
+    distances: np.ndarray
+    mean: float
+    standard_error: float
+    largest: float
+
+
+def participation_weights(masks: ArrayLike) -> np.ndarray:
+    """Computes the weights ``q_t^n`` of averaging over the active clients.
+
+    Args:
+      masks: bool[T, N], who takes part.
+
+    Returns:
+      float64[T, N]; rows sum to 1, or to 0 where nobody takes part.
+
+    Raises:
+      ValueError: if ``masks`` is empty, not of two axes, or not boolean.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import regularity
+      >>> print(regularity.participation_weights([[1, 1], [0, 1]]))
+      [[0.5 0.5]
+       [0.  1. ]]
+
+    References:
+      Wang and Ji, NeurIPS 2022, Algorithm 1.
+    """
+    active = _checks.checked_masks('masks', masks, ndim=2).astype(np.float64)
+    sizes = active.sum(axis=1, keepdims=True)
+    return active / np.where(sizes > 0, sizes, 1.0)
+
+
+def block_distances(weights: ArrayLike, period: int) -> BlockDistances:
+    """Measures how far blocks of P rounds are from weighing all clients alike.
+
+    This is a pattern's part in ``delta~(P)``. It needs no problem.
+
+    Args:
+      weights: float[T, N], ``q_t^n``. Rounds after the last whole block are left out.
+      period: P, from 1 to T.
+
+    Returns:
+      The distances, one for each block.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import regularity
+      >>> turns = regularity.participation_weights([[1, 0], [0, 1]] * 4)
+      >>> print([regularity.block_distances(turns, period).mean for period in (1, 2)])
+      [1.0, 0.0]
+
+    References:
+      Wang and Ji, NeurIPS 2022, Assumption 3.
+    """
+    rounds = _checked_weights(weights)
+    means = _block_means(rounds, period)
+    distances = np.abs(means - 1.0 / rounds.shape[1]).sum(axis=1)
+    mean, error = _mean_and_error(distances)
+    return BlockDistances(distances, mean, error, float(distances.max()))
+
+
+def regular_period(
+    weights: ArrayLike, *, tolerance: float = 1e-9, max_period: int | None = None
+) -> int | None:
+    """Finds the least P with which a recorded pattern is regular.
+
+    A pattern is regular with P if the weights of all clients agree over every block of P rounds.
+    Amplified FedAvg then has ``delta~(P) = 0``.
+
+    Args:
+      weights: float[T, N], ``q_t^n``.
+      tolerance: largest distance of a block, as in `block_distances`, that counts as equal.
+      max_period: the largest P tried; T / 2 by default, so that two blocks are seen.
+
+    Returns:
+      P, or None if no period up to the largest is regular.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import regularity
+      >>> turns = regularity.participation_weights([[1, 0, 0], [0, 1, 0], [0, 0, 1]] * 4)
+      >>> print(regularity.regular_period(turns))
+      3
+
+    References:
+      Wang and Ji, NeurIPS 2022, regularized participation.
+    """
+    rounds = _checked_weights(weights)
+    num_rounds, num_clients = rounds.shape
+    limit = max(1, num_rounds // 2) if max_period is None else max_period
+    limit = _checks.checked_int('max_period', limit, minimum=1, maximum=num_rounds)
+    sums = np.concatenate([np.zeros((1, num_clients)), np.cumsum(rounds, axis=0)])
+    for period in range(1, limit + 1):
+        first = np.abs(sums[period] / period - 1.0 / num_clients).sum()
+        if first > tolerance:
+            continue
+        ends = np.arange(period, num_rounds + 1, period)
+        means = (sums[ends] - sums[ends - period]) / period
+        if np.abs(means - 1.0 / num_clients).sum(axis=1).max() <= tolerance:
+            return period
+    return None
+
+
+def pattern_constants(
+    weights: ArrayLike, gradient_differences: ArrayLike, period: int
+) -> PatternConstants:
+    r"""Computes the constants of Assumption 3 that recorded weights have on a problem.
+
+    The differences ``g_n = grad F_n(x) - grad f(x)`` must be the same at every x. This holds for
+    quadratics that share one Hessian H, where ``g_n = H (x* - u_n)``. With different Hessians the
+    differences grow without bound in x, and Assumption 3 fails.
+
+    Args:
+      weights: float[T, N], ``q_t^n``.
+      gradient_differences: float[N, d], g_n; they sum to zero over clients.
+      period: P, from 1 to T.
+
+    Returns:
+      The constants.
+
+    Raises:
+      ValueError: if an argument is out of range or the shapes disagree.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import regularity
+      >>> turns = regularity.participation_weights([[1, 0], [0, 1]] * 4)
+      >>> known = regularity.pattern_constants(turns, [[3.0], [-3.0]], 2)
+      >>> print(known.block_deviation, known.round_deviation, known.weight_square)
+      0.0 9.0 1.0
+
+    References:
+      Wang and Ji, NeurIPS 2022, Assumption 3 as its appendix C uses it.
+    """
+    rounds = _checked_weights(weights)
+    vectors = _checks.checked_targets(
+        'gradient_differences', gradient_differences, rounds.shape[1]
+    ).reshape(rounds.shape[1], -1)
+    by_round = rounds @ vectors
+    round_squares = np.sum(by_round**2, axis=1)
+    by_block = np.sum((_block_means(rounds, period) @ vectors) ** 2, axis=1)
+    # sum q ||g_n - sum q g||^2 = sum q ||g_n||^2 - (2 - sum q) ||sum q g||^2.
+    totals = rounds.sum(axis=1)
+    spread = rounds @ np.sum(vectors**2, axis=1) - (2.0 - totals) * round_squares
+    mean, error = _mean_and_error(by_block)
+    return PatternConstants(
+        block_deviation=float(by_block.max()),
+        mean_block_deviation=mean,
+        standard_error=error,
+        round_deviation=float(round_squares.max()),
+        round_divergence=float(max(spread.max(), 0.0)),
+        weight_square=float(np.sum(rounds**2, axis=1).max()),
+        num_empty=int(np.sum(totals == 0)),
+    )
+
+
+def independent_block_deviation(
+    probs: ArrayLike, gradient_differences: ArrayLike, period: int
+) -> float:
+    r"""Computes the mean of delta~^2(P) exactly for independent links.
+
+    Links are independent over clients and rounds, and rounds without an active client are drawn
+    again, so that Assumption 3 holds. With w the weights of FedAvg and V the covariance of a
+    round's ``sum_n q^n g_n``, the mean is ``||sum_n w_n g_n||^2 + trace(V) / P``. The first part
+    is FedAvg's bias and stays for every P.
+
+    Args:
+      probs: float[N], participation probabilities in [0, 1], at least one positive.
+      gradient_differences: float[N, d], as in `pattern_constants`.
+      period: P, at least 1.
+
+    Returns:
+      ``E ||1/P sum_t sum_n q_t^n g_n||^2``.
+
+    Raises:
+      ValueError: if an argument is out of range or the shapes disagree.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import regularity
+      >>> for period in (1, 10, 100):
+      ...     print(round(regularity.independent_block_deviation(
+      ...         [0.5, 0.5], [[1.0], [-1.0]], period), 6))
+      0.666667
+      0.066667
+      0.006667
+
+    References:
+      Wang and Ji, NeurIPS 2022, independent participation.
+    """
+    links = _checks.checked_some_link('probs', probs)
+    vectors = _checks.checked_targets(
+        'gradient_differences', gradient_differences, links.size
+    ).reshape(links.size, -1)
+    rounds = _numbers.steps('period', period)
+    some = cohort_sizes.non_empty_probability(links)
+    weights = cohort_sizes.reciprocal_means(links) / some
+    mean = weights @ vectors
+    covariance = cohort_sizes.mean_covariance(links, vectors - mean) / some
+    return float(mean @ mean + np.trace(covariance) / rounds)
+
+
+def uniform_cohort_block_deviation(
+    gradient_differences: ArrayLike, cohort_size: int, period: int
+) -> float:
+    r"""Computes the mean of delta~^2(P) exactly for a uniform cohort in every round.
+
+    ``(1/S - 1/N) N / (N - 1) mean_n ||g_n||^2 / P``: a simple random sample without replacement,
+    drawn afresh in every round. It is never regular, but its mean falls with P.
+
+    Args:
+      gradient_differences: float[N, d], as in `pattern_constants`.
+      cohort_size: S, from 1 to N.
+      period: P, at least 1.
+
+    Returns:
+      ``E ||1/P sum_t sum_n q_t^n g_n||^2``.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import regularity
+      >>> print(regularity.uniform_cohort_block_deviation([[1.0], [-1.0]], 1, 4))
+      0.25
+
+    References:
+      Wang and Ji, NeurIPS 2022, independent participation of a subset of clients.
+    """
+    vectors = np.asarray(gradient_differences, np.float64)
+    fine = vectors.ndim == 2 and vectors.size > 0
+    _checks.require(fine, 'gradient_differences', 'be [N, d]', f'shape {vectors.shape}')
+    clients = len(vectors)
+    cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1, maximum=clients)
+    rounds = _numbers.steps('period', period)
+    if clients == 1:
+        return float(np.sum(vectors**2))
+    spread = np.sum((vectors - vectors.mean(axis=0)) ** 2) / (clients - 1)
+    bias = np.sum(vectors.mean(axis=0) ** 2)
+    return float(bias + spread * (1.0 / cohort - 1.0 / clients) / rounds)
+
+
+def _checked_weights(weights: ArrayLike) -> np.ndarray:
+    """Returns weights as float64[T, N]."""
+    rounds = np.asarray(weights, dtype=np.float64)
+    fine = rounds.ndim == 2 and rounds.size > 0
+    _checks.require(fine, 'weights', 'be a non-empty [T, N]', f'shape {rounds.shape}')
+    return _checks.checked_rate('weights', rounds)
+
+
+def _block_means(rounds: np.ndarray, period: int) -> np.ndarray:
+    """Averages weights over whole blocks, [T // P, N]."""
+    size = _checks.checked_int('period', period, minimum=1, maximum=len(rounds))
+    count = len(rounds) // size
+    return rounds[: count * size].reshape(count, size, -1).mean(axis=1)
+
+
+def _mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    """Returns the mean of independent values and its standard error."""
+    if values.size < 2:
+        return float(values.mean()), math.nan
+    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size))

@@ -1,0 +1,169 @@
+r"""How well counters of selections estimate ``pi_R`` under a minimum separation.
+
+References:
+  Sun et al., ICLR 2025, Theorem 5, Lemma 2 and Corollary 2.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks
+from fedjax_links.analysis.cohort_chain import MinimumSeparationChain
+from fedjax_links.analysis.theorems import _numbers, mixing_times
+
+
+def selection_covariances(
+    chain: MinimumSeparationChain, values: ArrayLike, *, max_lag: int
+) -> np.ndarray:
+    r"""Computes how a value of the selected clients varies over rounds, exactly.
+
+    With ``f(S_t)`` the mean of the values over the cohort of round t, this is
+    ``Cov(f(S_t), f(S_{t+k}))`` for a stationary run.
+
+    Args:
+      chain: with one separation for all clients; cohorts of one where the separation is 0.
+      values: float[N], f.
+      max_lag: K, at least 0.
+
+    Returns:
+      float64[K + 1], for k = 0 to K.
+
+    Raises:
+      ValueError: if an argument is out of range or separations differ.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> from fedjax_links.analysis.theorems import selection_counters
+      >>> chain = analysis.minimum_separation_chain([0.25, 0.25, 0.5], 1)
+      >>> values = [1.0, 0.0, 0.0]
+      >>> print(selection_counters.selection_covariances(chain, values, max_lag=2).round(3))
+      [ 0.21  -0.09   0.043]
+
+    References:
+      Sun et al., ICLR 2025, Eq. (11) in the proof of Theorem 5.
+    """
+    vector = _checks.checked_vector('values', values)
+    fits = f'have {chain.marginal.size} entries'
+    _checks.require(vector.size == chain.marginal.size, 'values', fits, vector.size)
+    lags = _checks.checked_int('max_lag', max_lag, minimum=0)
+    mean = float(chain.marginal @ vector)
+    covariances = np.zeros(lags + 1)
+    newest = chain.states == chain.states.max()
+    if not chain.states.any():  # No separation: rounds are independent.
+        counts = chain.selection[0]
+        _checks.require(counts.sum() > 0, 'chain', 'select clients', 'nobody')
+        covariances[0] = counts @ vector**2 - mean**2
+        return covariances
+    sizes = newest.sum(axis=1)
+    equal = sizes.min() == sizes.max()
+    _checks.require(equal, 'chain', 'have one separation for all clients', 'several')
+    centred = newest @ vector / sizes - mean
+    later = centred
+    for lag in range(lags + 1):
+        covariances[lag] = np.sum(chain.stationary * centred * later)
+        later = chain.transition @ later
+    return covariances
+
+
+def counter_mean_square_error(
+    chain: MinimumSeparationChain, values: ArrayLike, *, num_rounds: int
+) -> float:
+    r"""Computes ``E (1/T sum_t f(S_t) - pi_R . f)^2`` exactly for a stationary run.
+
+    With the indicator of client i as f this is the mean square error of the counter
+    ``lambda_T^i`` of debiased FedAvg, whose limit is ``pi_R^i``.
+
+    Args:
+      chain: as in `selection_covariances`.
+      values: float[N], f.
+      num_rounds: T, at least 1.
+
+    Returns:
+      The mean square error. It falls as 1 / T.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> from fedjax_links.analysis.theorems import selection_counters
+      >>> chain = analysis.minimum_separation_chain([0.5, 0.5], 0)
+      >>> print(selection_counters.counter_mean_square_error(chain, [1.0, 0.0], num_rounds=25))
+      0.01
+
+    References:
+      Sun et al., ICLR 2025, Theorem 5.
+    """
+    rounds = _numbers.steps('num_rounds', num_rounds)
+    covariances = selection_covariances(chain, values, max_lag=rounds - 1)
+    lags = np.arange(rounds)
+    multiplicity = np.where(lags == 0, 1.0, 2.0) * (1.0 - lags / rounds)
+    return float(multiplicity @ covariances) / rounds
+
+
+def theorem5_bound(
+    chain: MinimumSeparationChain, values: ArrayLike, *, num_rounds: int
+) -> float:
+    r"""Computes the second bound of Theorem 5 on `counter_mean_square_error`, cohorts of one.
+
+    ``1/T [f' Pi (I - 1 pi') f + c_0 pi_max max|f|^2 N tau_mix]``. Its proof loses a factor of 4: it
+    bounds twice a sum of ``||P^k - 1 zeta'||_inf``, each twice a total variation distance, by
+    ``c_0 tau_mix`` once. For Markov chains in general the printed inequality is false. A chain of
+    two states that stay with probability 0.99 violates it. No chain of minimum separation that
+    the tests enumerate does.
+
+    Args:
+      chain: with cohorts of one, aperiodic.
+      values: float[N], f.
+      num_rounds: T, at least 1.
+
+    Returns:
+      The bound; infinite for a periodic chain.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> from fedjax_links.analysis.theorems import selection_counters
+      >>> chain = analysis.minimum_separation_chain([0.5, 0.5], 0)
+      >>> print(selection_counters.theorem5_bound(chain, [1.0, 0.0], num_rounds=25))
+      0.09
+
+    References:
+      Sun et al., ICLR 2025, Theorem 5.
+    """
+    vector = _checks.checked_vector('values', values)
+    rounds = _numbers.steps('num_rounds', num_rounds)
+    time = mixing_times.mixing_time(chain.transition, chain.stationary)
+    if time is None:
+        return math.inf
+    constant = mixing_times.series_constant(chain.transition, chain.stationary)
+    law = chain.marginal
+    variance = float(law @ vector**2 - (law @ vector) ** 2)
+    largest = float(np.abs(vector).max()) ** 2
+    return (variance + constant * law.max() * largest * law.size * time) / rounds
+
+
+def lemma2_order(mixing_time: int, num_rounds: int) -> float:
+    r"""Computes ``tau_mix / t``, the order of Lemma 2 for the error of debiasing weights.
+
+    **As printed Lemma 2 is false.** It bounds the mean of ``max_i |1 / (N lambda_t^i) - 1 / (N
+    pi_i)|^2``. With R <= M - 2 a client may be left out of the first t rounds. Its counter is then
+    0 and the error infinite, so the mean is infinite for every t. Its proof takes a lower bound on
+    all counters that irreducibility does not give. The counters' own mean square error does fall
+    as printed: `counter_mean_square_error`.
+
+    Args:
+      mixing_time: tau_mix, at least 1.
+      num_rounds: t, at least 1.
+
+    Returns:
+      The order, without a constant.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import selection_counters
+      >>> print(selection_counters.lemma2_order(8, 100))
+      0.08
+
+    References:
+      Sun et al., ICLR 2025, Lemma 2 and Corollary 2.
+    """
+    time = _numbers.steps('mixing_time', mixing_time)
+    return time / _numbers.steps('num_rounds', num_rounds)

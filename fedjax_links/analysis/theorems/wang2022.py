@@ -1,0 +1,355 @@
+r"""Theory of amplified FedAvg: Theorem 3.1, its conditions and rates.
+
+Weights of a round are ``q_t^n``: 1 / |A| for the active clients, else 0. Blocks of P rounds begin
+at ``t_0 = 0, P, 2 P, ...``; amplification multiplies each block's update by eta. The assumptions:
+
+1. every local gradient is Lipschitz with constant L;
+2. stochastic gradients are unbiased and independent, with variance at most ``sigma^2``;
+3. at any point x and for every block and round
+   ``||1/P sum_t sum_n q_t^n (grad F_n - grad f)||^2 <= delta~^2(P)``,
+   ``||sum_n q_t^n (grad F_n - grad f)||^2 <= beta~^2`` and
+   ``sum_n q_t^n ||grad F_n - sum_k q_t^k grad F_k||^2 <= nu~^2``;
+4. ``sum_n q_t^n = 1``: no round is empty.
+
+The bounds hold for one realised sequence of weights, so a recorded run has its own. For random
+patterns the mean over blocks of delta~^2(P) takes the place of the largest.
+
+References:
+  Wang and Ji, NeurIPS 2022, with its appendix.
+"""
+
+import math
+from typing import NamedTuple
+
+from fedjax_links.analysis.theorems import _numbers
+
+
+class Theorem31Terms(NamedTuple):
+    """Terms of Theorem 3.1, in the units of a squared gradient norm.
+
+    Attributes:
+      start: ``8 (f(x_0) - f*) / (gamma eta I T)``.
+      divergence: ``126 gamma^2 L^2 I^2 nu~^2``.
+      round_deviation: ``144 gamma^2 L^2 I^2 P^2 beta~^2``.
+      block_deviation: ``6 delta~^2(P)``.
+      noise: ``(21 gamma^2 L^2 I + 18 gamma^2 L^2 I P rho^2 + 2 gamma eta L rho^2) sigma^2``.
+    """
+
+    start: float
+    divergence: float
+    round_deviation: float
+    block_deviation: float
+    noise: float
+
+    @property
+    def total(self) -> float:
+        """The bound: the sum of the terms."""
+        return sum(self)
+
+
+def local_rate_cap(*, smoothness: float, local_steps: int, period: int) -> float:
+    """Computes the largest local rate of Theorem 3.1: ``1 / (12 L I P)``.
+
+    Args:
+      smoothness: L, positive.
+      local_steps: I, at least 1.
+      period: P, at least 1.
+
+    Returns:
+      The largest gamma.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import wang2022
+      >>> print(wang2022.local_rate_cap(smoothness=0.5, local_steps=5, period=10))
+      0.0033333333333333335
+
+    References:
+      Wang and Ji, NeurIPS 2022, Theorem 3.1.
+    """
+    return 1.0 / (12.0 * _work(smoothness, local_steps, period))
+
+
+def rate_product_cap(*, smoothness: float, local_steps: int, period: int) -> float:
+    """Computes the largest product of local rate and amplification: ``1 / (L I P)``.
+
+    Args:
+      smoothness: L, positive.
+      local_steps: I, at least 1.
+      period: P, at least 1.
+
+    Returns:
+      The largest gamma times eta.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import wang2022
+      >>> print(wang2022.rate_product_cap(smoothness=0.5, local_steps=5, period=10))
+      0.04
+
+    References:
+      Wang and Ji, NeurIPS 2022, Theorem 3.1.
+    """
+    return 1.0 / _work(smoothness, local_steps, period)
+
+
+def theorem31_terms(
+    local_rate: float,
+    amplification: float,
+    *,
+    num_rounds: int,
+    local_steps: int,
+    period: int,
+    smoothness: float,
+    initial_gap: float,
+    block_deviation: float,
+    round_deviation: float,
+    round_divergence: float,
+    weight_square: float = 1.0,
+    noise: float = 0.0,
+) -> Theorem31Terms:
+    r"""Computes Theorem 3.1 with the explicit constants of its proof.
+
+    It bounds ``min_t E ||grad f(x_t)||^2``. The proof bounds more: the mean over the starts of
+    blocks. It holds for local rates up to `local_rate_cap`, products up to `rate_product_cap` and
+    ``P <= T / 2``.
+
+    Args:
+      local_rate: gamma, positive.
+      amplification: eta, positive.
+      num_rounds: T, at least 1.
+      local_steps: I, at least 1.
+      period: P, at least 1.
+      smoothness: L, positive.
+      initial_gap: ``f(x_0) - f*``, at least 0.
+      block_deviation: delta~^2(P), at least 0.
+      round_deviation: beta~^2, at least 0.
+      round_divergence: nu~^2, at least 0.
+      weight_square: rho^2, in [0, 1].
+      noise: sigma, at least 0.
+
+    Returns:
+      The terms; ``total`` is the bound.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import wang2022
+      >>> terms = wang2022.theorem31_terms(
+      ...     0.01, 2.0, num_rounds=100, local_steps=1, period=2, smoothness=1.0,
+      ...     initial_gap=0.5, block_deviation=0.0, round_deviation=1.0, round_divergence=0.0,
+      ... )
+      >>> print(round(terms.start, 4), round(terms.round_deviation, 4), round(terms.total, 4))
+      2.0 0.0576 2.0576
+
+    References:
+      Wang and Ji, NeurIPS 2022, Theorem 3.1, with the constants of appendix C.3.
+    """
+    gamma = _numbers.positive('local_rate', local_rate)
+    eta = _numbers.positive('amplification', amplification)
+    rounds = _numbers.steps('num_rounds', num_rounds)
+    gap = _numbers.at_least_zero('initial_gap', initial_gap)
+    square = _numbers.contraction('weight_square', weight_square)
+    _work(smoothness, local_steps, period)
+    moved = (gamma * smoothness) ** 2
+    noise_factor = 21.0 * moved * local_steps
+    noise_factor += 18.0 * moved * local_steps * period * square
+    noise_factor += 2.0 * gamma * eta * smoothness * square
+    return Theorem31Terms(
+        start=8.0 * gap / (gamma * eta * local_steps * rounds),
+        divergence=126.0 * moved * local_steps**2 * round_divergence,
+        round_deviation=144.0 * moved * (local_steps * period) ** 2 * round_deviation,
+        block_deviation=6.0 * block_deviation,
+        noise=noise_factor * noise**2,
+    )
+
+
+def corollary32_product(
+    *,
+    smoothness: float,
+    local_steps: int,
+    period: int,
+    num_rounds: int,
+    initial_gap: float,
+    noise: float,
+    weight_square: float = 1.0,
+) -> float:
+    r"""Computes gamma times eta of Corollary 3.2.
+
+    ``min{sqrt(F) / (sigma rho sqrt(L I T)), 1 / (L I P)}``, with F the initial gap.
+
+    Args:
+      smoothness: L, positive.
+      local_steps: I, at least 1.
+      period: P, at least 1.
+      num_rounds: T, at least 1.
+      initial_gap: F, positive.
+      noise: sigma, at least 0. Without noise the second limit is the product.
+      weight_square: rho^2, in (0, 1].
+
+    Returns:
+      The product, at most `rate_product_cap`.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import wang2022
+      >>> print(wang2022.corollary32_product(
+      ...     smoothness=1.0, local_steps=1, period=2, num_rounds=100, initial_gap=4.0, noise=2.0
+      ... ))
+      0.1
+
+    References:
+      Wang and Ji, NeurIPS 2022, Corollary 3.2 and appendix C.4.
+    """
+    cap = rate_product_cap(
+        smoothness=smoothness, local_steps=local_steps, period=period
+    )
+    if noise == 0:
+        return cap
+    product = corollary33_product(
+        smoothness=smoothness,
+        local_steps=local_steps,
+        num_rounds=num_rounds,
+        initial_gap=initial_gap,
+        weight_square=weight_square,
+    )
+    return min(product / _numbers.positive('noise', noise), cap)
+
+
+def corollary33_product(
+    *,
+    smoothness: float,
+    local_steps: int,
+    num_rounds: int,
+    initial_gap: float,
+    weight_square: float = 1.0,
+) -> float:
+    r"""Computes gamma times eta of Corollary 3.3: ``sqrt(F) / (rho sqrt(L I T))``.
+
+    The corollary needs this to be at most ``1 / (L I P)``. Its units are those of a rate divided
+    by those of sigma: the corollary leaves sigma out.
+
+    Args:
+      smoothness: L, positive.
+      local_steps: I, at least 1.
+      num_rounds: T, at least 1.
+      initial_gap: F, positive.
+      weight_square: rho^2, in (0, 1].
+
+    Returns:
+      The product.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import wang2022
+      >>> print(wang2022.corollary33_product(
+      ...     smoothness=1.0, local_steps=1, num_rounds=100, initial_gap=4.0
+      ... ))
+      0.2
+
+    References:
+      Wang and Ji, NeurIPS 2022, Corollary 3.3 and appendix C.4.
+    """
+    gap = _numbers.positive('initial_gap', initial_gap)
+    rho = math.sqrt(_numbers.positive('weight_square', weight_square))
+    work = _work(smoothness, local_steps, _numbers.steps('num_rounds', num_rounds))
+    return math.sqrt(gap) / (rho * math.sqrt(work))
+
+
+def client_drift_bound(
+    local_rate: float,
+    *,
+    local_steps: int,
+    round_divergence: float,
+    weight_square: float,
+    noise: float = 0.0,
+) -> float:
+    r"""Bounds how far local models of a round drift apart.
+
+    ``sum_n q_t^n E ||y^n - sum_k q_t^k y^k||^2 <= 3 I gamma^2 [6 I nu~^2 + sigma^2 (1 - r)]`` with
+    ``r = sum_n (q_t^n)^2``, after any number of local steps, for rates up to `local_rate_cap`.
+
+    Args:
+      local_rate: gamma, at least 0.
+      local_steps: I, at least 1.
+      round_divergence: nu~^2, at least 0.
+      weight_square: r of this round, in [0, 1].
+      noise: sigma, at least 0.
+
+    Returns:
+      The bound.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import wang2022
+      >>> print(round(wang2022.client_drift_bound(
+      ...     0.1, local_steps=2, round_divergence=1.0, weight_square=0.5
+      ... ), 6))
+      0.72
+
+    References:
+      Wang and Ji, NeurIPS 2022, Lemma C.1.
+    """
+    steps = _numbers.steps('local_steps', local_steps)
+    spread = 6.0 * steps * round_divergence + noise**2 * (1.0 - weight_square)
+    return 3.0 * steps * local_rate**2 * spread
+
+
+def block_drift_bound(
+    local_rate: float,
+    *,
+    local_steps: int,
+    period: int,
+    gradient_square: float,
+    round_deviation: float,
+    round_divergence: float,
+    weight_square: float,
+    noise: float = 0.0,
+    largest_weight_square: float = 1.0,
+) -> float:
+    r"""Bounds how far the weighted local models move from the start of their block.
+
+    ``E ||sum_n q_t^n y^n - x_{t_0}||^2 <= 3 gamma^2 I^2 nu~^2 + 24 gamma^2 I^2 P^2 beta~^2``
+    ``+ 24 gamma^2 I^2 P^2 E ||grad f(x_{t_0})||^2``
+    ``+ 3 gamma^2 I P sigma^2 [rho^2 + (1 - r) / (6 P)]`` with ``r = sum_n (q_t^n)^2``.
+
+    Args:
+      local_rate: gamma, at least 0.
+      local_steps: I, at least 1.
+      period: P, at least 1.
+      gradient_square: ``E ||grad f(x_{t_0})||^2``, at least 0.
+      round_deviation: beta~^2, at least 0.
+      round_divergence: nu~^2, at least 0.
+      weight_square: r of this round, in [0, 1].
+      noise: sigma, at least 0.
+      largest_weight_square: rho^2, in [0, 1].
+
+    Returns:
+      The bound.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import wang2022
+      >>> print(round(wang2022.block_drift_bound(
+      ...     0.01, local_steps=1, period=2, gradient_square=1.0, round_deviation=1.0,
+      ...     round_divergence=0.0, weight_square=1.0,
+      ... ), 6))
+      0.0192
+
+    References:
+      Wang and Ji, NeurIPS 2022, Lemma C.2.
+    """
+    steps = _numbers.steps('local_steps', local_steps)
+    rounds = _numbers.steps('period', period)
+    moved = (local_rate * steps) ** 2
+    from_noise = largest_weight_square + (1.0 - weight_square) / (6.0 * rounds)
+    return (
+        3.0 * moved * round_divergence
+        + 24.0 * moved * rounds**2 * (round_deviation + gradient_square)
+        + 3.0 * local_rate**2 * steps * rounds * noise**2 * from_noise
+    )
+
+
+def _work(smoothness: float, local_steps: int, period: int) -> float:
+    """Returns ``L I P``."""
+    steps = _numbers.steps('local_steps', local_steps)
+    return (
+        _numbers.positive('smoothness', smoothness)
+        * steps
+        * _numbers.steps('period', period)
+    )

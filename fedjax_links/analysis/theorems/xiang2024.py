@@ -1,0 +1,273 @@
+r"""Theory of FedPBC, journal version: descent, consensus error, Theorem 1.
+
+All bounds are on ``1/T sum_t E ||grad F(xbar^t)||^2`` at the mean client model. They rest on the
+assumptions of `fedjax_links.analysis.theorems.xiang2023` and on ``L >= 1``. Rounds must be
+independent: inequality (8) of the paper, ``E ||B (prod W - J)||^2 <= rho^t ||B||^2``, fails for
+links that remember, such as its own Markov and cyclic links.
+
+References:
+  Xiang et al., journal version 2024.
+"""
+
+import math
+
+from fedjax_links.analysis.theorems import _numbers, local_drift
+
+
+def step_size_limit(
+    learning_rate: float,
+    *,
+    smoothness: float,
+    local_steps: int,
+    mixing_rate: float,
+    slope: float = 0.0,
+) -> float:
+    r"""Computes the limit of Theorem 1 on the rate, at the kappa of this rate.
+
+    ``(1 - sqrt(rho)) / [108 L^2 s^3 (beta^2 + 1) (1 + kappa^2 L^2)]``.
+
+    Args:
+      learning_rate: eta, at which kappa is computed.
+      smoothness: L. The theorem needs at least 1, and this function does not check it.
+      local_steps: s, at least 1.
+      mixing_rate: rho, in [0, 1].
+      slope: beta, at least 0.
+
+    Returns:
+      The limit. The theorem covers the rate if it is at most this.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import xiang2024
+      >>> limit = xiang2024.step_size_limit(
+      ...     1e-4, smoothness=1.0, local_steps=100, mixing_rate=0.9018
+      ... )
+      >>> print(f'{limit:.2g}')
+      2.3e-10
+
+    References:
+      Xiang et al., journal version 2024, Lemma 4 and Theorem 1.
+    """
+    kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
+    rho = _numbers.contraction('mixing_rate', mixing_rate)
+    beta = _numbers.at_least_zero('slope', slope)
+    drift = 1.0 + (kappa * smoothness) ** 2
+    divisor = 108.0 * smoothness**2 * local_steps**3 * (beta**2 + 1.0) * drift
+    return (1.0 - math.sqrt(rho)) / divisor
+
+
+def step_size_cap(
+    *, smoothness: float, local_steps: int, mixing_rate: float, slope: float = 0.0
+) -> float:
+    """Computes the largest rate that Theorem 1 covers.
+
+    kappa depends on the rate, so the rate occurs on both sides of the condition. This is the
+    largest rate that satisfies it.
+
+    Args:
+      smoothness: L, positive; the theorem needs at least 1.
+      local_steps: s, at least 1.
+      mixing_rate: rho, in [0, 1].
+      slope: beta, at least 0.
+
+    Returns:
+      The largest eta; 0 if rho is 1.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import xiang2024
+      >>> cap = xiang2024.step_size_cap(smoothness=1.0, local_steps=100, mixing_rate=0.9018)
+      >>> print(f'{cap:.2g}')
+      2.3e-10
+
+    References:
+      Xiang et al., journal version 2024, Theorem 1.
+    """
+
+    def cap_at(rate: float) -> float:
+        return step_size_limit(
+            rate,
+            smoothness=smoothness,
+            local_steps=local_steps,
+            mixing_rate=mixing_rate,
+            slope=slope,
+        )
+
+    return _numbers.largest_rate(cap_at)
+
+
+def descent_bound(
+    learning_rate: float,
+    *,
+    smoothness: float,
+    local_steps: int,
+    gradient_square: float,
+    consensus_error: float,
+    offset: float = 0.0,
+    noise: float = 0.0,
+) -> float:
+    r"""Bounds the expected change of F at the mean client model over one round.
+
+    ``-eta s / 3 ||grad F(xbar)||^2 + eta s L^2 / m sum_i ||x_i - xbar||^2``
+    ``+ 6 eta^2 s^2 L (zeta^2 + sigma^2) (1 + kappa^2 L^2)``, for rates below `step_size_cap` with
+    rho = 0 and ``L >= 1``.
+
+    Args:
+      learning_rate: eta, at least 0.
+      smoothness: L, at least 1.
+      local_steps: s, at least 1.
+      gradient_square: ``||grad F(xbar^t)||^2``, at least 0.
+      consensus_error: ``1/m sum_i ||x_i^t - xbar^t||^2``, at least 0.
+      offset: zeta, at least 0.
+      noise: sigma, at least 0.
+
+    Returns:
+      An upper bound on ``E[F(xbar^{t+1}) - F(xbar^t)]`` given the models of round t.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import xiang2024
+      >>> print(xiang2024.descent_bound(
+      ...     0.003, smoothness=1.0, local_steps=1, gradient_square=4.0, consensus_error=0.0
+      ... ))
+      -0.004
+
+    References:
+      Xiang et al., journal version 2024, Lemma 2.
+    """
+    kappa = local_drift.local_drift_factor(learning_rate, smoothness, local_steps)
+    moved = learning_rate * local_steps
+    drift = 1.0 + (kappa * smoothness) ** 2
+    return (
+        -moved / 3.0 * gradient_square
+        + moved * smoothness**2 * consensus_error
+        + 6.0 * moved**2 * smoothness * (offset**2 + noise**2) * drift
+    )
+
+
+def consensus_bound(
+    learning_rate: float,
+    *,
+    local_steps: int,
+    mixing_rate: float,
+    mean_gradient_square: float,
+    slope: float = 0.0,
+    offset: float = 0.0,
+    noise: float = 0.0,
+) -> float:
+    r"""Bounds the mean over rounds of the consensus error of FedPBC's client models.
+
+    ``rho eta^2 s^2 / (1 - sqrt(rho))^2 [12 sigma^2 + 54 zeta^2 + 54 (beta^2 + 1) G]``, for rates
+    below `step_size_cap` and ``L >= 1``.
+
+    Args:
+      learning_rate: eta, at least 0.
+      local_steps: s, at least 1.
+      mixing_rate: rho, in [0, 1); at 1 the bound is infinite.
+      mean_gradient_square: G, ``1/T sum_t E ||grad F(xbar^t)||^2``.
+      slope: beta, at least 0.
+      offset: zeta, at least 0.
+      noise: sigma, at least 0.
+
+    Returns:
+      An upper bound on ``1/(m T) sum_t sum_i E ||x_i^t - xbar^t||^2``.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import xiang2024
+      >>> print(round(xiang2024.consensus_bound(
+      ...     0.01, local_steps=1, mixing_rate=0.25, mean_gradient_square=2.0
+      ... ), 6))
+      0.0108
+
+    References:
+      Xiang et al., journal version 2024, Lemma 4.
+    """
+    rho = _numbers.contraction('mixing_rate', mixing_rate)
+    if rho == 1.0:
+        return math.inf
+    scale = rho * (learning_rate * local_steps) ** 2 / (1.0 - math.sqrt(rho)) ** 2
+    gradients = offset**2 + (slope**2 + 1.0) * mean_gradient_square
+    return scale * (12.0 * noise**2 + 54.0 * gradients)
+
+
+def theorem1_bound(
+    learning_rate: float,
+    *,
+    num_rounds: int,
+    local_steps: int,
+    smoothness: float,
+    mixing_rate: float,
+    initial_gap: float,
+    offset: float = 0.0,
+    noise: float = 0.0,
+) -> float:
+    r"""Computes the bound of Theorem 1, whose constants are explicit.
+
+    ``6 (F(xbar^0) - F*) / (eta s T)``
+    ``+ 54 eta s L (kappa^2 L^2 + 1 + 1 / (1 - sqrt(rho))) (sigma^2 + zeta^2)``. It holds for rates
+    of at most `step_size_cap` and ``L >= 1``; beyond, this is only the printed formula.
+
+    Args:
+      learning_rate: eta, positive.
+      num_rounds: T, at least 1.
+      local_steps: s, at least 1.
+      smoothness: L, at least 1.
+      mixing_rate: rho, in [0, 1]; at 1 the bound is infinite where there is noise or an offset.
+      initial_gap: ``F(xbar^0) - F*``, at least 0.
+      offset: zeta, at least 0.
+      noise: sigma, at least 0.
+
+    Returns:
+      An upper bound on ``1/T sum_t E ||grad F(xbar^t)||^2``.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import xiang2024
+      >>> print(round(xiang2024.theorem1_bound(
+      ...     0.001, num_rounds=1000, local_steps=1, smoothness=1.0, mixing_rate=0.25,
+      ...     initial_gap=0.5, offset=1.0,
+      ... ), 6))
+      3.162
+
+    References:
+      Xiang et al., journal version 2024, Theorem 1.
+    """
+    rate = _numbers.positive('learning_rate', learning_rate)
+    rounds = _numbers.steps('num_rounds', num_rounds)
+    kappa = local_drift.local_drift_factor(rate, smoothness, local_steps)
+    rho = _numbers.contraction('mixing_rate', mixing_rate)
+    gap = _numbers.at_least_zero('initial_gap', initial_gap)
+    start = 6.0 * gap / (rate * local_steps * rounds)
+    variance = noise**2 + offset**2
+    if variance == 0:
+        return start
+    if rho == 1.0:
+        return math.inf
+    mixing = (kappa * smoothness) ** 2 + 1.0 + 1.0 / (1.0 - math.sqrt(rho))
+    return start + 54.0 * rate * local_steps * smoothness * mixing * variance
+
+
+def corollary1_bound(num_rounds: int, **constants: float) -> float:
+    """Computes the bound of Corollary 1: Theorem 1 at ``eta = 1 / sqrt(T)``.
+
+    Args:
+      num_rounds: T, at least 1.
+      **constants: as in `theorem1_bound`, without the rate.
+
+    Returns:
+      The bound, valid if ``1 / sqrt(T)`` is at most `step_size_cap`.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import xiang2024
+      >>> print(round(xiang2024.corollary1_bound(
+      ...     10**6, local_steps=1, smoothness=1.0, mixing_rate=0.25, initial_gap=0.5
+      ... ), 6))
+      0.003
+
+    References:
+      Xiang et al., journal version 2024, Corollary 1.
+    """
+    rounds = _numbers.steps('num_rounds', num_rounds)
+    return theorem1_bound(1.0 / math.sqrt(rounds), num_rounds=rounds, **constants)  # type: ignore[arg-type]

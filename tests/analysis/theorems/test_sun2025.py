@@ -1,0 +1,199 @@
+"""FedAvg under a minimum separation: column sums in rationals, Theorem 4 on 1,000 quadratics."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fedjax_links import analysis
+from fedjax_links.analysis.theorems import sun2025
+
+
+def exact_column_sums(probs, separation):
+    """Sums over all ordered windows that can come before, in rationals."""
+    clients = range(len(probs))
+    sums = {}
+    for window in itertools.permutations(clients, separation):  # newest first
+        free = [i for i in clients if i not in window]
+        total = sum(probs[i] for i in free)
+        for chosen in free:
+            after = (chosen, *window[:-1])
+            sums[after] = sums.get(after, 0) + probs[chosen] / total
+    return sums
+
+
+@pytest.mark.parametrize('separation', [1, 2, 3])
+def test_column_sums_equal_exact_rationals(separation):
+    probs = [
+        Fraction(1, 15),
+        Fraction(2, 15),
+        Fraction(3, 15),
+        Fraction(4, 15),
+        Fraction(5, 15),
+    ]
+    chain = analysis.minimum_separation_chain([float(p) for p in probs], separation)
+    found = sorted(sun2025.column_sums(chain))
+    exact = sorted(float(v) for v in exact_column_sums(probs, separation).values())
+    np.testing.assert_allclose(found, exact, rtol=1e-12)
+
+
+def test_columns_of_equal_clients_sum_to_one():
+    chain = analysis.minimum_separation_chain([1.0] * 5, 2)
+    np.testing.assert_allclose(sun2025.column_sums(chain), 1.0, rtol=1e-12)
+
+
+def test_columns_of_the_proof_approach_one():
+    """One rare client among equal ones, as in Appendix D.1, where |b - 1| stays below a half."""
+    largest = []
+    for separation in range(1, 6):
+        chain = analysis.minimum_separation_chain([0.05, *[0.19] * 5], separation)
+        sums = sun2025.column_sums(chain)
+        largest.append(np.abs(sums[chain.states[:, 0] != separation] - 1).max())
+    assert max(largest) < 0.5
+    assert largest[-1] <= 1e-9
+
+
+def test_quantities_of_theorem_2_equal_all_cohorts():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 3):
+        probs = rng.dirichlet(np.ones(6))
+        found = sun2025.theorem2_quantities(3 * probs, size)
+        order = np.sort(probs)
+        least = order[:size].sum()
+        centre = (1 - least) / (6 / size - 1)
+        cohorts = itertools.combinations(order[size:], size)
+        exact = max(abs(sum(cohort) - centre) for cohort in cohorts)
+        np.testing.assert_allclose(found, (least, size / 6, exact), rtol=1e-12)
+        assert found.least_cohort < found.equal_cohort
+
+
+def test_least_cohort_of_equal_clients_is_not_below_one_over_m():
+    found = sun2025.theorem2_quantities(np.ones(6), 2)
+    np.testing.assert_allclose(found, (1 / 3, 1 / 3, 0), atol=1e-15)
+
+
+def test_memory_of_the_selection_equals_matrix_powers():
+    chain = analysis.minimum_separation_chain([1.0, 2.0, 3.0, 4.0], 2)
+    for lag in (0, 3, 9):
+        power = np.linalg.matrix_power(chain.transition.toarray(), lag)
+        off = np.abs(power @ chain.selection - chain.marginal).max()
+        exact = off * 2 / chain.marginal.min()
+        np.testing.assert_allclose(
+            sun2025.remembered_selection(chain, lag), exact, rtol=1e-10, atol=1e-14
+        )
+    lag = sun2025.least_lag(chain)
+    assert 2 * sun2025.remembered_selection(chain, lag) ** 2 <= 1 / 6
+    assert 2 * sun2025.remembered_selection(chain, lag - 1) ** 2 > 1 / 6
+    cyclic = analysis.minimum_separation_chain([1.0, 2.0, 3.0], 2)
+    assert sun2025.least_lag(cyclic, max_lag=100) is None
+
+
+def exact_gradients(chain, curve, targets, start, factor, num_rounds):
+    """E||grad F(x_t)||^2 for t < T under the chain, and its limit: B quadratics at a time."""
+    newest = np.argmax(chain.states, axis=1)  # selected in the last round
+    pulled = targets[:, newest]  # [B, S]
+    move = chain.transition.toarray()
+    law = chain.stationary
+    mean = start[:, None] * law
+    second = start[:, None] ** 2 * law
+    best = targets.mean(axis=1)
+    gradients = []
+    for _ in range(num_rounds):
+        total, square = mean.sum(axis=1), second.sum(axis=1)
+        gradients.append(curve**2 * (square - 2 * best * total + best**2))
+        flow, flow2 = mean @ move, second @ move
+        pull = (1 - factor)[:, None] * pulled
+        mean = factor[:, None] * flow + pull * law
+        second = factor[:, None] ** 2 * flow2 + 2 * factor[:, None] * pull * flow
+        second = second + pull**2 * law
+    return np.array(gradients)
+
+
+@pytest.mark.parametrize('separation', [1, 2])
+def test_theorem_4_holds_on_random_quadratics(separation):
+    """Five chains of 100 quadratics for each separation."""
+    rng = np.random.default_rng(separation)
+    for _ in range(5):
+        weights = rng.uniform(0.5, 2, size=4)
+        chain = analysis.minimum_separation_chain(weights, separation)
+        lag = sun2025.least_lag(chain)
+        remembered = sun2025.remembered_selection(chain, lag)
+        count, rounds, steps = 100, lag + 150, 3
+        curve = rng.uniform(0.3, 3, size=count)
+        targets = rng.normal(size=(count, 4))
+        start = rng.normal(size=count) * 2
+        scale = np.array(
+            [sun2025.theorem4_scale_cap(smoothness=c, lag=lag) for c in curve]
+        )
+        rates = [
+            sun2025.theorem4_rate(g, smoothness=c, local_steps=steps)
+            for g, c in zip(scale, curve, strict=True)
+        ]
+        factor = (1 - np.array(rates) * curve) ** steps
+        gradients = exact_gradients(chain, curve, targets, start, factor, rounds)
+        best = targets.mean(axis=1)
+        reach = np.maximum(
+            np.abs(targets - best[:, None]).max(axis=1), np.abs(start - best)
+        )
+        for k in range(count):
+            known = {
+                'lag': lag,
+                'smoothness': curve[k],
+                'initial_gap': 0.5 * curve[k] * (start[k] - best[k]) ** 2,
+                'dissimilarity': curve[k] * np.abs(targets[k] - best[k]).max(),
+                'largest_gradient': curve[k] * reach[k],
+                'marginal': chain.marginal,
+                'remembered': remembered,
+            }
+            terms = sun2025.theorem4_terms(scale[k], num_rounds=rounds, **known)
+            assert gradients[: rounds - lag, k].mean() <= terms.total
+            # What is left after very many rounds: the bias, and a variance of order 1 - a.
+            limit = curve[k] ** 2 * (chain.marginal @ targets[k] - best[k]) ** 2
+            terms = sun2025.theorem4_terms(scale[k], num_rounds=10**12, **known)
+            assert limit <= terms.total
+
+
+def test_rates_below_the_stated_one_break_the_printed_lemma():
+    """Clients agree, the rate is nearly 0: the model stays, and the printed bound goes to 0."""
+    chain = analysis.minimum_separation_chain([1.0, 1.0, 1.0], 1)
+    lag = sun2025.least_lag(chain)
+    scale = sun2025.theorem4_scale_cap(smoothness=1.0, lag=lag)
+    rounds, rate = 10**8, 1e-15
+    assert rate <= sun2025.theorem4_rate(scale, smoothness=1.0, local_steps=1)
+    stays = 1.0 * (1 - rate) ** (2 * rounds)  # at least this, in every round
+    terms = sun2025.theorem4_terms(
+        scale,
+        num_rounds=rounds,
+        lag=lag,
+        smoothness=1.0,
+        initial_gap=0.5,
+        dissimilarity=0.0,
+        largest_gradient=1.0,
+        marginal=chain.marginal,
+        remembered=sun2025.remembered_selection(chain, lag),
+    )
+    assert terms.total < 0.01 < 0.9 < stays
+
+
+def test_terms_equal_exact_rationals():
+    terms = sun2025.theorem4_terms(
+        0.001,
+        num_rounds=104,
+        lag=4,
+        smoothness=2.0,
+        initial_gap=3.0,
+        dissimilarity=0.5,
+        largest_gradient=2.0,
+        marginal=[0.25, 0.75],
+        remembered=0.125,
+    )
+    gamma, square = Fraction(1, 1000), Fraction(1, 4)
+    by_rate = 3 + 6 * 16 + 1 + Fraction(3, 64)
+    exact = (
+        (32 * 2 * 3 / gamma + 16 * 4 * square) / 100,
+        (32 + 36 * square) * 1,
+        32 * 2 * square * (gamma * by_rate + gamma**2 / 32),
+        8 * Fraction(1, 64) * square,
+    )
+    np.testing.assert_allclose(terms, [float(x) for x in exact], rtol=1e-12)
