@@ -38,7 +38,7 @@ def test_a_file_wins_over_a_name(tmp_path, monkeypatch):
 def test_an_installation_has_its_configs_inside_the_package(tmp_path, monkeypatch):
     inside = tmp_path / 'inside'
     beside = tmp_path / 'beside'
-    monkeypatch.setattr(shipped, '_PLACES', (inside, beside))
+    monkeypatch.setattr(shipped, '_FOLDERS', (inside, beside))
     assert shipped.configs() == {}
     for folder in (beside, inside):
         folder.mkdir()
