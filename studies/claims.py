@@ -331,6 +331,9 @@ def _xiang_2024() -> Iterator[Claim]:
             pair = Side('fedau', label), Side('fedpbc', label, 'client_mean')
             text = f'FedAU ahead of FedPBC at {parameter} = {AHEAD[parameter]}'
             yield Claim(item, text, run, {'': pair})
+        if parameter == 'sigma':
+            pair = _pbc_over('fedavg_known', {'': by_value['20']})
+            yield Claim(item, 'FedPBC ahead of known-p at sigma = 20', run, pair)
         if parameter == 'alpha':
             same = {
                 name: _pbc_over(rule, {'': 'value3'})['']
