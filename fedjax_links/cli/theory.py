@@ -14,6 +14,9 @@ def define_flags() -> None:
     """Defines the flags of the command."""
     flags.DEFINE_string('pattern', None, 'Label of the links; the first by default.')
     flags.DEFINE_integer('rounds', 10000, 'Rounds of the first seed to simulate.')
+    flags.DEFINE_boolean(
+        'theorems', False, 'Set the theorems of four papers beside it.'
+    )
 
 
 def main(values: dict[str, Any], args: flags.FlagValues) -> None:
@@ -24,7 +27,12 @@ def main(values: dict[str, Any], args: flags.FlagValues) -> None:
 
     checks.static_int('rounds', args.rounds, minimum=32)
     links = configured_links.of_experiment(experiment.build(values), args.pattern)
-    print(theory.text(links, links.record(args.rounds)))
+    record = links.record(args.rounds)
+    print(theory.text(links, record))
+    if args.theorems:
+        from fedjax_links.preview import theorems
+
+        print(theorems.text(links, record))
 
 
 if __name__ == '__main__':
