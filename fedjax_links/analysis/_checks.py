@@ -1,5 +1,7 @@
 """Checks arguments of the analysis functions; an error names the argument and its value."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -106,7 +108,7 @@ def checked_masks(
 
 
 def checked_int(
-    name: str, value: object, *, minimum: int, maximum: int | None = None
+    name: str, value: Any, *, minimum: int, maximum: int | None = None
 ) -> int:
     """Returns `value` as a Python int in range; floats and booleans are refused."""
     is_int = isinstance(value, int | np.integer) and not isinstance(value, bool)

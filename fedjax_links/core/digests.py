@@ -227,7 +227,8 @@ class _HostCode:
         code = function.__code__
         variables = inspect.getclosurevars(function)
         consts = [value for value in code.co_consts if value != function.__doc__]
-        parts = [code.co_code.hex(), code.co_names, consts, function.__defaults__]
+        parts: list[Any] = [code.co_code.hex(), code.co_names, consts]
+        parts += [function.__defaults__]
         parts += [function.__kwdefaults__, variables.nonlocals, variables.globals]
         return self.of(parts)
 

@@ -194,7 +194,7 @@ def _draw_by_rejection(
         share = max(share, num_away / num_units + np.mean(masses == 0))
     if not rejection_sampling.pays(num_units, share):
         return None
-    take = rejection_sampling.distinct
+    take: Callable[..., Array] = rejection_sampling.distinct
     if design == 'product':
         left = float((1 - share) * masses.sum())
         if not rejection_sampling.seldom_meet(cohort_size, masses, left):

@@ -381,8 +381,8 @@ def _chain(mask: np.ndarray, rates: Any) -> tuple[np.ndarray, np.ndarray] | None
     for rate in rates:
         checks.within('rates', rate, 0, 1)
         if np.shape(rate) not in ((), mask.shape[1:]):
-            shape = f'shape {list(np.shape(rate))}'
-            raise errors.invalid('rates', f'have {mask.shape[1]} entries each', shape)
+            value = f'shape {list(np.shape(rate))}'
+            raise errors.invalid('rates', f'have {mask.shape[1]} entries each', value)
     shape = mask.shape[1:]
     up_rate, down_rate = rates
     return _float64(up_rate, shape), _float64(down_rate, shape)

@@ -95,7 +95,7 @@ def with_initial_params(problem: Problem, params: Params) -> Problem:
 
 
 def _check_leaf(
-    name: str, expected: jax.ShapeDtypeStruct, leaf: Array | np.ndarray
+    name: str, expected: jax.ShapeDtypeStruct | Array, leaf: Array | np.ndarray
 ) -> None:
     """Checks that a leaf has the shape and kind of numbers of the problem's leaf."""
     shape = np.shape(leaf)

@@ -254,7 +254,8 @@ def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
     ):
         for name, array in arrays.items():
             kind, pattern, *labels = str(name).split('/')
-            *parents, last = [pattern, kind, *labels]
+            keys: list[str] = [pattern, kind, *labels]
+            parents, last = keys[:-1], keys[-1]
             branch: dict[str, Any] = stored
             for key in parents:
                 branch = branch.setdefault(key, {})

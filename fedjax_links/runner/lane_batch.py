@@ -168,7 +168,7 @@ class LaneBatch:
                 lambda a, sharding: a.update(sharding=sharding), states, shardings
             )
         shape = functools.partial(jax.ShapeDtypeStruct, sharding=self.place.sharding)
-        lead_axes = (self.max_periods, self._period)
+        lead_axes: tuple[int, ...] = (self.max_periods, self._period)
         if self._side_by_side:
             lead_axes = (self.width, *lead_axes)
         links = jax.tree.map(

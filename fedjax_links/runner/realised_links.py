@@ -158,8 +158,9 @@ def first_active(programs: Programs, label: str) -> int | None:
 def _someone_takes_part(links: Links) -> np.ndarray:
     """Returns bool[T], in which of T rounds a client does; few names need no masks of all."""
     if isinstance(links, base.CohortLinkSample):
-        return (np.asarray(links.ids) < links.num_clients).any(axis=1)
-    is_active = np.asarray(base.participants(links)).any(axis=1)
+        is_active = np.asarray(links.ids) < links.num_clients
+        return np.any(is_active, axis=1)
+    is_active = np.any(np.asarray(base.participants(links)), axis=1)
     if base.has_peers(links):  # clients with links between them train without a server
         is_active |= np.asarray(links.edges).any(axis=(1, 2))
     return is_active
@@ -174,8 +175,9 @@ def _pieces(
         if base.has_peers(links):
             piece['neighbours'] = links.neighbours
             piece['edges'] = links.edges.reshape(len(links.edges), -1)
-        if getattr(links, 'duration', None) is not None:
-            piece['duration'] = links.duration
+        duration = getattr(links, 'duration', None)
+        if duration is not None:
+            piece['duration'] = duration
         yield {kind: np.asarray(values) for kind, values in piece.items()}
 
 

@@ -182,9 +182,10 @@ class Rounds:
             compute = (clients != cannot_compute) | (t != _VARIED_ROUND)
             downlink = (clients != downlink_lost) | (t != _VARIED_ROUND)
             mask = active & compute & (t < _VARIED_ROUND or not empty)
-            links: base.Links = base.DuplexLinkSample(mask, probs, downlink, compute)
+            duplex = base.DuplexLinkSample(mask, probs, downlink, compute)
+            links: base.Links = duplex
             if self.peers:
-                links = _with_ring(links, prob)
+                links = _with_ring(duplex, prob)
             if alone:
                 links = base.LinkSample(active, probs)
             if named:

@@ -131,8 +131,8 @@ def problem(
     if spoil is None:
         return result
     is_spoilt = (np.sort(owners) == spoil)[:, None]
-    features = jnp.where(is_spoilt, jnp.nan, result.data.features)
-    data = result.data._replace(features=features)
+    spoilt = jnp.where(is_spoilt, jnp.nan, result.data.features)
+    data = result.data._replace(features=spoilt)
     return dataclasses.replace(result, data=data, eval_data=data)
 
 

@@ -2,7 +2,7 @@ r"""Says which theorems of the four papers cover a run, and how far their bounds
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedjax_links.analysis import _checks
 from fedjax_links.analysis.cohort_chain import MinimumSeparationChain
@@ -213,7 +213,7 @@ def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
 
 
 def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
-    work = {
+    work: dict[str, Any] = {
         'smoothness': problem.smoothness,
         'local_steps': run.local_steps,
         'period': run.period,
@@ -268,7 +268,10 @@ def _check_sun2025(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
     cap, bound = math.nan, math.nan
     if run.chain is not None and lag is not None:
         largest = sun2025.theorem4_scale_cap(smoothness=problem.smoothness, lag=lag)
-        work = {'smoothness': problem.smoothness, 'local_steps': run.local_steps}
+        work: dict[str, Any] = {
+            'smoothness': problem.smoothness,
+            'local_steps': run.local_steps,
+        }
         cap = sun2025.theorem4_rate(largest, **work)
         if run.num_rounds > lag and run.largest_gradient is not None:
             bound = sun2025.theorem4_terms(

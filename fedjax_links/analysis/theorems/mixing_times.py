@@ -4,7 +4,7 @@ References:
   Sun et al., ICLR 2025, Appendix B (Lemma 4, Definition 4, Lemma 5).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -185,8 +185,10 @@ def _checked_chain(
     transition: ArrayLike | sparse.sparray, stationary: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the transition matrix as dense float64 and the stationary law."""
-    is_sparse = sparse.issparse(transition)
-    matrix = transition.toarray() if is_sparse else np.asarray(transition, np.float64)
+    dense: Any = transition
+    if sparse.issparse(transition):
+        dense = dense.toarray()
+    matrix = np.asarray(dense, np.float64)
     fine = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
     _checks.require(fine, 'transition', 'be a square matrix', f'shape {matrix.shape}')
     allowed = f'have at most {MAX_STATES:,} states'

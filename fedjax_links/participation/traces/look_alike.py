@@ -194,8 +194,8 @@ def _durations(up: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 def _semi_markov(mask: NDArray[np.bool_], chosen: NDArray[np.int64]) -> Participation:
     """Makes clients whose times up and down are drawn from those of clients of a record."""
-    always = mask.all(axis=0)[chosen]
-    never = ~mask.any(axis=0)[chosen]
+    always = mask[:, chosen].all(axis=0)
+    never = ~mask[:, chosen].any(axis=0)
     clients, rows = np.unique(chosen, return_inverse=True)
     up_law = _observed_laws(mask[:, clients])
     down_law = _observed_laws(~mask[:, clients])

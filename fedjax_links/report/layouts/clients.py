@@ -275,7 +275,7 @@ def _client_metric(
     source: RunView, measured: Mapping[str, Mapping[str, Mapping[str, np.ndarray]]]
 ) -> Metric:
     """Returns the metric to show: that of the run if clients have it, else their loss."""
-    recorded_names = set()
+    recorded_names: set[str] = set()
     for by_algorithm in measured.values():
         for metrics in by_algorithm.values():
             recorded_names |= metrics.keys()

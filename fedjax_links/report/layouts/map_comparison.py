@@ -90,9 +90,10 @@ class ComparedMap:
         is_fair = self.cells.is_fair(label, self.source.baseline)
         differences = np.empty(choices.shape, object)
         for cell in np.ndindex(choices.shape):
-            differences[cell] = self._difference(
-                choices[cell], base[cell], bool(is_fair[cell])
-            )
+            choice: Choice = choices.item(cell)
+            other: Choice = base.item(cell)
+            fair = bool(is_fair[cell])
+            differences[cell] = self._difference(choice, other, fair)
         return differences
 
     def _rank(self) -> None:
