@@ -284,7 +284,7 @@ def gaussian_regression(
 
     Example:
       >>> from fedjax_links import problems
-      >>> problem = problems.gaussian_regression(5, heterogeneity=0.0, sigma=0.5)
+      >>> problem = problems.gaussian_regression(heterogeneity=0.0, sigma=0.5)
       >>> print(problem.attainable['loss'])
       0.25
     """
