@@ -36,7 +36,7 @@ class FigureConfig:
 
     title: str = declare('One line above the picture.', example='Predicted bias')
     figure: Mapping[str, Any] = declare(
-        'A section whose name is a ``module:factory`` that returns a `FigureResult`.',
+        'A section whose name is a ``module:factory`` that returns a ``FigureResult``.',
         example={'name': 'mine:make_figure', 'num_clients': 10},
     )
     caption: str = declare(

@@ -195,7 +195,7 @@ def assert_holds(data, parts, shape, num_classes):
 def test_array_record_in_small_chunks(
     name, shape, num_classes, tmp_path, prepared, monkeypatch
 ):
-    monkeypatch.setattr(reader, '_CHUNK', 5)  # several chunks, the last one short
+    monkeypatch.setattr(reader, '_CHUNK_SIZE', 5)  # several chunks, the last one short
     parts = prepared(name, shape, num_classes)
     data = datasets.from_tfds(name, data_dir=tmp_path)
     assert_holds(data, parts, shape, num_classes)

@@ -1,8 +1,8 @@
 r"""What a participation pattern is worth to amplified FedAvg: regularity and Assumption 3.
 
-Weights of a round are ``q_t^n``: 1 / |A| for the active clients, else 0. Blocks of P rounds begin
-at ``t_0 = 0, P, 2 P, ...``. A pattern is regular with P if all clients have the same weight over
-every block.
+Weights of a round are ``q_t^n``: ``1 / |A|`` for the active clients, else 0. Blocks of P rounds
+begin at ``t_0 = 0, P, 2 P, ...``. A pattern is regular with P if all clients have the same weight
+over every block.
 
 References:
   Wang and Ji, NeurIPS 2022, Assumption 3.
