@@ -50,7 +50,7 @@ def defined(module: types.ModuleType) -> list[Option]:
     before = set(flags.FLAGS)
     if takes_config(module.main):
         configs.define_flags()
-    if 'given' in inspect.signature(module.main).parameters:
+    if 'args' in inspect.signature(module.main).parameters:
         getattr(module, 'define_flags', app.define_workdir)()
     found = [flags.FLAGS[name] for name in flags.FLAGS if name not in before]
     for flag in found:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_links import simulation
 from fedjax_links.core.registry import ParticipationEntry
-from fedjax_links.participation import PARTICIPATION
+from fedjax_links.participation import PARTICIPATION, combining
 from generate import pictures, text
 
 _NUM_CLIENTS = 12
@@ -80,6 +80,12 @@ def _write_page(
         text.heading('Measured properties of the example', '-'),
         text.table(('', ''), list(facts.items())),
         text.heading('The draw of a round', '-'),
-        text.code(text.inner_functions(entry.factory, 'sample')),
+        text.code(sampler(entry)),
         text.sources(entry.references, f"fl.PARTICIPATION['{name}'].citation"),
     )
+
+
+def sampler(entry: ParticipationEntry) -> str:
+    """Return the source of a pattern's sampler; combinators share one."""
+    own = text.inner_functions(entry.factory, 'sample')
+    return own or text.inner_functions(combining.combine, 'sample')

@@ -19,7 +19,7 @@ from tests.docs.pages import DOCS, STUDIES
 
 sys.path.append(str(DOCS))
 import generate
-from generate import api, examples, methods, names, text
+from generate import api, examples, methods, names, patterns, text
 
 COMMANDS = (DOCS / 'commands.md').read_text()
 HAND_WRITTEN = [*DOCS.glob('*.md'), *DOCS.glob('howto/*.md'), *STUDIES.glob('*.md')]
@@ -34,7 +34,7 @@ def test_a_page_shows_the_round_of_its_algorithm(name):
 
 @pytest.mark.parametrize('name', PARTICIPATION)
 def test_a_page_shows_the_sampler_of_its_pattern(name):
-    source = text.inner_functions(PARTICIPATION[name].factory, 'sample')
+    source = patterns.sampler(PARTICIPATION[name])
     assert source.startswith('def sample(')
 
 
