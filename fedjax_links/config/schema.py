@@ -312,9 +312,16 @@ def check_required(
     config: Mapping[str, Any], schema: Mapping[str, Declaration]
 ) -> None:
     """Raises for a field without a default that a config does not have."""
-    for name, declaration in schema.items():
-        if declaration.default is fields.REQUIRED and name not in config:
-            raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
+    missing = [
+        name
+        for name, declaration in schema.items()
+        if declaration.default is fields.REQUIRED and name not in config
+    ]
+    if not missing:
+        return
+    # Nothing else says as much of what a config is for as its problem.
+    name = 'problem' if 'problem' in missing else missing[0]
+    raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
 
 
 def read(config: Mapping[str, Any]) -> ExperimentConfig:
