@@ -233,7 +233,7 @@ REFUSED = [
     ),
     (
         {'eval_fn': {}},
-        '`config.eval_fn.name` must be given; valid names: problem_metrics, ',
+        '`config.eval_fn.name` must be given; valid names: gradient_norm, problem_metrics, ',
     ),
     # A client's rate that nothing says.
     (
