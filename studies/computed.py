@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from fedjax_links import analysis
+from fedjax_links.analysis.theorems import link_marginals, mixing_rates, mixing_times
 
 NUM_CLIENTS, LEAST = 100, 0.02
 """Of Xiang et al. 2024, section 7.2: how many clients, and the least probability, delta."""
@@ -21,6 +22,8 @@ UP_RATE = 0.05
 """Of its Markov links: the rate at which they come up, unless that leaves no rate down."""
 POWER = 1.5
 """Of Sun et al. 2025, section 6: weights of clients or groups fall as ``i^-1.5``."""
+SETTLED = 10_000
+"""Rounds after which the largest expected staleness of these links does not grow any more."""
 RUN = '`studies/computed.py`'
 
 
@@ -32,18 +35,9 @@ def sine(prob: float) -> np.ndarray:
 
 
 def staleness(probs: np.ndarray) -> float:
-    """Computes the largest expected ``t - tau(t)`` under probabilities that repeat, [T].
-
-    It is one after an active round and grows by one after any other, so
-    ``e_(t+1) = 1 + (1 - p_t) e_t``, from ``e_0 = 1`` until nothing changes.
-    """
-    largest, now, before = 1.0, 1.0, 0.0
-    while now != before:
-        before = now
-        for prob in probs:
-            now = 1 + (1 - prob) * now
-            largest = max(largest, now)
-    return largest
+    """Computes the largest expected ``t - tau(t)`` under probabilities that repeat, [T]."""
+    rounds = np.resize(probs, SETTLED)
+    return float(mixing_rates.expected_staleness(rounds[:, None]).max())
 
 
 def markov_fraction(probs: np.ndarray) -> float:
@@ -59,35 +53,14 @@ def markov_fraction(probs: np.ndarray) -> float:
     up = np.where(down > 1, probs / (1 - probs), UP_RATE)
     down = np.minimum(1, down)
 
-    # A period maps the probability of being up linearly: its fixed point begins the cycle.
-    slope, constant = 1.0, 0.0
-    for rise, fall in zip(up, down, strict=True):
-        slope, constant = (
-            slope * (1 - rise - fall),
-            constant * (1 - rise - fall) + rise,
-        )
-    is_up = constant / (1 - slope)
-    fractions = []
-    for rise, fall in zip(up, down, strict=True):
-        is_up = is_up * (1 - fall) + (1 - is_up) * rise
-        fractions.append(is_up)
-    return float(np.mean(fractions))
+    marginals = link_marginals.periodic_markov_marginals(up[:, None], down[:, None])
+    return float(marginals.mean())
 
 
-def mixing_time(weights: np.ndarray, separation: int) -> int:
-    """Computes tau_mix of the chain of windows under a minimum separation, one client a round.
-
-    It is the first l >= 1 at which the law after l rounds is within 1/4 of the stationary law in
-    total variation, from each window of the last R clients (Sun et al. 2025, Definition 4).
-    """
+def mixing_time(weights: np.ndarray, separation: int) -> int | None:
+    """Computes tau_mix of the windows of a minimum separation, one client a round."""
     chain = analysis.minimum_separation_chain(weights, separation)
-    transition = chain.transition.toarray()
-    law = transition
-    num_rounds = 1
-    while 0.5 * np.abs(law - chain.stationary).sum(axis=1).max() > 0.25:
-        law = law @ transition
-        num_rounds += 1
-    return num_rounds
+    return mixing_times.mixing_time(chain.transition, chain.stationary)
 
 
 def gossip(prob: float) -> str:
@@ -99,12 +72,10 @@ def gossip(prob: float) -> str:
 
 
 def cohort_gossip(num_clients: int, cohort_size: int) -> tuple[float, float]:
-    """Computes rho of k clients chosen uniformly of m, and the bound ``1 - (k / m)^2 / 8``.
-
-    A round averages k models, so ``E[W] = I - (k - 1) / (m - 1) (I - J)`` with J the mean.
-    """
-    exact = 1 - (cohort_size - 1) / (num_clients - 1)
-    return exact, 1 - (cohort_size / num_clients) ** 2 / 8
+    """Computes rho of k clients chosen uniformly of m, and the printed bound."""
+    exact = mixing_rates.uniform_cohort_mixing_rate(num_clients, cohort_size)
+    bound = mixing_rates.uniform_cohort_mixing_rate_bound(num_clients, cohort_size)
+    return exact, bound
 
 
 def _row(item: str, text: str, numbers: str, verdict: str) -> str:
