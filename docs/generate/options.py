@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from flax import linen
 
-from fedjax_links.core import checks
+from fedjax_links.core import checks, type_hints
 from generate import text
 
 REQUIRED = 'required'
@@ -68,7 +68,7 @@ def of(factory: Callable[..., Any], supplied: Collection[str] = ()) -> list[Opti
 
 def words(kind: Any) -> str:
     """Name the type of a value; empty if it is not known."""
-    found = checks.describe_annotation(kind).replace('a list of values', 'a list')
+    found = type_hints.describe_annotation(kind).replace('a list of values', 'a list')
     return (
         ''
         if found in ('of another kind', 'a Any')

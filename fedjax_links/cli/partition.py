@@ -17,7 +17,7 @@ from fedjax_links.cli import app
 def main(values: dict[str, Any], args: flags.FlagValues) -> None:
     """Builds the experiment, and describes who holds what."""
     from fedjax_links import experiment
-    from fedjax_links.experiment import config_parts
+    from fedjax_links.experiment import config_parts, section_seeds
     from fedjax_links.preview import configured_links, partitions
     from fedjax_links.problems.classification import partition_of
 
@@ -28,7 +28,7 @@ def main(values: dict[str, Any], args: flags.FlagValues) -> None:
     sections = config_parts.problem_sections(
         values['problem'], values.get('problems', {}), planned.patterns
     )
-    section = config_parts.at_point(sections[pattern], point, 'problem')
+    section = section_seeds.at_point(sections[pattern], point, 'problem')
     hidden = ('name', 'dataset', 'data', 'model', 'normalise', 'augment')
     options = [f'{key} {value}' for key, value in section.items() if key not in hidden]
     where = configured_links.first_point(planned, planned.plan.problems[pattern])

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedjax_links.config import plain_values
-from fedjax_links.core import checks, errors, fields
+from fedjax_links.core import checks, errors, fields, type_hints
 from fedjax_links.core.fields import Declaration, declare
 
 Section = Mapping[str, Any]
@@ -304,7 +304,7 @@ def check(config: Mapping[str, Any], schema: Mapping[str, Declaration]) -> None:
             raise errors.unknown_name('config', name, schema, near=meant)
         declaration = schema[name]
         if not declaration.accepts(value):
-            requirement = f'be {checks.describe_annotation(declaration.kind)}'
+            requirement = f'be {type_hints.describe_annotation(declaration.kind)}'
             raise errors.invalid(f'config.{name}', requirement, errors.text_of(value))
 
 

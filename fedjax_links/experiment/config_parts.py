@@ -1,7 +1,6 @@
 """Makers of the parts of a config: its sections, with the values of columns at their paths."""
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,23 +11,20 @@ from fedjax_links.config import (
     link_sections,
     nested,
     recorded_links,
-    registries,
     resolver,
 )
 from fedjax_links.config.bound import Bound
 from fedjax_links.config.schema import ExperimentConfig, Section
 from fedjax_links.core import checks, errors, grids
+from fedjax_links.experiment import section_seeds
+from fedjax_links.experiment.section_seeds import FieldPath, Seeds
 from fedjax_links.planning import parametrized, seeding
 from fedjax_links.planning.parametrized import REQUIRED, Maker
-from fedjax_links.problems import PROBLEMS, with_initial_params
+from fedjax_links.problems import with_initial_params
 
 RATE = 'client.learning_rate'
 SERVER_LR = 'server_lr'
 """Columns of the rates that tuning looks for."""
-
-FieldPath = Sequence[str | int]
-Seeds = Mapping[str, int]
-"""By column of a stream that follows the seed, its value at the first seed."""
 
 
 class Parts(NamedTuple):
@@ -144,9 +140,11 @@ def _default_redraw(
     first = {name: values[0] for name, values in columns.items()}
     free = {*seeding.COLUMNS.values()}
     for section in problems.values():
-        free &= _unset_problem_seeds(at_point(section, first, 'problem'))
-    patterns = [at_point(section, first, path) for path, section in links.values()]
-    for column, paths in _seeds('links', patterns).items():
+        free &= _unset_problem_seeds(section_seeds.at_point(section, first, 'problem'))
+    patterns = [
+        section_seeds.at_point(section, first, path) for path, section in links.values()
+    ]
+    for column, paths in section_seeds.seed_paths('links', patterns).items():
         if _are_absent(patterns, paths):
             free.add(column)
     streams = sorted(
@@ -167,7 +165,7 @@ def _unset_problem_seeds(section: Section) -> set[str]:
         return set()
     return {
         column
-        for column, [(option,)] in _seeds('problem', section).items()
+        for column, [(option,)] in section_seeds.seed_paths('problem', section).items()
         if option not in section
     }
 
@@ -188,7 +186,7 @@ def problem_maker(
     """
 
     def make(**values: Any) -> Problem:
-        changed = at_point(section, values, 'problem')
+        changed = section_seeds.at_point(section, values, 'problem')
         problem: Problem = resolver.bind_problem(changed).build()
         if start is None:
             return problem
@@ -197,7 +195,10 @@ def problem_maker(
         except errors.InvalidError as error:
             raise error.at('config.initial_params') from None
 
-    names = [*_columns_of('problem', columns), *_drawn('problem', section, draws)]
+    names = [
+        *section_seeds.columns_of('problem', columns),
+        *section_seeds.columns_of_draws('problem', section, draws),
+    ]
     return Maker(parametrized.Problems(make), dict.fromkeys(names, REQUIRED))
 
 
@@ -224,16 +225,22 @@ def pattern_maker(
 
     def bind(**values: Any) -> Bound:
         clients = problem.make_at({**draws, **values})
-        changed = at_point(section, values, prefix)
+        changed = section_seeds.at_point(section, values, prefix)
         return link_sections.bind_links(changed, clients, f'config.{prefix}')
 
-    swept = _columns_of(prefix, columns)
-    is_drawn = _is_drawn(section)
-    has_log = _has_log(section) or any(name.endswith('.path') for name in swept)
+    swept = section_seeds.columns_of(prefix, columns)
+    is_drawn = section_seeds.is_drawn(section)
+    has_log = section_seeds.has_log(section) or any(
+        name.endswith('.path') for name in swept
+    )
     of_problem = list(problem.columns)
     if not (is_drawn or has_log):
         of_problem = [name for name in of_problem if name not in draws]
-    names = [*swept, *of_problem, *_drawn(prefix, section, draws)]
+    names = [
+        *swept,
+        *of_problem,
+        *section_seeds.columns_of_draws(prefix, section, draws),
+    ]
     maker = parametrized.bound(bind, dict.fromkeys(names, REQUIRED))
     if is_drawn or not has_log:
         return maker
@@ -345,102 +352,3 @@ def as_rate(path: str, rate: Any) -> float:
         raise errors.invalid(path, 'be a number', errors.text_of(rate))
     checks.positive(path, rate)
     return float(rate)
-
-
-# Values at paths, and seeds of draws.
-
-
-class DrawnPart(NamedTuple):
-    """Describe a part of links that is drawn from the problem.
-
-    Attributes:
-      path: where it stands in the section of the links.
-      is_users: whether a factory of the user's own draws it.
-      has_seed: whether it takes a seed.
-    """
-
-    path: FieldPath
-    is_users: bool
-    has_seed: bool
-
-
-def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
-    """Returns a section with the values that a point gives: at paths in it, and for its seeds."""
-    for name in _columns_of(prefix, point):
-        path = name.removeprefix(f'{prefix}.').split('.')
-        section = nested.with_value(section, path, point[name], f'config.{prefix}')
-    for name, paths in _seeds(prefix, section).items():
-        if name not in point:
-            continue
-        for seed_path in paths:
-            section = nested.with_value(section, seed_path, point[name])
-    return section
-
-
-def _columns_of(prefix: str, columns: Iterable[str]) -> list[str]:
-    """Returns the columns whose names begin with the path of a section."""
-    return [name for name in columns if name.startswith(f'{prefix}.')]
-
-
-def _drawn(prefix: str, section: Any, draws: Seeds) -> list[str]:
-    """Returns the columns of draws that give a section its seeds, and checks those it has."""
-    seeds = {
-        name: paths for name, paths in _seeds(prefix, section).items() if name in draws
-    }
-    if not seeds:
-        return []
-    for path in [('seed',), *itertools.chain(*seeds.values())]:
-        seed = nested.value_at(section, path, 0)
-        if seed is not None or prefix != 'problem':  # whose seeds may be left open
-            checks.seed('.'.join(map(str, ('config', prefix, *path))), seed)
-    return list(seeds)
-
-
-def _seeds(prefix: str, section: Any) -> dict[str, list[FieldPath]]:
-    """Returns where a section has seeds of its own, by the column that gives them a value."""
-    if prefix != 'problem':
-        paths = [
-            [*part.path, 'seed'] for part in _drawn_parts(section) if part.has_seed
-        ]
-        return {seeding.COLUMNS['links_quality']: list(paths)} if paths else {}
-    factory, _ = resolver.lookup('config.problem', section, PROBLEMS)
-    known = resolver.parameters(factory)
-    data = 'data_seed' if 'data_seed' in known else 'seed'  # then that of all its data
-    options = {'data_seed': data, 'partition_seed': 'partition_seed'}
-    return {column: [[option]] for column, option in options.items() if option in known}
-
-
-def _is_drawn(section: Any) -> bool:
-    """Tells whether a part of links is drawn by a seed, or by a user's own factory."""
-    return any(part.is_users or part.has_seed for part in _drawn_parts(section))
-
-
-def _has_log(section: Any) -> bool:
-    """Tells whether links, or a part of them, are read from a log."""
-    if isinstance(section, list | tuple):
-        return any(map(_has_log, section))
-    if not isinstance(section, Mapping):
-        return False
-    return 'path' in section or any(map(_has_log, section.values()))
-
-
-def _drawn_parts(section: Any, path: FieldPath = ()) -> list[DrawnPart]:
-    """Returns what links, and the patterns in them, are drawn from."""
-    if isinstance(section, list | tuple):
-        entries: Iterable[tuple[Any, Any]] = enumerate(section)
-    elif isinstance(section, Mapping):
-        entries = section.items()
-    else:
-        return []
-    parts: list[DrawnPart] = []
-    for name, value in entries:
-        inner = [*path, name]
-        table = registries.PROBLEM_TABLES.get(name)
-        if table is None or not isinstance(value, Mapping | str):
-            parts += _drawn_parts(value, inner)
-            continue
-        factory, _ = resolver.lookup(f'config.links.{name}', value, table)
-        is_users = factory not in table.values()
-        has_seed = 'seed' in resolver.parameters(factory)
-        parts.append(DrawnPart(inner, is_users, has_seed))
-    return parts

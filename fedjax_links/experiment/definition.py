@@ -103,14 +103,15 @@ class Experiment(schema.Settings):
     def _identity(self) -> str:
         """What tells experiments apart: plain values, and which objects its parts are."""
         share = self.share and dataclasses.astuple(self.share)
-        if (said := self.config) is None:
+        facts = self.config
+        if facts is None:
             parts = 'problem', 'patterns', 'algorithms', 'eval_fn'
-            said = {
+            facts = {
                 **self.plan.facts(),
                 **{name: getattr(self, name) for name in parts},
             }
         return json.dumps(
-            {'share': share, **said}, sort_keys=True, default=_by_value_or_place
+            {'share': share, **facts}, sort_keys=True, default=_by_value_or_place
         )
 
     @functools.cached_property

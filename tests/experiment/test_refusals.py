@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, participation
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, errors, type_hints
 from fedjax_links.planning import validation
 from tests.experiment.configs import tuned, values
 
@@ -521,7 +521,7 @@ def test_arrays_are_refused_before_they_are_made():
     ],
 )
 def test_kinds(value, kind, suits):
-    assert checks.matches_annotation(value, kind) == suits
+    assert type_hints.matches_annotation(value, kind) == suits
 
 
 def test_lanes_and_rounds_are_counted_before_they_are_listed():

@@ -1,0 +1,140 @@
+"""Match plain values of configs with the annotations of parameters, and say what they ask for.
+
+A config holds plain values: numbers, text, lists, sections, None. The signature of a factory says
+which of them it takes. The factory itself checks ranges, and all that is not plain: arrays,
+functions, parts of experiments.
+"""
+
+import inspect
+import itertools
+import types
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Union, get_args, get_origin
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+_PLAIN = (bool, int, float, complex, str, bytes, list, tuple, Mapping, types.NoneType)
+_NUMBERS = {int, float, complex}
+_WORDS = {
+    types.NoneType: 'None',
+    bool: 'True or False',
+    int: 'a whole number',
+    float: 'a number',
+    str: 'text',
+}
+_ITEMS = {int: 'whole numbers', float: 'numbers', str: 'names'}
+
+
+def matches_annotation(value: Any, annotation: Any) -> bool:
+    """Tells whether a parameter takes a value; True where nothing is known.
+
+    Args:
+      value: anything; a value that is not plain always matches.
+      annotation: that of the parameter.
+    """
+    # Parts of experiments are named tuples and have fields.
+    is_plain = isinstance(value, _PLAIN) and not hasattr(value, '_fields')
+    is_unknown = annotation is Any or annotation is inspect.Parameter.empty
+    if is_unknown or not is_plain:
+        return True
+    members = set(_members(annotation))
+    is_list = isinstance(value, list | tuple)
+    if is_list and members >= _ARRAY:
+        return _is_array(value)
+    if isinstance(value, bool) and members & _NUMBERS:
+        return False  # A flag is no number.
+    candidates = [member for member in members if isinstance(value, _types(member))]
+    if not is_list:
+        return bool(candidates)
+    return any(_items_match(value, _item(member)) for member in candidates)
+
+
+def _items_match(values: Sequence[Any], annotation: Any) -> bool:
+    return all(matches_annotation(value, annotation) for value in values)
+
+
+def describe_annotation(annotation: Any) -> str:
+    """Says what a value of an annotation is: ``'a number or None'``."""
+    members = _members(annotation)
+    if {*members} >= _ARRAY:
+        return 'a number or a list of numbers, or of lists of one length'
+    if {float, complex} & {*members}:
+        members = [member for member in members if member not in (int, bool, complex)]
+    descriptions = dict.fromkeys(map(_describe, members))
+    return ' or '.join(filter(None, descriptions)) or 'of another kind'
+
+
+def _describe(annotation: Any) -> str:
+    """Says what a value of an annotation that is no union is; '' where users have no word."""
+    origin = get_origin(annotation) or annotation
+    if origin in _WORDS:
+        return _WORDS[origin]
+    if origin is Callable:
+        return 'a Callable'
+    if not _is_class(origin):
+        return ''
+    if issubclass(origin, Mapping):
+        return 'a section'
+    if _is_list_type(origin):
+        item = _item(annotation)
+        is_nested = get_origin(item) in (tuple, list, Sequence)
+        return f'a list of {_ITEMS.get(item, "lists" if is_nested else "values")}'
+    is_numeric = issubclass(origin, np.generic)
+    if is_numeric or origin.__module__.startswith(('jax', 'numpy')):
+        return ''
+    return f'a {origin.__name__}'
+
+
+def _types(annotation: Any) -> Any:
+    """Returns the types of plain values of an annotation that is no union, for `isinstance`."""
+    origin = get_origin(annotation) or annotation
+    if origin is float:
+        return int, float
+    if origin is Callable:
+        return ()
+    if not _is_class(origin):
+        return object
+    if issubclass(origin, Mapping):
+        return Mapping
+    return (list, tuple) if _is_list_type(origin) else origin
+
+
+def _is_class(origin: Any) -> bool:
+    return isinstance(origin, type) and not getattr(origin, '_is_protocol', False)
+
+
+def _is_list_type(origin: type) -> bool:
+    """Tells whether values of a type stand as lists in a config."""
+    if origin in _WORDS or hasattr(origin, '_fields'):
+        return False
+    return issubclass(origin, Collection)
+
+
+def _item(annotation: Any) -> Any:
+    """Returns the annotation of the items of a list."""
+    if get_origin(annotation) is np.ndarray:
+        return Any  # The first argument of an array's annotation is its shape.
+    return next(iter(get_args(annotation)), Any)
+
+
+def _is_array(value: Any) -> bool:
+    """Tells whether a list, perhaps of lists, holds numbers in rows of one length."""
+    try:
+        return np.asarray(value).dtype.kind in 'biuf'
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _members(annotation: Any) -> list[Any]:
+    """Returns the members of a union, or of an alias of one; the annotation itself otherwise."""
+    alias = get_origin(annotation) or annotation
+    arguments = get_args(annotation)
+    if hasattr(alias, '__value__'):  # Made by `type`, as NumPy's are from 2.5 on.
+        return _members(alias.__value__[arguments] if arguments else alias.__value__)
+    if alias in (Union, types.UnionType):
+        return list(itertools.chain.from_iterable(map(_members, arguments)))
+    return [types.NoneType if annotation is None else annotation]
+
+
+_ARRAY = {*_members(ArrayLike)}
