@@ -381,7 +381,7 @@ def test_a_config_of_another_kind_costs_one_line(returned, kind, tmp_path):
         ),
         (':key', "`words.py` must run, got KeyError: 'key' on line 7 of "),
         (':number', '`words.py` must run, got ValueError: invalid literal'),
-        (':dict', "`config` must have 'title', got only []."),
+        (':dict', "`config` must have 'problem', got only []."),
         ('', '`config` must have a word after a colon, as its get_config says, got '),
     ],
 )
