@@ -51,31 +51,31 @@ def _refuse(args: flags.FlagValues, beside: str, *names: str) -> None:
 
 def shard(experiment: 'Experiment', args: flags.FlagValues) -> 'Experiment':
     """Returns the experiment, or the shard of it that this process runs."""
-    from fedjax_links.planning import lanes
+    from fedjax_links.planning import lane_shards
 
     if args.shard is None:
         _note_array(args)
         return experiment
-    if args.shard == lanes.AUTO:
+    if args.shard == lane_shards.AUTO:
         index, count = _shard_of_task(args.shard)
     else:
-        index, count = lanes.parse(args.shard)
+        index, count = lane_shards.parse(args.shard)
     if count == 1:
         return experiment
     _refuse(args, '--shard', 'start_over', 'debug_round')
-    by = lanes.SEED if args.allow_mixed else lanes.PROGRAM
+    by = lane_shards.SEED if args.allow_mixed else lane_shards.PROGRAM
     return experiment.shard(index, count, by=by)
 
 
 def _note_array(args: flags.FlagValues) -> None:
     """Tells the task of a job array that it runs all lanes."""
     from fedjax_links.machines import launchers
-    from fedjax_links.planning import lanes
+    from fedjax_links.planning import lane_shards
 
     variable = None if args.coordinator else launchers.array_variable()
     if variable:
         print(
-            f'note: {variable} is set, and all lanes run; --shard={lanes.AUTO} runs a share'
+            f'note: {variable} is set, and all lanes run; --shard={lane_shards.AUTO} runs a share'
         )
 
 

@@ -18,7 +18,7 @@ from fedjax_links.config.schema import ExperimentConfig, Section
 from fedjax_links.core import checks, errors, grids
 from fedjax_links.experiment import section_seeds
 from fedjax_links.experiment.section_seeds import FieldPath, Seeds
-from fedjax_links.planning import parametrized, seeding
+from fedjax_links.planning import parametrized, problem_families, seeding
 from fedjax_links.planning.parametrized import REQUIRED, Maker
 from fedjax_links.problems import with_initial_params
 
@@ -199,7 +199,7 @@ def problem_maker(
         *section_seeds.columns_of('problem', columns),
         *section_seeds.columns_of_draws('problem', section, draws),
     ]
-    return Maker(parametrized.Problems(make), dict.fromkeys(names, REQUIRED))
+    return Maker(problem_families.ProblemCache(make), dict.fromkeys(names, REQUIRED))
 
 
 def pattern_maker(
@@ -241,7 +241,7 @@ def pattern_maker(
         *of_problem,
         *section_seeds.columns_of_draws(prefix, section, draws),
     ]
-    maker = parametrized.bound(bind, dict.fromkeys(names, REQUIRED))
+    maker = parametrized.config_maker(bind, dict.fromkeys(names, REQUIRED))
     if is_drawn or not has_log:
         return maker
     return _shared_by_client_names(maker, problem, draws)
@@ -293,7 +293,7 @@ def algorithm_maker(
             label, changed['algorithms'][label], changed['client']
         )
 
-    return parametrized.bound(bind, values, holes=True)
+    return parametrized.config_maker(bind, values, holes=True)
 
 
 def _algorithm_paths(

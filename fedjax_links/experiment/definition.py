@@ -16,7 +16,7 @@ from fedjax_links.core import errors, fields, grids, reprs
 from fedjax_links.experiment import config as config_
 from fedjax_links.experiment import copies, executors, forking
 from fedjax_links.machines import devices as devices_
-from fedjax_links.planning import description, lanes, parametrized, validation
+from fedjax_links.planning import description, lane_shards, parametrized, validation
 from fedjax_links.planning.parametrized import PartOrFactory
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import Tuning
@@ -63,7 +63,7 @@ class Experiment(schema.Settings):
     grid: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     tuning: Tuning | None = None
     eval_fn: simulation.EvalFn | None = None
-    share: lanes.LaneShard | None = None
+    share: lane_shards.LaneShard | None = None
     config: Mapping[str, Any] | None = None
     _copied: Mapping[str, Any] | None = None
 
@@ -168,7 +168,9 @@ class Experiment(schema.Settings):
         """
         preflight.check(self.plan)
 
-    def shard(self, index: int, count: int, *, by: str = lanes.PROGRAM) -> 'Experiment':
+    def shard(
+        self, index: int, count: int, *, by: str = lane_shards.PROGRAM
+    ) -> 'Experiment':
         """The same experiment with one of ``count`` shares of its lanes.
 
         Lanes with the same program are shared out together, so that each share compiles few. All
@@ -186,7 +188,7 @@ class Experiment(schema.Settings):
         Raises:
           ValueError: if the numbers are out of range.
         """
-        return dataclasses.replace(self, share=lanes.LaneShard(index, count, by))
+        return dataclasses.replace(self, share=lane_shards.LaneShard(index, count, by))
 
     def run(
         self,

@@ -15,7 +15,7 @@ from fedjax_links import runs
 from fedjax_links.config import recorded_links, resolver
 from fedjax_links.core import checks, errors, paths
 from fedjax_links.machines import devices as devices_
-from fedjax_links.planning import lanes
+from fedjax_links.planning import lane_shards, lanes
 from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import hooks, loop, shared_stores
 from fedjax_links.runner.identity import Identities
@@ -112,7 +112,7 @@ def run(
         token=uuid.uuid4().hex,
     )
     count = _num_jobs(plan, jobs, devices)
-    by = lanes.SEED if allow_mixed else lanes.PROGRAM
+    by = lane_shards.SEED if allow_mixed else lane_shards.PROGRAM
     store = shared_stores.SharedFolder(
         path,
         facts=plan.facts(),
@@ -250,7 +250,7 @@ class _Reporter:
         before = self.reported.get(name, -1)
         self.reported[name] = saved.round
         num_rounds = runs.rounds_of_lane(name, self.store.facts)
-        lane = lanes.of_kept(saved)._replace(num_rounds=num_rounds)
+        lane = lanes.from_record(saved)._replace(num_rounds=num_rounds)
         stage = lane.algorithm, lane.stage
         if stage not in self.stages:
             self.stages.add(stage)

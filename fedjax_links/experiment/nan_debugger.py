@@ -20,7 +20,7 @@ from fedjax_links.clients.batches import BatchLoss, watched
 from fedjax_links.core import checks, errors, prng, tree
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.description import count
-from fedjax_links.planning.lanes import MAIN, Lane, of_kept
+from fedjax_links.planning.lanes import MAIN, Lane, from_record
 from fedjax_links.planning.plan import Plan
 from fedjax_links.runner.compilation import algorithm_of, split
 from fedjax_links.storage import checkpoints
@@ -52,7 +52,7 @@ def debug_round(
     programs: dict[Any, _Rounds] = {}
 
     def look(record: runs.LaneRecord) -> str:
-        lane = of_kept(record)
+        lane = from_record(record)
         plan = experiment.plan
         _, built_in = split(plan, lane)
         parts = plan.pattern_of(lane), plan.problem_of(lane)

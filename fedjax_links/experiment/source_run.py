@@ -12,7 +12,7 @@ from fedjax_links.config import bound
 from fedjax_links.core import errors, grids
 from fedjax_links.experiment.config import recorded
 from fedjax_links.machines import devices, environment
-from fedjax_links.planning.lanes import MAIN, Lane, of_kept
+from fedjax_links.planning.lanes import MAIN, Lane, from_record
 from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import program_cache
 from fedjax_links.runner.identity import Identities
@@ -188,7 +188,7 @@ class SourceRun:
             )
             got = f'{self.folder}, where {field} is {old!r} and not {new!r}'
             raise errors.invalid('fork_from', requirement, got)
-        return of_kept(record)
+        return from_record(record)
 
     @functools.cached_property
     def programs(self) -> program_cache.Programs:

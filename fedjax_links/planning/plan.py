@@ -7,8 +7,8 @@ from typing import Any
 from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.machines import environment
-from fedjax_links.planning import sequential_seeds
-from fedjax_links.planning.lanes import SEED, Lane, LaneShard, share_out
+from fedjax_links.planning import lane_shards, sequential_seeds
+from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.schedule import LaneSchedule
 from fedjax_links.planning.specification import Specification
 
@@ -67,7 +67,7 @@ class Plan(Specification):
     @functools.cached_property
     def division(self) -> runs.RunDivision:
         """How the lanes of all shares are divided."""
-        share = self.share or LaneShard(0, 1)
+        share = self.share or lane_shards.LaneShard(0, 1)
         return self.divide(share.count, share.by)
 
     def divide(self, count: int, by: str) -> runs.RunDivision:
@@ -81,7 +81,9 @@ class Plan(Specification):
           ValueError: for seeds until decided by seed.
         """
         # Shares of seeds until decided help each other, so they need machines of one kind.
-        if by == SEED and isinstance(self.seeds, sequential_seeds.UntilDecided):
+        if by == lane_shards.SEED and isinstance(
+            self.seeds, sequential_seeds.UntilDecided
+        ):
             requirement = (
                 'be left out where seeds go on until decided, on machines of one kind'
             )
@@ -93,5 +95,5 @@ class Plan(Specification):
         for lanes_of in schedule.first_trials, schedule.first_main, schedule.possible:
             lanes = [lane for label in self.algorithms for lane in lanes_of(label)]
             optional = [lane for lane in lanes if lane.name not in shards]
-            shards |= share_out(optional, count, by, shard_of_seed)
+            shards |= lane_shards.assign(optional, count, by, shard_of_seed)
         return runs.RunDivision(count, by, shards, [lane.name for lane in optional])

@@ -85,11 +85,11 @@ class LaneSchedule:
                 if name in self._spec.columns
             }
             key = recorded.cell_key(lane.pattern, point)
-            _, seed_index = lane.place
+            _, seed_index = lane.position
             return seed_index < counts[lane.algorithm].get(key, least)
 
         def is_further(lane: Lane) -> bool:
-            _, seed_index = lane.place
+            _, seed_index = lane.position
             return lane.stage != TUNING and seed_index >= least
 
         return sorted(filter(is_wanted, lanes), key=is_further)
@@ -122,7 +122,7 @@ class LaneSchedule:
         if not self._is_open:
             return lanes
         least = self._least_seeds()
-        return [lane for lane in lanes if lane.place[1] < least]
+        return [lane for lane in lanes if lane.position[1] < least]
 
     def _least_seeds(self) -> int:
         """Returns how many seeds every pair has, where they go on until decided."""

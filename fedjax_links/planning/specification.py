@@ -13,8 +13,9 @@ from fedjax_links.base import Algorithm, Key, Params, Participation, Problem, So
 from fedjax_links.config.schema import Settings
 from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
-from fedjax_links.planning import parametrized, seeding, sequential_seeds
-from fedjax_links.planning.lanes import Lane, LaneShard
+from fedjax_links.planning import problem_families, seeding, sequential_seeds
+from fedjax_links.planning.lane_shards import LaneShard
+from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.parametrized import Maker
 from fedjax_links.planning.tuning import EdgeCounts, Tuning
 
@@ -165,25 +166,25 @@ class Specification:
             return problem
         if not self._reads_sizes(lane):
             lengths = map(len, jax.tree.leaves(problem.data))
-            return parametrized.with_sizes(
+            return problem_families.with_sizes(
                 problem, 1, max(lengths, default=problem.max_examples)
             )
         sizes = self._sizes_at(lane.pattern, lane.point)
-        return parametrized.with_sizes(problem, *sizes) if sizes else problem
+        return problem_families.with_sizes(problem, *sizes) if sizes else problem
 
     def _reads_sizes(self, lane: Lane) -> bool:
         """Whether what trains or evaluates a lane may look at how many examples clients have."""
         eval_fn = self.chosen_eval_fn
-        if eval_fn is not None and not parametrized.is_known(eval_fn):
+        if eval_fn is not None and not problem_families.is_known(eval_fn):
             return True
-        return parametrized.reads_sizes(
+        return problem_families.reads_sizes(
             self.algorithms[lane.algorithm].bound_at(lane.point)
         )
 
     def _sizes_at(self, pattern: str, point: Point) -> tuple[int, int] | None:
         """Returns the tightest bounds of the sizes of clients over all seeds; cached by point."""
         maker = self.problems[pattern]
-        assert isinstance(maker.make, parametrized.Problems)
+        assert isinstance(maker.make, problem_families.ProblemCache)
         key = pattern, repr(maker.at({**point, **self.draws.columns()}))
         if key not in self._sizes:
             rows = [maker.at({**point, **seeds}) for seeds in self.draws.all_columns()]

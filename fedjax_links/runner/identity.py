@@ -18,7 +18,7 @@ from fedjax_links.base import Key, Participation, Problem, PyTree, Source
 from fedjax_links.config import bound
 from fedjax_links.core import digests, errors, prng
 from fedjax_links.machines import environment
-from fedjax_links.planning import parametrized
+from fedjax_links.planning import parametrized, problem_families
 from fedjax_links.planning.lanes import MAIN, Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import compilation
@@ -148,7 +148,7 @@ class Identities:
 
         def find() -> dict[str, str]:
             problem = _normal(self._plan.problem_of(lane))
-            kind = 'problem', parametrized.kind_of(problem)
+            kind = 'problem', problem_families.structure_of(problem)
             return self._once(kind, lambda: _problem_programs_of(problem))
 
         return self._once(('problem of', self._problem_values(lane)), find)
@@ -164,8 +164,8 @@ class Identities:
             kind = (
                 'algorithm',
                 *values,
-                parametrized.kind_of(problem),
-                parametrized.kind_of(sample),
+                problem_families.structure_of(problem),
+                problem_families.structure_of(sample),
             )
             return self._once(
                 kind,

@@ -14,7 +14,7 @@ import numpy as np
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.core import meshes
 from fedjax_links.machines.devices import Place
-from fedjax_links.planning import parametrized
+from fedjax_links.planning import problem_families
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner.compilation import (
     Measured,
@@ -69,11 +69,11 @@ class LaneBatch:
         self._period = plan.eval_every
         filled = self._fill(self.lanes)
         problems = [plan.problem_of(lane) for lane in filled]
-        varying = parametrized.varying(problems)
+        varying = problem_families.varying_leaves(problems)
         self._problems_vary = any(varying)
         self.problem = problems[0]
         if self._problems_vary:
-            self.problem = parametrized.stack_problems(problems)
+            self.problem = problem_families.stack_varying(problems)
         self.program = programs.training(lanes[0], self.place, varying)
         self._columns = self._stack([split(plan, lane)[0] for lane in filled])
         self._init_keys = self._stack(self._keys_of('init', filled))

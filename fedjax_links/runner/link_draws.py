@@ -6,7 +6,7 @@ from typing import Any
 import jax
 
 from fedjax_links.base import Links, PyTree
-from fedjax_links.planning import parametrized
+from fedjax_links.planning import problem_families
 from fedjax_links.runner.compilation import LinkProgram, TracedPattern
 from fedjax_links.runner.program_cache import Programs
 
@@ -35,11 +35,11 @@ class LinkDraws:
         """
         self.lanes = lanes
         constants = [pattern.constants for pattern in patterns]
-        varying = parametrized.varying(constants)
+        varying = problem_families.varying_leaves(constants)
         self._program: LinkProgram = programs.link_program(patterns[0], varying)
         self._constants = constants[0]
         if any(varying):
-            self._constants = parametrized.stack_problems(constants)
+            self._constants = problem_families.stack_varying(constants)
         self._keys = keys
         self.carry: PyTree = None
 

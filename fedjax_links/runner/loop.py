@@ -308,7 +308,7 @@ class _AlgorithmLoop:
             self.store.refresh()
             left = self._left(lanes)
             if not left:
-                self.store.register_lanes({lane.name: lane.about for lane in lanes})
+                self.store.register_lanes({lane.name: lane.metadata for lane in lanes})
                 return
             self._attempt(left)
             self._wait(self._left(left), named)

@@ -10,7 +10,7 @@ import jax
 from fedjax_links.base import Participation, Problem
 from fedjax_links.core import memory, tree
 from fedjax_links.machines import devices, processes
-from fedjax_links.planning import parametrized
+from fedjax_links.planning import problem_families
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.runner import compilation
@@ -60,8 +60,8 @@ class Programs:
         """Returns what lanes have in common that can share a program."""
         _, built_in = compilation.split(self.plan, lane)
         sample = self.links(self.plan.pattern_of(lane)).sample
-        problem_kind = parametrized.kind_of(self.plan.problem_of(lane))
-        sample_kind = parametrized.kind_of(sample)
+        problem_kind = problem_families.structure_of(self.plan.problem_of(lane))
+        sample_kind = problem_families.structure_of(sample)
         return lane.algorithm, repr(built_in), problem_kind, sample_kind
 
     def one_of_each(self, lanes: Sequence[Lane]) -> list[Lane]:
@@ -123,7 +123,7 @@ class Programs:
         if id(pattern) not in self._traced:
             traced = compilation.trace_pattern(pattern)
             first = self._first_traced.setdefault(traced.structure, traced)
-            constants = parametrized.share_equal(traced.constants, first.constants)
+            constants = problem_families.reuse_equal(traced.constants, first.constants)
             self._traced[id(pattern)] = pattern, first._replace(constants=constants)
         return self._traced[id(pattern)][1]
 

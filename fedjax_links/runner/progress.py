@@ -7,7 +7,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from fedjax_links.core import errors
-from fedjax_links.planning.lanes import WORDS, Lane
+from fedjax_links.planning.lanes import STAGE_NAMES, Lane
 from fedjax_links.runner.hooks import Callback
 
 _LIVE = '{desc} |{bar:24}| {n:,}/{total:,} rounds [{elapsed}<{remaining}, {rate_fmt}]'
@@ -109,7 +109,9 @@ class Progress(Callback):
 
     def _words(self, algorithm: str, stage: str, pattern: str = '') -> str:
         place = f'{self._labels.index(algorithm) + 1}/{len(self._labels)}'
-        return ', '.join(filter(None, (f'{algorithm} {place}', WORDS[stage], pattern)))
+        return ', '.join(
+            filter(None, (f'{algorithm} {place}', STAGE_NAMES[stage], pattern))
+        )
 
 
 def in_ipython() -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from fedjax_links import runs
 from fedjax_links.core import errors, memory
 from fedjax_links.machines import devices, processes
-from fedjax_links.planning import parametrized
+from fedjax_links.planning import problem_families
 from fedjax_links.planning.lanes import MAIN, TUNING, Lane
 from fedjax_links.runner import compilation, stores
 from fedjax_links.runner.hooks import InitialStates, Listeners, Stop
@@ -129,7 +129,7 @@ class LaneScheduler:
           Stop: if a callback did, after all was saved.
         """
         first = lanes[0]
-        self.store.register_lanes({lane.name: lane.about for lane in lanes})
+        self.store.register_lanes({lane.name: lane.metadata for lane in lanes})
         total = sum(lane.num_rounds for lane in lanes)
         self.listeners.notify('on_stage', first.algorithm, first.stage, total)
         self._free = deque(self.programs.places_for(lanes))
@@ -337,7 +337,7 @@ class LaneScheduler:
         per_device = math.ceil(len(lanes) / num_groups)
         size = per_device
         is_done = self.store.rounds(first.name) >= first.num_rounds
-        data_bytes = parametrized.own_bytes(
+        data_bytes = problem_families.varying_bytes(
             programs.plan.problem_of(lane) for lane in lanes
         )
         lane_bytes = compilation.lane_bytes(programs.plan, first)

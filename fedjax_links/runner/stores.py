@@ -160,7 +160,9 @@ class RunFolder(InMemoryStore):
             said = f'warning: {path} is damaged; going on from what was saved before'
             print(said, file=sys.stderr)
         if kept is not None:
-            self._lanes.setdefault(lane, {'labels': kept.labels, 'place': kept.place})
+            self._lanes.setdefault(
+                lane, {'labels': kept.labels, 'place': kept.position}
+            )
             self._forget(lane)
             self._lines[lane] = list(kept.lines)
             self._unread[lane] = None
@@ -367,5 +369,5 @@ class RunFolder(InMemoryStore):
     def _identity_of(self, lane: str) -> LaneIdentity:
         about = self._lanes[lane]
         return self._identities.of_lane(
-            lanes.of_labels(about['labels'], about['place'])
+            lanes.from_labels(about['labels'], about['place'])
         )

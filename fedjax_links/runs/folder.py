@@ -68,7 +68,8 @@ class LaneRecord:
     Attributes:
       name: names its files.
       labels: ``stage``, ``algorithm``, ``pattern``, ``seed`` and the columns of its point.
-      place: the numbers of its series and of its seed among those of its algorithm and stage.
+      position: the index of its series among those of its algorithm and stage, and the index of
+        its seed.
       round: rounds behind it.
       lines: of metrics.
       states: the files that hold a state, by rounds behind it, ascending.
@@ -80,7 +81,7 @@ class LaneRecord:
 
     name: str
     labels: Mapping[str, Any]
-    place: Sequence[int]
+    position: Sequence[int]
     round: int
     lines: Sequence[str]
     states: Mapping[int, Path]
@@ -217,7 +218,7 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
     return LaneRecord(
         name=name,
         labels=about['labels'],
-        place=about['place'],
+        position=about['place'],
         round=last,
         lines=lines,
         states=states,
@@ -228,11 +229,11 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
 
 
 def order(
-    labels: Mapping[str, Any], place: Sequence[int], facts: Mapping[str, Any]
+    labels: Mapping[str, Any], position: Sequence[int], facts: Mapping[str, Any]
 ) -> Any:
     """Returns the sort key of a lane, so that lanes lie as one process runs them one by one."""
     stage = _STAGES.index(labels['stage'])
-    return facts['algorithms'].index(labels['algorithm']), stage, tuple(place)
+    return facts['algorithms'].index(labels['algorithm']), stage, tuple(position)
 
 
 def in_order(lanes: Iterable[LaneRecord], facts: Mapping[str, Any]) -> list[LaneRecord]:
@@ -240,7 +241,7 @@ def in_order(lanes: Iterable[LaneRecord], facts: Mapping[str, Any]) -> list[Lane
     lanes = list(lanes)
     for lane in lanes:
         checking.check_labels(lane.name, lane.labels, facts)
-    return sorted(lanes, key=lambda lane: order(lane.labels, lane.place, facts))
+    return sorted(lanes, key=lambda lane: order(lane.labels, lane.position, facts))
 
 
 def read_description(
@@ -299,7 +300,7 @@ def refuse_older(
 ) -> None:
     """Refuses a run, or lanes of it, that an older version wrote in another form."""
     if (paths.as_path(folder) / _OLDER).exists() or any(
-        isinstance(lane.place, int) for lane in lanes
+        isinstance(lane.position, int) for lane in lanes
     ):
         requirement = (
             'be kept by this version, not by an older one, which reads it and goes on'

@@ -11,7 +11,7 @@ from fedjax_links import experiment, local_training, problems
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Problem
 from fedjax_links.config import resolver
-from fedjax_links.planning import parametrized
+from fedjax_links.planning import problem_families
 from fedjax_links.runner import preflight
 from fedjax_links.testing import Runs, federation
 from tests.experiment.configs import values
@@ -75,7 +75,7 @@ def test_lanes_of_unequal_clients_share_bounds_that_hold_for_all(client):
     sizes = np.array([plan.problem_at('links', {}, lane.seed).counts for lane in lanes])
     assert len({tuple(of_seed) for of_seed in sizes.tolist()}) == 4
     problems = [plan.problem_of(lane) for lane in lanes]
-    assert len({parametrized.kind_of(problem) for problem in problems}) == 1
+    assert len({problem_families.structure_of(problem) for problem in problems}) == 1
     bounds = problems[0].min_examples, problems[0].max_examples
     if client is None:
         assert bounds[0] <= sizes.min() <= sizes.max() <= bounds[1]
@@ -96,7 +96,7 @@ def test_a_problem_for_people_has_sizes_of_its_own():
 
 def traced(runs, algorithm, fewest, most):
     """What a round computes, with these bounds of the sizes of clients."""
-    problem = parametrized.with_sizes(runs.problem, fewest, most)
+    problem = problem_families.with_sizes(runs.problem, fewest, most)
     simulate = federation.simulate(algorithm, num_rounds=1)
     return str(jax.make_jaxpr(lambda key: simulate(key, problem, runs.links))(runs.key))
 
@@ -139,7 +139,7 @@ def mine(local_train, *, limit=None):
 def test_what_may_look_at_sizes_is_known_of_a_config(section, client, expected):
     client = {'learning_rate': 0.1, 'local_steps': 1, **client}
     assert (
-        parametrized.reads_sizes(resolver.bind_algorithm('it', section, client))
+        problem_families.reads_sizes(resolver.bind_algorithm('it', section, client))
         == expected
     )
 
@@ -180,9 +180,8 @@ def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
         'alpha': 0.1,
         'model': 'softmax',
     }
-    monkeypatch.setattr(
-        parametrized, 'MOST_BYTES', 2**20
-    )  # of the 0.8 MB that a problem has
+    # A problem has 0.8 MB.
+    monkeypatch.setattr(problem_families, 'MOST_BYTES', 2**20)
     heaviest = []
     for num_seeds in (1, 2, 8):
         listener = Heaviest()
@@ -198,23 +197,23 @@ def test_many_seeds_take_the_memory_of_few(tmp_path, monkeypatch):
     assert eight < 1.05 * two
 
 
-def test_what_is_kept_counts_each_array_once(monkeypatch):
-    """Against a count of all that is kept, after each problem of a long series."""
+def test_the_cache_counts_each_array_once(monkeypatch):
+    """Against a count of all cached arrays, after each problem of a long series."""
     shared = np.ones((2, 100), np.float32)
 
     def make(seed):
-        own = np.full((2, 100), seed, np.float32)
+        varying = np.full((2, 100), seed, np.float32)
         problem = problems.quadratic(shared)
-        return dataclasses.replace(problem, eval_data=(own, own))
+        return dataclasses.replace(problem, eval_data=(varying, varying))
 
-    monkeypatch.setattr(parametrized, 'MOST_BYTES', 4_000)
-    make_at = parametrized.Problems(make)
+    monkeypatch.setattr(problem_families, 'MOST_BYTES', 4_000)
+    cached = problem_families.ProblemCache(make)
     rng = np.random.default_rng(0)
     for seed in rng.integers(0, 12, 100):
-        assert make_at(seed=int(seed)).eval_data[0][0, 0] == seed
-        leaves = jax.tree.leaves(list(make_at._kept.values()))
+        assert cached(seed=int(seed)).eval_data[0][0, 0] == seed
+        leaves = jax.tree.leaves(list(cached._problems.values()))
         count = sum({id(leaf): leaf.nbytes for leaf in leaves}.values())
-        assert make_at._bytes == count
+        assert cached._bytes == count
         assert count <= 4_000
-        assert set(make_at._uses) == {id(leaf) for leaf in leaves}
-    assert 1 < len(make_at._kept) < 12
+        assert set(cached._uses) == {id(leaf) for leaf in leaves}
+    assert 1 < len(cached._problems) < 12

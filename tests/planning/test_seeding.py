@@ -11,7 +11,7 @@ import fedjax_links as fl
 from fedjax_links import experiment, local_training, participation, problems, simulation
 from fedjax_links.config import link_sections, resolver
 from fedjax_links.experiment import nan_debugger
-from fedjax_links.planning import parametrized, seeding
+from fedjax_links.planning import problem_families, seeding
 from fedjax_links.report import layouts, run_view
 from fedjax_links.runner.program_cache import Programs
 from tests.experiment.configs import values
@@ -290,22 +290,24 @@ def test_makers_of_python_take_the_seed():
 
 def test_functions_that_differ_are_not_shared():
     """Where a function encloses what a seed drew, every seed keeps its own."""
-    make = parametrized.Problems(quadratics)
+    make = problem_families.ProblemCache(quadratics)
     rows = [{'data_seed': seed} for seed in (0, 1)]
     one, other = (make(**row) for row in rows)
-    assert parametrized.kind_of(one) != parametrized.kind_of(other)
+    assert problem_families.structure_of(one) != problem_families.structure_of(other)
     assert make.sizes_of(rows) is None
 
     def from_one_point(*, data_seed):
         targets = np.random.default_rng(data_seed).standard_normal((4, 2))
         return problems.quadratic(targets, initial_point=[1.0, 2.0])
 
-    make = parametrized.Problems(from_one_point)
+    make = problem_families.ProblemCache(from_one_point)
     made = [make(**row) for row in rows]
-    assert parametrized.kind_of(made[0]) == parametrized.kind_of(made[1])
+    assert problem_families.structure_of(made[0]) == problem_families.structure_of(
+        made[1]
+    )
     np.testing.assert_array_equal(made[1].data, from_one_point(data_seed=1).data)
     assert made[0].owned.counts is made[1].owned.counts
-    stacked = parametrized.stack_problems(made)
+    stacked = problem_families.stack_varying(made)
     np.testing.assert_array_equal(stacked.data, jnp.stack([m.data for m in made]))
     assert stacked.owned.counts.shape == (4,)  # all have the same
 

@@ -81,7 +81,7 @@ def test_a_run_that_stopped_in_tuning_says_how_far_it_is(tmp_path):
 
     class End(experiment.Callback):
         def on_period(self, lane, record):
-            if (lane.place, record['round']) == ((1, 0), 8):
+            if (lane.position, record['round']) == ((1, 0), 8):
                 raise experiment.Stop
 
     with pytest.raises(experiment.Stop):

@@ -35,7 +35,7 @@ class End(experiment.Callback):
         self.error, self.when = error, (algorithm, stage, round, place)
 
     def on_period(self, lane, record):
-        series, seed = lane.place
+        series, seed = lane.position
         seeds = planned.tuning.seeds if lane.stage == 'tuning' else planned.seeds
         number = series * len(seeds) + seed
         if (lane.algorithm, lane.stage, record['round'], number) == self.when:

@@ -324,7 +324,7 @@ def test_an_interrupted_run_has_the_bytes_of_an_unbroken_one(
     class Watch(Callback):
         def on_period(self, lane, record):
             first_rounds.setdefault(
-                (lane.algorithm, lane.stage, lane.place), record['round']
+                (lane.algorithm, lane.stage, lane.position), record['round']
             )
 
     results = planned.run(cut, [Watch()])

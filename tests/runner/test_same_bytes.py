@@ -11,7 +11,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, problems, runs
-from fedjax_links.planning.lanes import LaneShard
+from fedjax_links.planning.lane_shards import LaneShard
 from fedjax_links.runner.program_cache import Programs
 from tests import tiers
 from tests.attacks import killing

@@ -1,0 +1,204 @@
+"""Makes and compares problems of one family, which share a compiled program.
+
+Problems that differ in their arrays alone are a family.
+"""
+
+import collections
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_links.base import Problem
+from fedjax_links.config.bound import Bound
+
+Tree = TypeVar('Tree')
+
+MOST_BYTES = 2**26
+"""How many bytes of the problems of a maker stay in memory while no lane needs them."""
+
+
+class ProblemCache:
+    """Makes problems from values of columns, and keeps those that were used last.
+
+    It keeps as many as fit into `MOST_BYTES`, and at least one. Arrays that were equal in all
+    problems of a family so far are one object.
+    """
+
+    def __init__(self, make: Callable[..., Problem]) -> None:
+        """Starts empty.
+
+        Args:
+          make: ``columns as keywords -> problem``.
+        """
+        self._make = make
+        self._problems: collections.OrderedDict[str, Problem] = (
+            collections.OrderedDict()
+        )
+        # How many of the problems use an array, by its id.
+        self._uses = collections.Counter[int]()
+        self._bytes = 0
+        # By structure, the leaves that all problems so far had in common; None for others.
+        self._common: dict[Any, list[Any]] = {}
+        self._size_bounds: dict[str, tuple[int, int] | None] = {}
+
+    def __call__(self, **values: Any) -> Problem:
+        """Returns the problem at values of the columns."""
+        key = repr(values)
+        if key in self._problems:
+            self._problems.move_to_end(key)
+            return self._problems[key]
+        problem = self._with_common_arrays(self._make(**values))
+        self._problems[key] = problem
+        self._count(problem, 1)
+        while len(self._problems) > 1 and self._bytes > MOST_BYTES:
+            _, oldest = self._problems.popitem(last=False)
+            self._count(oldest, -1)
+        return problem
+
+    def _count(self, problem: Problem, change: int) -> None:
+        """Updates uses and bytes when a problem comes (1) or goes (-1)."""
+        different = {id(leaf): leaf for leaf in jax.tree.leaves(problem)}
+        for key, leaf in different.items():
+            before = self._uses[key]
+            self._uses[key] = before + change
+            if before == 0:
+                self._bytes += leaf.nbytes
+            if before + change == 0:
+                self._bytes -= leaf.nbytes
+                del self._uses[key]
+
+    def sizes_of(self, rows: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
+        """Returns the fewest and the most examples of a client, over several problems.
+
+        Args:
+          rows: values of the columns. Their problems are made one after the other.
+
+        Returns:
+          None for problems of several families, which share no program.
+        """
+        key = repr(rows)
+        if key not in self._size_bounds:
+            sizes: set[int] = set()
+            structures: set[Any] = set()
+            for row in rows:
+                problem = self(**row)
+                sizes |= {problem.min_examples, problem.max_examples}
+                structures.add(structure_of(with_sizes(problem, 0, 0)))
+            is_family = len(structures) == 1
+            self._size_bounds[key] = (min(sizes), max(sizes)) if is_family else None
+        return self._size_bounds[key]
+
+    def _with_common_arrays(self, problem: Problem) -> Problem:
+        """Replaces arrays of a problem by those equal ones that all of its family have had."""
+        leaves, treedef = jax.tree.flatten(problem)
+        structure = structure_of(with_sizes(problem, 0, 0))
+        if structure not in self._common:
+            self._common[structure] = list(leaves)
+            return problem
+        common = self._common[structure]
+        for i, leaf in enumerate(leaves):
+            if common[i] is not None and _are_equal(leaf, common[i]):
+                leaves[i] = common[i]
+            else:
+                common[i] = None  # Later problems cannot share it either.
+        shared: Problem = jax.tree.unflatten(treedef, leaves)
+        return shared
+
+
+def with_sizes(problem: Problem, fewest: int, most: int) -> Problem:
+    """Replaces the bounds of how many examples a client has."""
+    return dataclasses.replace(problem, min_examples=fewest, max_examples=most)
+
+
+def reads_sizes(bound: Bound | None) -> bool:
+    """Tells whether an algorithm may look at how many examples clients have.
+
+    On minibatches no algorithm of this package does. On full local data clients are padded to the
+    largest one. Code from elsewhere may do anything.
+
+    Args:
+      bound: factory and arguments of the algorithm; None without a config.
+    """
+    if bound is None or not is_known(bound.factory):
+        return True
+    factory = getattr(bound.factory, 'factory', bound.factory)
+    takes_batches = 'batch_size' in inspect.signature(factory).parameters
+    if takes_batches and bound.options.get('batch_size') is None:
+        return True
+    parts = jax.tree.leaves(
+        (bound.options, bound.args), is_leaf=lambda x: isinstance(x, Bound)
+    )
+    for part in parts:
+        if isinstance(part, Bound):
+            if reads_sizes(part):
+                return True
+        elif callable(part) and not is_known(part):
+            return True
+    return False
+
+
+def is_known(function: Any) -> bool:
+    """Tells whether a function comes from this package, or from optax, which sees no problem."""
+    function = getattr(function, 'factory', getattr(function, 'func', function))
+    top = str(getattr(function, '__module__', None)).partition('.')[0]
+    return top in (__package__.partition('.')[0], 'optax')
+
+
+def structure_of(values: Any) -> Any:
+    """Returns tree structure, shapes and dtypes: what all inputs of one program share."""
+    leaves, treedef = jax.tree.flatten(values)
+    return treedef, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+
+
+def reuse_equal(values: Tree, first: Tree) -> Tree:
+    """Replaces arrays of a pytree by those of a first one wherever they are equal.
+
+    Args:
+      values: the pytree.
+      first: another one, of the same structure.
+    """
+    pairs = zip(jax.tree.leaves(values), jax.tree.leaves(first), strict=True)
+    leaves = [known if _are_equal(leaf, known) else leaf for leaf, known in pairs]
+    shared: Tree = jax.tree.unflatten(jax.tree.structure(values), leaves)
+    return shared
+
+
+def varying_leaves(trees: Sequence[Any]) -> tuple[bool, ...]:
+    """Tells for each leaf of some pytrees whether they have different objects there."""
+    columns = zip(*map(jax.tree.leaves, trees), strict=True)
+    return tuple(any(leaf is not column[0] for leaf in column) for column in columns)
+
+
+def varying_bytes(problems: Iterable[Problem]) -> int:
+    """Returns the bytes that each further problem adds: those of arrays that vary.
+
+    Args:
+      problems: of one family; they are looked at one after the other.
+    """
+    first: list[Any] = []
+    varying: set[int] = set()
+    for problem in problems:
+        leaves = jax.tree.leaves(problem)
+        first = first or leaves
+        varying |= {i for i, leaf in enumerate(leaves) if leaf is not first[i]}
+    return sum(first[i].nbytes for i in varying)
+
+
+def stack_varying(trees: Sequence[Tree]) -> Tree:
+    """Stacks the leaves of pytrees that vary, to [L, ...]; the others stay as they are."""
+    columns = zip(varying_leaves(trees), *map(jax.tree.leaves, trees), strict=True)
+    leaves = [jnp.stack(column) if varies else column[0] for varies, *column in columns]
+    stacked: Tree = jax.tree.unflatten(jax.tree.structure(trees[0]), leaves)
+    return stacked
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+        a = jax.random.key_data(a)
+        b = jax.random.key_data(b)
+    return a is b or bool(np.array_equal(np.asarray(a), np.asarray(b)))
