@@ -1,20 +1,27 @@
-"""Brings published data: downloads, verifies and converts it.
+"""Brings published data: reads the system's copy or downloads one, verifies and converts it.
 
 python -m fedjax_links data list
 python -m fedjax_links data fetch mnist femnist
+python -m fedjax_links data fetch mnist --mirror=FOLDER
 
-Downloads need `pip install 'fedjax_links[data]'`, those of data with owners
-`'fedjax_links[natural]'`. Data sets are kept where configs look for them, in TFDS_DATA_DIR or else
-in ~/tensorflow_datasets, one npz each.
+What Debian's package installed in /usr/share/datasets, and what lies in a folder, is read as it is.
+Downloads need `pip install 'fedjax_links[data]'`, and data with owners `'fedjax_links[natural]'`.
+Data sets are kept where configs look for them, in TFDS_DATA_DIR or else in ~/tensorflow_datasets,
+one npz each.
 """
 
 import pathlib
 import sys
+import typing
+import urllib.parse
 
 from absl import flags
 
 from fedjax_links.cli import app, paths
 from fedjax_links.core import errors
+
+if typing.TYPE_CHECKING:
+    from fedjax_links.datasets import publishers
 
 ACTIONS = ('list', 'fetch')
 
@@ -42,29 +49,42 @@ def main(args: flags.FlagValues, action: str = 'list', *names: str) -> None:
 
 
 def _list(args: flags.FlagValues) -> None:
-    """Prints each data set, and its size."""
+    """Prints each data set: its size and where it is from, or how to get it."""
     from fedjax_links.datasets import npz, publishers
 
     print(f'Data sets in {npz.data_root(args.data_dir)}')
     for name, recipe in publishers.RECIPES.items():
         file = npz.npz_file(name, args.data_dir)
         if file.is_file():
-            state = f'{file.name}, {_size(file)}'
+            state = f'{file.name}, {_size(file)}{_source(file)}'
         else:
-            size = sum(part.size for part in recipe.files)
-            state = f'missing; {_megabytes(size)} to download'
+            state = _ways_to_get(name, recipe)
         print(f'  {name:<16} {state}')
 
 
+def _ways_to_get(name: str, recipe: 'publishers.Recipe') -> str:
+    """Says where a data set that was not fetched can come from."""
+    from fedjax_links.datasets import system_copies
+
+    folder = system_copies.find(name, recipe.file_names)
+    if folder is not None:
+        return f'to be read from {folder}'
+    size = _megabytes(sum(part.size for part in recipe.files))
+    host = urllib.parse.urlsplit(recipe.files[0].url).hostname
+    download = f'{size} to download from {host}'
+    install = system_copies.install_command(name)
+    return f'missing; `{install}`, or {download}' if install else f'missing; {download}'
+
+
 def _fetch(name: str, args: flags.FlagValues) -> None:
-    """Downloads a data set that is not there."""
+    """Reads or downloads a data set that is not there."""
     from fedjax_links.datasets import npz, publishers, unknown
 
     if name not in publishers.RECIPES:
         raise unknown('data', name, publishers.RECIPES)
     file = npz.npz_file(name, args.data_dir)
     if file.is_file():
-        print(f'{name}: {file} is there, {_size(file)}')
+        print(f'{name}: {file} is there, {_size(file)}{_source(file)}')
         return
     publishers.fetch(
         name,
@@ -72,7 +92,7 @@ def _fetch(name: str, args: flags.FlagValues) -> None:
         mirror=args.mirror,
         progressbar=sys.stderr.isatty(),
     )
-    print(f'{name}: {_size(file)} in {file}')
+    print(f'{name}: {_size(file)} in {file}{_source(file)}')
     downloads = file.parent / 'downloads' / name
     if downloads.is_dir():
         size = _megabytes(sum(part.stat().st_size for part in downloads.iterdir()))
@@ -82,6 +102,14 @@ def _fetch(name: str, args: flags.FlagValues) -> None:
 def _size(file: pathlib.Path) -> str:
     """Returns the size of a file as people read it."""
     return _megabytes(file.stat().st_size)
+
+
+def _source(file: pathlib.Path) -> str:
+    """Returns what the data of a file come from, as the end of a line; empty if not known."""
+    from fedjax_links.datasets import npz
+
+    source = npz.source_of(file)
+    return f', from {source}' if source else ''
 
 
 def _megabytes(num_bytes: int) -> str:

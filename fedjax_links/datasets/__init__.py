@@ -23,11 +23,11 @@ a network. `DATASETS` names every loader, the published image sets as ``data lis
 """
 
 import functools
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fedjax_links.core import errors
+from fedjax_links.datasets import system_copies
 from fedjax_links.datasets.images import digits, synthetic_images
 from fedjax_links.datasets.npz import Dataset, PathLike, from_npz, npz_file, save_npz
 from fedjax_links.datasets.prepared import from_leaf, from_tfds
@@ -59,15 +59,12 @@ def published(name: str, *, data_dir: PathLike | None = None) -> Dataset:
       Pixels uint8[*, height, width, channels] or tokens uint8[*, L], and owners if there are any.
 
     Raises:
-      ValueError: if the data are not there, with the command that fetches them.
+      ValueError: if the data are not there, with the shortest way to them on this machine.
     """
     file = npz_file(name, data_dir)
     if not file.is_file():
-        place = '' if data_dir is None else f' --data_dir={shlex.quote(str(data_dir))}'
-        command = f'python -m fedjax_links data fetch {name}{place}'
-        raise errors.invalid(
-            'data_dir', f'hold the data set (run `{command}`)', f'no {file}'
-        )
+        way = system_copies.shortest_way(name, RECIPES[name].file_names, data_dir)
+        raise errors.invalid('data_dir', f'hold the data set ({way})', f'no {file}')
     with errors.context('data_dir'):
         return from_npz(file)
 

@@ -129,6 +129,7 @@ class Dataset:
 
 
 _KEYS = [field.name for field in dataclasses.fields(Dataset)]
+_SOURCE = 'source'  # A key beside those of the data set.
 
 
 def from_npz(path: PathLike) -> Dataset:
@@ -178,12 +179,13 @@ def from_npz(path: PathLike) -> Dataset:
         ) from None
 
 
-def save_npz(dataset: Dataset, path: PathLike) -> None:
+def save_npz(dataset: Dataset, path: PathLike, *, source: str = '') -> None:
     """Writes a data set so that `from_npz` reads it back bit for bit.
 
     Args:
       dataset: what to write.
       path: the file to write, replaced as a whole if it exists.
+      source: the folder or address that the data come from, for `source_of`.
 
     Raises:
       ValueError: if its folder does not exist.
@@ -194,6 +196,8 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
         for key, value in given.items()
         if value is not None and np.size(value)
     }
+    if source:
+        arrays[_SOURCE] = np.array(source)
     file = pathlib.Path(path).expanduser()
     half = file.with_name(
         f'.{file.name}.{os.getpid()}.tmp'
@@ -205,6 +209,15 @@ def save_npz(dataset: Dataset, path: PathLike) -> None:
             os.replace(half, file)
         finally:
             half.unlink(missing_ok=True)
+
+
+def source_of(path: PathLike) -> str:
+    """Returns the folder or address that a file's data come from; empty if it is not known."""
+    try:
+        with np.load(path, allow_pickle=False) as loaded:
+            return str(loaded[_SOURCE]) if _SOURCE in loaded else ''
+    except Exception:  # a damaged file, which its reader will name
+        return ''
 
 
 def data_root(data_dir: PathLike | None) -> pathlib.Path:

@@ -23,12 +23,25 @@ from fedjax_links.datasets import characters
 from fedjax_links.datasets.npz import Arrays
 
 _CHUNK = 4096  # examples with owners that are held as the file has them
+_GZIP_MAGIC = b'\x1f\x8b'
+
+
+def find_file(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """Returns the path of a published file, or of its uncompressed form if only that is there.
+
+    Args:
+      folder: where it should be.
+      name: its name as published, such as ``train-images-idx3-ubyte.gz``.
+    """
+    file = folder / name
+    raw = folder / name.removesuffix('.gz')
+    return raw if raw.is_file() and not file.exists() else file
 
 
 def read_mnist(folder: pathlib.Path) -> Arrays:
-    """Reads four IDX files: MNIST, and what was published in its likeness."""
+    """Reads four IDX files, gzipped or not: MNIST, and what was published in its likeness."""
     return _read_idx(
-        lambda name: (folder / name).read_bytes(), train='train', test='t10k'
+        lambda name: find_file(folder, name).read_bytes(), train='train', test='t10k'
     )
 
 
@@ -114,21 +127,37 @@ def read_cinic10(folder: pathlib.Path) -> Arrays:
 
 
 def _read_idx(read: Callable[[str], bytes], **stems: str) -> dict[str, np.ndarray]:
-    """Reads gzipped IDX files of images and labels, by the stem of each part's names.
+    """Reads IDX files of images and labels, by the stem of each part's names.
 
-    IDX: two zeros, 8 for unsigned bytes, the rank, big-endian dimensions, then the entries. Images
-    come out as [E, height, width, 1], labels as int32[E].
+    Images come out as [E, height, width, 1], labels as int32[E].
     """
     arrays = {}
     for part, stem in stems.items():
-        image_bytes = gzip.decompress(read(f'{stem}-images-idx3-ubyte.gz'))
-        label_bytes = gzip.decompress(read(f'{stem}-labels-idx1-ubyte.gz'))
-        images = np.frombuffer(image_bytes, np.uint8)
-        shape = images[:16].view('>u4')[1:]
-        arrays[f'{part}_features'] = images[16:].reshape(*shape, 1)
-        labels = np.frombuffer(label_bytes, np.uint8)
-        arrays[f'{part}_labels'] = labels[8:].astype(np.int32)
+        images = _parse_idx(read(f'{stem}-images-idx3-ubyte.gz'), rank=3)
+        labels = _parse_idx(read(f'{stem}-labels-idx1-ubyte.gz'), rank=1)
+        arrays[f'{part}_features'] = images[..., None]
+        arrays[f'{part}_labels'] = labels.astype(np.int32)
     return arrays
+
+
+def _parse_idx(content: bytes, *, rank: int) -> np.ndarray:
+    """Parses an IDX file: two zeros, 8 for unsigned bytes, the rank, dimensions, entries.
+
+    Args:
+      content: the file, gzipped or not; dimensions are big-endian numbers of 32 bits.
+      rank: number of dimensions.
+
+    Raises:
+      ValueError: if the file is another one, or too short or too long.
+    """
+    if content.startswith(_GZIP_MAGIC):
+        content = gzip.decompress(content)
+    header_size = 4 * (1 + rank)
+    if content[:4] != bytes([0, 0, 8, rank]) or len(content) < header_size:
+        message = f'no IDX file of {rank} dimensions'
+        raise ValueError(message)
+    shape = np.frombuffer(content[4:header_size], '>u4').astype(int)
+    return np.frombuffer(content, np.uint8, offset=header_size).reshape(shape)
 
 
 class _Owners(dict[str, int]):

@@ -8,13 +8,15 @@ addresses; sizes of these are approximate.
 """
 
 import csv
+import gzip
 import pathlib
+import tarfile
 from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import NamedTuple
 
 from fedjax_links.core import checks, errors
-from fedjax_links.datasets import published_formats
+from fedjax_links.datasets import published_formats, system_copies
 from fedjax_links.datasets.npz import Arrays, Dataset, PathLike, npz_file, save_npz
 
 
@@ -47,6 +49,11 @@ class Recipe(NamedTuple):
 
     files: tuple[File, ...]
     read: Callable[[pathlib.Path], Arrays]
+
+    @property
+    def file_names(self) -> list[str]:
+        """Names of the files, on a mirror and on the disk."""
+        return [file.name for file in self.files]
 
 
 _READERS: Mapping[str, Callable[[pathlib.Path], Arrays]] = {
@@ -93,61 +100,106 @@ def fetch(
     mirror: str | None = None,
     progressbar: bool = False,
 ) -> pathlib.Path:
-    """Downloads a data set from its publisher and converts it.
+    """Reads a data set from the system's copy, or else from its publisher, and converts it.
 
-    Files that are there already are kept if their checksums hold.
+    Files that were downloaded before are kept if their checksums hold.
 
     Args:
       name: a name in `RECIPES`.
-      data_dir: folder of the npz, see `npz.data_root`; the publisher's files go to its
-        ``downloads``.
+      data_dir: folder of the npz, see `npz.data_root`; downloaded files go to its ``downloads``.
       mirror: address of a folder with files of the same names, to be used in the publisher's place;
         or a folder on this machine, whose files are read as they are, all or some of them.
-      progressbar: whether to show how far it is, a line for each file on the standard error.
+      progressbar: whether to show how far a download is, a line for each file on the standard
+        error.
 
     Returns:
-      The npz.
+      The npz, whose `npz.source_of` is the folder or address of the files.
 
     Raises:
       ValueError: if the place cannot be reached, breaks off or holds something else, or the disk is
         full.
-      ImportError: if pooch is not installed.
+      ImportError: if files must be downloaded and pooch is not installed.
     """
     recipe = checks.entry('data', name, RECIPES)
     file = npz_file(name, data_dir)
-    try:
-        import pooch  # needed by nothing else
-    except ImportError as error:
-        packages = "'fedjax_links[data]'"
-        raise errors.missing_package('downloads need pooch', packages) from error
-    is_local = mirror is not None and '://' not in mirror
-    if is_local:
-        folder = pathlib.Path(str(mirror))
-        if not folder.is_dir():
-            raise errors.invalid('mirror', 'be an address or a folder', mirror)
+    folder = _local_folder(name, recipe, mirror)
+    if folder is not None:
+        source = str(folder.absolute())
+        dataset = _read_local(name, recipe, folder)
     else:
-        folder = file.parent / 'downloads' / name
-    pooch.get_logger().setLevel('ERROR')
-    with errors.on_disk(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        source = mirror or recipe.files[0].url.rpartition('/')[0]
+        downloads = file.parent / 'downloads' / name
+        _download_all(name, recipe, downloads, mirror, progressbar)
+        with errors.on_disk(downloads):
+            dataset = Dataset(**recipe.read(downloads))
+    with errors.on_disk(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
-        if not is_local:
-            for published in recipe.files:
-                _download(published, folder, mirror, progressbar)
-        try:
-            dataset = Dataset(**recipe.read(folder))
-        except (KeyError, ValueError) as error:
-            if not is_local or isinstance(error, errors.InvalidError):
-                raise
-            reason = errors.describe(error)
-            requirement = f'hold files of {name} as published ({reason})'
-            raise errors.invalid('mirror', requirement, folder) from error
-    save_npz(dataset, file)
+    save_npz(dataset, file, source=source.rstrip('/'))
     return file
 
 
+def _local_folder(name: str, recipe: Recipe, mirror: str | None) -> pathlib.Path | None:
+    """Returns the folder on this machine to read; None if files must be downloaded."""
+    if mirror is None:
+        return system_copies.find(name, recipe.file_names)
+    if '://' in mirror:
+        return None
+    folder = pathlib.Path(mirror).expanduser()
+    if not folder.is_dir():
+        raise errors.invalid('mirror', 'be an address or a folder', mirror)
+    return folder
+
+
+def _read_local(name: str, recipe: Recipe, folder: pathlib.Path) -> Dataset:
+    """Reads published files in a folder, whose checksums may differ.
+
+    Raises:
+      ValueError: if files are missing or damaged.
+    """
+
+    def damaged(reason: str) -> errors.InvalidError:
+        requirement = f'hold files of {name} as published ({reason})'
+        return errors.invalid('mirror', requirement, folder)
+
+    with errors.on_disk(folder), errors.decoding(damaged):
+        try:
+            return Dataset(**recipe.read(folder))
+        except (tarfile.TarError, gzip.BadGzipFile) as error:
+            raise damaged(errors.describe(error)) from error
+
+
+def _download_all(
+    name: str,
+    recipe: Recipe,
+    folder: pathlib.Path,
+    mirror: str | None,
+    progressbar: bool,
+) -> None:
+    """Downloads the files of a data set to a folder."""
+    install = system_copies.install_command(name)
+    try:
+        import pooch  # needed by nothing else
+    except ImportError as error:
+        purpose = 'downloads need pooch'
+        if install:
+            purpose += f' (without it: `{install}`)'
+        raise errors.missing_package(purpose, "'fedjax_links[data]'") from error
+    pooch.get_logger().setLevel('ERROR')
+    other_ways = 'try another place by --mirror=URL'
+    if install:
+        other_ways = f'`{install}`, or {other_ways}'
+    with errors.on_disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for published in recipe.files:
+            _download(published, folder, mirror, progressbar, other_ways)
+
+
 def _download(
-    published: File, folder: pathlib.Path, mirror: str | None, progressbar: bool
+    published: File,
+    folder: pathlib.Path,
+    mirror: str | None,
+    progressbar: bool,
+    other_ways: str,
 ) -> None:
     """Downloads a file to a folder, unless it is there already.
 
@@ -167,7 +219,7 @@ def _download(
     try:
         pooch.retrieve(url, digest, published.name, folder, downloader=downloader)
     except requests.RequestException as error:
-        requirement = f'get {url} (or try another place by --mirror=URL)'
+        requirement = f'get {url} (or {other_ways})'
         reason = errors.describe(error)
         raise errors.invalid('fetch', requirement, reason) from None
     except ValueError:  # pooch's word for another checksum
