@@ -144,6 +144,7 @@ def test_a_watched_run_has_a_page_that_ends_when_the_run_does(tmp_path, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_a_watched_run_has_a_page_that_ends_when_the_run_does')
 def test_a_command_is_watched_by_another(plain, tmp_path):
     """Both begin at the same time, and the one that looks on ends after the other."""
     folder = f'--workdir={tmp_path / "run"}'

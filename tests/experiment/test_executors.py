@@ -233,6 +233,7 @@ def test_of_two_processes_that_want_a_lane_one_writes_it(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_shards_of_one_folder_merge_to_the_bytes_of_one_process')
 def test_shards_that_are_killed_and_started_again(tmp_path, whole):
     """Commands, each killed at a random moment but the last time."""
     config, folder, rng = tmp_path / 'config.py', tmp_path / 'run', random.Random(0)

@@ -113,6 +113,7 @@ def test_near_ties_run_with_the_seeds_of_what_was_chosen(whole):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_every_pair_takes_as_many_seeds_as_a_loop_by_hand')
 def test_interrupted_or_sharded_it_has_the_bytes_of_one_run(whole, tmp_path):
     planned = experiment.build(CONFIG)
     for after in (50, 200, 300):

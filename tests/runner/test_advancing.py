@@ -67,7 +67,18 @@ for path in sorted(folder.iterdir()):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('saving', ['always', 'never'])
+@pytest.mark.parametrize(
+    'saving',
+    [
+        'never',
+        pytest.param(
+            'always',
+            marks=pytest.mark.release(
+                'test_the_devices_change_nothing_that_is_kept[never]'
+            ),
+        ),
+    ],
+)
 def test_the_devices_change_nothing_that_is_kept(tmp_path, saving):
     """Nor does it matter on how many of them an interrupted run goes on."""
     said = in_a_process(RUNS, tmp_path, saving, as_users_compile=False)
@@ -138,6 +149,7 @@ print('forked', all(
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_the_devices_change_nothing_that_is_kept')
 def test_the_size_of_meshes_changes_nothing_that_is_kept(tmp_path):
     """Nor where lanes go on, or what is computed again for a fork; without one, all is rounded."""
     assert in_a_process(MESHES, tmp_path, as_users_compile=False) == [

@@ -74,6 +74,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_go_on')
 def test_both_processes_name_a_full_disk_and_resume(small_disk, whole):
     folder, ballast = small_disk / 'run', small_disk / 'ballast'
     both = several.start(folder)
@@ -93,6 +94,7 @@ def test_both_processes_name_a_full_disk_and_resume(small_disk, whole):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_go_on')
 def test_one_stops_for_all_and_no_mistake_of_one_is_its_own(tmp_path, whole):
     """The second alone has a signal, too little memory, or another config."""
     folder = tmp_path / 'run'

@@ -90,6 +90,7 @@ def test_seeds_and_rounds_can_grow_at_once(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_new_seeds_run_alone_and_all_is_as_in_an_unbroken_run')
 def test_shards_add_seeds_too_before_and_after_they_are_merged(tmp_path):
     grown, whole = tmp_path / 'grown', tmp_path / 'whole'
     experiment.build(tuned(num_seeds=4)).run(whole)
