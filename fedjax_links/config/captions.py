@@ -1,10 +1,11 @@
 """Captions of configs: what was changed, and values of fields in the text."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from fedjax_links.config import nested
+from fedjax_links.config import nested, schema
 from fedjax_links.core import errors
 
 _LOOKS = ('caption', 'title', 'width', 'height')
@@ -64,8 +65,8 @@ def _text(value: Any) -> str:
 def fill_in(text: str, config: Mapping[str, Any]) -> str:
     """Replaces ``{config.problem.num_clients}`` and the like in a text by the value.
 
-    So a caption tells what runs, whatever flags or a section ``quick`` made of it. Other braces
-    stay.
+    So a caption tells what runs, whatever flags or a section ``quick`` made of it. A field of a
+    section that was taken out, such as ``tuning``, is "not given". Other braces stay.
 
     Args:
       text: a caption.
@@ -77,6 +78,8 @@ def fill_in(text: str, config: Mapping[str, Any]) -> str:
 
     def shown(match: re.Match[str]) -> str:
         value = nested.value_at(config, match[1].split('.'), _ABSENT)
+        if value is _ABSENT and _is_left_out(match[1], config):
+            return _ABSENT_TEXT
         if value is _ABSENT:
             requirement = 'name fields of the config'
             raise errors.invalid('config.caption', requirement, f'config.{match[1]}')
@@ -85,3 +88,10 @@ def fill_in(text: str, config: Mapping[str, Any]) -> str:
         return f'{value:,}' if isinstance(value, int) else str(value)
 
     return re.sub(r'\{config\.([\w.]+)\}', shown, text)
+
+
+def _is_left_out(path: str, config: Mapping[str, Any]) -> bool:
+    """Tells whether a path leads into a section that configs may have and this one has not."""
+    section, _, rest = path.partition('.')
+    known = {field.name for field in dataclasses.fields(schema.ExperimentConfig)}
+    return bool(rest) and section in known and config.get(section) is None

@@ -244,7 +244,6 @@ def _paper(rng: random.Random) -> Config:
     kept = {*values['patterns'], *values['algorithms']}
     values['names'] = [pair for pair in values.get('names', ()) if pair[0] in kept]
     values.pop('tuning', None)
-    values.pop('caption', None)  # which may tell the rates that were tried
     values.setdefault('client', {})['learning_rate'] = 0.05
     return values
 

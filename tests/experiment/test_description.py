@@ -89,7 +89,7 @@ def test_a_column_of_one_algorithm_is_no_factor_of_all():
 
 def test_a_caption_tells_what_runs():
     caption = (
-        '{config.problem.num_clients} of 100, rates {config.tuning.rates}, {as is}'
+        '{config.problem.num_clients} of 100, rates {config.client.rates}, {as is}'
     )
     with pytest.raises(
         ValueError, match=r'^`config.caption` must name fields of the config, got'
@@ -100,5 +100,7 @@ def test_a_caption_tells_what_runs():
         experiment.build(values(caption=caption)).caption
         == '8 of 100, 4 rounds, {as is}'
     )
+    untuned = experiment.build(values(caption='{config.tuning.learning_rates}'))
+    assert untuned.caption == 'not given'
     longer = experiment.build(values(caption=caption, num_rounds=4_000))
     assert longer.caption == '8 of 100, 4,000 rounds, {as is}'
