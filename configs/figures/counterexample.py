@@ -1,13 +1,15 @@
 """Distance to the optimum of FedAvg and FedPBC on quadratics whose targets follow the links."""
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypedDict
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import ALGORITHMS
+from fedjax_links.base import Problem
 from fedjax_links.config import resolver
 from fedjax_links.core import checks, errors
 from fedjax_links.pages import tables
@@ -23,6 +25,62 @@ _EVAL_PERIOD = 10  # rounds between two points of a curve
 _NO_BIAS = 1e-5
 _FIRST_SHOWN = 50  # round from which curves are drawn
 _ROOM = 3  # below the lowest server model, where the clients' mean goes on falling
+
+
+class _Setting(NamedTuple):
+    """Holds what all curves of the figure have in common.
+
+    Attributes:
+      pairs: float64[G, 2], link probability of the first and of the second half.
+      client_probs: float64[G, N], link probabilities.
+      problem: `problems.counterexample`.
+      targets: float64[N, d], minimisers u_i.
+      learning_rate: eta, of the local steps.
+      local_steps: s.
+      num_rounds: T.
+      num_seeds: S.
+    """
+
+    pairs: np.ndarray
+    client_probs: np.ndarray
+    problem: Problem
+    targets: np.ndarray
+    learning_rate: float
+    local_steps: int
+    num_rounds: int
+    num_seeds: int
+
+    @property
+    def optimum(self) -> np.ndarray:
+        """Returns float64[d], the minimiser of the mean objective."""
+        return self.targets.mean(axis=0)
+
+
+class _ExactDistances(NamedTuple):
+    """Holds exact distances after the last round.
+
+    Attributes:
+      bias: distance of the expected server model to the optimum.
+      root_mean_square: of the server model's distance; NaN if unknown.
+    """
+
+    bias: float
+    root_mean_square: float
+
+
+class _Curve(TypedDict):
+    """Holds the rows of the figure of one algorithm and one pair of probabilities."""
+
+    panel: str
+    algorithm: str
+    first_prob: float
+    second_prob: float
+    round: np.ndarray
+    mean: np.ndarray
+    deviation: np.ndarray
+    client_mean: np.ndarray
+    exact_bias: float
+    exact_rms: float
 
 
 def counterexample_error(
@@ -66,6 +124,43 @@ def counterexample_error(
       Xiang et al. 2023, Figure 2; Xiang et al. 2024, Figure 3.
     """
     checks.static_int('config.figure.num_seeds', num_seeds, minimum=2)
+    probs = _checked_pairs(pairs)
+    problem = problems.counterexample(
+        num_clients=num_clients, dimension=dimension, seed=0
+    )
+    setting = _Setting(
+        pairs=probs,
+        client_probs=_probs_of_clients(probs, num_clients),
+        problem=problem,
+        targets=np.asarray(problem.data, np.float64),
+        learning_rate=learning_rate,
+        local_steps=local_steps,
+        num_rounds=num_rounds,
+        num_seeds=num_seeds,
+    )
+    curves: list[_Curve] = []
+    for label, panel in panels.items():
+        for name in panel['algorithms']:
+            curves += _simulate_curves(setting, label, name, panel['compute'])
+    caption = (
+        f'||x^T - x*|| after T = {num_rounds:,} rounds: server model, mean ± standard '
+        f'deviation over {num_seeds} seeds;\nexact distance of E[x^T] (bias) and root mean '
+        'square (rms); simulated mean of the client models.'
+    )
+    rows = [_table_row(curve) for curve in curves]
+
+    def draw(figure: Figure) -> None:
+        _draw_panels(figure, list(panels), curves)
+
+    return FigureResult(stack(curves), tables.of_rows(rows, caption), draw)
+
+
+def _checked_pairs(pairs: Sequence[Sequence[float]]) -> np.ndarray:
+    """Checks the pairs of probabilities.
+
+    Returns:
+      float64[G, 2].
+    """
     probs = np.asarray(pairs, np.float64)
     if probs.ndim != 2 or probs.shape[1] != 2:
         raise errors.invalid(
@@ -76,144 +171,165 @@ def counterexample_error(
         raise errors.invalid(
             'config.figure.pairs', 'hold a positive entry each', '(0, 0)'
         )
-    chances = np.where(
-        np.arange(num_clients) < num_clients // 2, probs[:, :1], probs[:, 1:]
-    )
-    problem = problems.counterexample(
-        num_clients=num_clients, dimension=dimension, seed=0
-    )
-    targets = np.asarray(problem.data, np.float64)
-    optimum = targets.mean(axis=0)
-    times = np.arange(_EVAL_PERIOD, num_rounds + 1, _EVAL_PERIOD)
+    return probs
 
-    def exact(probs: np.ndarray, name: str, compute: str) -> dict[str, Any]:
-        """Returns the distance of ``E[x^T]``, and the root mean square one; NaN if unknown."""
-        given = probs, targets, learning_rate, local_steps
-        if name == 'fedavg':
-            law = analysis.fedavg_mean_and_covariance(*given, num_rounds=num_rounds)
-            mean = law.mean[-1]  # the same whoever computes
-            square = np.sum((mean - optimum) ** 2 + law.variance[-1])
-        elif compute == 'active':
-            mean = paused_mean(
-                probs, targets, (1 - learning_rate) ** local_steps, num_rounds
-            )
-            square = np.nan
-        else:
-            moments = analysis.fedpbc_mean_and_covariance(*given, num_rounds=num_rounds)
-            mean = moments.server_mean[-1]
-            square = moments.server_mean_square[-1]
-        return {
-            'exact_bias': np.linalg.norm(mean - optimum),
-            'exact_rms': np.sqrt(square),
+
+def _probs_of_clients(pairs: np.ndarray, num_clients: int) -> np.ndarray:
+    """Gives the first half of the clients one probability, the others the second.
+
+    Returns:
+      float64[G, N].
+    """
+    is_first_half = np.arange(num_clients) < num_clients // 2
+    return np.where(is_first_half, pairs[:, :1], pairs[:, 1:])
+
+
+def _simulate_curves(
+    setting: _Setting, panel: str, algorithm: str, compute: str
+) -> list[_Curve]:
+    """Runs one algorithm on all pairs of probabilities; returns a curve for each."""
+    client = local_training.local_sgd(
+        setting.learning_rate, local_steps=setting.local_steps
+    )
+    section = {'name': algorithm, 'compute': compute}
+    result = sweeps.sweep(
+        lambda: resolver.build_named(
+            f'config.figure.panels.{panel}', section, _ALGORITHMS, client
+        ),
+        bernoulli,
+        setting.problem,
+        seeds=range(setting.num_seeds),
+        grid={'participation': {'schedule': setting.client_probs}},
+        num_rounds=setting.num_rounds,
+        eval_every=_EVAL_PERIOD,
+    )
+    server = np.asarray(result.evals['server']['distance'], np.float64)
+    if 'client_mean' in result.evals:
+        clients = np.asarray(result.evals['client_mean']['distance'])
+    else:
+        clients = np.full_like(server, np.nan)
+    rounds = np.arange(_EVAL_PERIOD, setting.num_rounds + 1, _EVAL_PERIOD)
+    curves = []
+    for g, (first_prob, second_prob) in enumerate(setting.pairs):
+        exact = _exact_distances(setting, setting.client_probs[g], algorithm, compute)
+        curve: _Curve = {
+            'panel': panel,
+            'algorithm': algorithm,
+            'first_prob': first_prob,
+            'second_prob': second_prob,
+            'round': rounds,
+            'mean': server[g].mean(axis=0),
+            'deviation': server[g].std(axis=0, ddof=1),
+            'client_mean': clients[g].mean(axis=0, dtype=np.float64),
+            'exact_bias': exact.bias,
+            'exact_rms': exact.root_mean_square,
         }
+        curves.append(curve)
+    return curves
 
-    def curves(label: str, name: str, compute: str) -> Iterator[dict[str, Any]]:
-        client = local_training.local_sgd(learning_rate, local_steps=local_steps)
-        section = {'name': name, 'compute': compute}
-        result = sweeps.sweep(
-            lambda: resolver.build_named(
-                f'config.figure.panels.{label}', section, _ALGORITHMS, client
-            ),
-            bernoulli,
-            problem,
-            seeds=range(num_seeds),
-            grid={'participation': {'schedule': chances}},
-            num_rounds=num_rounds,
-            eval_every=_EVAL_PERIOD,
+
+def _exact_distances(
+    setting: _Setting, probs: np.ndarray, algorithm: str, compute: str
+) -> _ExactDistances:
+    """Computes the exact distances of the server model after the last round.
+
+    Args:
+      setting: of the figure.
+      probs: float64[N], link probabilities.
+      algorithm: ``fedavg`` or ``fedpbc``.
+      compute: who trains, ``'all'`` or ``'active'``.
+    """
+    targets = setting.targets
+    rate = setting.learning_rate
+    steps = setting.local_steps
+    rounds = setting.num_rounds
+    if algorithm == 'fedavg':
+        # FedAvg's law is the same whoever computes.
+        law = analysis.fedavg_mean_and_covariance(
+            probs, targets, rate, steps, num_rounds=rounds
         )
-        distances = {
-            model: metrics['distance'] for model, metrics in result.evals.items()
-        }
-        server = np.asarray(distances['server'], np.float64)
-        clients = np.asarray(distances.get('client_mean', np.full_like(server, np.nan)))
-        for g, pair in enumerate(probs):
-            yield {
-                'panel': label,
-                'algorithm': name,
-                'first_prob': pair[0],
-                'second_prob': pair[1],
-                'round': times,
-                'mean': server[g].mean(axis=0),
-                'deviation': server[g].std(axis=0, ddof=1),
-                'client_mean': clients[g].mean(axis=0, dtype=np.float64),
-                **exact(chances[g], name, compute),
-            }
+        mean = law.mean[-1]
+        bias = np.linalg.norm(mean - setting.optimum)
+        square = np.sum((mean - setting.optimum) ** 2 + law.variance[-1])
+    elif compute == 'active':
+        mean = paused_mean(probs, targets, (1 - rate) ** steps, rounds)
+        bias = np.linalg.norm(mean - setting.optimum)
+        square = np.nan
+    else:
+        moments = analysis.fedpbc_mean_and_covariance(
+            probs, targets, rate, steps, num_rounds=rounds
+        )
+        bias = np.linalg.norm(moments.server_mean[-1] - setting.optimum)
+        square = moments.server_mean_square[-1]
+    return _ExactDistances(bias=float(bias), root_mean_square=float(np.sqrt(square)))
 
-    parts: list[dict[str, Any]] = []
-    for label, panel in panels.items():
-        for name in panel['algorithms']:
-            parts += curves(label, name, panel['compute'])
 
-    def draw(figure: Any) -> None:
-        row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axes, label in zip(row, panels, strict=True):
-            shown = [part for part in parts if part['panel'] == label]
-            # The pairs come in the same order for every algorithm.
-            for part, pair in zip(shown, itertools.cycle(range(len(probs)))):
-                colour = plot.COLOURS[pair % len(plot.COLOURS)]
-                mean = part['mean']
-                spread = part['deviation']
-                algorithm, style = _LOOKS[part['algorithm']]
-                name = '{}, {first_prob:g} and {second_prob:g}'.format(
-                    algorithm, **part
-                )
-                above = (
-                    3 if part['algorithm'] == 'fedavg' else 2
-                )  # dashes over what they may meet
-                look = {'color': colour, 'linewidth': 1.2, 'zorder': above}
-                axes.plot(times, mean, style, label=name, **look)
-                band = {'color': colour, 'alpha': 0.2, 'linewidth': 0}
-                low = np.maximum(mean - spread, mean / 10)
-                axes.fill_between(times, low, mean + spread, **band)
-                if part['algorithm'] == 'fedpbc':
-                    axes.plot(
-                        times, part['client_mean'], ':', color=colour, linewidth=1.2
-                    )
-                elif part['exact_bias'] > _NO_BIAS:
-                    axes.plot(
-                        times[-1],
-                        part['exact_bias'],
-                        '<',
-                        color=plot.EXACT,
-                        clip_on=False,
-                    )
-            if any(part['algorithm'] == 'fedpbc' for part in shown):
-                axes.plot(
-                    [],
-                    [],
-                    ':',
-                    color='black',
-                    linewidth=1.2,
-                    label="FedPBC's client mean",
-                )
-            if any(part['algorithm'] == 'fedavg' for part in shown):
-                axes.plot([], [], '<', color=plot.EXACT, label="FedAvg's exact bias")
-            axes.set(yscale='log', xlim=(_FIRST_SHOWN, times[-1]))
-            axes.set_title(label, fontsize=10)
-            finish(axes, 'round t', '', grid=True)
-        lowest = min(part['mean'][times >= _FIRST_SHOWN].min() for part in parts)
-        row[0].set(ylabel=r'$\|x^t - x^*\|$', ylim=(lowest / _ROOM, None))
-        lines = row[0].get_legend_handles_labels()
-        figure.legend(*lines, loc='outside right upper', frameon=False, fontsize=9)
+def _table_row(curve: _Curve) -> dict[str, str]:
+    """Writes the last round of a curve."""
+    return {
+        'panel': curve['panel'],
+        'algorithm': _LOOKS[curve['algorithm']][0],
+        'p0, p1': f'{curve["first_prob"]:g}, {curve["second_prob"]:g}',
+        'simulated': f'{curve["mean"][-1]:.2g} ± {curve["deviation"][-1]:.1g}',
+        'bias': _digits(curve['exact_bias']),
+        'rms': _digits(curve['exact_rms']),
+        'client mean': _digits(curve['client_mean'][-1]),
+    }
 
-    rows = [
-        {
-            'panel': part['panel'],
-            'algorithm': _LOOKS[part['algorithm']][0],
-            'p0, p1': f'{part["first_prob"]:g}, {part["second_prob"]:g}',
-            'simulated': f'{part["mean"][-1]:.2g} ± {part["deviation"][-1]:.1g}',
-            'bias': _digits(part['exact_bias']),
-            'rms': _digits(part['exact_rms']),
-            'client mean': _digits(part['client_mean'][-1]),
-        }
-        for part in parts
-    ]
-    caption = (
-        f'||x^T - x*|| after T = {num_rounds:,} rounds: server model, mean ± standard '
-        f'deviation over {num_seeds} seeds;\nexact distance of E[x^T] (bias) and root mean '
-        'square (rms); simulated mean of the client models.'
+
+def _draw_panels(figure: Figure, labels: list[str], curves: list[_Curve]) -> None:
+    """Draws one panel for each label, with one legend for all."""
+    row = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
+    for axes, label in zip(row, labels, strict=True):
+        _draw_panel(axes, [curve for curve in curves if curve['panel'] == label])
+        axes.set_title(label, fontsize=10)
+    lowest = min(
+        curve['mean'][curve['round'] >= _FIRST_SHOWN].min() for curve in curves
     )
-    return FigureResult(stack(parts), tables.of_rows(rows, caption), draw)
+    row[0].set(ylabel=r'$\|x^t - x^*\|$', ylim=(lowest / _ROOM, None))
+    lines = row[0].get_legend_handles_labels()
+    figure.legend(*lines, loc='outside right upper', frameon=False, fontsize=9)
+
+
+def _draw_panel(axes: Axes, curves: list[_Curve]) -> None:
+    """Draws the curves of a panel: a colour a pair of probabilities."""
+    colour_of_pair: dict[tuple[float, float], str] = {}
+    for curve in curves:
+        pair = curve['first_prob'], curve['second_prob']
+        next_colour = plot.COLOURS[len(colour_of_pair) % len(plot.COLOURS)]
+        _draw_curve(axes, curve, colour_of_pair.setdefault(pair, next_colour))
+    algorithms = {curve['algorithm'] for curve in curves}
+    # Marks that belong to no line have their entries of the legend here.
+    if 'fedpbc' in algorithms:
+        axes.plot(
+            [], [], ':', color='black', linewidth=1.2, label="FedPBC's client mean"
+        )
+    if 'fedavg' in algorithms:
+        axes.plot([], [], '<', color=plot.EXACT, label="FedAvg's exact bias")
+    axes.set(yscale='log', xlim=(_FIRST_SHOWN, curves[0]['round'][-1]))
+    finish(axes, 'round t', '', grid=True)
+
+
+def _draw_curve(axes: Axes, curve: _Curve, colour: str) -> None:
+    """Draws a mean and its deviation, and the client mean or the exact bias."""
+    rounds = curve['round']
+    mean = curve['mean']
+    deviation = curve['deviation']
+    algorithm, style = _LOOKS[curve['algorithm']]
+    label = f'{algorithm}, {curve["first_prob"]:g} and {curve["second_prob"]:g}'
+    # Dashes lie over solid lines, which they may meet.
+    zorder = 3 if curve['algorithm'] == 'fedavg' else 2
+    axes.plot(
+        rounds, mean, style, label=label, color=colour, linewidth=1.2, zorder=zorder
+    )
+    low = np.maximum(mean - deviation, mean / 10)
+    axes.fill_between(
+        rounds, low, mean + deviation, color=colour, alpha=0.2, linewidth=0
+    )
+    if curve['algorithm'] == 'fedpbc':
+        axes.plot(rounds, curve['client_mean'], ':', color=colour, linewidth=1.2)
+    elif curve['exact_bias'] > _NO_BIAS:
+        axes.plot(rounds[-1], curve['exact_bias'], '<', color=plot.EXACT, clip_on=False)
 
 
 def paused_mean(
@@ -230,7 +346,7 @@ def paused_mean(
     Args:
       probs: float64[N], independent link probabilities, at least one positive.
       targets: float64[N, d], U.
-      factor: a, the share of a distance that a round's local steps leave.
+      factor: a, the fraction of a distance that a round's local steps leave.
       num_rounds: T.
 
     Returns:
