@@ -16,200 +16,188 @@ Config = everyday.Config
 Path_ = tuple[Any, ...]
 
 JUNK: tuple[Any, ...] = (
-    *(float('inf'), float('-inf'), float('nan'), -1, -1.0, 0, 0.0, 1, 2, 0.5, 1.5, 3.7),
-    *(2**31, 2**32, 2**40, 2**63, 10**30, 1e30, 1e308, -1e308, 1e-320, 7),
-    *(
-        '',
-        'x',
-        '0.1',
-        '5',
-        'links',
-        '../x',
-        'a/b',
-        'nan',
-        'a:b',
-        'math:sqrt',
-        None,
-        True,
-        False,
-    ),
-    *(
-        [],
-        {},
-        [1],
-        [0.1, 0.2],
-        ['x'],
-        [None],
-        [[]],
-        [float('nan')],
-        (),
-        {'name': 'x'},
-        {'x': 1},
-    ),
-    *(
-        {'name': None},
-        {'name': 'constant'},
-        {'': 1},
-        b'x',
-        1j,
-        {1: 2},
-        [[0.0, 1.0], [2.0]],
-    ),
+    float('inf'),
+    float('-inf'),
+    float('nan'),
+    -1,
+    -1.0,
+    0,
+    0.0,
+    1,
+    2,
+    0.5,
+    1.5,
+    3.7,
+    2**31,
+    2**32,
+    2**40,
+    2**63,
+    10**30,
+    1e30,
+    1e308,
+    -1e308,
+    1e-320,
+    7,
+    '',
+    'x',
+    '0.1',
+    '5',
+    'links',
+    '../x',
+    'a/b',
+    'nan',
+    'a:b',
+    'math:sqrt',
+    None,
+    True,
+    False,
+    [],
+    {},
+    [1],
+    [0.1, 0.2],
+    ['x'],
+    [None],
+    [[]],
+    [float('nan')],
+    (),
+    {'name': 'x'},
+    {'x': 1},
+    {'name': None},
+    {'name': 'constant'},
+    {'': 1},
+    b'x',
+    1j,
+    {1: 2},
+    [[0.0, 1.0], [2.0]],
 )
 STRANGE_NAMES: tuple[Any, ...] = (
     *made_files.NAMES,
-    *(
-        '$$',
-        '$a$',
-        '$\\frac$',
-        '_',
-        '__',
-        ' a',
-        'a ',
-        'a.b',
-        '.a',
-        'a\tb',
-        '\x00',
-        '\ud800',
-        '`a`',
-    ),
-    *(
-        '*a*',
-        '[a](b)',
-        '<script>alert(1)</script>',
-        '&amp;',
-        '{',
-        '{config.title}',
-        '\\alpha',
-        '#',
-    ),
-    *(
-        'CON',
-        'nul.txt',
-        'a:b',
-        'a=b',
-        '--config',
-        '@',
-        'links',
-        'server',
-        'FedAvg',
-        'fedavg',
-        b'x',
-    ),
-    *(
-        'x' * 100,
-        'x' * 101,
-        '联' * 33,
-        '联' * 34,
-        '\u202eabc',
-        'ﬁ',
-        'SS',
-        'ß',
-        'a  b',
-        '~',
-        '?',
-        1,
-        None,
-    ),
-    *(
-        'हिन्दी',
-        'ไทย',
-        '한국어',
-        'עברית',
-        '数学 A',
-        '\u0301',
-        '👩‍👩‍👧',
-        'a\rb',
-        '\u2028',
-        'round',
-        'seed',
-        'a' * 60,
-    ),
+    '$$',
+    '$a$',
+    '$\\frac$',
+    '_',
+    '__',
+    ' a',
+    'a ',
+    'a.b',
+    '.a',
+    'a\tb',
+    '\x00',
+    '\ud800',
+    '`a`',
+    '*a*',
+    '[a](b)',
+    '<script>alert(1)</script>',
+    '&amp;',
+    '{',
+    '{config.title}',
+    '\\alpha',
+    '#',
+    'CON',
+    'nul.txt',
+    'a:b',
+    'a=b',
+    '--config',
+    '@',
+    'links',
+    'server',
+    'FedAvg',
+    'fedavg',
+    b'x',
+    'x' * 100,
+    'x' * 101,
+    '联' * 33,
+    '联' * 34,
+    '\u202eabc',
+    'ﬁ',
+    'SS',
+    'ß',
+    'a  b',
+    '~',
+    '?',
+    1,
+    None,
+    'हिन्दी',
+    'ไทย',
+    '한국어',
+    'עברית',
+    '数学 A',
+    '\u0301',
+    '👩‍👩‍👧',
+    'a\rb',
+    '\u2028',
+    'round',
+    'seed',
+    'a' * 60,
 )
 """What algorithms, patterns, reports and clients might be called."""
 _SHOWN = 'names', 'names', 'title', 'caption'
 KEYS = (
-    *(
-        'name',
-        'probs',
-        'schedule',
-        'client',
-        'server_lr',
-        'seed',
-        'num_clients',
-        'cohort_size',
-    ),
-    *(
-        'learning_rate',
-        'local_steps',
-        'batch_size',
-        'optimizer',
-        'decay',
-        'chunk_size',
-        'mu',
-    ),
-    *(
-        'client_steps',
-        'up_rate',
-        'cycle_length',
-        'reset',
-        'gamma',
-        'period',
-        'cutoff',
-        'x',
-        '',
-    ),
-    *(
-        'budget',
-        'memory',
-        'compute',
-        'amplification',
-        'start_round',
-        'grid',
-        'grid_mode',
-        'log',
-    ),
-    *(
-        'tuning',
-        'names',
-        'reports',
-        'metric',
-        'direction',
-        'baseline',
-        'first_seed',
-        'eval_fn',
-    ),
-    *(
-        'problems',
-        'patterns',
-        'links',
-        'caption',
-        'model',
-        'partition',
-        'alpha',
-        'data',
-        'quick',
-    ),
-    *(
-        'server_lrs',
-        'learning_rates',
-        'pattern',
-        'tail',
-        'targets',
-        'shares',
-        'every',
-        'weights',
-    ),
-    *(
-        'groups',
-        'min_examples',
-        'table_dtype',
-        'innovation_clip',
-        'Links',
-        'FedAvg',
-        'a/b',
-        '..',
-    ),
+    'name',
+    'probs',
+    'schedule',
+    'client',
+    'server_lr',
+    'seed',
+    'num_clients',
+    'cohort_size',
+    'learning_rate',
+    'local_steps',
+    'batch_size',
+    'optimizer',
+    'decay',
+    'chunk_size',
+    'mu',
+    'client_steps',
+    'up_rate',
+    'cycle_length',
+    'reset',
+    'gamma',
+    'period',
+    'cutoff',
+    'x',
+    '',
+    'budget',
+    'memory',
+    'compute',
+    'amplification',
+    'start_round',
+    'grid',
+    'grid_mode',
+    'log',
+    'tuning',
+    'names',
+    'reports',
+    'metric',
+    'direction',
+    'baseline',
+    'first_seed',
+    'eval_fn',
+    'problems',
+    'patterns',
+    'links',
+    'caption',
+    'model',
+    'partition',
+    'alpha',
+    'data',
+    'quick',
+    'server_lrs',
+    'learning_rates',
+    'pattern',
+    'tail',
+    'targets',
+    'shares',
+    'every',
+    'weights',
+    'groups',
+    'min_examples',
+    'table_dtype',
+    'innovation_clip',
+    'Links',
+    'FedAvg',
+    'a/b',
+    '..',
 )
 
 
@@ -269,7 +257,8 @@ def mutated(seed: int) -> Case:
     base = rng.choice(
         [*sorted(everyday.BASES), *everyday.ON_FILES * 4]
     )  # the cheap ones more often
-    config, done = everyday.BASES[base](rng), [base]
+    config = everyday.BASES[base](rng)
+    done = [base]
     files = made_files.write(rng) if base in everyday.ON_FILES else {}
     values = (0, 0, 0, 1) if base in everyday.ON_FILES else (0, 1, 1, 1, 2)
     for _ in range(rng.choice(values)):
@@ -300,7 +289,8 @@ def _delete(config: Config, rng: random.Random) -> tuple[Config, str]:
 
 def _add(config: Config, rng: random.Random) -> tuple[Config, str]:
     places = [()] + [path for path, value in nodes(config) if isinstance(value, dict)]
-    place, key = rng.choice(places), rng.choice(KEYS)
+    place = rng.choice(places)
+    key = rng.choice(KEYS)
     found = [value for path, value in nodes(config) if path[-1] == key]
     value = copy.deepcopy(rng.choice([*JUNK, *(found or [1, 0.1]) * 20]))
     return put(
@@ -315,25 +305,24 @@ def _distort(config: Config, rng: random.Random) -> tuple[Config, str]:
     path, value = rng.choice(numbers)
     changed = rng.choice(
         (
-            *(
-                -value,
-                0,
-                value * 10**6,
-                value * 10**12,
-                value + 0.5,
-                float(value),
-                str(value),
-            ),
-            *(
-                [value],
-                value * 10,
-                value + 1,
-                {'value': value},
-                True,
-                None,
-                1 / (value or 1),
-            ),
-            *(value * 3, value / 3, [value, -value], value * 1000),
+            -value,
+            0,
+            value * 10**6,
+            value * 10**12,
+            value + 0.5,
+            float(value),
+            str(value),
+            [value],
+            value * 10,
+            value + 1,
+            {'value': value},
+            True,
+            None,
+            1 / (value or 1),
+            value * 3,
+            value / 3,
+            [value, -value],
+            value * 1000,
         )
     )
     return put(config, path, changed), f'{_text(path)} = {changed!r}'
@@ -369,7 +358,8 @@ def _rename(config: Config, rng: random.Random) -> tuple[Config, str]:
 def _misspell(config: Config, rng: random.Random) -> tuple[Config, str]:
     keyed = [path for path, _ in nodes(config) if isinstance(path[-1], str)]
     path = rng.choice(keyed)
-    owner, name = get(config, path[:-1]), _misspelt(path[-1], rng)
+    owner = get(config, path[:-1])
+    name = _misspelt(path[-1], rng)
     changed = {name if key == path[-1] else key: value for key, value in owner.items()}
     return put(config, path[:-1], changed), f'{_text(path)} spelt {name!r}'
 
@@ -413,28 +403,38 @@ def _call(config: Config, rng: random.Random) -> tuple[Config, str]:
         return {**config, 'title': name}, f'title = {name!r:.60}'
     label = rng.choice(list(labelled))
     if field == 'names':
-        return {
-            **config,
-            'names': [[label, name]],
-        }, f'{label!r:.60} is called {name!r:.60}'
-    section = labelled[label]
-    if field == 'algorithms' and isinstance(section, dict):
-        section = {'name': label, **section}
-    renamed = {name if key == label else key: value for key, value in labelled.items()}
+        renamed = {**config, 'names': [[label, name]]}
+        return renamed, f'{label!r:.60} is called {name!r:.60}'
+    renamed = _relabelled(config, field, label, name)
+    return renamed, f'{field}: {label!r:.60} is called {name!r:.60}'
+
+
+def _relabelled(config: Config, field: str, label: str, name: str) -> Config:
+    """Replaces a label of a field, and what refers to it."""
+    sections = {}
+    for key, section in config[field].items():
+        sections[name if key == label else key] = section
     if field == 'algorithms':
-        renamed[name] = section
-    changed = {**config, field: renamed}
-    for reference in ('baseline',):
-        if config.get(reference) == label:
-            changed[reference] = name
+        # The old label was the algorithm's name too.
+        section = config[field][label]
+        if isinstance(section, dict):
+            section = {'name': label, **section}
+        sections[name] = section
+    changed = {**config, field: sections}
+    if config.get('baseline') == label:
+        changed['baseline'] = name
     pairs = config.get('names')
-    if isinstance(pairs, list | tuple) and all(
-        isinstance(pair, list | tuple) for pair in pairs
-    ):
+    if _is_list_of_lists(pairs):
         changed['names'] = [
-            [name if part == label else part for part in pair] for pair in pairs
+            [name if item == label else item for item in pair] for pair in pairs
         ]
-    return changed, f'{field}: {label!r:.60} is called {name!r:.60}'
+    return changed
+
+
+def _is_list_of_lists(value: Any) -> bool:
+    if not isinstance(value, list | tuple):
+        return False
+    return all(isinstance(item, list | tuple) for item in value)
 
 
 def _text(path: Path_) -> str:
@@ -442,17 +442,19 @@ def _text(path: Path_) -> str:
 
 
 MISTAKES = (
-    *(
-        _replace,
-        _replace,
-        _replace,
-        _distort,
-        _distort,
-        _distort,
-        _delete,
-        _add,
-        _add,
-        _swap,
-    ),
-    *(_rename, _rename, _misspell, _nest, _copy),
+    _replace,
+    _replace,
+    _replace,
+    _distort,
+    _distort,
+    _distort,
+    _delete,
+    _add,
+    _add,
+    _swap,
+    _rename,
+    _rename,
+    _misspell,
+    _nest,
+    _copy,
 )
