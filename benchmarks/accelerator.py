@@ -62,7 +62,8 @@ def orchestration(small: bool) -> dict[str, Any]:
     """Rounds per second of `micro`."""
     settings = micro.QUICK if small else micro.Settings()
     links = participation.uniform_cohort(settings.num_clients, settings.cohort_size)
-    key, data = jax.random.key(0), micro.problem(settings)
+    key = jax.random.key(0)
+    data = micro.problem(settings)
     program, compiling = common.compile_program(
         lambda key, data: micro.engine(key, data, settings, links), key, data
     )
@@ -132,7 +133,8 @@ def small_images(small: bool) -> dict[str, Any]:
     """`fashion` at ten seeds side by side, and the time of 300,000 rounds of them."""
     seeds, rounds = (2, 2) if small else (10, 50)
     workload = fashion.WORKLOAD._replace(num_rounds=rounds)
-    data, links = images.problem(workload, fashion.NETWORK), fashion.links(workload, 10)
+    data = images.problem(workload, fashion.NETWORK)
+    links = fashion.links(workload, 10)
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds))
 
     def run(keys: jax.Array, data: Any) -> Any:
@@ -157,7 +159,8 @@ def small_images(small: bool) -> dict[str, Any]:
 def many_clients(small: bool) -> dict[str, Any]:
     """`pfl`: all 1,500 rounds; a few on a CPU."""
     workload = pfl.WORKLOAD._replace(num_rounds=1 if small else pfl.WORKLOAD.num_rounds)
-    module, key = pfl.Network(), jax.random.key(0)
+    module = pfl.Network()
+    key = jax.random.key(0)
     data = images.problem(workload, module)
     links = participation.uniform_cohort(workload.num_clients, pfl.COHORT_SIZE)
     program, compiling = common.compile_program(
@@ -176,7 +179,8 @@ def colour_images(small: bool) -> dict[str, Any]:
     found = {}
     for name in ('fedavg', 'fedpbc'):
         workload = cifar.WORKLOAD._replace(num_rounds=1 if small else 20)
-        data, links = images.problem(workload, cifar.NETWORK), cifar.links(workload)
+        data = images.problem(workload, cifar.NETWORK)
+        links = cifar.links(workload)
         program, compiling = common.compile_program(
             functools.partial(
                 images.engine, workload=workload, rule=images.Rule(name), links=links
@@ -208,7 +212,8 @@ def bits(small: bool) -> dict[str, Any]:
     with jax.default_matmul_precision('highest'):
         for device in (jax.devices()[0], jax.devices('cpu')[0]):
             with jax.default_device(device):
-                key, data = jax.random.key(0), micro.problem(settings)
+                key = jax.random.key(0)
+                data = micro.problem(settings)
                 run = jax.jit(
                     lambda key, data: micro.engine(key, data, settings, links)
                 )
@@ -279,7 +284,8 @@ def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
         turns = record['micro']['turns']
         found.append(summary.values_row('micro', turns, 'rounds/s', at_most=False))
     if 'pfl' in record:
-        what, turns = '1,500 rounds of pfl after compiling', [record['pfl']['seconds']]
+        what = '1,500 rounds of pfl after compiling'
+        turns = [record['pfl']['seconds']]
         found.append(summary.values_row(what, turns, 's', pfl.TARGET_SECONDS))
     if 'fashion' in record:
         what = 'fashion, 10 seeds x 300,000 rounds, projected'

@@ -100,10 +100,8 @@ def compare(
         program, compile_seconds = common.compile_program(
             lambda key, data: images.engine(key, data, workload, rule, links), key, data
         )
-        params, plan = (
-            images.initial_params(key, data),
-            images.schedule(key, links, workload),
-        )
+        params = images.initial_params(key, data)
+        plan = images.schedule(key, links, workload)
         jobs = {
             name: written(session, params, data, plan, workload, rule, **options)
             for name, (_, options) in loops.items()

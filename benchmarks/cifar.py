@@ -27,7 +27,8 @@ WORKLOAD = images.Workload(
 QUICK = WORKLOAD._replace(num_rounds=1)
 ROUNDS = {'fedavg': 5, 'fedpbc': 1}
 NETWORK = architectures.xiang_cifar10(10)
-MEAN, MINIMUM = 0.11, 0.02
+MEAN = 0.11
+MINIMUM = 0.02
 
 
 def probabilities(num_clients: int) -> np.ndarray:

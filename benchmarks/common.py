@@ -157,7 +157,8 @@ def busy_cores(seconds: float = 1.0) -> float:
         )
         return (user + nice + system + sum(rest)) / os.sysconf('SC_CLK_TCK')
 
-    before, begin = busy(), time.perf_counter()
+    before = busy()
+    begin = time.perf_counter()
     time.sleep(seconds)
     return (busy() - before) / (time.perf_counter() - begin)
 

@@ -31,7 +31,8 @@ def interpreter(name: str) -> str:
 
 def missing(name: str) -> str | None:
     """The package that a peer needs and its interpreter lacks, if any."""
-    python, (_, package) = interpreter(name), peer_loops.PEERS[name]
+    python = interpreter(name)
+    (_, package) = peer_loops.PEERS[name]
     code = (
         f'import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)'
     )
@@ -47,8 +48,10 @@ class Session:
 
     def __init__(self, name: str):
         """Starts the process."""
-        self._name, self._scratch = name, tempfile.TemporaryDirectory()
-        self._folder, self._jobs = Path(self._scratch.name), 0
+        self._name = name
+        self._scratch = tempfile.TemporaryDirectory()
+        self._folder = Path(self._scratch.name)
+        self._jobs = 0
         self._said = (self._folder / 'said').open('w+')
         self._process = subprocess.Popen(
             [interpreter(name), '-m', 'benchmarks.peer_loops', name],

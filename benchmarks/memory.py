@@ -71,7 +71,8 @@ def many() -> Any:
 def most() -> Any:
     """A hundred rounds among a hundred million clients, whose examples are made."""
     settings = million.MOST
-    data, pattern = million.made(settings), million.alike(settings)
+    data = million.made(settings)
+    pattern = million.alike(settings)
     return million.Rounds(jax.random.key(0), data, settings, pattern)
 
 

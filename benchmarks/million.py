@@ -32,7 +32,8 @@ QUICK = tuple(
 
 def patterns(settings: micro.Settings) -> dict[str, Participation]:
     """Every pattern that names its cohort; weights fall by client, and groups take turns."""
-    num_clients, size = settings.num_clients, settings.cohort_size
+    num_clients = settings.num_clients
+    size = settings.cohort_size
     groups = np.arange(num_clients) * 5 // num_clients
     shuffled = np.random.default_rng(0).permutation(groups)
     in_turns = functools.partial(
@@ -151,7 +152,8 @@ class Rounds:
         state = init(key, data)
         # Rounds overwrite their state, so that there is one of each table.
         lowered = jax.jit(advance, donate_argnums=0).lower(state, key, data)
-        self._advance, self._args = lowered.compile(), (key, data)
+        self._advance = lowered.compile()
+        self._args = (key, data)
         result = self._advance(state, *self._args)
         self.first = jax.device_get(
             (result.state.algorithm.server, result.rounds.loss_sum)
@@ -190,7 +192,9 @@ def compare(
     few: micro.Settings, many: micro.Settings, most: micro.Settings, repeats: int
 ) -> dict[str, Any]:
     """Proves many clients right under every pattern, then times each against few, in turns."""
-    key, gaps, rows = jax.random.key(0), [], []
+    key = jax.random.key(0)
+    gaps = []
+    rows = []
     sizes = few, many
     problems_of = [micro.problem(settings) for settings in sizes]
     plain = [

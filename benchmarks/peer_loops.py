@@ -39,7 +39,8 @@ def train(
     weights: np.ndarray, bias: np.ndarray, problem: Problem, client: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Local steps of softmax regression on one client's full data, in NumPy's float32."""
-    features, labels = problem['features'][client], problem['labels'][client]
+    features = problem['features'][client]
+    labels = problem['labels'][client]
     targets = np.eye(len(bias), dtype=np.float32)[labels]
     rate = np.float32(problem['learning_rate'])
     for _ in range(int(problem['local_steps'])):
@@ -57,10 +58,8 @@ def client_round(message: Any, context: Any) -> Any:
     """What a Flower client does with a message: it trains as the client that the message names."""
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
-    problem, client = (
-        load(os.environ[PROBLEM]),
-        int(message.content['config']['client']),
-    )
+    problem = load(os.environ[PROBLEM])
+    client = int(message.content['config']['client'])
     model = train(*message.content['arrays'].to_numpy_ndarrays(), problem, client)
     content = {
         'arrays': ArrayRecord(list(model)),
@@ -102,7 +101,8 @@ def flower(source: str) -> Result:
             stamps.append(time.perf_counter())
             return found
 
-    server, client = ServerApp(), ClientApp()
+    server = ServerApp()
+    client = ClientApp()
     client.train()(client_round)
 
     @server.main()
@@ -154,7 +154,8 @@ def fedjax(source: str) -> Result:
     state = algorithm.init(
         {name: jnp.asarray(problem[name]) for name in ('weights', 'bias')}
     )
-    key, begin = jax.random.PRNGKey(0), 0.0
+    key = jax.random.PRNGKey(0)
+    begin = 0.0
     for t, cohort in enumerate(problem['cohorts']):
         if t == int(problem['untimed']):
             jax.block_until_ready(state.params)

@@ -119,7 +119,8 @@ def engine(
     program = local_training.local_sgd(
         float(given['learning_rate']), local_steps=int(given['local_steps'])
     )
-    links, algorithm = participation.replay(mask), algorithms.fedavg(program)
+    links = participation.replay(mask)
+    algorithm = algorithms.fedavg(program)
     result = simulation.simulate(key, algorithm, links, data, num_rounds=num_rounds)
     return result.state.algorithm.server
 
@@ -128,7 +129,8 @@ def compare(
     name: str, settings: micro.Settings, num_rounds: int, repeats: int
 ) -> dict[str, Any]:
     """Times the engine and a peer in turns, and proves them equal in each."""
-    peer, key = PEERS[name], jax.random.key(0)
+    peer = PEERS[name]
+    key = jax.random.key(0)
     given = federation(settings, num_rounds)
     data = as_problem(given)
     ours = jax.jit(lambda key, data: engine(key, data, given, num_rounds))(key, data)
@@ -136,7 +138,8 @@ def compare(
         lambda key, data: engine(key, data, given, ENGINE_ROUNDS), key, data
     )
     jax.block_until_ready(program(key, data))
-    gaps, version = [], ''
+    gaps = []
+    version = ''
     with interpreters.Session(name) as session:
         job = session.job(**given)
 
@@ -185,7 +188,8 @@ def compiled(quick: bool) -> dict[str, Any]:
     small = fashion.WORKLOAD._replace(num_rounds=3)
     colour = cifar.WORKLOAD._replace(num_rounds=2)
     if quick:
-        small, colour = fashion.QUICK, cifar.QUICK
+        small = fashion.QUICK
+        colour = cifar.QUICK
     found: dict[str, Any] = {}
     for name, module, workload, rule, links in (
         ('fashion', fashion.NETWORK, small, fashion.RULE, fashion.links(small, 10)),
@@ -215,7 +219,8 @@ def _cores() -> str:
 
 def parts(quick: bool) -> dict[str, Callable[[], dict[str, Any]]]:
     """What makes the comparison with each peer."""
-    settings, repeats = micro.Settings(num_samples=16), 1 if quick else 5
+    settings = micro.Settings(num_samples=16)
+    repeats = 1 if quick else 5
     found: dict[str, Callable[[], dict[str, Any]]] = {
         'torch': functools.partial(compiled, quick)
     }

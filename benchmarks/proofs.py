@@ -208,11 +208,9 @@ def is_clear(module: nn.Module, params: Any, image: jax.Array) -> jax.Array:
 
 def _two_largest(outputs: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Second largest and largest of every 2 x 2 window of [H, W, C]."""
-    height, width, channels = (
-        outputs.shape[0] // 2,
-        outputs.shape[1] // 2,
-        outputs.shape[2],
-    )
+    height = outputs.shape[0] // 2
+    width = outputs.shape[1] // 2
+    channels = outputs.shape[2]
     windows = outputs[: 2 * height, : 2 * width].reshape(height, 2, width, 2, channels)
     ordered = jnp.sort(windows.transpose(0, 2, 4, 1, 3).reshape(-1, 4))
     return ordered[:, -2], ordered[:, -1]

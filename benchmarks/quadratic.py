@@ -84,7 +84,8 @@ def by_hand(keys: jax.Array, data: Problem, settings: Settings, name: str) -> An
         server, models = carry
         link_key = fold(fold(fold(key, 1), t), 1)
         mask = jax.random.uniform(link_key, (settings.num_clients,)) < probs
-        row, count = mask[:, None], jnp.maximum(jnp.sum(mask), 1)
+        row = mask[:, None]
+        count = jnp.maximum(jnp.sum(mask), 1)
         if name == 'fedavg':
             ends, met = trained(jnp.broadcast_to(server, targets.shape))
             server = (

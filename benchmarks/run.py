@@ -31,7 +31,8 @@ SUITES = {
 ROOT = Path(__file__).parent.parent
 MOST_BUSY = 0.25
 """Share of the cores that other work may keep busy before the first benchmark."""
-BEGIN, END = '<!-- benchmarks -->\n', '<!-- end of benchmarks -->'
+BEGIN = '<!-- benchmarks -->\n'
+END = '<!-- end of benchmarks -->'
 
 
 def named(given: Sequence[str]) -> list[str]:
@@ -94,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f'error: {error}', file=sys.stderr)
         return 2
-    busy, most = common.busy_cores(3.0), MOST_BUSY * common.num_cores()
+    busy = common.busy_cores(3.0)
+    most = MOST_BUSY * common.num_cores()
     if names and busy > most and not (args.quick or args.busy):
         print(
             f'error: other work keeps {busy:.2g} cores busy; wait, or --busy',

@@ -21,7 +21,8 @@ def measure(quick: bool) -> dict[str, Any]:
     settings = micro.QUICK if quick else micro.Settings(num_rounds=5_000)
     shorter = settings if quick else settings._replace(num_rounds=2_000)
     data = micro.problem(settings)
-    calls, results = {}, {}
+    calls = {}
+    results = {}
     for count in (1, NUM_THREADS):
         run = _compiled(settings, data, count)
         calls[count] = lambda run=run: jax.block_until_ready(run())
@@ -62,7 +63,8 @@ def _compiled(settings: micro.Settings, data: Problem, count: int) -> Any:
     def lane(seed: jax.Array, data: Problem) -> Any:
         return micro.engine(jax.random.key(seed), data, settings, links)
 
-    seeds, places = np.arange(NUM_SEEDS, dtype=np.uint32), devices.places(count)
+    seeds = np.arange(NUM_SEEDS, dtype=np.uint32)
+    places = devices.places(count)
     return lanes.spread(lane, seeds, data, places, (NUM_SEEDS,), side_by_side=False)
 
 

@@ -45,7 +45,8 @@ def compile_seconds(repeats: int) -> list[float]:
 def measure(quick: bool) -> dict[str, Any]:
     """The record of this benchmark."""
     repeats, size = (1, ['--config.num_rounds=20']) if quick else (5, [])
-    first, cached = [], []
+    first = []
+    cached = []
     with tempfile.TemporaryDirectory() as scratch:
         base = Path(scratch)
         helps = [

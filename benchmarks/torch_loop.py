@@ -137,7 +137,8 @@ class Loop:
         """Copies a job's data to PyTorch and makes the network, compiled if the job says so."""
         import torch
 
-        self._torch, self._job = torch, job
+        self._torch = torch
+        self._job = job
         cores = (
             len(os.sched_getaffinity(0))
             if hasattr(os, 'sched_getaffinity')
@@ -165,11 +166,10 @@ class Loop:
 
     def run(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """All rounds of the schedule: the final model, as flax has it, and float[T], the losses."""
-        rule, masks = str(self._job['name']), self._job['masks']
-        period, amplification = (
-            int(self._job['period']),
-            float(self._job['amplification']),
-        )
+        rule = str(self._job['name'])
+        masks = self._job['masks']
+        period = int(self._job['period'])
+        amplification = float(self._job['amplification'])
         num_clients = masks.shape[1]
         server = reference = state_from_params(self._params, self._model)
         clients = [server] * num_clients
@@ -198,7 +198,8 @@ class Loop:
 
     def _train(self, start: State, batches: Any) -> tuple[State, float]:
         """Local steps of one client: its model and its first loss."""
-        functional, rate = self._torch.nn.functional, float(self._job['learning_rate'])
+        functional = self._torch.nn.functional
+        rate = float(self._job['learning_rate'])
         self._model.load_state_dict(start)
         optimizer = self._torch.optim.SGD(self._model.parameters(), lr=rate)
         first = None

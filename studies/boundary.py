@@ -25,17 +25,24 @@ from fedjax_links.problems.gaussians import simplex
 from studies.gaussian_accuracy import gaussian_accuracy
 
 RECORD = Path(__file__).parent / 'records' / 'boundary.csv'
-KINDS, DIMS, BAYES = ('random', 'clustered'), (2, 5, 9, 30), (0.3, 0.5, 0.7, 0.85, 0.95)
-ALPHAS, SIGMAS = (0.05, 0.1, 0.3), (1.0, 2.0, 4.0, 10.0)
+KINDS = ('random', 'clustered')
+DIMS = (2, 5, 9, 30)
+BAYES = (0.3, 0.5, 0.7, 0.85, 0.95)
+ALPHAS = (0.05, 0.1, 0.3)
+SIGMAS = (1.0, 2.0, 4.0, 10.0)
 SIMULATED = len(KINDS) * len(DIMS) * len(BAYES)
 POINTS = SIMULATED + 20  # those at equal distances, of theory alone
-DIGITS_DIMS, DIGITS_LINKS = (
-    (2, 3, 5),
-    ((0.05, 10.0), (0.1, 10.0), (0.1, 2.0), (0.3, 10.0)),
-)
+DIGITS_DIMS = (2, 3, 5)
+DIGITS_LINKS = ((0.05, 10.0), (0.1, 10.0), (0.1, 2.0), (0.3, 10.0))
 RULES = ('equidistant', 'quadratic', 'pairs', 'confusion')
-CLASSES, CLIENTS, EXAMPLES, BATCH = 10, 100, 2000, 16
-RATE, ROUNDS, KEPT, SEEDS = 0.1, 10_000, 100, 2
+CLASSES = 10
+CLIENTS = 100
+EXAMPLES = 2000
+BATCH = 16
+RATE = 0.1
+ROUNDS = 10_000
+KEPT = 100
+SEEDS = 2
 
 
 class Point(NamedTuple):
@@ -121,21 +128,25 @@ def confusion(means: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def point(index: int) -> tuple[Point, Setting]:
     """A point by theory, and what the runs that check it need."""
-    dim, bayes = DIMS[index % 4], BAYES[index % 5]
+    dim = DIMS[index % 4]
+    bayes = BAYES[index % 5]
     kind = KINDS[(index + index // 20) % 2]  # so every pair of these has both
-    alpha, sigma = ALPHAS[index // 2 % 3], SIGMAS[index // 5 % 4]
+    alpha = ALPHAS[index // 2 % 3]
+    sigma = SIGMAS[index // 5 % 4]
     rng = np.random.default_rng(index)
     distance = analysis.equidistant_distance(bayes, CLASSES)
     if index < SIMULATED:
         means = class_means(kind, dim, bayes, rng)
     else:
-        kind, dim = 'equidistant', CLASSES - 1
+        kind = 'equidistant'
+        dim = CLASSES - 1
         means = simplex(CLASSES, distance)
     mix = rng.dirichlet(np.full(CLASSES, alpha), size=CLIENTS)
     labels = np.stack([rng.choice(CLASSES, size=EXAMPLES, p=q) for q in mix])
     mix = np.stack([np.bincount(own, minlength=CLASSES) / EXAMPLES for own in labels])
     probs = label_dependent_probs(mix, sigma=sigma, minimum=0.02, seed=index)
-    fedavg, equal = analysis.fedavg_weights(probs) @ mix, mix.mean(axis=0)
+    fedavg = analysis.fedavg_weights(probs) @ mix
+    equal = mix.mean(axis=0)
     boundaries = analysis.gaussian_boundaries(means)
     matrix = analysis.confusion_boundaries(confusion(means, rng))
 
@@ -317,7 +328,8 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
     """
     pixels, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(labels.size)
-    centred, labels = (pixels - pixels.mean(axis=0))[order], labels[order]
+    centred = (pixels - pixels.mean(axis=0))[order]
+    labels = labels[order]
     features = (
         np.linalg.svd(centred, full_matrices=False)[0][:, :dim] * labels.size**0.5
     )
@@ -337,10 +349,8 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
         return float(np.mean(np.diag(found) / found.sum(axis=1)))
 
     equal = matrix(np.full(CLASSES, 1 / CLASSES))
-    boundaries, lost = (
-        analysis.confusion_boundaries(equal),
-        np.empty((len(DIGITS_LINKS), 5, 2)),
-    )
+    boundaries = analysis.confusion_boundaries(equal)
+    lost = np.empty((len(DIGITS_LINKS), 5, 2))
     for row, (alpha, sigma) in enumerate(DIGITS_LINKS):
         for seed in range(5):
             rng = np.random.default_rng(seed)

@@ -15,8 +15,12 @@ from fedjax_links.report.comparisons import PairedDifference
 from fedjax_links.results import dataset
 
 ARCHIVES = Path(__file__).parent / 'records' / 'papers'
-HOLDS, REVERSED, OPEN = 'holds', 'reversed', 'cannot be told'
-ALIKE, DIFFERENT, HIDDEN = 'alike', 'different', 'stand-in cannot show it'
+HOLDS = 'holds'
+REVERSED = 'reversed'
+OPEN = 'cannot be told'
+ALIKE = 'alike'
+DIFFERENT = 'different'
+HIDDEN = 'stand-in cannot show it'
 MARGIN = 0.01
 """Of what the second reaches: differences up to it, a line in the papers' pictures, are alike."""
 DOUBLING = 1.0
@@ -205,7 +209,8 @@ def _waiting(
     A single seed that waits for most of a run would carry a mean difference of rounds, and its
     interval, alone. Who never arrives counts with the last round.
     """
-    sign, target = claim.sign, claim.sign * claim.target
+    sign = claim.sign
+    target = claim.sign * claim.target
     first, second = (
         first_rounds(rounds, sign * values, target) for rounds, values in courses
     )
@@ -267,7 +272,8 @@ def rows(found: Judged, minutes: Mapping[str, str]) -> Iterator[str]:
     yield '| item | the paper says | run | difference here | verdict |'
     yield '| --- | --- | --- | --- | --- |'
     for (claim, pairs), kept in zip(found, survivors(found), strict=True):
-        numbers, said = shown(claim, pairs, kept), verdict(claim, pairs)
+        numbers = shown(claim, pairs, kept)
+        said = verdict(claim, pairs)
         run = link(claim.run, minutes)
         yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {said} |'
 
@@ -297,7 +303,8 @@ def rates(
     """
     columns = read(run)
     tuning = columns['stage'] == 'tuning'
-    chosen, here = {}, []
+    chosen = {}
+    here = []
     for name in printed:
         own = columns['algorithm'] == name
         chosen[name] = rate = float(columns['client.learning_rate'][own & ~tuning][-1])

@@ -150,7 +150,8 @@ def _sun() -> Iterator[Claim]:
         'unit': 'thousandths of loss',
     }
     run = 'sun2025_figure3_gaussians'
-    uniform, steps = Side('fedavg', 'uniform'), ((0, 5), (5, 10), (10, 15))
+    uniform = Side('fedavg', 'uniform')
+    steps = ((0, 5), (5, 10), (10, 15))
     yield Claim(
         'Sun et al. 2025, Figure 3a',
         'Debiasing FedAvg reaches the loss of uniform sampling',
@@ -186,7 +187,8 @@ def _sun() -> Iterator[Claim]:
 
 
 def _wang() -> Iterator[Claim]:
-    item, run = 'Wang and Ji 2022, Figure D.1', 'wang2022_figure_d1_gaussians'
+    item = 'Wang and Ji 2022, Figure D.1'
+    run = 'wang2022_figure_d1_gaussians'
     pair = {'': (Side('fedavg', 'regularised'), Side('fedavg', 'independent'))}
     text = 'regularised and independent participation similar'
     yield Claim(item, text, run, pair, ordered=False)
@@ -203,7 +205,8 @@ def _wang() -> Iterator[Claim]:
         label: (Side('amplified', 'periodic'), Side(other, 'periodic'))
         for label, other in own.items()
     }
-    item, run = 'Wang and Ji 2022, Figure 1', 'wang2022_figure1_gaussians'
+    item = 'Wang and Ji 2022, Figure 1'
+    run = 'wang2022_figure1_gaussians'
     for which in (CONVEX, EARLY):
         yield Claim(
             item, 'amplification ahead of none and of waiting', run, pairs, **which
@@ -230,11 +233,13 @@ def _wang() -> Iterator[Claim]:
             {},
         ),
     ):
-        item, run = f'Wang and Ji 2022, Figure {item}', f'wang2022_{run}_gaussians'
+        item = f'Wang and Ji 2022, Figure {item}'
+        run = f'wang2022_{run}_gaussians'
         for which in (end, EARLY):
             yield Claim(item, said, run, pairs, **which)
     yield Claim(item, 'large local rates unstable: 0.001 ahead of 0.1', run, unstable)
-    run, ten = 'wang2022_figure_d3_gaussians', Side('eta10', 'periodic')
+    run = 'wang2022_figure_d3_gaussians'
+    ten = Side('eta10', 'periodic')
     others = {
         n: {f'10 over {k}': (ten, Side(f'eta{k:02d}', 'periodic')) for k in n}
         for n in ((2, 20), (5, 15))
@@ -254,7 +259,8 @@ def _wang() -> Iterator[Claim]:
 
 
 def _xiang_2023() -> Iterator[Claim]:
-    run, links = 'xiang2023_figure3', {'a': 'invariant', 'b': 'varying'}
+    run = 'xiang2023_figure3'
+    links = {'a': 'invariant', 'b': 'varying'}
     loss = {
         'metric': 'train_loss',
         'sign': -1,
@@ -279,7 +285,8 @@ def _xiang_2023() -> Iterator[Claim]:
 
 
 def _xiang_2024() -> Iterator[Claim]:
-    item, run = 'Xiang et al. 2024, Table 1', 'xiang2024_table1_gaussians'
+    item = 'Xiang et al. 2024, Table 1'
+    run = 'xiang2024_table1_gaussians'
     patterns = {label: label for label in presets.patterns('paper')}
     pairs = _pbc_over('fedavg', patterns)
     text = 'FedPBC ahead of FedAvg, by about 10 points'
@@ -291,7 +298,8 @@ def _xiang_2024() -> Iterator[Claim]:
     yield Claim(item, 'MIFA not always the best', run, _pbc_over('mifa', patterns))
     reset = {'': (Side('fedau', 'cyclic'), Side('fedau', 'cyclic_reset'))}
     yield Claim(item, 'FedAU worse where cycles are reset', run, reset)
-    item, run = 'Xiang et al. 2024, Table 2', 'xiang2024_table2_gaussians'
+    item = 'Xiang et al. 2024, Table 2'
+    run = 'xiang2024_table2_gaussians'
     for level, others in (
         (0.15, ('FedAU', 'MIFA')),
         (0.3, ('FedAU', 'MIFA')),
@@ -311,10 +319,8 @@ def _xiang_2024() -> Iterator[Claim]:
             ordered=first,
         )
     for letter, (parameter, values) in zip('abcd', VALUES.items(), strict=True):
-        item, run = (
-            f'Xiang et al. 2024, Figure 9{letter}',
-            f'xiang2024_figure9_{parameter}_gaussians',
-        )
+        item = f'Xiang et al. 2024, Figure 9{letter}'
+        run = f'xiang2024_figure9_{parameter}_gaussians'
         by_value = {value: f'value{k}' for k, value in enumerate(values, start=1)}
         for other in ('FedAvg', 'FedAvg all', 'F3AST', 'FedAU'):
             among = by_value

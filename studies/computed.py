@@ -12,9 +12,11 @@ import numpy as np
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import link_marginals, mixing_rates, mixing_times
 
-NUM_CLIENTS, LEAST = 100, 0.02
+NUM_CLIENTS = 100
+LEAST = 0.02
 """Of Xiang et al. 2024, section 7.2: how many clients, and the least probability, delta."""
-GAMMA, PERIOD = 0.4, 40
+GAMMA = 0.4
+PERIOD = 40
 """Of its sine: the amplitude, and rounds of a period."""
 FIGURE_6 = 0.01, 0.1, 0.5, 0.9
 """The probabilities of its Figure 6."""

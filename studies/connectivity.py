@@ -10,7 +10,8 @@ from fedjax_links import analysis, runs
 from fedjax_links.report import run_view
 
 RECORD = Path(__file__).parent / 'records' / 'connectivity'
-LOSSES, EDGES = (0.0, 0.8, 0.95), (0.0, 0.1, 0.3, 1.0)
+LOSSES = (0.0, 0.8, 0.95)
+EDGES = (0.0, 0.1, 0.3, 1.0)
 PAIRS = (
     ('s2s', 'fedpbc'),
     ('s2s', 'gossip'),
@@ -18,17 +19,16 @@ PAIRS = (
     ('s2s', 'colrel'),
     ('colrel', 'fedau'),
 )
-UPLINKS, CLIENT_LINKS, TOLERANCES = (
-    (0.99, 0.95, 0.9, 0.5),
-    (1.0, 0.99, 0.9),
-    (0, 2, 5, 10),
-)
+UPLINKS = (0.99, 0.95, 0.9, 0.5)
+CLIENT_LINKS = (1.0, 0.99, 0.9)
+TOLERANCES = (0, 2, 5, 10)
 
 
 def differences() -> Iterator[str]:
     """Rows by lost share of uplinks and by edges, and to FedPBC whose uplinks lose nothing."""
     found = run_view.of_run(runs.read(RECORD))
-    ends, (pattern,) = found.ends(None, None), found.patterns
+    ends = found.ends(None, None)
+    (pattern,) = found.patterns
 
     def difference(
         rule: tuple[str, float, float], base: tuple[str, float, float]

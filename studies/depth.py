@@ -39,8 +39,10 @@ MODELS = {
     'client mean': ('fedpbc', 'client_mean'),
     'server': ('fedpbc', 'server'),
 }
-TAIL, INTERPOLATED = 0.4, 0.99
-LONG_RATE, LINEAR = 0.16, '_linear'
+TAIL = 0.4
+INTERPOLATED = 0.99
+LONG_RATE = 0.16
+LINEAR = '_linear'
 TITLES = (
     'data',
     'examples',
@@ -57,7 +59,11 @@ LIMITS = (
     'left',
 )
 
-_FRESH, _EPOCHS, _STEPS, _BATCH, _RATE = 100_000, 100, 100, 64, 0.3
+_FRESH = 100_000
+_EPOCHS = 100
+_STEPS = 100
+_BATCH = 64
+_RATE = 0.3
 
 
 class Level(NamedTuple):
@@ -110,7 +116,8 @@ def points(
     data: str, *, rounds: int | None = None, rate: float | None = None
 ) -> Iterator[Point]:
     """The points of an archive by model and size, after some rounds and at a rate if need be."""
-    columns, config = read(data), runs.read_json(FOLDER / data, runs.CONFIG)
+    columns = read(data)
+    config = runs.read_json(FOLDER / data, runs.CONFIG)
     kept = columns['round'] <= (rounds or config['num_rounds'])
     if rate is not None:
         kept &= columns[depth.RATE] == rate
@@ -160,7 +167,8 @@ def level(columns: dict[str, np.ndarray], algorithm: str, model: str) -> Level:
     """The best of the rates among an algorithm's lines at a point."""
     mine = columns['algorithm'] == algorithm
     keys = [columns[name][mine] for name in ('round', 'seed', depth.RATE)]
-    order, rates = np.lexsort(keys), np.unique(keys[-1])
+    order = np.lexsort(keys)
+    rates = np.unique(keys[-1])
     shape = len(rates), len(np.unique(keys[1])), -1
     accuracy, training = (
         columns[f'{model}/{metric}'][mine][order].reshape(shape)
@@ -275,7 +283,8 @@ def cells(point: Point) -> list[str]:
         f'{100 * level.accuracy.mean():.1f} ({level.rate}; {100 * level.training.mean():.1f})'
         for level in point.levels.values()
     ]
-    limits, theory = population(point), ['', '']
+    limits = population(point)
+    theory = ['', '']
     if limits is not None:
         expected = 100 * (limits[1] - limits[0])
         theory = [f'{expected.mean():+.1f}', interval(point.ahead - expected)]
@@ -357,10 +366,8 @@ def _draw_line(
     """A model's differences and its training accuracies, beside those of others."""
     x = shift * np.array([point.examples for point in mine])
     ahead = [evaluation.seed_interval(point.ahead) for point in mine]
-    mean, half = (
-        np.array([part.mean for part in ahead]),
-        [part.half_width for part in ahead],
-    )
+    mean = np.array([part.mean for part in ahead])
+    half = [part.half_width for part in ahead]
     look: Any = {
         'color': colour,
         'capsize': 2,

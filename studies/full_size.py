@@ -36,7 +36,8 @@ from fedjax_links.runner.program_cache import Programs
 from studies import full_size_configs as configs
 from studies.full_size_configs import Values
 
-PEAK_FLOPS, BANDWIDTH = 67e12, 3.35e12
+PEAK_FLOPS = 67e12
+BANDWIDTH = 3.35e12
 """Published for an H100 SXM: float32 without tensor cores, bytes per second of its memory."""
 EVALUATED = 1_000
 STEPS = 9
@@ -102,7 +103,8 @@ def costs(planned: Experiment, problem: Problem, batches: Sequence[int]) -> Cost
             return problem.loss_fn(params, batch)
         return problem.random_loss_fn(params, batch, key)
 
-    step, seconds = {}, {}
+    step = {}
+    seconds = {}
     for batch in batches:
         args = params, _first(problem.data, batch), key
         program, _ = common.compile_program(jax.value_and_grad(loss), *args)
@@ -154,7 +156,8 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
     """Runs `shortened`; what it spends on evaluations is left out of the processor time."""
     planned = experiment.build(configs.shortened(values, turn, num_rounds))
     (label,) = planned.algorithms
-    clock, period = Clock(), num_rounds // 2
+    clock = Clock()
+    period = num_rounds // 2
     dataclasses.replace(planned, eval_fn=_evaluate_few).run(callbacks=[clock])
     wall, processor = np.subtract(*clock.times[::-1])
     few = len(planned.plan.models(label)) * 2 * EVALUATED / cost.num_examples
@@ -222,7 +225,8 @@ class Known:
           folder: of the data.
           share: of the images that a data set has.
         """
-        self._folder, self._share = folder, share
+        self._folder = folder
+        self._share = share
         self._costs: dict[Any, Costs] = {}
         self._clients: dict[Any, dict[str, float]] = {}
         self._measured: dict[Any, Measured] = {}
@@ -261,8 +265,10 @@ class Known:
         An algorithm that differs in numbers from one that ran on the same network runs only where
         there are patterns left to meet.
         """
-        found, ran = {}, []
-        labels, count = list(values['algorithms']), len(values['patterns'])
+        found = {}
+        ran = []
+        labels = list(values['algorithms'])
+        count = len(values['patterns'])
         for turn in range(max(len(labels), count)):
             label = labels[turn % len(labels)]
             name = values['algorithms'][label].get('name', label)
@@ -307,7 +313,8 @@ def measure(
     if num_rounds:
         measured, ran = known.measured(values, num_rounds, cost)
     else:
-        measured, ran = _by_steps(values, problem, cost, max(after.values())), []
+        measured = _by_steps(values, problem, cost, max(after.values()))
+        ran = []
     return {
         'config': config,
         'clients': problem.num_clients,

@@ -34,7 +34,8 @@ def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
       share: of the images.
     """
     *counts, shape = STAND_INS[name]
-    rng, arrays = np.random.default_rng(0), {}
+    rng = np.random.default_rng(0)
+    arrays = {}
     for split, count in zip(('train', 'test'), counts, strict=True):
         kept = round(count * share)
         size = kept * int(np.prod(shape))

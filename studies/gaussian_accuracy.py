@@ -8,7 +8,8 @@ from scipy import special, stats
 
 from fedjax_links import analysis
 
-_SCRAMBLES, _POINTS = 16, 2**10
+_SCRAMBLES = 16
+_POINTS = 2**10
 
 
 class GaussianAccuracy(NamedTuple):

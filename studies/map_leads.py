@@ -57,14 +57,17 @@ def lanes(name: str) -> tuple[int, int, int, int]:
       all had the seeds that the slowest decided pair needed.
     """
     origin, found = read(name)
-    decided, total, most = 0, 0, 0
+    decided = 0
+    total = 0
+    most = 0
     for label, own in found.choices.items():
         total += sum(choice.values.shape[1] for choice in own.flat)
         if label != 'fedavg':
             for one, base in zip(own.flat, found.choices['fedavg'].flat, strict=True):
                 word = origin.difference(found.metric, one, base).word
                 if word != evaluation.UNDECIDED:
-                    decided, most = decided + 1, max(most, one.values.shape[1])
+                    decided = decided + 1
+                    most = max(most, one.values.shape[1])
     pairs = sum(own.size for label, own in found.choices.items() if label != 'fedavg')
     return decided, pairs, total, most * sum(own.size for own in found.choices.values())
 

@@ -34,9 +34,12 @@ SETTINGS = (
 MODELS = (('fedavg', 'server'), ('fedpbc', 'client_mean'))
 PERIOD = 93  # prime to the cycle of 100 rounds
 LAST = 0.25
-NEAR, ERRORS = 0.3, 3.0
+NEAR = 0.3
+ERRORS = 3.0
 
-RATE, ROUNDS, SEEDS = 0.01, 86 * PERIOD, 3
+RATE = 0.01
+ROUNDS = 86 * PERIOD
+SEEDS = 3
 
 
 class Point(NamedTuple):

@@ -18,7 +18,9 @@ from fedjax_links.problems import models
 from studies.gaussian_accuracy import gaussian_accuracy
 
 LINKS = {'name': 'label_dependent', 'sigma': 10.0, 'minimum': 0.02, 'seed': 0}
-STEPS, BATCH, CLASSES = 5, 16, 10
+STEPS = 5
+BATCH = 16
+CLASSES = 10
 MODELS = (('fedavg', 'server'), ('fedpbc', 'client_mean'), ('fedpbc', 'server'))
 
 
@@ -47,7 +49,8 @@ def digits(noise: float, rate: float, rounds: int, seeds: int) -> Setting:
     problem = problems.digits(order='numbers')
     bound = link_sections.bind_links({'name': 'bernoulli', 'probs': LINKS}, problem)
     probs = bound.options['schedule'].args[0]
-    labels, rng = np.array(problem.data.labels), np.random.default_rng(0)
+    labels = np.array(problem.data.labels)
+    rng = np.random.default_rng(0)
     flip = rng.random(len(labels)) < noise
     labels[flip] = rng.integers(CLASSES, size=flip.sum())
     noisy = problems.from_flax(
@@ -63,7 +66,9 @@ def digits(noise: float, rate: float, rounds: int, seeds: int) -> Setting:
 
 def gaussians(seed: int, distance: float, rounds: int) -> tuple[Setting, list[float]]:
     """Ten Gaussian classes over 100 clients; and the accuracies of the population's minimisers."""
-    clients, each, dim = 100, 200, 10
+    clients = 100
+    each = 200
+    dim = 10
     rng = np.random.default_rng(seed)
     means = rng.normal(size=(CLASSES, dim))
     means *= distance / np.linalg.norm(means, axis=1, keepdims=True)

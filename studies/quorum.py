@@ -25,7 +25,8 @@ def clocks(found: run_view.RunView) -> dict[str, np.ndarray]:
     """Minutes when each evaluation was made, float64[S, E], by pattern."""
     facts, config = runs.read_description(RECORD)
     planned = experiment.build(config)
-    point, num_rounds = planned.plan.points[0], int(found.rounds[-1])
+    point = planned.plan.points[0]
+    num_rounds = int(found.rounds[-1])
     minutes: dict[str, np.ndarray] = {}
     for pattern in found.patterns:
         links = planned.pattern_at(pattern, point)
@@ -54,7 +55,8 @@ def rows() -> Iterator[str]:
     Means over the seeds with 95 % intervals.
     """
     found = run_view.of_run(runs.read(RECORD))
-    minutes, metric = clocks(found), found.metric(None)
+    minutes = clocks(found)
+    metric = found.metric(None)
     titles = ' | '.join(f'{budget:g} min' for budget in BUDGETS)
     yield f'| rule | round ends with | 1,000 rounds, min | {titles} | at the end |'
     yield f'{"| --- " * (4 + len(BUDGETS))}|'

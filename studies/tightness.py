@@ -167,7 +167,8 @@ def _toy(setting: str, period: int, rate: float, amplification: float) -> Row:
 
 def _separation() -> Row:
     """FedAvg on the three quadratics of Sun et al., Proposition 3."""
-    weights, targets = [0.25, 0.25, 0.5], np.array([1.0, 2.0, 3.0])
+    weights = [0.25, 0.25, 0.5]
+    targets = np.array([1.0, 2.0, 3.0])
     chain = analysis.minimum_separation_chain(weights, 1)
     constants = problem_constants.quadratic_constants(targets)
     lag = sun2025.least_lag(chain)
@@ -191,11 +192,15 @@ def _mean_square(
 ) -> float:
     """Mean over rounds of E (x_t - 2)^2 from 0, by the moments given the chain's state."""
     pulled = targets[np.argmax(chain.states, axis=1)]
-    move, law = chain.transition.toarray(), chain.stationary
-    mean, square, total = 0.0 * law, 0.0 * law, 0.0
+    move = chain.transition.toarray()
+    law = chain.stationary
+    mean = 0.0 * law
+    square = 0.0 * law
+    total = 0.0
     for _ in range(SUN_ROUNDS):
         total += square.sum() - 4.0 * mean.sum() + 4.0
-        flow, flow_square = mean @ move, square @ move
+        flow = mean @ move
+        flow_square = square @ move
         mean = (1.0 - rate) * flow + rate * pulled * law
         square = (1.0 - rate) ** 2 * flow_square
         square = square + 2.0 * rate * (1.0 - rate) * pulled * flow

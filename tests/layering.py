@@ -77,8 +77,15 @@ _LIBRARIES = {
     'errors': set(),
     'analysis': {'numpy', 'scipy'},
     'datasets': {
-        *('jax', 'numpy', 'scipy', 'sklearn'),
-        *('tensorflow_datasets', 'PIL', 'pooch', 'pyarrow', 'requests'),
+        'jax',
+        'numpy',
+        'scipy',
+        'sklearn',
+        'tensorflow_datasets',
+        'PIL',
+        'pooch',
+        'pyarrow',
+        'requests',
     },
     'problems': {'jax', 'numpy', 'scipy', 'flax', 'optax'},
     'papers': {'jax', 'numpy', 'scipy', 'optax', 'flax'},
@@ -164,7 +171,8 @@ def _offence(module: str, part: str, name: str, is_package: bool) -> str | None:
     top = name.split('.')[0]
     if top != PACKAGE:
         return _library_offence(part, top)
-    target, room = name.split('.'), part_of(name)
+    target = name.split('.')
+    room = part_of(name)
     if len(target) == 1 and part not in ('cli', 'testing'):
         return 'name the module, not the package'
     if len(target) == 1 or room not in MAY_SEE or module == name:

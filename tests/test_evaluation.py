@@ -63,7 +63,8 @@ def test_zero_is_outside_where_a_test_rejects_it(rng):
 
 def test_a_paired_interval_is_that_of_the_differences(rng):
     common = rng.normal(size=9) * 50
-    values, baseline = common + rng.normal(1, 0.1, 9), common + rng.normal(0, 0.1, 9)
+    values = common + rng.normal(1, 0.1, 9)
+    baseline = common + rng.normal(0, 0.1, 9)
     paired = evaluation.paired_interval(values, baseline)
     expected = stats.ttest_rel(values, baseline).confidence_interval(0.95)
     np.testing.assert_allclose(paired.mean - paired.half_width, expected.low, rtol=1e-9)
@@ -75,7 +76,8 @@ def test_a_paired_interval_is_that_of_the_differences(rng):
 
 def step_up(p_values, level):
     """From the largest p-value down: once one is below its bound, it and all smaller survive."""
-    survives, found = [False] * len(p_values), False
+    survives = [False] * len(p_values)
+    found = False
     order = sorted(range(len(p_values)), key=lambda test: p_values[test])
     for rank in range(len(order), 0, -1):
         found = found or p_values[order[rank - 1]] * len(order) <= rank * level
@@ -146,8 +148,10 @@ def test_impossible_statistics_are_refused(call, message):
 
 
 def test_training_and_held_out_metrics_side_by_side(rng):
-    features, held_out = rng.normal(size=(6, 2)), rng.normal(size=(4, 2))
-    labels, held_out_labels = rng.normal(size=6), rng.normal(size=4)
+    features = rng.normal(size=(6, 2))
+    held_out = rng.normal(size=(4, 2))
+    labels = rng.normal(size=6)
+    held_out_labels = rng.normal(size=4)
     problem = problems.from_arrays(
         np.float32(features),
         np.float32(labels),
@@ -285,7 +289,8 @@ def test_what_names_no_metric_is_refused(stated, message):
     assert str(caught.value) == message
 
 
-OWNERS, TESTED = np.repeat([0, 1, 2], [5, 3, 4]), np.array([3, 0, 4, 0, 1, 3, 3, 0, 4])
+OWNERS = np.repeat([0, 1, 2], [5, 3, 4])
+TESTED = np.array([3, 0, 4, 0, 1, 3, 3, 0, 4])
 """Of three clients that train, the last has nothing to test on; 3 and 4 do not train."""
 
 
@@ -342,10 +347,8 @@ def test_every_client_is_measured_on_its_own(loss, metrics):
                 np.testing.assert_allclose(personal[name][client], value, rtol=1e-5)
     summary = evaluation.over_clients(found, problem)
     for name, own in found.items():
-        worst, own = (
-            10 if name == 'accuracy' else 90,
-            np.delete(own, 2).astype(np.float64),
-        )
+        worst = 10 if name == 'accuracy' else 90
+        own = np.delete(own, 2).astype(np.float64)
         expected = own.mean(), np.percentile(own, worst), own.std()
         for ending, value in zip(
             ('clients', f'p{worst}', 'spread'), expected, strict=True

@@ -118,7 +118,8 @@ def test_another_backend_is_refused_but_may_be_unknown(
     planned = in_python()
     planned.run(tmp_path)
     report.write(runs.read(tmp_path))
-    written, facts = (tmp_path / 'report.md').read_bytes(), planned.plan.facts()
+    written = (tmp_path / 'report.md').read_bytes()
+    facts = planned.plan.facts()
     other = {**facts, 'numerics': {**facts['numerics'], 'backend': 'gpu'}}
     with pytest.raises(
         ValueError, match=r"where config\.numerics\.backend is 'cpu' and not 'gpu'"
@@ -244,7 +245,8 @@ def test_a_flipped_bit_in_a_lanes_file_is_found_and_mended(tmp_path, capsys, end
     """Also in what is passed over by whoever unpacks it."""
     in_python().run(tmp_path)
     path = sorted((tmp_path / runs.CHECKPOINTS).glob('main-fedpbc-*@40.npz'))[1]
-    size, before = path.stat().st_size, last_files_of(tmp_path)
+    size = path.stat().st_size
+    before = last_files_of(tmp_path)
     step = size // 40
     for place in range(size - 80, size, 8) if end else range(0, size, step):
         flip(path, place)

@@ -23,7 +23,8 @@ from fedjax_links.testing import federation
 from tests.reference import quadratic_loops
 from tests.tiers import cases
 
-NUM_CLIENTS, NUM_ROUNDS = federation.NUM_CLIENTS, federation.NUM_ROUNDS
+NUM_CLIENTS = federation.NUM_CLIENTS
+NUM_ROUNDS = federation.NUM_ROUNDS
 PROBS = np.linspace(0.2, 0.8, NUM_CLIENTS)
 KEY = jax.random.key(31)
 
@@ -112,7 +113,8 @@ def assert_close(actual, expected):
 def test_a_run_in_pieces_is_the_unbroken_run_bit_for_bit(make, pieces):
     assert sum(pieces) == NUM_ROUNDS
     whole = run(make, MARKOV)
-    state, rounds = start(make, MARKOV), []
+    state = start(make, MARKOV)
+    rounds = []
     for length in pieces:
         piece = run(make, MARKOV, num_rounds=length, state=state)
         state = piece.state
@@ -266,7 +268,9 @@ def test_before_the_first_round_nobody_was_active():
 
 def test_a_diverging_run_names_the_round_in_which_a_number_broke():
     """Float32 in a NumPy loop overflows in the same round."""
-    rate, x, expected = np.float32(1e6), np.float32(1), None
+    rate = np.float32(1e6)
+    x = np.float32(1)
+    expected = None
     with np.errstate(over='ignore', invalid='ignore'):
         for t in range(20):
             loss = np.float32(0.5) * x * x
@@ -307,7 +311,8 @@ def unsteady(bad_rounds, where):
 @pytest.mark.parametrize('bad_rounds, first', [((3, 6), 3), ((0,), 0), ((), -1)])
 def test_the_first_bad_round_is_remembered(where, bad_rounds, first):
     problem = problems.quadratic(np.zeros((2, 2)))
-    state, algorithm = None, unsteady(bad_rounds, where)
+    state = None
+    algorithm = unsteady(bad_rounds, where)
     for _ in range(2):  # the second piece starts finite and must not forget
         state = simulation.simulate(
             KEY,
@@ -324,7 +329,8 @@ def test_the_first_bad_round_is_remembered(where, bad_rounds, first):
 @pytest.mark.parametrize('name', cases(['fedavg_all', 'fedpbc', 'mifa'], ['fedpbc']))
 def test_all_algorithms_meet_the_same_links_and_batches(name):
     """All start from one model, so in round 0 only links and batches make the losses."""
-    reference, other = run(), run(algorithms.ALGORITHMS[name].factory)
+    reference = run()
+    other = run(algorithms.ALGORITHMS[name].factory)
     assert int(reference.rounds.num_active[0]) > 0
     np.testing.assert_allclose(
         other.rounds.loss_sum[0], reference.rounds.loss_sum[0], rtol=1e-6
@@ -366,7 +372,8 @@ def test_rounds_under_precomputed_links_equal_the_patterns(links):
     """To the bit, whole or in pieces, one of which is a single round."""
     original = run(algorithms.mifa, links)
     drawn = simulation.realised_links(KEY, links, num_rounds=NUM_ROUNDS)
-    algorithm, problem = algorithms.mifa(program()), federation.problem()
+    algorithm = algorithms.mifa(program())
+    problem = federation.problem()
 
     @jax.jit
     def advance(state, links, problem):
@@ -375,7 +382,8 @@ def test_rounds_under_precomputed_links_equal_the_patterns(links):
     sample = jax.tree.map(lambda a: a[0], drawn)
     begun = simulation.init(KEY, algorithm, sample, problem)
     for cuts in ([], [1], [NUM_ROUNDS // 2]):
-        state, rounds = begun, []
+        state = begun
+        rounds = []
         for first, end in itertools.pairwise([0, *cuts, NUM_ROUNDS]):
             piece = jax.tree.map(lambda a, i=first, j=end: a[i:j], drawn)
             state, metrics = advance(state, piece, problem)
@@ -424,7 +432,8 @@ def test_a_run_can_be_forked_under_other_links():
 
 
 def test_rounds_composed_by_hand_are_those_of_simulate():
-    algorithm, problem = algorithms.fedpbc(program()), federation.problem()
+    algorithm = algorithms.fedpbc(program())
+    problem = federation.problem()
     state = algorithm.init(problem.init_params(KEY), problem)
     fold = jax.random.fold_in
     carry = MARKOV.init(fold(fold(KEY, 0), 1))
@@ -490,6 +499,7 @@ def test_data_travel_as_arguments_not_inside_the_program():
         argument = problem if as_argument else None
         return len(jax.jit(simulate).lower(KEY, argument).as_text())
 
-    small, large = lowered_size(10, True), lowered_size(20_000, True)
+    small = lowered_size(10, True)
+    large = lowered_size(20_000, True)
     assert large < 1.1 * small < 200_000
     assert lowered_size(20_000, False) > large + 100_000  # what a closure would cost

@@ -149,10 +149,8 @@ def test_links_between_clients_ages_and_deadlines_are_swept(name):
             part: {k: column[g] for k, column in grid.get(part, {}).items()}
             for part in grid
         }
-        algorithm, pattern = (
-            make(**own.get('algorithm', {})),
-            links(**own.get('participation', {})),
-        )
+        algorithm = make(**own.get('algorithm', {}))
+        pattern = links(**own.get('participation', {}))
         for s, seed in enumerate(SEEDS):
             expected = simulation.simulate(
                 jax.random.key(seed),
@@ -313,7 +311,8 @@ def test_impossible_sweeps_are_refused(arguments, message):
 
 def test_makers_take_each_value_once_before_tracing():
     """And one that takes traced values alone is left in peace."""
-    rates, probs = [], []
+    rates = []
+    probs = []
 
     def make(learning_rate, server_lr):
         rates.append(learning_rate)

@@ -15,7 +15,8 @@ def cases(values, kept, covered_by=None):
       One parameter per value. The others have the mark `slow`, and `release` where another test
       covers them.
     """
-    values, kept = list(values), list(kept)
+    values = list(values)
+    kept = list(kept)
     unknown = [value for value in kept if value not in values]
     if unknown:
         raise ValueError(f'`kept` must be among the values, got {unknown}.')

@@ -37,7 +37,8 @@ def fedpbc(folder: Path) -> Iterator[Row]:
         'fluctuate': 1,
     }
     client = program(0.3, 5, 'inverse_sqrt')
-    entry, eta = fl.ALGORITHMS, {'server_lr': 1.3}
+    entry = fl.ALGORITHMS
+    eta = {'server_lr': 1.3}
     rules: dict[str, tuple[str, Algorithm, str]] = {
         'fedpbc': ('FedPBC', entry['fedpbc'](client, **eta), 'client_mean'),
         'fedavg': ('FedAvg', entry['fedavg'](client, **eta), 'server'),
@@ -100,7 +101,8 @@ def fedau(folder: Path) -> Iterator[Row]:
         'participation_prob_mean': 0.1,
         'participation_prob_min': 0.02,
     }
-    client, eta = program(0.2, 5), {'server_lr': 1.3}
+    client = program(0.2, 5)
+    eta = {'server_lr': 1.3}
     rules = {
         'adaptive': ('FedAU, K = 7', fl.ALGORITHMS['fedau'](client, cutoff=7, **eta)),
         'average_participating': ('FedAvg', fl.ALGORITHMS['fedavg'](client, **eta)),
@@ -145,7 +147,8 @@ def fedawe(folder: Path) -> Iterator[Row]:
         'sigma': 10.0,
         'fluctuate': 1,
     }
-    client, eta = program(0.3, 10, 'inverse_sqrt'), {'server_lr': 1.3}
+    client = program(0.3, 10, 'inverse_sqrt')
+    eta = {'server_lr': 1.3}
     clip = standing.function_of(folder / 'dataset' / 'dataset.py', 'clip')
     clipped = fl.ALGORITHMS['fedawe'](client, innovation_clip=0.5, **eta)
     rules = {

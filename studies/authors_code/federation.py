@@ -14,7 +14,9 @@ from fedjax_links import local_training, participation, problems, simulation
 from fedjax_links.base import Algorithm, Problem
 from fedjax_links.clients import rates
 
-NUM_CLIENTS, NUM_FEATURES, NUM_CLASSES = 8, 3, 3
+NUM_CLIENTS = 8
+NUM_FEATURES = 3
+NUM_CLASSES = 3
 VOLUMES = (3, 5, 4, 2, 6, 3, 1, 4)
 
 

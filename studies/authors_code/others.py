@@ -43,7 +43,8 @@ def mifa(folder: Path) -> Iterator[Row]:
     path: list[np.ndarray] = []
     with standing.standing(folder, stand_ins, roots=('src',)):
         kind = importlib.import_module('src.trainers.fdu_no_wait').FDU_nowait_Trainer
-        choose, aggregate = kind.get_avail_clients, kind.aggregate
+        choose = kind.get_avail_clients
+        aggregate = kind.aggregate
 
         def chosen(self: Any, seed: int) -> Any:
             found = choose(self, seed=seed)
@@ -54,7 +55,8 @@ def mifa(folder: Path) -> Iterator[Row]:
             aggregate(self)
             path.append(np.array(self.latest_model.tolist()))
 
-        kind.get_avail_clients, kind.aggregate = chosen, aggregated
+        kind.get_avail_clients = chosen
+        kind.aggregate = aggregated
         kind(options, dataset, 'results').train()
     del lib
     rule = fl.ALGORITHMS['mifa'](program(0.5, 3, 'inverse'), memory='gradient')
@@ -120,7 +122,8 @@ def debias(folder: Path) -> Iterator[Row]:
 
         for client in clients:
             client.evaluate = lambda: (0, 0, 0, 0)
-        clients[0].evaluate, server.aggregated_parameters = evaluate, averaged
+        clients[0].evaluate = evaluate
+        server.aggregated_parameters = averaged
         random.seed(4)
         rate = 0.002 if option else 0.2
         server.federated_learning(num_rounds=ROUNDS, lr=rate)
@@ -131,7 +134,8 @@ def debias(folder: Path) -> Iterator[Row]:
             )
             shown = 'Debiasing FedAvg, `debiased_fedavg_horizon`'
         else:
-            rule, shown = fl.ALGORITHMS['fedavg'](client), 'FedAvg'
+            rule = fl.ALGORITHMS['fedavg'](client)
+            shown = 'FedAvg'
         own = federation.ours(rule, np.array(masks))
         yield row(name, shown, 'groups, R = 1', np.stack(path), own)
 
@@ -215,7 +219,8 @@ def _steps() -> np.ndarray:
 
 def _weighted(name: str, **options: Any) -> list[tuple[str, str, str, Any]]:
     """A rule with both ways to weigh, by FLGo's names of them."""
-    make, shown = fl.ALGORITHMS[name], {'fednova': 'FedNova', 'fedavg': 'FedAvg'}[name]
+    make = fl.ALGORITHMS[name]
+    shown = {'fednova': 'FedNova', 'fedavg': 'FedAvg'}[name]
     client = program(0.1, 4, **options)
     return [
         (name, 'uniform', shown, make(client)),
@@ -238,9 +243,13 @@ def _flgo_path(
     """What FLGo's classes make of given masks, float64[T, D]."""
     pairs, rows = standing.examples()
     kinds = ('BasicServer', 'BasicClient') if name == 'fedavg' else ('Server', 'Client')
-    server, clients = object.__new__(getattr(module, kinds[0])), []
-    server.model, server.num_clients = net(), NUM_CLIENTS
-    server.aggregation_option, server.eta, server.alpha = option, 1.3, 0.3
+    server = object.__new__(getattr(module, kinds[0]))
+    clients = []
+    server.model = net()
+    server.num_clients = NUM_CLIENTS
+    server.aggregation_option = option
+    server.eta = 1.3
+    server.alpha = 0.3
     server.cg = server.h = server.model.zeros_like()
 
     class Calculator:
@@ -255,16 +264,20 @@ def _flgo_path(
         features = lib.stack([pairs[k][0] for k in rows[i]])
         labels = lib.tensor([pairs[k][1] for k in rows[i]])
         client.get_batch_data = lambda batch=(features, labels): batch
-        client.device, client.calculator, client.datavol = (
-            'cpu',
-            Calculator(),
-            len(rows[i]),
-        )
-        client.learning_rate, client.weight_decay, client.momentum = 0.1, 0, 0
+        client.device = 'cpu'
+        client.calculator = Calculator()
+        client.datavol = len(rows[i])
+        client.learning_rate = 0.1
+        client.weight_decay = 0
+        client.momentum = 0
         client.num_steps = int(_steps()[i]) if name == 'fednova' else 4
-        client.clip_grad, client.c, client.gradL, client.alpha = 0, None, None, 0.3
+        client.clip_grad = 0
+        client.c = None
+        client.gradL = None
+        client.alpha = 0.3
         clients.append(client)
-    server.clients, path = clients, []
+    server.clients = clients
+    path = []
     for active in masks:
         server.received_clients = np.flatnonzero(active).tolist()
         if server.received_clients:

@@ -162,7 +162,8 @@ def run(
       The models.
     """
     pairs, _ = examples()
-    recorder, batch = Recorder(), len(pairs)
+    recorder = Recorder()
+    batch = len(pairs)
     own = {
         'transform_train': None,
         'transform_train_eval': None,
@@ -201,8 +202,11 @@ def standing(
       stand_ins: by module, what there is in place of it.
       roots: the packages of theirs, which are forgotten afterwards.
     """
-    lib, before, where = torch(), {*sys.modules}, Path.cwd()
-    to, loader = lib.Tensor.to, lib.utils.data.dataloader._BaseDataLoaderIter
+    lib = torch()
+    before = {*sys.modules}
+    where = Path.cwd()
+    to = lib.Tensor.to
+    loader = lib.utils.data.dataloader._BaseDataLoaderIter
     for name, content in stand_ins.items():
         parent = name.partition('.')[0]
         if parent != name and parent not in roots:

@@ -91,7 +91,8 @@ def test_an_age_may_be_traced(name):
 @pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_sgd_of_unit_rate_is_the_rule_to_the_bit(x64, seed, name):
     setting = quadratic_loops.gentle_setting(seed)
-    program, make = harness.client_program(setting), algorithms.ALGORITHMS[name]
+    program = harness.client_program(setting)
+    make = algorithms.ALGORITHMS[name]
     options = WITH_OPTIMIZERS[name]
     with_sgd = make(program, **options, server_optimizer=optax.sgd(1.0))
     (path, _), (expected, _) = (
@@ -103,7 +104,8 @@ def test_sgd_of_unit_rate_is_the_rule_to_the_bit(x64, seed, name):
 @pytest.mark.parametrize('name', WITH_OPTIMIZERS)
 def test_one_rate_of_the_server_is_refused_beside_an_optimizer(name):
     """An adaptive optimizer would not see it: what multiplies a gradient cancels there."""
-    make, options = algorithms.ALGORITHMS[name], WITH_OPTIMIZERS[name]
+    make = algorithms.ALGORITHMS[name]
+    options = WITH_OPTIMIZERS[name]
     assert 'server_lr' in inspect.signature(make.factory).parameters
     for rate in (0.5, jnp.float32(0.5)):
         with refusals.names('server_lr', 'server_optimizer'):
@@ -151,7 +153,10 @@ def test_momentum_on_remembered_updates(x64):
     rule = algorithms.mifa(
         harness.client_program(setting), server_optimizer=optax.sgd(0.5, momentum=0.9)
     )
-    x, trace, rows, path = setting.start.copy(), 0, np.zeros_like(setting.targets), []
+    x = setting.start.copy()
+    trace = 0
+    rows = np.zeros_like(setting.targets)
+    path = []
     for t, active in enumerate(setting.mask):
         for i in np.flatnonzero(active):
             rows[i] = quadratic_loops.local(setting, x, i, t) - x
@@ -186,7 +191,8 @@ def test_area_follows_the_listing(x64):
 def test_in_single_precision_area_ends_where_mifa_does():
     """Compiled as users compile, by multiplications fused into additions."""
     targets = limits.TARGETS + 3 * limits.PROBS[:, None]
-    problem, links = problems.quadratic(targets), participation.bernoulli(limits.PROBS)
+    problem = problems.quadratic(targets)
+    links = participation.bernoulli(limits.PROBS)
 
     def end(name):
         rule = algorithms.ALGORITHMS[name](limits.program())
@@ -197,7 +203,8 @@ def test_in_single_precision_area_ends_where_mifa_does():
         )
         return jax.tree.map(np.float64, run(jax.random.key(0)).algorithm)
 
-    area, mifa = end('area'), end('mifa')
+    area = end('area')
+    mifa = end('mifa')
     np.testing.assert_allclose(
         area.server, area.clients.mean(axis=0), rtol=0, atol=1e-6
     )

@@ -108,15 +108,13 @@ def test_an_unknown_memory_is_refused():
 @pytest.mark.parametrize(
     'name',
     [
-        *(
-            'amplified_scaffold',
-            'fedbuff',
-            'feddyn',
-            'fedstale',
-            'fedvarp',
-            'focus',
-            'mifa',
-        ),
+        'amplified_scaffold',
+        'fedbuff',
+        'feddyn',
+        'fedstale',
+        'fedvarp',
+        'focus',
+        'mifa',
         'scaffold',
     ],
 )

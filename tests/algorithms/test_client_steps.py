@@ -19,7 +19,8 @@ def test_a_client_with_k_steps_equals_a_program_of_k_steps(batch_size, optimizer
     uneven = local_training.local_sgd(
         0.1, local_steps=5, client_steps=np.array([1, 5, 2, 4]), **kwargs
     )
-    start, run = jnp.array([0.3, -0.2]), jax.jit(uneven.run)
+    start = jnp.array([0.3, -0.2])
+    run = jax.jit(uneven.run)
     key = prng.client_key(jax.random.key(3), 0)
     for client, steps in enumerate([1, 5, 2, 4]):
         even = local_training.local_sgd(0.1, local_steps=steps, **kwargs)

@@ -50,7 +50,9 @@ def test_minimum_separation_is_debiased_where_fedavg_is_not(x64):
     another of order eta, which nothing in the paper's algorithm removes.
     Two coordinates at 4.5 standard errors: false alarm 1.4e-5.
     """
-    weights, separation, eta = np.array([0.4, 0.3, 0.15, 0.1, 0.05]), 2, 0.005
+    weights = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
+    separation = 2
+    eta = 0.005
     targets = np.vstack([statistics.TARGETS, [[2.0, 6.0]]])
     optimum = targets.mean(axis=0)
     masks = separated_links.sample_masks(

@@ -39,7 +39,8 @@ def test_it_follows_the_listing(x64, budget, beta, first):
 
 def test_weights_start_small_from_ones_and_right_from_the_budget():
     """Sums of weights as the docstring has them, and one from rates of budget / N."""
-    mask, sums = np.ones((1001, 100), bool), {}
+    mask = np.ones((1001, 100), bool)
+    sums = {}
     for first in (1.0, 0.1):
         rate, sums[first] = np.full(100, first), []
         chosen = f3ast_senders(mask, {'initial_rate': first})

@@ -29,12 +29,14 @@ def test_it_follows_the_listing(x64, cutoff):
 
 def test_a_traced_cutoff_is_swept(x64):
     setting = quadratic_loops.hard_setting()
-    program, links = harness.client_program(setting), participation.replay(setting.mask)
+    program = harness.client_program(setting)
+    links = participation.replay(setting.mask)
     problem = problems.quadratic(setting.targets, initial_point=setting.start)
 
     def end(cutoff):
         algorithm = algorithms.fedau(program, cutoff=cutoff, server_lr=1.3)
-        key, num_rounds = jax.random.key(0), len(setting.mask)
+        key = jax.random.key(0)
+        num_rounds = len(setting.mask)
         result = simulation.simulate(
             key, algorithm, links, problem, num_rounds=num_rounds
         )
@@ -58,7 +60,8 @@ def test_the_mean_reaches_the_limit_of_the_truncated_intervals(x64, cutoff):
     are beyond this test, and beyond FedAU: its mean forgets nothing.
     Two coordinates at 4.5 standard errors: false alarm 1.4e-5 each.
     """
-    probs, targets = statistics.PROBS, statistics.TARGETS
+    probs = statistics.PROBS
+    targets = statistics.TARGETS
     finals = statistics.final_models(
         algorithms.fedau(local_training.local_sgd(0.01, local_steps=4), cutoff=cutoff),
         problems.quadratic(targets),

@@ -72,7 +72,8 @@ def test_the_mean_reaches_the_biased_limit_and_not_the_optimum(x64, factory):
 
     Two coordinates at 4.5 standard errors: false alarm 1.4e-5 each.
     """
-    probs, targets = statistics.PROBS, statistics.TARGETS
+    probs = statistics.PROBS
+    targets = statistics.TARGETS
     finals = statistics.final_models(
         factory(local_training.local_sgd(0.05, local_steps=4)),
         problems.quadratic(targets),

@@ -22,7 +22,8 @@ def test_it_follows_the_listing(x64):
 
 def test_more_steps_than_an_integer_holds_are_no_step_backwards():
     """Three clients that say that they made a thousand million steps: tau_eff is that."""
-    program, many = local_training.local_sgd(0.1, local_steps=1), 10**9
+    program = local_training.local_sgd(0.1, local_steps=1)
+    many = 10**9
 
     def run(*args, **adjustments):
         return program.run(*args, **adjustments)._replace(num_steps=jnp.int32(many))

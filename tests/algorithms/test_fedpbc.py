@@ -75,8 +75,12 @@ def test_the_reference_tells_the_ablation_apart():
 @pytest.mark.parametrize('density', [0.0, 0.1, 0.6, 1.0])
 def test_client_mean_contracts_by_the_same_factor_for_any_masks(x64, rng, density):
     """``xbar^t - x* = (1 - eta)^{s t} (x^0 - x*)``: no mask appears in it."""
-    num_rounds, num_clients, eta, steps = 60, 11, 0.07, 3
-    targets, start = rng.normal(size=(num_clients, 4)), rng.normal(size=4)
+    num_rounds = 60
+    num_clients = 11
+    eta = 0.07
+    steps = 3
+    targets = rng.normal(size=(num_clients, 4))
+    start = rng.normal(size=4)
     algorithm = algorithms.fedpbc(local_training.local_sgd(eta, local_steps=steps))
     result = jax.jit(
         lambda key: simulation.simulate(
@@ -99,7 +103,8 @@ def test_client_mean_contracts_by_the_same_factor_for_any_masks(x64, rng, densit
 def test_an_empty_round_keeps_the_server_while_clients_train(x64):
     setting = quadratic_loops.hard_setting()
     _, result = harness.run(setting, algorithms.fedpbc(harness.client_program(setting)))
-    server, mean = result.evals['server'], result.evals['client_mean']
+    server = result.evals['server']
+    mean = result.evals['client_mean']
     assert not setting.mask[10:14].any()
     np.testing.assert_array_equal(server[10:14], np.broadcast_to(server[9], (4, 3)))
     factor = np.array(
@@ -114,7 +119,9 @@ def test_an_empty_round_keeps_the_server_while_clients_train(x64):
 @pytest.mark.statistical
 def test_server_model_fluctuates_around_the_exact_fixed_point(x64):
     """z-test over seeds; eight coordinates at 4.5 standard errors: false alarm 6e-5."""
-    probs, eta, steps = np.array([0.2, 0.5, 0.9, 0.4]), 0.05, 4
+    probs = np.array([0.2, 0.5, 0.9, 0.4])
+    eta = 0.05
+    steps = 4
     targets = np.array([[0.0, 3.0], [1.0, -2.0], [5.0, 0.5], [-4.0, 1.0]])
     algorithm = algorithms.fedpbc(local_training.local_sgd(eta, local_steps=steps))
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests import ROOT
 
-NUM_ROUNDS, MOST_GIBIBYTES = 20, 4.0
+NUM_ROUNDS = 20
+MOST_GIBIBYTES = 4.0
 MEASURED = """
 import pathlib, sys
 import numpy as np

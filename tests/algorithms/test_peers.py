@@ -20,7 +20,9 @@ TIGHT = {'rtol': 0, 'atol': 1e-12}
 
 def histories(make=quadratic_loops.hard_setting, *, prob=0.5, uplinks=None):
     """Ten settings that start at zero, their links between clients as matrices, and for replay."""
-    settings, dense, between = [], [], []
+    settings = []
+    dense = []
+    between = []
     for seed in SEEDS:
         setting = make(seed)._replace(server_lr=1.0, start=np.zeros(3))
         num_rounds, num_clients = setting.mask.shape
@@ -74,7 +76,8 @@ def test_colrel_follows_the_listing_with_weights(x64):
 @pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_colrel_follows_the_listing_by_the_reported_probabilities(x64, seed):
     setting = quadratic_loops.gentle_setting(seed)._replace(server_lr=1.0)
-    probs, graph = np.linspace(0.2, 0.9, 7), graphs.erdos_renyi(7, 0.6, seed)
+    probs = np.linspace(0.2, 0.9, 7)
+    graph = graphs.erdos_renyi(7, 0.6, seed)
     by_edge = np.linspace(0.2, 0.9, graph.num_edges)
     links = participation.peers(participation.bernoulli(probs), graph, prob=by_edge)
     drawn = simulation.realised_links(
@@ -83,7 +86,8 @@ def test_colrel_follows_the_listing_by_the_reported_probabilities(x64, seed):
     setting = setting._replace(
         mask=np.asarray(drawn.mask), prob=np.tile(probs, (80, 1))
     )
-    dense, edge_prob = np.zeros((80, 7, 7), bool), np.zeros((7, 7))
+    dense = np.zeros((80, 7, 7), bool)
+    edge_prob = np.zeros((7, 7))
     for i in range(7):
         for k, j in enumerate(graph.neighbours[i]):
             if j != i:
@@ -133,10 +137,8 @@ def no_edges(setting):
 @pytest.mark.parametrize('seed', cases(range(3), [0]))
 def test_s2s_without_edges_is_fedpbc(x64, seed, with_neighbours):
     setting = quadratic_loops.hard_setting(seed)
-    links, program = (
-        no_edges(setting) if with_neighbours else None,
-        harness.client_program(setting),
-    )
+    links = no_edges(setting) if with_neighbours else None
+    program = harness.client_program(setting)
     (path, ours), (expected, theirs) = (
         harness.run(setting, rule, links=links)
         for rule in (algorithms.s2s(program), algorithms.fedpbc(program))
@@ -182,7 +184,8 @@ def test_an_isolated_client_and_an_empty_round_are_left_alone(x64):
     )
 
 
-RING, COMPLETE = graphs.ring(limits.NUM_CLIENTS), graphs.complete(limits.NUM_CLIENTS)
+RING = graphs.ring(limits.NUM_CLIENTS)
+COMPLETE = graphs.complete(limits.NUM_CLIENTS)
 SELDOM = functools.partial(algorithms.s2a, server_every=10)
 PRINTED = {
     # rule: maker, graph, candidate, distance of the mean from the optimum, margin
@@ -246,7 +249,8 @@ def test_colrel_without_weights_is_unbiased_where_directions_differ():
         downlink=participation.bernoulli([1.0, 0.2]),
     )
     pattern = participation.peers(links, graphs.from_edges(2, [(0, 1)]), prob=1.0)
-    problem, rounds = problems.quadratic(np.eye(2)), 20_000
+    problem = problems.quadratic(np.eye(2))
+    rounds = 20_000
     rule = algorithms.colrel(limits.program(1.0, 1))
     drawn = simulation.realised_links(jax.random.key(0), pattern, num_rounds=rounds)
     start = rule.init(jnp.zeros(2), problem)

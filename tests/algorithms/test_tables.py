@@ -12,7 +12,8 @@ from fedjax_links import algorithms, local_training, participation, problems, si
 from fedjax_links.core import tree
 from tests.tiers import cases
 
-NUM_CLIENTS, DIMENSION = 50, 30
+NUM_CLIENTS = 50
+DIMENSION = 30
 WITH_TABLE = ['feddyn', 'fedstale', 'fedvarp', 'focus', 'mifa', 'scaffold']
 LONG = 1000  # rounds
 OPTIONS = {
@@ -36,10 +37,8 @@ def build(name, **kwargs):
 
 def rounds(algorithm, num_rounds, num_active=10):
     """A run of the algorithm, as a function of the federation."""
-    links, key = (
-        participation.uniform_cohort(NUM_CLIENTS, num_active),
-        jax.random.key(3),
-    )
+    links = participation.uniform_cohort(NUM_CLIENTS, num_active)
+    key = jax.random.key(3)
     return lambda problem: (
         simulation.simulate(
             key, algorithm, links, problem, num_rounds=num_rounds
@@ -94,7 +93,8 @@ def test_fedpbc_keeps_a_model_per_client(dtype, width):
 
 @pytest.mark.parametrize('dtype, width', [(None, 4), (jnp.bfloat16, 2)])
 def test_what_else_keeps_more_than_a_row(dtype, width):
-    problem, row = federation(), width * NUM_CLIENTS * DIMENSION
+    problem = federation()
+    row = width * NUM_CLIENTS * DIMENSION
     for name, num_models, num_rows, num_integers in (
         ('amplified_scaffold', 4, 2, NUM_CLIENTS),
         ('fedbuff', 2, 1, NUM_CLIENTS + 2),
@@ -115,7 +115,8 @@ def test_with_narrow_rows_the_controls_sum_is_that_of_the_rounded_means():
 
 def test_rounded_client_models_stay_within_their_precision():
     """Each round rounds every model by at most 2^-9 of itself, and training contracts."""
-    plain, rounded = end('fedpbc', 200), end('fedpbc', 200, table_dtype=jnp.bfloat16)
+    plain = end('fedpbc', 200)
+    rounded = end('fedpbc', 200, table_dtype=jnp.bfloat16)
     assert rounded.server.dtype == jnp.float32
     assert rounded.clients.dtype == jnp.bfloat16
     models = algorithms.fedpbc(local_training.local_sgd(0.05, local_steps=3)).models
@@ -174,7 +175,8 @@ def test_with_bfloat16_parameters_the_sum_is_still_the_tables(name):
 
 @pytest.mark.parametrize('name', WITH_TABLE)
 def test_a_bfloat16_table_ends_near_the_full_one(name):
-    full, half = end(name, LONG), end(name, 300, table_dtype=jnp.bfloat16)
+    full = end(name, LONG)
+    half = end(name, 300, table_dtype=jnp.bfloat16)
     optimum = np.asarray(federation().data).mean(axis=0)
     np.testing.assert_allclose(full.server, optimum, atol=2e-3)
     np.testing.assert_allclose(half.server, optimum, atol=3e-2)
@@ -200,7 +202,8 @@ def test_a_round_neither_copies_nor_sums_the_table(name):
 )
 def test_large_models_are_trained_one_by_one_in_a_table_replaced_in_place(name):
     """Of models that clients train one by one: a few in scratch memory, and no second table."""
-    num_clients, dimension = 60, 20_000
+    num_clients = 60
+    dimension = 20_000
     problem = federation(num_clients, dimension)
     algorithm = build(name)
     links = participation.bernoulli(np.full(num_clients, 0.2, np.float32))

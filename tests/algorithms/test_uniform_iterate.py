@@ -33,7 +33,8 @@ def test_it_is_one_of_the_models_so_far_and_changes_none(x64, name):
 @pytest.mark.statistical
 def test_each_model_is_drawn_equally_often():
     """z-test of nine frequencies at 4.5 standard errors: false alarm 6e-5."""
-    num_rounds, num_seeds = 9, 4000
+    num_rounds = 9
+    num_seeds = 4000
 
     def draws(seed):
         def of_round(t):

@@ -113,7 +113,8 @@ def test_fednova_takes_both_means_by_examples(x64):
 
 @pytest.mark.parametrize('name', sorted(WEIGHTED))
 def test_equal_volumes_weigh_as_equal_clients_to_the_bit(name):
-    entry, ends = ALGORITHMS[name], []
+    entry = ALGORITHMS[name]
+    ends = []
     for weights in ('equal', 'examples'):
         program = local_training.local_sgd(0.1, local_steps=2, batch_size=2)
         rule = entry(program, **entry.example, weights=weights)
@@ -176,7 +177,8 @@ def test_one_step_of_everyone_in_a_config_is_gradient_descent_on_all_examples():
 def test_a_client_takes_as_many_steps_as_its_epochs_need(epochs, batch_size):
     program = local_training.local_sgd(0.1, local_epochs=epochs, batch_size=batch_size)
     assert program.local_steps is None
-    problem, key = problem_of(SETTING, VOLUMES), jax.random.key(0)
+    problem = problem_of(SETTING, VOLUMES)
+    key = jax.random.key(0)
     run = jax.jit(program.run)
     start = jnp.zeros(3)
     for client, volume in enumerate(VOLUMES):

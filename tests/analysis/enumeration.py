@@ -16,7 +16,8 @@ def active_sets(probs):
 
 def mixing(mask):
     """Mixing matrix of a round, entry by entry as the papers define it."""
-    size, count = len(mask), sum(mask)
+    size = len(mask)
+    count = sum(mask)
     matrix = np.zeros((size, size))
     for i, j in itertools.product(range(size), repeat=2):
         if mask[i] and mask[j]:
@@ -63,7 +64,8 @@ def one_round(weights, size, design):
             law[cohort] = math.prod(weights[i] for i in cohort)
     elif design == 'successive':
         for order in itertools.permutations(clients, size):
-            prob, left = 1.0, sum(weights)
+            prob = 1.0
+            left = sum(weights)
             for i in order:
                 prob *= weights[i] / left
                 left -= weights[i]
@@ -120,7 +122,8 @@ def simulate_separation(rng, weights, waits, size, num_rounds):
 
 def simulate_markov(rng, up_rate, down_rate, num_rounds):
     """Masks bool[T, N] of stationary two-state links."""
-    up, down = np.asarray(up_rate), np.asarray(down_rate)
+    up = np.asarray(up_rate)
+    down = np.asarray(down_rate)
     state = rng.uniform(size=up.size) < up / (up + down)
     masks = np.zeros((num_rounds, up.size), dtype=bool)
     for t in range(num_rounds):

@@ -147,7 +147,8 @@ def test_cyclic_order_has_the_law_of_the_first_pass():
     chain = analysis.minimum_separation_chain(weights, 2)
     after_first_pass = {}
     for order in ((0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
-        prob, left = 1.0, 7.0
+        prob = 1.0
+        left = 7.0
         for client in order:
             prob *= weights[client] / left
             left -= weights[client]
@@ -176,7 +177,8 @@ def test_simulated_run_agrees(rng):
 
     Five clients at a two-sided level of 1e-6 each: false alarms below 1e-5.
     """
-    weights, waits = np.array([1.0, 2.0, 3.0, 0.5, 1.5]), np.array([0, 1, 1, 0, 0])
+    weights = np.array([1.0, 2.0, 3.0, 0.5, 1.5])
+    waits = np.array([0, 1, 1, 0, 0])
     chain = analysis.minimum_separation_chain(weights, waits, 2, 'successive')
     masks = enumeration.simulate_separation(rng, weights, waits, 2, 30_000)[100:]
     estimate = analysis.effective_weights(masks=masks)

@@ -36,7 +36,10 @@ def test_accuracy_agrees_with_adaptive_quadrature(num_classes):
 
 @pytest.mark.statistical
 def test_accuracy_agrees_with_bayes_rule_on_draws():
-    rng, classes, distance, draws = np.random.default_rng(0), 5, 2.0, 200_000
+    rng = np.random.default_rng(0)
+    classes = 5
+    distance = 2.0
+    draws = 200_000
     means = np.eye(classes) * distance / np.sqrt(2)  # pairwise distances: `distance`
     labels = rng.integers(classes, size=draws)
     points = means[labels] + rng.standard_normal((draws, classes))
@@ -57,7 +60,11 @@ def test_distance_is_the_inverse(num_classes):
 
 @pytest.mark.statistical
 def test_linear_fit_agrees_with_least_squares_on_draws():
-    rng, clients, dimension, draws, sigma = np.random.default_rng(2), 4, 3, 50_000, 0.7
+    rng = np.random.default_rng(2)
+    clients = 4
+    dimension = 3
+    draws = 50_000
+    sigma = 0.7
     vectors, shifts = rng.standard_normal((2, clients, dimension))
     shares = np.array([0.1, 0.2, 0.3, 0.4])
     fit = analysis.best_linear_fit(vectors, shifts, sigma=sigma, weights=shares * 7)
@@ -152,7 +159,8 @@ def test_two_classes_lose_what_a_shifted_threshold_loses():
 
 def test_mass_at_equal_distances_is_one_integral():
     found = analysis.gaussian_boundaries(EQUAL)
-    ahead, off = np.sqrt(2.0), ~np.eye(5, dtype=bool)
+    ahead = np.sqrt(2.0)
+    off = ~np.eye(5, dtype=bool)
 
     def density(z):
         return (
@@ -172,7 +180,8 @@ def test_mass_at_equal_distances_is_one_integral():
 def test_mass_is_the_curvature_of_the_accuracy(rng):
     """By differences of the exact accuracy at equal distances, in a direction of log shares."""
     found = analysis.gaussian_boundaries(EQUAL)
-    h, step = rng.normal(size=5), 1e-3
+    h = rng.normal(size=5)
+    step = 1e-3
     levels = [
         analysis.equidistant_skewed_accuracy(2.0, np.exp(s * h))
         for s in (-step, 0, step)
@@ -194,7 +203,8 @@ def test_loss_is_that_of_the_skewed_rule_where_classes_are_unequally_far(rng):
             analysis.gaussian_minimiser(means, law[None], [1.0]), means
         )
 
-    best, skewed = accuracy(np.ones(6)), accuracy(shares)
+    best = accuracy(np.ones(6))
+    skewed = accuracy(shares)
     wanted = best.accuracy - skewed.accuracy
     found = analysis.skewed_loss(analysis.gaussian_boundaries(means), shares)
     assert abs(found - wanted) < 5 * np.hypot(best.error, skewed.error) + 0.05 * wanted

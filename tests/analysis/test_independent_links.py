@@ -85,7 +85,8 @@ def test_fixed_point_curve_of_two_clients(second):
 
 
 def test_fixed_point_of_vectors(rng):
-    probs, targets = rng.uniform(size=5), rng.normal(size=(5, 3))
+    probs = rng.uniform(size=5)
+    targets = rng.normal(size=(5, 3))
     value = analysis.fedavg_fixed_point(probs, targets)
     np.testing.assert_allclose(
         value, enumeration.fedavg_weights(probs) @ targets, rtol=1e-12
@@ -130,7 +131,8 @@ def test_mixing_rate_is_the_second_eigenvalue_and_below_the_bound(probs):
     )[-2]
     rate = analysis.mixing_rate(probs)
     np.testing.assert_allclose(rate, max(expected, 0.0), atol=1e-14)
-    least, size = min(probs), len(probs)
+    least = min(probs)
+    size = len(probs)
     bound = 1.0 - least**4 * (1.0 - (1.0 - least) ** size) ** 2 / 8.0
     np.testing.assert_allclose(analysis.mixing_rate_bound(probs), bound, rtol=1e-14)
     assert rate <= bound
@@ -145,7 +147,8 @@ def test_mixing_rate_of_equal_clients_is_their_one_eigenvalue(num_clients):
 
 
 def test_mixing_rate_bounds_the_contraction_of_any_vector(rng):
-    probs, vector = rng.uniform(0.1, 0.9, size=6), rng.normal(size=6)
+    probs = rng.uniform(0.1, 0.9, size=6)
+    vector = rng.normal(size=6)
     vector -= vector.mean()
     after = enumeration.expected(
         probs, lambda mask: np.sum((enumeration.mixing(mask) @ vector) ** 2)

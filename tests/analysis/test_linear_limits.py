@@ -10,7 +10,10 @@ from fedjax_links import analysis
 from fedjax_links.analysis import linear_models
 from tests.analysis.refusals import refuses
 
-CLIENTS, EACH, CLASSES, DIM = 6, 30, 4, 3
+CLIENTS = 6
+EACH = 30
+CLASSES = 4
+DIM = 3
 
 
 @pytest.fixture
@@ -232,7 +235,8 @@ def test_a_least_squares_flow_is_an_exponential(data, rng):
     )
     design = np.c_[features, np.ones(len(features))]
     shares = 2 * weights[owners] / EACH
-    gram, pull = design.T @ (shares[:, None] * design), design.T @ (shares * targets)
+    gram = design.T @ (shares[:, None] * design)
+    pull = design.T @ (shares * targets)
     rates, basis = np.linalg.eigh(gram)
     wanted = basis @ (-np.expm1(-0.7 * rates) / rates * (basis.T @ pull))
     np.testing.assert_allclose(found.coefficients[:, 0], wanted[:-1], atol=2e-6)
@@ -274,7 +278,8 @@ def test_a_flow_takes_no_more_gradients_than_it_may(data, monkeypatch):
 
 def test_gaussian_classes_need_no_minimisation(rng):
     """The population's minimiser against that of points of a Gauss-Hermite rule."""
-    means, proportions = rng.normal(size=(3, 2)), rng.dirichlet(np.ones(3), size=5)
+    means = rng.normal(size=(3, 2))
+    proportions = rng.dirichlet(np.ones(3), size=5)
     weights = rng.dirichlet(np.ones(5))
     exact = analysis.gaussian_minimiser(means, proportions, weights)
     nodes, masses = np.polynomial.hermite_e.hermegauss(40)
@@ -326,11 +331,13 @@ STEPPING = np.repeat(np.arange(4), 10)
 
 def test_local_drift_on_quadratics_is_right_to_first_order(rng):
     """Least squares: the mean obeys a linear equation, whose solution is exact at any step."""
-    features, targets = rng.normal(size=(40, 2)), rng.normal(size=40)
+    features = rng.normal(size=(40, 2))
+    targets = rng.normal(size=40)
     weights = analysis.fedavg_weights(HEARD)
     off = []
     for rate in (0.02, 0.01):
-        system, right = np.zeros((3, 3)), np.zeros(3)
+        system = np.zeros((3, 3))
+        right = np.zeros(3)
         for i, weight in enumerate(weights):
             design = np.c_[features[i == STEPPING], np.ones(10)]
             hessian = 2 * design.T @ design / 10
@@ -363,7 +370,9 @@ def test_spread_of_the_cohorts_shifts_the_mean(rng):
     z-test at a false alarm of 1e-6, over 400 independent runs; the second-order rest is a tenth of
     the shift, whose own z-score is above 12.
     """
-    rate, runs, rounds = 0.8, 400, 3000
+    rate = 0.8
+    runs = 400
+    rounds = 3000
     labels = (np.arange(40) % 10 < np.repeat([1, 9, 5, 7], 10)).astype(int)
     shares = labels.reshape(4, 10).mean(axis=1)
     given = (np.zeros((40, 1)), labels, STEPPING)
@@ -372,7 +381,8 @@ def test_spread_of_the_cohorts_shifts_the_mean(rng):
     ).intercept[0]
     share = analysis.fedavg_weights(HEARD) @ shares
     limit = np.log(share / (1 - share))
-    at, total = np.full(runs, limit), np.zeros(runs)
+    at = np.full(runs, limit)
+    total = np.zeros(runs)
     for _ in range(rounds):
         active = rng.uniform(size=(runs, 4)) < HEARD
         size = active.sum(axis=1)

@@ -16,7 +16,9 @@ from fedjax_links.links import graphs
 from tests import refusals
 from tests.tiers import cases
 
-SIZE, RATE, STEPS = 5, 0.1, 3
+SIZE = 5
+RATE = 0.1
+STEPS = 3
 PROBS = np.array([0.7, 0.2, 0.5, 0.35, 0.9])
 TARGETS = np.random.default_rng(0).normal(size=(SIZE, 2)) + 2 * PROBS[:, None]
 BENDS = np.array([0.5, 2.0, 1.0, 0.3, 1.5])
@@ -32,7 +34,8 @@ SERVER_LR = {'focus': {'server_lr': None}}
 WITH_PEERS = {'cogc', 'colrel', 'gossip', 's2a', 's2s'}
 RUN_LONGER_THAN_THEY_COMPILE = {'cogc'}
 NEEDS_OTHER_NOISE = {'feddyn', 'focus', 'scaffold'}
-NUM_SEEDS, Z_BOUND = 4000, 5.0
+NUM_SEEDS = 4000
+Z_BOUND = 5.0
 
 
 def edge_prob(name):
@@ -66,7 +69,8 @@ def test_fedavg_and_fedpbc_are_as_in_their_closed_forms():
     )
     expected = np.diagonal(moments.limit_covariance)
     np.testing.assert_allclose(found.variances['server'], expected, rtol=0, atol=1e-12)
-    found, fixed = limit('fedpbc'), analysis.fedpbc_fixed_point(*given)
+    found = limit('fedpbc')
+    fixed = analysis.fedpbc_fixed_point(*given)
     np.testing.assert_allclose(found.means['server'], fixed.server, rtol=0, atol=1e-12)
     np.testing.assert_allclose(
         found.means['client_mean'], fixed.client_mean, rtol=0, atol=1e-12
@@ -162,7 +166,8 @@ def test_the_engine_ends_there(x64, name, is_plain):
 
     ends = jax.jit(jax.vmap(end))(jax.random.split(jax.random.key(0), NUM_SEEDS))
     for model, mean in found.means.items():
-        runs, variance = np.asarray(ends[model]), found.variances[model]
+        runs = np.asarray(ends[model])
+        variance = found.variances[model]
         error = np.sqrt(np.maximum(variance, 0) / NUM_SEEDS)
         assert (np.abs(runs.mean(axis=0) - mean) < Z_BOUND * error + 1e-7).all()
         # of a variance, by the fourth moment of the runs

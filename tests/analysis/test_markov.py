@@ -31,7 +31,8 @@ def test_autocorrelation_equals_matrix_powers(up, down):
 
 
 def test_functions_map_over_clients_and_lags():
-    up, down = np.array([0.05, 0.3]), np.array([0.2, 0.1])
+    up = np.array([0.05, 0.3])
+    down = np.array([0.2, 0.1])
     assert analysis.markov_stationary(up, down).shape == (2,)
     value = analysis.markov_autocorrelation(up[:, None], down[:, None], np.arange(4))
     np.testing.assert_allclose(value[1], 0.6 ** np.arange(4), rtol=1e-14)
@@ -91,7 +92,8 @@ def test_no_cutoff_gives_the_mean_gap():
 @pytest.mark.statistical
 def test_simulated_links_agree(rng):
     """Stationary share by t-tests on batch means, gaps by chi-square: false alarms below 1e-5."""
-    up, down = np.array([0.1, 0.3, 0.02]), np.array([0.1, 0.1, 0.08])
+    up = np.array([0.1, 0.3, 0.02])
+    down = np.array([0.1, 0.1, 0.08])
     masks = enumeration.simulate_markov(rng, up, down, 40_000)
     batches = np.stack([part.mean(axis=0) for part in np.array_split(masks, 25)])
     error = batches.std(axis=0, ddof=1) / 5.0

@@ -49,7 +49,8 @@ def test_first_and_second_moments_against_all_edges(name):
     mean = sum(chance * matrix for matrix, chance in states)
     found = analysis.expected_metropolis_matrix(neighbours, probs)
     np.testing.assert_allclose(found, mean, rtol=0, atol=1e-12)
-    apply, size = analysis.metropolis_map(neighbours, probs), len(neighbours)
+    apply = analysis.metropolis_map(neighbours, probs)
+    size = len(neighbours)
     for seed in range(3):
         moment = np.random.default_rng(seed).normal(size=(size, size))
         expected = sum(chance * matrix @ moment @ matrix for matrix, chance in states)
@@ -110,7 +111,8 @@ def ring_probs(size, prob):
 
 def test_the_printed_variances_come_out():
     """S of 20.5 with relays over a ring, 56.6 without, for p from .05 to .9."""
-    probs, edges = limits.MIXED_PROBS, ring_probs(20, 0.5)
+    probs = limits.MIXED_PROBS
+    edges = ring_probs(20, 0.5)
     alone = analysis.colrel_variance(probs, edges, np.diag(1 / probs))
     assert abs(alone - ((1 - probs) / probs).sum()) < 1e-10
     assert abs(alone - 56.6) < 0.1
@@ -122,10 +124,8 @@ def test_the_printed_variances_come_out():
 def test_weights_are_unbiased_and_no_others_have_less_variance(seed):
     rng = np.random.default_rng(seed)
     size = 5
-    probs, edges = (
-        rng.uniform(0.2, 0.9, size),
-        np.triu(rng.uniform(0, 1, (size, size)), 1),
-    )
+    probs = rng.uniform(0.2, 0.9, size)
+    edges = np.triu(rng.uniform(0, 1, (size, size)), 1)
     edges = (edges + edges.T) * (rng.random((size, size)) < 2)
     weights = analysis.colrel_weights(probs, edges)
     carries = edges + np.eye(size)
@@ -156,11 +156,13 @@ def test_weights_are_unbiased_and_no_others_have_less_variance(seed):
 
 def test_the_variance_is_that_of_what_the_server_adds_up():
     """Sum of the coefficients' variances and covariances, over all links of three clients."""
-    probs, edges = np.array([0.3, 0.6, 0.8]), np.zeros((3, 3))
+    probs = np.array([0.3, 0.6, 0.8])
+    edges = np.zeros((3, 3))
     edges[0, 1] = edges[1, 0] = 0.4
     edges[1, 2] = edges[2, 1] = 0.7
     weights = np.random.default_rng(0).random((3, 3))
-    first, second = 0.0, 0.0
+    first = 0.0
+    second = 0.0
     for mask, chance in enumeration.active_sets(probs):
         for one, two in itertools.product([False, True], repeat=2):
             up = np.eye(3, dtype=bool)
@@ -170,7 +172,8 @@ def test_the_variance_is_that_of_what_the_server_adds_up():
             total = sum(
                 weights[i, j] * up[i, j] for i in np.flatnonzero(mask) for j in range(3)
             )
-            first, second = first + weight * total, second + weight * total**2
+            first = first + weight * total
+            second = second + weight * total**2
     assert (
         abs(analysis.colrel_variance(probs, edges, weights) - (second - first**2))
         < 1e-12
@@ -183,7 +186,10 @@ def test_the_variance_is_that_of_what_the_server_adds_up():
 @pytest.mark.parametrize('tolerance', [0, 1, 2])
 def test_the_chance_of_a_step_against_all_links(tolerance):
     """Seven clients around a ring of degree four; each sum has edges of its own."""
-    size, p, q, total = 7, 0.8, 0.9, 0.0
+    size = 7
+    p = 0.8
+    q = 0.9
+    total = 0.0
     row = p * q**tolerance  # of a sum, independent of the others
     for mask, chance in enumeration.active_sets(np.full(size, row)):
         total += chance * (mask.sum() >= size - tolerance)

@@ -34,9 +34,11 @@ def propagate(probs, targets, factor, start, num_rounds, step):
     ]
     mean = np.tile(start, (size, 1))
     second = np.einsum('ia,jb->iajb', mean, mean)
-    means, seconds = [mean], [second]
+    means = [mean]
+    seconds = [second]
     for _ in range(num_rounds):
-        new_mean, new_second = np.zeros_like(mean), np.zeros_like(second)
+        new_mean = np.zeros_like(mean)
+        new_second = np.zeros_like(second)
         for prob, linear, drive in maps:
             push = drive @ targets
             moved = linear @ mean
@@ -47,7 +49,8 @@ def propagate(probs, targets, factor, start, num_rounds, step):
                 + np.einsum('ia,jb->iajb', push, moved)
                 + np.einsum('ia,jb->iajb', push, push)
             )
-        mean, second = new_mean, new_second
+        mean = new_mean
+        second = new_second
         means.append(mean)
         seconds.append(second)
     return np.array(means), np.array(seconds)
@@ -56,7 +59,8 @@ def propagate(probs, targets, factor, start, num_rounds, step):
 def fedpbc_step(mask, factor):
     """Clients 0..N-1 and the server at N: everybody trains, the active ones average."""
     size = len(mask)
-    linear, drive = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size))
+    linear = np.zeros((size + 1, size + 1))
+    drive = np.zeros((size + 1, size))
     linear[:size, :size] = factor * enumeration.mixing(mask)
     drive[:size] = (1.0 - factor) * enumeration.mixing(mask)
     if mask.any():
@@ -70,7 +74,8 @@ def fedpbc_step(mask, factor):
 def fedavg_step(mask, factor):
     """The server at N; the clients' rows are unused."""
     size = len(mask)
-    linear, drive = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size))
+    linear = np.zeros((size + 1, size + 1))
+    drive = np.zeros((size + 1, size))
     linear[size, size] = factor if mask.any() else 1.0
     if mask.any():
         drive[size] = (1.0 - factor) * mask / mask.sum()
@@ -92,7 +97,8 @@ def test_fedpbc_fixed_point_is_where_the_recursion_goes(rng, probs, rate, steps)
 
 
 def test_fedpbc_fixed_point_solves_the_printed_equation(rng):
-    probs, targets = rng.uniform(size=40), rng.normal(size=40)
+    probs = rng.uniform(size=40)
+    targets = rng.normal(size=40)
     mixing = analysis.expected_mixing_matrix(probs)
     limit = analysis.fedpbc_fixed_point(probs, targets, 1e-4, 100)
     factor = (1.0 - 1e-4) ** 100
@@ -102,7 +108,8 @@ def test_fedpbc_fixed_point_solves_the_printed_equation(rng):
 
 
 def test_fedpbc_removes_most_of_the_bias_of_fedavg():
-    targets, probs = np.array([0.0, 100.0]), (0.5, 0.3)
+    targets = np.array([0.0, 100.0])
+    probs = (0.5, 0.3)
     server = analysis.fedpbc_fixed_point(probs, targets, 0.001, 1).server
     fedavg = analysis.fedavg_fixed_point(probs, targets)
     assert abs(server - 50.0) < 0.05 * abs(fedavg - 50.0)
@@ -115,7 +122,8 @@ def test_fedavg_moments_equal_enumeration(rng, probs):
     moments = analysis.fedavg_mean_and_covariance(
         probs, targets - start, 0.1, 2, num_rounds=300
     )  # measured from the start
-    server, square = means[:, -1], seconds[:, -1, :, -1]
+    server = means[:, -1]
+    square = seconds[:, -1, :, -1]
     covariance = square - np.einsum('ta,tb->tab', server, server)
     np.testing.assert_allclose(moments.mean + start, server, atol=1e-12)
     np.testing.assert_allclose(
@@ -211,10 +219,15 @@ def test_noise_floor_of_the_published_setting(rng, low, high, floor):
 @pytest.mark.statistical
 def test_moments_match_simulated_runs(rng):
     """z-tests on 4,000 runs; with 13 comparisons at 5 sigma, false alarms below 1e-5."""
-    probs, targets = np.array([0.7, 0.2, 0.1, 0.4]), rng.normal(size=(4, 2))
-    start, runs, rounds, factor = np.array([1.0, -2.0]), 4000, 12, 0.8**2
+    probs = np.array([0.7, 0.2, 0.1, 0.4])
+    targets = rng.normal(size=(4, 2))
+    start = np.array([1.0, -2.0])
+    runs = 4000
+    rounds = 12
+    factor = 0.8**2
     clients = np.tile(start, (runs, 4, 1))
-    pbc, avg = np.tile(start, (runs, 1)), np.tile(start, (runs, 1))
+    pbc = np.tile(start, (runs, 1))
+    avg = np.tile(start, (runs, 1))
     for _ in range(rounds):
         masks = rng.uniform(size=(runs, 4)) < probs
         some = masks.any(axis=1)[:, None]
@@ -235,7 +248,8 @@ def test_moments_match_simulated_runs(rng):
     centre = targets.mean(axis=0)
     within(pbc, exact.server_mean[-1] + start)
     within(np.sum((pbc - centre) ** 2, axis=1), exact.server_mean_square[-1])
-    means, mixing = np.tile(start, (4, 1)), analysis.expected_mixing_matrix(probs)
+    means = np.tile(start, (4, 1))
+    mixing = analysis.expected_mixing_matrix(probs)
     for _ in range(rounds):
         means = mixing @ (factor * means + (1.0 - factor) * targets)
     within(clients[:, 2], means[2])

@@ -13,15 +13,20 @@ from tests.analysis.refusals import refuses
 
 def counted(masks):
     """Gaps and ages of each client, round by round."""
-    gaps, ages = [], []
+    gaps = []
+    ages = []
     for column in masks.T:
-        last, own_gaps, own_ages, seen = -1, [], [], False
+        last = -1
+        own_gaps = []
+        own_ages = []
+        seen = False
         for t, active in enumerate(column):
             own_ages.append(t - last)
             if active:
                 if seen:
                     own_gaps.append(t - last)
-                last, seen = t, True
+                last = t
+                seen = True
         gaps.append(own_gaps)
         ages.append(own_ages)
     return gaps, ages

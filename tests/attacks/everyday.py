@@ -164,7 +164,8 @@ def _comparison(rng: random.Random) -> Config:
 
 
 def _quadratic(rng: random.Random) -> Config:
-    patterns, algorithms = _some(_PATTERNS, rng, 2), _some(_ALGORITHMS, rng, 2)
+    patterns = _some(_PATTERNS, rng, 2)
+    algorithms = _some(_ALGORITHMS, rng, 2)
     first, other = list(algorithms)
     values: Config = {
         'title': 'Quadratics',
@@ -306,15 +307,15 @@ def _npz(rng: random.Random) -> Config:
         problem['num_clients'] = made_files.NUM_OWNERS
     problem |= rng.choice(
         [
-            *(
-                {},
-                {},
-                {},
-                {'holdout_clients': 1},
-                {'holdout_examples': 0.3},
-                {'max_examples': 2},
-            ),
-            *({'min_examples': 2}, {'label_noise': {'rate': 0.2}}, {'seed': 3}),
+            {},
+            {},
+            {},
+            {'holdout_clients': 1},
+            {'holdout_examples': 0.3},
+            {'max_examples': 2},
+            {'min_examples': 2},
+            {'label_noise': {'rate': 0.2}},
+            {'seed': 3},
         ]
     )
     return _on_files(rng, problem)

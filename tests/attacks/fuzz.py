@@ -35,11 +35,18 @@ from fedjax_links.preview import theory
 from fedjax_links.report import live
 from tests.attacks import mutations, rules
 
-LINE, NAMELESS, TRACEBACK = 'one line', 'a line that names nothing', 'traceback'
-RUNS, NONSENSE, SLOW, ENDS = 'runs', 'nonsense', 'too long', 'ran'
+LINE = 'one line'
+NAMELESS = 'a line that names nothing'
+TRACEBACK = 'traceback'
+RUNS = 'runs'
+NONSENSE = 'nonsense'
+SLOW = 'too long'
+ENDS = 'ran'
 BAD = (NAMELESS, TRACEBACK, NONSENSE, SLOW)
 _LONGEST_LINE = 2_000
-_MOST_CLIENTS, _MOST_ROUNDS, _MOST_LANES = 12, 12, 24
+_MOST_CLIENTS = 12
+_MOST_ROUNDS = 12
+_MOST_LANES = 24
 """Of what runs."""
 
 
@@ -129,7 +136,8 @@ def _run(planned: experiment.Experiment, folder: Path) -> list[str]:
     results = planned.run(path)
     report.write(results, planned)
     text = (path / 'report.md').read_text()
-    status, seen = runs.status(path), live.read(path)
+    status = runs.status(path)
+    seen = live.read(path)
     list(live.levels(seen))
     live.write(seen, path, [planned.title], seconds=None)
     again = runs.read(path)
@@ -243,7 +251,8 @@ def main() -> None:
     )
     parser.add_argument('--lines', action='store_true', help='show every refusal, too')
     options = parser.parse_args()
-    began, counts = time.perf_counter(), collections.Counter[str]()
+    began = time.perf_counter()
+    counts = collections.Counter[str]()
     warnings.simplefilter('ignore')
     by_command = math.ceil(options.count / max(1, options.commands))
     for index in range(options.count):

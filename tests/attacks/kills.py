@@ -58,7 +58,8 @@ def command(folder: Path) -> list[str]:
 
 def moment(stage: str, folder: Path, rng: random.Random) -> Callable[[], bool]:
     """Whether it is time to strike: some luck, once the stage has begun."""
-    metrics, checkpoints = folder / 'metrics.jsonl', folder / 'checkpoints'
+    metrics = folder / 'metrics.jsonl'
+    checkpoints = folder / 'checkpoints'
     wanted = rng.randrange(1, 60)
     after = time.monotonic() + rng.uniform(0, 6)
 
@@ -134,7 +135,8 @@ def main(argv: list[str]) -> None:
     for case in range(COUNT.value):
         stage = STAGE.value or STAGES[case % len(STAGES)]
         wrong, kills = survives(stage, whole, rng)
-        alike, killed = alike + (not wrong), killed + kills
+        alike = alike + (not wrong)
+        killed = killed + kills
         ended = f'DIFFERENT: {wrong}' if wrong else 'same'
         print(f'{case + 1:3d} {stage:10s} killed {kills} times: {ended}', flush=True)
     print(f'{alike} of {COUNT.value} runs ended like the unbroken one ({killed} kills)')

@@ -13,52 +13,46 @@ Files = dict[str, bytes]
 NUM_OWNERS = 4
 _EVERYDAY = ('ann', 'bob', 'eve', 'zoe')
 NAMES: tuple[str, ...] = (
-    *(
-        'ann',
-        'bob',
-        'eve',
-        'zoe',
-        '0',
-        '1',
-        '2',
-        '007',
-        '1.0',
-        'nan',
-        'True',
-        '',
-        ' ',
-        'a b',
-        'a,b',
-    ),
-    *(
-        '$x_$',
-        '$',
-        '_a',
-        'a|b',
-        'a/b',
-        '..',
-        '<b>',
-        '#7',
-        '"q"',
-        "it's",
-        '-a',
-        'a\nb',
-        'é',
-        'e\u0301',
-    ),
-    *(
-        '联邦平均',
-        'متوسط',
-        '🚀',
-        'Straße',
-        'İ',
-        '\u200b',
-        'x' * 300,
-        '联' * 90,
-        'a\\b',
-        '{x}',
-        '%s',
-    ),
+    'ann',
+    'bob',
+    'eve',
+    'zoe',
+    '0',
+    '1',
+    '2',
+    '007',
+    '1.0',
+    'nan',
+    'True',
+    '',
+    ' ',
+    'a b',
+    'a,b',
+    '$x_$',
+    '$',
+    '_a',
+    'a|b',
+    'a/b',
+    '..',
+    '<b>',
+    '#7',
+    '"q"',
+    "it's",
+    '-a',
+    'a\nb',
+    'é',
+    'e\u0301',
+    '联邦平均',
+    'متوسط',
+    '🚀',
+    'Straße',
+    'İ',
+    '\u200b',
+    'x' * 300,
+    '联' * 90,
+    'a\\b',
+    '{x}',
+    '%s',
 )
 """Names of clients, as logs and data sets have them."""
 
@@ -111,7 +105,8 @@ def intact(rng: random.Random) -> Files:
 
 
 def _files(rng: random.Random, names: list[str], *, is_spoilt: bool) -> Files:
-    arrays, rows = _arrays(rng, names), _intervals(rng, names)
+    arrays = _arrays(rng, names)
+    rows = _intervals(rng, names)
     leaf = {'users': names, 'user_data': _users(rng, names)}
     ready = {name: _timer(rows, name) for name in names}
     if is_spoilt and rng.random() < 0.7:
@@ -191,7 +186,8 @@ def _csv(
     rng: random.Random, header: tuple[str, ...], rows: list[list[Any]], is_spoilt: bool
 ) -> bytes:
     rows = [list(row) for row in rows]
-    separator, code = ',', 'utf-8'
+    separator = ','
+    code = 'utf-8'
     if is_spoilt:
         header, separator, code = _spoil_rows(rng, header, rows)
     lines = [header, *rows]
@@ -277,22 +273,18 @@ def _spoil_labels(arrays: dict[str, Any], rng: random.Random) -> None:
     labels = np.asarray(arrays['train_labels'], float)
     arrays['train_labels'] = rng.choice(
         [
-            *(
-                labels,
-                labels + 0.5,
-                labels - 1,
-                labels + 1,
-                labels * 10**6,
-                labels == 0,
-                labels * 0,
-            ),
-            *(
-                labels[:5],
-                labels.astype(str),
-                labels[:, None],
-                labels * np.nan,
-                labels[:0],
-            ),
+            labels,
+            labels + 0.5,
+            labels - 1,
+            labels + 1,
+            labels * 10**6,
+            labels == 0,
+            labels * 0,
+            labels[:5],
+            labels.astype(str),
+            labels[:, None],
+            labels * np.nan,
+            labels[:0],
             np.stack([labels, labels], 1).astype(int),
         ]
     )
@@ -305,21 +297,19 @@ def _spoil_features(arrays: dict[str, Any], rng: random.Random) -> None:
     with_hole[0] = rng.choice([np.nan, np.inf, 1e300])
     arrays[part] = rng.choice(
         [
-            *(
-                with_hole,
-                rows.astype(np.uint16) * 257,
-                rows > 100,
-                rows[:, :3],
-                rows[:0],
-                rows[0],
-            ),
-            *(
-                rows.astype(str),
-                rows * 1j,
-                rows.astype(np.int64) * 2**40,
-                rows.reshape(len(rows), -1),
-            ),
-            *(rows.astype(np.float16), rows * 0, rows[..., 0]),
+            with_hole,
+            rows.astype(np.uint16) * 257,
+            rows > 100,
+            rows[:, :3],
+            rows[:0],
+            rows[0],
+            rows.astype(str),
+            rows * 1j,
+            rows.astype(np.int64) * 2**40,
+            rows.reshape(len(rows), -1),
+            rows.astype(np.float16),
+            rows * 0,
+            rows[..., 0],
         ]
     )
 
@@ -330,15 +320,16 @@ def _spoil_owners(arrays: dict[str, Any], rng: random.Random) -> None:
     numbers = np.arange(count) % NUM_OWNERS
     arrays[part] = rng.choice(
         [
-            *(
-                numbers,
-                numbers * 7,
-                numbers - 1,
-                numbers + 0.5,
-                numbers * 1.0,
-                numbers == 0,
-            ),
-            *(numbers[:3], numbers * 10**9, np.full(count, ''), np.full(count, np.nan)),
+            numbers,
+            numbers * 7,
+            numbers - 1,
+            numbers + 0.5,
+            numbers * 1.0,
+            numbers == 0,
+            numbers[:3],
+            numbers * 10**9,
+            np.full(count, ''),
+            np.full(count, np.nan),
             numbers.astype(str),
         ]
     )
@@ -357,5 +348,8 @@ def _spoil_keys(arrays: dict[str, Any], rng: random.Random) -> None:
 
 
 _SPOILS: tuple[Callable[[dict[str, Any], random.Random], None], ...] = (
-    *(_spoil_labels, _spoil_features, _spoil_owners, _spoil_keys),
+    _spoil_labels,
+    _spoil_features,
+    _spoil_owners,
+    _spoil_keys,
 )

@@ -52,7 +52,8 @@ def contents(folder):
 
 def damaged(folder, seed):
     """A copy of a folder with one bit of one file flipped, and where that is."""
-    rng, copy = random.Random(seed), folder.with_name('case')
+    rng = random.Random(seed)
+    copy = folder.with_name('case')
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
     paths = [
@@ -60,7 +61,8 @@ def damaged(folder, seed):
     ]
     path = rng.choice([p for p in paths if p.stat().st_size])
     content = bytearray(path.read_bytes())
-    place, bit = rng.randrange(len(content)), rng.randrange(8)
+    place = rng.randrange(len(content))
+    bit = rng.randrange(8)
     content[place] ^= 1 << bit
     path.write_bytes(bytes(content))
     return copy, f'{path.relative_to(copy)} byte {place} bit {bit}'
@@ -88,7 +90,8 @@ class CutAt(experiment.Callback):
 @pytest.mark.slow
 def test_a_resumed_run_ends_like_an_unbroken_one_or_is_refused(whole, monkeypatch):
     """The state of a lane that was done is not looked at until somebody wants it."""
-    expected, cut = contents(whole), whole.with_name('cut')
+    expected = contents(whole)
+    cut = whole.with_name('cut')
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
     with pytest.raises(experiment.Stop):
         experiment.build(CONFIG).run(cut, [CutAt()])

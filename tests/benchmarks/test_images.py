@@ -91,7 +91,8 @@ def test_a_proof_notices_one_example_of_one_step():
         rows[0, client, 0, 0] = others[0]
         return by_hand(RULES[0])(params, data, plan._replace(rows=rows), workload)
 
-    key, links = jax.random.key(3), pattern(RULES[0])
+    key = jax.random.key(3)
+    links = pattern(RULES[0])
     with pytest.raises(ValueError, match='fedavg, a step: results differ'):
         proofs.prove(key, NETWORK, TINY, RULES[0], links, swapped, swapped)
 
@@ -168,7 +169,8 @@ def test_images_are_clear_of_thresholds_by_more_than_rounding(image, clear):
 
 @pytest.mark.slow
 def test_the_images_of_the_first_step_are_clear():
-    key, links = jax.random.key(3), pattern(RULES[0])
+    key = jax.random.key(3)
+    links = pattern(RULES[0])
     data = images.problem(TINY, NETWORK)
     clear = proofs.clear_of_thresholds(key, data, NETWORK, TINY, links)
     plan = images.schedule(key, links, TINY)
@@ -267,10 +269,12 @@ def test_the_engine_is_the_pytorch_loop_compiled(torch_session):
 
 def test_a_job_of_no_step_gives_back_the_model_and_the_losses_of_flax(torch_session):
     """Rate zero: what comes back is what was handed over, and losses are the network's."""
-    key, links = jax.random.key(0), pattern(RULES[0])
+    key = jax.random.key(0)
+    links = pattern(RULES[0])
     still = TINY._replace(num_rounds=1, local_steps=1, learning_rate=0.0)
     data = images.problem(still, NETWORK)
-    params, plan = images.initial_params(key, data), images.schedule(key, links, still)
+    params = images.initial_params(key, data)
+    plan = images.schedule(key, links, still)
     job = against_torch.written(torch_session, params, data, plan, still, RULES[0])
     model, losses = against_torch.result(torch_session, job)
     jax.tree.map(np.testing.assert_array_equal, model, dict(params))

@@ -68,7 +68,8 @@ def test_bernoulli():
 def test_a_full_cohort_by_hand_is_the_engine_with_everybody_active():
     """Links that are always up, and a cohort of all clients drawn by hand."""
     everyone = participation.always(TINY.num_clients)
-    key, data = jax.random.key(1), micro.problem(TINY)
+    key = jax.random.key(1)
+    data = micro.problem(TINY)
     model, losses = jax.jit(lambda k, d: micro.engine(k, d, TINY, everyone))(key, data)
     full = TINY._replace(cohort_size=TINY.num_clients)
     plain, plain_losses = jax.jit(lambda k, d: micro.by_hand(k, d, full))(key, data)
@@ -112,7 +113,8 @@ def test_million():
 
 @pytest.mark.parametrize('name', list(million.patterns(FEW)))
 def test_million_s_cohorts_are_those_of_the_links(name):
-    key, pattern = jax.random.key(0), million.patterns(FEW)[name]
+    key = jax.random.key(0)
+    pattern = million.patterns(FEW)[name]
     cohorts = million.realised_cohorts(key, pattern, FEW.num_rounds)
     assert cohorts.shape == (4, FEW.cohort_size)
     state = pattern.init(jax.random.fold_in(jax.random.fold_in(key, 0), 1))

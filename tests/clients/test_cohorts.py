@@ -59,7 +59,8 @@ def test_who_computes_follows_the_links():
 
 @pytest.mark.parametrize('name', MASKS)
 def test_gather_and_scatter_touch_the_members_rows_only(rng, name):
-    mask, rows = MASKS[name], table(rng)
+    mask = MASKS[name]
+    rows = table(rng)
     cohort = cohorts.make_cohort(jnp.asarray(mask))
     gathered = cohorts.gather(cohort, rows)
     np.testing.assert_array_equal(gathered['a'][: mask.sum()], rows['a'][mask])
@@ -147,7 +148,8 @@ def test_everyone_in_chunks_of_any_size(rng, chunk_size):
 @pytest.mark.parametrize('dtype', [jnp.bfloat16, jnp.float16])
 def test_sums_over_clients_of_narrow_values_are_of_float32(dtype, chunk_size, everyone):
     """Added up in bfloat16, a thousand ones stay at 256; a sum of float16 may not fit into it."""
-    ones, largest = jnp.ones((1000, 2), dtype), jnp.full((1000, 2), 100, dtype)
+    ones = jnp.ones((1000, 2), dtype)
+    largest = jnp.full((1000, 2), 100, dtype)
     cohort = (
         cohorts.everyone(1000)
         if everyone
@@ -220,7 +222,8 @@ def test_integer_and_low_precision_rows_keep_their_dtypes():
 @pytest.mark.parametrize('chunk_size', [2, 16])
 def test_assign_writes_one_value_to_the_members(rng, chunk_size, monkeypatch):
     monkeypatch.setattr(cohorts, 'ROWS_AT_ONCE', chunk_size)
-    rows, value = table(rng), {'a': jnp.full(3, 2.5), 'b': jnp.int32(-1)}
+    rows = table(rng)
+    value = {'a': jnp.full(3, 2.5), 'b': jnp.int32(-1)}
     run = jax.jit(lambda mask: cohorts.assign(cohorts.make_cohort(mask), rows, value))
     for name, mask in MASKS.items():
         new = run(mask)
@@ -254,7 +257,8 @@ class Counter:
 
 @pytest.mark.parametrize('chunk_size', [1, 3, 5])
 def test_cost_follows_the_active_clients(chunk_size):
-    num_clients, counter = 40, Counter()
+    num_clients = 40
+    counter = Counter()
     run = jax.jit(
         lambda mask: cohorts.map_reduce(
             counter, cohorts.make_cohort(mask), (), chunk_size=chunk_size

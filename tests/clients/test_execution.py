@@ -28,7 +28,8 @@ def elsewhere(monkeypatch):
 
 
 def round_of(name, links):
-    algorithm, problem = algorithms.ALGORITHMS[name](PROGRAM), federation.problem()
+    algorithm = algorithms.ALGORITHMS[name](PROGRAM)
+    problem = federation.problem()
     state = simulation.init(KEY, algorithm, links, problem)
     return lambda: simulation.run_round(state, KEY, algorithm, links, problem)
 
@@ -72,7 +73,8 @@ def test_devices_of_all_kinds_compute_the_same(name, monkeypatch):
 
 
 def test_how_many_train_side_by_side():
-    on_cpu, elsewhere = local_training._width_on_cpu, local_training._width_elsewhere
+    on_cpu = local_training._width_on_cpu
+    elsewhere = local_training._width_elsewhere
     assert [on_cpu(2**14, everyone) for everyone in (False, True)] == [1, 1]
     assert [on_cpu(330, everyone) for everyone in (False, True)] == [10, 128]
     assert on_cpu(2**14 - 1, everyone=True) == 16
@@ -89,7 +91,8 @@ def test_on_a_busier_card_a_program_is_the_same(monkeypatch):
     device = types.SimpleNamespace(memory_stats=lambda: card)
     monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
     monkeypatch.setattr(jax, 'local_devices', lambda: [device])
-    links, texts = participation.bernoulli(np.full(NUM_CLIENTS, 0.5)), []
+    links = participation.bernoulli(np.full(NUM_CLIENTS, 0.5))
+    texts = []
     for taken in (0, 10**9 - 100):
         card['bytes_in_use'] = taken
         texts.append(str(jax.make_jaxpr(round_of('fedavg', links))()))
@@ -128,7 +131,9 @@ def test_sums_and_rows_are_those_of_the_members(
 
 def test_lanes_side_by_side_copy_no_table():
     """Ten lanes of MIFA: rows are replaced where they lie, in a loop of one bound for all."""
-    num_clients, num_lanes, shape = 60, 10, '7,5'
+    num_clients = 60
+    num_lanes = 10
+    shape = '7,5'
     table = jnp.zeros((num_lanes, num_clients, *map(int, shape.split(','))))
     masks = jax.random.bernoulli(KEY, 0.2, (num_lanes, num_clients))
 

@@ -22,7 +22,8 @@ MANY = 1_000_003  # no other array of the round has this length
 @pytest.mark.parametrize('name', cases(['fedavg', 'fedpbc', 'scaffold'], ['scaffold']))
 def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
     """All that a run keeps; that of every algorithm the server moves alike is in its suite."""
-    problem, key = federation.problem(), jax.random.key(2)
+    problem = federation.problem()
+    key = jax.random.key(2)
     entry = ALGORITHMS[name]
     algorithm = entry(PROGRAM, **entry.example)
 
@@ -35,7 +36,8 @@ def test_a_named_cohort_is_treated_as_its_mask(name, monkeypatch):
     pattern = participation.uniform_cohort(federation.NUM_CLIENTS, 3)
     links = simulation.realised_links(key, pattern, num_rounds=5)
     assert isinstance(links, base.CohortLinkSample)
-    ours, theirs = run(pattern), run(participation.replay(links.mask, links.prob))
+    ours = run(pattern)
+    theirs = run(participation.replay(links.mask, links.prob))
     for part in ('algorithm', 'counters'):
         jax.tree.map(
             lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
@@ -54,7 +56,8 @@ def test_the_cohort_of_a_sample_that_names_it_is_the_sample():
     for cohort in (cohorts.participating(links), cohorts.delivering(links)):
         assert cohort.ids is ids
         assert cohort.num_clients == 6
-        rows, new = jnp.arange(6.0), jnp.array([-1.0, -2.0, -3.0])
+        rows = jnp.arange(6.0)
+        new = jnp.array([-1.0, -2.0, -3.0])
         np.testing.assert_array_equal(
             cohorts.scatter(cohort, rows, new), [0, -1, 2, 3, -2, 5]
         )

@@ -103,12 +103,15 @@ def momentum(rate):
 
 
 def adam(rate):
-    first, second, count = 0.0, 0.0, 0
+    first = 0.0
+    second = 0.0
+    count = 0
 
     def move(grad):
         nonlocal first, second, count
         count += 1
-        first, second = 0.9 * first + 0.1 * grad, 0.999 * second + 0.001 * grad**2
+        first = 0.9 * first + 0.1 * grad
+        second = 0.999 * second + 0.001 * grad**2
         scaled = (first / (1 - 0.9**count)) / (
             np.sqrt(second / (1 - 0.999**count)) + 1e-8
         )

@@ -85,7 +85,8 @@ def test_a_mistake_is_named(name, eta, options, field):
 
 def amplified_after_warmup(setting, initial, warmup, period, amplification):
     """Wang and Ji 2022: plain FedAvg while warming up, then x_ref and the clock start."""
-    x, path = setting.start.copy(), []
+    x = setting.start.copy()
+    path = []
     for t, active in enumerate(setting.mask):
         if t == warmup:
             reference = x.copy()

@@ -15,7 +15,8 @@ from tests.layering import MAY_SEE, part_of
 
 FOLDER = Path(fedjax_links.__file__).parent
 PREFIX = f'{FOLDER}/'
-FIELD, RATE = 'client.learning_rate', 0.0173
+FIELD = 'client.learning_rate'
+RATE = 0.0173
 CONFIG = """
 def get_config():
     return {

@@ -67,7 +67,8 @@ def test_who_needs_computes_and_hears_what(name):
         'all' if name in EVERYBODY_TRAINS else 'asked' if name == 'f3ast' else 'active'
     )
     assert found.computing == computing
-    late, never = name in BROADCAST_LATE, name in LOOK_AT_NO_UPLINK
+    late = name in BROADCAST_LATE
+    never = name in LOOK_AT_NO_UPLINK
     assert found.hearing == ('never' if never else 'end' if late else 'start')
     assert found.others_hear == (name in EVERYBODY_HEARS)
     assert found.moves_when_empty == (name in MOVE_BY_MEMORY | MOVE_BY_THE_CLOCK)

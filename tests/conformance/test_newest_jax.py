@@ -111,7 +111,8 @@ def test_a_newer_python_with_its_newest_jax(tmp_path):
     python = newer_python()
     if python is None:
         give_up('no newer Python on the path or of pyenv that starts')
-    source, own = tmp_path / 'source', tmp_path / 'venv' / 'bin' / 'python'
+    source = tmp_path / 'source'
+    own = tmp_path / 'venv' / 'bin' / 'python'
     shutil.copytree(ROOT, source, ignore=not_copied)
     subprocess.run([python, '-m', 'venv', tmp_path / 'venv'], check=True)
     install(own, '.[test]', place=tmp_path, cwd=source)

@@ -45,7 +45,8 @@ def broken_fedavg(mistake):
             local_train = local_train._replace(run=with_other_key(local_train.run))
 
         def round_step(state, ctx, problem):
-            links, taking_part = ctx.links, base.participants(ctx.links)
+            links = ctx.links
+            taking_part = base.participants(ctx.links)
             if mistake == 'uplinks alone':
                 taking_part = links.mask
             cohort = cohorts.make_cohort(taking_part)

@@ -7,7 +7,8 @@ import pytest
 
 from fedjax_links.core import checks, errors
 
-NAN, INF = float('nan'), float('inf')
+NAN = float('nan')
+INF = float('inf')
 
 
 @pytest.mark.parametrize(

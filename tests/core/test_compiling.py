@@ -44,7 +44,8 @@ def compilations(call):
 
 
 def test_a_loop_over_keys_compiles_once():
-    algorithm, links = rule(), pattern()
+    algorithm = rule()
+    links = pattern()
     run = functools.partial(fl.simulate, num_rounds=20, eval_every=5)
     first = run(jax.random.key(0), algorithm, links, PROBLEM)
     keys = [jax.random.key(seed) for seed in range(1, 4)]
@@ -60,7 +61,8 @@ def test_a_loop_over_keys_compiles_once():
 
 
 def test_other_objects_and_numbers_are_other_programs():
-    algorithm, links = rule(), pattern()
+    algorithm = rule()
+    links = pattern()
 
     def end(algorithm=algorithm, links=links, problem=PROBLEM, **options):
         given = {'num_rounds': 20, **options}
@@ -96,11 +98,10 @@ def test_other_objects_and_numbers_are_other_programs():
 def test_the_bits_are_those_without_a_program_around(name):
     """`run_round` for round, evaluated by hand: eager but for the loops that a round has."""
     client = local_training.local_sgd(0.2, local_steps=3, batch_size=2)
-    algorithm, links = (
-        rule(name, client),
-        federation.pattern(*federation.realised_links()),
-    )
-    problem, key = federation.problem(), jax.random.key(3)
+    algorithm = rule(name, client)
+    links = federation.pattern(*federation.realised_links())
+    problem = federation.problem()
+    key = jax.random.key(3)
     whole = fl.simulate(key, algorithm, links, problem, num_rounds=12, eval_every=4)
     plain = simulation._simulate(
         algorithm, links, None, 12, 4, None, None, problem, key
@@ -110,7 +111,8 @@ def test_the_bits_are_those_without_a_program_around(name):
 
 def test_nothing_is_kept_of_what_is_gone():
     before = len(compiling._PROGRAMS)
-    algorithm, links = rule('fedpbc'), pattern()
+    algorithm = rule('fedpbc')
+    links = pattern()
     fl.simulate(jax.random.key(0), algorithm, links, PROBLEM, num_rounds=4)
     alive = weakref.ref(algorithm.round_step), weakref.ref(links.sample)
     assert len(compiling._PROGRAMS) == before + 1
@@ -124,7 +126,8 @@ def test_nothing_is_kept_of_what_is_gone():
 
 
 def test_inside_a_trace_nothing_is_kept():
-    links, before = pattern(), len(compiling._PROGRAMS)
+    links = pattern()
+    before = len(compiling._PROGRAMS)
 
     def end(rate):
         algorithm = rule(client=local_training.local_sgd(rate, local_steps=1))
@@ -144,7 +147,8 @@ def test_inside_a_trace_nothing_is_kept():
 
 
 def test_methods_run_uncompiled():
-    base, links = rule(), pattern()
+    base = rule()
+    links = pattern()
 
     class Mine:
         def init(self, params, problem):
@@ -155,6 +159,7 @@ def test_methods_run_uncompiled():
             jax.random.key(0), algorithm, links, PROBLEM, num_rounds=4
         ).state.algorithm.server
 
-    expected, before = end(base), len(compiling._PROGRAMS)
+    expected = end(base)
+    before = len(compiling._PROGRAMS)
     np.testing.assert_array_equal(end(base._replace(init=Mine().init)), expected)
     assert len(compiling._PROGRAMS) == before

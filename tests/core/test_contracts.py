@@ -44,7 +44,8 @@ def halves_its_carry(carry, key, round):
 
 def peers(**fields):
     """As `drawing`, with links between the two."""
-    neighbours, edges = jnp.array([[1], [0]]), jnp.ones((2, 1), bool)
+    neighbours = jnp.array([[1], [0]])
+    edges = jnp.ones((2, 1), bool)
     links = PeerLinkSample(jnp.ones(2, bool), jnp.ones(2), neighbours, edges)._replace(
         **fields
     )

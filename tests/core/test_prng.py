@@ -193,7 +193,8 @@ def test_client_keys_depend_on_seed_and_round_alone(name):
     algorithm = spy(
         algorithms.ALGORITHMS[name](local_training.local_sgd(0.1, local_steps=1))
     )
-    key, num_rounds = jax.random.key(23), 3
+    key = jax.random.key(23)
+    num_rounds = 3
     result = jax.jit(
         lambda key: simulation.simulate(
             key,

@@ -26,7 +26,8 @@ def assert_leaves(actual, expected, **kwargs):
 
 
 def test_arithmetic():
-    x, y = sample(0), sample(1)
+    x = sample(0)
+    y = sample(1)
     assert_leaves(tree.add_scaled(x, 0.5, y), {k: x[k] + 0.5 * y[k] for k in x})
     assert_leaves(tree.subtract(x, y), {k: x[k] - y[k] for k in x})
     assert_leaves(tree.scale(-2.0, x), {k: -2.0 * x[k] for k in x})
@@ -72,7 +73,8 @@ def test_division_by_a_count_is_zero_where_nobody_was_counted():
 
 def test_rows_are_selected_and_never_multiplied():
     mask = np.array([True, False, True, False])
-    x, y = sample(0, clients=4), sample(1, clients=4)
+    x = sample(0, clients=4)
+    y = sample(1, clients=4)
     for leaf in x.values():
         leaf[~mask] = np.nan
     for leaf in y.values():
@@ -89,7 +91,8 @@ def test_rows_are_selected_and_never_multiplied():
 
 def test_filling_rows_leaves_the_others_alone():
     mask = np.array([False, True, True])
-    table, value = sample(0, clients=3), sample(1)
+    table = sample(0, clients=3)
+    value = sample(1)
     filled = tree.fill_rows(jnp.asarray(mask), value, table)
     for name, leaf in filled.items():
         for i in range(3):

@@ -72,7 +72,9 @@ def write_shakespeare(folder, *, characters, examples, seed=0):
       Texts, the characters after them and the names of who speaks, in the order of the file.
     """
     rng = np.random.default_rng(seed)
-    texts, after, names = [], [], []
+    texts = []
+    after = []
+    names = []
     for character in range(characters):
         speech = LINES[character % 2] * 4
         for start in rng.integers(0, len(speech) - 81, examples):

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-TRAIN, TEST = 23, 7
+TRAIN = 23
+TEST = 7
 
 
 def draw(number, shape, num_classes, seed, *, first_label=0):

@@ -12,7 +12,8 @@ import numpy as np
 from fedjax_links.datasets.publishers import RECIPES, File
 
 CLASSES = 'airplane automobile bird cat deer dog frog horse ship truck'.split()  # noqa: SIM905
-TRAIN, TEST = 20, 10
+TRAIN = 20
+TEST = 10
 
 
 def draw(number, shape, num_classes, seed, first_label=0):
@@ -63,7 +64,8 @@ def write_emnist(folder):
 def write_cifar10(folder):
     """Six batches of records: a label, then all red pixels, green ones, blue ones."""
     folder.mkdir(parents=True, exist_ok=True)
-    train, test = draw(TRAIN, (32, 32, 3), 10, 0), draw(TEST, (32, 32, 3), 10, 1)
+    train = draw(TRAIN, (32, 32, 3), 10, 0)
+    test = draw(TEST, (32, 32, 3), 10, 1)
     cuts = [slice(4 * k, 4 * k + 4) for k in range(5)]
     batches = {
         f'data_batch_{k}.bin': (train[0][c], train[1][c]) for k, c in enumerate(cuts, 1)
@@ -124,7 +126,8 @@ def write_cinic10(folder):
     from PIL import Image
 
     folder.mkdir(parents=True, exist_ok=True)
-    parts, files = {}, {}
+    parts = {}
+    files = {}
     for seed, split in enumerate(('train', 'valid', 'test')):
         pixels, _ = draw(TRAIN, (32, 32, 3), 10, seed)
         labels = np.repeat(np.arange(10), 2)

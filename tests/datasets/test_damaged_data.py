@@ -28,7 +28,8 @@ def line(call):
 @pytest.mark.parametrize('saver', [np.savez, np.savez_compressed])
 def test_each_damaged_npz_file_is_named(saver, tmp_path):
     """Cut at, or with a byte changed at, places all over the file."""
-    whole, file = tmp_path / 'whole.npz', tmp_path / 'damaged.npz'
+    whole = tmp_path / 'whole.npz'
+    file = tmp_path / 'damaged.npz'
     save(whole, saver)
     data = whole.read_bytes()
     found = set()

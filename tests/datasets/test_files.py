@@ -29,10 +29,8 @@ def test_npz_pixels_stay_pixels(arrays, save, tmp_path):
     save(tmp_path / 'mine.npz', **arrays, comment='more keys do no harm')
     data = datasets.from_npz(tmp_path / 'mine.npz')
     for part in ('train', 'test'):
-        features, labels = (
-            getattr(data, f'{part}_features'),
-            getattr(data, f'{part}_labels'),
-        )
+        features = getattr(data, f'{part}_features')
+        labels = getattr(data, f'{part}_labels')
         assert (features.dtype, labels.dtype) == (np.uint8, np.int32)
         np.testing.assert_array_equal(features, arrays[f'{part}_features'])
         np.testing.assert_array_equal(labels, arrays[f'{part}_labels'])

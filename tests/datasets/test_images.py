@@ -39,7 +39,8 @@ def test_digits_split_uses_every_example_once_and_is_stratified(source):
     labels = np.concatenate([data.train_labels, data.test_labels])
     assert rows(joined, labels) == rows(source.images / 16, source.target)
     for c in range(10):
-        total, test = np.sum(source.target == c), np.sum(data.test_labels == c)
+        total = np.sum(source.target == c)
+        test = np.sum(data.test_labels == c)
         assert abs(test - 0.2 * total) <= 0.5
 
 

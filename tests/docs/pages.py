@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from tests import ROOT
 
-DOCS, STUDIES = ROOT / 'docs', ROOT / 'studies'
+DOCS = ROOT / 'docs'
+STUDIES = ROOT / 'studies'
 _BEGIN = 'index', 'start', 'concepts', 'theory'
 PAGES = sorted([*(DOCS / f'{name}.md' for name in _BEGIN), *DOCS.glob('howto/*.md')])
 

@@ -23,7 +23,9 @@ class Page(html.parser.HTMLParser):
     def __init__(self, path):
         """Reads it."""
         super().__init__()
-        self.path, self.links, self.anchors = path, [], set()
+        self.path = path
+        self.links = []
+        self.anchors = set()
         self.feed(path.read_text(encoding='utf-8'))
 
     def handle_starttag(self, tag, attributes):

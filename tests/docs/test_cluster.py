@@ -33,7 +33,8 @@ CONFIG = {
     'metric': 'loss',
 }
 TEXT = f'def get_config():\n    return {CONFIG!r}\n'
-LONG, PERIOD = 1_000_000, 10_000
+LONG = 1_000_000
+PERIOD = 10_000
 PROGRAMS = {
     'ssh': '#!/bin/sh\ncd {there} && exec sh -c "$2"\n',
     'rsync': '#!/bin/sh\nexec cp -r "{there}/${{2#*:}}" "$3"\n',
@@ -177,7 +178,8 @@ def test_an_array_of_slurm_one_of_whose_tasks_is_requeued(tmp_path):
     scripted(tmp_path, block('bash', '#SBATCH').replace('0-63%16', '0-5'), 'map.sh')
     script = scripted(tmp_path, f'{block("bash", "--wrap")}echo $array')
     said = run(tmp_path, 'bash', script)
-    merging, array = task_of_slurm(said), said.split()[-1]
+    merging = task_of_slurm(said)
+    array = said.split()[-1]
 
     def begun():
         division = runs.read_division(tmp_path / 'runs' / 'map')
@@ -232,7 +234,8 @@ def test_a_pod_has_a_command_that_is_one(home, index):
     job = yaml.safe_load(block('yaml', 'kind: Job'))
     pod = job['spec']['template']['spec']
     (container,) = pod['containers']
-    (mounted,), (volume,) = container['volumeMounts'], pod['volumes']
+    (mounted,) = container['volumeMounts']
+    (volume,) = pod['volumes']
     assert (job['apiVersion'], job['spec']['completionMode']) == ('batch/v1', 'Indexed')
     assert mounted['name'] == volume['name']
     python, module, package, *words = container['command']

@@ -169,7 +169,8 @@ def test_notebooks_and_scripts_become_pages(tmp_path):
             ],
         },
     ]
-    source, made = tmp_path / 'examples', tmp_path / 'made'
+    source = tmp_path / 'examples'
+    made = tmp_path / 'made'
     source.mkdir()
     (source / 'links.ipynb').write_text(json.dumps({'cells': cells}))
     (source / 'run.py').write_text('print(1)\n')
@@ -183,7 +184,8 @@ def test_notebooks_and_scripts_become_pages(tmp_path):
 
 
 def test_a_notebook_stands_for_its_script_and_links_to_pages(tmp_path):
-    source, made = tmp_path / 'examples', tmp_path / 'docs' / 'generated' / 'made'
+    source = tmp_path / 'examples'
+    made = tmp_path / 'docs' / 'generated' / 'made'
     source.mkdir()
     text = '# Links\n\nSee [limits](../docs/theory.md) and [rules](rules.py).'
     cells = [{'cell_type': 'markdown', 'source': [text]}]

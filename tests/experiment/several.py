@@ -192,7 +192,8 @@ def as_one(path):
     """The bytes that a save has where one process writes it, from its file and its parts."""
     with np.load(path) as stored:
         entries = dict(stored)
-    about, divided = json.loads(bytes(entries['about'])), {}
+    about = json.loads(bytes(entries['about']))
+    divided = {}
     for place in range(len(about.pop('parts', []))):
         with np.load(path.with_name(f'{path.stem}.part{place}.npz')) as stored:
             for name in stored.files[1:]:

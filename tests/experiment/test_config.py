@@ -49,7 +49,8 @@ def test_probabilities_may_be_a_number_or_a_list(name, given, expected):
         **({'cycle_length': 20} if name == 'cyclic' else {}),
     }
     bound = link_sections.bind_links(section, problem)
-    pattern, options = bound.build(), bound.options
+    pattern = bound.build()
+    options = bound.options
     probs = options['probs'] if 'probs' in options else options['schedule'].args[0]
     np.testing.assert_array_equal(probs, expected)
     _, sample = pattern.sample(
@@ -98,7 +99,8 @@ def test_an_algorithm_can_appear_twice_with_other_clients():
 
 
 def test_sections_are_resolved_once_and_never_in_a_trace(monkeypatch):
-    resolved, bind = [], resolver.bind
+    resolved = []
+    bind = resolver.bind
 
     def counted(where, *args):
         resolved.append(where)
@@ -121,7 +123,8 @@ def test_a_grid_may_vary_a_rate_that_an_algorithm_has_of_its_own():
     own = {'fedavg': {'client': {'learning_rate': 0.5}}}
     grid = {'algorithms': {'fedavg': {'client': {'learning_rate': [0.1, 0.2]}}}}
     planned = build(algorithms=own, grid=grid)
-    maker, rates = planned.plan.algorithms['fedavg'], []
+    maker = planned.plan.algorithms['fedavg']
+    rates = []
     for point in map(maker.at, planned.plan.points):
         client = maker.bound_at(point).args[0]
         schedule = client.options['learning_rate'].build(point)

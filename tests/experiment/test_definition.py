@@ -46,10 +46,8 @@ def test_objects_are_no_values_of_a_grid():
 
 def test_experiments_are_compared_as_what_they_are():
     planned = in_python()
-    same, other = (
-        dataclasses.replace(planned),
-        dataclasses.replace(planned, seeds=(4, 5)),
-    )
+    same = dataclasses.replace(planned)
+    other = dataclasses.replace(planned, seeds=(4, 5))
     assert planned == same
     assert planned != other
     assert planned != in_python()  # of other functions
@@ -60,7 +58,8 @@ def test_experiments_are_compared_as_what_they_are():
 def test_experiments_of_one_config_are_equal():
     given = values(links={'name': 'bernoulli', 'probs': np.full(8, 0.5)})
     copied = {**given, 'links': {'name': 'bernoulli', 'probs': np.full(8, 0.5)}}
-    first, again = experiment.build(given), experiment.build(copied)
+    first = experiment.build(given)
+    again = experiment.build(copied)
     assert first == again
     assert hash(first) == hash(again)
     assert first != experiment.build({**given, 'first_seed': 1})

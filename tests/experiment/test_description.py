@@ -72,7 +72,8 @@ def test_patterns_know_their_cycle():
 
 def test_a_column_of_one_algorithm_is_no_factor_of_all():
     both = {'algorithms': {'fedavg': {}, 'mifa': {'max_age': 5}}}
-    rates, ages = [0.1, 0.2], [5, 10, 20]
+    rates = [0.1, 0.2]
+    ages = [5, 10, 20]
     for grid, said in (
         (
             {'client': {'learning_rate': rates}},

@@ -211,7 +211,8 @@ def get_config():
 @pytest.mark.slow
 def test_of_two_processes_that_want_a_lane_one_writes_it(tmp_path):
     """The lanes of tuning of two shards that nobody runs, of which both others help with all."""
-    config, folder = tmp_path / 'config.py', tmp_path / 'run'
+    config = tmp_path / 'config.py'
+    folder = tmp_path / 'run'
     config.write_text(NOTED)
     command = [sys.executable, '-m', 'fedjax_links', 'simulate', f'--config={config}']
     command.append(f'--workdir={folder}')
@@ -236,7 +237,9 @@ def test_of_two_processes_that_want_a_lane_one_writes_it(tmp_path):
 @pytest.mark.release('test_shards_of_one_folder_merge_to_the_bytes_of_one_process')
 def test_shards_that_are_killed_and_started_again(tmp_path, whole):
     """Commands, each killed at a random moment but the last time."""
-    config, folder, rng = tmp_path / 'config.py', tmp_path / 'run', random.Random(0)
+    config = tmp_path / 'config.py'
+    folder = tmp_path / 'run'
+    rng = random.Random(0)
     config.write_text(f'def get_config():\n    return {CONFIG!r}\n')
 
     def start(*arguments):
@@ -286,7 +289,8 @@ def rule(local_train):
 def test_a_worker_that_lives_on_runs_the_code_of_each_run(tmp_path):
     """Its config is the same, and the file that it names has changed."""
     config = values(algorithms={'mine': {'name': 'edited_rule:rule'}}, num_seeds=1)
-    module, found = tmp_path / 'edited_rule.py', []
+    module = tmp_path / 'edited_rule.py'
+    found = []
 
     def ends(**options):
         with resolver.importable(tmp_path):

@@ -174,7 +174,8 @@ def test_lanes_of_a_fork_run_side_by_side_too(tmp_path, past):
     begin = running.fork(planned, past, 4)
     results = running.run(planned, tmp_path, side_by_side=True, initial_states=begin)
     was = runs.read(past)
-    order, late = np.lexsort([results['round'], results['seed']]), was['round'] > 4
+    order = np.lexsort([results['round'], results['seed']])
+    late = was['round'] > 4
     for name in ('seed', 'round', 'rounds/num_active'):
         np.testing.assert_array_equal(results[name][order], was[name][late])
     name = 'server/eval_loss'
@@ -248,7 +249,8 @@ def state_of(past, seed):
 
 def plain(planned, state, seed, num_rounds):
     """Evaluations of a simulation that begins with a state."""
-    problem, point = planned.problem_at('links', {}), planned.plan.points[0]
+    problem = planned.problem_at('links', {})
+    point = planned.plan.points[0]
     rate = np.float32(planned.config['client']['learning_rate'])
     run = jax.jit(
         lambda key, problem, rate: simulation.simulate(
@@ -343,7 +345,8 @@ def test_a_fork_of_a_tuned_run_is_the_run_itself(tmp_path):
     planned = experiment.build(tuned())
     planned.run(tmp_path / 'run')
     planned.fork(tmp_path / 'run', 4, tmp_path / 'fork')
-    of_run, of_fork = by_lane(tmp_path / 'run', after=4), by_lane(tmp_path / 'fork')
+    of_run = by_lane(tmp_path / 'run', after=4)
+    of_fork = by_lane(tmp_path / 'fork')
     assert of_fork.keys() == of_run.keys()
     ties = {lane for lane in of_run if lane[0] == 'tie'}
     assert ties

@@ -14,7 +14,10 @@ from fedjax_links.experiment import nan_debugger
 from tests.experiment.configs import tuned, values
 from tests.reference import local_loops
 
-NUM_CLIENTS, BAD_CLIENT, BAD_EXAMPLE, BAD_ROUND = 5, 3, 2, 4
+NUM_CLIENTS = 5
+BAD_CLIENT = 3
+BAD_EXAMPLE = 2
+BAD_ROUND = 4
 
 
 def links():

@@ -52,10 +52,8 @@ def folder(tmp_path_factory):
 def redrawn(tmp_path_factory):
     """A run whose draws follow the seed one by one."""
     algorithms = {'fedavg': {'client': {'learning_rate': 0.1}}}
-    grid, changes = (
-        {'redraw': ['init', 'batches']},
-        {'tuning': None, 'algorithms': algorithms},
-    )
+    grid = {'redraw': ['init', 'batches']}
+    changes = {'tuning': None, 'algorithms': algorithms}
     return written(
         tmp_path_factory.mktemp('redrawn') / 'run', grid, ['spread'], **changes
     )
@@ -99,7 +97,8 @@ def read(cell):
 
 
 def test_data_are_the_numbers_of_the_printed_page(folder, redrawn):
-    seen, split = set(), 0
+    seen = set()
+    split = 0
     every = [(of, *page) for of in (folder, redrawn) for page in pages(of)]
     for of, page, number, (header, *rows) in every:
         seen.add(page)
@@ -149,7 +148,8 @@ def test_latex_has_the_cells_of_the_printed_page(folder):
 def test_the_command_prints_a_table_and_writes_nothing(folder):
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     printed = command.run('report', f'--workdir={folder}', '--table=levels')
-    found, expected = pandas.read_csv(io.StringIO(printed.stdout)), report.table(folder)
+    found = pandas.read_csv(io.StringIO(printed.stdout))
+    expected = report.table(folder)
     assert list(found) == list(expected)
     np.testing.assert_array_equal(found['ours'], expected['ours'])
     flags = [f'--workdir={folder}', '--table=levels', '--form=latex']

@@ -43,7 +43,8 @@ def curve(columns, computing, algorithm, pair):
 
 @pytest.mark.parametrize('name', cases(SETTINGS, ['xiang2023_figure2']))
 def test_the_mean_client_of_fedpbc_approaches_at_one_rate_whatever_the_links(name):
-    columns, (rate, steps) = numbers(name, **SHORT), SETTINGS[name]
+    columns = numbers(name, **SHORT)
+    (rate, steps) = SETTINGS[name]
     targets = np.asarray(problems.counterexample(**SMALL).data, float)
     start = np.linalg.norm(targets.mean(axis=0))
     for pair in ((0.1, 0.9), (0.5, 0.5)):
@@ -64,17 +65,16 @@ def test_the_mean_square_over_seeds_is_the_exact_one(name):
         ('fedavg', 'fedpbc'), ((0.1, 0.9), (0.5, 0.5))
     ):
         found = curve(columns, 'all', algorithm, pair)
-        mean, deviation = found['mean'][-1], found['deviation'][-1]
+        mean = found['mean'][-1]
+        deviation = found['deviation'][-1]
         square = mean**2 + deviation**2 * (num_seeds - 1) / num_seeds
         error = 2 * mean * deviation / np.sqrt(num_seeds)
         assert abs(square - found['exact_rms'][-1] ** 2) < bound * error
         assert error < 0.1 * square
     # Where the bias dominates, the distance itself is the bias.
     found = curve(columns, 'all', 'fedavg', (0.1, 0.9))
-    bias, noise = (
-        found['exact_bias'][-1],
-        found['exact_rms'][-1] - found['exact_bias'][-1],
-    )
+    bias = found['exact_bias'][-1]
+    noise = found['exact_rms'][-1] - found['exact_bias'][-1]
     assert noise < 0.01 * bias
     error = found['deviation'][-1] / np.sqrt(num_seeds)
     assert abs(found['mean'][-1] - bias) < bound * error + noise
@@ -88,7 +88,8 @@ def test_the_quick_figure_ends_where_theory_says(name):
     """At its shipped size; the spread around the exact bias is exact too."""
     columns = numbers(name)
     found = curve(columns, 'all', 'fedavg', (0.1, 0.9))
-    bias, rms = found['exact_bias'][-1], found['exact_rms'][-1]
+    bias = found['exact_bias'][-1]
+    rms = found['exact_rms'][-1]
     assert abs(found['mean'][-1] - bias) < BOUND * np.sqrt(rms**2 - bias**2)
     assert np.sqrt(rms**2 - bias**2) < 0.1 * bias
     unbiased = curve(columns, 'all', 'fedpbc', (0.1, 0.9))
@@ -96,11 +97,15 @@ def test_the_quick_figure_ends_where_theory_says(name):
 
 
 def test_the_expected_paused_model_is_the_mean_over_all_links(rng):
-    probs, targets, factor = np.array([0.2, 0.5, 0.9]), rng.normal(size=(3, 2)), 0.7
+    probs = np.array([0.2, 0.5, 0.9])
+    targets = rng.normal(size=(3, 2))
+    factor = 0.7
     masks = list(itertools.product((0, 1), repeat=3))
     expected = np.zeros(2)
     for history in itertools.product(masks, repeat=3):
-        clients, server, chance = np.zeros((3, 2)), np.zeros(2), 1.0
+        clients = np.zeros((3, 2))
+        server = np.zeros(2)
+        chance = 1.0
         for mask in history:
             active = np.array(mask, bool)
             chance *= np.prod(np.where(active, probs, 1 - probs))
@@ -138,7 +143,8 @@ def test_the_end_of_training_agrees_with_an_independent_computation(name):
     own = {key[1:]: texts for key, texts in REFERENCE.items() if key[0] == name}
     for (computing, algorithm), texts in own.items():
         for pair, text in zip(PAIRS, texts.split(), strict=True):
-            found, reference = curve(columns, computing, algorithm, pair), float(text)
+            found = curve(columns, computing, algorithm, pair)
+            reference = float(text)
             late = found['round'] > found['round'][-1] / 2
             by_seed = np.sqrt(np.mean(found['deviation'][late] ** 2))
             error = np.sqrt(2 / 3 * by_seed**2 + (reference * spread[pair]) ** 2)

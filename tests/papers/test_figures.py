@@ -24,7 +24,8 @@ ARCHITECTURES = 'fedjax_links.papers.architectures'
 
 
 def test_every_figure_is_shipped_in_two_sizes():
-    shipped, written = set(), set()
+    shipped = set()
+    written = set()
     with resolver.importable(CONFIGS):
         for path in (CONFIGS / 'figures').glob('*.py'):
             module = importlib.import_module(f'figures.{path.stem}')
@@ -65,7 +66,8 @@ def test_group_distances_are_the_exact_ones():
     np.testing.assert_allclose(columns['exact'], exact, atol=5e-5)
     first = [0.4607, 0.1521, 0.1066, 0.0886, 0.0621, 0.0526, 0.05]
     np.testing.assert_allclose(columns['first_group_exact'], first, atol=5e-5)
-    off, error = columns['simulated'] - columns['exact'], columns['standard_error']
+    off = columns['simulated'] - columns['exact']
+    error = columns['standard_error']
     # Eight seeds: Student's t with 7 degrees of freedom has this bound where the normal has 4.5.
     assert (np.abs(off[:-1]) < 12.3 * error[:-1]).all()
     assert (error[:-1] < 0.01).all()
@@ -169,7 +171,8 @@ def test_most_label_dependent_probabilities_are_small():
     )  # 400 other draws: 76 % +- 0.6
 
 
-SUN, XIANG = 'figures.sun2025', 'figures.xiang2024'
+SUN = 'figures.sun2025'
+XIANG = 'figures.xiang2024'
 NETWORKS = 'figures.networks:network_sizes'
 COUNTEREXAMPLE = {
     'name': 'figures.counterexample:counterexample_error',

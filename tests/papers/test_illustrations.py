@@ -37,7 +37,8 @@ def path(rate, factor, steps=1, num_rounds=15, period=3):
     ],
 )
 def test_trajectories_are_those_of_a_loop(name, distances):
-    columns, settings = numbers(name), config(name)['figure']['settings']
+    columns = numbers(name)
+    settings = config(name)['figure']['settings']
     starts = [*np.flatnonzero(columns['round'] == 0), len(columns['round'])]
     assert len(starts) == len(settings) + 1
     ends = []

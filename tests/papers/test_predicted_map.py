@@ -50,7 +50,8 @@ def config(**changes):
 
 def brute_force_weights(probs):
     """E[1{i in A} / |A| given A not empty], by listing all sets."""
-    weights, some = np.zeros(len(probs)), 0.0
+    weights = np.zeros(len(probs))
+    some = 0.0
     for mask in itertools.product([0, 1], repeat=len(probs)):
         mask = np.array(mask)
         if mask.any():

@@ -70,7 +70,8 @@ def test_all_sorts_are_among_them():
 @pytest.mark.optimised  # bits: jax 0.12 compiled fast rounds a sine otherwise in a loop
 @pytest.mark.parametrize('name', cases(PATTERNS, ['jitter', 'sines', 'uniform_cohort']))
 def test_blocks_of_rounds_have_the_bits_of_single_rounds(name):
-    pattern, key = PATTERNS[name], jax.random.key(3)
+    pattern = PATTERNS[name]
+    key = jax.random.key(3)
     carry = pattern.init(key)
 
     def sample(round):

@@ -210,7 +210,8 @@ def test_regularized_permutations_are_uniform_and_fresh():
 
 
 def test_regularized_in_pieces():
-    pattern, key = regularized(10, 3), jax.random.key(5)
+    pattern = regularized(10, 3)
+    key = jax.random.key(5)
     carry = pattern.init(key)
     _, whole = advance(pattern, carry, key, 0, 11)
     middle, first = advance(pattern, carry, key, 0, 6)

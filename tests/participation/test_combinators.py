@@ -41,13 +41,16 @@ from tests.participation.sampling import (
     roll,
 )
 
-P, Q = np.array([0.1, 0.5, 0.9]), np.array([0.7, 0.2, 1.0])
+P = np.array([0.1, 0.5, 0.9])
+Q = np.array([0.7, 0.2, 1.0])
 SEEDS = 20_000
-UP, DOWN = replay([[True] * 3], [[1.0] * 3]), replay([[False] * 3], [[0.0] * 3])
+UP = replay([[True] * 3], [[1.0] * 3])
+DOWN = replay([[False] * 3], [[0.0] * 3])
 
 
 def test_both_and_either_are_and_and_or_of_the_parts():
-    first, second = markov(P, 0.3), cyclic(Q, cycle_length=10)
+    first = markov(P, 0.3)
+    second = cyclic(Q, cycle_length=10)
     alone = roll(first, 25).mask
     other = roll(both(UP, second), 25).mask
     np.testing.assert_array_equal(roll(both(first, second), 25).mask, alone & other)
@@ -94,7 +97,8 @@ INNER = {
 def test_the_same_seed_gives_the_same_links_apart_from_what_is_changed(around, inner):
     """Who is up is known from the pattern alone, and from the combinator around links all up."""
     pattern = INNER[inner]
-    alone, mask = roll(pattern, 12).mask, roll(AROUND[around](pattern), 12).mask
+    alone = roll(pattern, 12).mask
+    mask = roll(AROUND[around](pattern), 12).mask
     if around == 'either':
         assert (mask | ~alone).all()
         return
@@ -110,7 +114,8 @@ def test_the_same_seed_gives_the_same_links_apart_from_what_is_changed(around, i
 
 def test_directions_are_those_of_the_parts():
     inner = duplex(uplink=markov(P, 0.3), downlink=bernoulli(Q), compute=bernoulli(P))
-    links, within = roll(inner, 12), roll(outage(inner, **LATE), 12)
+    links = roll(inner, 12)
+    within = roll(outage(inner, **LATE), 12)
     for before, after in zip(
         jax.tree.leaves(links), jax.tree.leaves(within), strict=True
     ):
@@ -283,7 +288,8 @@ def test_permutation_rule_with_all_active_is_regularized():
 def consume_in_a_loop(orders, active, size, distinct):
     """A stack of clients popped in order; a new one when it is empty, also within a round."""
     orders = iter(orders)
-    stack, found = list(next(orders)), []
+    stack = list(next(orders))
+    found = []
     for available in active:
         taken = []
         while len(taken) < size:
@@ -299,7 +305,8 @@ def consume_in_a_loop(orders, active, size, distinct):
 @pytest.mark.parametrize('distinct', [True, False])
 def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
     rng = np.random.default_rng(4)
-    size, num_clients = 3, 10
+    size = 3
+    num_clients = 10
     active = np.stack(
         [rng.permutation(num_clients) < rng.integers(3, 9) for _ in range(60)]
     )
@@ -307,7 +314,8 @@ def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
         subset_sampling.take_from_permutation, static_argnames=('size', 'distinct')
     )
     order = subset_sampling.random_order(jax.random.key(0), num_clients)
-    orders, masks = [np.argsort(order.position)], []
+    orders = [np.argsort(order.position)]
+    masks = []
     for t, available in enumerate(active):
         before = np.asarray(order.position)
         order, mask = consume(
@@ -327,7 +335,8 @@ def test_permutation_is_consumed_as_in_a_plain_loop(distinct):
 
 
 def test_combinations_nest_and_mix_kinds():
-    plain, split = bernoulli(P), duplex(uplink=markov(P), compute=bernoulli(Q))
+    plain = bernoulli(P)
+    split = duplex(uplink=markov(P), compute=bernoulli(Q))
     for pattern in (
         both(plain, split),
         mixture([split, plain], [0.5, 0.5]),

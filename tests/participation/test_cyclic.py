@@ -23,7 +23,8 @@ def test_blocks_in_a_plain_loop():
     pattern = cyclic(PROBS)
     mask = roll(pattern, 450).mask
     for i, offset in enumerate(offsets(pattern)):
-        up, rounds_to_switch = False, int(offset)
+        up = False
+        rounds_to_switch = int(offset)
         for t in range(450):
             if rounds_to_switch == 0:
                 up = not up

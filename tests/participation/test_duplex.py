@@ -19,7 +19,8 @@ from fedjax_links.participation import (
 )
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 
-P, Q = np.array([0.3, 0.8]), np.array([0.6, 0.5])
+P = np.array([0.3, 0.8])
+Q = np.array([0.6, 0.5])
 MASK = np.array([[True, False, True], [False, False, True], [True, True, False]])
 
 
@@ -32,7 +33,9 @@ def test_unavailable_clients_do_nothing():
 
 
 def test_duplex_directions():
-    up, down, work = MASK, ~MASK, np.roll(MASK, 1, axis=0)
+    up = MASK
+    down = ~MASK
+    work = np.roll(MASK, 1, axis=0)
     links = roll(
         duplex(uplink=replay(up), downlink=replay(down), compute=replay(work)), 3
     )
@@ -49,7 +52,9 @@ def test_duplex_directions():
 
 @pytest.mark.statistical
 def test_duplex_parts_are_independent():
-    p, q, r = np.array([0.3, 0.8]), np.array([0.5, 0.9]), np.array([0.8, 0.4])
+    p = np.array([0.3, 0.8])
+    q = np.array([0.5, 0.9])
+    r = np.array([0.8, 0.4])
     pattern = duplex(uplink=bernoulli(p), downlink=bernoulli(r), compute=bernoulli(q))
     np.testing.assert_allclose(roll(pattern, 1).prob[0], p * q * r, rtol=1e-6)
     assert_frequencies(masks(pattern, 1, 20_000)[:, 0].sum(axis=0), p * q, 20_000)
@@ -84,7 +89,9 @@ def test_heard_through_one_pattern_and_answered_through_another_has_no_known_pro
 
 
 def test_who_is_unavailable_takes_no_part_in_a_pattern_with_directions():
-    up, down, work = MASK, np.roll(MASK, 1, axis=1), np.roll(MASK, 1, axis=0)
+    up = MASK
+    down = np.roll(MASK, 1, axis=1)
+    work = np.roll(MASK, 1, axis=0)
     inner = duplex(uplink=replay(up), downlink=replay(down), compute=replay(work))
     links = roll(unavailable(inner), 3)
     for field in (links.mask, links.downlink, links.compute):

@@ -75,7 +75,8 @@ def test_degenerate_probabilities():
 def test_transitions_in_a_plain_loop(x64):
     # The same uniforms through the rules of the paper: a transition, then the report.
     key = jax.random.key(3)
-    p, num_rounds = np.array([0.0, 0.01, 0.2, 0.6, 1.0]), 60
+    p = np.array([0.0, 0.01, 0.2, 0.6, 1.0])
+    num_rounds = 60
     mask = roll(markov(p, 0.1), num_rounds, 3).mask
 
     def uniforms(key):
@@ -115,14 +116,16 @@ def test_random_schedules_keep_their_range():
 
 
 def test_traced_parameters_agree_with_concrete_ones():
-    p, up = np.float32([[0.1, 0.7], [0.0, 1.0]]), np.float32([0.05, 0.5])
+    p = np.float32([[0.1, 0.7], [0.0, 1.0]])
+    up = np.float32([0.05, 0.5])
     swept = jax.jit(jax.vmap(lambda p, up: masks_of(markov(p, up))))(p, up)
     alone = np.stack([masks_of(markov(p[g], up[g])) for g in range(2)])
     np.testing.assert_array_equal(swept, alone)
 
 
 def masks_of(pattern):
-    carry, masks = pattern.init(jax.random.key(0)), []
+    carry = pattern.init(jax.random.key(0))
+    masks = []
     for t in range(6):
         carry, links = pattern.sample(carry, jax.random.key(t + 1), jnp.int32(t))
         masks.append(links.mask)

@@ -69,7 +69,8 @@ def test_second_cohort_given_the_first(design):
     pattern = minimum_separation(weights, separation=1, cohort_size=2, design=design)
     mask = masks(pattern, 2, 2 * SEEDS)
     found = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
-    pairs, probs = [], []
+    pairs = []
+    probs = []
     first = analysis.cohort_law(weights, 2, design)
     for cohort, prob in zip(first.cohorts, first.probs, strict=True):
         left = np.setdiff1d(np.arange(5), cohort)
@@ -117,10 +118,8 @@ def test_other_designs_against_the_enumerated_chain(design):
 
 @pytest.mark.statistical
 def test_separation_per_client_against_the_enumerated_chain():
-    weights, separation = (
-        np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0]),
-        np.array([4, 2, 0, 0, 1, 1]),
-    )
+    weights = np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0])
+    separation = np.array([4, 2, 0, 0, 1, 1])
     chain = analysis.minimum_separation_chain(weights, separation)
     mask = masks(minimum_separation(weights, separation=separation), 61, SEEDS)
     assert_frequencies(mask[:, 60].sum(axis=0), chain.marginal, SEEDS)
@@ -134,7 +133,8 @@ def test_separation_per_client_against_the_enumerated_chain():
 @pytest.mark.parametrize('separation', cases([0, 5, 8], [8]))
 def test_groups_of_the_paper(separation):
     # 20 groups of 5 clients, p_g ~ g^-1.5; whole groups participate.
-    weights, groups = np.arange(1.0, 21) ** -1.5, np.repeat(np.arange(20), 5)
+    weights = np.arange(1.0, 21) ** -1.5
+    groups = np.repeat(np.arange(20), 5)
     pattern = minimum_separation(weights, separation=separation, groups=groups)
     assert pattern.num_clients == 100
     mask = masks(pattern, 201, 10_000)[:, [0, 200]]
@@ -215,7 +215,8 @@ def test_conditional_poisson_is_sound_for_many_clients():
     exact = analysis.inclusion_probabilities(weights, 40)
     order = np.argsort(weights)
     for part in np.array_split(order, 10):
-        expected, count = exact[part].sum() * 400, mask[:, part].sum()
+        expected = exact[part].sum() * 400
+        count = mask[:, part].sum()
         # Negatively correlated indicators: the variance is at most that of independent ones.
         variance = (exact[part] * (1 - exact[part])).sum() * 400
         assert abs(count - expected) < 5.5 * np.sqrt(variance) + 1
@@ -258,10 +259,8 @@ def test_traced_weights_and_separation():
 
 
 def test_in_pieces():
-    pattern, key = (
-        minimum_separation(np.ones(7), separation=2, cohort_size=2),
-        jax.random.key(1),
-    )
+    pattern = minimum_separation(np.ones(7), separation=2, cohort_size=2)
+    key = jax.random.key(1)
     _, whole = advance(pattern, pattern.init(key), key, 0, 12)
     middle, first = advance(pattern, pattern.init(key), key, 0, 5)
     _, second = advance(pattern, middle, key, 5, 7)

@@ -56,7 +56,8 @@ def codes(mask):
 
 
 def test_every_cohort_of_known_size_is_named():
-    few, many = 12, BOUND
+    few = 12
+    many = BOUND
     for n in (few, many):
         steep = np.arange(1.0, n + 1) ** -1.5
         for pattern in (
@@ -110,7 +111,8 @@ def test_a_record_of_cohorts_names_them(prob):
 
 
 def test_who_draws_by_rejection():
-    n, falling = BOUND, np.arange(1.0, BOUND + 1) ** -0.5
+    n = BOUND
+    falling = np.arange(1.0, BOUND + 1) ** -0.5
     for pattern in (
         uniform_cohort(n, n // 2),
         periodic_groups(np.arange(n) * 4 // n, active_rounds=2, cohort_size=n // 8),
@@ -256,7 +258,8 @@ def test_second_cohort_given_the_first(rejecting, design):
     assert rejects(pattern)
     mask = masks(pattern, 2, 2 * SEEDS)
     found = 32 * codes(mask[:, 0]) + codes(mask[:, 1])
-    pairs, probs = [], []
+    pairs = []
+    probs = []
     first = analysis.cohort_law(weights, 2, design)
     for cohort, prob in zip(first.cohorts, first.probs, strict=True):
         left = np.setdiff1d(np.arange(5), cohort)
@@ -276,10 +279,8 @@ def test_second_cohort_given_the_first(rejecting, design):
 @pytest.mark.statistical
 @pytest.mark.optimised
 def test_whole_groups_wait_as_long_as_each_of_them_must(rejecting):
-    weights, separation = (
-        np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0]),
-        np.array([4, 2, 0, 0, 1, 1]),
-    )
+    weights = np.array([5.0, 4.0, 1.0, 1.0, 1.0, 1.0])
+    separation = np.array([4, 2, 0, 0, 1, 1])
     chain = analysis.minimum_separation_chain(weights, separation)
     groups = np.array([5, 0, 1, 2, 2, 3, 4, 0, 1, 1])
     pattern = minimum_separation(weights, separation=separation, groups=groups)
@@ -388,7 +389,8 @@ def test_in_pieces_and_side_by_side(rejecting):
 
 
 def test_the_algebra_takes_named_cohorts(rejecting):
-    cohort, everyone = uniform_cohort(6, 2), always(6)
+    cohort = uniform_cohort(6, 2)
+    everyone = always(6)
     np.testing.assert_array_equal(roll(cap(cohort, 2), 9).mask.sum(axis=1), 2)
     np.testing.assert_array_equal(
         roll(cap(cohort, 1, rule='permutation'), 9).mask.sum(axis=1), 1

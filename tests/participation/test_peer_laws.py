@@ -12,7 +12,8 @@ from fedjax_links.links import graphs
 from fedjax_links.participation import durations
 from tests import refusals
 
-NUM_SEEDS, Z_BOUND = 20_000, 4.8  # of 700 comparisons one in a thousand would be beyond
+NUM_SEEDS = 20_000
+Z_BOUND = 4.8  # of 700 comparisons one in a thousand would be beyond
 PROBS = np.linspace(0.1, 0.9, 8)
 
 
@@ -29,7 +30,8 @@ def seeds_of(pattern, num_rounds, num_seeds=NUM_SEEDS):
 
 def agree(samples, expected):
     """Means over the first axis, in standard errors; returns how many were compared."""
-    samples, expected = np.asarray(samples, float), np.asarray(expected, float)
+    samples = np.asarray(samples, float)
+    expected = np.asarray(expected, float)
     errors = samples.std(axis=0) / np.sqrt(len(samples))
     off = np.abs(samples.mean(axis=0) - expected)
     fixed = errors == 0
@@ -94,8 +96,10 @@ def test_sojourns_have_their_law():
 
 
 def test_both_geometric_is_the_markov_link():
-    rise, fall = 0.15, 0.3
-    up, down = durations.geometric(fall), durations.geometric(rise)
+    rise = 0.15
+    fall = 0.3
+    up = durations.geometric(fall)
+    down = durations.geometric(rise)
     memory = analysis.semi_markov_autocorrelation(up[0], down[0], 20)
     expected = analysis.markov_autocorrelation(rise, fall, np.arange(21))
     np.testing.assert_allclose(memory, expected, rtol=0, atol=1e-8)
@@ -107,7 +111,9 @@ def test_both_geometric_is_the_markov_link():
 def test_shared_shocks():
     """Marginals, correlations within groups and none between: 8 x 6 + 28 + 28."""
     groups = [0, 0, 0, 0, 1, 1, 2, 2]
-    rise, fall, num_rounds = 0.2, 0.1, 6
+    rise = 0.2
+    fall = 0.1
+    num_rounds = 6
     share = rise / (rise + fall)
     pattern = participation.shared_shocks(
         participation.bernoulli(PROBS), groups, up_rate=rise, down_rate=fall
@@ -163,7 +169,8 @@ def test_long_sojourns_have_their_mean():
     np.testing.assert_allclose(
         durations.lognormal(200.0, 1.5).sum(), mean + 0.5, rtol=2e-5
     )
-    scale, shape = 300.0, 0.5
+    scale = 300.0
+    shape = 0.5
     np.testing.assert_allclose(
         durations.weibull(scale, shape).sum(), 2 * scale + 0.5, rtol=2e-3
     )
@@ -171,7 +178,8 @@ def test_long_sojourns_have_their_mean():
 
 def test_the_start_of_long_sojourns_takes_little_memory():
     """Not a row of the law for each of 2,000 clients, which would be 8 GB."""
-    up, down = durations.lognormal(200.0, 1.5), durations.geometric(0.01)
+    up = durations.lognormal(200.0, 1.5)
+    down = durations.geometric(0.01)
     pattern = participation.semi_markov(up, down, num_clients=2000)
     compiled = jax.jit(pattern.init).lower(jax.random.key(0)).compile()
     assert compiled.memory_analysis().temp_size_in_bytes < 2**24

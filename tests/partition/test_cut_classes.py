@@ -54,7 +54,8 @@ def cut_per_class(labels, rng, num_clients, alpha):
 def test_classes_are_cut_until_each_client_owns_an_example(
     rule, cut, num_clients, alpha
 ):
-    rng, expected = numpy_random.generator(6, 'PA'), np.empty(0)
+    rng = numpy_random.generator(6, 'PA')
+    expected = np.empty(0)
     while set(expected.tolist()) != set(range(num_clients)):
         expected = cut(LABELS, rng, num_clients, alpha)
     clients = rule(LABELS, num_clients=num_clients, alpha=alpha, seed=6)
@@ -81,7 +82,8 @@ def test_dirichlet_unequal_gives_a_class_to_who_wants_it_most(alpha):
     ],
 )
 def test_partitions_are_redrawn_only_where_a_client_owns_nothing(rule, cut, alpha):
-    labels, everybody = LABELS[:60], set(range(20))
+    labels = LABELS[:60]
+    everybody = set(range(20))
     kept = []
     for seed in range(40):
         first = cut(labels, numpy_random.generator(seed, 'PA'), 20, alpha)

@@ -56,7 +56,9 @@ def test_every_number_is_kept_and_no_example_is_on_both_sides(seed):
 
 def test_clients_and_examples_are_held_out_equally_often():
     """Counts over seeds against their binomial laws, in standard errors."""
-    clients, examples, seeds = np.zeros(8), np.zeros(OWNERS.size), 2000
+    clients = np.zeros(8)
+    examples = np.zeros(OWNERS.size)
+    seeds = 2000
     for seed in range(seeds):
         found = partition.divide(OWNERS, holdout_clients=0.25, seed=seed)
         clients[np.unique(OWNERS[found.held_rows])] += 1
@@ -116,7 +118,8 @@ def test_held_out_clients_are_evaluated_after_those_who_train():
         natural_data(), holdout_clients=3, holdout_examples=0.25, min_examples=3
     )
     assert problem.num_clients == 4
-    tested, owned = np.asarray(problem.eval_data.features), problem.eval_owned
+    tested = np.asarray(problem.eval_data.features)
+    owned = problem.eval_owned
     trained = np.asarray(problem.data.features)
     numbers = np.concatenate([tested[:, 1], trained[:, 1]])
     np.testing.assert_array_equal(np.sort(numbers), np.flatnonzero(OWNERS != 3))

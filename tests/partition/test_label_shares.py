@@ -27,7 +27,9 @@ def test_dirichlet_first_client_has_the_law_of_its_draw():
     # The client that is served first: before any class runs out, counts are multinomial given
     # nu ~ Dir(alpha 1), so
     # E sum_c share_c^2 = 1/q + (1 - 1/q) (1 + alpha) / (1 + C alpha) with q examples each.
-    labels, quota, alpha = np.repeat(np.arange(4), 50), 50, 0.3
+    labels = np.repeat(np.arange(4), 50)
+    quota = 50
+    alpha = 0.3
     draws = []
     for seed in range(600):
         clients = partition.dirichlet(
@@ -69,7 +71,8 @@ def test_dirichlet_draw_that_empties_a_class_counts():
     # The first of four clients draws three labels with P(class 0) = nu, a law symmetric about 1/2,
     # and there are two examples of class 0. It gets both if two draws of three say so: half the
     # time.
-    labels, options = np.array([0] * 2 + [1] * 10), {'num_clients': 4, 'alpha': 1.0}
+    labels = np.array([0] * 2 + [1] * 10)
+    options = {'num_clients': 4, 'alpha': 1.0}
     both = [
         np.all(
             partition.dirichlet(labels, order='numbers', **options, seed=seed)[:2] == 0
@@ -83,7 +86,8 @@ def test_dirichlet_draw_that_empties_a_class_counts():
 def test_dirichlet_client_whose_class_is_gone_wants_another():
     # Pure wishes: where the first two clients both want class 0, the second finds it empty. It
     # wants one of the two others next, each as often, and takes 10 of class 1, or 5 of class 2.
-    labels, got = np.array([0] * 10 + [1] * 15 + [2] * 5), []
+    labels = np.array([0] * 10 + [1] * 15 + [2] * 5)
+    got = []
     for seed in range(1500):
         wishes = partition.dirichlet_shares(3, 3, alpha=1e-300, seed=seed)
         if wishes[0, 0] == 1 and wishes[1, 0] == 1:
@@ -120,7 +124,8 @@ def test_skew_goes_on_growing_where_shares_are_tiny(alpha):
 def test_a_client_s_number_says_nothing_of_its_data(name):
     # Distance from the drawn shares of the last fifth of the clients, less that of the first half:
     # large where clients are served by number, and of either sign where at random.
-    labels, apart = np.repeat(np.arange(10), 200), {'random': [], 'numbers': []}
+    labels = np.repeat(np.arange(10), 200)
+    apart = {'random': [], 'numbers': []}
     more = {} if name == 'dirichlet' else {'coarse': np.arange(10), 'beta': 1.0}
     for seed in range(12):
         aim = partition.dirichlet_shares(50, 10, alpha=0.1, seed=seed)
@@ -145,14 +150,16 @@ def test_dirichlet_sequential_draws_match_a_loop_in_law():
     # The batched draws against one label at a time, on a stock that always runs out: mean number
     # of examples of class 0 that the second client gets, two-sample z-test.
     labels = np.array([0] * 6 + [1] * 18)
-    batched, looped = [], []
+    batched = []
+    looped = []
     for seed in range(1500):
         clients = partition.dirichlet(
             labels, num_clients=3, alpha=1.0, order='numbers', seed=seed
         )
         batched.append(np.sum(labels[clients == 1] == 0))
         rng = np.random.default_rng(10_000 + seed)
-        shares, left = rng.dirichlet([1.0, 1.0], 3), [6, 18]
+        shares = rng.dirichlet([1.0, 1.0], 3)
+        left = [6, 18]
         for client in range(2):
             got = 0
             for _ in range(8):
@@ -169,8 +176,12 @@ def test_dirichlet_sequential_draws_match_a_loop_in_law():
 def test_hierarchical_dirichlet_has_the_law_of_its_draws():
     # Until a class runs out, two of a client's draws agree in the coarse class with probability
     # (1 + alpha) / (1 + G alpha), and then in the class with (1 + beta) / (1 + F beta).
-    coarse, quota, alpha, beta = np.array([0, 1, 2, 0, 1, 2]), 50, 0.3, 0.7
-    labels, agreed = np.repeat(np.arange(6), 50), []
+    coarse = np.array([0, 1, 2, 0, 1, 2])
+    quota = 50
+    alpha = 0.3
+    beta = 0.7
+    labels = np.repeat(np.arange(6), 50)
+    agreed = []
     for seed in range(600):
         clients = partition.hierarchical_dirichlet(
             labels,
@@ -192,7 +203,8 @@ def test_hierarchical_dirichlet_has_the_law_of_its_draws():
 
 def pachinko(rng, coarse, stock, num_clients, alpha, beta):
     """Labels by client, one at a time: a coarse class, then a class of it, until none is left."""
-    left, groups = list(stock), sorted(set(coarse))
+    left = list(stock)
+    groups = sorted(set(coarse))
     counts = np.zeros((num_clients, len(stock)), int)
     for client in range(num_clients):
         root = dict(zip(groups, rng.dirichlet([alpha] * len(groups)), strict=True))
@@ -217,9 +229,11 @@ def pachinko(rng, coarse, stock, num_clients, alpha, beta):
 @pytest.mark.statistical
 def test_hierarchical_dirichlet_matches_a_loop_in_law():
     # On a stock that always runs out: mean counts of every client and class, two-sample z-tests.
-    coarse, stock = [0, 0, 1, 1, 1], [3, 9, 6, 2, 4]
+    coarse = [0, 0, 1, 1, 1]
+    stock = [3, 9, 6, 2, 4]
     labels = np.repeat(np.arange(5), stock)
-    ours, theirs = [], []
+    ours = []
+    theirs = []
     for seed in range(1000):
         clients = partition.hierarchical_dirichlet(
             labels,
@@ -234,9 +248,11 @@ def test_hierarchical_dirichlet_matches_a_loop_in_law():
         theirs.append(
             pachinko(np.random.default_rng(10_000 + seed), coarse, stock, 3, 1.0, 2.0)
         )
-    ours, theirs = np.array(ours, float), np.array(theirs, float)
+    ours = np.array(ours, float)
+    theirs = np.array(theirs, float)
     for power in (1, 2):
-        a, b = ours**power, theirs**power
+        a = ours**power
+        b = theirs**power
         error = np.sqrt((a.var(0) + b.var(0)) / 1000)
         assert np.all(np.abs(a.mean(0) - b.mean(0)) < Z * error)
 

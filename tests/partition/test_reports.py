@@ -6,7 +6,8 @@ from fedjax_links import partition
 
 
 def test_class_mix_and_report_on_an_instance_counted_by_hand():
-    clients, labels = np.array([0, 0, 0, 0, 2, 2]), np.array([0, 0, 0, 2, 2, 2])
+    clients = np.array([0, 0, 0, 0, 2, 2])
+    labels = np.array([0, 0, 0, 2, 2, 2])
     mix = [[0.75, 0, 0.25], [0, 0, 0], [0, 0, 1]]
     np.testing.assert_array_equal(partition.class_mix(clients, labels), mix)
     table = partition.report(clients, labels)
@@ -18,7 +19,8 @@ def test_class_mix_and_report_on_an_instance_counted_by_hand():
 
 
 def test_report_text():
-    clients, labels = np.array([0, 0, 0, 0, 2, 2]), np.array([0, 0, 0, 2, 2, 2])
+    clients = np.array([0, 0, 0, 0, 2, 2])
+    labels = np.array([0, 0, 0, 2, 2, 2])
     table = partition.report(clients, labels)
     assert str(table).splitlines() == [
         '3 clients (1 without examples), 6 examples, 3 classes',

@@ -65,7 +65,8 @@ def test_iid_volumes_are_equal():
 def test_similarity_equals_the_plain_loop(num_clients, similarity):
     labels = np.random.default_rng(3).permutation(np.repeat(np.arange(10), 300))
     rng = numpy_random.generator(8, 'PA')
-    uniform, target = rng.random(3000), rng.integers(num_clients, size=3000)
+    uniform = rng.random(3000)
+    target = rng.integers(num_clients, size=3000)
     owned_class = {}
     if num_clients > 10:
         for n in range(num_clients):
@@ -73,7 +74,8 @@ def test_similarity_equals_the_plain_loop(num_clients, similarity):
                 low, high = (int(np.round(k * num_clients / 10)) for k in (c, c + 1))
                 if low <= n < high:
                     owned_class[n] = c
-    sizes, expected = [0] * num_clients, []
+    sizes = [0] * num_clients
+    expected = []
     for e in range(3000):
         if uniform[e] <= similarity:
             owner = int(target[e])

@@ -37,7 +37,8 @@ def unequal(**changes):
 @pytest.fixture
 def made(monkeypatch):
     """Sections of the problems that were made."""
-    found, bind = [], resolver.bind_problem
+    found = []
+    bind = resolver.bind_problem
 
     def noted(section, *rest):
         found.append(section)
@@ -157,7 +158,8 @@ class Heaviest(experiment.Callback):
 
     def __init__(self):
         """Nothing yet."""
-        self.before, self.most = bytes_of_problems(), 0
+        self.before = bytes_of_problems()
+        self.most = 0
 
     def on_period(self, lane, record):
         """As a period ends."""

@@ -125,7 +125,8 @@ def test_one_program_of_each_algorithm_serves_all_seeds(monkeypatch):
 @pytest.mark.slow
 def test_lanes_side_by_side_meet_their_own_data():
     planned = experiment.build(config(num_seeds=3))
-    alone, together = run(planned), run(planned, side_by_side=True)
+    alone = run(planned)
+    together = run(planned, side_by_side=True)
     for label in ('fedavg', 'fedpbc'):
         for seed in range(3):
             found = columns_of(together, label, seed)

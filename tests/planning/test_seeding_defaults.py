@@ -16,7 +16,8 @@ def default_of(problem, probs, **changes):
 
 
 def test_what_no_section_gives_a_seed_is_redrawn_by_default():
-    free, problem = {'name': 'label_dependent', 'minimum': 0.2}, PROBLEMS['gaussians']
+    free = {'name': 'label_dependent', 'minimum': 0.2}
+    problem = PROBLEMS['gaussians']
     assert default_of(problem, free) == {'data', 'partition', 'links_quality'}
     assert default_of(problem, PROBS) == {'data', 'partition'}
     assert default_of({**problem, 'seed': 1}, free) == {'links_quality'}
@@ -45,8 +46,10 @@ def test_what_no_section_gives_a_seed_is_redrawn_by_default():
 
 
 def test_the_number_of_algorithms_changes_no_draw():
-    free, problem = {'name': 'label_dependent', 'minimum': 0.2}, PROBLEMS['gaussians']
-    both, alone = {'fedavg': {}, 'fedpbc': {}}, {'fedpbc': {}}
+    free = {'name': 'label_dependent', 'minimum': 0.2}
+    problem = PROBLEMS['gaussians']
+    both = {'fedavg': {}, 'fedpbc': {}}
+    alone = {'fedpbc': {}}
     for settings in (problem, {**problem, 'seed': 1}, PROBLEMS['digits']):
         assert default_of(settings, free, algorithms=both) == default_of(
             settings, free, algorithms=alone

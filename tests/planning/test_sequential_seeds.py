@@ -84,7 +84,8 @@ def ends(run, label, pattern):
 def test_every_pair_takes_as_many_seeds_as_a_loop_by_hand(
     whole,
 ):
-    run, counts = runs.read(whole), {}
+    run = runs.read(whole)
+    counts = {}
     for pattern in CONFIG['patterns']:
         base = ends(run, 'fedavg', pattern)
         for label in ('fedpbc', 'fedau'):
@@ -138,7 +139,8 @@ def test_seeds_until_decided_need_no_tuning():
     """As many as a loop over the differences says, of which one pair takes more than the least."""
     untuned = {**CONFIG, 'client': {'local_steps': 3, 'learning_rate': 0.05}}
     del untuned['tuning']
-    run, counts = experiment.build(untuned).run(), {}
+    run = experiment.build(untuned).run()
+    counts = {}
     for pattern in CONFIG['patterns']:
         base = ends(run, 'fedavg', pattern)
         for label in ('fedpbc', 'fedau'):
@@ -225,7 +227,8 @@ def test_few_of_a_thousand_equal_sweeps_get_a_verdict(
         if heavy
         else (lambda s: rng.normal(size=s))
     )
-    shared, own = 3 * draw((1000, 1, 50)), draw((1000, 2, 50))
+    shared = 3 * draw((1000, 1, 50))
+    own = draw((1000, 2, 50))
     until = {'least': 5, 'margin': 0.0, 'level': 0.95}
     wrong = 0
     for first, second in shared + own:

@@ -27,7 +27,8 @@ def played(scores, given, num_seeds):
 def by_hand(scores, given, num_seeds):
     """The same rule with lists, one column alone: which places, how many seeds each, the best."""
     low, high = given
-    most, seeds = scores.shape[1], {}
+    most = scores.shape[1]
+    seeds = {}
     level = num_seeds
     while True:
         for place in range(low, high):
@@ -56,7 +57,8 @@ def by_hand(scores, given, num_seeds):
         if not late:
             if len(near) == 1 or level == most:
                 return seeds, best, near
-            level, late = min(level + num_seeds, most), near
+            level = min(level + num_seeds, most)
+            late = near
         seeds |= dict.fromkeys(late, level)
 
 

@@ -45,7 +45,8 @@ def test_every_point_of_problem_and_links_is_tuned_for_itself():
             'redraw': {},
         }
     ).run()
-    rows, names = run.columns, ('problem.bayes_accuracy', 'links.probs.sigma')
+    rows = run.columns
+    names = ('problem.bayes_accuracy', 'links.probs.sigma')
     points = list(zip(*(rows[name].tolist() for name in names), strict=True))
     scores = {}
     for place in np.flatnonzero((rows['stage'] == 'tuning') & (rows['round'] == 2)):

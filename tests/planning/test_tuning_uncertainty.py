@@ -92,7 +92,8 @@ def test_without_near_ties_nothing_is_added():
 
 def test_algorithms_that_share_seeds_of_tuning_choose_together():
     """Both have the same scores, so they always choose the same, and their difference stays."""
-    scores, near = [[2.0, 0.0, 1.1], [0.0, 2.0, 1.0]], {1: np.array([5.0, 6.0])}
+    scores = [[2.0, 0.0, 1.1], [0.0, 2.0, 1.0]]
+    near = {1: np.array([5.0, 6.0])}
     one, other = (
         tuning_uncertainty.of_series(
             np.array([1.0, 2.0]) + shift, tried(scores, [1]), near, 'max'
@@ -186,7 +187,8 @@ def test_tuning_noise_is_that_of_choices_made_again_by_hand():
     run = planted().run()
     (order,) = experiment.tuning_noise(run, tail=0.5)
     models = {'fedavg': 'server', 'fedpbc': 'client_mean'}
-    levels, scores = {}, {}
+    levels = {}
+    scores = {}
     for label, model in models.items():
         own = (run['algorithm'] == label) & (run['round'] == 8)
         for stage, into in (('tuning', scores), ('main', levels), ('tie', levels)):
@@ -247,7 +249,9 @@ def difference(metric, one, other, margin=0.0, **until):
 
 def test_a_verdict_goes_by_the_wider_interval(rng):
     metric = Metric('eval_accuracy', 'max')
-    base, ahead, torn = choice(rng, 0.5), choice(rng, 0.6), choice(rng, 0.6, 0.4)
+    base = choice(rng, 0.5)
+    ahead = choice(rng, 0.6)
+    torn = choice(rng, 0.6, 0.4)
     plain = difference(metric, ahead, base)
     assert (plain.word, plain.wide) == ('ahead', None)
     assert plain.excludes_zero

@@ -22,7 +22,8 @@ def half(values):
 def simulated(values, first_bad_round=-1, every=5, **more):
     """A result whose server model was evaluated to [*lanes, E], every so many rounds."""
     values = np.asarray(values, np.float32)
-    lanes, rounds = values.shape[:-1], every * values.shape[-1]
+    lanes = values.shape[:-1]
+    rounds = every * values.shape[-1]
     zeros = np.zeros(lanes, np.int32)
     counters = fl.base.ParticipationCounters(np.arange(3), np.arange(3))
     links = fl.base.LinkSample(np.array([True, False, True]), np.full(3, 0.5))
@@ -182,7 +183,8 @@ def test_what_diverged_in_a_run_is_missing(ax):
 
 @pytest.mark.parametrize('log_rounds', [False, True])
 def test_a_line_under_another_one_is_seen_by_its_markers(ax, rng, log_rounds):
-    labels, values = ('fedavg', 'mifa', 'wait', 'mine'), rng.uniform(size=400)
+    labels = ('fedavg', 'mifa', 'wait', 'mine')
+    values = rng.uniform(size=400)
     plot.learning_curves(
         dict.fromkeys(labels, values), 'loss', log_rounds=log_rounds, ax=ax
     )
@@ -205,7 +207,8 @@ def test_long_legends_stand_outside_where_there_is_room(rng):
     many = {f'algorithm {k}': rng.normal(size=(2, 3)) for k in range(9)}
     axes = plot.learning_curves(many, 'loss')
     axes.figure.draw_without_rendering()
-    box, page = axes.get_legend().get_window_extent(), axes.figure.bbox
+    box = axes.get_legend().get_window_extent()
+    page = axes.figure.bbox
     assert box.x0 >= axes.get_window_extent().x1
     assert page.x0 <= box.x0
     assert box.x1 <= page.x1
@@ -297,7 +300,8 @@ def test_final_values_may_stand_alone_and_runs_are_in_points(ax):
 def on_a_grid(baseline='fedavg'):
     """A run over rates, two seeds and two patterns; mifa has a column of its own."""
     levels = np.random.default_rng(3).uniform(0.3, 0.9, (2, 2, 2, 2, 2))
-    rows, values = [], []
+    rows = []
+    values = []
     for place in np.ndindex(2, 2, 2, 2):
         rate, pattern, seed, horizon = place
         labels = {
@@ -460,7 +464,8 @@ def test_an_axis_of_rounds_has_whole_numbers():
 
 def test_predictions_at_one_level_show_each_other():
     """Dashes of one line lie in the gaps of the other."""
-    values, levels = np.ones((2, 3)), {'fedavg': 0.5, 'mifa': 0.5}
+    values = np.ones((2, 3))
+    levels = {'fedavg': 0.5, 'mifa': 0.5}
     axes = plot.learning_curves(
         {'fedavg': values, 'mifa': values}, 'loss', levels=levels
     )

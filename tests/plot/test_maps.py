@@ -40,7 +40,8 @@ def test_rates_are_shares_of_rounds(ax):
 
 
 def test_gaps_are_counted_and_their_law_is_geometric(ax, rng):
-    rounds, p = 4000, 0.6
+    rounds = 4000
+    p = 0.6
     mask = rng.uniform(size=(rounds, 2)) < p
     plot.gap_law(mask, (np.full(2, p), 1 - p), ax=ax)
     gaps = np.concatenate([np.diff(np.flatnonzero(column)) for column in mask.T])
@@ -139,7 +140,8 @@ def test_colours_of_levels_span_them(levels, given, ends):
 def test_label_shares_of_a_problem(ax):
     problem = problems.digits(num_clients=5, alpha=0.3)
     plot.partition(problem, order=range(5), ax=ax)
-    labels, counts = np.asarray(problem.data.labels), np.asarray(problem.counts)
+    labels = np.asarray(problem.data.labels)
+    counts = np.asarray(problem.counts)
     starts = np.append(0, np.cumsum(counts))
     shares = [
         np.bincount(labels[a:b], minlength=10) / (b - a)
@@ -225,7 +227,8 @@ def test_matplotlib_is_loaded_by_the_first_picture_only():
 
 
 def test_each_edge_is_drawn_once_between_its_clients():
-    neighbours, rates = [[1, 2], [0, 1], [0, 2]], [[0.25, 1.0], [0.25, 0.0], [1.0, 0.0]]
+    neighbours = [[1, 2], [0, 1], [0, 2]]
+    rates = [[0.25, 1.0], [0.25, 0.0], [1.0, 0.0]]
     axes = plot.peer_graph(neighbours, rates, rates=[0.0, 0.5, 1.0])
     segments = np.array(axes.collections[0].get_segments())
     places = np.stack(

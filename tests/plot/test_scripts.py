@@ -12,7 +12,9 @@ from fedjax_links.pages import figure
 from fedjax_links.plot import scripts
 from tests.experiment import configs
 
-CHINESE, HINDI, ROCKET = '联邦平均', 'हिन्दी', '🚀'
+CHINESE = '联邦平均'
+HINDI = 'हिन्दी'
+ROCKET = '🚀'
 
 
 @pytest.fixture(autouse=True)

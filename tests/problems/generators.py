@@ -20,7 +20,8 @@ class SyntheticDraw(NamedTuple):
 
 def draw_synthetic(alpha=1.0, beta=1.0, *, num_clients=30, max_examples=None, seed=0):
     """As Li et al. (MLSys 2020, section 5.1) describe it, alpha and beta standard deviations."""
-    rng, clients = np.random.default_rng([seed, 0x5341]), range(num_clients)
+    rng = np.random.default_rng([seed, 0x5341])
+    clients = range(num_clients)
     counts = [int(np.exp(4 + 2 * rng.standard_normal())) + 50 for _ in clients]
     model_means = [alpha * rng.standard_normal() for _ in clients]
     centre_means = [beta * rng.standard_normal() for _ in clients]
@@ -28,7 +29,8 @@ def draw_synthetic(alpha=1.0, beta=1.0, *, num_clients=30, max_examples=None, se
     biases = [mean + rng.standard_normal(10) for mean in model_means]
     centres = [mean + rng.standard_normal(60) for mean in centre_means]
     counts = [min(count, max_examples or count) for count in counts]
-    features, labels = [], []
+    features = []
+    labels = []
     for i in clients:
         for _ in range(counts[i]):
             noise = rng.standard_normal(60) * np.arange(1, 61) ** -0.6
@@ -61,7 +63,8 @@ def draw_robust_regression(
     *, num_clients=100, dimension=20, examples_per_client=100, seed=0
 ):
     """As Sun et al. (2025, section 6) describe it."""
-    rng, clients = np.random.default_rng([seed, 0x5253]), range(num_clients)
+    rng = np.random.default_rng([seed, 0x5253])
+    clients = range(num_clients)
     common_mean = 10 * rng.standard_normal()
     means = [common_mean + rng.standard_normal() for _ in clients]
     references = [mean + rng.standard_normal(dimension) for mean in means]

@@ -57,7 +57,8 @@ def test_leaf_is_read_user_by_user(tmp_path):
 def test_no_more_than_one_file_of_leaf_is_held_in_lists(tmp_path):
     drawn = RNG.random((120, 1000))
     for part in range(6):
-        rows, names = drawn[part::6], [f'user {n % 7}' for n in range(20)]
+        rows = drawn[part::6]
+        names = [f'user {n % 7}' for n in range(20)]
         (tmp_path / f'{part}.json').write_text(
             json.dumps(leaf(rows.tolist(), [part] * 20, names))
         )
@@ -275,19 +276,25 @@ def test_columns_by_themselves():
 
 @pytest.mark.parametrize('make', ['array', 'list', 'frame', 'pictures', 'bytes'])
 def test_columns_of_any_kind(make):
-    pandas, image = pytest.importorskip('pandas'), pytest.importorskip('PIL.Image')
+    pandas = pytest.importorskip('pandas')
+    image = pytest.importorskip('PIL.Image')
     grey = RNG.integers(0, 256, (7, 4, 5), dtype=np.uint8)
-    owners, expected = OWNERS, grey[..., None]
+    owners = OWNERS
+    expected = grey[..., None]
     if make == 'array':
-        features, labels = grey[..., None], Y.astype(np.int64)
+        features = grey[..., None]
+        labels = Y.astype(np.int64)
     elif make == 'list':
-        features, labels = list(grey[..., None]), Y.tolist()
+        features = list(grey[..., None])
+        labels = Y.tolist()
     elif make == 'frame':
         features = pandas.DataFrame(grey.reshape(7, 20))
-        labels, owners = pandas.Series(Y, index=range(9, 16)), pandas.Series(OWNERS)
+        labels = pandas.Series(Y, index=range(9, 16))
+        owners = pandas.Series(OWNERS)
         expected = grey.reshape(7, 20)
     else:
-        features, labels = [image.fromarray(pixels) for pixels in grey], Y
+        features = [image.fromarray(pixels) for pixels in grey]
+        labels = Y
         if make == 'bytes':  # as Hugging Face stores them
             streams = [io.BytesIO() for _ in features]
             for picture, stream in zip(features, streams, strict=True):

@@ -165,7 +165,8 @@ def test_it_is_a_function_of_the_key_and_grows_with_the_rate():
             jax.random.key(seed), LABELS, num_classes=4, rate=rate
         )
 
-    low, high = noisy(0, 0.1), noisy(0, 0.4)
+    low = noisy(0, 0.1)
+    high = noisy(0, 0.4)
     np.testing.assert_array_equal(low, noisy(0, 0.1))
     assert not np.array_equal(low, noisy(1, 0.1))
     np.testing.assert_array_equal(high[low != LABELS], low[low != LABELS])
@@ -192,7 +193,8 @@ def shared(**noise):
 
 @pytest.mark.statistical
 def test_every_classification_problem_takes_the_same_section():
-    clean, noisy = shared(), shared(label_noise={'rate': 0.4})
+    clean = shared()
+    noisy = shared(label_noise={'rate': 0.4})
     for name, problem in clean.items():
         np.testing.assert_array_equal(problem.data.features, noisy[name].data.features)
         assert_rate(np.asarray(problem.data.labels != noisy[name].data.labels), 0.4)

@@ -11,7 +11,8 @@ from fedjax_links import evaluation, problems
 from fedjax_links.papers import architectures
 from tests import refusals
 
-CLASSES, WIDTH = 4, 3
+CLASSES = 4
+WIDTH = 3
 
 
 def skewed(size, seed=0):

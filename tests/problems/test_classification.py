@@ -66,11 +66,13 @@ def test_every_partition_hands_out_every_training_image_at_most_once(
 def test_skew_follows_alpha():
     def purity(**options):
         problem = problems.digits(num_clients=10, **options)
-        owners, labels = problems.owners(problem), np.asarray(problem.data.labels)
+        owners = problems.owners(problem)
+        labels = np.asarray(problem.data.labels)
         counts = [np.bincount(labels[owners == i], minlength=10) for i in range(10)]
         return np.mean([c.max() / c.sum() for c in counts])
 
-    skewed, even = purity(alpha=0.05), purity(alpha=1000.0)
+    skewed = purity(alpha=0.05)
+    even = purity(alpha=1000.0)
     assert skewed > 0.6 > 0.25 > even
     assert purity() == purity(alpha=0.1)
     per_class = functools.partial(purity, partition='dirichlet_per_class')
@@ -78,10 +80,8 @@ def test_skew_follows_alpha():
 
 
 def test_the_same_seed_gives_the_same_problem_and_another_seed_another():
-    first, again = (
-        problems.digits(num_clients=5, seed=3),
-        problems.digits(num_clients=5, seed=3),
-    )
+    first = problems.digits(num_clients=5, seed=3)
+    again = problems.digits(num_clients=5, seed=3)
     np.testing.assert_array_equal(first.data.features, again.data.features)
     np.testing.assert_array_equal(first.counts, again.counts)
     other = problems.digits(num_clients=5, seed=4)

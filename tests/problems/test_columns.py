@@ -196,8 +196,10 @@ def test_a_column_that_holds_no_numbers_is_named(column, words):
 
 def numbered_apart(kind, tmp_path):
     """Examples to train on of ann, bob and eve, and to test on of bob, eve and zoe."""
-    names, others = ['ann', 'bob', 'eve'], ['eve', 'zoe', 'bob']
-    x, y = np.zeros((3, 2), np.float32), [0, 1, 1]
+    names = ['ann', 'bob', 'eve']
+    others = ['eve', 'zoe', 'bob']
+    x = np.zeros((3, 2), np.float32)
+    y = [0, 1, 1]
     if kind == 'columns':
         make = functools.partial(adapters.from_columns, x, y)
         return make(names), lambda **given: make(others, **given)
@@ -259,7 +261,8 @@ def test_names_of_another_kind_are_refused():
 @pytest.mark.parametrize('labels', [[0.0, 3.0, 1.0], [True, False, True]])
 def test_whole_floats_and_flags_are_classes(labels, tmp_path):
     """As LEAF's generators and FedProx's write them."""
-    x, owners = X[:3], ['u', 'v', 'u']
+    x = X[:3]
+    owners = ['u', 'v', 'u']
     expected = [int(label) for label in labels]
     data = datasets.Dataset(x, labels, owners)
     assert data.train_labels.tolist() == expected
@@ -315,7 +318,8 @@ def test_examples_to_test_on_must_be_some_of_the_kind_trained_on():
 @pytest.mark.parametrize('number', [2**31 - 1, 4_000_000_000])
 def test_numbers_of_a_hash_cost_one_line_and_no_memory(number):
     ids = np.array([0, 1, number])
-    x, y = X[:3], np.array([0, 1, 1])
+    x = X[:3]
+    y = np.array([0, 1, 1])
     one = {'module': nn.Dense(2)}
     for field, build in (
         ('clients', lambda: problems.from_flax(x, y, ids, **one)),

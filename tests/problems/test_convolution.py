@@ -115,7 +115,8 @@ def test_anything_else_goes_to_lax_unchanged(rng, options):
     images, kernel = arrays(rng, (3, 3), (4, 4), (8, 8))
     kernel = kernel[:, :, : 4 // options.get('feature_group_count', 1)]
     if options['dimension_numbers'] != NHWC:
-        images, kernel = images.transpose(0, 3, 1, 2), kernel.transpose(3, 2, 0, 1)
+        images = images.transpose(0, 3, 1, 2)
+        kernel = kernel.transpose(3, 2, 0, 1)
     np.testing.assert_array_equal(
         conv_as_matmul(images, kernel, **options),
         jax.lax.conv_general_dilated(images, kernel, **options),
@@ -193,7 +194,8 @@ def network(conv, pool):
 
 def test_training_of_many_clients_in_a_scan(rng):
     """Vmapped over weights and data, a scan over steps inside."""
-    clients, steps = 3, 4
+    clients = 3
+    steps = 4
     images = jnp.asarray(rng.standard_normal((clients, steps, 2, 9, 10, 2), np.float32))
     params = {
         'first': jnp.asarray(rng.standard_normal((clients, 5, 5, 2, 3), np.float32))

@@ -13,7 +13,9 @@ from fedjax_links import algorithms, local_training, participation, problems, si
 from fedjax_links.problems import models
 from tests.tiers import cases
 
-NUM_CLIENTS, DIMENSION, CHUNK = 24, 40, 8
+NUM_CLIENTS = 24
+DIMENSION = 40
+CHUNK = 8
 LOOPS = {'fedavg': 3, 'fedpbc': 2}  # rounds, chunks of active clients, local steps
 SIDE_BY_SIDE = {'fedavg': CHUNK, 'fedpbc': NUM_CLIENTS}
 
@@ -23,7 +25,9 @@ _CALL = re.compile(r'(body|condition|calls|to_apply)=%?([\w.\-]+)')
 
 def operations(text):
     """By computation: its (operation, entries) with floating-point results, and its calls."""
-    found, calls, name = {}, {}, None
+    found = {}
+    calls = {}
+    name = None
     for line in text.splitlines():
         if head := re.match(r'(?:ENTRY )?%?([\w.\-]+) \(.*\{$', line):
             name = head[1]

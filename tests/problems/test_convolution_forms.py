@@ -59,15 +59,19 @@ def assert_close(actual, expected, tolerance):
 
 def by_hand(images, kernel, padding):
     """Value, and gradients by the slope of `value_and_gradients`, entry by entry in float64."""
-    images, kernel = np.asarray(images, float), np.asarray(kernel, float)
+    images = np.asarray(images, float)
+    kernel = np.asarray(kernel, float)
     (top, bottom), (left, right) = padding
-    (height, width), (rows, columns) = images.shape[1:3], kernel.shape[:2]
+    (height, width) = images.shape[1:3]
+    (rows, columns) = kernel.shape[:2]
     shape = (height + top + bottom - rows + 1, width + left + right - columns + 1)
     outputs = np.zeros((len(images), *shape, kernel.shape[3]))
     slope = np.cos(np.arange(outputs.size)).reshape(outputs.shape)
-    by_images, by_kernel = np.zeros_like(images), np.zeros_like(kernel)
+    by_images = np.zeros_like(images)
+    by_kernel = np.zeros_like(kernel)
     for i, j, u, v in itertools.product(*map(range, (*shape, rows, columns))):
-        r, s = i + u - top, j + v - left
+        r = i + u - top
+        s = j + v - left
         if 0 <= r < height and 0 <= s < width:
             outputs[:, i, j] += images[:, r, s] @ kernel[u, v]
             by_images[:, r, s] += slope[:, i, j] @ kernel[u, v].T

@@ -91,7 +91,8 @@ def test_the_gradient_is_that_of_a_float64_product(rng):
     (by_features, by_weights), outputs = value_and_grads(
         dense_product, features, weights
     )
-    x, w = np.asarray(features, float), np.asarray(weights, float)
+    x = np.asarray(features, float)
+    w = np.asarray(weights, float)
     slope = np.cos(x @ w)
     assert_close(outputs, np.float32(x @ w), 300)
     assert_close(
@@ -188,7 +189,8 @@ MODULES = {
 def test_networks_start_as_before_and_train_alike(rng, name):
     """Each client with its own weights: vmapped, a scan over steps inside."""
     module, shape = MODULES[name]
-    clients, steps = 3, 4
+    clients = 3
+    steps = 4
     inputs = jnp.asarray(rng.standard_normal((clients, steps, 5, *shape), np.float32))
     keys = jax.random.split(jax.random.key(1), clients)
 

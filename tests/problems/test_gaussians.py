@@ -62,11 +62,9 @@ def test_data_and_partition_have_seeds_of_their_own():
     def made(**seeds):
         return problems.gaussians(num_clients=5, num_classes=3, **seeds)
 
-    base, data, parts = (
-        made(seed=1),
-        made(seed=1, data_seed=2),
-        made(seed=1, partition_seed=2),
-    )
+    base = made(seed=1)
+    data = made(seed=1, data_seed=2)
+    parts = made(seed=1, partition_seed=2)
     np.testing.assert_array_equal(base.counts, data.counts)
     assert not np.array_equal(base.data.features, data.data.features)
     assert not np.array_equal(base.data.labels, parts.data.labels)
@@ -84,7 +82,8 @@ def test_a_partition_deals_out_equally_many_examples_of_each_class():
         )
 
     problem = made(similarity=0.05, seed=3)
-    labels, owner = np.asarray(problem.data.labels), problems.owners(problem)
+    labels = np.asarray(problem.data.labels)
+    owner = problems.owners(problem)
     assert np.all(np.bincount(labels) == 200)
     majority = labels == owner // 2  # 20 clients, two per class, in order
     spread = 0.05 * 0.9  # of those dealt out at random a tenth meet their class

@@ -8,7 +8,8 @@ import pytest
 from fedjax_links import algorithms, local_training, participation, problems, simulation
 from tests.tiers import cases
 
-N, M = 9, 4
+N = 9
+M = 4
 SEED = 3
 
 
@@ -62,7 +63,8 @@ def test_training_is_that_on_stored_examples(batch_size):
             eval_every=3,
         )
 
-    ours, theirs = jax.jit(run)(made()), jax.jit(run)(stored())
+    ours = jax.jit(run)(made())
+    theirs = jax.jit(run)(stored())
     np.testing.assert_allclose(
         ours.state.algorithm.server, theirs.state.algorithm.server, rtol=1e-5, atol=1e-6
     )

@@ -21,8 +21,13 @@ from fedjax_links.problems import augmentation, models
 from fedjax_links.simulation import simulate
 from tests.reference.local_loops import rows_drawn
 
-SIZE, CLASSES, CLIENTS, RATE = 12, 3, 3, 0.5
-NUM_ROUNDS, LOCAL_STEPS, BATCH = 3, 2, 5
+SIZE = 12
+CLASSES = 3
+CLIENTS = 3
+RATE = 0.5
+NUM_ROUNDS = 3
+LOCAL_STEPS = 2
+BATCH = 5
 LOSS_STREAM = 2**32 - 1
 
 
@@ -164,7 +169,8 @@ def test_training_is_the_loop_by_hand(names):
 
 
 def test_evaluation_sees_images_as_they_are():
-    plain, augmented = build(), build(augment=('crop', 'mirror'))
+    plain = build()
+    augmented = build(augment=('crop', 'mirror'))
     params = jax.tree.map(lambda a: a + 0.1, plain.init_params(jax.random.key(1)))
     assert plain.random_loss_fn is None
     np.testing.assert_array_equal(
@@ -184,7 +190,8 @@ def test_evaluation_sees_images_as_they_are():
 
 @pytest.mark.slow
 def test_normalising_in_the_program_is_normalising_beforehand():
-    raw, augment = dataset(), ('crop',)
+    raw = dataset()
+    augment = ('crop',)
     train_part, test_part = (
         augmentation.normalise(part / np.float32(255), 'fashion_mnist')
         for part in (raw.train_features, raw.test_features)
@@ -248,7 +255,8 @@ def test_full_data_of_unequal_clients_are_augmented_one_by_one():
 @pytest.mark.slow
 def test_dropout_and_augmentation_each_have_half_of_the_key():
     module = models.CNN(CLASSES, channels=(2,), hidden=(8,), dropout_rate=0.5)
-    both, dropout = build(model=module, augment=('mirror',)), build(model=module)
+    both = build(model=module, augment=('mirror',))
+    dropout = build(model=module)
     params = both.init_params(jax.random.key(0))
     batch = both.data
     images = batch.features / np.float32(255)
@@ -306,7 +314,8 @@ def test_pixels_take_a_quarter_of_the_memory():
         data, train_features=scaled[0], test_features=scaled[1]
     )
     options = {'normalise': 'fashion_mnist', 'augment': ('crop',)}
-    small, large = build(data, **options), build(floats, **options)
+    small = build(data, **options)
+    large = build(floats, **options)
     for part in ('data', 'eval_data'):
         stored, scaled = (np.asarray(getattr(p, part).features) for p in (small, large))
         assert stored.dtype == np.uint8
@@ -341,7 +350,8 @@ def test_a_named_data_set_is_that_data_set_spread_over_clients(tmp_path):
     options = {'num_clients': 10, 'model': 'mlp', 'data_seed': 3}
     noise = {'label_noise': {'rate': 0.3}}
     noisy = problems.images(dataset='digits', **options, **noise)
-    likewise, clean = problems.digits(**options, **noise), problems.digits(**options)
+    likewise = problems.digits(**options, **noise)
+    clean = problems.digits(**options)
     np.testing.assert_array_equal(noisy.data.labels, likewise.data.labels)
     np.testing.assert_array_equal(noisy.data.features, clean.data.features)
     assert not np.array_equal(noisy.data.labels, clean.data.labels)

@@ -261,7 +261,8 @@ def test_labels_that_do_not_go_with_outputs_are_refused(labels, options, message
 
 
 def test_a_vocabulary_that_is_too_small_is_refused():
-    tokens, labels = np.array([[0, 3], [4, 1]]), np.array([[3, -1], [4, 0]])
+    tokens = np.array([[0, 3], [4, 1]])
+    labels = np.array([[3, -1], [4, 0]])
 
     def problem(tokens, labels, **options):
         options = {'module': Tokens(), 'loss': 'token_cross_entropy', **options}
@@ -287,7 +288,8 @@ def test_a_vocabulary_that_is_too_small_is_refused():
 
 
 def test_losses_of_regression_by_hand():
-    outputs, labels = jnp.array([1.0, 4.0, -2.0]), jnp.array([1.5, 1.0, -2.0])
+    outputs = jnp.array([1.0, 4.0, -2.0])
+    labels = jnp.array([1.5, 1.0, -2.0])
     assert losses.absolute_error(outputs, labels) == pytest.approx(3.5 / 3)
     assert losses.squared_error(outputs, labels) == pytest.approx(9.25 / 3)
     assert losses.huber(outputs, labels) == pytest.approx((0.125 + 2.5) / 3)
@@ -312,16 +314,21 @@ def test_tokens_are_counted_where_their_labels_are(num_examples):
     )
     params = start_of(problem)
     found = measured(problem, params, problem.eval_data)
-    tokens, labels = np.asarray(problem.data.features), np.asarray(problem.data.labels)
+    tokens = np.asarray(problem.data.features)
+    labels = np.asarray(problem.data.labels)
     scores = np.asarray(params['Embed_0']['embedding'], float)[tokens]
     logs = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
-    own, total, correct, count = [], 0.0, 0, 0
+    own = []
+    total = 0.0
+    correct = 0
+    count = 0
     for row, sequence in zip(logs, labels, strict=True):
         each = [
             -row[place, label] for place, label in enumerate(sequence) if label >= 0
         ]
         own.append(np.mean(each) if each else 0.0)
-        total, count = total + sum(each), count + len(each)
+        total = total + sum(each)
+        count = count + len(each)
         correct += sum(
             int(np.argmax(row[i])) == label for i, label in enumerate(sequence)
         )

@@ -14,7 +14,8 @@ from fedjax_links.papers import architectures
 from fedjax_links.problems import models
 from tests.tiers import cases
 
-CIFAR, FASHION = (32, 32, 3), (28, 28, 1)
+CIFAR = (32, 32, 3)
+FASHION = (28, 28, 1)
 SIZES = {
     'xiang_svhn': (CIFAR, 273_706),
     'xiang_cifar10': (CIFAR, 551_786),
@@ -44,7 +45,8 @@ def test_parameter_counts_are_the_papers(name):
 
 def uniform_of(weights, fan_in):
     """A sample of the uniform distribution on +-1/sqrt(fan_in), by its range and variance."""
-    weights, bound = np.ravel(weights), 1 / math.sqrt(fan_in)
+    weights = np.ravel(weights)
+    bound = 1 / math.sqrt(fan_in)
     assert np.abs(weights).max() <= bound
     if weights.size > 500:
         assert np.abs(weights).max() > 0.95 * bound
@@ -259,7 +261,8 @@ def test_in_bfloat16_parameters_gradients_and_logits_are_float32(name):
     """Logits lie within the roundings of five layers: inputs, weights and sums, 2^-8 each."""
     make, options, shape = MODULES[name]
     features = jax.random.normal(jax.random.key(1), (16, *shape))
-    full, half = make(10, **options), make(10, **options, dtype='bfloat16')
+    full = make(10, **options)
+    half = make(10, **options, dtype='bfloat16')
     params = half.init(jax.random.key(0), features)
     for ours, theirs in zip(
         jax.tree.leaves(params),
@@ -268,7 +271,8 @@ def test_in_bfloat16_parameters_gradients_and_logits_are_float32(name):
     ):
         assert ours.dtype == jnp.float32
         np.testing.assert_array_equal(ours, theirs)
-    ours, theirs = half.apply(params, features), full.apply(params, features)
+    ours = half.apply(params, features)
+    theirs = full.apply(params, features)
     assert ours.dtype == jnp.float32
     assert 0 < np.abs(ours - theirs).max() <= 5 * 3 * 2**-8 * np.abs(theirs).max()
     slopes = jax.grad(lambda params: jnp.sum(half.apply(params, features)))(params)

@@ -36,7 +36,8 @@ def numpy_gru(params, tokens):
                 name: lambda x, w=w: x @ w['kernel'] + w.get('bias', 0)
                 for name, w in params[f'GRUCell_{layer}'].items()
             }
-            carried, outputs = np.zeros(4), []
+            carried = np.zeros(4)
+            outputs = []
             for x in inputs:
                 reset = scipy.special.expit(p['ir'](x) + p['hr'](carried))
                 update = scipy.special.expit(p['iz'](x) + p['hz'](carried))
@@ -83,10 +84,8 @@ def numpy_transformer(params, tokens):
                     seen = scipy.special.softmax(logits) @ value[: place + 1]
                     added[place] += seen @ p['out']['kernel'][head]
             x = x + added
-            wide, narrow = (
-                params[f'Dense_{2 * layer}'],
-                params[f'Dense_{2 * layer + 1}'],
-            )
+            wide = params[f'Dense_{2 * layer}']
+            narrow = params[f'Dense_{2 * layer + 1}']
             read = layer_norm(params[f'LayerNorm_{2 * layer + 1}'], x)
             read = gelu(read @ wide['kernel'] + wide['bias'])
             x = x + read @ narrow['kernel'] + narrow['bias']

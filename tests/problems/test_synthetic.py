@@ -84,16 +84,16 @@ def test_equal_clients_at_zero_differ_in_their_draws_only():
 def test_synthetic_problem_splits_every_client_and_has_610_parameters(max_examples):
     """Counts, models and centres do not depend on the cap: the draws have them before it."""
     options = {'num_clients': 7, 'max_examples': max_examples, 'seed': 3}
-    draw, problem = (
-        draw_synthetic(0.5, 2.0, **options),
-        problems.synthetic(0.5, 2.0, **options),
-    )
+    draw = draw_synthetic(0.5, 2.0, **options)
+    problem = problems.synthetic(0.5, 2.0, **options)
     np.testing.assert_array_equal(
         problem.counts, [int(np.floor(0.9 * n)) for n in draw.counts]
     )
-    start, test = 0, []
+    start = 0
+    test = []
     for i, n in enumerate(draw.counts):
-        offset, count = int(problem.offsets[i]), int(problem.counts[i])
+        offset = int(problem.offsets[i])
+        count = int(problem.counts[i])
         own = slice(start, start + count)
         np.testing.assert_array_equal(
             problem.data.features[offset : offset + count],
@@ -116,14 +116,16 @@ def test_synthetic_problem_splits_every_client_and_has_610_parameters(max_exampl
 def test_synthetic_loss_gradient_and_metrics():
     problem = problems.synthetic(num_clients=3, max_examples=60)
     rng = np.random.default_rng(0)
-    kernel, bias = rng.normal(size=(60, 10)), rng.normal(size=10)
+    kernel = rng.normal(size=(60, 10))
+    bias = rng.normal(size=10)
     params = {'Dense_0': {'bias': np.float32(bias), 'kernel': np.float32(kernel)}}
     assert jax.tree.structure(params) == jax.tree.structure(
         problem.init_params(jax.random.key(0))
     )
 
     def reference(batch):
-        features, labels = np.float64(batch.features), np.asarray(batch.labels)
+        features = np.float64(batch.features)
+        labels = np.asarray(batch.labels)
         logits = features @ kernel + bias
         chances = np.exp(logits - logits.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
@@ -179,7 +181,8 @@ def test_robust_loss_and_gradient(x64):
     value_and_gradient = jax.jit(jax.value_and_grad(problem.loss_fn))
     losses = []
     for i in range(6):
-        loss, gradient = 0.0, np.zeros(4)
+        loss = 0.0
+        gradient = np.zeros(4)
         for a, b in zip(draw.features[i], draw.labels[i], strict=True):
             residual = a @ x + b
             loss += np.log(1 + residual**2 / 2) / 30
@@ -206,10 +209,8 @@ def test_robust_optimum_is_a_minimum_that_descent_reaches(seed, x64):
     """Plain gradient descent from near the reference point of the largest client ends there."""
     problem = problems.robust_regression(seed=seed)
     draw = draw_robust_regression(seed=seed)
-    features, labels = (
-        np.asarray(problem.data.features),
-        np.asarray(problem.data.labels),
-    )
+    features = np.asarray(problem.data.features)
+    labels = np.asarray(problem.data.labels)
     x = -draw.references[:5].mean(axis=0)
     for _ in range(4000):
         residuals = features @ x + labels
@@ -244,7 +245,8 @@ def test_the_optimum_is_nearer_to_minus_the_reference_points(x64):
 
 def test_of_two_minima_the_lower_is_taken():
     """Three points at 0 and two at 40 on a line: both clusters hold a minimum."""
-    features, labels = np.ones((5, 1)), -np.array([0.0, 0.1, -0.1, 40.0, 40.2])
+    features = np.ones((5, 1))
+    labels = -np.array([0.0, 0.1, -0.1, 40.0, 40.2])
     optimum = robust_optimum(features, labels, starts=np.array([[40.0], [1.0]]))
     grid = np.linspace(-5, 45, 50001)
     values = np.mean(np.log1p((grid[:, None] + labels) ** 2 / 2), axis=1)

@@ -17,13 +17,17 @@ def amplified_fedavg(
     wrong: str | None = None,
 ) -> np.ndarray:
     """Wang and Ji 2022, Algorithm 1, after ``start_round`` rounds of plain FedAvg."""
-    x, reference, path, clock = s.start.copy(), s.start.copy(), [], 0
+    x = s.start.copy()
+    reference = s.start.copy()
+    path = []
+    clock = 0
     for t, active in enumerate(s.mask):
         if t == start_round and wrong != 'reference stays at the start':
             reference = x.copy()
         if wrong == 'one round late' and clock == period:
             x = reference + amplification * (x - reference)
-            reference, clock = x.copy(), 0
+            reference = x.copy()
+            clock = 0
         if active.any():
             x = x + np.mean(
                 [local(s, x, i, t) - x for i in np.flatnonzero(active)], axis=0
@@ -45,7 +49,8 @@ def wait_for_all(
     s: Setting, period: int, start_round: int = 0, *, wrong: str | None = None
 ) -> np.ndarray:
     """One step of everybody per block, visible at the end of the block."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         place = (t - start_round) % period
         steps = place == (0 if wrong == 'visible at the start' else period - 1)
@@ -60,7 +65,8 @@ def wait_for_all(
 
 def fedprox(s: Setting, mu: float, *, wrong: str | None = None) -> np.ndarray:
     """FedAvg whose clients descend F_i(y) + mu/2 ||y - x||^2."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         deltas = []
         for i in np.flatnonzero(active):
@@ -78,7 +84,8 @@ def fedprox(s: Setting, mu: float, *, wrong: str | None = None) -> np.ndarray:
 
 def fednova(s: Setting, client_steps, *, wrong: str | None = None) -> np.ndarray:
     """Updates over their numbers of steps, times the mean number of steps."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         ids = np.flatnonzero(active)
         if len(ids):
@@ -93,7 +100,8 @@ def fednova(s: Setting, client_steps, *, wrong: str | None = None) -> np.ndarray
             if wrong == 'effective steps over all':
                 effective = np.mean(client_steps)
             if wrong == 'not normalised':
-                deltas, effective = deltas * taus[:, None], 1.0
+                deltas = deltas * taus[:, None]
+                effective = 1.0
             if wrong == 'everyone does all steps':
                 deltas = np.array([local(s, x, i, t) - x for i in ids])
             x = x + s.server_lr * effective * (deltas / taus[:, None]).mean(axis=0)
@@ -105,7 +113,9 @@ def fedavgm(
     s: Setting, rate: float, momentum: float, *, wrong: str | None = None
 ) -> np.ndarray:
     """Server momentum: m <- momentum m + g, x <- x - rate m, with g = -mean Delta."""
-    x, path, m = s.start.copy(), [], np.zeros(s.start.size)
+    x = s.start.copy()
+    path = []
+    m = np.zeros(s.start.size)
     for t, active in enumerate(s.mask):
         ids = np.flatnonzero(active)
         gradient = np.zeros_like(x)
@@ -120,8 +130,11 @@ def fedavgm(
 
 def fedadam(s: Setting, rate: float, *, wrong: str | None = None) -> np.ndarray:
     """Adam at the server (b1 = 0.9, b2 = 0.999, eps = 1e-8, with bias correction)."""
-    x, path, k = s.start.copy(), [], 0
-    m, v = np.zeros(x.size), np.zeros(x.size)
+    x = s.start.copy()
+    path = []
+    k = 0
+    m = np.zeros(x.size)
+    v = np.zeros(x.size)
     for t, active in enumerate(s.mask):
         ids = np.flatnonzero(active)
         gradient = np.zeros_like(x)
@@ -129,7 +142,8 @@ def fedadam(s: Setting, rate: float, *, wrong: str | None = None) -> np.ndarray:
             gradient = -np.mean([local(s, x, i, t) - x for i in ids], axis=0)
         if len(ids) or wrong == 'steps in empty rounds':
             k += 1
-            m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+            m = 0.9 * m + 0.1 * gradient
+            v = 0.999 * v + 0.001 * gradient**2
             x = x - rate * (m / (1 - 0.9**k)) / (np.sqrt(v / (1 - 0.999**k)) + 1e-8)
         path.append(x)
     return np.array(path)
@@ -145,8 +159,10 @@ def adaptive(
     v0: float | None = None,
 ) -> np.ndarray:
     """Reddi et al. 2021, Algorithm 2, its three choices of v_t; v_{-1} is tau^2 where not given."""
-    x, path = s.start.copy(), []
-    m, v = np.zeros(x.size), np.full(x.size, tau**2 if v0 is None else v0)
+    x = s.start.copy()
+    path = []
+    m = np.zeros(x.size)
+    v = np.full(x.size, tau**2 if v0 is None else v0)
     for t, active in enumerate(s.mask):
         ids = np.flatnonzero(active)
         if len(ids):

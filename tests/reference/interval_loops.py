@@ -10,7 +10,8 @@ from tests.reference.quadratic_loops import Setting, local
 
 def fedavg_known(s: Setting, *, wrong: str | None = None) -> np.ndarray:
     """Each update divided by its own probability of the round, sum over N."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         total = np.zeros_like(x)
         for i in np.flatnonzero(active):
@@ -30,8 +31,10 @@ def fedavg_known(s: Setting, *, wrong: str | None = None) -> np.ndarray:
 def fedau(s: Setting, cutoff: int, *, wrong: str | None = None) -> np.ndarray:
     """Weights are means of the lists of closed intervals; use, then count."""
     num_clients = len(s.targets)
-    x, path = s.start.copy(), []
-    waited, closed = [0] * num_clients, [[] for _ in range(num_clients)]
+    x = s.start.copy()
+    path = []
+    waited = [0] * num_clients
+    closed = [[] for _ in range(num_clients)]
     limit = {'cutoff one late': cutoff + 1, 'cutoff one early': cutoff - 1}.get(
         wrong, cutoff
     )
@@ -64,7 +67,8 @@ def fedau(s: Setting, cutoff: int, *, wrong: str | None = None) -> np.ndarray:
 def f3ast(s: Setting, budget: int, beta: float, first=1.0, *, wrong: str | None = None):
     """The active clients with the smallest rates; count, then use. Also returns the last rates."""
     num_clients = len(s.targets)
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     rate = np.full(
         num_clients, 1 / num_clients if wrong == 'rates start at 1/N' else first
     )
@@ -93,10 +97,12 @@ def f3ast(s: Setting, budget: int, beta: float, first=1.0, *, wrong: str | None 
 def debiased_fedavg(s: Setting, *, wrong: str | None = None) -> np.ndarray:
     """Sun et al. 2025, Algorithm 1, with B the number of clients of the round."""
     num_clients = len(s.targets)
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     count = np.zeros(num_clients)
     for t, active in enumerate(s.mask):
-        cohort_size, results = active.sum(), []
+        cohort_size = active.sum()
+        results = []
         for i in np.flatnonzero(active):
             if wrong != 'uses first':
                 count[i] += 1
@@ -120,7 +126,8 @@ def debiased_fedavg(s: Setting, *, wrong: str | None = None) -> np.ndarray:
 def fedawe(s: Setting, *, clip: float | None = None, wrong: str | None = None):
     """Own models, echoed innovations; returns the path, the client models and tau."""
     num_clients = len(s.targets)
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     models = np.tile(s.start, (num_clients, 1))
     tau = np.full(num_clients, 0 if wrong == 'tau starts at 0' else 1)
     for t, active in enumerate(s.mask):

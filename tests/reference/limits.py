@@ -5,7 +5,9 @@ import numpy as np
 
 from fedjax_links import local_training, participation, problems, simulation
 
-NUM_CLIENTS, DIMENSION, NUM_ROUNDS = 20, 3, 20_000
+NUM_CLIENTS = 20
+DIMENSION = 3
+NUM_ROUNDS = 20_000
 PROBS = np.linspace(0.05, 0.9, NUM_CLIENTS)
 TARGETS = (
     np.random.default_rng(0).normal(size=(NUM_CLIENTS, DIMENSION)) + PROBS[:, None]
@@ -28,10 +30,8 @@ def late_models(
     algorithm, links=None, *, model='server', targets=TARGETS, seed=0
 ) -> np.ndarray:
     """A candidate in every tenth round in the second half of a run, [1000, d]."""
-    problem, links = (
-        problems.quadratic(targets),
-        links or participation.bernoulli(PROBS),
-    )
+    problem = problems.quadratic(targets)
+    links = links or participation.bernoulli(PROBS)
     run = jax.jit(
         lambda key, problem: simulation.simulate(
             key,

@@ -7,7 +7,8 @@ import numpy as np
 from fedjax_links import problems
 
 COUNTS = (3, 6, 1, 4)
-ROUND, SEED = 5, 2
+ROUND = 5
+SEED = 2
 
 
 def data(counts=COUNTS, dimension=2):
@@ -100,7 +101,8 @@ class Reference:
 
     def descend(self, steps, batch_size, move, extra=lambda x: 0.0, start=FLAT_START):
         """``x <- x + move(gradient)``; returns the end and the loss at the start."""
-        x, losses = start.copy(), []
+        x = start.copy()
+        losses = []
         for step in range(steps):
             loss, grad = self.loss_and_grad(x, self.batch(step, batch_size))
             x = x + move(grad + extra(x))

@@ -11,8 +11,10 @@ from tests.reference.quadratic_loops import Setting, local
 def mifa(s: Setting, memory: str = 'delta', *, wrong: str | None = None):
     """Rows overwritten, then averaged over all clients, in every round; returns path and rows."""
     num_clients = len(s.targets)
-    x, path = s.start.copy(), []
-    rows, seen = np.zeros((num_clients, x.size)), np.zeros(num_clients, bool)
+    x = s.start.copy()
+    path = []
+    rows = np.zeros((num_clients, x.size))
+    seen = np.zeros(num_clients, bool)
     for t, active in enumerate(s.mask):
         eta = s.rate(t) if memory == 'gradient' else 1.0
         old = rows.copy()
@@ -30,11 +32,13 @@ def mifa(s: Setting, memory: str = 'delta', *, wrong: str | None = None):
 def fedvarp(s: Setting, *, wrong: str | None = None):
     """Old mean, then overwrite; nothing in an empty round. Returns path and rows."""
     num_clients = len(s.targets)
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     rows = np.zeros((num_clients, x.size))
     for t, active in enumerate(s.mask):
         ids = np.flatnonzero(active)
-        mean, v = rows.mean(axis=0), np.zeros_like(x)
+        mean = rows.mean(axis=0)
+        v = np.zeros_like(x)
         if len(ids):
             deltas = np.array([local(s, x, i, t) - x for i in ids])
             divisor = num_clients if wrong == 'divides by all' else len(ids)
@@ -51,11 +55,15 @@ def fedvarp(s: Setting, *, wrong: str | None = None):
 def scaffold(s: Setting, *, wrong: str | None = None):
     """Option II; returns path and the clients' control variates."""
     num_clients = len(s.targets)
-    x, path, c = s.start.copy(), [], np.zeros(s.start.size)
+    x = s.start.copy()
+    path = []
+    c = np.zeros(s.start.size)
     controls = np.zeros((num_clients, x.size))
     for t, active in enumerate(s.mask):
-        ids, eta = np.flatnonzero(active), s.rate(t)
-        deltas, changes = [], []
+        ids = np.flatnonzero(active)
+        eta = s.rate(t)
+        deltas = []
+        changes = []
         for i in ids:
             y = x.copy()
             for _ in range(s.local_steps):

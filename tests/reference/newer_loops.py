@@ -10,12 +10,16 @@ from tests.reference.quadratic_loops import Setting, local
 
 def focus(s: Setting, server_lr: float | None = None, *, wrong: str | None = None):
     """Push-pull with last gradients; returns path and the clients' gradients."""
-    x, path, total = s.start.copy(), [], np.zeros(s.start.size)
+    x = s.start.copy()
+    path = []
+    total = np.zeros(s.start.size)
     last = np.zeros((len(s.targets), x.size))
     for t, active in enumerate(s.mask):
-        eta, pushed = s.rate(t), []
+        eta = s.rate(t)
+        pushed = []
         for i in np.flatnonzero(active):
-            z, y = x.copy(), np.zeros_like(x)
+            z = x.copy()
+            y = np.zeros_like(x)
             for k in range(s.local_steps):
                 if k > 0:
                     z = z - eta * y
@@ -40,8 +44,11 @@ def amplified_scaffold(
 ):
     """Controls from windows of rounds; returns path, c and the clients' next c_i."""
     num_clients = len(s.targets)
-    x, path, c = s.start.copy(), [], np.zeros(s.start.size)
-    reference, controls = x.copy(), np.zeros((num_clients, x.size))
+    x = s.start.copy()
+    path = []
+    c = np.zeros(s.start.size)
+    reference = x.copy()
+    controls = np.zeros((num_clients, x.size))
     raw = [[] for _ in range(num_clients)]
     for t, active in enumerate(s.mask):
         models = []
@@ -69,7 +76,8 @@ def amplified_scaffold(
             for i in heard:
                 new[i], raw[i] = np.mean(raw[i], axis=0), []
             divisor = max(len(heard), 1) if wrong == 'divides by heard' else num_clients
-            c, controls = c + (new - controls).sum(axis=0) / divisor, new
+            c = c + (new - controls).sum(axis=0) / divisor
+            controls = new
         path.append(x)
     after = [
         np.mean(raw[i], axis=0) if raw[i] else controls[i] for i in range(num_clients)
@@ -80,10 +88,12 @@ def amplified_scaffold(
 def fedstale(s: Setting, beta: float, *, wrong: str | None = None):
     """Known probabilities and stale updates; returns path and rows."""
     num_clients = len(s.targets)
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     rows = np.zeros((num_clients, x.size))
     for t, active in enumerate(s.mask):
-        v, old = np.zeros_like(x), rows.copy()
+        v = np.zeros_like(x)
+        old = rows.copy()
         for i in np.flatnonzero(active):
             p = s.prob[t, i]
             delta = local(s, x, i, t) - x
@@ -102,7 +112,9 @@ def fedstale(s: Setting, beta: float, *, wrong: str | None = None):
 def feddyn(s: Setting, alpha: float, *, wrong: str | None = None):
     """Dynamic regularisation by gradient steps; returns path, h and the clients' gradients."""
     num_clients = len(s.targets)
-    x, path, h = s.start.copy(), [], np.zeros(s.start.size)
+    x = s.start.copy()
+    path = []
+    h = np.zeros(s.start.size)
     g = np.zeros((num_clients, x.size))
     for t, active in enumerate(s.mask):
         models = []
@@ -130,8 +142,12 @@ def feddyn(s: Setting, alpha: float, *, wrong: str | None = None):
 def fedbuff(s: Setting, size: int, *, wrong: str | None = None):
     """Arrivals fill a buffer; returns path, the clients' models and versions."""
     num_clients = len(s.targets)
-    x, path, version, buffer = s.start.copy(), [], 0, []
-    models, versions = np.tile(x, (num_clients, 1)), np.zeros(num_clients, int)
+    x = s.start.copy()
+    path = []
+    version = 0
+    buffer = []
+    models = np.tile(x, (num_clients, 1))
+    versions = np.zeros(num_clients, int)
     for t, active in enumerate(s.mask):
         arrived = np.flatnonzero(active)
         for i in arrived:
@@ -147,7 +163,8 @@ def fedbuff(s: Setting, size: int, *, wrong: str | None = None):
         if len(buffer) >= size:
             divisor = size if wrong == 'divides by K' else len(buffer)
             x = x + s.server_lr * np.sum(buffer, axis=0) / divisor
-            buffer, version = [], version + 1
+            buffer = []
+            version = version + 1
         if wrong != 'receives before the step':
             models[arrived], versions[arrived] = x, version
         path.append(x)

@@ -25,7 +25,8 @@ def metropolis(edges: np.ndarray, *, wrong: str | None = None) -> np.ndarray:
 
 def gossip(s: Setting, edges: np.ndarray, *, wrong: str | None = None):
     """x_i = sum_j M_ij L_j(x_j)."""
-    models, path = np.tile(s.start, (len(s.targets), 1)), []
+    models = np.tile(s.start, (len(s.targets), 1))
+    path = []
     for t, up in enumerate(edges):
         trained = np.array([local(s, x, i, t) for i, x in enumerate(models)])
         models = metropolis(up, wrong=wrong) @ trained
@@ -37,7 +38,9 @@ def semi_decentralised(
     s: Setting, edges: np.ndarray, every: int, *, to_all: bool, wrong: str | None = None
 ):
     """S2S, or S2A with ``to_all``."""
-    x, models, path = s.start.copy(), np.tile(s.start, (len(s.targets), 1)), []
+    x = s.start.copy()
+    models = np.tile(s.start, (len(s.targets), 1))
+    path = []
     for t, (active, up) in enumerate(zip(s.mask, edges, strict=True)):
         trained = np.array([local(s, own, i, t) for i, own in enumerate(models)])
         mixed = metropolis(up) @ trained
@@ -63,7 +66,9 @@ def colrel(
     wrong: str | None = None,
 ):
     """Relayed updates; by default weights ``1 / sum_i p_i q_ji``."""
-    x, path, everyone = s.start.copy(), [], range(len(s.targets))
+    x = s.start.copy()
+    path = []
+    everyone = range(len(s.targets))
     for t, (active, up) in enumerate(zip(s.mask, edges, strict=True)):
         alpha = weights
         if alpha is None:
@@ -87,7 +92,9 @@ def colrel(
 
 def cogc(s: Setting, edges: np.ndarray, tolerance: int, *, wrong: str | None = None):
     """Exact or nothing, with the code written out: coefficients b and their decoding."""
-    num_clients, x, path = len(s.targets), s.start.copy(), []
+    num_clients = len(s.targets)
+    x = s.start.copy()
+    path = []
     code = _cyclic_code(num_clients, tolerance)
     for t, (active, up) in enumerate(zip(s.mask, edges, strict=True)):
         deltas = np.array([local(s, x, j, t) - x for j in range(num_clients)])
@@ -127,7 +134,9 @@ def _cyclic_code(num_clients: int, tolerance: int) -> np.ndarray:
 
 def mimic(s: Setting, *, wrong: str | None = None):
     """The server's corrections c_i."""
-    x, path, corrections = s.start.copy(), [], np.zeros_like(s.targets)
+    x = s.start.copy()
+    path = []
+    corrections = np.zeros_like(s.targets)
     for t, active in enumerate(s.mask):
         ids = np.flatnonzero(active)
         if len(ids):
@@ -142,7 +151,9 @@ def mimic(s: Setting, *, wrong: str | None = None):
 
 def area(s: Setting, *, wrong: str | None = None):
     """Clients keep the local model that they sent last."""
-    x, path, sent = s.start.copy(), [], np.tile(s.start, (len(s.targets), 1))
+    x = s.start.copy()
+    path = []
+    sent = np.tile(s.start, (len(s.targets), 1))
     for t, active in enumerate(s.mask):
         total = np.zeros_like(x)
         for i in np.flatnonzero(active):
@@ -160,12 +171,10 @@ def aged_mifa(
     s: Setting, max_age: int, memory: str = 'delta', *, wrong: str | None = None
 ):
     """The mean over the rows heard in the last rounds."""
-    x, path, rows, last = (
-        s.start.copy(),
-        [],
-        np.zeros_like(s.targets),
-        [None] * len(s.targets),
-    )
+    x = s.start.copy()
+    path = []
+    rows = np.zeros_like(s.targets)
+    last = [None] * len(s.targets)
     for t, active in enumerate(s.mask):
         rate = s.rate(t) if memory == 'gradient' else 1
         for i in np.flatnonzero(active):
@@ -181,12 +190,10 @@ def aged_mifa(
 
 def aged_fedvarp(s: Setting, max_age: int, *, wrong: str | None = None):
     """Rows of before this round, those that are left."""
-    x, path, rows, last = (
-        s.start.copy(),
-        [],
-        np.zeros_like(s.targets),
-        [None] * len(s.targets),
-    )
+    x = s.start.copy()
+    path = []
+    rows = np.zeros_like(s.targets)
+    last = [None] * len(s.targets)
     for t, active in enumerate(s.mask):
         for i, at in enumerate(last):
             if at is not None and t - at > max_age and wrong != 'never forgets y_i':

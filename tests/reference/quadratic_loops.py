@@ -24,7 +24,9 @@ class Setting(NamedTuple):
 def hard_setting(seed: int = 0) -> Setting:
     """80 rounds with empty rounds, a client silent for 60, late first contact, decaying rate."""
     rng = np.random.default_rng(seed)
-    num_rounds, num_clients, dimension = 80, 7, 3
+    num_rounds = 80
+    num_clients = 7
+    dimension = 3
     prob = np.clip(
         np.linspace(0.15, 0.85, num_clients)
         * (1 + 0.4 * np.sin(2 * np.pi * np.arange(num_rounds)[:, None] / 17)),
@@ -65,7 +67,8 @@ def local(setting: Setting, start: np.ndarray, client: int, t: int, scale: float
 
 def fedavg(s: Setting) -> np.ndarray:
     """Mean over A of the displacements from the server model."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         deltas = [local(s, x, i, t) - x for i in np.flatnonzero(active)]
         if deltas:
@@ -76,7 +79,9 @@ def fedavg(s: Setting) -> np.ndarray:
 
 def fedavg_all_compute(s: Setting) -> tuple[np.ndarray, np.ndarray]:
     """Xiang et al. 2023, Algorithm 1: everyone trains, only the active start from the server."""
-    x, models, path = s.start.copy(), np.tile(s.start, (len(s.targets), 1)), []
+    x = s.start.copy()
+    models = np.tile(s.start, (len(s.targets), 1))
+    path = []
     for t, active in enumerate(s.mask):
         trained = np.array(
             [local(s, x if active[i] else models[i], i, t) for i in range(len(models))]
@@ -90,7 +95,8 @@ def fedavg_all_compute(s: Setting) -> tuple[np.ndarray, np.ndarray]:
 
 def fedavg_all(s: Setting) -> np.ndarray:
     """Absent clients count as zero displacement; divisor N."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         total = np.zeros_like(x)
         for i in np.flatnonzero(active):
@@ -104,7 +110,9 @@ def fedpbc(
     s: Setting, *, pause_inactive: bool = False, wrong: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Xiang et al. 2023, Algorithm 2; ``pause_inactive`` is the ablation of their Fig. 2b."""
-    x, models, path = s.start.copy(), np.tile(s.start, (len(s.targets), 1)), []
+    x = s.start.copy()
+    models = np.tile(s.start, (len(s.targets), 1))
+    path = []
     for t, active in enumerate(s.mask):
         if wrong == 'broadcast at the start':
             models[active] = x

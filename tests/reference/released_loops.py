@@ -16,7 +16,9 @@ def f3ast_positions_as_ids(
     Also returns how many inactive clients were trained.
     """
     num_clients = len(s.targets)
-    x, path, intruders = s.start.copy(), [], 0
+    x = s.start.copy()
+    path = []
+    intruders = 0
     r = np.ones(num_clients)
     for t, active in enumerate(s.mask):
         part = active.copy()
@@ -39,7 +41,8 @@ def debiased_fedavg_horizon(s: Setting, num_rounds: int, groups) -> np.ndarray:
     """Local rate eta T / c_g with a counter per group, incremented first."""
     groups = np.asarray(groups)
     counter = dict.fromkeys(groups.tolist(), 0)
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         for g in set(groups[active].tolist()):
             counter[g] += 1
@@ -55,7 +58,9 @@ def debiased_fedavg_horizon(s: Setting, num_rounds: int, groups) -> np.ndarray:
 
 def fedpbc_doubled_steps(s: Setting) -> np.ndarray:
     """First commit: the displacement is added once more, times eta_g, to the trained model."""
-    x, models, path = s.start.copy(), np.tile(s.start, (len(s.targets), 1)), []
+    x = s.start.copy()
+    models = np.tile(s.start, (len(s.targets), 1))
+    path = []
     for t, active in enumerate(s.mask):
         for i in range(len(models)):
             trained = local(s, models[i], i, t)

@@ -16,7 +16,8 @@ from tests.reference import (
 )
 from tests.reference.harness import assert_caught
 
-HARD, GENTLE = quadratic_loops.hard_setting(), quadratic_loops.gentle_setting()
+HARD = quadratic_loops.hard_setting()
+GENTLE = quadratic_loops.gentle_setting()
 EDGES = peer_links.history(7, 80, 0, prob=0.8)[2]
 OFTEN = HARD._replace(mask=np.random.default_rng(0).random((80, 7)) < 0.9)
 WEIGHTS = np.random.default_rng(1).random((7, 7))

@@ -22,9 +22,11 @@ def updates(
 
 def fedavg(s: Setting, volumes, steps=None) -> np.ndarray:
     """McMahan et al. 2017, Algorithm 1: the mean weighs client i by n_i over those selected."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
-        total, examples = np.zeros_like(x), 0
+        total = np.zeros_like(x)
+        examples = 0
         for i, delta in updates(s, x, active, t, steps).items():
             total += volumes[i] * delta
             examples += volumes[i]
@@ -36,7 +38,8 @@ def fedavg(s: Setting, volumes, steps=None) -> np.ndarray:
 
 def fedavg_all(s: Setting, volumes) -> np.ndarray:
     """Absent clients count as zero: the divisor is the number of all examples."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         for i, delta in updates(s, x, active, t, None).items():
             x = x + s.server_lr * volumes[i] / np.sum(volumes) * delta
@@ -46,7 +49,8 @@ def fedavg_all(s: Setting, volumes) -> np.ndarray:
 
 def fedavg_known(s: Setting, volumes) -> np.ndarray:
     """The same, every update over its client's probability in that round."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         moved = x
         for i, delta in updates(s, x, active, t, None).items():
@@ -61,8 +65,10 @@ def fedavg_known(s: Setting, volumes) -> np.ndarray:
 
 def fedau(s: Setting, volumes, cutoff: int) -> np.ndarray:
     """The same, every update times the mean of its client's closed intervals."""
-    x, path = s.start.copy(), []
-    waited, closed = [0] * len(volumes), [[] for _ in volumes]
+    x = s.start.copy()
+    path = []
+    waited = [0] * len(volumes)
+    closed = [[] for _ in volumes]
     for t, active in enumerate(s.mask):
         moved = x
         for i, delta in updates(s, x, active, t, None).items():
@@ -82,7 +88,8 @@ def fedau(s: Setting, volumes, cutoff: int) -> np.ndarray:
 
 def fednova(s: Setting, volumes, steps) -> np.ndarray:
     """Wang et al. 2020, equation (9), its weights n_i over the examples of the active."""
-    x, path = s.start.copy(), []
+    x = s.start.copy()
+    path = []
     for t, active in enumerate(s.mask):
         ids = np.flatnonzero(active)
         if len(ids):
@@ -102,7 +109,9 @@ def fednova(s: Setting, volumes, steps) -> np.ndarray:
 
 def fedavgm(s: Setting, volumes, rate: float, momentum: float) -> np.ndarray:
     """Momentum at the server on the mean that `fedavg` takes."""
-    x, velocity, path = s.start.copy(), np.zeros_like(s.start), []
+    x = s.start.copy()
+    velocity = np.zeros_like(s.start)
+    path = []
     for t, active in enumerate(s.mask):
         found = updates(s, x, active, t, None)
         if found:

@@ -19,7 +19,8 @@ from fedjax_links.results import recorded
 
 RATE = 'client.learning_rate'
 RATES = (0.1, 0.2, 0.4)
-PATTERN, BASELINE = 'links', 'fedavg'
+PATTERN = 'links'
+BASELINE = 'fedavg'
 
 
 class Accuracies(NamedTuple):
@@ -138,7 +139,8 @@ class Null:
         ends = self.law.draw(rng, *shape, self.num_seeds)
         ends[:, -1] += self.gain
         for (p, a), _ in np.ndenumerate(ends[..., 0, 0]):
-            chosen, point = [0], points[p] if a else lacking[p]
+            chosen = [0]
+            point = points[p] if a else lacking[p]
             if not a and not is_first[p]:
                 continue
             if self.tuning_seeds:
@@ -175,7 +177,8 @@ class _Lines:
           rng: which lanes diverge.
           diverging: chance that one does.
         """
-        self._rng, self._diverging = rng, diverging
+        self._rng = rng
+        self._diverging = diverging
         self._rows: list[dict[str, Any]] = []
 
     def add(

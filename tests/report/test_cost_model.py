@@ -76,7 +76,9 @@ def test_prices_equal_a_loop():
             compute += steps[i] * step[i]
             if row[i]:
                 took = 21 / downlink[i] + steps[i] * step[i] + 14 / uplink[i]
-                last, up, down = max(last, took), up + 14, down + 21
+                last = max(last, took)
+                up = up + 14
+                down = down + 21
         seconds += last + 0.25
         ours = [getattr(found, name)[t + 1] for name in found._fields]
         np.testing.assert_allclose(ours, [seconds, up, down, compute, 0], rtol=1e-12)

@@ -89,7 +89,8 @@ class Page(html.parser.HTMLParser):
     def __init__(self, text):
         """Reads it."""
         super().__init__()
-        self.tags, self.words = [], ''
+        self.tags = []
+        self.words = ''
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -151,7 +152,9 @@ def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
 def test_a_reader_never_sees_a_lane_that_is_half_saved(tmp_path, monkeypatch):
     """Saves come and go as fast as they can while the folder is read again and again."""
     monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
-    failed, looks, over = [], [], threading.Event()
+    failed = []
+    looks = []
+    over = threading.Event()
 
     def look():
         while not over.is_set():
@@ -180,7 +183,8 @@ def test_a_reader_never_sees_a_lane_that_is_half_saved(tmp_path, monkeypatch):
 def test_a_save_that_is_taken_away_meanwhile_is_looked_for_again(half, monkeypatch):
     """Between the list of files and their reading a lane moves on."""
     path = half / runs.CHECKPOINTS / 'main-fedavg-0000-links-0@8.npz'
-    content, read = path.read_bytes(), checkpoints.read
+    content = path.read_bytes()
+    read = checkpoints.read
     later = path.with_name('main-fedavg-0000-links-0@10.npz')
 
     def move_on(file, **options):

@@ -20,7 +20,8 @@ def shares(null, pages, seed, **options):
       interval excludes zero in words and as a star; ``leading``, cells whose best is clear; and
       ``all cells``, algorithms whose mean over all cells has a star.
     """
-    rng, found = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    found = []
     for _ in range(pages):
         page = layouts.heat_map(null.source(rng), x='x', y='y', **options)
         best, differences, numbers = page.tables

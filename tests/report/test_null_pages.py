@@ -13,7 +13,9 @@ from fedjax_links.planning.sequential_seeds import looks
 from fedjax_links.report import run_view
 from fedjax_links.results.metric import Metric
 
-PAGES, PAIRS, MOST = 1000, 4, 12
+PAGES = 1000
+PAIRS = 4
+MOST = 12
 METRIC = Metric('eval_accuracy', 'max')
 
 
@@ -53,7 +55,9 @@ def page_of(levels, until):
 
 def rates(pages):
     """Shares of pages with a false ``**``, of false verdicts, and of false ones without words."""
-    starred, sided, bare = [], [], []
+    starred = []
+    sided = []
+    bare = []
     for found, verdicts in pages:
         starred.append(any(map(verdicts.survives, found)))
         words = [verdicts.word(each) for each in found]

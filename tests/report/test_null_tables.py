@@ -59,7 +59,8 @@ def shares(null, pages, seed):
       itself; ``sided`` and ``starred by itself``, pairs with a sided word, and with a star;
       ``missed``, levels whose interval does not hold the truth.
     """
-    rng, found = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    found = []
     for _ in range(pages):
         levels, differences, words = zip(*table(null, rng), strict=True)
         pairs = [text for text in differences if text]
@@ -132,10 +133,13 @@ FOUND = {
     'name, pages', kept([(name,) for name in FOUND], ('five seeds',))
 )
 def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
-    law, rng = Accuracies(10_000, 0.2), np.random.default_rng(2)
+    law = Accuracies(10_000, 0.2)
+    rng = np.random.default_rng(2)
     deviation = (2 * law.own * law.level * (1 - law.level) / law.examples) ** 0.5
     null = Null(law=law, num_algorithms=4, gain=5 * deviation, **FOUND[name])
-    found, false, held = [], [], []
+    found = []
+    false = []
+    held = []
     for _ in range(pages):
         *others, (_, difference, word) = table(null, rng)
         starred = difference.endswith('**')
@@ -152,7 +156,8 @@ def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
 
 @pytest.mark.parametrize('least, pages', kept([(2,), (3,), (4,), (5,)], (3,)))
 def test_what_differs_by_the_margin_is_rarely_alike(least, pages):
-    law, rng = Accuracies(10_000, 0.2), np.random.default_rng(least)
+    law = Accuracies(10_000, 0.2)
+    rng = np.random.default_rng(least)
     null = Null(
         law=law, num_algorithms=2, num_seeds=20, least=least, margin=0.01, gain=0.01
     )

@@ -10,7 +10,8 @@ from fedjax_links.config import recorded_links
 from fedjax_links.links import graphs
 from fedjax_links.report import cost_model, layouts, run_view
 
-N, T = 6, 8
+N = 6
+T = 8
 TIMES = participation.Times(np.linspace(1, 3, N), sigma=0.4, fixed=0.5)
 UPLINKS = participation.bernoulli(np.full(N, 0.6))
 SPEEDS = {'step': 0.1, 'uplink': 100.0, 'downlink': 1000.0}

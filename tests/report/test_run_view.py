@@ -179,10 +179,8 @@ def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
     planned = experiment.build(
         tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}})
     )
-    blank, real = (
-        run_view.blank(planned),
-        run_view.of_run(running.run(planned, tmp_path)),
-    )
+    blank = run_view.blank(planned)
+    real = run_view.of_run(running.run(planned, tmp_path))
 
     def form(
         trials,

@@ -70,11 +70,9 @@ def test_a_table_has_one_row_per_lane_and_evaluation(swept):
     loss = np.asarray(swept.evals['server']['loss'])
     assert len(table) == loss.size
     for _, row in table.iterrows():
-        point, seed, place = (
-            int(row['point']),
-            SEEDS.index(row['seed']),
-            row['round'] // 3 - 1,
-        )
+        point = int(row['point'])
+        seed = SEEDS.index(row['seed'])
+        place = row['round'] // 3 - 1
         assert row['server/loss'] == loss[point, seed, place]
         assert row['algorithm.rate'] == GRID['algorithm']['rate'][point]
         assert row['participation.p'] == tuple(PROBS[point].tolist())
@@ -291,7 +289,8 @@ def test_tuning_stands_apart(tmp_path):
         'num_seeds': 1,
     }
     run = experiment.build(config).run(tmp_path)
-    found, tuned = run.dataset, run['stage'] == 'tuning'
+    found = run.dataset
+    tuned = run['stage'] == 'tuning'
     rates = run.tuning['client.learning_rate'].values.tolist()
     assert rates == sorted(set(run['client.learning_rate'][tuned].tolist()))
     assert set(rates) > {0.1, 0.2}  # the best lay at an end

@@ -8,7 +8,9 @@ import pytest
 from fedjax_links import runs
 from tests import ROOT
 
-SIGMA, OVERLAP, ALPHA = 'links.probs.sigma', 'problem.bayes_accuracy', 'problem.alpha'
+SIGMA = 'links.probs.sigma'
+OVERLAP = 'problem.bayes_accuracy'
+ALPHA = 'problem.alpha'
 
 
 @pytest.fixture(scope='module')
@@ -58,11 +60,9 @@ def test_rows_of_a_grid_stay_together():
         'seeds': [0],
     }
     run = runs.Results(runs.as_columns(lines), facts)
-    first, second, third = (
-        run.select({'a': 3}),
-        run.select({'b': [2]}),
-        run.select({'b': [[2], [4]]}),
-    )
+    first = run.select({'a': 3})
+    second = run.select({'b': [2]})
+    third = run.select({'b': [[2], [4]]})
     assert first.facts['grid'] == {'b': [[2], [4]]}
     assert second.facts['grid'] == {'a': [1, 3]}
     assert third.facts['grid'] == grid

@@ -113,8 +113,14 @@ CHANGES = {
 
 
 UNDER_THE_CONFIG = (
-    *('labels', 'a pixel', 'test data', 'fewer examples', 'log'),
-    *('module', 'module of the module', 'version'),
+    'labels',
+    'a pixel',
+    'test data',
+    'fewer examples',
+    'log',
+    'module',
+    'module of the module',
+    'version',
 )
 """Changes of what a config stands for, which leave the config as it is."""
 

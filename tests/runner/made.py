@@ -14,7 +14,8 @@ from fedjax_links.machines import environment
 from fedjax_links.participation.traces.intervals import intervals
 from fedjax_links.participation.traces.trace import trace
 
-NUM_CLIENTS, NUM_EXAMPLES = 3, 12
+NUM_CLIENTS = 3
+NUM_EXAMPLES = 12
 
 
 def own_rule(local_train, scale=1.0):
@@ -52,21 +53,31 @@ class Made:
         self.owners = np.repeat([0, 1, 2], [5, 3, 4])
         self.eval_features = rng.normal(size=(4, 2)).astype(np.float32)
         self.eval_labels = np.array([0.0, 1, 1, 0], np.float32)
-        self.penalty, self.floor, self.spread = 0.01, 0.0, 1.0
-        self.activation, self.hidden = jnp.tanh, 3
+        self.penalty = 0.01
+        self.floor = 0.0
+        self.spread = 1.0
+        self.activation = jnp.tanh
+        self.hidden = 3
         self.mask = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 1]], bool)
         self.log = np.array([[0, 0, 3], [1, 1, 4], [2, 0, 2]])
-        self.tick, self.probs = 1.0, [0.5, 0.7, 0.9]
+        self.tick = 1.0
+        self.probs = [0.5, 0.7, 0.9]
         self.wrap = lambda pattern: pattern
         self.period = 4
-        self.rate, self.client = 0.1, {'local_steps': 2, 'batch_size': 2}
-        self.rule, self.options, self.scale = 'fedavg', {}, 1.0
+        self.rate = 0.1
+        self.client = {'local_steps': 2, 'batch_size': 2}
+        self.rule = 'fedavg'
+        self.options = {}
+        self.scale = 1.0
         self.server = optax.sgd(1.0, momentum=0.9)
         self.fields = {}
 
     def _problem(self):
-        activation, hidden, spread = self.activation, self.hidden, self.spread
-        penalty, floor = self.penalty, self.floor
+        activation = self.activation
+        hidden = self.hidden
+        spread = self.spread
+        penalty = self.penalty
+        floor = self.floor
 
         def init_params(key):
             first, last = jax.random.split(key)
@@ -168,7 +179,8 @@ def drop_last_example(made, monkeypatch):
 def reverse_examples_of_a_client(made, monkeypatch):
     """Swaps two examples of one client."""
     order = [1, 0, *range(2, NUM_EXAMPLES)]
-    made.features, made.labels = made.features[order], made.labels[order]
+    made.features = made.features[order]
+    made.labels = made.labels[order]
 
 
 def change_version(made, monkeypatch):

@@ -153,7 +153,12 @@ print('forked', all(
 def test_the_size_of_meshes_changes_nothing_that_is_kept(tmp_path):
     """Nor where lanes go on, or what is computed again for a fork; without one, all is rounded."""
     assert in_a_process(MESHES, tmp_path, as_users_compile=False) == [
-        *['none 1', '1 1', '2 True', '4 True', '2 x 2 True', 'ended True'],
+        'none 1',
+        '1 1',
+        '2 True',
+        '4 True',
+        '2 x 2 True',
+        'ended True',
         '`workdir` must be new or hold a run with the same config, got '
         f'{tmp_path / "1"}, where config.on_a_mesh is True and not None.',
         'forked True',
@@ -176,10 +181,8 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
     """As many as fit, halved; only a lane that does not fit alone is refused."""
     planned = in_python(seeds=range(4), **ALONE)
     whole = running.run(planned, side_by_side=True)
-    every, programs = (
-        planned.plan.schedule.main('fedavg'),
-        Programs(planned.plan, side_by_side=True),
-    )
+    every = planned.plan.schedule.main('fedavg')
+    programs = Programs(planned.plan, side_by_side=True)
     groups = [LaneBatch(programs, every[:size]) for size in (1, 2, 4)]
     compiled = compile_batches(programs, groups)
     one, two, four = (memory.peak_bytes(program, 1) for program in compiled)

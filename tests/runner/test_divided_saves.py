@@ -13,10 +13,8 @@ from tests.experiment import several
 
 HALF = '--config.num_rounds=150'
 LANES = 2
-CLIENTS, SHARE = (
-    18,
-    10,
-)  # of a process, of four devices with five clients each but the last
+CLIENTS = 18
+SHARE = 10  # of a process, of four devices with five clients each but the last
 
 
 @pytest.fixture(scope='module')

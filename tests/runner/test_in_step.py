@@ -76,7 +76,8 @@ def small_disk(tmp_path):
 @pytest.mark.slow
 @pytest.mark.release('test_where_one_is_killed_the_other_says_so_and_they_go_on')
 def test_both_processes_name_a_full_disk_and_resume(small_disk, whole):
-    folder, ballast = small_disk / 'run', small_disk / 'ballast'
+    folder = small_disk / 'run'
+    ballast = small_disk / 'ballast'
     both = several.start(folder)
     several.wait_for(folder, 50, both)
     with pytest.raises(OSError, match='No space'):

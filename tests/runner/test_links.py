@@ -63,7 +63,8 @@ def test_500_seeds_of_a_pattern_have_one_program_and_one_key():
 @pytest.mark.parametrize('name', PARTICIPATION)
 def test_links_are_those_of_the_pattern_to_the_bit(name):
     """Beside a program in which the pattern's arrays are built in."""
-    pattern, key = PARTICIPATION[name].example(8), jax.random.key(3)
+    pattern = PARTICIPATION[name].example(8)
+    key = jax.random.key(3)
     expected = jax.jit(lambda: simulation.realised_links(key, pattern, num_rounds=12))()
     as_traced = compilation.trace_pattern(pattern)
     program = compilation.link_program(as_traced, 4, None)
@@ -106,7 +107,8 @@ def test_lanes_side_by_side_have_links_of_their_own_patterns():
 
 
 def test_links_that_a_folder_has_are_not_drawn_again(tmp_path, monkeypatch):
-    drawn, draw = [], realised_links._record_seed
+    drawn = []
+    draw = realised_links._record_seed
 
     def noted(programs, label, seed, origin):
         drawn.append((label, seed))

@@ -43,10 +43,8 @@ def assert_lanes_are_plain_simulations(planned, results, label, points):
     for pattern, point in points.items():
         simulate = alone(planned, label, pattern, point)
         for seed in planned.seeds:
-            lane, plain = (
-                rows(results, algorithm=label, pattern=pattern, seed=seed),
-                simulate(seed),
-            )
+            lane = rows(results, algorithm=label, pattern=pattern, seed=seed)
+            plain = simulate(seed)
             for name, value in point.items():
                 np.testing.assert_array_equal(lane[name], value)
             active = np.asarray(plain.rounds.num_active).reshape(-1, planned.eval_every)
@@ -214,7 +212,8 @@ def test_side_by_side_lanes_agree_to_rounding():
     ]
     assert one_by_one.columns.keys() == together.columns.keys()
     for name in one_by_one.columns:
-        ours, theirs = one_by_one[name][order[0]], together[name][order[1]]
+        ours = one_by_one[name][order[0]]
+        theirs = together[name][order[1]]
         if ours.dtype.kind == 'f':
             np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6, err_msg=name)
         else:
@@ -258,7 +257,8 @@ def test_a_period_has_the_links_of_its_own_rounds():
     def states(group):
         return jax.tree.map(np.array, group.states())
 
-    alone, together = group(1), group(4)
+    alone = group(1)
+    together = group(4)
     alone.start()
     for _ in range(3):
         alone.advance_period()

@@ -64,11 +64,13 @@ def times_of(folder):
 def test_new_seeds_run_alone_and_all_is_as_in_an_unbroken_run(
     tmp_path, config, first, more
 ):
-    grown, whole = tmp_path / 'grown', tmp_path / 'whole'
+    grown = tmp_path / 'grown'
+    whole = tmp_path / 'whole'
     start = config().get('first_seed', 0)
     experiment.build(config(num_seeds=more)).run(whole)
     experiment.build(config(num_seeds=first)).run(grown)
-    before, times = files_of(grown / runs.CHECKPOINTS), times_of(grown)
+    before = files_of(grown / runs.CHECKPOINTS)
+    times = times_of(grown)
     heard = Heard()
     experiment.build(config(num_seeds=more)).run(grown, [heard])
     assert {seed for _, seed in heard.ran} == {*range(start + first, start + more)}
@@ -92,7 +94,8 @@ def test_seeds_and_rounds_can_grow_at_once(tmp_path):
 @pytest.mark.slow
 @pytest.mark.release('test_new_seeds_run_alone_and_all_is_as_in_an_unbroken_run')
 def test_shards_add_seeds_too_before_and_after_they_are_merged(tmp_path):
-    grown, whole = tmp_path / 'grown', tmp_path / 'whole'
+    grown = tmp_path / 'grown'
+    whole = tmp_path / 'whole'
     experiment.build(tuned(num_seeds=4)).run(whole)
     for num_seeds in (1, 2, 4):
         planned = experiment.build(tuned(num_seeds=num_seeds))
@@ -172,7 +175,8 @@ def in_python(seeds):
 
 
 def test_seeds_in_any_order_grow_at_their_end_alone(tmp_path):
-    grown, whole = tmp_path / 'grown', tmp_path / 'whole'
+    grown = tmp_path / 'grown'
+    whole = tmp_path / 'whole'
     in_python([7, 3, 9]).run(whole)
     in_python([7, 3]).run(grown)
     for seeds in ([3, 7, 9], [7], [9, 7, 3]):

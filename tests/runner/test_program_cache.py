@@ -35,7 +35,8 @@ def test_a_run_traces_no_round_again_that_its_check_has_traced():
 
 def test_what_is_compiled_ahead_is_what_runs_next(monkeypatch):
     """It changes no bit."""
-    ahead, begun = stages.compile_ahead, []
+    ahead = stages.compile_ahead
+    begun = []
 
     def noted(shared, lanes):
         begun.append(lanes[0].algorithm)
@@ -51,7 +52,9 @@ def test_what_is_compiled_ahead_is_what_runs_next(monkeypatch):
 
 
 def test_an_error_of_compiling_ahead_is_raised_at_its_run(monkeypatch):
-    compile, done, heard = jax.stages.Lowered.compile, [], []
+    compile = jax.stages.Lowered.compile
+    done = []
+    heard = []
 
     def refused(lowered, *options):
         done.append(lowered)

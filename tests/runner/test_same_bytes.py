@@ -142,7 +142,8 @@ def run_in_shards(planned, folder, count, rng):
 
 @pytest.mark.parametrize('case', tiers.cases(CASES, CHEAP, COVERED))
 def test_shards_and_jobs_leave_the_bytes_of_one_process(tmp_path, case):
-    planned, rng = experiment.build(CASES[case]), random.Random(case)
+    planned = experiment.build(CASES[case])
+    rng = random.Random(case)
     planned.run(tmp_path / 'whole')
     whole = last_files_of(tmp_path / 'whole')
     run_in_shards(planned, tmp_path / 'shards', rng.choice([2, 3]), rng)
@@ -158,22 +159,20 @@ def test_shards_and_jobs_leave_the_bytes_of_one_process(tmp_path, case):
 
 
 HARD = (
-    *(
-        'a race on one of two patterns',
-        'until decided, with tuning',
-        'a grid with tuning',
-    ),
-    *('natural owners', 'peers until decided, tuned'),
+    'a race on one of two patterns',
+    'until decided, with tuning',
+    'a grid with tuning',
+    'natural owners',
+    'peers until decided, tuned',
 )
 
 
 def moment(folder, rng):
     """Tells when to kill a process: some seconds after its start, or once so many saves are new."""
-    after, wanted = time.monotonic() + rng.uniform(0, 15), rng.randrange(1, 12)
-    is_by_time, before = (
-        rng.random() < 0.3,
-        len(list(folder.glob('checkpoints/*@*.npz'))),
-    )
+    after = time.monotonic() + rng.uniform(0, 15)
+    wanted = rng.randrange(1, 12)
+    is_by_time = rng.random() < 0.3
+    before = len(list(folder.glob('checkpoints/*@*.npz')))
 
     def due():
         if is_by_time:
@@ -216,10 +215,8 @@ def test_killed_processes_of_shards_leave_the_bytes_of_one(tmp_path, case):
     assert not wrong
     assert kills
     runs.merge(tmp_path / 'shards')
-    whole, merged = (
-        last_files_of(tmp_path / 'whole'),
-        last_files_of(tmp_path / 'shards'),
-    )
+    whole = last_files_of(tmp_path / 'whole')
+    merged = last_files_of(tmp_path / 'shards')
     written_by_reports = {
         name for name in whole if name.endswith(('.md', '.png', 'clients.npz'))
     }

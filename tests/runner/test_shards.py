@@ -190,7 +190,8 @@ def test_a_run_in_one_piece_goes_on_from_shards(tmp_path, whole):
 
 @pytest.mark.slow
 def test_more_rounds_go_on_from_a_merged_run(tmp_path):
-    folder, whole = tmp_path / 'run', tmp_path / 'whole'
+    folder = tmp_path / 'run'
+    whole = tmp_path / 'whole'
     run_all(folder, values(), 2)
     runs.merge(folder)
     longer = values(num_rounds=8)
@@ -230,7 +231,8 @@ def test_a_lane_that_is_tried_again_has_each_line_once(tmp_path, monkeypatch):
     """A device fails once, when a lane has told of a period and nothing of it is saved."""
     planned = experiment.build(values(num_rounds=8))
     planned.run(tmp_path / 'whole')
-    collect, failed = lane_batch.LaneBatch.collect, []
+    collect = lane_batch.LaneBatch.collect
+    failed = []
 
     def failing(self):
         if self.done and not failed:

@@ -149,7 +149,8 @@ def test_a_mistake_costs_one_line(in_python, tmp_path):
 def test_an_archive_is_read_like_the_run(configured, tmp_path):
     done = export.archive(configured, tmp_path)
     assert set(done) >= {'metrics.npz', 'config.json', 'experiment.json'}
-    run, kept = runs.read(configured), runs.read(tmp_path)
+    run = runs.read(configured)
+    kept = runs.read(tmp_path)
     assert kept.facts == run.facts
     assert list(kept.columns) == list(run.columns)
     for name, column in run.columns.items():

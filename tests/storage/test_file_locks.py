@@ -94,7 +94,8 @@ def test_who_holds_a_file_says_so_and_since_when(tmp_path):
 
 def test_sharers_keep_the_taker_away_and_not_each_other(tmp_path):
     path = tmp_path / 'a.lock'
-    first, second = file_locks.acquire_shared(path), file_locks.acquire_shared(path)
+    first = file_locks.acquire_shared(path)
+    second = file_locks.acquire_shared(path)
     assert file_locks.acquire(path) is None
     first.close()
     second.close()

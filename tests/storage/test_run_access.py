@@ -19,50 +19,43 @@ from tests.runner import running
 from tests.runner.test_identities import quadratic
 
 NAMES = (
-    *(
-        'config.json',
-        'experiment.json',
-        'environment.json',
-        'identity.json',
-        'examples.npz',
-    ),
-    *(
-        'metrics.jsonl',
-        'metrics.npz',
-        'metrics.csv',
-        'links.npz',
-        'clients.npz',
-        'lanes.json',
-    ),
-    *('report.md', 'live.html', 'levels.png', 'figure.png', 'figure.csv', 'figure.md'),
-    *(
-        'links.png',
-        'partition.png',
-        'certificate.json',
-        '.lock',
-        '.opening',
-        '.written.json',
-    ),
-    *(
-        'checkpoints/main-fedavg-0000-links-0@2.npz',
-        'checkpoints/main-fedavg-0000-links-0@4.npz',
-    ),
-    *(
-        'checkpoints/a.npz.partial',
-        'checkpoints/.a@2.npz.12-0123abcd.partial',
-        'a.partial',
-    ),
-    *(
-        '.experiment.json.77-0123abcd.partial',
-        'photos/backup.tar.partial',
-        'states/x.npz',
-    ),
-    *(
-        'claims/shard-0-of-2.lock',
-        'claims/main-fedavg-0000-links-0.lock',
-        'failures/lane.txt',
-    ),
-    *('inner/experiment.json', 'inner/checkpoints/b@2.npz', 'inner/.lock'),
+    'config.json',
+    'experiment.json',
+    'environment.json',
+    'identity.json',
+    'examples.npz',
+    'metrics.jsonl',
+    'metrics.npz',
+    'metrics.csv',
+    'links.npz',
+    'clients.npz',
+    'lanes.json',
+    'report.md',
+    'live.html',
+    'levels.png',
+    'figure.png',
+    'figure.csv',
+    'figure.md',
+    'links.png',
+    'partition.png',
+    'certificate.json',
+    '.lock',
+    '.opening',
+    '.written.json',
+    'checkpoints/main-fedavg-0000-links-0@2.npz',
+    'checkpoints/main-fedavg-0000-links-0@4.npz',
+    'checkpoints/a.npz.partial',
+    'checkpoints/.a@2.npz.12-0123abcd.partial',
+    'a.partial',
+    '.experiment.json.77-0123abcd.partial',
+    'photos/backup.tar.partial',
+    'states/x.npz',
+    'claims/shard-0-of-2.lock',
+    'claims/main-fedavg-0000-links-0.lock',
+    'failures/lane.txt',
+    'inner/experiment.json',
+    'inner/checkpoints/b@2.npz',
+    'inner/.lock',
 )
 
 
@@ -121,7 +114,8 @@ COMMANDS = {
 
 @pytest.mark.parametrize('name', COMMANDS)
 def test_a_foreign_folder_is_left_as_it_is(name, foreign, finished):
-    before, ours = digests(foreign), files_of(finished)
+    before = digests(foreign)
+    ours = files_of(finished)
     with pytest.raises(errors.InvalidError) as refused:
         COMMANDS[name](foreign, finished)
     assert str(foreign) in str(refused.value)
@@ -268,7 +262,8 @@ def test_an_output_whose_writer_was_killed_is_written_again(
     """The process ends before or after any of its writes; the next one goes on."""
     files = [('figure.md', b'first'), ('figure.csv', b'1')]
     outputs.write('workdir', tmp_path, files)
-    write_atomically, left = checkpoints.write_atomically, [writes]
+    write_atomically = checkpoints.write_atomically
+    left = [writes]
 
     def killed(path, content):
         left[0] -= 1
@@ -295,7 +290,8 @@ def test_an_output_whose_writer_was_killed_is_written_again(
 
 def test_a_leading_tilde_is_the_home(tmp_path, monkeypatch):
     """All that take a folder in Python, as commands do."""
-    home, elsewhere = tmp_path / 'home', tmp_path / 'elsewhere'
+    home = tmp_path / 'home'
+    elsewhere = tmp_path / 'elsewhere'
     home.mkdir()
     elsewhere.mkdir()
     monkeypatch.setenv('HOME', str(home))

@@ -12,7 +12,8 @@ THEORY = boundary.Point._fields[5:-2]
 @pytest.mark.parametrize('index', [8, 59])  # clustered or random, and equally far
 def test_theory_of_a_point(index, monkeypatch):
     """The exact difference within its quadrature's error, the axes of which are the processor's."""
-    errors, accuracy = [], boundary.gaussian_accuracy
+    errors = []
+    accuracy = boundary.gaussian_accuracy
 
     def noted(model, means):
         found = accuracy(model, means)
@@ -20,7 +21,8 @@ def test_theory_of_a_point(index, monkeypatch):
         return found
 
     monkeypatch.setattr(boundary, 'gaussian_accuracy', noted)
-    kept, (again, _) = boundary.read()[index], boundary.point(index)
+    kept = boundary.read()[index]
+    (again, _) = boundary.point(index)
     assert again[:5] == kept[:5]
     *others, equal, fedavg = errors
     del others

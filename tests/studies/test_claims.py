@@ -98,7 +98,8 @@ def test_verdicts_follow_p_value_interval_and_margin():
 def test_four_sides_compare_two_leads(monkeypatch, rng):
     values = rng.normal(size=(2, 5, 20))
     made(monkeypatch, values)
-    a, b = Side('a', 'p'), Side('b', 'p')
+    a = Side('a', 'p')
+    b = Side('b', 'p')
     (found,) = claim_of.outcomes(claim()._replace(pairs={'': (a, b, b, a)}))
     ends = values[:, :, -2:].mean(axis=2)
     assert found.difference == pytest.approx(200 * (ends[0] - ends[1]).mean())
@@ -139,7 +140,8 @@ def test_one_seed_that_waits_long_decides_nothing(monkeypatch):
 
 
 def test_stars_are_of_all_pairs_at_once():
-    few, many = claim(), claim()._replace(pairs=dict.fromkeys('abc', claim().pairs['']))
+    few = claim()
+    many = claim()._replace(pairs=dict.fromkeys('abc', claim().pairs['']))
     found = [
         (few, [outcome(2.0, 0.02)]),
         (many, [outcome(2.0, p) for p in (0.001, 0.5, 0.04)]),
@@ -221,7 +223,8 @@ def config(run):
 
 def shortened(settings, algorithm, columns, rows):
     """One lane of the config's first pattern at the rates of the record."""
-    section, client = settings['algorithms'][algorithm], settings.get('client', {})
+    section = settings['algorithms'][algorithm]
+    client = settings.get('client', {})
     pattern = next(iter(settings['patterns']))
     if 'tuning' in settings or 'grid' in settings:
         client = {**client, 'learning_rate': columns['client.learning_rate'][rows][0]}
@@ -265,7 +268,8 @@ def shortened(settings, algorithm, columns, rows):
     ],
 )
 def test_the_first_rounds_of_a_run_again(run):
-    settings, columns = config(run), runs.read(claim_of.ARCHIVES / run).columns
+    settings = config(run)
+    columns = runs.read(claim_of.ARCHIVES / run).columns
     names = ('fedavg', 'amplified', 'eta10', 'period50')
     algorithm = next(name for name in names if name in settings['algorithms'])
     pattern = PATTERN.get(run, next(iter(settings['patterns'])))

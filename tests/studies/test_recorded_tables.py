@@ -164,7 +164,8 @@ def test_a_cell_of_the_predicted_map():
 
 
 def test_a_point_of_the_predictions():
-    setting, pattern = predicted_points.SETTINGS[3], 'markov'
+    setting = predicted_points.SETTINGS[3]
+    pattern = 'markov'
     values = predicted_points.config(setting)
     values['patterns'] = {pattern: values['patterns'][pattern]}
     shown = ', '.join(f'{value:g}' for value in setting[:3])
@@ -235,10 +236,8 @@ def test_a_point_of_a_simulated_map(which, at):
     """The first seed, by the config that the record has, at the rate that it took."""
     algorithm = 'fedavg'
     folder = ROOT / 'studies' / 'records' / 'maps' / which
-    kept, settings = (
-        runs.read(folder).columns,
-        json.loads((folder / 'config.json').read_text()),
-    )
+    kept = runs.read(folder).columns
+    settings = json.loads((folder / 'config.json').read_text())
     settings.pop('sha256', None)
     at = {**at, 'problem.bayes_accuracy': 0.7 if which == 'space' else 0.6}
     rows = (

@@ -63,7 +63,8 @@ class Problems:
 
     def gradient_square(self, mean, square):
         """E ||grad F||^2 at a model with these moments."""
-        h, c = self.mean_curve, self.pull
+        h = self.mean_curve
+        c = self.pull
         return h**2 * square - 2 * h * c * mean + c**2
 
     def local_steps(self, mean, second, rate, steps):
@@ -85,7 +86,8 @@ class Problems:
         sets = [(mixing(m), set_probability(self.probs, m)) for m in active_sets(size)]
         mean = np.tile(self.start[:, None], (1, size))
         second = mean[:, :, None] * mean[:, None, :]
-        gradients, consensus = 0.0, 0.0
+        gradients = 0.0
+        consensus = 0.0
         for _ in range(num_rounds):
             bar_square = second.mean(axis=(1, 2))
             gradients = gradients + self.gradient_square(mean.mean(axis=1), bar_square)

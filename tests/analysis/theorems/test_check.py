@@ -100,11 +100,13 @@ def test_separation_check_names_a_chain_that_never_mixes():
 @pytest.mark.parametrize('period', [1, 3])
 def test_amplified_runs_equal_the_listing(period):
     rng = np.random.default_rng(1)
-    masks, targets = rng.uniform(size=(12, 3)) < 0.6, rng.normal(size=(3, 2))
+    masks = rng.uniform(size=(12, 3)) < 0.6
+    targets = rng.normal(size=(3, 2))
     found = quadratic_runs.amplified_fedavg_gradient_squares(
         masks, targets, 0.1, 4, period=period, amplification=2.5
     )
-    model, total = np.zeros(2), np.zeros(2)
+    model = np.zeros(2)
+    total = np.zeros(2)
     for t in range(12):
         exact = np.sum((model - targets.mean(axis=0)) ** 2)
         np.testing.assert_allclose(found[t], exact, rtol=1e-12)
@@ -115,14 +117,17 @@ def test_amplified_runs_equal_the_listing(period):
                 local = local - 0.1 * (local - target)
             deltas.append(local - model)
         update = np.mean(deltas, axis=0) if deltas else np.zeros(2)
-        model, total = model + update, total + update
+        model = model + update
+        total = total + update
         if (t + 1) % period == 0:
-            model, total = model + 1.5 * total, np.zeros(2)
+            model = model + 1.5 * total
+            total = np.zeros(2)
 
 
 def test_fedpbc_runs_equal_the_listing():
     rng = np.random.default_rng(2)
-    masks, targets = rng.uniform(size=(9, 3)) < 0.5, rng.normal(size=(3, 2))
+    masks = rng.uniform(size=(9, 3)) < 0.5
+    targets = rng.normal(size=(3, 2))
     found = quadratic_runs.fedpbc_gradient_squares(masks, targets, 0.1, 3)
     clients = [np.zeros(2) for _ in range(3)]
     for t in range(9):

@@ -61,8 +61,10 @@ def test_drift_constant_at_one_step_is_twice_the_smoothness():
 def test_local_steps_of_quadratics_stay_within_the_lemma():
     rng = np.random.default_rng(0)
     for _ in range(1000):
-        curve, distance = rng.uniform(0.1, 5), rng.normal()
-        steps, rate = int(rng.integers(1, 20)), rng.uniform(0, 0.3)
+        curve = rng.uniform(0.1, 5)
+        distance = rng.normal()
+        steps = int(rng.integers(1, 20))
+        rate = rng.uniform(0, 0.3)
         gradients = [curve * (1 - rate * curve) ** k * distance for k in range(steps)]
         left = abs(sum(g - gradients[0] for g in gradients))
         factor = local_drift.local_drift_factor(rate, curve, steps)

@@ -30,9 +30,11 @@ CHAINS = list(chains())
 
 
 def direct_time(matrix, law, epsilon):
-    power, time = matrix.copy(), 1
+    power = matrix.copy()
+    time = 1
     while 0.5 * np.abs(power - law).sum(axis=1).max() > epsilon:
-        power, time = power @ matrix, time + 1
+        power = power @ matrix
+        time = time + 1
     return time
 
 
@@ -59,7 +61,8 @@ def test_cyclic_participation_never_mixes():
 
 
 def test_curve_of_two_states_has_its_closed_form():
-    up, down = 0.3, 0.1
+    up = 0.3
+    down = 0.1
     matrix = [[1 - up, up], [down, 1 - down]]
     law = np.array([down, up]) / (up + down)
     curve = mixing_times.total_variation_curve(matrix, law, num_rounds=12)

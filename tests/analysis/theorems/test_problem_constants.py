@@ -43,8 +43,10 @@ def test_quadratics_satisfy_their_constants_at_random_points(are_equal):
 
 def test_softmax_satisfies_its_constants_at_random_points():
     rng = np.random.default_rng(1)
-    features, labels = rng.normal(size=(40, 3)), rng.integers(3, size=40)
-    owners, l2 = np.arange(40) % 4, 0.1
+    features = rng.normal(size=(40, 3))
+    labels = rng.integers(3, size=40)
+    owners = np.arange(40) % 4
+    l2 = 0.1
     known = problem_constants.softmax_constants(features, owners, num_classes=3, l2=l2)
     rows = np.concatenate([features, np.ones((40, 1))], axis=1)
 

@@ -31,7 +31,8 @@ def test_weights_average_over_the_active_clients():
 
 def test_constants_equal_loops():
     rng = np.random.default_rng(1)
-    weights, vectors = random_weights(rng, 23, 5), centred(rng, 5, 3)
+    weights = random_weights(rng, 23, 5)
+    vectors = centred(rng, 5, 3)
     found = regularity.pattern_constants(weights, vectors, 4)
     blocks = []
     for start in range(0, 20, 4):
@@ -41,7 +42,8 @@ def test_constants_equal_loops():
             for n in range(5)
         )
         blocks.append(float(total @ total) / 16)
-    deviations, spreads = [], []
+    deviations = []
+    spreads = []
     for row in weights:
         mean = sum(row[n] * vectors[n] for n in range(5))
         deviations.append(mean @ mean)
@@ -65,7 +67,8 @@ def test_empty_rounds_are_counted():
 
 def test_independent_deviation_equals_enumeration():
     rng = np.random.default_rng(2)
-    probs, vectors = rng.uniform(size=3), centred(rng, 3, 2)
+    probs = rng.uniform(size=3)
+    vectors = centred(rng, 3, 2)
     sets = [(m, p) for m, p in enumeration.active_sets(probs) if m.any()]
     some = sum(p for _, p in sets)
     for period in (1, 2, 3):
@@ -140,7 +143,8 @@ def test_independent_links_are_never_regular_but_come_closer():
 def test_distances_bound_deviations():
     rng = np.random.default_rng(7)
     for _ in range(50):
-        weights, vectors = random_weights(rng, 40, 5), centred(rng, 5, 3)
+        weights = random_weights(rng, 40, 5)
+        vectors = centred(rng, 5, 3)
         largest = np.linalg.norm(vectors, axis=1).max()
         for period in (1, 5):
             distance = regularity.block_distances(weights, period).largest
@@ -150,7 +154,8 @@ def test_distances_bound_deviations():
 
 def test_simulated_deviation_agrees_with_the_exact_mean():
     rng = np.random.default_rng(8)
-    probs, vectors = np.array([0.9, 0.5, 0.3]), centred(rng, 3, 2)
+    probs = np.array([0.9, 0.5, 0.3])
+    vectors = centred(rng, 3, 2)
     masks = rng.uniform(size=(40_000, 3)) < probs
     masks = masks[masks.any(axis=1)]
     weights = regularity.participation_weights(masks)

@@ -15,7 +15,8 @@ def paths(chain, weights, separation, num_rounds):
     clients = range(len(weights))
     for state, mass in zip(chain.states, chain.stationary, strict=True):
         for sequence in itertools.product(clients, repeat=num_rounds):
-            waits, chance = list(state), mass
+            waits = list(state)
+            chance = mass
             for chosen in sequence:
                 free = sum(weights[i] for i in clients if waits[i] == 0)
                 chance *= weights[chosen] / free if waits[chosen] == 0 else 0.0
@@ -74,12 +75,11 @@ def test_theorem_5_holds_for_chains_of_minimum_separation():
 
 def test_theorem_5_is_false_for_chains_in_general():
     """Two states that rarely change, f = +1 and -1: the same inequality, printed for any chain."""
-    stay, rounds = 0.99, 10**5
-    matrix, law, values = (
-        np.array([[stay, 1 - stay], [1 - stay, stay]]),
-        np.array([0.5, 0.5]),
-        np.array([1.0, -1.0]),
-    )
+    stay = 0.99
+    rounds = 10**5
+    matrix = np.array([[stay, 1 - stay], [1 - stay, stay]])
+    law = np.array([0.5, 0.5])
+    values = np.array([1.0, -1.0])
     kept = 2 * stay - 1
     lags = np.arange(1, rounds)
     exact = 1 + 2 * np.sum((1 - lags / rounds) * kept**lags)
@@ -91,7 +91,8 @@ def test_theorem_5_is_false_for_chains_in_general():
 
 def test_lemma_2_is_false_as_printed():
     """A client that nobody drew has the counter 0, so its debiasing weight is infinite."""
-    prob, rounds = 0.2, 40
+    prob = 0.2
+    rounds = 40
     never = (1 - prob) ** rounds
     assert never > 0
     with np.errstate(divide='ignore'):

@@ -100,9 +100,11 @@ def exact_gradients(chain, curve, targets, start, factor, num_rounds):
     best = targets.mean(axis=1)
     gradients = []
     for _ in range(num_rounds):
-        total, square = mean.sum(axis=1), second.sum(axis=1)
+        total = mean.sum(axis=1)
+        square = second.sum(axis=1)
         gradients.append(curve**2 * (square - 2 * best * total + best**2))
-        flow, flow2 = mean @ move, second @ move
+        flow = mean @ move
+        flow2 = second @ move
         pull = (1 - factor)[:, None] * pulled
         mean = factor[:, None] * flow + pull * law
         second = factor[:, None] ** 2 * flow2 + 2 * factor[:, None] * pull * flow
@@ -119,7 +121,9 @@ def test_theorem_4_holds_on_random_quadratics(separation):
         chain = analysis.minimum_separation_chain(weights, separation)
         lag = sun2025.least_lag(chain)
         remembered = sun2025.remembered_selection(chain, lag)
-        count, rounds, steps = 100, lag + 150, 3
+        count = 100
+        rounds = lag + 150
+        steps = 3
         curve = rng.uniform(0.3, 3, size=count)
         targets = rng.normal(size=(count, 4))
         start = rng.normal(size=count) * 2
@@ -159,7 +163,8 @@ def test_rates_below_the_stated_one_break_the_printed_lemma():
     chain = analysis.minimum_separation_chain([1.0, 1.0, 1.0], 1)
     lag = sun2025.least_lag(chain)
     scale = sun2025.theorem4_scale_cap(smoothness=1.0, lag=lag)
-    rounds, rate = 10**8, 1e-15
+    rounds = 10**8
+    rate = 1e-15
     assert rate <= sun2025.theorem4_rate(scale, smoothness=1.0, local_steps=1)
     stays = 1.0 * (1 - rate) ** (2 * rounds)  # at least this, in every round
     terms = sun2025.theorem4_terms(
@@ -188,7 +193,8 @@ def test_terms_equal_exact_rationals():
         marginal=[0.25, 0.75],
         remembered=0.125,
     )
-    gamma, square = Fraction(1, 1000), Fraction(1, 4)
+    gamma = Fraction(1, 1000)
+    square = Fraction(1, 4)
     by_rate = 3 + 6 * 16 + 1 + Fraction(3, 64)
     exact = (
         (32 * 2 * 3 / gamma + 16 * 4 * square) / 100,

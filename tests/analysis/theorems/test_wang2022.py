@@ -7,7 +7,9 @@ import pytest
 
 from fedjax_links.analysis.theorems import wang2022
 
-COUNT, ROUNDS, CLIENTS = 1000, 24, 4
+COUNT = 1000
+ROUNDS = 24
+CLIENTS = 4
 
 
 class Cases:
@@ -55,11 +57,14 @@ class Cases:
 def run(case, k):
     """Exact E||grad f||^2 at the starts of blocks, by the recursion of mean and variance."""
     kept, fresh = case.step_factors(k)
-    mean, variance, eta = case.start[k], 0.0, case.eta[k]
+    mean = case.start[k]
+    variance = 0.0
+    eta = case.eta[k]
     squares = []
     for t0 in range(0, ROUNDS, case.period[k]):
         squares.append(case.curve[k] ** 2 * ((mean - case.best[k]) ** 2 + variance))
-        inner, noise = mean, 0.0
+        inner = mean
+        noise = 0.0
         for t in range(t0, t0 + case.period[k]):
             weights = case.weights[k, t]
             inner = kept * inner + (1 - kept) * weights @ case.targets[k]
@@ -100,7 +105,8 @@ def test_lemmas_hold_on_random_quadratics(cases):
     for k in range(COUNT):
         kept, _ = cases.step_factors(k)
         step_kept = 1 - cases.gamma[k] * cases.curve[k]
-        model, model_variance = cases.start[k], 0.0
+        model = cases.start[k]
+        model_variance = 0.0
         gradient = (cases.curve[k] * (cases.start[k] - cases.best[k])) ** 2
         for t in range(cases.period[k]):
             weights = cases.weights[k, t]

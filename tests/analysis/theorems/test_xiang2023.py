@@ -22,7 +22,8 @@ def test_caps_equal_exact_rationals_at_one_step():
     caps = xiang2023.step_size_caps(
         0.1, smoothness=2.0, local_steps=1, mixing_rate=0.25, slope=0.5
     )
-    weight, reach = Fraction(5, 4), 4 * Fraction(1, 4) / Fraction(1, 4)
+    weight = Fraction(5, 4)
+    reach = 4 * Fraction(1, 4) / Fraction(1, 4)
     first = 24 * weight * 4 * (1 + 18 * reach) + 144 * weight * reach
     np.testing.assert_allclose(caps[0], float(1 / first), rtol=1e-13)
     assert caps[1] == 0.5
@@ -63,7 +64,8 @@ def test_descent_bound_holds_on_random_quadratics():
     rate = 0.5 / steps * rng.uniform(0.01, 1, size=COUNT)
     models = rng.normal(size=(COUNT, 3)) * 2
     second = models[:, :, None] * models[:, None, :]
-    bar, after_bar = models.mean(axis=1), np.zeros(COUNT)
+    bar = models.mean(axis=1)
+    after_bar = np.zeros(COUNT)
     after_square = np.zeros(COUNT)
     for k in set(steps):
         moved, later = found.local_steps(models, second, rate, k)
@@ -167,7 +169,9 @@ def test_theorem_1_terms_equal_exact_rationals():
         offset=0.5,
         noise=2.0,
     )
-    constant, reach, moved = 4, Fraction(4) / Fraction(1, 4), Fraction(1, 10)
+    constant = 4
+    reach = Fraction(4) / Fraction(1, 4)
+    moved = Fraction(1, 10)
     exact = (
         Fraction(8 * 3, 40),
         16 * 2 * Fraction(1, 40) * 4,

@@ -34,7 +34,8 @@ def cases():
             for k, share in enumerate(shares)
         ]
     )
-    gradients, consensus = np.zeros(COUNT), np.zeros(COUNT)
+    gradients = np.zeros(COUNT)
+    consensus = np.zeros(COUNT)
     for count in set(steps):
         found_here = found.run(rates, count, 30)
         gradients = np.where(steps == count, found_here[0], gradients)

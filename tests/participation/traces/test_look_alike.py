@@ -13,7 +13,8 @@ from fedjax_links.participation.traces.look_alike import (
 )
 from tests.participation.sampling import assert_frequencies, masks, refuses, roll
 
-TICK, DAY = 3600.0, 24
+TICK = 3600.0
+DAY = 24
 RISE_BY = 1 + 0.9 * np.sin(2 * np.pi * (np.arange(DAY) - 16) / DAY)
 FALL_BY = 1 + 0.6 * np.cos(2 * np.pi * np.arange(DAY) / DAY)
 
@@ -26,7 +27,8 @@ def written_log(num_clients, days, seed=0):
     up = rng.random(num_clients) < 0.5
     rows = []
     for t in range((days + 7) * DAY):
-        draw, hour = rng.random(num_clients), t % DAY
+        draw = rng.random(num_clients)
+        hour = t % DAY
         up = np.where(up, draw >= fall * FALL_BY[hour], draw < rise * RISE_BY[hour])
         rows.append(up)
     return np.stack(rows[7 * DAY :]), rise, fall
@@ -51,7 +53,8 @@ def test_rates_are_found_again(log):
     """A factor behind k events has a relative standard error of at most 1 / sqrt(k)."""
     mask, rise, fall = log
     found = daily_rates(mask, rounds_per_day=DAY)
-    before, hours = np.roll(mask, 1, axis=0), np.arange(len(mask)) % DAY
+    before = np.roll(mask, 1, axis=0)
+    hours = np.arange(len(mask)) % DAY
     for events, rates, by, true, true_by in (
         (~before & mask, found.rise, found.up_by, rise, RISE_BY),
         (before & ~mask, found.fall, found.down_by, fall, FALL_BY),

@@ -125,7 +125,8 @@ ann,2026-03-29T00:00:00+01:00,2026-03-29T04:00:00+02:00
 def test_dates_begin_at_the_midnight_of_the_clients(write):
     """By hand: ann comes at seven on her own clock; a change of clock makes a night shorter."""
     log = trace_formats.from_csv(write(DATES))
-    hour, days = 3600, 27 * 24
+    hour = 3600
+    days = 27 * 24
     np.testing.assert_array_equal(log.start, [7 * hour, 7.5 * hour, days * hour])
     np.testing.assert_array_equal(log.end, [9 * hour, 8 * hour, (days + 3) * hour])
     for options, first in (
@@ -233,7 +234,8 @@ BEHAVIOUR = {
 
 def flash_ready(timer, time):
     """The rule of FLASH, for times in whole seconds, with the end taken away."""
-    begin, length = timer['trace_start'], int(timer['trace_end'] - timer['trace_start'])
+    begin = timer['trace_start']
+    length = int(timer['trace_end'] - timer['trace_start'])
     now = int(time - begin) % length + begin
     return any(start <= now < end for start, end in timer['ready_time'])
 
@@ -373,7 +375,8 @@ def test_a_file_that_cannot_be_read_is_named(read, tmp_path):
 
 
 def test_a_pickle_is_refused_and_not_run(tmp_path):
-    path, touched = tmp_path / 'client_behave_trace', tmp_path / 'touched'
+    path = tmp_path / 'client_behave_trace'
+    touched = tmp_path / 'touched'
     path.write_bytes(f'cos\nsystem\n(Vtouch {touched}\ntR.'.encode())
     with pytest.raises(
         ValueError, match=r'^`path` must be a JSON file, got .*: Expecting value'

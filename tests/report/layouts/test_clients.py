@@ -8,7 +8,9 @@ from flax import linen as nn
 import fedjax_links as fl
 from fedjax_links import datasets, evaluation, experiment, partition, report, runs
 
-SEEDS, ROUNDS, RATE = 2, 40, 0.1
+SEEDS = 2
+ROUNDS = 40
+RATE = 0.1
 HELD_OUT = {'holdout_clients': 3, 'holdout_examples': 0.3, 'min_examples': 5}
 
 
@@ -52,7 +54,8 @@ def finished(tmp_path_factory):
 
 def plainly(built, label, seed):
     """Metrics of clients, and of their own models, from `simulate`."""
-    problem, algorithm = natural(**HELD_OUT), built.algorithm_at(label, {})
+    problem = natural(**HELD_OUT)
+    algorithm = built.algorithm_at(label, {})
     result = jax.jit(
         lambda key, problem: fl.simulate(
             key, algorithm, built.pattern_at('links', {}), problem, num_rounds=ROUNDS
@@ -134,7 +137,8 @@ def test_the_tenth_percentile_is_a_metric_of_every_evaluation(finished):
 
 def regression(**held):
     rng = np.random.default_rng(7)
-    owners, features = np.repeat(np.arange(10), 12), rng.normal(size=(120, 3))
+    owners = np.repeat(np.arange(10), 12)
+    features = rng.normal(size=(120, 3))
     labels = features @ np.arange(3.0) + rng.normal(size=10)[owners]
     part = partition.divide(owners, **held, seed=2)
     held_out = features[part.held_rows], labels[part.held_rows], part.held_clients

@@ -10,7 +10,9 @@ from fedjax_links.report.layouts import heat_map
 from tests.report.made import results
 from tests.tiers import cases
 
-X, Y, RATE = 'links.probs.sigma', 'problem.bayes_accuracy', 'client.learning_rate'
+X = 'links.probs.sigma'
+Y = 'problem.bayes_accuracy'
+RATE = 'client.learning_rate'
 NOISE = np.array([-0.1, 0.0, 0.1] * 2)
 
 
@@ -25,7 +27,8 @@ def curves_over(level, algorithms=('fedavg', 'fedpbc'), evals=1, **axes):
     axes = {
         {'x': X, 'y': Y, 'rate': RATE}.get(name, name): v for name, v in axes.items()
     }
-    curves, members = {}, {}
+    curves = {}
+    members = {}
     for algorithm in algorithms:
         for values in itertools.product(*axes.values()):
             point = dict(zip(axes, values, strict=True))
@@ -165,7 +168,8 @@ def test_the_last_is_ahead_if_all_others_diverged(drawn):
 
 def test_better_is_blue_whichever_way_a_metric_is_better(drawn):
     for metric, sign in (('eval_accuracy', 1), ('loss', -1)):
-        curves, members = {}, {}
+        curves = {}
+        members = {}
         for algorithm, (x, y) in itertools.product(
             ('fedavg', 'fedpbc'), ((0, 0), (0, 1), (1, 0))
         ):

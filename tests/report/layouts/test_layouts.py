@@ -32,7 +32,8 @@ def rows_of(table):
 
 
 def test_noise_that_runs_share_cancels_in_their_difference():
-    noise, own = np.array([-0.1, 0.0, 0.1]), np.array([1e-4, -1e-4, 0.0])
+    noise = np.array([-0.1, 0.0, 0.1])
+    own = np.array([1e-4, -1e-4, 0.0])
     found = results(
         {'fedavg': ends(*(0.5 + noise)), 'mifa': ends(*(0.6 + noise + own))}
     )
@@ -320,7 +321,8 @@ def test_bars_are_the_main_models_means():
 
 
 def test_link_maps_say_what_the_links_amounted_to():
-    always, silent = np.ones((4, 2), bool), np.zeros((4, 2), bool)
+    always = np.ones((4, 2), bool)
+    silent = np.zeros((4, 2), bool)
     half = np.array([[1, 0], [1, 0], [1, 0], [0, 0]], bool)
     masks = {'pattern0': always, 'pattern1': half, 'pattern2': silent}
     links = {

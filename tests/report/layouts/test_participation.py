@@ -13,7 +13,8 @@ from fedjax_links.results.runs import CLIENTS
 from fedjax_links.runs import export
 from tests.report.made import changed, results
 
-FIRST, SECOND = 0.2, 0.8
+FIRST = 0.2
+SECOND = 0.8
 
 
 def config(**changes):

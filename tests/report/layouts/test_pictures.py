@@ -84,7 +84,10 @@ def test_levels_show_the_differences_between_equal_seeds(drawn, rng):
     raw = {label: values(rng, patterns=4) for label in ('fedavg', 'mifa', 'fedpbc')}
     figure = drawn(levels(results(raw, names={'pattern1': 'Second'}), tail=0.1))
     assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == [
-        *('pattern0', 'Second', 'pattern2', 'pattern3')
+        'pattern0',
+        'Second',
+        'pattern2',
+        'pattern3',
     ]
     for place, axes in enumerate(figure.axes[:4]):
         ends = {label: one[place, :, -2:].mean(axis=1) for label, one in raw.items()}
@@ -108,7 +111,8 @@ def test_levels_without_a_baseline_have_no_picture(rng):
 
 def test_bands_are_intervals_or_deviations_within_zero_and_one(drawn, rng):
     raw = values(rng)
-    mean, deviation = raw[0].mean(axis=0), raw[0].std(axis=0, ddof=1)
+    mean = raw[0].mean(axis=0)
+    deviation = raw[0].std(axis=0, ddof=1)
     for band, factor in (('deviation', 1.0), ('interval', 4.30265 / np.sqrt(3))):
         axes = drawn(curves(results({'fedavg': raw}), band=band)).axes[0]
         heights = axes.collections[0].get_paths()[0].vertices[:, 1]
@@ -258,7 +262,8 @@ def test_link_maps_have_the_best_link_on_top(drawn):
     mask = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 1]], bool)
     links = {'pattern1': FirstSeedLinks(mask, np.full(3, np.nan))}
     found = results({'fedavg': np.zeros((2, 1, 1))}, links=links)
-    first, hidden = drawn(link_maps(found)).axes[0], 'pattern0'
+    first = drawn(link_maps(found)).axes[0]
+    hidden = 'pattern0'
     np.testing.assert_array_equal(first.images[0].get_array(), mask.T[[2, 1, 0]])
     assert first.get_title() != hidden
 
@@ -277,7 +282,8 @@ def test_link_maps_have_the_best_link_on_top(drawn):
 def test_pages_are_drawn_by_the_public_pictures(
     layout, function, drawn, rng, monkeypatch
 ):
-    calls, draw = [], getattr(plot, function)
+    calls = []
+    draw = getattr(plot, function)
 
     def noted(*args, **options):
         calls.append(options['ax'])
