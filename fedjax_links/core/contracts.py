@@ -55,11 +55,11 @@ def check_problem(problem: Any) -> None:
         raise errors.invalid('problem', requirement, kind_of(problem))
 
 
-def check_pattern(participation: Any) -> None:
+def check_pattern(participation: Any, argument: str = 'participation') -> None:
     """Raises unless it is a pattern."""
     if not isinstance(participation, base.Participation):
         requirement = 'be a pattern, as `participation.replay(mask)` makes of a mask'
-        raise errors.invalid('participation', requirement, kind_of(participation))
+        raise errors.invalid(argument, requirement, kind_of(participation))
 
 
 def check_rounds(links: Any) -> None:

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
-from fedjax_links.core import checks
+from fedjax_links.core import checks, contracts
 from fedjax_links.participation import combining, subset_sampling
 
 
@@ -38,6 +38,7 @@ def cap(pattern: Participation, size: int, *, rule: str = 'uniform') -> Particip
       >>> print(links.mask.sum(axis=1))
       [2 2 2]
     """
+    contracts.check_pattern(pattern, 'pattern')
     checks.static_int('size', size, maximum=pattern.num_clients)
     checks.choice('rule', rule, ('uniform', 'permutation'))
     if rule == 'permutation':

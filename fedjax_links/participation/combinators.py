@@ -23,7 +23,7 @@ from fedjax_links.base import (
     Participation,
     PeerLinkSample,
 )
-from fedjax_links.core import checks, errors, prng
+from fedjax_links.core import checks, contracts, errors, prng
 from fedjax_links.links import drawing
 from fedjax_links.participation import combining, link_laws, schedules, subset_sampling
 
@@ -210,6 +210,7 @@ def outage(
        [0 1]
        [1 1]]
     """
+    contracts.check_pattern(pattern, 'pattern')
     if checks.is_concrete(start) and checks.is_concrete(stop) and not 0 <= start < stop:
         raise errors.invalid('start', f'lie in [0, `stop` = {stop})', start)
     everyone = np.arange(pattern.num_clients)

@@ -7,7 +7,7 @@ that, and no algorithm has to change for them.
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, MaskLinks, Participation, PyTree
-from fedjax_links.core import errors
+from fedjax_links.core import contracts, errors
 from fedjax_links.links import drawing
 from fedjax_links.participation import combinators, combining, link_laws
 from fedjax_links.participation.always import always
@@ -49,10 +49,12 @@ def duplex(
       [[1 0]
        [1 1]]
     """
+    contracts.check_pattern(uplink, 'uplink')
     downlink = always(uplink.num_clients) if downlink is None else downlink
     compute = always(uplink.num_clients) if compute is None else compute
     parts = {'uplink': uplink, 'downlink': downlink, 'compute': compute}
     for name, part in parts.items():
+        contracts.check_pattern(part, name)
         if part.num_clients != uplink.num_clients:
             requirement = f'have the {uplink.num_clients} clients of `uplink`'
             raise errors.invalid(name, requirement, part.num_clients)
@@ -99,6 +101,7 @@ def unavailable(pattern: Participation) -> Participation:
     References:
       Wang & Ji 2022.
     """
+    contracts.check_pattern(pattern, 'pattern')
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, MaskLinks]:
         carry, links = pattern.sample(carry, key, round)

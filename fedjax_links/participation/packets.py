@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, MaskLinks, Participation
-from fedjax_links.core import checks, prng
+from fedjax_links.core import checks, contracts, prng
 from fedjax_links.participation import combining, link_laws, schedules
 
 
@@ -41,6 +41,7 @@ def packets(
       >>> print(links.prob)
       [[0.25 0.25]]
     """
+    contracts.check_pattern(pattern, 'pattern')
     schedules.each_within('loss', loss, pattern.num_clients, 0, 1)
     checks.static_int('num_packets', num_packets)
     arrival_prob = schedules.as_floats(_arrival_prob(loss, num_packets))

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, Participation, PeerLinkSample
-from fedjax_links.core import checks, errors, references
+from fedjax_links.core import checks, contracts, errors, references
 from fedjax_links.links import drawing
 from fedjax_links.links.graphs import Graph
 from fedjax_links.participation import combining, link_laws
@@ -48,6 +48,10 @@ def peers(
     References:
       Rodio, Neglia, Chen and Larsson 2025, section II.
     """
+    contracts.check_pattern(pattern, 'pattern')
+    if not isinstance(graph, Graph):
+        requirement = 'be a graph, as `graphs.ring(num_clients)` makes one'
+        raise errors.invalid('graph', requirement, contracts.kind_of(graph))
     if graph.num_clients != pattern.num_clients:
         requirement = f'have the {pattern.num_clients} clients of `pattern`'
         raise errors.invalid('graph', requirement, graph.num_clients)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_links import base
 from fedjax_links.base import Array, Key, LinkSample, MaskLinks, Participation
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, contracts, errors
 from fedjax_links.participation import combining, link_laws, schedules
 from fedjax_links.participation.always import always
 
@@ -84,10 +84,11 @@ def quorum(
     checks.within('grace', grace, 0, 1e30)
     if deadline is not None:
         checks.positive('deadline', deadline)
-    if pattern is not None and pattern.num_clients != num_clients:
-        raise errors.invalid(
-            'pattern', f'have {num_clients} clients', pattern.num_clients
-        )
+    if pattern is not None:
+        contracts.check_pattern(pattern, 'pattern')
+        if pattern.num_clients != num_clients:
+            requirement = f'have {num_clients} clients'
+            raise errors.invalid('pattern', requirement, pattern.num_clients)
     known_prob = np.nan
     if pattern is None and deadline is None and _is_exchangeable(times, grace):
         known_prob = quorum / num_clients

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedjax_links.base import Array, Key, MaskLinks, Participation
-from fedjax_links.core import checks, errors
+from fedjax_links.core import checks, contracts, errors
 from fedjax_links.participation import combining, link_laws, schedules, subset_sampling
 from fedjax_links.participation.markov import markov
 
@@ -49,6 +49,7 @@ def shared_shocks(
        [0 0 0 0]
        [1 1 0 0]]
     """
+    contracts.check_pattern(pattern, 'pattern')
     labels = subset_sampling.group_labels(groups)
     if len(labels) != pattern.num_clients:
         raise errors.invalid(

@@ -7,6 +7,7 @@ import pytest
 
 from fedjax_links import base
 from fedjax_links.base import DuplexLinkSample, Participation
+from fedjax_links.core import errors
 from fedjax_links.links import graphs
 from fedjax_links.participation import (
     Times,
@@ -110,6 +111,19 @@ def test_the_same_seed_gives_the_same_links_apart_from_what_is_changed(around, i
         return
     allowed = roll(AROUND[around](always(3)), 12).mask
     np.testing.assert_array_equal(mask, alone & allowed)
+
+
+@pytest.mark.parametrize('name', AROUND)
+@pytest.mark.parametrize('other', [3, 'always', [always(3)], np.ones((2, 3), bool)])
+def test_what_is_no_pattern_is_named(name, other):
+    with pytest.raises(errors.InvalidError, match='be a pattern, as `participation'):
+        AROUND[name](other)
+
+
+@pytest.mark.parametrize('other', [3, 'ring', None, always(3)])
+def test_what_is_no_graph_is_named(other):
+    with pytest.raises(errors.InvalidError, match='`graph` must be a graph, as'):
+        peers(always(3), other, prob=0.5)
 
 
 def test_directions_are_those_of_the_parts():
