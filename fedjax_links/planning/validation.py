@@ -115,7 +115,13 @@ def _check_grid(plan: Plan) -> None:
     known = {seeding.GRID, *plan.data_and_link_columns, *_algorithm_columns(plan)}
     for name in plan.columns:
         checks.choice('grid', name, known)
-    dataset.check_name('grid', plan.columns)
+    _check_columns(plan, dataset.LINE_COLUMNS)
+
+
+def _check_columns(plan: Plan, others: Sequence[str]) -> None:
+    """Raises for a column of the grid or of tuning with a name that is taken."""
+    dataset.check_name('grid', plan.columns, others)
+    dataset.check_name('tuning.grid', plan.tried, others)
 
 
 def _algorithm_columns(plan: Plan) -> set[str]:
@@ -159,6 +165,7 @@ def _check_point(plan: Plan, pattern: str, point: Point) -> None:
     metrics = plan.metrics(pattern, point)
     checks.choice('metric', plan.metric, metrics)
     dataset.check_name('metrics', metrics)
+    _check_columns(plan, metrics)
     problem = plan.problem_at(pattern, point)
     participation = plan.pattern_at(pattern, point)
     if participation.num_clients != problem.num_clients:

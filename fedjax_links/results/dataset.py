@@ -29,6 +29,11 @@ ALL = 'all'
 DIMS = ('series', 'model', 'pattern', 'seed', 'round')
 RESERVED_NAMES = {*DIMS, 'algorithm', 'begun', 'complete', 'main_model'}
 """What neither a metric nor a column of a grid can be called."""
+LINE_COLUMNS = (
+    *('stage', 'algorithm', 'pattern', 'seed', 'round'),
+    *('finite', 'first_bad_round'),
+)
+"""What lines of metrics have beside columns of a grid and metrics."""
 MAIN = 'main'
 TUNING = 'tuning'
 TIE = 'tie'
@@ -160,20 +165,21 @@ def num_last(count: int, share: float) -> int:
     return max(1, round(share * count))
 
 
-def check_name(argument: str, names: Iterable[str]) -> None:
+def check_name(argument: str, names: Iterable[str], others: Iterable[str] = ()) -> None:
     """Checks that no name is that of an axis of the results.
 
     Args:
       argument: what they are, for errors.
       names: of metrics or of columns of a grid.
+      others: what stands beside these.
 
     Raises:
       ValueError: naming the first.
     """
+    reserved = {*RESERVED_NAMES, *others}
     for name in names:
-        if name in RESERVED_NAMES:
-            reserved = ', '.join(sorted(RESERVED_NAMES))
-            requirement = f'have a name of its own beside {reserved}'
+        if name in reserved:
+            requirement = f'have a name of its own beside {", ".join(sorted(reserved))}'
             raise errors.invalid(argument, requirement, name)
 
 

@@ -15,10 +15,6 @@ from fedjax_links.results.dataset import (
     RunFacts,
 )
 
-_LINE_COLUMNS = (
-    *('stage', 'algorithm', 'pattern', 'seed', 'round'),
-    *('finite', 'first_bad_round'),
-)
 _LANE_DIMS = ('series', 'pattern', 'seed', 'round')
 
 
@@ -102,7 +98,7 @@ def run_to_dataset(
         by_model = np.reshape(tables, (len(models), *index.shape))
         data[metric] = dataset.DIMS, by_model.swapaxes(0, 1)
 
-    known = {*_LINE_COLUMNS, *coords, *measured}
+    known = {*dataset.LINE_COLUMNS, *coords, *measured}
     period_sums, chosen_values = _other_columns(rows, index, known)
     data |= period_sums
     coords |= chosen_values

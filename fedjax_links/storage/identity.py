@@ -197,7 +197,7 @@ def lane_differences(
         yield 'version', f'fedjax_links is {there.version} and not {here.version}'
     for name in sorted({*there.data, *here.data}):
         if there.data.get(name) != here.data.get(name):
-            yield name, f'{name}: other arrays'
+            yield name, f'the arrays of {name} differ'
     for name in sorted({*there.columns, *here.columns}):
         old = there.columns.get(name)
         new = here.columns.get(name)
@@ -206,7 +206,7 @@ def lane_differences(
     if there.machine == here.machine:
         for name in dict.fromkeys([*there.programs, *here.programs]):
             if there.programs.get(name) != here.programs.get(name):
-                yield name, f'program of {name}'
+                yield name, f'the program of {name} differs'
 
 
 def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
@@ -235,8 +235,8 @@ def run_differences(there: RunIdentity, here: RunIdentity) -> list[str]:
       here: of the run that would run.
 
     Returns:
-      Clauses, such as ``data: 3,200 of 60,000 examples differ`` and ``module mine.py``; none where
-      both are of the same programs and data.
+      Clauses, such as ``data: 3,200 of 60,000 examples differ`` and ``the module mine.py differs``;
+      none where both are of the same programs and data.
     """
     data_clauses = _row_differences(there, here)
     lane_clauses: list[str] = []
@@ -259,7 +259,7 @@ def _changed_modules(there: RunIdentity, here: RunIdentity) -> list[str]:
     """Names the user's files of code that differ."""
     names = sorted({*there.modules, *here.modules})
     return [
-        f'module {name}'
+        f'the module {name} differs'
         for name in names
         if there.modules.get(name) != here.modules.get(name)
     ]

@@ -12,6 +12,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, participation, problems
+from fedjax_links.core import errors
 from tests import ROOT
 from tests.experiment.configs import tuned, values
 from tests.runner.test_loop import in_python
@@ -209,6 +210,26 @@ def test_tuning_is_no_longer_than_the_run():
             tuning=experiment.Tuning(grid={'learning_rate': [0.1]}, num_rounds=44),
             grid={},
         )
+
+
+NOT_OF_COLUMNS = ('stage', 'finite', 'first_bad_round', 'round', 'series', 'distance')
+
+
+@pytest.mark.parametrize('name', NOT_OF_COLUMNS)
+@pytest.mark.parametrize('is_tuned', [False, True])
+def test_a_column_has_a_name_of_its_own(name, is_tuned):
+    """Lines of metrics and results have these already, among them the problem's metric."""
+    code = f'lambda {name}: fedavg(local_sgd({name}, local_steps=1))'
+    parts = {
+        'fedavg': fl.ALGORITHMS['fedavg'],
+        'local_sgd': fl.local_training.local_sgd,
+    }
+    grid = {name: [0.1, 0.2]}
+    options = {'grid': grid}
+    if is_tuned:
+        options = {'grid': {}, 'tuning': experiment.Tuning(grid=grid)}
+    with pytest.raises(errors.InvalidError, match=f'grid` must have .* got {name}'):
+        in_python(algorithms={'mine': eval(code, parts)}, **options)
 
 
 def test_an_experiment_says_what_it_is_in_a_few_lines():
