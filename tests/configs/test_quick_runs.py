@@ -204,9 +204,8 @@ def test_image_experiments_run_at_a_tiny_size(name, argument, tmp_path):
     found = run_and_report(nested.quick({**config, nested.QUICK: smaller}), tmp_path)
     text = (tmp_path / layouts.REPORT).read_text()
     parts = re.split(r'\{config\.[\w.]+\}', config['caption'])
-    assert re.search(
-        r'[\d,. ]*'.join(map(re.escape, parts)), text
-    )  # the values as run between them
+    # Between the parts stand the values that ran: numbers, or words such as 'step'.
+    assert re.search(r'[\w,. ]+'.join(map(re.escape, parts)), text)
     for pattern in config['patterns']:
         assert found.name(pattern) in text
     pictures = {path.name for path in tmp_path.glob('*.png')}
