@@ -26,13 +26,13 @@ from fedjax_links.links.samples import computes as computes
 from fedjax_links.links.samples import delivers as delivers
 from fedjax_links.links.samples import directed as directed
 from fedjax_links.links.samples import has_peers as has_peers
+from fedjax_links.links.samples import is_duplex as is_duplex
 from fedjax_links.links.samples import mask_of as mask_of
 from fedjax_links.links.samples import participants as participants
 from fedjax_links.links.samples import peers as peers
 from fedjax_links.links.samples import prob_of as prob_of
 from fedjax_links.links.samples import reached as reached
 from fedjax_links.links.samples import receives as receives
-from fedjax_links.links.samples import tells_directions as tells_directions
 
 Array = jax.Array
 Key = jax.Array

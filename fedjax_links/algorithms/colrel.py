@@ -24,11 +24,11 @@ def colrel(
 ) -> Algorithm:
     """Runs ColRel: active clients upload weighted sums of their own and neighbours' updates.
 
-    ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``, over client i and its neighbours j.
-    All clients train from x. Client i adds its own update and those received over the edges that
-    are up (tau_ji), weighted by alpha_ij. With uplink probabilities p_i and edge probabilities
-    q_ji the step is unbiased if ``sum_i p_i q_ji alpha_ij = 1`` for all j. Without links between
-    clients it equals `fedavg_known` to the bit.
+    ``x += (1/N) sum_{i in A} sum_j tau_ji alpha_ij Delta_j``, A the active clients, j client i
+    itself or a neighbour, and tau_ji whether the edge from j to i is up. All clients train from
+    x. With uplink probabilities p_i and edge probabilities q_ji the step is unbiased if
+    ``sum_i p_i q_ji alpha_ij = 1`` for all j. Without links between clients it equals
+    `fedavg_known` to the bit.
 
     Link semantics: all clients receive x, unless the links have a downlink. A client that did not
     receive x or cannot compute has no update, but relays. An empty round keeps x.
@@ -42,8 +42,8 @@ def colrel(
       weights: alpha, float[N, N], row i for the sum that client i uploads.
         `analysis.colrel_weights` returns those of least variance. By default all relays give
         client j's update the weight ``1 / sum_i p_i q_ji``, by the probabilities that the round's
-        links report. Links with a downlink do not report the probability that a relay uploads
-        without having received x. Without weights nobody relays on them, as in `fedavg_known`.
+        links report. On links with a downlink nobody relays by default, as in `fedavg_known`:
+        such links do not report how probably a relay uploads that did not receive x.
 
     Returns:
       The algorithm; models: ``server``.
@@ -68,8 +68,10 @@ def colrel(
     References:
       Yemini et al. 2024, Algorithms 1 and 2; the default weights are this package's.
     """
-    checks.within('weights', 0 if weights is None else weights, 0, np.inf)
-    alpha = None if weights is None else jnp.asarray(weights, jnp.result_type(float))
+    alpha = None
+    if weights is not None:
+        checks.within('weights', weights, 0, np.inf)
+        alpha = jnp.asarray(weights, jnp.result_type(float))
 
     def coefficients(links: Links) -> Array:
         """Returns c_j, float[N], in the server's sum of ``c_j Delta_j``."""
@@ -84,14 +86,15 @@ def colrel(
             through_relays = jnp.where(relayed, alpha[neighbours, ids[:, None]], 0)
             return direct + jnp.sum(through_relays, axis=1)
 
-        # Default weights: how often an update arrives over how often it is expected to.
+        # Default weights: copies of an update that arrive, over the number expected to arrive.
         expected = links.prob
-        if base.tells_directions(links):
+        if base.is_duplex(links):
             return jnp.where(base.participants(links), 1 / expected, 0)
         if base.has_peers(links):
             edge_prob = jnp.nan if links.edge_prob is None else links.edge_prob
-            is_self = neighbours == ids[:, None]
-            relay_prob = jnp.where(is_self, 0, edge_prob * expected[neighbours])
+            # A client with fewer than K neighbours fills its row with itself.
+            is_padding = neighbours == ids[:, None]
+            relay_prob = jnp.where(is_padding, 0, edge_prob * expected[neighbours])
             expected += jnp.sum(relay_prob, axis=1)
         num_arrivals = uploads + jnp.sum(relayed, axis=1, dtype=jnp.int32)
         return jnp.where(num_arrivals > 0, (1 / expected) * num_arrivals, 0)

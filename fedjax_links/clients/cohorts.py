@@ -6,10 +6,11 @@ of members, there is no capacity limit, and no client is ever dropped. What a ch
 slots compute is discarded by selection.
 
 On a mesh, inside a `jax.shard_map` over an axis ``'clients'``, each device runs one chunk per
-iteration. All devices then add the contributions in the order of chunks, and store the new
-rows: all of them, or those of their shard of a sharded table (`meshes.TableShard`). Rows travel to
-the devices that train their clients. Chunks have one width on any mesh, so all meshes give
-the same bits. An algorithm that uses `map_reduce` need not know where it runs.
+iteration. All devices then add the contributions in the order of chunks. Each stores the new
+rows of its shard of a sharded table (`meshes.TableShard`), or all rows of a table that is not
+sharded. Rows travel to the devices that train their clients. Chunks have one width on any
+mesh, so all meshes give the same bits. An algorithm that uses `map_reduce` need not know
+where it runs.
 """
 
 import math
@@ -43,9 +44,9 @@ __all__ = [
     'weighted_sum',
 ]
 
-# Rows that are written in parallel where nobody trains.
+# The chunk size of functions that do not train.
 ROWS_AT_ONCE = 16
-# A chunk has so many parts on a mesh, so that up to so many devices share it evenly.
+# On a mesh a chunk is cut into this many parts. A part is what a device runs at a time.
 _PARTS_ON_MESH = 8
 
 
@@ -100,7 +101,7 @@ def _named_or(links: Links, mask_of: Callable[[Links], Array]) -> Cohort:
 
 def computing(links: Links) -> Cohort:
     """Returns the clients that can train: all, unless the links have a compute mask."""
-    if base.tells_directions(links):
+    if base.is_duplex(links):
         return make_cohort(base.computes(links))
     return everyone(links.mask.shape[0])
 
@@ -146,6 +147,7 @@ def map_reduce(
         width = math.ceil(chunk_size / _PARTS_ON_MESH)
         return cohort_loops.in_chunks(fn, cohort, client_tree, width)
     is_small = isinstance(cohort.size, int) and cohort.size <= chunk_size
+    # Without a loop the compiler would round otherwise, see `hides_size`.
     if is_small and not cohort_loops.hides_size(cohort):
         return _all_at_once(fn, cohort, client_tree)
     if chunk_size == 1:

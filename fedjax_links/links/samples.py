@@ -177,7 +177,7 @@ def prob_of(links: Links, client: Array) -> Array:
 
 def participants(links: Links) -> Array:
     """Returns the clients that receive the server's model, train and deliver: bool[N]."""
-    if tells_directions(links):
+    if is_duplex(links):
         return links.mask & links.downlink & links.compute
     return links.mask
 
@@ -187,17 +187,17 @@ def delivers(links: Links) -> Array:
 
     They need not receive the server's message.
     """
-    return links.mask & links.compute if tells_directions(links) else links.mask
+    return links.mask & links.compute if is_duplex(links) else links.mask
 
 
 def receives(links: Links) -> Array:
     """Returns the clients that receive the server's message of this round: bool[N]."""
-    return links.downlink if tells_directions(links) else links.mask
+    return links.downlink if is_duplex(links) else links.mask
 
 
 def computes(links: Links) -> Array:
     """Returns the clients that can train, whether or not their result arrives: bool[N]."""
-    return links.compute if tells_directions(links) else jnp.ones_like(links.mask)
+    return links.compute if is_duplex(links) else jnp.ones_like(links.mask)
 
 
 def reached(links: Links) -> Array:
@@ -205,10 +205,10 @@ def reached(links: Links) -> Array:
 
     These are all clients, unless the sample has a separate mask for the downlink.
     """
-    return links.downlink if tells_directions(links) else jnp.ones_like(links.mask)
+    return links.downlink if is_duplex(links) else jnp.ones_like(links.mask)
 
 
-def tells_directions(links: Any) -> TypeGuard[DuplexLinkSample]:
+def is_duplex(links: Any) -> TypeGuard[DuplexLinkSample]:
     """Returns whether a sample has separate masks for uplink, downlink and compute."""
     return getattr(links, 'downlink', None) is not None
 

@@ -224,7 +224,7 @@ def outage(
         links = links._replace(
             mask=links.mask & ~down, prob=jnp.where(down, 0, links.prob)
         )
-        if base.tells_directions(links):
+        if base.is_duplex(links):
             links = links._replace(downlink=links.downlink & ~down)
         if isinstance(links, PeerLinkSample):
             edge_down = down[:, None] | down[links.neighbours]
@@ -297,7 +297,7 @@ def _join(key: Key, round: Array, samples: combining.Samples) -> MaskLinks:
         return 1 - jnp.minimum((1 - x) * (1 - y), 1)
 
     joined: MaskLinks = jax.tree.map(union, *combining.align(samples))
-    if all(map(base.tells_directions, samples)):
+    if all(map(base.is_duplex, samples)):
         joined = joined._replace(prob=jnp.full_like(joined.prob, jnp.nan))
     return joined
 

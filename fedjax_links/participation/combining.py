@@ -130,7 +130,7 @@ def align(samples: Samples) -> Samples:
 
     In a plain sample, clients that deliver also receive, and all can compute.
     """
-    if not any(map(base.tells_directions, samples)):
+    if not any(map(base.is_duplex, samples)):
         return samples
     return [
         base.directed(links, links.mask, base.receives(links), base.computes(links))

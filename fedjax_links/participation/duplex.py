@@ -59,7 +59,7 @@ def duplex(
             requirement = f'have the {uplink.num_clients} clients of `uplink`'
             raise errors.invalid(name, requirement, part.num_clients)
         shapes = drawing.sample_shapes(part)
-        if base.tells_directions(shapes) or base.has_peers(shapes):
+        if base.is_duplex(shapes) or base.has_peers(shapes):
             requirement = (
                 'have one state per client (`both` joins patterns that tell more apart)'
             )

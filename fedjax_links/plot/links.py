@@ -50,7 +50,7 @@ def link_map(
       ValueError: for a mask of another shape.
     """
     checks.static_int('num_rounds', num_rounds)
-    is_duplex = base.tells_directions(links)
+    is_duplex = base.is_duplex(links)
     is_sampled = isinstance(links, base.Links)
     mask = _mask(base.participants(links) if is_sampled else links, 'links')
     most_first = np.argsort(-mask.mean(axis=0), kind='stable')

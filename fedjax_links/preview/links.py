@@ -203,7 +203,7 @@ def text(title: str, record: base.MaskLinks, law: LinkLaw) -> str:
     """
     active = np.asarray(base.participants(record))
     lines = [title[:_WIDTH], *textwrap.wrap(f'links: {law.description}', _WIDTH)]
-    if base.tells_directions(record):
+    if base.is_duplex(record):
         masks: dict[str, Any] = {
             'takes part': active,
             'delivers': base.delivers(record),

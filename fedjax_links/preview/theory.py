@@ -74,7 +74,7 @@ def text(links: configured_links.ConfiguredLinks, record: base.MaskLinks) -> str
         f'memory   {_memory(law, links.participation.cycle)}',
     ]
     lines = [links.experiment.title, *(line[:80] for line in lines)]
-    if base.tells_directions(record):
+    if base.is_duplex(record):
         lines.append(
             f'{_INDENT}taking part = hearing the server, training and delivering'
         )
