@@ -28,7 +28,7 @@ def rows(name: str) -> Iterator[str]:
         shown = difference.removesuffix(' *').replace('**', '*')
         cells.setdefault((rule, model), {})[pattern] = shown or level
     patterns = list(dict.fromkeys(row[0] for row in table.rows))
-    yield f'| rule | {" | ".join(patterns)} |'
+    yield f'| algorithm | {" | ".join(patterns)} |'
     yield f'{"| --- " * (1 + len(patterns))}|'
     for (rule, model), own in cells.items():
         title = rule if model == 'server' else f'{rule}, {model}'
@@ -41,7 +41,7 @@ def against(name: str, base: str) -> Iterator[str]:
     ends = found.ends(None, None)
     models = found.main_models
     others = [pattern for pattern in found.patterns if pattern != base]
-    yield f'| rule | {base} | {" | ".join(others)} |'
+    yield f'| algorithm | {base} | {" | ".join(others)} |'
     yield f'{"| --- " * (2 + len(others))}|'
     for rule, model in models.items():
         cells = []

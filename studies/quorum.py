@@ -58,7 +58,7 @@ def rows() -> Iterator[str]:
     minutes = clocks(found)
     metric = found.metric(None)
     titles = ' | '.join(f'{budget:g} min' for budget in BUDGETS)
-    yield f'| rule | round ends with | 1,000 rounds, min | {titles} | at the end |'
+    yield f'| algorithm | round ends with | 1,000 rounds, min | {titles} | at the end |'
     yield f'{"| --- " * (4 + len(BUDGETS))}|'
     for rule, title in RULES.items():
         for pattern, clock in minutes.items():

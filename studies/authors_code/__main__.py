@@ -14,7 +14,7 @@ from studies.authors_code.comparisons import COMPARISONS
 from studies.authors_code.federation import Row
 
 RECORD = Path(__file__).parents[1] / 'records' / 'authors_code.csv'
-TITLES = '| their code | our rule | links | largest difference | moved |'
+TITLES = '| their code | our algorithm | links | largest difference | moved |'
 
 
 def table(rows: list[Row]) -> str:
