@@ -18,40 +18,41 @@ _COMMANDS = Path(__file__).parent / 'cli'
 
 
 def commands() -> dict[str, str]:
-    """Lists the modules of the folder of commands that have a ``main``.
+    """Lists the commands: the modules of their folder that define ``main``.
 
     Returns:
       What each command does, by name. Modules are read and not imported.
     """
-    documented = _documented(sorted(_COMMANDS.glob('*.py')), 'main')
-    return {name: _first_line(text) for name, text in documented.items()}
+    docstrings = _docstrings(sorted(_COMMANDS.glob('*.py')), defining='main')
+    return {name: _first_line(text) for name, text in docstrings.items()}
 
 
 def configs() -> dict[str, dict[str, str]]:
     """Lists the configs that ``--config`` takes by name.
 
     Returns:
-      What each config runs, by the command in its docstring, and by name. Modules are read and not
-      imported.
+      For each command that a config's docstring names, what its configs run, by name. Modules
+      are read and not imported.
     """
     from fedjax_links.config import shipped
 
     by_command: dict[str, dict[str, str]] = {}
-    for name, text in _documented(shipped.configs().values(), 'get_config').items():
+    docstrings = _docstrings(shipped.configs().values(), defining='get_config')
+    for name, text in docstrings.items():
         command = text.partition('python -m fedjax_links ')[2].split(maxsplit=1)[0]
         by_command.setdefault(command, {})[name] = _first_line(text)
     return by_command
 
 
-def _documented(paths: Iterable[Path], function: str) -> dict[str, str]:
-    """Returns the docstrings of the modules that define a function."""
+def _docstrings(paths: Iterable[Path], *, defining: str) -> dict[str, str]:
+    """Returns the docstrings, by name, of the modules that define a function."""
     docstrings: dict[str, str] = {}
     for path in paths:
         module = ast.parse(path.read_text(encoding='utf-8'))
         functions = [
             node.name for node in module.body if isinstance(node, ast.FunctionDef)
         ]
-        if function in functions:
+        if defining in functions:
             docstrings[path.stem] = ast.get_docstring(module) or ''
     return docstrings
 
@@ -71,7 +72,7 @@ def registries() -> dict[str, Mapping[str, Any]]:
     config_tables: dict[str, Mapping[str, Any]] = {}
     for name, table in vars(config_registries).items():
         is_public = name.isupper() and not name.startswith('_')
-        # Those that end so collect tables that are listed themselves.
+        # A name that ends so is a collection of tables, each of which is listed itself.
         if is_public and not name.endswith('_TABLES'):
             config_tables[name.lower().replace('_', ' ')] = table
     return {
@@ -88,7 +89,7 @@ def registries() -> dict[str, Mapping[str, Any]]:
 
 
 def tables() -> dict[str, dict[str, str]]:
-    """Says in a line what each name of `registries`, and of ``log``, stands for."""
+    """Describes each name of `registries` in a line, and those that ``log`` takes."""
     from fedjax_links.runner import hooks
 
     lines = {
@@ -100,29 +101,30 @@ def tables() -> dict[str, dict[str, str]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command that the first argument names; without one, lists what there is.
+    """Runs the command that the first argument names, or lists all commands and names.
 
     Args:
-      argv: the command line without the program. By default that of this process, which then ends
-        at an interrupt, and when the reader of its output leaves.
+      argv: the command line without the program. By default the command line of this process,
+        which an interrupt or a closed output pipe then ends.
 
     Returns:
       Exit status: 0, or 2 for an unknown command.
     """
     if argv is None:
         return _main_of_process()
-    known = commands()
+    descriptions = commands()
     if argv[:1] == ['--version']:
         print(f'fedjax_links {sys.modules["fedjax_links"].__version__}')
         return 0
     if not argv or argv[0] in ('help', '-h', '-help', '--help'):
-        _print_all(known)
+        _print_all(descriptions)
         return 0
     name, *rest = argv
-    if name not in known:
+    if name not in descriptions:
         from fedjax_links.core import errors
 
-        print(f'error: {errors.unknown_name("command", name, known)}', file=sys.stderr)
+        error = errors.unknown_name('command', name, descriptions)
+        print(f'error: {error}', file=sys.stderr)
         return 2
     module = f'fedjax_links.cli.{name}'
     sys.argv = [module, *rest]
@@ -131,14 +133,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main_of_process() -> int:
+    """Runs `main` with the command line, signals and import path of this process."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # JAX drops exceptions that are raised while it collects garbage. So that of Python's own
-        # handler would be printed while modules are imported, or lost, and the command would go on.
+        # Python's handler raises KeyboardInterrupt, which JAX drops while it collects garbage.
+        # The command would then continue. The system's default ends the process.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     current_folder = str(Path.cwd())
     if not sys.flags.safe_path:
-        # `python -m` looks first in the current folder, where a file may have the name of an
-        # installed module. A console command does not look there at all. So it comes last for both.
+        # `python -m` imports from the current folder first, so a file there could hide an
+        # installed module. A console command never imports from it. Both now search it last.
         others = [path for path in sys.path if path not in ('', current_folder)]
         sys.path[:] = [*others, current_folder]
     try:
@@ -149,8 +152,9 @@ def _main_of_process() -> int:
         errors.exit_on_broken_pipe()
 
 
-def _print_all(known: Mapping[str, str]) -> None:
-    sections: dict[str, Mapping[str, str]] = {'commands': known}
+def _print_all(descriptions: Mapping[str, str]) -> None:
+    """Prints the commands, the configs, and the names that a config can use."""
+    sections: dict[str, Mapping[str, str]] = {'commands': descriptions}
     for command, names in configs().items():
         sections[f'configs of {command}'] = names
     sections |= tables()
@@ -163,7 +167,11 @@ def _print_all(known: Mapping[str, str]) -> None:
 
 
 def _purpose(factory: Callable[..., Any]) -> str:
-    """Returns the summary of a factory; of an entry's client program if it has its own."""
+    """Returns the first line of a factory's docstring.
+
+    An entry of a registry is described by its client program if it is defined with one, else
+    by its factory. A `functools.partial` is described by the function in it.
+    """
     function = getattr(factory, 'client_program', None)
     if function is None:
         function = getattr(factory, 'factory', factory)

@@ -34,59 +34,60 @@ def sweep(
     batching: str | None = None,
     devices: devices_.Devices = None,
 ) -> SimulationResult:
-    """Runs every grid point with every seed in one compiled program, one for each GPU.
+    """Runs all grid points with all seeds in one compiled program, or one for each GPU.
 
-    The same seed gives the same links and batches at every point, so differences between points are
-    paired. What is swept is traced: it may scale things, but not set shapes or loop lengths. Both
-    makers are called once with the numbers of every row of their columns before that, so that
-    factories check them.
+    A seed gives the same links and batches at all points, so differences between points are
+    paired. Swept values are traced: they may scale things, but not set shapes or loop lengths.
+    Both makers are first called with the numbers of each row, so that factories check them.
 
     Args:
-      make_algorithm: builds the algorithm from its grid columns as keywords.
-      make_participation: builds the pattern from its grid columns as keywords.
+      make_algorithm: builds the algorithm from its columns of the grid, as keywords.
+      make_participation: builds the pattern from its columns of the grid, as keywords.
       problem: data, loss and metrics, shared by all runs.
       seeds: S seeds in ``[0, 2**32)``.
       grid: columns by maker, one row per point: ``{'algorithm': {'learning_rate': [G]},
-        'participation': {'p': [G, N]}}``; `product` crosses values into such columns. One point
-        without hyper-parameters by default.
+        'participation': {'p': [G, N]}}``; `product` crosses values into such columns. By default
+        one point without swept values.
       num_rounds: as in `simulate`.
       eval_every: as in `simulate`.
       eval_fn: as in `simulate`.
       batching: ``'map'`` runs the lanes one after the other, each bit for bit equal to its own
         `simulate`; ``'vmap'`` runs them side by side, equal up to rounding. By default ``'map'`` on
         CPU, where side by side gains nothing, and ``'vmap'`` elsewhere.
-      devices: how many devices of this process to use, or threads of a CPU, or which; all by
-        default. Lanes are split over them and advance at the same time. Under ``'map'`` the devices
-        change no bit; under ``'vmap'`` a CPU uses one thread by default, more devices are fewer
-        lanes side by side, equal up to rounding, and so are lanes that do not fit into memory
-        together: they run in as few groups as fit.
+      devices: devices of this process, or a number of devices or of threads of a CPU. By default
+        all devices, or all cores of a CPU, but one thread of it under ``'vmap'``. Lanes are split
+        over them and advance at the same time. Under ``'map'`` their number changes no bit. Under
+        ``'vmap'`` lanes run in as few groups as fit into memory, at least one a device, and the
+        width of a group changes rounding.
 
     Returns:
       A `SimulationResult` with leaves [G, S, ...], on the first device; lane ``[g, s]`` is
-      ``simulate(jax.random.key(seeds[s]), ...)`` at point g. Two patterns say where a swept value
-      differs from a number: `participation.packets` and `participation.minimum_separation`.
+      ``simulate(jax.random.key(seeds[s]), ...)`` at point g. Two patterns document where a swept
+      value differs from a number: `participation.packets` and `participation.minimum_separation`.
 
     Raises:
       ValueError: for an unknown maker, columns of different lengths, a value that a factory
         refuses, a seed out of range or named twice, or devices that are not there.
     """
-    for name, maker in zip(_MAKERS, (make_algorithm, make_participation), strict=True):
+    makers = {'algorithm': make_algorithm, 'participation': make_participation}
+    for name, maker in makers.items():
         if not callable(maker):
             requirement = 'be a function of its grid columns, of none as `lambda: ...`'
             raise errors.invalid(f'make_{name}', requirement, errors.text_of(maker))
     seed_column = prng.seed_column(seeds)
-    points, num_points = _columns(grid or {})
-    for name, maker in zip(_MAKERS, (make_algorithm, make_participation), strict=True):
-        _check_values(maker, points[name])
+    columns, num_points = _columns(grid or {})
+    for name, maker in makers.items():
+        _check_values(maker, columns[name])
+    # One lane for each point and seed; the seeds of a point are consecutive.
     num_seeds = len(seed_column)
     shape = num_points, num_seeds
-    repeated = jax.tree.map(lambda a: np.repeat(a, num_seeds, axis=0), points)
-    lanes = repeated, np.tile(seed_column, num_points)
+    points = jax.tree.map(lambda a: np.repeat(a, num_seeds, axis=0), columns)
+    lane_inputs = points, np.tile(seed_column, num_points)
     run = functools.partial(
         simulate, num_rounds=num_rounds, eval_every=eval_every, eval_fn=eval_fn
     )
 
-    def lane(inputs: tuple[Grid, Array], problem: Problem) -> SimulationResult:
+    def run_lane(inputs: tuple[Grid, Array], problem: Problem) -> SimulationResult:
         point, seed = inputs
         algorithm = make_algorithm(**point['algorithm'])
         pattern = make_participation(**point['participation'])
@@ -97,39 +98,42 @@ def sweep(
     side_by_side = batching == 'vmap'
     places = devices_.places(devices, alone=side_by_side)
     if not all(map(checks.is_concrete, jax.tree.leaves(problem))):
+        # The caller traces the sweep, so its lanes cannot be sent to several devices.
         run_all = functools.partial(
-            lanes_.in_one_program, lane, side_by_side=side_by_side
+            lanes_.in_one_program, run_lane, side_by_side=side_by_side
         )
-        results = jax.jit(run_all)(lanes, problem, np.int32(len(lanes[1])))
+        num_lanes = np.int32(num_points * num_seeds)
+        results = jax.jit(run_all)(lane_inputs, problem, num_lanes)
         return jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), results)
-    return lanes_.spread(
-        lane, lanes, problem, places, shape, side_by_side=side_by_side
-    )()
+    run_spread = lanes_.spread(
+        run_lane, lane_inputs, problem, places, shape, side_by_side=side_by_side
+    )
+    return run_spread()
 
 
 def _check_values(maker: Callable[..., Any], columns: Mapping[str, np.ndarray]) -> None:
-    """Calls a maker with the numbers of every different row of its columns.
+    """Calls a maker with the numbers of each row of its columns, so that a factory checks them.
 
     Raises:
-      ValueError: what a factory says of a value, and in which point.
+      ValueError: if a factory refuses a value, with the point.
     """
-    seen = set()
+    checked = set()
     for point, row in enumerate(zip(*columns.values(), strict=True)):
         content = tuple(value.tobytes() for value in row)
-        if content in seen:
+        if content in checked:
             continue
-        seen.add(content)
+        checked.add(content)
         try:
             maker(**dict(zip(columns, row, strict=True)))
         except errors.InvalidError as error:
             raise _at_point(error, point) from error
         except Exception:
-            # A maker may take traced values alone. Its own trace then reports mistakes.
+            # A maker may need traced values. Tracing it then reports mistakes.
             return
 
 
 def _at_point(error: errors.InvalidError, point: int) -> errors.InvalidError:
-    """Returns the same mistake with the point of the grid where it came up."""
+    """Returns the error with the point of the grid at which it was raised."""
     where = f'at point {point} of `grid`'
     message = error.message
     if message is not None:

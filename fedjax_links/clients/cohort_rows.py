@@ -10,10 +10,10 @@ from fedjax_links.core import tree
 
 
 class Cohort(NamedTuple):
-    """Lists the ids of clients in increasing order, members first.
+    """Lists the ids of clients, the cohort's members, in K slots.
 
     Attributes:
-      ids: int32[K]; an empty slot holds N, one past the last client.
+      ids: int32[K], the members in increasing order; each empty slot after them holds N.
       size: number of members, int32[], or a Python int if it is static.
       num_clients: N.
       is_everyone: whether the slots are all clients in order, so that rows need no look-up.
@@ -52,11 +52,11 @@ def scatter(cohort: Cohort, client_tree: PyTree, new_rows: PyTree) -> PyTree:
       Leaves [N, ...].
     """
 
-    def put(a: Array, r: Array) -> Array:
-        rows = r.astype(a.dtype)
-        return a.at[cohort.ids].set(rows, mode='drop', indices_are_sorted=True)
+    def write(table: Array, rows: Array) -> Array:
+        rows = rows.astype(table.dtype)
+        return table.at[cohort.ids].set(rows, mode='drop', indices_are_sorted=True)
 
-    return jax.tree.map(put, client_tree, new_rows)
+    return jax.tree.map(write, client_tree, new_rows)
 
 
 def weighted_sum(

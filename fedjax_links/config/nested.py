@@ -1,7 +1,7 @@
-"""A config as a tree of plain values: what its paths hold, and its two sizes.
+"""Reads and changes configs as trees of plain values, and makes the quick version of one.
 
-A config may have a section ``quick`` of fields that replace its own; it says in one place what the
-short version of an experiment changes.
+A path is a sequence of names of fields and indices of lists. The section ``quick`` of a config
+has the fields that differ in the short version of the experiment.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 Config: TypeAlias = 'Mapping[str, Any] | ConfigDict'
 QUICK = 'quick'
 REMOVED = object()
-"""In place of a value, for `put`: the field goes."""
+"""The value by which `put` removes a field."""
 _LEAF = str | int | float | None
 
 
 def plain(config: Any) -> Any:
-    """Makes plain values of a config: dictionaries, lists and Python's numbers.
+    """Converts a config to plain values: dictionaries, lists and Python's numbers.
 
-    Entries stay in the order in which they were written, which iteration over a ConfigDict does
-    not keep. References stay references, and a ConfigDict that stands in two places stays one
-    dictionary, so that `put` changes what `ml_collections` would change.
+    Entries keep the order in which they were written, unlike iteration over a ConfigDict.
+    References stay references, and a ConfigDict that is the value of two fields becomes
+    one dictionary, so that `put` changes what `ml_collections` would change.
 
     Args:
-      config: a dictionary, a ConfigDict, or one of their parts; nothing in it is changed.
+      config: a dictionary, a ConfigDict, or one of their parts; it stays as it is.
     """
     return _plain(config, {})
 
 
 def _plain(value: Any, sections: dict[int, Any]) -> Any:
-    """Makes plain values of a part of a config.
+    """Converts a part of a config to plain values.
 
     Args:
       value: the part.
-      sections: the dictionaries made of each ConfigDict so far, by its id.
+      sections: the dictionaries of the ConfigDicts converted so far, by their ids.
     """
     if isinstance(value, _LEAF):
         return value
-    from ml_collections import ConfigDict  # takes 60 ms
+    from ml_collections import ConfigDict  # Its import takes 60 ms.
 
     value = _without_wrappers(value)
     match value:
@@ -53,21 +53,24 @@ def _plain(value: Any, sections: dict[int, Any]) -> Any:
             return [_plain(part, sections) for part in value]
         case tuple():
             return tuple(_plain(part, sections) for part in value)
+    # Arrays and scalars of NumPy or JAX, but not their types.
     is_array = hasattr(value, 'tolist') and not isinstance(value, type)
-    return value.tolist() if is_array else value  # NumPy's or JAX's
+    return value.tolist() if is_array else value
 
 
 def _plain_section(config: 'ConfigDict', sections: dict[int, Any]) -> dict[str, Any]:
-    """Makes a dictionary of a ConfigDict, the same one wherever it stands."""
-    if id(config) not in sections:
-        section = sections[id(config)] = {}
-        for name, part in vars(config)['_fields'].items():
-            section[name] = _plain(part, sections)
-    return sections[id(config)]
+    """Converts a ConfigDict to a dictionary, to the same one each time that it occurs."""
+    if id(config) in sections:
+        return sections[id(config)]
+    # It is entered before its fields, which may lead back to it.
+    fields = sections[id(config)] = {}
+    for name, part in vars(config)['_fields'].items():
+        fields[name] = _plain(part, sections)
+    return fields
 
 
 def _without_wrappers(value: Any) -> Any:
-    """Returns the section that a reference or a FrozenConfigDict holds, or the value itself."""
+    """Returns the ConfigDict in a FrozenConfigDict or a reference; else the value itself."""
     from ml_collections import FieldReference, FrozenConfigDict
 
     if isinstance(value, FrozenConfigDict):
@@ -87,20 +90,19 @@ def _refers_to_section(reference: 'FieldReference') -> bool:
 
 
 def resolved(config: Any, where: str = 'config', *, is_complete: bool = True) -> Any:
-    """Puts values in place of references.
+    """Replaces references by their values.
 
     Args:
-      config: as `plain` gives it, or one of its parts.
-      where: the part's place in the config, for errors.
-      is_complete: whether required placeholders must have a value; those without are left out
-        otherwise.
+      config: as `plain` returns it, or one of its parts.
+      where: the part's dotted path, for errors.
+      is_complete: whether an unset placeholder is an error; otherwise its field is left out.
 
     Returns:
       New dictionaries and lists.
 
     Raises:
-      ValueError: for a required placeholder without a value, and for a reference that cannot be
-        computed from what it refers to.
+      ValueError: for an unset placeholder, and for a reference that cannot be computed from
+        what it refers to.
     """
     if isinstance(config, _LEAF):
         return config
@@ -126,7 +128,7 @@ def _value_of_reference(reference: 'FieldReference', where: str) -> Any:
     """Computes the value of a reference.
 
     Raises:
-      InvalidError: where it has none, or it cannot be computed.
+      InvalidError: if it is not set, or cannot be computed.
     """
     if _is_missing(reference):
         requirement = 'be given a value'
@@ -146,7 +148,7 @@ def is_reference(value: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Tells whether a value is a required placeholder without a value."""
+    """Tells whether a value is an unset placeholder."""
     from ml_collections.config_dict import RequiredValueError
 
     try:
@@ -154,7 +156,7 @@ def _is_missing(value: Any) -> bool:
             value.get()
     except RequiredValueError:
         return True
-    except Exception:  # `resolved` says what is wrong
+    except Exception:  # `resolved` reports it.
         return False
     return False
 
@@ -162,24 +164,24 @@ def _is_missing(value: Any) -> bool:
 def put(
     config: Any, path: Sequence[str | int], value: Any, where: str = 'config'
 ) -> Any:
-    """Puts a value at a path, in place: what refers to it follows.
+    """Sets the value at a path in place, so that fields which refer to it change as well.
 
     Args:
-      config: as `plain` gives it, or one of its parts.
-      path: names, which may lead into sections that are not there, and indices of lists.
-      value: what will be there; `REMOVED` takes the field away.
-      where: the part's place in the config, for errors.
+      config: as `plain` returns it, or one of its parts.
+      path: names and indices of lists; missing sections are made.
+      value: the new value; `REMOVED` removes the field.
+      where: the part's dotted path, for errors.
 
     Returns:
-      What will stand in the part's place.
+      What replaces the part: itself, if it is a section or a reference.
 
     Raises:
-      ValueError: for a path through what is no section, or behind the end of a list.
+      ValueError: for a path through what is no section, or past the end of a list.
     """
     if is_reference(config):
         if path:
-            before = None if config.empty() else config.get()
-            value = put(before, path, value, where)
+            old_value = None if config.empty() else config.get()
+            value = put(old_value, path, value, where)
         config.set(value, type_safe=False)
         return config
     if not path:
@@ -198,7 +200,7 @@ def put(
 def _put_in_list(
     entries: Any, path: Sequence[str | int], value: Any, where: str
 ) -> list[Any] | tuple[Any, ...]:
-    """Returns a list with a value at a path whose first part is an index."""
+    """Returns a copy of a list with a value at a path, which begins with an index."""
     index, *rest = path
     assert isinstance(index, int)
     if not isinstance(entries, list | tuple) or index >= len(entries):
@@ -210,7 +212,7 @@ def _put_in_list(
 
 
 def _as_section(config: Any, name: Any, where: str) -> Any:
-    """Returns a part of a config as the section that has a field, which may be new."""
+    """Returns a part of a config as a section that can have a field of this name."""
     fields = {} if config is None else section(config)
     if not isinstance(fields, Mapping) or not name:
         requirement = f'be a section, to have {name!r}'
@@ -219,12 +221,12 @@ def _as_section(config: Any, name: Any, where: str) -> Any:
 
 
 def section(value: Any) -> Any:
-    """Returns the section that a text stands for, a name without options; others as they are."""
+    """Returns a text as the section with this name and no options, other values unchanged."""
     return {'name': value} if isinstance(value, str) else value
 
 
 def value_at(config: Any, path: Sequence[str | int], default: Any = None) -> Any:
-    """Returns the value at a path; a default if there is none."""
+    """Returns the value at a path, or a default."""
     for name in path:
         try:
             config = config[name]
@@ -236,13 +238,13 @@ def value_at(config: Any, path: Sequence[str | int], default: Any = None) -> Any
 def with_value(
     config: Any, path: Sequence[str | int], value: Any, where: str = 'config'
 ) -> Any:
-    """Returns a config with a value at a path, which may lead into sections that are not there.
+    """Returns a copy of a config with a value at a path; the config stays as it is.
 
     Args:
-      config: itself, or one of its parts.
-      path: names, and indices of lists.
-      value: what will be there.
-      where: the part's place in the config, for errors.
+      config: the config, or one of its parts.
+      path: names and indices of lists; missing sections are made.
+      value: the new value.
+      where: the part's dotted path, for errors.
 
     Raises:
       ValueError: for a path through what is no section.
@@ -262,13 +264,10 @@ def with_value(
 
 
 def full(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the config as published.
+    """Returns the full version of a config: all of it but the section ``quick``.
 
     Args:
-      values: nested dictionaries, as a config file's ``to_dict()`` gives them.
-
-    Returns:
-      The same without the section ``quick``.
+      values: nested dictionaries, as a config file's ``to_dict()`` returns them.
     """
     return {name: value for name, value in values.items() if name != QUICK}
 
@@ -280,13 +279,12 @@ def quick(values: Mapping[str, Any]) -> dict[str, Any]:
       values: nested dictionaries with a section ``quick``.
 
     Returns:
-      The config with the fields of that section in place of its own. Sections are merged field by
-      field, everything else is replaced; a section that names something else (its ``name``
-      differs), or one that ``quick`` gives as None, is not merged: the former replaces it, the
-      latter removes it.
+      The config with the fields of that section in place of its own. Two sections of the same
+      ``name``, or without one, are merged field by field. A section of another name, or any
+      other value, replaces the field. None removes it.
 
     Raises:
-      ValueError: if there is no such section.
+      ValueError: if there is no section ``quick``.
     """
     if not isinstance(values.get(QUICK), Mapping):
         raise errors.invalid(
@@ -299,13 +297,14 @@ def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     """Returns a section with the fields of ``quick`` in place of its own."""
     merged = {**values, **changes}
     for name, change in changes.items():
-        before = values.get(name)
+        old_value = values.get(name)
         if change is None:
             del merged[name]
-        elif isinstance(change, Mapping) and isinstance(before, Mapping):
-            named = before.get('name')
-            is_renamed = change.get('name', named) != named
-            merged[name] = change if is_renamed else _merged(before, change)
+        elif isinstance(change, Mapping) and isinstance(old_value, Mapping):
+            old_name = old_value.get('name')
+            is_renamed = change.get('name', old_name) != old_name
+            merged[name] = change if is_renamed else _merged(old_value, change)
         else:
-            merged[name] = put(before, (), change)
+            # If the old value is a reference, what refers to it changes as well.
+            merged[name] = put(old_value, (), change)
     return merged

@@ -1,4 +1,4 @@
-"""Check that a tree of plain values holds what a config may hold."""
+"""Checks that a tree of plain values holds what a config may hold."""
 
 import math
 from collections.abc import Mapping
@@ -13,13 +13,14 @@ from fedjax_links.core import errors
 def check(path: str, value: Any) -> None:
     """Raises unless fields have names and every number is one that the engine can hold.
 
-    Objects, such as a flax module that a script puts in, are not looked at.
+    Other objects, such as a flax module that a script passes, are not checked.
     """
     match value:
         case Mapping():
             _check_section(path, value)
         case list() | tuple():
             for index, part in enumerate(value):
+                # Errors name a long list of numbers, not the index of one of them.
                 is_number = isinstance(part, int | float)
                 check(path if is_number else f'{path}[{index}]', part)
         case bytes() | bytearray() | complex() | set() | frozenset():
@@ -43,8 +44,9 @@ def _check_section(path: str, section: Mapping[Any, Any]) -> None:
 
 def _check_float(path: str, value: float) -> None:
     """Raises unless the engine can hold a number."""
-    is_unknown_prob = math.isnan(value) and path.partition('[')[0].endswith('.prob')
-    if is_unknown_prob:  # of `replay`
+    # The pattern `replay` takes probabilities, where NaN stands for an unknown one.
+    is_prob = path.partition('[')[0].endswith('.prob')
+    if is_prob and math.isnan(value):
         return
     if not math.isfinite(value):
         raise errors.invalid(path, 'be finite', errors.text_of(value))

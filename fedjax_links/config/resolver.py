@@ -1,10 +1,10 @@
-"""From a section of a config to the object that it names: the only resolver.
+"""Resolves sections of a config to the objects that they name.
 
-A section is a name, or a mapping with that ``name`` and the options of what it names, one to one
-with the Python call. A name stands in a registry (`ALGORITHMS`, `PARTICIPATION`, `PROBLEMS`, or a
-table of `registries`), or is ``module:factory`` for anything else that can be imported; the folder
-of a config file is importable while it is resolved. Options are checked against the signature of
-the factory, so a new algorithm or pattern needs no edit here. `link_sections` resolves links.
+A section is a name, or a mapping of ``name`` and options, which are the keywords of the Python
+call. A name is an entry of a registry (`ALGORITHMS`, `PARTICIPATION`, `PROBLEMS`, or a table of
+`registries`), or ``module:factory`` for anything else that can be imported. The folder of a
+config file is importable while it is resolved. Options are checked against the signature of the
+factory, so a new algorithm or pattern needs no edit here. `link_sections` resolves links.
 """
 
 import functools
@@ -30,13 +30,13 @@ Entries = Mapping[str, Any]
 
 
 def bind(path: str, section: Any, registry: Entries, *args: Any) -> Bound:
-    """Binds what a section names to the section's options.
+    """Binds the factory that a section names to the section's options.
 
     Args:
       path: of the section in the config, for errors.
       section: a name, or a mapping of ``name`` and options.
       registry: factories by name; ``module:factory`` needs no entry.
-      *args: positional arguments of the factory, which are no options.
+      *args: positional arguments of the factory, which a section cannot set.
 
     Returns:
       The factory, bound; its options are checked when it is called.
@@ -49,7 +49,7 @@ def bind(path: str, section: Any, registry: Entries, *args: Any) -> Bound:
 
 
 def build_named(path: str, section: Any, registry: Entries, *args: Any) -> Any:
-    """Makes what a section stands for: `bind`, and `Bound.build`."""
+    """Builds the object that a section names: `bind`, then `Bound.build`."""
     return bind(path, section, registry, *args).build()
 
 
@@ -76,7 +76,9 @@ def lookup(path: str, section: Any, registry: Entries) -> tuple[Factory, Options
     if not registry:
         raise errors.invalid(path, 'be module:factory', name)
     if not isinstance(name, str) or name not in registry:
-        raise errors.unknown_name(path, name and str(name), registry)
+        # `unknown_name` asks for a name where there is none.
+        unknown = str(name) if name else name
+        raise errors.unknown_name(path, unknown, registry)
     return registry[name], options
 
 
@@ -84,12 +86,12 @@ def bind_problem(section: Any, path: str = 'config.problem') -> Bound:
     """Binds the problem that a section names.
 
     Args:
-      section: ``name`` in PROBLEMS, and options; ``model``, ``partition`` and what ``augment``
-        lists is imported where it is given as ``module:factory``.
+      section: ``name`` in PROBLEMS, and options. ``model``, ``partition`` and the entries of
+        ``augment`` may be ``module:factory``, which is imported.
       path: as in `bind`.
 
     Returns:
-      What makes the problem.
+      The factory of the problem, bound.
 
     Raises:
       ValueError: as `bind`.
@@ -110,7 +112,7 @@ def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
       client: options of the client program that all algorithms share.
 
     Returns:
-      What makes the algorithm.
+      The factory of the algorithm, bound.
 
     Raises:
       ValueError: as `bind`.
@@ -118,18 +120,19 @@ def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
     path = f'config.algorithms.{label}'
     bound = bind(path, {'name': label, **section}, ALGORITHMS)
     options = dict(bound.options)
-    own_client = as_mapping(f'{path}.client', options.pop('client', {}))
+    client_overrides = as_mapping(f'{path}.client', options.pop('client', {}))
     if 'server_optimizer' in options:
         options['server_optimizer'] = _bind_optimizer(
             f'{path}.server_optimizer', options['server_optimizer']
         )
     program = getattr(bound.factory, 'client_program', None) or local_training.local_sgd
-    args = (_bind_client(f'{path}.client', {**client, **own_client}, program),)
-    return bound._replace(options=options, args=args, kind=Algorithm)
+    client_options = {**client, **client_overrides}
+    client_program = _bind_client(f'{path}.client', client_options, program)
+    return bound._replace(options=options, args=(client_program,), kind=Algorithm)
 
 
 def _bind_optimizer(path: str, section: Any, *args: Any) -> Bound:
-    """Binds an optimizer; a section as its rate names a schedule of steps."""
+    """Binds an optimizer; its rate may be a section, which names a schedule over steps."""
     bound = bind(path, section, registries.OPTIMIZERS, *args)
     rate = bound.options.get('learning_rate')
     if isinstance(rate, Mapping):
@@ -150,14 +153,17 @@ def _bind_client(path: str, section: Section, program: Factory) -> Bound:
     options = dict(section)
     if 'name' in options:
         program, options = lookup(path, options, registries.CLIENT_PROGRAMS)
-    given_rate = {'learning_rate': options.get('learning_rate')}
-    rate = Bound(path, 'learning_rate', _rate, given_rate)
+    rate_options = {'learning_rate': options.get('learning_rate')}
+    rate = Bound(path, 'learning_rate', _rate, rate_options)
     decay = options.pop('decay', 'constant')
     options['learning_rate'] = bind(
         f'{path}.decay', decay, registries.LEARNING_RATES, rate
     )
-    if type(options.get('batch_size')) is int:
-        options['batch_size'] = options['batch_size'] or None
+    batch_size = options.get('batch_size')
+    if (
+        type(batch_size) is int and batch_size == 0
+    ):  # the full local data, but not False
+        options['batch_size'] = None
     if options.get('optimizer') is not None:
         optimizer = _bind_optimizer(f'{path}.optimizer', options['optimizer'], rate)
         options['optimizer'] = optimizer._replace(is_function=True)
@@ -165,16 +171,16 @@ def _bind_client(path: str, section: Section, program: Factory) -> Bound:
 
 
 def _rate(learning_rate: float) -> float:
-    """Checks a client's rate, so that errors name it as the config does."""
+    """Returns a client's rate after a check whose error names it as the config does."""
     checks.positive('learning_rate', learning_rate)
     return learning_rate
 
 
 def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
-    """Returns the parameters of a factory or entry; none of what is built in without any."""
+    """Returns the parameters of a factory or of an entry's factory."""
     try:
         return inspect.signature(getattr(factory, 'factory', factory)).parameters
-    except ValueError:
+    except ValueError:  # a builtin without a signature
         return {}
 
 
@@ -191,10 +197,10 @@ def import_object(path: str, value: Any) -> Any:
 
     Args:
       path: of the value in the config, for errors.
-      value: any; of a list, every entry is looked at.
+      value: a name, a section, or a list of them; anything else is returned as it is.
 
     Returns:
-      What is named, or the value if it names nothing.
+      The imported object, or the value if it does not name one.
     """
     if isinstance(value, list | tuple):
         return [import_object(path, part) for part in value]

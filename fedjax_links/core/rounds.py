@@ -56,7 +56,8 @@ def run_round(
       state: the federation after ``state.round`` rounds.
       key: the run's key, the same in every round.
       algorithm: the algorithm.
-      participation: the pattern; or the links of this round, and the pattern's carry stays.
+      participation: the pattern, or the links of this round, which leave the pattern's carry
+        unchanged.
       problem: data and loss.
 
     Returns:
@@ -73,8 +74,8 @@ def run_round(
         algorithm, problem, state.algorithm, ctx
     )
     state = state._replace(algorithm=new_state, participation=carry)
-    one_round = jax.tree.map(lambda a: a[None], (links, is_finite))
-    return count_rounds(state, *one_round), metrics
+    links_of_rounds = jax.tree.map(lambda a: a[None], links)
+    return count_rounds(state, links_of_rounds, is_finite[None]), metrics
 
 
 def algorithm_step(
@@ -101,10 +102,10 @@ def algorithm_step(
 def count_rounds(
     state: FederationState, links: Links, is_finite: Array
 ) -> FederationState:
-    """Counts T rounds that the algorithm's state has behind it already.
+    """Updates everything but the states of algorithm and pattern for T rounds.
 
     Args:
-      state: the federation, its counters as they were before these rounds.
+      state: the federation, with these two states after the rounds, all else before them.
       links: the links of these rounds, leaves [T, ...].
       is_finite: bool[T], whether server model and loss were finite after each round.
 
@@ -114,7 +115,7 @@ def count_rounds(
     num_rounds = len(is_finite)
     all_finite = jnp.all(is_finite)
     rounds = state.round + jnp.arange(num_rounds, dtype=jnp.int32)
-    first_bad_round = rounds[jnp.argmin(is_finite)]
+    first_bad_round = rounds[jnp.argmin(is_finite)]  # if any of them is bad
     counters = _count_uploads(state.counters, links, rounds)
     was_finite = state.finite
     return state._replace(
@@ -135,9 +136,9 @@ def _count_uploads(
     count, last_active = counters
     if isinstance(links, base.CohortLinkSample):
         # In place, at the cost of the cohorts rather than of all clients.
-        when = jnp.broadcast_to(rounds[:, None], links.ids.shape)
+        round_of_slot = jnp.broadcast_to(rounds[:, None], links.ids.shape)
         count = count.at[links.ids].add(1, mode='drop')
-        last_active = last_active.at[links.ids].max(when, mode='drop')
+        last_active = last_active.at[links.ids].max(round_of_slot, mode='drop')
     else:
         count += jnp.sum(links.mask, axis=0, dtype=jnp.int32)
         active_rounds = jnp.where(links.mask, rounds[:, None], -1)

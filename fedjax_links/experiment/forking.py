@@ -1,19 +1,19 @@
-"""Other futures of a run: lanes that begin at one of its rounds, under other conditions.
+"""Forks a run: lanes that start from its states at a round T, under other conditions.
 
-The lanes of a fork begin after round T with the states that a run's lanes had then. Keys depend on
-seed, round and client alone, so with nothing changed they give the bits of the run itself, on the
-kind of device that it ran on; what differs later is due to what was changed.
+Keys depend on seed, round and client alone. So a fork without a change has the bits of the run,
+on the same kind of device, and a later difference is due to what was changed.
 
-* The model, memories, counters and whatever else the algorithm keeps must fit leaf by leaf.
-* The pattern's carry (Markov states, clocks, offsets) is kept if its section and the seeds of its
-  draws are unchanged and its leaves fit; without a config nothing is known of sections. Outages,
-  caps and what else has no memory of its own may come, go or change around it: links outside are
-  the run's. Else the pattern begins afresh, as it would before round 0, with the links of round T
-  and later.
-* Tuning begins before round 0, as ever.
+* The state of the algorithm (model, memories, counters) must fit leaf by leaf.
+* The pattern's carry (Markov states, clocks, offsets) is the run's if the pattern's section and
+  the seeds of its draws are unchanged, and its leaves fit. Sections are not compared if either
+  experiment was made in Python. Patterns without a memory, such as outages and caps, may be
+  added, removed or changed around it: outside of them the links are the run's.
+* Otherwise the pattern's carry is initialised as before round 0, and the pattern then draws the
+  links of round T and later.
+* Tuning starts before round 0, as without a fork.
 * Metrics and realised links are those of the rounds after T.
 
-The run is read whenever a lane begins, so it has to stay until all have begun.
+The run is read each time a lane starts, so it must stay in place until all have started.
 """
 
 import os
@@ -44,7 +44,7 @@ class Fork(hooks.InitialStates):
 
     Attributes:
       round: T.
-      facts: ``forked_from``, ``at_round``, and ``source``, a digest of what that run is of.
+      facts: ``forked_from``, ``at_round``, and ``source``, the digest of the run's identity.
     """
 
     def __init__(
@@ -57,22 +57,22 @@ class Fork(hooks.InitialStates):
         allow_imports: bool = False,
         allow_changed: bool = False,
     ) -> None:
-        """Checks that every lane can begin.
+        """Checks that each lane can start.
 
         Args:
-          plan: what happens from then on.
+          plan: the fork's, for the rounds after T.
           fork_from: folder of a run.
           at_round: T.
           build: makes the experiment of a config.
           allow_imports: whether the run's config may name code outside the package that the
             plan's does not name.
-          allow_changed: whether the programs and data that the run's config stands for may have
-            changed since it ran.
+          allow_changed: whether the programs and data of the run's config may have changed
+            since it ran.
 
         Raises:
-          ValueError: if the round is none that both have evaluated, a lane has no counterpart, a
-            state does not fit, with its first such leaf, or the run is of programs or data that its
-            config does not stand for any more.
+          ValueError: if run and plan do not both evaluate the round, a lane has no counterpart,
+            a state does not fit (with its first such leaf), or the run's programs or data have
+            changed.
         """
         self._plan = plan
         self._build = build
@@ -97,12 +97,12 @@ class Fork(hooks.InitialStates):
         self._check_lanes()
 
     def _check_round(self) -> None:
-        """Refuses a round that the run, or the plan, does not evaluate."""
+        """Refuses a round that the run or the plan does not evaluate."""
         facts = self._run.facts
         checks.static_int('at_round', self.round)
         for period in (self._plan.eval_every, facts['eval_every']):
             validation.check_multiple('at_round', self.round, period)
-        earliest = facts.get('at_round', 0)
+        earliest = facts.get('at_round', 0)  # The run may be a fork itself.
         latest = min(facts['num_rounds'], self._plan.num_rounds - 1)
         if not earliest <= self.round <= latest:
             requirement = (
@@ -114,7 +114,8 @@ class Fork(hooks.InitialStates):
     def _check_lanes(self) -> None:
         """Refuses lanes without a counterpart whose state fits.
 
-        With a config, one state of each algorithm and pattern tells whether all fit.
+        With a config, lanes of one algorithm and pattern have states of one shape. Without one,
+        a lane can start only from its checkpoint, so the checkpoint of each lane is looked for.
         """
         checked: set[tuple[str, str]] = set()
         for lane in self._main_lanes():
@@ -124,21 +125,23 @@ class Fork(hooks.InitialStates):
                 continue
             checked.add(pair)
             leaves = self._run.stored(name, self.round)
-            if leaves is None:  # then what they would be like
+            if leaves is None:
+                # Without a checkpoint, the lane will be advanced to a state of these shapes.
                 past_lane = self._run.lane(name, self.round)
                 shape = compilation.state_shape(self._run.programs.plan, past_lane)
                 leaves = checkpoints.leaves_of(shape)
             self._fitted(lane, name, leaves)
 
     def _main_lanes(self) -> Iterator[Lane]:
+        """Yields the fork's lanes without those of tuning."""
         for label in self._plan.algorithms:
             yield from self._plan.schedule.main(label)
 
     def begin(self, lane: Lane) -> FederationState:
-        """Returns the state of `InitialStates.begin`, from a checkpoint where there is one.
+        """Returns the state that a lane starts from, read from the run's checkpoint of round T.
 
-        Else the run's lane is advanced again, from the last checkpoint before the round, or from
-        where it began.
+        Without that checkpoint the run's lane is advanced again, from its last checkpoint before
+        the round, or else from its start.
         """
         if lane.name in self._ready:
             return self._ready.pop(lane.name)
@@ -147,7 +150,7 @@ class Fork(hooks.InitialStates):
         return self._fitted(lane, name, leaves)
 
     def carry(self, pattern: str, seed: int) -> PyTree | None:
-        """As `InitialStates.carry`; all algorithms meet the same links, so any lane knows it."""
+        """Returns the carry that a pattern starts with, the same in the lanes of all algorithms."""
         lane = next(
             lane
             for lane in self._main_lanes()
@@ -157,35 +160,44 @@ class Fork(hooks.InitialStates):
         return state.participation
 
     def has_links(self, folder: Path, num_rounds: int) -> bool:
-        """As `InitialStates.has_links`: to draw them again, lanes would have to run again."""
+        """Tells whether a folder has the realised links of so many rounds and of all seeds.
+
+        To draw links again, a fork may have to advance lanes of the run again.
+        """
         stored = runs.read_links(folder)
         plan = self._plan
+        # The links of the first seed are always recorded, without its number in their name.
         further_seeds = plan.seeds[1:] if hooks.LINKS in plan.settings.log else ()
-        wanted = {
+        names = {
             f'mask/{pattern}/{seed}'
             for pattern in plan.patterns
             for seed in further_seeds
         }
-        return int(stored.get('num_rounds', -1)) == num_rounds and wanted.issubset(
-            stored
-        )
+        has_rounds = int(stored.get('num_rounds', -1)) == num_rounds
+        return has_rounds and names.issubset(stored)
 
-    # What fits.
+    # Fit a state of the run to a lane of the fork.
 
     def _fitted(
         self, lane: Lane, name: str, leaves: Mapping[str, Any]
     ) -> FederationState:
-        """Returns the leaves of the run's lane of this name as the state of a lane.
+        """Returns the state that a lane starts from.
+
+        Args:
+          lane: of the fork.
+          name: of its counterpart in the run.
+          leaves: of the counterpart's state.
 
         Raises:
           ValueError: naming the first leaf that does not fit.
         """
         shape = compilation.state_shape(self._plan, lane)
-        wanted = checkpoints.leaves_of(shape)
-        changed_fields = self._changed_fields(lane, name, leaves, wanted)
-        ordered = [leaves.get(path) for path in wanted]
+        new_leaves = checkpoints.leaves_of(shape)
+        changed_fields = self._changed_fields(lane, name, leaves, new_leaves)
+        ordered = [leaves.get(path) for path in new_leaves]
         state: FederationState = jax.tree.unflatten(jax.tree.structure(shape), ordered)
-        if 'links' in changed_fields:  # of another kind, and only reported
+        if 'links' in changed_fields:
+            # The links of round T are of another type. They are only reported.
             blank = jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), shape.links)
             state = state._replace(links=blank)
         if 'participation' in changed_fields or not self._same_pattern(lane, name):
@@ -198,21 +210,21 @@ class Fork(hooks.InitialStates):
         self,
         lane: Lane,
         name: str,
-        leaves: Mapping[str, Any],
-        wanted: Mapping[str, Any],
+        old_leaves: Mapping[str, Any],
+        new_leaves: Mapping[str, Any],
     ) -> set[str]:
-        """Returns the fields of a state whose leaves do not fit: links and the pattern's carry.
+        """Returns which of the links and the pattern's carry have leaves that do not fit.
 
         Raises:
           ValueError: naming the first leaf of another field that does not fit.
         """
         changed: set[str] = set()
-        for path in (*leaves, *wanted):
-            old = _kind(leaves.get(path))
-            new = _kind(wanted.get(path))
+        for path in (*old_leaves, *new_leaves):
+            old = _kind(old_leaves.get(path))
+            new = _kind(new_leaves.get(path))
             if old == new:
                 continue
-            field = re.split(r'[.\[]', path)[1]
+            field = re.split(r'[.\[]', path)[1]  # the name after the first dot
             changed.add(field)
             if field not in ('participation', 'links'):
                 requirement = f'hold states that fit {lane.algorithm}'
@@ -225,13 +237,15 @@ class Fork(hooks.InitialStates):
         return changed
 
     def _same_pattern(self, lane: Lane, name: str) -> bool:
-        """Whether a lane's pattern has the section and the draws that the run's lane had."""
+        """Tells whether the pattern's section and seeds are those of the run's lane."""
         facts = self._run.facts
         labels = self._run.lanes[name].labels
         streams_of_grid = facts['grid'].get(seeding.GRID, ())
-        draws = seeding.Draws(facts.get('redraw', {}), facts['seeds'], streams_of_grid)
-        drawn = self._plan.draws.stream_seeds(lane.seed, lane.point)
-        if drawn != draws.stream_seeds(lane.seed, labels):
+        old_draws = seeding.Draws(
+            facts.get('redraw', {}), facts['seeds'], streams_of_grid
+        )
+        old_seeds = old_draws.stream_seeds(lane.seed, labels)
+        if self._plan.draws.stream_seeds(lane.seed, lane.point) != old_seeds:
             return False
         if self._plan.config is None or self._run.config is None:
             return True
@@ -240,7 +254,7 @@ class Fork(hooks.InitialStates):
         return bool(new == old)
 
     def _advanced(self, name: str) -> dict[str, Any]:
-        """Advances the run's lane to the round, of which no checkpoint was kept."""
+        """Advances the run's lane again, to the round of which it has no checkpoint."""
         lane = self._run.lane(name, self.round)
         programs = self._run.programs
         batch = lane_batch.LaneBatch(programs, [lane])
@@ -258,16 +272,16 @@ class Fork(hooks.InitialStates):
         return checkpoints.leaves_of(batch.states()[0])
 
     def _last_stored(self, name: str) -> dict[str, Any] | None:
-        """Reads the last whole checkpoint before the round; None if there is none."""
-        for done in sorted(self._run.lanes[name].states, reverse=True):
-            if done < self.round:
-                stored = self._run.stored(name, done)
+        """Reads the last undamaged checkpoint before the round; None if there is none."""
+        for num_rounds in sorted(self._run.lanes[name].states, reverse=True):
+            if num_rounds < self.round:
+                stored = self._run.stored(name, num_rounds)
                 if stored:
                     return stored
         return None
 
     def _earlier_fork(self) -> 'Fork':
-        """Returns the fork that the run itself is."""
+        """Returns the fork by which the run itself started."""
         facts = self._run.facts
         return Fork(
             self._run.programs.plan,
@@ -285,7 +299,13 @@ def _kind(leaf: Any) -> str:
 
 
 def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> Any:
-    """Returns what a config says at a point of the pattern that has the carry, as plain values."""
+    """Returns the section of the pattern that has the carry, and its columns of the grid.
+
+    Args:
+      config: of the experiment.
+      label: of the outermost pattern.
+      point: of the grid, by dotted path.
+    """
     sections = pattern_sections(config.get('links'), config.get('patterns'))
     path, section = sections[label]
     section = nested.section(section)
@@ -301,7 +321,7 @@ def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) ->
 
 
 def _keeps_carry(section: Any) -> bool:
-    """Whether a section's carry is that of the pattern in it."""
+    """Tells whether a section's pattern only has the carry of the pattern inside it."""
     if not isinstance(section, Mapping) or 'pattern' not in section:
         return False
     entry = PARTICIPATION.get(section.get('name', ''))

@@ -1,4 +1,4 @@
-"""The run that a fork begins from: its lanes, their states, and the programs that it had."""
+"""Reads the run that a fork starts from: its lanes, their states and its programs."""
 
 import contextlib
 import functools
@@ -34,9 +34,9 @@ class SourceRun:
     Attributes:
       folder: its path.
       facts: of its experiment.
-      config: that it was made from; None for an experiment made in Python.
+      config: of its experiment; None for one made in Python.
       lanes: its lanes, by name.
-      identity: of which programs and data it is; None where nothing says it.
+      identity: the digests of its programs and data; None if the folder has none.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class SourceRun:
         allow_imports: bool,
         trusted: Mapping[str, Any] | None,
     ) -> None:
-        """Reads what the folder says.
+        """Reads the descriptions in the folder.
 
         Args:
           folder: of a run.
           build: makes the experiment of a config.
           allow_imports: whether the run's config may name code outside the package.
-          trusted: a config that the user gave; what it names may be named here, too.
+          trusted: a config from the user; the run's may name the same code.
         """
         self.folder = folder
         self.facts, self.config = runs.read_description(folder, 'fork_from')
@@ -64,10 +64,10 @@ class SourceRun:
         self._trusted = trusted
 
     def check_unchanged(self) -> None:
-        """Refuses a run whose config stands for other programs or data now than when it ran.
+        """Refuses a run whose config now yields other programs or data than when it ran.
 
-        Lanes may run again from that config, and what a fork shares with it must be the same. An
-        experiment made in Python is compared by its version alone.
+        Lanes may be advanced again from that config, so the fork must share its programs and
+        data. Of an experiment made in Python only the version of this package is compared.
 
         Raises:
           InvalidError: naming what changed.
@@ -85,7 +85,7 @@ class SourceRun:
             try:
                 now = Identities(self.programs.plan).of_run()
             except bound.RefusedImportError:
-                return  # so no lane runs again; only states are read
+                return  # No lane can be advanced again, so only checkpoints are read.
             changed = run_differences(self.identity, now)
         if changed:
             raise self._changed('; '.join(changed[:3]))

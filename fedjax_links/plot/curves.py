@@ -1,7 +1,7 @@
 """Draws learning curves of runs, with bands over seeds."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,26 @@ BANDS = ('interval', 'deviation')
 
 _MAX_LEGEND_NAMES = 60
 _MARKERS_PER_LINE = 7
+
+
+class _Options(NamedTuple):
+    """How values become curves: see `learning_curves`.
+
+    Attributes:
+      window: evaluations that a moving average spans.
+      band: one of `BANDS`.
+      above: what is subtracted from the values.
+      log: whether the axis of values is logarithmic.
+      log_rounds: whether the horizontal axis is.
+      limits: values that the metric cannot leave.
+    """
+
+    window: int
+    band: str
+    above: float
+    log: bool
+    log_rounds: bool
+    limits: tuple[float, float]
 
 
 def learning_curves(
@@ -47,25 +67,24 @@ def learning_curves(
       data: ``runs.read(...)``, one panel per pattern, or a part of it (``run.select(...)``); a
         `simulation.SimulationResult` of one lane, of seeds [S] or of a sweep [G, S]; an array
         float[E] or float[S, E]; or a mapping from labels to such results or arrays, or to arrays by
-        candidate model. Algorithms keep their colours where labels begin with their names in the
-        registry.
-      metric: its name; by default that of the run, or the first usual one of a result. Of arrays it
-        is the label of the axis; names that end in ``accuracy`` are read in per cent.
+        candidate model. A label that begins with a registered algorithm's name has its colour.
+      metric: its name; by default that of the run, or the first common one of a result. For
+        arrays it labels the axis; one that ends in ``accuracy`` is shown in per cent.
       model: a candidate model, ``'all'``, or None for the one that the papers evaluate: the
         clients' mean where clients keep models.
       rounds: float[E], rounds completed at each evaluation, for arrays; 1, 2, ... by default.
-      names: what to call labels and patterns.
-      levels: by label, values drawn as dotted horizontal lines: where it was predicted to end.
-      band: ``'interval'``, of the mean over seeds (95 %, Student t; of two seeds, of which it is
-        wider than most pictures, the band lies between them), or ``'deviation'``, the standard
-        deviation of all that the mean is taken over.
+      names: names to show for labels and patterns.
+      levels: by label, the predicted final value, drawn as a dotted horizontal line.
+      band: ``'interval'``, the 95 % interval of the mean over seeds (Student t), or
+        ``'deviation'``, the standard deviation over seeds and window. Two seeds have too wide an
+        interval, and the band ``'interval'`` then lies between them.
       window: evaluations that a moving average spans.
       above: what is subtracted from the values, such as a known minimum.
-      log: logarithmic axis of values.
-      log_rounds: logarithmic axis of rounds, or of what is drawn in their place; what lies at zero,
-        such as an evaluation of the start, is left out.
-      against: by label, float[E], what is drawn in the round's place, such as hours (``x_name``).
-      x_name: of the horizontal axis, with its unit.
+      log: whether the axis of values is logarithmic.
+      log_rounds: whether the horizontal axis is; it leaves out points at zero, such as an
+        evaluation of the start.
+      against: by label, float[E], the horizontal positions in place of rounds, such as hours.
+      x_name: name of the horizontal axis, with its unit.
       legend: whether to draw one.
       ax: matplotlib axes, as many as there are panels; a new figure by default.
 
@@ -73,8 +92,8 @@ def learning_curves(
       The axes; an array of them where there are several panels.
 
     Raises:
-      ValueError: for an unknown metric, model or band, arrays of the wrong shape, or a legend of
-        more names than fit beside a picture.
+      ValueError: for an unknown metric, model or band, arrays of the wrong shape, or a legend
+        with more names than fit beside a picture.
     """
     checks.choice('band', band, BANDS)
     checks.static_int('window', window)
@@ -86,44 +105,35 @@ def learning_curves(
         _check_legend(max(map(_num_curves, curves_of_patterns.values())))
     labels = [label for curves in curves_of_patterns.values() for label in curves]
     look_of = styles.looks(dict.fromkeys(labels))
-    limits = (0, 1) if shown_metric.is_share and not above else (-np.inf, np.inf)
+    is_fraction = shown_metric.is_share and not above
+    limits = (0, 1) if is_fraction else (-np.inf, np.inf)
+    options = _Options(window, band, above, log, log_rounds, limits)
     predictions = levels or {}
     axes_of_panels = panels.several(ax, len(curves_of_patterns))
     for axes, (pattern, curves) in zip(
         axes_of_panels, curves_of_patterns.items(), strict=True
     ):
         num_curves = _num_curves(curves)
-        line_index = 0
+        curve_index = 0
         for label, models in curves.items():
             look = look_of[label]
             x_values = np.asarray((against or {}).get(label, results['round']))
-            # A logarithmic axis has no zero.
-            shown = x_values > 0 if log_rounds else slice(None)
-            x_values = x_values[shown]
-            for kind, values in models.items():
-                mean, half_width = _band(values - above, window, band)
-                is_named = len(models) > 1
-                axes.plot(
-                    x_values,
-                    mean[shown],
-                    label=panels.name_of(shown_names[label], kind, always=is_named),
-                    color=look.colour,
-                    linestyle=look.line(kind),
-                    linewidth=1.3,
-                    marker=look.marker if num_curves > 1 else '',
-                    markersize=4,
-                    markevery=_marked(x_values, log_rounds, line_index, num_curves),
+            for model_name, values in models.items():
+                curve_name = panels.name_of(
+                    shown_names[label], model_name, always=len(models) > 1
                 )
-                _fill_band(
+                _draw_curve(
                     axes,
                     x_values,
-                    mean[shown],
-                    half_width[shown],
-                    limits,
-                    log,
-                    look.colour,
+                    values,
+                    options,
+                    look,
+                    linestyle=look.line(model_name),
+                    name=curve_name,
+                    curve_index=curve_index,
+                    num_curves=num_curves,
                 )
-                line_index += 1
+                curve_index += 1
             _draw_prediction(axes, predictions, label, above, look, shown_names[label])
         panels.name_panel(axes, results, pattern)
         _name_axes(axes, x_name, shown_metric.words, above)
@@ -131,6 +141,52 @@ def learning_curves(
     if legend:
         panels.legend(axes_of_panels[-1])
     return panels.as_returned(axes_of_panels)
+
+
+def _draw_curve(
+    axes: Axes,
+    x_values: np.ndarray,
+    values: np.ndarray,
+    options: _Options,
+    look: styles.Look,
+    *,
+    linestyle: Any,
+    name: str,
+    curve_index: int,
+    num_curves: int,
+) -> None:
+    """Draws the mean over seeds, and the band around it.
+
+    Args:
+      axes: matplotlib axes.
+      x_values: float[E].
+      values: float[S, E].
+      options: how to draw them.
+      look: of the label.
+      linestyle: of the candidate model.
+      name: in the legend.
+      curve_index: which of the panel's curves it is.
+      num_curves: how many curves the panel has.
+    """
+    mean, half_width = _band(values - options.above, options.window, options.band)
+    if options.log_rounds:
+        # A logarithmic axis has no zero.
+        is_positive = x_values > 0
+        x_values = x_values[is_positive]
+        mean = mean[is_positive]
+        half_width = half_width[is_positive]
+    axes.plot(
+        x_values,
+        mean,
+        label=name,
+        color=look.colour,
+        linestyle=linestyle,
+        linewidth=1.3,
+        marker=look.marker if num_curves > 1 else '',
+        markersize=4,
+        markevery=_marked(x_values, options.log_rounds, curve_index, num_curves),
+    )
+    _fill_band(axes, x_values, mean, half_width, options, look.colour)
 
 
 def _draw_prediction(
@@ -141,15 +197,15 @@ def _draw_prediction(
     look: styles.Look,
     name: str,
 ) -> None:
-    """Draws a dotted line where a label was predicted to end, if it was.
+    """Draws a dotted line at the predicted final value of a label, if there is one.
 
     Args:
       axes: matplotlib axes.
-      predictions: of all labels.
+      predictions: final values by label.
       label: of the line.
       above: what is subtracted from the values.
       look: of the label.
-      name: of the label.
+      name: of the label in the legend.
     """
     if label not in predictions:
         return
@@ -164,12 +220,12 @@ def _draw_prediction(
 
 
 def _num_curves(curves: Mapping[str, Mapping[str, np.ndarray]]) -> int:
-    """Counts the candidate models of all labels of a panel."""
+    """Counts a panel's curves, one for each label and candidate model."""
     return sum(map(len, curves.values()))
 
 
 def _check_legend(num_curves: int) -> None:
-    """Raises for a legend of more names than fit beside a picture."""
+    """Raises for a legend with more names than fit beside a picture."""
     if num_curves > _MAX_LEGEND_NAMES:
         limit = f'more than {_MAX_LEGEND_NAMES} curves'
         requirement = f'be False for {limit} (`run.select` takes a part)'
@@ -181,40 +237,39 @@ def _fill_band(
     x_values: np.ndarray,
     mean: np.ndarray,
     half_width: np.ndarray,
-    limits: tuple[float, float],
-    log: bool,
+    options: _Options,
     colour: str,
 ) -> None:
-    """Fills the area around a mean curve, if there is one.
+    """Fills the band around a mean curve, unless it has no width anywhere.
 
     Args:
       axes: matplotlib axes.
       x_values: float[E].
       mean: float[E].
       half_width: float[E], NaN where there is none.
-      limits: values that the metric cannot leave.
-      log: whether the axis of values is logarithmic.
+      options: how to draw it.
       colour: of the curve.
     """
     if not np.isfinite(half_width).any():
         return
-    low, high = np.clip([mean - half_width, mean + half_width], *limits)
-    if log:
+    low = np.clip(mean - half_width, *options.limits)
+    high = np.clip(mean + half_width, *options.limits)
+    if options.log:
         # A logarithmic axis has no zero: the band ends at a tenth of the mean.
         low = np.maximum(low, mean / 10)
     axes.fill_between(x_values, low, high, alpha=0.15, linewidth=0, color=colour)
 
 
 def _name_axes(axes: Axes, x_name: str, words: str, above: float) -> None:
-    """Names both axes, with what is subtracted from the values."""
-    minus = f' minus {above:g}' if above else ''
-    whole = 'x' if x_name == 'round' else ''
-    panels.finish(axes, x_name, f'{words}{minus}', whole=whole, grid=True)
+    """Names both axes; the vertical one also says what is subtracted from the values."""
+    subtracted = f' minus {above:g}' if above else ''
+    integer_axes = 'x' if x_name == 'round' else ''
+    panels.finish(axes, x_name, f'{words}{subtracted}', whole=integer_axes, grid=True)
     axes.yaxis.label.set_size(9)
 
 
 def _scale_axes(axes: Axes, log: bool, log_rounds: bool, is_fraction: bool) -> None:
-    """Chooses logarithmic axes and the way that ticks are written."""
+    """Makes axes logarithmic, and chooses how their ticks are written."""
     if log:
         panels.logarithmic(axes.yaxis, per_cent=is_fraction)
     elif is_fraction:
@@ -226,37 +281,43 @@ def _scale_axes(axes: Axes, log: bool, log_rounds: bool, is_fraction: bool) -> N
 
 
 def _dots(index: int, count: int) -> str | tuple[int, tuple[int, int]]:
-    """Returns the dots of one of several horizontal lines, so that equal ones show each other."""
-    return ':' if count == 1 else (3 * index, (1, 3 * count - 1))
+    """Returns the line style of one of several dotted lines, which may lie on each other."""
+    if count == 1:
+        return ':'
+    # All lines have dots of length 1 with the same period, shifted against each other.
+    period = 3 * count
+    return 3 * index, (1, period - 1)
 
 
 def _marked(x_values: np.ndarray, log: bool, line: int, count: int) -> list[int]:
-    """Chooses the points of a line that have markers, so that lines below others are seen.
+    """Returns the indices of the points that have markers.
+
+    The markers of a panel's lines alternate, so that lines below others show.
 
     Args:
-      x_values: float[E], ascending: of the points along the axis.
+      x_values: float[E], ascending.
       log: whether the axis is logarithmic.
-      line: which of the lines of a panel; markers of different lines stand beside each other.
-      count: how many lines there are.
+      line: index of the line in its panel.
+      count: how many lines the panel has.
     """
     if not len(x_values):
         return []
-    along = np.log(x_values) if log else x_values
-    positions = np.linspace(along[0], along[-1], _MARKERS_PER_LINE * count)
-    nearest = np.searchsorted(along, positions[line::count])
-    return list(np.unique(nearest.clip(max=len(along) - 1)))
+    coordinates = np.log(x_values) if log else x_values
+    targets = np.linspace(coordinates[0], coordinates[-1], _MARKERS_PER_LINE * count)
+    indices = np.searchsorted(coordinates, targets[line::count])
+    return list(np.unique(indices.clip(max=len(x_values) - 1)))
 
 
 def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns mean and half width over seeds of a moving average.
+    """Returns the mean over seeds of a moving average, and the half width of its band.
 
     Args:
       values: float[S, E].
       window: evaluations that the average spans.
       band: one of `BANDS`.
     """
+    # Each evaluation with those before it, [S, E, window]; the first ones are padded by zeros.
     padded = np.pad(values, ((0, 0), (window - 1, 0)))
-    # [S, E, window]
     spans = np.lib.stride_tricks.sliding_window_view(padded, window, axis=1)
     sizes = np.minimum(np.arange(1, values.shape[1] + 1), window)
     averages = spans.sum(axis=2) / sizes
@@ -270,6 +331,7 @@ def _band(values: np.ndarray, window: int, band: str) -> tuple[np.ndarray, np.nd
             # A band has no width where all seeds agree, as at the start.
             half_width = np.where(spread == 0, 0.0, half_width)
         return mean, half_width
+    # The standard deviation over the seeds and the evaluations of a window, without padding.
     in_window = np.arange(window) >= window - sizes[:, None]
     count = num_seeds * sizes
     deviations = np.where(in_window, spans - mean[:, None], 0.0)

@@ -1,7 +1,7 @@
 """Builds problems whose model is a vector and whose gradients are exact.
 
-For quadratics, of equal curvature or not, limits, biases and variances are known exactly.
-Robust regression has a smooth loss without convexity, and clients of very different scale.
+The limits, biases and variances of algorithms on quadratics are known exactly. Robust regression
+has a smooth loss that is not convex, and clients of very different scale.
 """
 
 import dataclasses
@@ -48,8 +48,8 @@ def quadratic(
       initial_point: float[d], x^0; zero by default.
       curvature: h_i, positive, one number for each client or coordinate, float[N] or float[N, d]:
         ``F_i(x) = 0.5 sum h_i (x - u_i)^2``, and the optimum is the mean weighted by them.
-      noise: standard deviation of what is added to every coordinate of a local gradient, normal,
-        afresh in every local step.
+      noise: standard deviation of the normal noise in each coordinate of a local gradient, drawn
+        in each local step.
 
     Returns:
       A problem whose parameters are a vector float[d], in float64 if x64 is enabled. Its metrics
@@ -70,25 +70,15 @@ def quadratic(
     """
     points = checks.numbers('targets', targets).astype(float)
     if points.ndim != 2 or 0 in points.shape:
-        raise errors.invalid(
-            'targets', 'have shape [num_clients, d]', list(points.shape)
-        )
+        requirement = 'have shape [num_clients, d]'
+        raise errors.invalid('targets', requirement, list(points.shape))
+    # The error of `within` names the client by the last axis.
     checks.within('targets', points.T, -1e150, 1e150)
-    if initial_point is None:
-        initial_point = np.zeros(points.shape[1])
-    start = checks.numbers('initial_point', initial_point)
-    if start.shape != points.shape[1:]:
-        requirement = f'have shape {list(points.shape[1:])}'
-        raise errors.invalid('initial_point', requirement, list(start.shape))
     checks.within('noise', noise, 0, 1e150)
+    start = _checked_start(initial_point, points)
     data: Any = jnp.asarray(points, jnp.result_type(float))
     if curvature is not None:
-        curvatures = checks.numbers('curvature', curvature).astype(float)
-        checks.positive('curvature', curvatures)
-        if curvatures.shape not in (points.shape[:1], points.shape):
-            requirement = f'have shape {list(points.shape[:1])} or {list(points.shape)}'
-            raise errors.invalid('curvature', requirement, list(curvatures.shape))
-        table = np.broadcast_to(curvatures.reshape(len(points), -1), points.shape)
+        table = _checked_curvatures(curvature, points)
         data = CurvedTargets(data, jnp.asarray(table, data.dtype))
     return Problem(
         data=data,
@@ -106,10 +96,32 @@ def quadratic(
     )
 
 
+def _checked_start(initial_point: ArrayLike | None, points: _Doubles) -> np.ndarray:
+    """Returns the initial point [d] of targets [N, d], zero by default."""
+    if initial_point is None:
+        return np.zeros(points.shape[1])
+    start = checks.numbers('initial_point', initial_point)
+    if start.shape != points.shape[1:]:
+        requirement = f'have shape {list(points.shape[1:])}'
+        raise errors.invalid('initial_point', requirement, list(start.shape))
+    return start
+
+
+def _checked_curvatures(curvature: ArrayLike, points: _Doubles) -> _Doubles:
+    """Returns the curvature of each coordinate of targets [N, d]."""
+    curvatures = checks.numbers('curvature', curvature).astype(float)
+    checks.positive('curvature', curvatures)
+    by_client = points.shape[:1]
+    if curvatures.shape not in (by_client, points.shape):
+        requirement = f'have shape {list(by_client)} or {list(points.shape)}'
+        raise errors.invalid('curvature', requirement, list(curvatures.shape))
+    return np.broadcast_to(curvatures.reshape(len(points), -1), points.shape)
+
+
 def counterexample(
     *, num_clients: int = 100, dimension: int = 100, seed: int = 0
 ) -> Problem:
-    """Builds the quadratics on which FedAvg fails: targets drift with the client's number.
+    """Builds the quadratics on which FedAvg fails: targets grow with the client's number.
 
     ``u_i ~ N((i / 1000) 1, 0.01 I)`` for i = 1..N (standard deviation 0.1), x^0 = 0. With links
     that differ between the first and the second half of the clients, FedAvg is drawn to one half.
@@ -147,10 +159,11 @@ def _start(point: tuple[float, ...], key: Key) -> Params:
 
 
 def _loss(params: Params, batch: Array | CurvedTargets) -> Array:
-    """``0.5 mean_j ||x - u_j||^2``, as ``0.5 (||x - c||^2 + mean_j ||u_j - c||^2)``, c the mean.
+    """Computes the mean loss of examples from their centre c.
 
-    So the gradient, x - c, has no axis of examples, which would make the compiler copy the models
-    of all clients in every local step. With curvature, centre and squares are weighted by it.
+    ``0.5 mean_j ||x - u_j||^2 = 0.5 (||x - c||^2 + mean_j ||u_j - c||^2)``. So the gradient,
+    x - c, has no axis of examples; with one the compiler would copy the models of all clients in
+    each local step. Curvature weighs the centre and the squares.
     """
     centre = _centre(batch)
     if isinstance(batch, CurvedTargets):
@@ -163,6 +176,7 @@ def _loss(params: Params, batch: Array | CurvedTargets) -> Array:
 
 
 def _centre(batch: Array | CurvedTargets) -> Array:
+    """Returns the mean of the targets, weighted by their curvature."""
     if isinstance(batch, CurvedTargets):
         weighted = jnp.mean(batch.curvature * batch.target, axis=0)
         return weighted / jnp.mean(batch.curvature, axis=0)
@@ -183,7 +197,7 @@ def _metrics(params: Params, data: Array | CurvedTargets) -> dict[str, Array]:
 
 
 class RobustEvaluation(NamedTuple):
-    """What the robust regression is evaluated on.
+    """Holds the evaluation data of the robust regression.
 
     Attributes:
       examples: all clients' examples.
@@ -204,8 +218,8 @@ def robust_regression(
     """Builds a regression under a loss that outliers hardly move, with exact gradients.
 
     ``f_i(x) = mean_j log(1 + (<A_i[j], x> + b_i[j])^2 / 2)``, the global objective is the mean of
-    the f_i, and x^0 = 0. The loss is not convex; the signs are as printed, so that
-    the optimum is near minus the reference points theta_i.
+    the f_i, and x^0 = 0. The loss is not convex. The signs are the paper's, so the optimum lies
+    near minus the reference points theta_i.
 
     ``b_i = A_i theta_i + e_i``, entries of A_i from N(0, (i / 2)^-2) for i = 1..N (standard
     deviation 2 / i), theta_i from N(mu_i, I), mu_i from N(alpha, 1), alpha from N(0, 100) (standard
@@ -250,6 +264,7 @@ def robust_regression(
     features = deviations[:, None, None] * rng.standard_normal(shape)
     noise = 0.5 * rng.standard_normal(shape[:2])
     labels = np.einsum('ijk,ik->ij', features, references) + noise
+    # The first clients have the largest examples, so the optimum is near minus their points.
     starts = -np.concatenate([references[:3], references.mean(axis=0)[None]])
     optimum = robust_optimum(
         features.reshape(-1, dimension), labels.ravel(), starts=starts
@@ -264,10 +279,10 @@ def robust_regression(
 def robust_optimum(
     features: _Doubles, labels: _Doubles, *, starts: _Doubles
 ) -> _Doubles:
-    """Finds the lowest minimum of ``mean_j log(1 + (<a_j, x> + b_j)^2 / 2)`` from some starts.
+    """Finds the optimum of the robust regression by descent from several starts.
 
-    A trust-region Newton method with the exact Hessian descends from each start, and Newton
-    steps refine the best point.
+    It minimises ``mean_j log(1 + (<a_j, x> + b_j)^2 / 2)``. A trust-region Newton method with the
+    exact Hessian descends from each start, and Newton steps refine the lowest point.
 
     Args:
       features: float64[E, d], rows a_j.
@@ -301,12 +316,10 @@ def robust_optimum(
         return np.einsum('ji,jk->ik', features, weighted) / len(labels)
 
     newton: Any = {'jac': gradient, 'hess': hessian, 'method': 'trust-exact'}
-    # With many clients, most move the mean too little for the first tolerance.
-    for precision in (1e-4, 1e-9):
-        reached = [
-            minimize(value, start, tol=precision, **newton).x for start in starts
-        ]
-        best: _Doubles = min(reached, key=value)
+    # The first tolerance may end too early: the mean over many clients has small gradients.
+    for tolerance in (1e-4, 1e-9):
+        minima = [minimize(value, start, tol=tolerance, **newton).x for start in starts]
+        best: _Doubles = min(minima, key=value)
         for _ in range(10):
             if np.max(np.abs(gradient(best))) < 1e-11:
                 return best
@@ -327,9 +340,15 @@ def _robust_metrics(params: Params, evaluation: RobustEvaluation) -> dict[str, A
 def vector_regression(
     features: _Doubles, labels: _Doubles, loss_fn: Callable[[Params, Batch], Array]
 ) -> Problem:
-    """Builds a problem of examples [N, n, d] and [N, n] whose model is a vector, from 0.
+    """Builds a regression whose model is a vector [d] that starts at zero.
 
-    It is in float64 if x64 is enabled.
+    Args:
+      features: float64[N, n, d].
+      labels: float64[N, n].
+      loss_fn: ``(params, batch) -> loss``.
+
+    Returns:
+      The problem, in float64 if x64 is enabled, without held-out data.
     """
     num_clients, num_examples, dimension = features.shape
     problem = from_arrays(

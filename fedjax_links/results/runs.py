@@ -1,4 +1,4 @@
-"""What a run measured: its metrics as columns, in one labelled form, and parts of it."""
+"""Holds the metrics of a run, as columns and as an xarray dataset, and selects parts of it."""
 
 import dataclasses
 import functools
@@ -54,14 +54,14 @@ def _final_metrics(run: 'Results', algorithm: str) -> list[str]:
 @reprs.described(_text)
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Results:
-    """Holds the metrics of a run: its lines as columns, and in one labelled form.
+    """Holds the metrics of a run, as columns and as an xarray dataset.
 
     Attributes:
       columns: of equal length, one row per lane and evaluation: ``stage`` (``'main'`` or
         ``'tuning'``), ``algorithm``, ``pattern``, ``seed``, ``round``, the columns of the grid, and
-        ``<model>/<metric>``; NaN, None or '' where a line has no such field.
+        ``<model>/<metric>``; NaN, None or '' where a line of metrics has no such field.
       facts: labels, metrics and their directions, grid, seeds, as `Experiment.plan` has them.
-      folder: where they were read from; None for results in memory.
+      folder: the folder they were read from; None for results in memory.
     """
 
     columns: Mapping[str, np.ndarray]
@@ -80,24 +80,24 @@ class Results:
 
         Each metric is a variable with the axes ``series`` (an algorithm at a point of the grid),
         ``model``, ``pattern``, ``seed`` and ``round``; NaN where a run diverged or nothing ran.
-        ``algorithm`` and the columns of the grid are coordinates along ``series``: numbers, NaN for
-        an algorithm without the column, or texts, lists as JSON. Sums over the rounds of a period
-        are variables with dots, ``rounds.num_active``. ``to_netcdf`` writes all of it, and pictures
-        can be drawn from what `xarray.open_dataset` reads.
+        ``algorithm`` and the columns of the grid are coordinates along ``series``, numbers or
+        texts: NaN for an algorithm without the column, JSON for lists. Sums over the rounds of a
+        period are variables with dots, ``rounds.num_active``. ``to_netcdf`` writes all of it, and
+        `fedjax_links.plot` draws what `xarray.open_dataset` reads.
         """
         return run_to_dataset(self.columns, self.facts)
 
     @functools.cached_property
     def tuning(self) -> LabelledResults:
-        """Returns the evaluations of tuning; points also have the columns that are tuned."""
+        """Returns the evaluations of tuning; the columns that are tuned are coordinates too."""
         return run_to_dataset(self.columns, self.facts, dataset.TUNING)
 
     @functools.cached_property
     def clients(self) -> LabelledResults:
         """Returns the final metrics of each client as an ``xarray.Dataset``.
 
-        A folder has them if the evaluation data have owners, and the command ``simulate``, or
-        `report.write` with the experiment, recorded them. They belong to the first point of a grid.
+        The command ``simulate``, or `report.write` with the experiment, records them at the first
+        point of a grid, if evaluation data have owners.
 
         Each metric is a variable with the axes ``algorithm``, ``pattern``, ``seed`` and ``client``.
         It is measured for the final model (the clients' mean where clients keep models) on the
@@ -121,6 +121,7 @@ class Results:
                     'seed': arrays['seed'],
                 }
                 data = {
+                    # One algorithm and one pattern: [1, 1, seeds, clients].
                     name: (dims, values[None, None])
                     for name, values in arrays.items()
                     if name != 'seed'
@@ -155,7 +156,7 @@ class Results:
           seeds: all by default.
 
         Returns:
-          The rows of that part, and the facts of it.
+          The rows and the facts of that part.
 
         Raises:
           ValueError: for a column, value, label or seed that the run does not have.
@@ -210,7 +211,7 @@ class Results:
 
 
 def _has_value_among(column: np.ndarray, values: Sequence[Any]) -> np.ndarray:
-    """Returns bool[rows], where a column has one of the values, or none at all."""
+    """Returns bool[rows], whether a column has one of the values, or no value at all."""
     allowed = [dataset.as_tuple(value) for value in values]
     recorded = dataset.as_tuples(column).tolist()
     is_allowed = np.array([value in allowed for value in recorded], bool)
@@ -227,16 +228,20 @@ def _grid_of(
         if len(set(map(repr, column))) == 1:
             continue
         if facts['grid_mode'] == 'cross':
+            # Values occur in several points. The grid lists each of them once.
             column = [value for value in values if value in column]
         grid[name] = column
     return grid
 
 
 def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
-    """Reads what was recorded of clients, by pattern and kind; empty if nothing was.
+    """Reads what was recorded of clients; empty if nothing was.
 
     Args:
       folder: of a run.
+
+    Returns:
+      Arrays and numbers, nested by pattern, kind and further labels.
     """
     stored: dict[str, dict[str, Any]] = {}
     file = folder / CLIENTS
@@ -254,8 +259,7 @@ def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
     ):
         for name, array in arrays.items():
             kind, pattern, *labels = str(name).split('/')
-            keys: list[str] = [pattern, kind, *labels]
-            parents, last = keys[:-1], keys[-1]
+            *parents, last = pattern, kind, *labels
             branch: dict[str, Any] = stored
             for key in parents:
                 branch = branch.setdefault(key, {})
@@ -264,7 +268,13 @@ def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _among(argument: str, wanted: Any, valid: Sequence[Any]) -> list[Any]:
-    """Returns what is wanted, one valid value or several, in the order of the valid ones."""
+    """Returns the wanted values, in the order of the valid ones.
+
+    Args:
+      argument: for errors.
+      wanted: a valid value, or several.
+      valid: the values that the run has; a value may itself be a list.
+    """
     plain = wanted.tolist() if hasattr(wanted, 'tolist') else wanted
     is_several = isinstance(plain, list | tuple) and plain not in valid
     values = list(plain) if is_several else [plain]

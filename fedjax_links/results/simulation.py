@@ -1,4 +1,4 @@
-"""What a simulation returns, and its forms for other libraries."""
+"""Holds the result of a simulation, and converts it for pandas and xarray."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,8 +12,9 @@ from fedjax_links.core import errors, reprs
 from fedjax_links.results import conversion, dataset
 
 Grid = Mapping[str, Mapping[str, ArrayLike]]
-"""Columns of a sweep's grid by maker and name, one entry per point."""
-_LANE_AXES = ('point', 'seed')  # A single axis of lanes is that of seeds.
+"""Columns of a sweep's grid, one entry per point, by ``'algorithm'`` or ``'participation'`` and
+name."""
+_LANE_AXES = ('point', 'seed')  # If lanes have one axis, it is that of seeds.
 
 
 def rounds_of(result: 'SimulationResult') -> tuple[np.ndarray, np.ndarray]:
@@ -22,11 +23,9 @@ def rounds_of(result: 'SimulationResult') -> tuple[np.ndarray, np.ndarray]:
     num_rounds = np.shape(result.rounds.num_active)[-1]
     rounds = last_round - num_rounds + np.arange(1, num_rounds + 1)
     evaluations = jax.tree.leaves(result.evals)
-    if not evaluations:
-        return rounds[:0], rounds
     num_lane_axes = np.ndim(result.state.round)
-    num_evaluations = int(evaluations[0].shape[num_lane_axes])
-    if not num_evaluations:
+    num_evaluations = evaluations[0].shape[num_lane_axes] if evaluations else 0
+    if num_evaluations == 0:
         return rounds[:0], rounds
     period = num_rounds // num_evaluations
     return rounds[period - 1 :: period], rounds
@@ -53,6 +52,7 @@ def _text(result: 'SimulationResult') -> str:
         final_metrics = []
         for keys, leaf in jax.tree_util.tree_leaves_with_path(metrics):
             name = jax.tree_util.keystr(keys, simple=True, separator='/')
+            # The last evaluation of each lane.
             final = leaf[(slice(None),) * len(shape) + (-1,)]
             final_metrics.append(f'{name} {reprs.numbers(final)}'.strip())
         lines[f'{model}, at the end'] = ', '.join(final_metrics)
@@ -66,10 +66,12 @@ def _text(result: 'SimulationResult') -> str:
 
 @reprs.described(_text)
 class SimulationResult(NamedTuple):
-    """Holds what a simulation returns; a sweep's leaves have leading axes [G, S], points by seeds.
+    """Holds the result of a simulation; leaves of a sweep's have leading axes [G, S].
+
+    The axes are grid points and seeds.
 
     Attributes:
-      state: the federation after the last round; pass it as ``initial_state`` to go on.
+      state: the federation after the last round; pass it as ``initial_state`` to continue.
       rounds: metrics of every round, leaves [T, ...].
       evals: per candidate model (``'server'``, ``'client_mean'``), what ``eval_fn`` returned after
         rounds ``eval_every, 2 eval_every, ...``; leaves [T // eval_every, ...].
@@ -115,7 +117,7 @@ class SimulationResult(NamedTuple):
         evaluated, all_rounds = rounds_of(self)
         rounds = all_rounds if per_round else evaluated
         seed_labels, columns = _lanes(shape, seeds, grid)
-        # Every table has both axes of lanes; those that the result lacks are dropped at the end.
+        # A table gets both axes of lanes. Those that the result lacks are dropped at the end.
         num_absent_axes = 2 - len(shape)
         full_shape = (1,) * num_absent_axes + shape + (len(rounds),)
         point_index, seed_index, round_index = np.indices(full_shape).reshape(3, -1)
@@ -169,7 +171,7 @@ def _lanes(
       ValueError: for more axes, or another number of seeds or points.
     """
     if len(shape) > 2:
-        requirement = 'have no leading axes beside points and seeds'
+        requirement = 'have no leading axes but points and seeds'
         raise errors.invalid('result', requirement, f'shape {list(shape)}')
     num_seeds = shape[-1] if shape else 1
     num_points = shape[0] if len(shape) == 2 else 0

@@ -1,4 +1,4 @@
-"""The realised links of a run: drawn apart from its lanes, and kept in its folder."""
+"""Draws the realised links of a run again, apart from its lanes, to record them in its folder."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -21,14 +21,14 @@ _MOST_LINKS = 2**27
 def record_links(
     programs: Programs, initial_states: InitialStates
 ) -> dict[str, np.ndarray]:
-    """Draws the links of the first seed, or of every seed where ``log`` names them.
+    """Draws the links of the first seed, or of all seeds if ``log`` has ``'links'``.
 
     Args:
       programs: of the plan.
       initial_states: what the lanes of its main stage begin with.
 
     Returns:
-      What `links.npz` holds, masks with one bit each.
+      The arrays of `links.npz`, masks with one bit each.
     """
     plan = programs.plan
     arrays: dict[str, np.ndarray] = {}
@@ -41,23 +41,22 @@ def record_links(
         if LINKS in plan.settings.log:
             arrays[f'prob/{name}'] = probs
         arrays[f'mean_prob/{name}'] = probs.mean(axis=0)
-        if 'neighbours' in links:
+        if 'neighbours' in links:  # the same in all rounds
             arrays[f'neighbours/{name}'] = links.pop('neighbours')[0]
         for kind, values in links.items():
-            is_mask = values.dtype == bool
-            arrays[f'{kind}/{name}'] = (
-                np.packbits(values, axis=-1) if is_mask else values
-            )
+            if values.dtype == bool:
+                values = np.packbits(values, axis=-1)
+            arrays[f'{kind}/{name}'] = values
     return arrays
 
 
 def has_record(programs: Programs, initial_states: InitialStates, folder: Path) -> bool:
-    """Whether a folder of the experiment has what `record_links` would give it.
+    """Tells whether a folder already has the links that `record_links` would draw.
 
     Args:
       programs: as in `record_links`.
       initial_states: likewise.
-      folder: of a run of the experiment; the leader of several processes looks at it.
+      folder: of a run of the experiment; only the leader of several processes reads it.
     """
 
     def answer() -> bytes:
@@ -65,7 +64,7 @@ def has_record(programs: Programs, initial_states: InitialStates, folder: Path) 
             return b'yes'
         try:
             stored = runs.read_links(folder)
-        except errors.InvalidError:  # the file was changed
+        except errors.InvalidError:  # The file was changed.
             return b'no'
         is_complete = _is_complete(programs, initial_states, stored)
         return b'yes' if is_complete else b'no'
@@ -78,25 +77,25 @@ def _is_complete(
     initial_states: InitialStates,
     stored: Mapping[str, np.ndarray],
 ) -> bool:
-    """Whether these are the links of all rounds, patterns and seeds that are wanted."""
+    """Tells whether stored links have all rounds, patterns and seeds, and no others."""
     plan = programs.plan
     names = _recorded_names(programs)
     kinds = ['mask', 'mean_prob']
     if LINKS in plan.settings.log:
         kinds.append('prob')
-    wanted = {f'{kind}/{name}' for kind in kinds for name in names}
-    present = {
+    new_names = {f'{kind}/{name}' for kind in kinds for name in names}
+    stored_names = {
         name for name in stored if name.split('/')[0] in ('mask', 'mean_prob', 'prob')
     }
     first_round = int(stored.get('first_round', 0))
-    if present != wanted or first_round != initial_states.round:
+    if stored_names != new_names or first_round != initial_states.round:
         return False
     num_rounds = plan.num_rounds - initial_states.round
     return all(len(stored[f'mask/{name}']) == num_rounds for name in names)
 
 
 def _recorded_names(programs: Programs) -> dict[str, tuple[str, int]]:
-    """Pattern and seed of the links that are kept, by the name that they have in `links.npz`."""
+    """Returns the pattern and the seed of the links to record, by their name in `links.npz`."""
     plan = programs.plan
     names: dict[str, tuple[str, int]] = {}
     is_logged = LINKS in plan.settings.log
@@ -105,6 +104,7 @@ def _recorded_names(programs: Programs) -> dict[str, tuple[str, int]]:
         if not is_logged and _num_links(programs, label) > _MOST_LINKS:
             continue
         for index, seed in enumerate(seeds):
+            # The name of the first seed's links has no seed.
             name = f'{label}/{seed}' if index else label
             names[name] = label, seed
     return names
@@ -122,69 +122,71 @@ def _num_links(programs: Programs, label: str) -> int:
 def _record_seed(
     programs: Programs, label: str, seed: int, initial_states: InitialStates
 ) -> dict[str, np.ndarray]:
-    """Draws the links of a pattern and a seed, from the first round of the run on.
+    """Draws the links of a pattern and a seed, in all rounds of the run.
 
     Returns:
-      ``mask`` bool[T, N], ``prob`` float[T, N]; ``duration`` float[T] of rounds that have one; of
-      links between clients ``neighbours`` int32[T, N, K] and ``edges`` bool[T, N * K].
+      ``mask`` bool[T, N] and ``prob`` float[T, N]. A pattern with durations adds ``duration``
+      float[T], one with links between clients ``neighbours`` int32[T, N, K] and ``edges``
+      bool[T, N * K].
     """
-    pieces = list(_pieces(programs, label, seed, initial_states))
+    chunks = list(_chunks_of_arrays(programs, label, seed, initial_states))
     return {
-        kind: np.concatenate([piece[kind] for piece in pieces]) for kind in pieces[0]
+        kind: np.concatenate([chunk[kind] for chunk in chunks]) for kind in chunks[0]
     }
 
 
 def first_active(programs: Programs, label: str) -> int | None:
     """Finds the first round in which a client takes part, under the first seed's links.
 
-    No more rounds are drawn than it takes.
+    It draws no rounds after the chunk with that round.
 
     Args:
       programs: of the plan.
       label: of the pattern.
 
     Returns:
-      The round; None if there is none in the whole run.
+      The round; None if no client takes part in the whole run.
     """
     rounds_before = 0
-    for links in _drawn(programs, label, programs.plan.seeds[0], InitialStates()):
-        is_active = _someone_takes_part(links)
+    first_seed = programs.plan.seeds[0]
+    for links in _chunks_of_links(programs, label, first_seed, InitialStates()):
+        is_active = _rounds_with_participants(links)
         if is_active.any():
             return rounds_before + int(np.argmax(is_active))
         rounds_before += len(is_active)
     return None
 
 
-def _someone_takes_part(links: Links) -> np.ndarray:
-    """Returns bool[T], in which of T rounds a client does; few names need no masks of all."""
-    if isinstance(links, base.CohortLinkSample):
+def _rounds_with_participants(links: Links) -> np.ndarray:
+    """Returns bool[T], in which of T rounds any client takes part."""
+    if isinstance(links, base.CohortLinkSample):  # without a mask of all N clients
         is_active = np.asarray(links.ids) < links.num_clients
         return np.any(is_active, axis=1)
     is_active = np.any(np.asarray(base.participants(links)), axis=1)
-    if base.has_peers(links):  # clients with links between them train without a server
+    if base.has_peers(links):  # Clients that reach each other need no server.
         is_active |= np.asarray(links.edges).any(axis=(1, 2))
     return is_active
 
 
-def _pieces(
+def _chunks_of_arrays(
     programs: Programs, label: str, seed: int, initial_states: InitialStates
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields what `_record_seed` returns, as many rounds at a time as are drawn."""
-    for links in _drawn(programs, label, seed, initial_states):
-        piece = {'mask': base.participants(links), 'prob': links.prob}
+    """Yields the arrays of `_record_seed`, some rounds at a time."""
+    for links in _chunks_of_links(programs, label, seed, initial_states):
+        arrays = {'mask': base.participants(links), 'prob': links.prob}
         if base.has_peers(links):
-            piece['neighbours'] = links.neighbours
-            piece['edges'] = links.edges.reshape(len(links.edges), -1)
+            arrays['neighbours'] = links.neighbours
+            arrays['edges'] = links.edges.reshape(len(links.edges), -1)
         duration = getattr(links, 'duration', None)
         if duration is not None:
-            piece['duration'] = duration
-        yield {kind: np.asarray(values) for kind, values in piece.items()}
+            arrays['duration'] = duration
+        yield {kind: np.asarray(values) for kind, values in arrays.items()}
 
 
-def _drawn(
+def _chunks_of_links(
     programs: Programs, label: str, seed: int, initial_states: InitialStates
 ) -> Iterator[Links]:
-    """Draws links of T rounds at a time, on the host: every array has T rows."""
+    """Draws the links of some rounds at a time, with leaves [T, ...] on the host."""
     plan = programs.plan
     point = plan.points[0]
     period = plan.eval_every
@@ -192,33 +194,36 @@ def _drawn(
     program = programs.link_program(pattern)
     device = programs.places[0].home
     carry = initial_states.carry(label, seed)
-    # On a device, as those of lanes: one program for both.
+    # On a device, as the inputs of lanes are, so that both use one compiled program.
     key, constants = jax.device_put(
         (plan.draws.key_of('links', seed, point), pattern.constants), device
     )
+    num_lead_axes = 2  # periods and their rounds
     if programs.side_by_side:
+        # The program takes a leading axis of lanes, here of one lane.
+        num_lead_axes = 3
         key = key[None]
-        carry = jax.tree.map(lambda a: a[None], carry)
+        if carry is not None:
+            carry = jax.tree.map(lambda a: a[None], carry)
     if carry is None:
         carry = program.start(constants, key)
     max_periods = compilation.most_periods(pattern.sample, period)
-    num_lead_axes = 3 if programs.side_by_side else 2
     for first in range(initial_states.round, plan.num_rounds, max_periods * period):
         num_rounds = min(max_periods * period, plan.num_rounds - first)
         first_round, num_periods = jax.device_put(
             (np.int32(first), np.int32(num_rounds // period)), device
         )
-        carry, drawn = program.draw(
+        carry, links = program.draw(
             constants, carry, key, first_round, num_periods, most=max_periods
         )
-        yield _with_one_axis(jax.device_get(drawn), num_lead_axes, num_rounds)
+        yield _with_one_axis(jax.device_get(links), num_lead_axes, num_rounds)
 
 
-def _with_one_axis(drawn: Links, num_lead_axes: int, num_rounds: int) -> Links:
-    """Returns drawn links with one axis of rounds in place of lanes, periods and rounds."""
+def _with_one_axis(links: Links, num_lead_axes: int, num_rounds: int) -> Links:
+    """Returns links with one axis of rounds in place of lanes, periods and rounds."""
 
     def flatten(leaf: np.ndarray) -> np.ndarray:
         return leaf.reshape(-1, *leaf.shape[num_lead_axes:])[:num_rounds]
 
-    links: Links = jax.tree.map(flatten, drawn)
-    return links
+    flat: Links = jax.tree.map(flatten, links)
+    return flat

@@ -1,11 +1,11 @@
 """Writes arrays to npz files with a checksum and without pickles.
 
-The comment at the end of the file, which unpackers skip, is the SHA-256 of all bytes before it.
+The zip comment at the end of the file, which readers skip, is the SHA-256 of all bytes before it.
 
-Archives keep their metrics in this form. An archive is a run in a few small files, to publish with
-a page, without states and links. Its folder holds ``config.json``, ``experiment.json``,
-``environment.json`` and ``clients.npz`` of the run, and the metrics as ``metrics.npz``, an array by
-column. `runs.read`, and so reports, read it like a run; no run can be resumed from it.
+An archive is a run in a few small files without states and links, to publish with a page. Its
+folder holds ``config.json``, ``experiment.json``, ``environment.json`` and ``clients.npz`` of the
+run, and the metrics as ``metrics.npz``, an array for each column. `runs.read` and reports read it
+like a run, but no run can be resumed from it.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ def npz(arrays: Mapping[str, np.ndarray], *, compress: bool = True) -> bytes:
     buffer = io.BytesIO()
     save: Callable[..., None] = np.savez_compressed if compress else np.savez
     save(buffer, **arrays)  # NumPy before 2.1 has no `allow_pickle` here.
-    # The size of the comment, 0 so far, ends the file.
+    # The last two bytes are the length of the zip comment, which is empty so far.
     buffer.seek(-2, os.SEEK_END)
     buffer.write(struct.pack('<H', _COMMENT_BYTES))
     buffer.write(hashlib.sha256(buffer.getbuffer()).hexdigest().encode())
@@ -61,13 +61,13 @@ def digest_of(content: bytes) -> str:
 
 
 def rows(path: Path, name: str, first: int, stop: int) -> np.ndarray:
-    """Reads rows of an array in a file that was not compressed, without reading all.
+    """Reads some rows of an array in a file that was not compressed, and no others.
 
     Args:
       path: of the file.
       name: of the array.
       first: the first row.
-      stop: the one behind the last.
+      stop: one past the last row.
     """
     with zipfile.ZipFile(path) as archive, archive.open(f'{name}.npy') as file:
         np.lib.format.read_magic(file)
@@ -79,11 +79,11 @@ def rows(path: Path, name: str, first: int, stop: int) -> np.ndarray:
 
 
 def is_verified(path: Path, digest: str | None = None) -> bool:
-    """Tells whether a file is, bit for bit, what `npz` made.
+    """Tells whether a file has, bit for bit, content that `npz` made.
 
     Args:
-      path: of the file, of any size.
-      digest: of the one that it must be; any by default.
+      path: of the file; it is read in chunks.
+      digest: the digest that it must have; any by default.
 
     Raises:
       OSError: if it cannot be read.
@@ -103,7 +103,7 @@ def is_verified(path: Path, digest: str | None = None) -> bool:
     return actual.encode() == comment and digest in (None, actual)
 
 
-# Of an archive.
+# The metrics of an archive.
 
 
 def pack_metrics(
@@ -113,11 +113,11 @@ def pack_metrics(
 
     Args:
       columns: of a run.
-      metrics: names of metrics, such as ``'eval_accuracy'``, to keep of every model; all columns by
-        default. Labels, rounds and whether a lane is finite are always kept.
+      metrics: names of the metrics to keep of each model, such as ``'eval_accuracy'``; all by
+        default. Columns without a model, such as labels and rounds, are always kept.
 
     Returns:
-      The content of an npz; numbers in the smallest type that holds all of a column exactly.
+      The content of an npz, numbers in the smallest type that holds their column exactly.
 
     Raises:
       ValueError: for a metric that no model has.
@@ -143,7 +143,7 @@ def read_metrics(path: Path) -> dict[str, np.ndarray]:
       path: of the file.
 
     Returns:
-      The columns as they were: numbers as float64, int64 or bool.
+      The columns of the run, numbers as float64, int64 or bool.
 
     Raises:
       ValueError: if it cannot be read.
@@ -162,21 +162,21 @@ def read_metrics(path: Path) -> dict[str, np.ndarray]:
 
 
 def _stored(name: str, column: np.ndarray) -> tuple[str, NDArray[np.generic]]:
-    """Returns name and array of a column in a file: numbers in the smallest exact type."""
+    """Returns the name and the array by which a file holds a column."""
     if column.dtype == object:
         texts = [json.dumps(value) for value in column.tolist()]
         return _AS_TEXT + name, np.array(texts)
     if column.dtype.kind == 'f':
         single = column.astype(np.float32)
-        exact = np.array_equal(single.astype(np.float64), column, equal_nan=True)
-        return name, single if exact else column
+        is_exact = np.array_equal(single.astype(np.float64), column, equal_nan=True)
+        return name, single if is_exact else column
     if column.dtype.kind == 'i' and column.size and column.min() >= 0:
         return name, column.astype(np.min_scalar_type(int(column.max())))
     return name, column
 
 
 def _column(name: str, stored: np.ndarray) -> tuple[str, np.ndarray]:
-    """Returns name and values of a column that `_stored` has prepared."""
+    """Returns the name and the values of a column, the inverse of `_stored`."""
     if name.startswith(_AS_TEXT):
         column = np.empty(len(stored), object)
         column[:] = [json.loads(text) for text in stored.tolist()]

@@ -1,4 +1,4 @@
-"""Reads and writes JSON files of a run folder, with a digest among their fields."""
+"""Reads and writes the JSON files of a run folder, which have a digest as a field."""
 
 import hashlib
 import json
@@ -17,6 +17,7 @@ def as_json(values: Mapping[str, Any]) -> bytes:
     Args:
       values: by name.
     """
+    # As they will be read: names as texts, tuples as lists. The digest depends on that.
     values = json.loads(json.dumps(values))
     text = json.dumps({**values, _DIGEST: _digest_of(values)}, indent=2)
     return f'{text}\n'.encode()
@@ -33,7 +34,7 @@ def read_json(folder: Path, name: str) -> Any:
       Its values, unverified if it has no digest; None if there is no such file.
 
     Raises:
-      InvalidError: if it was changed.
+      InvalidError: if it was changed since it was written.
     """
     path = folder / name
     with errors.on_disk(path):
@@ -51,7 +52,7 @@ def read_json(folder: Path, name: str) -> Any:
 
 
 def has_digest(path: Path) -> bool:
-    """Tells whether a file is JSON with a digest, right or wrong: one that this package wrote."""
+    """Tells whether this package wrote a JSON file: it has a digest, right or wrong."""
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -64,7 +65,7 @@ def _digest_of(values: Mapping[str, Any]) -> str:
 
 
 def _changed(path: Path, requirement: str) -> errors.InvalidError:
-    aside = '--start_over sets them aside and begins again'
+    hint = '--start_over sets them aside and begins again'
     return errors.invalid(
-        'workdir', f'{requirement} ({aside})', f'{path}, which has changed'
+        'workdir', f'{requirement} ({hint})', f'{path}, which has changed'
     )

@@ -1,8 +1,8 @@
 """Locks files for one process at a time, on this machine or on others with the same disk.
 
-A lock is one of the operating system (``flock``): it ends with the process that holds it, in
-whatever way. A network disk must support such locks, as NFS 4 and Lustre with ``-o flock`` do.
-Without them no process can know what others run, and a run is refused.
+A lock is the operating system's (``flock``), which ends when its process ends, however that
+happens. A network disk must support such locks, as NFS 4 and Lustre with ``-o flock`` do.
+Without locks no process can know what others run, so a run is refused.
 """
 
 import contextlib
@@ -18,31 +18,31 @@ from fedjax_links.core import errors
 
 try:
     import fcntl
-except ImportError:  # An operating system without such locks.
+except ImportError:  # an operating system without such locks
     fcntl = None  # type: ignore[assignment]
 
 _PAUSES = (0.05, 0.1)  # Seconds between attempts.
 _HELD_BY_OTHERS = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
 _KINDS = {'holder': str, 'since': float, 'rounds': int, 'lanes': int, 'ahead': int}
-"""Types of the facts that a holder writes."""
+"""Types of the facts that the holder of a lock writes into its file."""
 
 
 class FileLock:
     """A lock that this process holds."""
 
     def __init__(self, path: Path, file: IO[str]) -> None:
-        """Takes a locked file, see `acquire`."""
+        """Wraps a file that `acquire` has locked."""
         self._path = path
         self._file = file
 
     def release(self, *, keep: bool = False) -> None:
-        """Releases the lock and removes its file, unless that is to be kept."""
+        """Releases the lock, and removes its file unless ``keep`` is set."""
         if not keep:
             self._path.unlink(missing_ok=True)
         self._file.close()
 
     def write_info(self, **facts: Any) -> None:
-        """Writes for other processes which process holds the lock, and further facts.
+        """Writes into the file which process holds the lock, and further facts.
 
         Args:
           **facts: plain values.
@@ -61,29 +61,32 @@ def process_name() -> str:
 
 
 def acquire(path: Path, **facts: Any) -> FileLock | None:
-    """Acquires the lock of a file, made if there is none; None if another process holds it.
+    """Acquires the lock of a file, which it creates if needed.
 
     Args:
-      path: of the file, in a folder that is there.
+      path: of the file, in an existing folder.
       **facts: as in `FileLock.write_info`.
+
+    Returns:
+      The lock; None if another process holds it.
     """
     pauses = iter(_PAUSES)
     while True:
         file = _open(path)
-        if not _lock(file):
-            file.close()
-            # Another process may only look who holds the lock, see `holder_info`.
-            pause = next(pauses, None)
-            if pause is None:
-                return None
-            time.sleep(pause)
-        elif _is_file_at(path, file):
+        is_locked = _lock(file)
+        if is_locked and _is_file_at(path, file):
             lock = FileLock(path, file)
             lock.write_info(**facts)
             return lock
-        else:
-            # Its holder removed the file after this process had opened it.
-            file.close()
+        file.close()
+        if is_locked:
+            # The previous holder removed the file after it was opened here: open a new one.
+            continue
+        # `holder_info` of another process locks a file for a moment, so try again.
+        pause = next(pauses, None)
+        if pause is None:
+            return None
+        time.sleep(pause)
 
 
 def _is_file_at(path: Path, file: IO[str]) -> bool:
@@ -100,13 +103,13 @@ def acquire_or_refuse(
     """Acquires the lock of a file, or raises if another process holds it.
 
     Args:
-      argument: what named the folder.
+      argument: the argument that named the folder.
       folder: of the file.
       path: of the file.
-      *others: files whose holders may be named in place of an unknown one.
+      *others: further locks, whose holder the error names if that of the file is unknown.
 
     Raises:
-      InvalidError: naming who holds one of them.
+      InvalidError: with the name of the holder.
     """
     lock = acquire(path)
     if lock is None:
@@ -115,7 +118,7 @@ def acquire_or_refuse(
 
 
 def acquire_shared(path: Path) -> IO[str] | None:
-    """Acquires a shared lock, which excludes `acquire` alone; None if the file is taken."""
+    """Acquires a lock that excludes `acquire` but not other shared ones; None if it fails."""
     file = _open(path)
     if _lock(file, shared=True):
         return file
@@ -127,7 +130,7 @@ def holder_info(path: Path) -> dict[str, Any] | None:
     """Returns the facts that the holder of a lock wrote; None if no process holds it.
 
     Args:
-      path: of the file, there or not.
+      path: of the file, which need not exist.
     """
     with contextlib.suppress(FileNotFoundError), path.open() as file:
         if _lock(file, shared=True):
@@ -137,7 +140,7 @@ def holder_info(path: Path) -> dict[str, Any] | None:
 
 
 def read_info(path: Path) -> dict[str, Any]:
-    """Reads the facts that the last holder of a lock wrote; none if they are unreadable."""
+    """Reads the facts that the last holder of a lock wrote; empty if they are unreadable."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         facts = json.loads(path.read_text())
         if isinstance(facts, dict):
@@ -159,7 +162,7 @@ def is_lock(path: Path) -> bool:
 
 
 def _open(path: Path) -> IO[str]:
-    """Opens a file, made if there is none; refuses a link, which would lead elsewhere."""
+    """Opens or creates a file; refuses a symbolic link, which would lead elsewhere."""
     no_link = getattr(os, 'O_NOFOLLOW', 0)
 
     def opener(name: str, flags: int) -> int:
@@ -191,12 +194,12 @@ def _without_locks(path: str, reason: str) -> errors.InvalidError:
     return errors.invalid('workdir', requirement, f'{Path(path).parent}: {reason}')
 
 
-def in_use_error(argument: str, path: Path, *files: Path) -> errors.InvalidError:
-    """Builds the error for a folder one of whose locks another process holds."""
+def in_use_error(argument: str, folder: Path, *locks: Path) -> errors.InvalidError:
+    """Builds the error for a folder of which another process holds a lock."""
     holder = 'another process'
-    for file in files:
-        info = holder_info(file)
+    for path in locks:
+        info = holder_info(path)
         if info is not None:
             holder = info['holder']
             break
-    return errors.invalid(argument, 'not be in use', f'{path}, by {holder}')
+    return errors.invalid(argument, 'not be in use', f'{folder}, by {holder}')

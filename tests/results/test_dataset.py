@@ -344,7 +344,7 @@ def test_errors(swept, arguments, message):
 
 def test_more_axes_than_points_and_seeds_are_refused(swept):
     nested = jax.tree.map(lambda a: np.asarray(a)[None], swept)
-    with pytest.raises(ValueError, match='no leading axes beside points and seeds'):
+    with pytest.raises(ValueError, match='no leading axes but points and seeds'):
         SimulationResult(*nested).to_pandas()
 
 

@@ -1,4 +1,7 @@
-r"""How fast a finite Markov chain forgets its start: total variation, t_mix, tau_mix.
+r"""Computes how fast a finite Markov chain forgets its start: t_mix, tau_mix and bounds.
+
+The distance d_TV(P^k) is the total variation between the chain's law after k rounds, from the
+worst start, and its stationary law zeta.
 
 References:
   Sun et al., ICLR 2025, Appendix B (Lemma 4, Definition 4, Lemma 5).
@@ -31,7 +34,9 @@ class GeometricDecay(NamedTuple):
 def total_variation_curve(
     transition: ArrayLike | sparse.sparray, stationary: ArrayLike, *, num_rounds: int
 ) -> np.ndarray:
-    r"""Computes ``d_TV(P^k) = max_x ||P^k(x, .) - zeta||_TV`` from the worst start.
+    r"""Computes the distance from the stationary law after each round, from the worst start.
+
+    It is ``d_TV(P^k) = max_x ||P^k(x, .) - zeta||_TV``.
 
     Args:
       transition: float[S, S], row-stochastic, dense or sparse; at most 3,000 states.
@@ -71,10 +76,11 @@ def mixing_time(
     *,
     max_rounds: int = 2**20,
 ) -> int | None:
-    r"""Computes ``t_mix(epsilon)``, the least k >= 1 with ``d_TV(P^k) <= epsilon``.
+    r"""Computes the rounds until the chain is close to its stationary law from any start.
 
-    The default is ``tau_mix = t_mix(1/4)``. Powers are squared until one is close enough, and the
-    time is bisected, so slow chains cost the logarithm of their time.
+    It is ``t_mix(epsilon)``, the least k >= 1 with ``d_TV(P^k) <= epsilon``; the default is
+    ``tau_mix = t_mix(1/4)``. P is squared until a power is close enough. Bisection then finds the
+    time, so the cost is logarithmic in it.
 
     Args:
       transition: float[S, S], row-stochastic, dense or sparse; at most 3,000 states.
@@ -112,20 +118,23 @@ def mixing_time(
         if 2 ** len(powers) > limit:
             return None
         powers.append(powers[-1] @ powers[-1])
-    time = 2 ** (len(powers) - 2)  # The last time at which the chain is still too far.
-    reached = powers[-2]
+    # Find the last round at which the chain is too far, bit by bit from the highest one.
+    far_round = 2 ** (len(powers) - 2)
+    far_power = powers[-2]
     for exponent in range(len(powers) - 3, -1, -1):
-        tried = reached @ powers[exponent]
-        if _distance(tried, law) > epsilon:
-            reached = tried
-            time += 2**exponent
-    return time + 1
+        later_power = far_power @ powers[exponent]
+        if _distance(later_power, law) > epsilon:
+            far_power = later_power
+            far_round += 2**exponent
+    return far_round + 1
 
 
 def series_constant(
     transition: ArrayLike | sparse.sparray, stationary: ArrayLike
 ) -> float:
-    r"""Computes ``c_0 = d_TV(P) + 2``, with which ``sum_k d_TV(P^k) <= c_0 tau_mix``.
+    r"""Computes the constant c_0 by which tau_mix bounds the sum of all distances.
+
+    It is ``c_0 = d_TV(P) + 2``, and ``sum_k d_TV(P^k) <= c_0 tau_mix``.
 
     Args:
       transition: float[S, S], row-stochastic.
@@ -149,12 +158,13 @@ def series_constant(
 def geometric_decay(
     transition: ArrayLike | sparse.sparray, stationary: ArrayLike, *, num_rounds: int
 ) -> GeometricDecay:
-    r"""Computes constants of ``d_TV(P^k) <= C rho^k``, rho from the eigenvalues of P.
+    r"""Computes a geometric bound of the distance, ``d_TV(P^k) <= C rho^k``.
 
     Args:
       transition: float[S, S], row-stochastic; at most 3,000 states.
       stationary: float[S], zeta.
-      num_rounds: K, over which C is taken. Where rho^k is below 1e-9 rounding hides the rest.
+      num_rounds: K; C is the least constant for k = 0 to K, up to where rho^k falls below 1e-9
+        and rounding hides the distance.
 
     Returns:
       The constants. A chain of independent rounds has rho = 0, and C is then its distance at 0.
@@ -171,14 +181,14 @@ def geometric_decay(
       Sun et al., ICLR 2025, Lemma 4.
     """
     matrix, law = _checked_chain(transition, stationary)
-    moduli = np.sort(
-        np.abs(np.linalg.eigvals(matrix - np.outer(np.ones(len(law)), law)))
-    )
-    rate = float(moduli[-1])
-    curve = total_variation_curve(matrix, law, num_rounds=num_rounds)
-    powers = rate ** np.arange(len(curve))
-    seen = powers > 1e-9
-    return GeometricDecay(float(np.max(curve[seen] / powers[seen])), rate)
+    # P without its eigenvalue 1: the largest modulus left is the second largest of P.
+    deflated = matrix - np.outer(np.ones(len(law)), law)
+    rate = float(np.max(np.abs(np.linalg.eigvals(deflated))))
+    distances = total_variation_curve(matrix, law, num_rounds=num_rounds)
+    powers = rate ** np.arange(len(distances))
+    above_rounding = powers > 1e-9
+    factor = np.max(distances[above_rounding] / powers[above_rounding])
+    return GeometricDecay(float(factor), rate)
 
 
 def _checked_chain(
@@ -189,20 +199,22 @@ def _checked_chain(
     if sparse.issparse(transition):
         dense = dense.toarray()
     matrix = np.asarray(dense, np.float64)
-    fine = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
-    _checks.require(fine, 'transition', 'be a square matrix', f'shape {matrix.shape}')
-    allowed = f'have at most {MAX_STATES:,} states'
-    _checks.require(len(matrix) <= MAX_STATES, 'transition', allowed, len(matrix))
-    rows = matrix.sum(axis=1)
-    _checks.require(
-        np.allclose(rows, 1.0, atol=1e-9), 'transition', 'have rows that sum to 1', rows
-    )
+    is_square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
+    shape = f'shape {matrix.shape}'
+    _checks.require(is_square, 'transition', 'be a square matrix', shape)
+    num_states = len(matrix)
+    requirement = f'have at most {MAX_STATES:,} states'
+    _checks.require(num_states <= MAX_STATES, 'transition', requirement, num_states)
+    row_sums = matrix.sum(axis=1)
+    is_stochastic = np.allclose(row_sums, 1.0, atol=1e-9)
+    requirement = 'have rows that sum to 1'
+    _checks.require(is_stochastic, 'transition', requirement, row_sums)
     law = _checks.checked_law('stationary', stationary)
-    fits = f'have {len(matrix)} entries'
-    _checks.require(law.size == len(matrix), 'stationary', fits, law.size)
+    requirement = f'have {num_states} entries'
+    _checks.require(law.size == num_states, 'stationary', requirement, law.size)
     return matrix, law
 
 
 def _distance(power: np.ndarray, law: np.ndarray) -> float:
-    """Returns the largest total variation distance of a row from the law."""
+    """Returns the total variation distance from the law of the row farthest from it."""
     return 0.5 * float(np.abs(power - law).sum(axis=1).max())

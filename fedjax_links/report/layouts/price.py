@@ -1,4 +1,4 @@
-"""Shows costs in place of rounds: totals, costs of reaching levels, and curves against either."""
+"""Shows what a run would cost: totals, costs of reaching targets, and curves against a cost."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,13 +28,14 @@ _UNITS = {
     'peers': ('GB peers', _GIGABYTE),
 }
 """By field of `cost_model.RoundCosts`, the title of its column, and its unit."""
+# Sections of a config that change links.
 _CHANGES_LINKS = ('links', 'patterns', 'problem', 'redraw')
 
 Speed = float | str | Mapping[str, Any]
 
 
 class _Messages(NamedTuple):
-    """What the clients of a series send and compute.
+    """What the clients of a series (an algorithm at a grid point) send and compute.
 
     Attributes:
       traffic: the messages of its algorithm.
@@ -48,10 +49,10 @@ class _Messages(NamedTuple):
 
 
 class _SeriesCosts(NamedTuple):
-    """Costs of a series by the seeds that have links.
+    """Cumulative costs of a series at each evaluation, for the seeds that have links.
 
     Attributes:
-      by_title: float64[S, E], cumulative costs at each evaluation, by title of a column.
+      by_title: float64[S, E], by title of a column.
       seeds: the S seeds.
     """
 
@@ -66,10 +67,10 @@ class _SeriesCosts(NamedTuple):
     @property
     def gigabytes(self) -> np.ndarray:
         """Returns float64[S, E], what all clients sent and received."""
-        moved = [
-            total for title, total in self.by_title.items() if title.startswith('GB')
+        parts = [
+            part for title, part in self.by_title.items() if title.startswith('GB')
         ]
-        return np.asarray(np.sum(moved, axis=0))
+        return np.asarray(np.sum(parts, axis=0))
 
 
 def price(
@@ -86,32 +87,32 @@ def price(
     local_steps: int | None = None,
     traffic: Mapping[str, Any] | None = None,
 ) -> page.Page:
-    """Shows what a run would have cost on given devices.
+    """Shows what a run would have cost on devices of some speeds.
 
     `fedjax_links.report.cost_model` describes the model. It needs the links that the run recorded:
-    those of the first seed, and of all seeds with ``log: ('links',)``. Seeds without links are
-    drawn at the mean cost of the others, and are not in the tables. The run itself is not changed.
+    those of the first seed, and of all seeds with ``log: ('links',)``. The tables hold seeds with
+    links. The picture shows all seeds, against the mean cost of those with links.
 
     Args:
-      source: what ran.
+      source: the run.
       step: seconds of a local step: a number, or a section of ``DEVICE_SPEEDS``.
       uplink: bytes per second; likewise.
       downlink: bytes per second; likewise.
-      targets: levels of the metric whose cost to show.
+      targets: values of the metric whose cost to show.
       metric: which metric; that of the results by default.
-      against: what the picture's horizontal axis is, ``'hours'`` or ``'gigabytes'``.
+      against: the picture's horizontal axis, ``'hours'`` or ``'gigabytes'``.
       overhead: seconds that each round lasts in addition.
-      model_bytes: of a model; those of the problem's parameters by default.
-      local_steps: of a round; the config's by default.
-      traffic: ``up``, ``down`` and ``everyone`` of `cost_model.Traffic` by algorithm that is not
-        registered; also for registered ones, in place of what the registry knows.
+      model_bytes: bytes of a model; those of the problem's parameters by default.
+      local_steps: local steps of a round; the config's by default.
+      traffic: by algorithm, ``up``, ``down`` and ``everyone`` of `cost_model.Traffic`; needed for
+        an algorithm that is not registered, and replaces the registry's for others.
 
     Returns:
       A table of totals and of the costs of the targets; curves.
 
     Raises:
       ValueError: for unknown names, numbers out of range, links that were not recorded or that the
-        grid changes, and algorithms of which nothing is known.
+        grid changes, and algorithms whose traffic is unknown.
     """
     shown_metric = source.metric(metric)
     checks.choice('against', against, _AXES)
@@ -125,7 +126,7 @@ def price(
     else:
         bytes_of_model = _bytes_of_model(source, config)
     rows = []
-    mean_costs = {}
+    mean_costs: dict[tuple[str, str], np.ndarray] = {}
     for key in source.rows():
         pattern, label, _ = key
         messages = _messages_of(source, config, label, local_steps, traffic or {})
@@ -139,14 +140,14 @@ def price(
         for target in targets:
             row |= _target_costs(source, shown_metric, key, costs, float(target))
         rows.append(row)
-        along_axis = costs.hours if against == 'hours' else costs.gigabytes
-        mean_costs[pattern, label] = along_axis.mean(axis=0)
+        shown_costs = costs.hours if against == 'hours' else costs.gigabytes
+        mean_costs[pattern, label] = shown_costs.mean(axis=0)
     num_seeds = min(map(len, links.masks.values()))
     caption = _caption(source, shown_metric, num_seeds, has_targets=bool(targets))
-    axis = _AXES[against], mean_costs
-    drawn = progress.curves(source, metrics=(shown_metric.name,), against=axis)
     table = tables.of_rows(rows, caption)
-    return drawn._replace(heading=f'Price in {against}', tables=[table])
+    axis = _AXES[against], mean_costs
+    curves = progress.curves(source, metrics=(shown_metric.name,), against=axis)
+    return curves._replace(heading=f'Price in {against}', tables=[table])
 
 
 def _series_costs(
@@ -161,11 +162,13 @@ def _series_costs(
     """Computes the costs of a series at the evaluations, for the seeds that have links.
 
     Raises:
-      ValueError: for links of a forked run where the algorithm needs those before the fork.
+      ValueError: for links of a fork, if the algorithm needs those before it as well.
     """
     pattern, label, _ = key
     if links.first_round and messages.traffic.senders is not None:
-        requirement = f'be whole to price {label}, which looks at earlier rounds'
+        requirement = (
+            f'start at round 0 to price {label}, which looks at earlier rounds'
+        )
         value = f'from round {links.first_round} on'
         raise errors.invalid('links', requirement, value)
     by_seed = [
@@ -199,21 +202,21 @@ def _target_costs(
     costs: _SeriesCosts,
     target: float,
 ) -> dict[str, str]:
-    """Writes the cost of reaching a level, a cell for hours and one for gigabytes."""
+    """Writes the cost of reaching a target, a cell for hours and one for gigabytes."""
     all_seeds = source.data['seed'].values.tolist()
-    positions = [all_seeds.index(seed) for seed in costs.seeds]
-    values = source.curve(metric.name, key)[positions]
+    seed_indices = [all_seeds.index(seed) for seed in costs.seeds]
+    values = source.curve(metric.name, key)[seed_indices]
     cells = {}
-    for unit, spent in (('hours', costs.hours), ('GB', costs.gigabytes)):
-        when = progress.say_when(metric, target, values, spent, '.3g')
-        cells[f'{metric.number(target)}: {unit}'] = when
+    for unit, cost in (('hours', costs.hours), ('GB', costs.gigabytes)):
+        cell = progress.say_when(metric, target, values, cost, '.3g')
+        cells[f'{metric.number(target)}: {unit}'] = cell
     return cells
 
 
 def _caption(
     source: RunView, metric: Metric, num_seeds: int, *, has_targets: bool
 ) -> str:
-    """Says what the columns are."""
+    """Explains the columns."""
     part = '' if num_seeds == source.num_seeds else f'{num_seeds} of '
     caption = (
         f'What {int(source.rounds[-1]):,} rounds cost, mean over {part}{source.seeds}: simulated '
@@ -223,8 +226,8 @@ def _caption(
     )
     if has_targets:
         caption += (
-            f' Behind a level, hours, and gigabytes up and down, until {metric.title} reaches it; '
-            'in brackets the range over seeds.'
+            f' Columns of a target: hours, and gigabytes up and down, until {metric.title} reaches '
+            'it; in brackets the range over seeds.'
         )
     return caption
 
@@ -234,7 +237,8 @@ def _config_and_links(
 ) -> tuple[Mapping[str, Any], runs.RecordedLinks]:
     """Returns the config, empty for a run made in Python, and the recorded links.
 
-    Before a run they are links without any active client.
+    A check of the layout before a run has no recorded links. Links without an active client then
+    stand in.
 
     Raises:
       ValueError: if no links were recorded.
@@ -243,8 +247,9 @@ def _config_and_links(
     if source.folder is None and experiment is not None and source.links:
         first_point = experiment.plan.points[0]
         problem = experiment.problem_at(source.patterns[0], first_point)
-        nobody = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
-        masks = {pattern: {experiment.seeds[0]: nobody} for pattern in source.patterns}
+        all_down = np.zeros((int(source.rounds[-1]), problem.num_clients), bool)
+        first_seed = experiment.seeds[0]
+        masks = {pattern: {first_seed: all_down} for pattern in source.patterns}
         links = runs.RecordedLinks(
             masks=masks,
             mean_probs={},
@@ -256,12 +261,12 @@ def _config_and_links(
         )
         return experiment.config or {}, links
     if source.folder is None:
-        requirement = 'be given to price a run, as its links are kept there'
+        requirement = 'be given to price a run, as its links are recorded there'
         raise errors.invalid('folder', requirement, None)
     links = runs.links(source.folder)
     for pattern in source.patterns:
         if pattern not in links.masks:
-            requirement = f"have kept the links of {pattern} (log: ('links',))"
+            requirement = f"have recorded the links of {pattern} (log: ('links',))"
             raise errors.invalid('workdir', requirement, source.folder)
     return runs.read_description(source.folder)[1] or {}, links
 
@@ -276,11 +281,11 @@ def _messages_of(
     """Returns what the clients of a series send and compute.
 
     Args:
-      source: what ran.
+      source: the run.
       config: of the run, at the first point of its grid.
       label: of the series.
       local_steps: of a round; None for the config's.
-      traffic: by algorithm, in place of what the registry knows.
+      traffic: by algorithm, in place of the registry's.
 
     Raises:
       ValueError: for a grid that changes links, and for unknown steps or messages.
@@ -288,7 +293,9 @@ def _messages_of(
     algorithm, point = source.members[label]
     for path, value in point.items():
         if path.split('.')[0] in _CHANGES_LINKS:
-            requirement = 'leave the links alone, as those of its first point are kept'
+            requirement = (
+                'not change links, as only those of its first point are recorded'
+            )
             raise errors.invalid('grid', requirement, path)
         config = nested.with_value(config, path.split('.'), value)
     section = nested.section(config.get('algorithms', {}).get(algorithm) or {})
@@ -306,7 +313,7 @@ def _messages_of(
 def _traffic_of(
     algorithm: str, name: str, traffic: Mapping[str, Any]
 ) -> cost_model.Traffic:
-    """Returns the messages of an algorithm: those of the user first, else those of the registry.
+    """Returns the messages of an algorithm: the user's, or else the registry's.
 
     Args:
       algorithm: its label.
@@ -314,7 +321,7 @@ def _traffic_of(
       traffic: options of `cost_model.Traffic` by name.
 
     Raises:
-      ValueError: for an algorithm of which nothing is known, and numbers out of range.
+      ValueError: for an algorithm whose messages are unknown, and numbers out of range.
     """
     if name in traffic:
         checks.options(f'traffic.{name}', cost_model.Traffic, traffic[name])
@@ -331,10 +338,10 @@ def _traffic_of(
 def _bytes_of_model(source: RunView, config: Mapping[str, Any]) -> dict[str, float]:
     """Returns the bytes of a model by pattern.
 
-    They are the same at all points of a grid that leaves problems alone.
+    They are the same at all points of a grid that does not change problems.
 
     Raises:
-      ValueError: for a run made in Python, whose problem is not at hand.
+      ValueError: for the folder of a run made in Python, which cannot rebuild its problem.
     """
     experiment = source.experiment
     if experiment is None and not config:

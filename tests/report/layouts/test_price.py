@@ -216,6 +216,6 @@ def test_what_cannot_be_priced_says_why(tmp_path):
     )
     swept = {**CONFIG, 'grid': {'links': {'probs': {'value': [0.2, 0.6]}}}}
     with pytest.raises(
-        ValueError, match=r'`config\.reports\.price\.grid` must leave the links alone'
+        ValueError, match=r'`config\.reports\.price\.grid` must not change links'
     ):
         report.check(experiment.build({**swept, 'reports': {'price': PRICE}}))
