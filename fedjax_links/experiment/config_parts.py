@@ -197,7 +197,7 @@ def problem_maker(
 
     names = [
         *section_seeds.columns_of('problem', columns),
-        *section_seeds.columns_of_draws('problem', section, draws),
+        *section_seeds.seed_columns('problem', section, draws),
     ]
     return Maker(problem_families.ProblemCache(make), dict.fromkeys(names, REQUIRED))
 
@@ -229,20 +229,20 @@ def pattern_maker(
         return link_sections.bind_links(changed, clients, f'config.{prefix}')
 
     swept = section_seeds.columns_of(prefix, columns)
-    is_drawn = section_seeds.is_drawn(section)
+    is_random = section_seeds.is_random(section)
     has_log = section_seeds.has_log(section) or any(
         name.endswith('.path') for name in swept
     )
     of_problem = list(problem.columns)
-    if not (is_drawn or has_log):
+    if not (is_random or has_log):
         of_problem = [name for name in of_problem if name not in draws]
     names = [
         *swept,
         *of_problem,
-        *section_seeds.columns_of_draws(prefix, section, draws),
+        *section_seeds.seed_columns(prefix, section, draws),
     ]
     maker = parametrized.config_maker(bind, dict.fromkeys(names, REQUIRED))
-    if is_drawn or not has_log:
+    if is_random or not has_log:
         return maker
     return _shared_by_client_names(maker, problem, draws)
 

@@ -1,6 +1,5 @@
-"""Put the values of a point into sections of a config, and find the seeds that sections take."""
+"""Puts values of grid points and seeds into sections of a config."""
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,16 +10,16 @@ from fedjax_links.problems import PROBLEMS
 
 FieldPath = Sequence[str | int]
 Seeds = Mapping[str, int]
-"""By column of a stream that follows the seed, its value at the first seed."""
+"""The seeds that problems and patterns take in the first lane, by column (`seeding.COLUMNS`)."""
 
 
-class DrawnPart(NamedTuple):
-    """Describe a part of links that is drawn from the problem.
+class RandomPart(NamedTuple):
+    """A part of a section of links that is computed from the problem, perhaps at random.
 
     Attributes:
-      path: where it stands in the section of the links.
-      is_users: whether a factory of the user's own draws it.
-      has_seed: whether it takes a seed.
+      path: of the part in the section.
+      is_users: whether it names a user's own factory.
+      has_seed: whether its factory takes a seed.
     """
 
     path: FieldPath
@@ -29,15 +28,14 @@ class DrawnPart(NamedTuple):
 
 
 def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
-    """Returns a section with the values that a point gives: at paths in it, and for its seeds."""
+    """Puts the values of a point into a section: those of its fields, and seeds of streams."""
     for name in columns_of(prefix, point):
         path = name.removeprefix(f'{prefix}.').split('.')
         section = nested.with_value(section, path, point[name], f'config.{prefix}')
-    for name, paths in seed_paths(prefix, section).items():
-        if name not in point:
-            continue
-        for seed_path in paths:
-            section = nested.with_value(section, seed_path, point[name])
+    for column, paths in seed_paths(prefix, section).items():
+        if column in point:
+            for path in paths:
+                section = nested.with_value(section, path, point[column])
     return section
 
 
@@ -46,39 +44,47 @@ def columns_of(prefix: str, columns: Iterable[str]) -> list[str]:
     return [name for name in columns if name.startswith(f'{prefix}.')]
 
 
-def columns_of_draws(prefix: str, section: Any, draws: Seeds) -> list[str]:
-    """Returns the columns of draws that give a section its seeds, and checks those it has."""
-    seeds = {
-        name: paths
-        for name, paths in seed_paths(prefix, section).items()
-        if name in draws
-    }
-    if not seeds:
+def seed_columns(prefix: str, section: Any, draws: Seeds) -> list[str]:
+    """Returns the columns among ``draws`` that set seeds of a section.
+
+    It also checks the seeds that the section already has.
+    """
+    columns: list[str] = []
+    paths: list[FieldPath] = [('seed',)]
+    for column, paths_of_column in seed_paths(prefix, section).items():
+        if column in draws:
+            columns.append(column)
+            paths += paths_of_column
+    if not columns:
         return []
-    for path in [('seed',), *itertools.chain(*seeds.values())]:
+    may_be_none = prefix == 'problem'
+    for path in paths:
         seed = nested.value_at(section, path, 0)
-        if seed is not None or prefix != 'problem':  # whose seeds may be left open
+        if seed is not None or not may_be_none:
             checks.seed('.'.join(map(str, ('config', prefix, *path))), seed)
-    return list(seeds)
+    return columns
 
 
 def seed_paths(prefix: str, section: Any) -> dict[str, list[FieldPath]]:
-    """Returns where a section has seeds of its own, by the column that gives them a value."""
+    """Returns the paths of the seeds in a section, by the column that sets them."""
     if prefix != 'problem':
-        paths = [
-            [*part.path, 'seed'] for part in _drawn_parts(section) if part.has_seed
+        paths: list[FieldPath] = [
+            [*part.path, 'seed'] for part in _random_parts(section) if part.has_seed
         ]
-        return {seeding.COLUMNS['links_quality']: list(paths)} if paths else {}
+        return {seeding.COLUMNS['links_quality']: paths} if paths else {}
     factory, _ = resolver.lookup('config.problem', section, PROBLEMS)
-    known = resolver.parameters(factory)
-    data = 'data_seed' if 'data_seed' in known else 'seed'  # then that of all its data
-    options = {'data_seed': data, 'partition_seed': 'partition_seed'}
-    return {column: [[option]] for column, option in options.items() if option in known}
+    parameters = resolver.parameters(factory)
+    # A factory without `data_seed` draws all of its data by `seed`.
+    data_option = 'data_seed' if 'data_seed' in parameters else 'seed'
+    options = {'data_seed': data_option, 'partition_seed': 'partition_seed'}
+    return {
+        column: [[option]] for column, option in options.items() if option in parameters
+    }
 
 
-def is_drawn(section: Any) -> bool:
-    """Tells whether a part of links is drawn by a seed, or by a user's own factory."""
-    return any(part.is_users or part.has_seed for part in _drawn_parts(section))
+def is_random(section: Any) -> bool:
+    """Tells whether a part of links takes a seed, or comes from a user's own factory."""
+    return any(part.is_users or part.has_seed for part in _random_parts(section))
 
 
 def has_log(section: Any) -> bool:
@@ -90,23 +96,23 @@ def has_log(section: Any) -> bool:
     return 'path' in section or any(map(has_log, section.values()))
 
 
-def _drawn_parts(section: Any, path: FieldPath = ()) -> list[DrawnPart]:
-    """Returns what links, and the patterns in them, are drawn from."""
+def _random_parts(section: Any, path: FieldPath = ()) -> list[RandomPart]:
+    """Returns the parts of links, and of patterns in them, that are made from the problem."""
     if isinstance(section, list | tuple):
         entries: Iterable[tuple[Any, Any]] = enumerate(section)
     elif isinstance(section, Mapping):
         entries = section.items()
     else:
         return []
-    parts: list[DrawnPart] = []
+    parts: list[RandomPart] = []
     for name, value in entries:
-        inner = [*path, name]
+        inner_path = [*path, name]
         table = registries.PROBLEM_TABLES.get(name)
         if table is None or not isinstance(value, Mapping | str):
-            parts += _drawn_parts(value, inner)
+            parts += _random_parts(value, inner_path)
             continue
         factory, _ = resolver.lookup(f'config.links.{name}', value, table)
         is_users = factory not in table.values()
         has_seed = 'seed' in resolver.parameters(factory)
-        parts.append(DrawnPart(inner, is_users, has_seed))
+        parts.append(RandomPart(inner_path, is_users, has_seed))
     return parts

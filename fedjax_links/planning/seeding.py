@@ -1,4 +1,4 @@
-"""Which draws of an experiment are made once, and which by every seed anew.
+"""Decides which random draws of an experiment are fixed, and which follow the seed of a lane.
 
 =================== ==================================================================== =========
 stream              what it draws                                                        default
@@ -11,13 +11,13 @@ stream              what it draws                                               
 ``batches``         minibatches, and whatever else training draws                        by seed
 =================== ==================================================================== =========
 
-The first three are columns of the makers of problems and patterns, ``data_seed``,
-``partition_seed`` and ``links_quality_seed``, whose value is then the seed; the others are keys of
-the seed. A fixed stream of the latter is that of the experiment's first seed. Of a config the
-first three are by seed as well, where neither a section nor the grid gives them a seed.
+The last three are random keys of the engine. Fixed, they are those of the experiment's first seed.
+The first three are seeds that problems and patterns take as columns ``data_seed``,
+``partition_seed`` and ``links_quality_seed``. In a config they too are by seed, unless a section or
+the grid sets the seed.
 
-A grid with a column ``redraw`` runs the experiment with one stream at a time by seed, and with all
-of them at the value ``'by_seed'``; the layout `spread` then says how much each moves the results.
+With a column ``redraw`` in the grid, each point of it has a single stream by seed, or all of them
+at the value ``'by_seed'``. The layout `spread` then says how much each stream moves the results.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,24 +32,34 @@ from fedjax_links.core.grids import Point
 StreamModes = Mapping[str, str] | str
 """``'by_seed'`` or ``'fixed'`` by stream, or one of them for all streams."""
 
-BY_SEED, FIXED = 'by_seed', 'fixed'
-STREAMS = ('data', 'partition', 'links_quality', 'init', 'links', 'batches')
-COLUMNS: Mapping[str, str] = {stream: f'{stream}_seed' for stream in STREAMS[:3]}
-"""Of the makers, by stream."""
+BY_SEED = 'by_seed'
+FIXED = 'fixed'
+COLUMNS: Mapping[str, str] = {
+    'data': 'data_seed',
+    'partition': 'partition_seed',
+    'links_quality': 'links_quality_seed',
+}
+"""The column of problems and patterns that takes the seed of a stream."""
 
 DEFAULTS: Mapping[str, str] = {
-    name: FIXED if name in COLUMNS else BY_SEED for name in STREAMS
+    'data': FIXED,
+    'partition': FIXED,
+    'links_quality': FIXED,
+    'init': BY_SEED,
+    'links': BY_SEED,
+    'batches': BY_SEED,
 }
+STREAMS = tuple(DEFAULTS)
 
 GRID = 'redraw'
-"""The column of a grid whose values are streams: each is at its point the only one by seed."""
+"""The column of a grid whose values are streams; at its point, only that stream is by seed."""
 
 
 class Draws:
-    """Which seed each draw of an experiment's lanes has.
+    """Says which seed each stream has in each lane of an experiment.
 
     Attributes:
-      seeds: all that lanes may have, the experiment's first one first.
+      seeds: all seeds of lanes, the first one of the experiment first.
     """
 
     def __init__(
@@ -58,11 +68,11 @@ class Draws:
         seeds: Sequence[int],
         streams_of_grid: Sequence[str] = (),
     ) -> None:
-        """Resolves what an experiment says.
+        """Resolves the modes of streams.
 
         Args:
-          redraw: modes by stream, the rest as by default; or one mode for all.
-          seeds: all that lanes may have, the experiment's first one first.
+          redraw: as in `Experiment`: modes by stream, with defaults for the rest; or one for all.
+          seeds: all seeds of lanes, the first one of the experiment first.
           streams_of_grid: values of the grid's column ``redraw``.
 
         Raises:
@@ -74,19 +84,19 @@ class Draws:
         self.seeds = [int(seed) for seed in seeds]
         self._points: list[Point | None] = [None]
         self._points += [{GRID: value} for value in streams_of_grid]
-        self._columns = {
-            stream: column
-            for stream, column in COLUMNS.items()
-            if any(self.modes(point)[stream] == BY_SEED for point in self._points)
-        }
+        # A stream that is by seed at any point is a column at all points.
+        self._columns: dict[str, str] = {}
+        for stream, column in COLUMNS.items():
+            if any(self.modes(point)[stream] == BY_SEED for point in self._points):
+                self._columns[stream] = column
 
     def modes(self, point: Point | None = None) -> Mapping[str, str]:
         """Returns ``'by_seed'`` or ``'fixed'``, by stream, at a point of the grid."""
-        value = (point or {}).get(GRID)
-        if value is None:
+        redrawn = (point or {}).get(GRID)
+        if redrawn is None:
             return self._modes
         return {
-            stream: BY_SEED if value in (stream, BY_SEED) else FIXED
+            stream: BY_SEED if redrawn in (stream, BY_SEED) else FIXED
             for stream in STREAMS
         }
 
@@ -101,17 +111,24 @@ class Draws:
     def stream_seeds(
         self, seed: int, point: Point | None = None
     ) -> dict[str, int | None]:
-        """Returns the seed of each stream of a lane; None where no seed is given to its maker."""
+        """Returns the seed of each stream of a lane; None for a fixed one of data or links."""
         seeds: dict[str, int | None] = {}
         for stream, mode in self.modes(point).items():
-            has_no_seed = mode == FIXED and stream in COLUMNS
-            seeds[stream] = None if has_no_seed else self.seed_of(stream, seed, point)
+            is_fixed_column = mode == FIXED and stream in COLUMNS
+            seeds[stream] = None
+            if not is_fixed_column:
+                seeds[stream] = self.seed_of(stream, seed, point)
         return seeds
 
     def columns(
         self, seed: int | None = None, point: Point | None = None
     ) -> dict[str, int]:
-        """Returns the columns that makers take in a lane; of the first seed by default."""
+        """Returns the seeds that problems and patterns take in a lane, by column.
+
+        Args:
+          seed: of the lane; the first one by default.
+          point: of the lane.
+        """
         seed = self.seeds[0] if seed is None else seed
         return {
             column: self.seed_of(stream, seed, point)
@@ -119,14 +136,14 @@ class Draws:
         }
 
     def all_columns(self) -> list[dict[str, int]]:
-        """Returns the columns of all lanes that there may be."""
+        """Returns `columns` of each seed at each point."""
         return [
             self.columns(seed, point) for point in self._points for seed in self.seeds
         ]
 
 
 def _modes_of(redraw: StreamModes) -> Mapping[str, str]:
-    """Returns modes by stream, as far as an experiment says them.
+    """Returns modes by stream, of those streams that an experiment names.
 
     Raises:
       InvalidError: for an unknown stream or mode.

@@ -1,9 +1,9 @@
-"""Where a run of several processes is kept: in shards, or in step.
+"""Keeps a run of several processes in one folder.
 
-In shards each process writes to one folder the lanes that it holds. In step the leader keeps the
-run, but for what they divide: each process writes and reads its own rows of client tables. What the
-others must know to do the same as the leader (where lanes stand, when to save, and that the disk is
-full) is told by it whenever it is asked.
+* `SharedFolder`: each process runs a shard, and writes the lanes that it has claimed.
+* `ReplicatedStore`: the processes of a mesh run in step. The leader's store answers all calls of
+  all processes, so all know the same: where lanes stand, when to save, that the disk is full. Each
+  process writes and reads its own rows of client tables.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ _POLL_SECONDS = 0.05
 
 
 class SharedFolder(stores.RunFolder):
-    """A run's folder for a process that runs some of its lanes.
+    """Keeps the lanes of one process in a folder that several processes share.
 
-    A lane is this process's from `take` to `release`; what others have done is seen by `refresh`.
-    There are no ``metrics.jsonl`` until all are done and merged (`runs.merge`).
+    This process has a lane from `acquire` to `release`. `refresh` reads what others have saved.
+    `runs.merge` writes ``metrics.jsonl`` when all are done.
     """
 
     def __init__(
@@ -47,125 +47,135 @@ class SharedFolder(stores.RunFolder):
 
         Args:
           folder: as in `stores.RunFolder`.
-          division: how the lanes are divided.
-          shard: whose process this is; None for one that runs no lanes.
+          division: which lanes each shard runs.
+          shard: of this process; None for a process that runs no lanes.
           **options: as in `stores.RunFolder`.
 
         Raises:
           ValueError: as `stores.RunFolder`; if the run is divided otherwise, or if another process
             runs this shard.
         """
-        self._division, self._shard = division, shard
+        self._division = division
+        self._shard = shard
         self._claims: dict[str, file_locks.FileLock] = {}
-        self._asked: set[str] = set()
-        self._read: dict[str, int] = {}  # rounds that the metrics of a lane reach here
+        self._requested: set[str] = set()
+        # The round up to which this process has read the metrics of a lane.
+        self._rounds_read: dict[str, int] = {}
         super().__init__(folder, **options)
 
-    def _claim(self, held: contextlib.ExitStack) -> None:
-        """Keeps out who would run all lanes, and a second process of this shard."""
+    def _claim(self, locks: contextlib.ExitStack) -> None:
+        """Excludes processes that run all lanes, and a second process of this shard."""
         (self.path / runs.CLAIMS).mkdir(exist_ok=True)
-        lock = self.path / runs.LOCK
-        if (whole := file_locks.acquire_shared(lock)) is None:
-            raise file_locks.in_use_error('workdir', self.path, lock)
-        held.enter_context(whole)
+        path = self.path / runs.LOCK
+        shared = file_locks.acquire_shared(path)
+        if shared is None:
+            raise file_locks.in_use_error('workdir', self.path, path)
+        locks.enter_context(shared)
         if self._shard is not None:
-            own = runs.shard_file(self.path, self._shard, self._division.count)
-            self._lock = file_locks.acquire_or_refuse('shard', self.path, own)
-            held.callback(self._lock.release)
-        held.callback(self.release_all)
+            shard_file = runs.shard_file(self.path, self._shard, self._division.count)
+            self._lock = file_locks.acquire_or_refuse('shard', self.path, shard_file)
+            locks.callback(self._lock.release)
+        locks.callback(self.release_all)
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[runs.RunDivision]:
-        """Keeps other processes out meanwhile; how the lanes are divided, as is known so far."""
-        while (opening := file_locks.acquire(self.path / run_files.OPENING)) is None:
+    def _division_locked(self) -> Iterator[runs.RunDivision]:
+        """Yields the division in the folder, while other processes cannot change it."""
+        path = self.path / run_files.OPENING
+        lock = file_locks.acquire(path)
+        while lock is None:
             time.sleep(_POLL_SECONDS)
+            lock = file_locks.acquire(path)
         try:
             yield runs.read_division(self.path) or self._division
         finally:
-            opening.release()
+            lock.release()
 
     def _open(self, config: Mapping[str, Any] | None) -> None:
-        """Compares and writes what is run, one process after the other."""
-        with self._alone() as known:
-            own = None if self._shard is None else self._fingerprint
+        """Compares the folder with the experiment and writes it, one process after the other."""
+        fingerprint = None if self._shard is None else self._fingerprint
+        with self._division_locked() as stored:
             if not self._allow_mixed:
-                runs.check_kinds([(0, known.fingerprint), (0, own)])
-            here = self._compare(config)
+                runs.check_kinds([(0, stored.fingerprint), (0, fingerprint)])
+            description = self._compare(config)
             division = dataclasses.replace(
                 self._division,
-                fingerprint=known.fingerprint or own,
-                asked=known.asked,
-                ended=known.ended,
+                fingerprint=stored.fingerprint or fingerprint,
+                asked=stored.asked,
+                ended=stored.ended,
             )
             runs.check_division(self.path, division)
             (self.path / runs.CHECKPOINTS).mkdir(exist_ok=True)
-            self._describe(here)
+            self._describe(description)
             runs.write_division(self.path, division)
         self.refresh()
         if self._shard is None:
             return
-        shard_of = self._division.lanes
-        mine = [lane for lane, shard in shard_of.items() if shard == self._shard]
-        for lane in mine:
-            if self.rounds(lane) and self._seize(
-                lane
-            ):  # so that what is damaged is not done
+        shard_of_lane = self._division.lanes
+        lanes = [lane for lane, shard in shard_of_lane.items() if shard == self._shard]
+        for lane in lanes:
+            # Reading a lane removes a damaged save, whose rounds then are not done.
+            if self.rounds(lane) and self._claim_lane(lane):
                 self.release(lane)
         self._check_lanes()
-        self._lock.write_info(rounds=sum(map(self.rounds, mine)))
+        self._lock.write_info(rounds=sum(map(self.rounds, lanes)))
 
     def request_lanes(self, lanes: Sequence[str], ended: bool = False) -> None:
         """As `InMemoryStore.request_lanes`, in the folder."""
-        new = {*self._division.optional}.intersection(lanes) - self._asked
+        new = {*self._division.optional}.intersection(lanes) - self._requested
         if not new and not ended:
             return
-        self._asked |= new
-        with self._alone() as known:
-            asked = sorted({*known.asked, *new})
-            found = dataclasses.replace(known, asked=asked, ended=ended or known.ended)
-            runs.write_division(self.path, found)
+        self._requested |= new
+        with self._division_locked() as stored:
+            division = dataclasses.replace(
+                stored,
+                asked=sorted({*stored.asked, *new}),
+                ended=ended or stored.ended,
+            )
+            runs.write_division(self.path, division)
 
     def refresh(self) -> None:
-        """Looks at what others have done meanwhile."""
-        own = {lane: self.saves[lane] for lane in self._claims if lane in self.saves}
-        self._elsewhere = {
-            path.stem for path in (self.path / runs.CLAIMS).glob('*.lock')
+        """Reads which lanes others have claimed and saved."""
+        claimed_here = {
+            lane: self.saves[lane] for lane in self._claims if lane in self.saves
         }
-        self.saves = {**runs.saves(self.path), **own}
+        self._claimed = {path.stem for path in (self.path / runs.CLAIMS).glob('*.lock')}
+        self.saves = {**runs.saves(self.path), **claimed_here}
 
     def acquire(self, lane: str) -> bool:
-        """As `InMemoryStore.acquire`; where the lane stands is read anew.
+        """As `InMemoryStore.acquire`; reads the lane again.
 
-        A lane that nobody held when all were looked at last stands where it stood then, or was
-        moved on since by a process that is gone: then some of its rounds run again.
+        If no process had claimed the lane at the last `refresh`, its saves are those of then. A
+        process that advanced it since and is gone is not noticed: some rounds then run again.
         """
         with errors.on_disk(self.path):
-            return self._seize(lane) and super().acquire(lane)
+            return self._claim_lane(lane) and super().acquire(lane)
 
-    def _seize(self, lane: str) -> bool:
-        """Claims a lane, and reads it."""
+    def _claim_lane(self, lane: str) -> bool:
+        """Claims a lane and reads it; returns False while another process has it."""
         claim = file_locks.acquire(runs.lane_file(self.path, lane))
         if claim is None:
             return False
         self._claims[lane] = claim
-        run_access.sweep(self.path, lane)
+        run_access.remove_temporaries(self.path, lane)
         files = self.saves.pop(lane, {})
-        end = runs.checkpoint_file(
-            self.path, lane, runs.rounds_of_lane(lane, self.facts)
-        )
-        is_as_seen = lane not in self._elsewhere and all(
-            path.exists() for path in files.values()
-        )
-        if not is_as_seen or (
-            end.exists() and end not in files.values()
-        ):  # done meanwhile
+        if not self._is_current(lane, files):
             files = runs.saves(self.path, lane).get(lane, {})
-        self._forget(lane)  # what was not saved runs again
+        # Rounds that were not saved run again.
+        self._drop_metrics(lane)
         if files:
             self.saves[lane] = files
-            self._remember(lane)
-            self._checked.clear()
+            self._read_lane(lane)
+            self._checked_seeds.clear()
         return True
+
+    def _is_current(self, lane: str, files: Mapping[int, Path]) -> bool:
+        """Tells whether these are still the saves of a lane, as far as is cheap to see."""
+        num_rounds = runs.rounds_of_lane(lane, self.facts)
+        last = runs.checkpoint_file(self.path, lane, num_rounds)
+        if last.exists() and last not in files.values():
+            return False
+        exist = all(path.exists() for path in files.values())
+        return lane not in self._claimed and exist
 
     def release(self, lane: str) -> None:
         """As `InMemoryStore.release`."""
@@ -178,15 +188,16 @@ class SharedFolder(stores.RunFolder):
             self.release(lane)
 
     def holder(self, lane: str) -> str | None:
-        """The process that has a lane; None if none has."""
-        found = file_locks.holder_info(runs.lane_file(self.path, lane))
-        return None if found is None else str(found['holder'])
+        """Returns the process that has a lane; None if none has."""
+        info = file_locks.holder_info(runs.lane_file(self.path, lane))
+        return None if info is None else str(info['holder'])
 
     def columns(self) -> dict[str, np.ndarray]:
-        """As `InMemoryStore.columns`; those of lanes that others have run are read."""
+        """As `InMemoryStore.columns`; reads what other processes have saved."""
         for lane in self._lanes:
-            if lane not in self._claims and self.rounds(lane) > self._read.get(lane, 0):
-                self._remember(lane)
+            has_more = self.rounds(lane) > self._rounds_read.get(lane, 0)
+            if lane not in self._claims and has_more:
+                self._read_lane(lane)
         return super().columns()
 
     def save(
@@ -194,41 +205,41 @@ class SharedFolder(stores.RunFolder):
     ) -> None:
         """As `InMemoryStore.save`."""
         super().save(lane, state, round, parts)
-        self._read[lane] = round
+        self._rounds_read[lane] = round
 
-    def _remember(self, lane: str) -> None:
-        """As `RunFolder._remember`."""
-        super()._remember(lane)
-        self._read[lane] = self.rounds(lane)
+    def _read_lane(self, lane: str) -> None:
+        """As `RunFolder._read_lane`."""
+        super()._read_lane(lane)
+        self._rounds_read[lane] = self.rounds(lane)
 
-    def _forget(self, lane: str) -> None:
-        """As `RunFolder._forget`."""
-        super()._forget(lane)
-        self._read.pop(lane, None)
+    def _drop_metrics(self, lane: str) -> None:
+        """As `RunFolder._drop_metrics`."""
+        super()._drop_metrics(lane)
+        self._rounds_read.pop(lane, None)
 
-    def keep_failure(self, lane: str, said: str) -> None:
-        """Keeps why a lane failed, until it is saved."""
+    def keep_failure(self, lane: str, message: str) -> None:
+        """Writes why a lane failed. The next save of the lane removes it."""
         path = runs.failure_file(self.path, lane)
         with errors.on_disk(path):
             path.parent.mkdir(exist_ok=True)
-            checkpoints.write_atomically(path, said.encode())
+            checkpoints.write_atomically(path, message.encode())
 
-    def _show(self) -> None:
-        """Metrics are written when all is merged."""
+    def _write_new_lines(self) -> None:
+        """Writes nothing, as `runs.merge` writes the metrics."""
 
     def _write_metrics(self, lines: Sequence[str]) -> None:
-        """Likewise."""
+        """Writes nothing, as `runs.merge` writes the metrics."""
 
 
 class ReplicatedStore:
-    """The leader's store, as every process sees it: a call is answered by the leader's own.
+    """Answers each call by the leader's store, in all processes of a mesh.
 
     Attributes:
-      own: the store, in the leader.
+      leaders: the store in the leader; None in other processes.
       facts: of the experiment.
     """
 
-    own: Any = None
+    leaders: Any = None
 
     def __init__(
         self,
@@ -237,47 +248,54 @@ class ReplicatedStore:
         folder: Path | None,
         local_rows: Callable[[int], tuple[int, int]],
     ) -> None:
-        """Opens it.
+        """Makes the leader's store.
 
         Args:
           make: makes the store in the leader.
-          described: the experiment, which all processes share: config and facts.
-          folder: of the run, on a disk that they share where they divide tables; None in memory.
+          described: config and facts of the experiment, the same in all processes.
+          folder: of the run, on a disk that all share if they divide tables; None in memory.
           local_rows: which rows of a table are this process's (`devices.Place.local_rows`).
 
         Raises:
-          ValueError: in every process, if the leader cannot, or one has another experiment.
+          ValueError: in each process, if the leader cannot, or if one has another experiment.
         """
-        self._folder, self._local_rows = folder and folder.absolute(), local_rows
-        own = json.loads(json.dumps([values or {} for values in described]))
-        leaders = _of_leader(lambda: own)
+        self._folder = folder and folder.absolute()
+        self._local_rows = local_rows
+        mine = json.loads(json.dumps([values or {} for values in described]))
+        of_leader = _of_leader(lambda: mine)
 
-        def check() -> None:
-            for pair in zip(leaders, own, strict=True):
-                if found := runs.first_difference(*pair, but=runs.MAY_DIFFER):
-                    field, *sides = found
-                    said = ' and '.join(map(repr, sides))
-                    raise errors.invalid(field, 'be the same in all processes', said)
+        def check_same() -> None:
+            for pair in zip(of_leader, mine, strict=True):
+                difference = runs.first_difference(*pair, but=runs.MAY_DIFFER)
+                if difference:
+                    field, *sides = difference
+                    value = ' and '.join(map(repr, sides))
+                    raise errors.invalid(field, 'be the same in all processes', value)
 
-        processes.do_in_all(check)
-        self.own = processes.do_in_all(
+        processes.do_in_all(check_same)
+        self.leaders = processes.do_in_all(
             lambda: make() if processes.is_leader() else None
         )
-        self.facts: Mapping[str, Any] = _of_leader(lambda: self.own.facts)
+        self.facts: Mapping[str, Any] = _of_leader(lambda: self.leaders.facts)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """A method of `InMemoryStore`."""
-        return lambda *given: _of_leader(lambda: getattr(self.own, name)(*given))
+        """Returns a method of `InMemoryStore` that the leader calls for all."""
+        return lambda *arguments: _of_leader(
+            lambda: getattr(self.leaders, name)(*arguments)
+        )
 
     def columns(self) -> dict[str, np.ndarray]:
         """As `InMemoryStore.columns`."""
-        found = _of_leader(
-            lambda: {k: v.tolist() for k, v in self.own.columns().items()}
-        )
-        return {name: runs.as_column(values) for name, values in found.items()}
+
+        def plain_columns() -> dict[str, list[Any]]:
+            columns = self.leaders.columns()
+            return {name: values.tolist() for name, values in columns.items()}
+
+        plain = _of_leader(plain_columns)
+        return {name: runs.as_column(values) for name, values in plain.items()}
 
     def restore(self, lane: str, like: PyTree) -> PyTree:
-        """As `InMemoryStore.restore`; of what was divided every process reads its own rows."""
+        """As `InMemoryStore.restore`; each process reads its own rows of divided tables."""
         path = self._file(lane, self.rounds(lane))
         content = processes.ask_leader(lambda: checkpoints.read_verified(path))
         load = functools.partial(
@@ -286,38 +304,39 @@ class ReplicatedStore:
         return processes.do_in_all(lambda: load(path, like))
 
     def save(self, lane: str, state: PyTree, round: int) -> None:
-        """As `InMemoryStore.save`; every process writes its rows of what is divided before."""
-        path, parts = self._file(lane, round), list[Any]()
+        """As `InMemoryStore.save`; before, each process writes its rows of divided tables."""
+        path = self._file(lane, round)
+        parts: list[Any] = []
         if self._folder:
-            said = processes.ask_all(functools.partial(_write_part, path, state))
-            parts = [part for text in said if (part := json.loads(text))]
+            answers = processes.ask_all(functools.partial(_write_part, path, state))
+            parts = [json.loads(answer) for answer in answers]
+            parts = [part for part in parts if part]
 
-        def keep() -> None:
-            for place in range(len(parts)):
-                _check_there(checkpoints.part_file(path, place))
-            self.own.save(lane, state, round, parts)
+        def save_here() -> None:
+            for index in range(len(parts)):
+                _check_exists(checkpoints.part_file(path, index))
+            self.leaders.save(lane, state, round, parts)
 
-        _of_leader(keep)
+        _of_leader(save_here)
 
     def close(self) -> None:
-        """As `InMemoryStore.close`; it is told to nobody, as all may have ended."""
-        if self.own is not None:
-            self.own.close()
+        """As `InMemoryStore.close`, without the other processes, which may have ended."""
+        if self.leaders is not None:
+            self.leaders.close()
 
     def _file(self, lane: str, round: int) -> Path:
         return runs.checkpoint_file(self._folder or Path(), lane, round)
 
 
 def _write_part(path: Path, state: PyTree) -> bytes:
-    """What a save says of this process's part, which is on the disk then."""
-    _check_there(path.parent)
+    """Writes this process's part of a save, and returns its entry in the save."""
+    _check_exists(path.parent)
     with errors.on_disk(path):
-        return json.dumps(
-            checkpoints.write_part(path, jax.process_index(), state)
-        ).encode()
+        part = checkpoints.write_part(path, jax.process_index(), state)
+        return json.dumps(part).encode()
 
 
-def _check_there(path: Path) -> None:
+def _check_exists(path: Path) -> None:
     if not path.exists():
         requirement = (
             'be on a disk that all processes share, as they divide what clients keep'
@@ -326,5 +345,5 @@ def _check_there(path: Path) -> None:
 
 
 def _of_leader(answer: Callable[[], Any]) -> Any:
-    """What the leader answers, as JSON holds it."""
+    """Returns what the leader answers, as JSON holds it."""
     return json.loads(processes.ask_leader(lambda: json.dumps(answer()).encode()))

@@ -1,6 +1,6 @@
-"""Where a run is kept: in memory, or in a folder that an interrupted run goes on in.
+"""Keeps a run in a folder, from which an interrupted run resumes.
 
-What several processes keep together is in `shared_stores`.
+`shared_stores` has the stores of runs by several processes.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from fedjax_links.planning import lanes
 from fedjax_links.results import dataset
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.in_memory import InMemoryStore as InMemoryStore
-from fedjax_links.runner.in_memory import SaveClock as SaveClock
+from fedjax_links.runner.save_clock import SaveClock as SaveClock
 from fedjax_links.storage import (
     checkpoints,
     checksummed_npz,
@@ -33,11 +33,11 @@ from fedjax_links.storage import (
 )
 from fedjax_links.storage.identity import LaneIdentity, lane_differences
 
-_KEPT = 2  # saves of a lane
+_SAVES_PER_LANE = 2
 
 
 class RunFolder(InMemoryStore):
-    """The files of one experiment; opening an existing folder goes on with it."""
+    """Keeps a run in a folder; an existing folder is resumed."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class RunFolder(InMemoryStore):
     ) -> None:
         """Opens or creates the folder.
 
-        Of a lane whose last save is damaged, that is taken away, and the one before it is used.
+        If the last save of a lane is damaged, it is removed, and the one before it is used.
 
         Args:
           folder: its path.
           facts: of the experiment, JSON values only.
-          identities: what the experiment and its lanes are of.
-          config: the config it was made from, if any.
+          identities: of the programs and data of the experiment and its lanes.
+          config: that the experiment was made from, if any.
           allow_mixed: whether lanes of other seeds may have run on machines of other kinds.
           allow_changed: whether lanes may have run with other programs or data.
 
@@ -66,54 +66,56 @@ class RunFolder(InMemoryStore):
             else, is in use by another process, or its files were changed.
         """
         super().__init__(facts)
-        self._lines: dict[str, list[str]] = {}
-        self._unread: dict[str, None] = {}  # lanes whose lines are not in the table
-        self._kinds: dict[
-            int, Any
-        ] = {}  # by seed, of the machine of a lane that was there
-        self._checked: set[int] = set()  # seeds that this machine may go on with
-        self.path, self._allow_mixed = paths.as_path(folder).absolute(), allow_mixed
+        self.path = paths.as_path(folder).absolute()
+        self._allow_mixed = allow_mixed
         self._allow_changed = allow_changed
         self._identities = identities
-        self._found: dict[str, LaneIdentity | None] = {}  # of lanes that were there
         self._fingerprint = environment.fingerprint()
+        self._lines: dict[str, list[str]] = {}
+        # Lanes whose lines are not in the table yet, in order.
+        self._unread: dict[str, None] = {}
+        # The fingerprint of the machine of a lane in the folder, by seed.
+        self._fingerprints: dict[int, Any] = {}
+        # Seeds that this machine may continue.
+        self._checked_seeds: set[int] = set()
+        # Identities of lanes in the folder that have not been compared yet.
+        self._unchecked: dict[str, LaneIdentity | None] = {}
         self._metrics: IO[bytes] | None = None
-        self._growing: deque[str] = (
-            deque()
-        )  # lanes that are not whole in metrics as they grow
-        self._shown = 0  # lines of the first of them
-        with errors.on_disk(self.path), contextlib.ExitStack() as held:
+        # Lanes that are not complete in the metrics file, in its order; and how many lines of the
+        # first of them it has.
+        self._unwritten: deque[str] = deque()
+        self._num_written = 0
+        with errors.on_disk(self.path), contextlib.ExitStack() as locks:
             run_access.refuse_foreign('workdir', self.path)
             runs.refuse_older(self.path, 'workdir')
             self.path.mkdir(parents=True, exist_ok=True)
-            self._claim(held)
-            run_access.refuse_foreign(
-                'workdir', self.path
-            )  # also what came before it was locked
+            self._claim(locks)
+            # Another process may have written here before the folder was locked.
+            run_access.refuse_foreign('workdir', self.path)
             self._open(config)
-            self._held = held.pop_all()
+            self._locks = locks.pop_all()
 
-    def _claim(self, held: contextlib.ExitStack) -> None:
-        """Keeps all others out, until what is held is closed."""
+    def _claim(self, locks: contextlib.ExitStack) -> None:
+        """Locks the folder for this process until ``locks`` is closed."""
         self._lock = file_locks.acquire_or_refuse(
             'workdir', self.path, self.path / runs.LOCK
         )
-        held.callback(self._lock.release, keep=True)
+        locks.callback(self._lock.release, keep=True)
 
     def _open(self, config: Mapping[str, Any] | None) -> None:
-        """Compares what is there with what is to run; then writes that, and reads the lanes."""
-        here = self._compare(config)
-        run_access.sweep(self.path)
-        self._describe(here)
+        """Compares the folder with the experiment, writes its description and reads the lanes."""
+        description = self._compare(config)
+        run_access.remove_temporaries(self.path)
+        self._describe(description)
         (self.path / runs.CHECKPOINTS).mkdir(exist_ok=True)
         self.saves = runs.saves(self.path)
         for lane in list(self.saves):
-            self._remember(lane)
+            self._read_lane(lane)
         self._check_lanes()
         self._write_metrics(self.lines())
 
     def lines(self) -> list[str]:
-        """The lines of metrics, lane by lane, in the order of lanes."""
+        """Returns the lines of metrics, lane by lane, in the order of lanes."""
         return [line for lane in self._in_order() for line in self._lines.get(lane, ())]
 
     def columns(self) -> dict[str, np.ndarray]:
@@ -123,63 +125,77 @@ class RunFolder(InMemoryStore):
         return super().columns()
 
     def _read_lines(self, lane: str) -> None:
-        """Brings the lines that a lane had before into the table, once."""
+        """Adds the lines of a lane in the folder to the table."""
         self._unread.pop(lane)
         labels = self._lanes[lane]['labels']
-        rows = map(json.loads, self._lines[lane])
-        self._table.append(
-            lane, [{k: row[k] for k in row if k not in labels} for row in rows]
-        )
+        rows = []
+        for line in self._lines[lane]:
+            row = json.loads(line)
+            rows.append({name: row[name] for name in row if name not in labels})
+        self._table.append(lane, rows)
 
-    def _forget(self, lane: str) -> None:
-        """Takes back the metrics of a lane."""
+    def _drop_metrics(self, lane: str) -> None:
+        """Removes the metrics of a lane."""
         self._table.drop(lane)
         self._unread.pop(lane, None)
         self._lines.pop(lane, None)
 
-    def _remember(self, lane: str) -> None:
-        """Reads a lane as its last file that is whole has it; after none it is as good as new.
+    def _read_lane(self, lane: str) -> None:
+        """Reads a lane from its last intact save; without one it starts again.
 
         Raises:
-          ValueError: if two in a row are damaged.
+          ValueError: if two saves in a row are damaged.
         """
-        files, damaged = self.saves[lane], list[Path]()
-        kept: runs.LaneRecord | None = None
-        while files and kept is None:
+        record = self._last_intact(lane)
+        if record is None:
+            return
+        metadata = {'labels': record.labels, 'place': record.position}
+        self._lanes.setdefault(lane, metadata)
+        self._drop_metrics(lane)
+        self._lines[lane] = list(record.lines)
+        self._unread[lane] = None
+        self._fingerprints[record.labels['seed']] = record.fingerprint
+        self._unchecked[lane] = record.identity
+        runs.refuse_older(self.path, 'workdir', [record])
+
+    def _last_intact(self, lane: str) -> runs.LaneRecord | None:
+        """Returns the record of a lane's last intact save, and removes damaged ones after it.
+
+        Raises:
+          ValueError: if two saves in a row are damaged.
+        """
+        files = self.saves[lane]
+        damaged: list[Path] = []
+        record: runs.LaneRecord | None = None
+        while files and record is None:
             try:
-                kept = runs.lane_of(files)
+                record = runs.lane_of(files)
             except checkpoints.DamagedError as error:
                 damaged.append(files.pop(max(files)))
-                if len(damaged) == _KEPT:
+                if len(damaged) == _SAVES_PER_LANE:
                     aside = '--start_over sets the folder aside and begins again'
                     requirement = f'hold checkpoints as they were written ({aside})'
-                    said = ' and '.join(map(str, damaged))
-                    raise errors.invalid('workdir', requirement, said) from error
+                    value = ' and '.join(map(str, damaged))
+                    raise errors.invalid('workdir', requirement, value) from error
         for path in damaged:
             checkpoints.remove(path)
-            said = f'warning: {path} is damaged; going on from what was saved before'
-            print(said, file=sys.stderr)
-        if kept is not None:
-            self._lanes.setdefault(
-                lane, {'labels': kept.labels, 'place': kept.position}
-            )
-            self._forget(lane)
-            self._lines[lane] = list(kept.lines)
-            self._unread[lane] = None
-            self._kinds[kept.labels['seed']] = kept.fingerprint
-            self._found[lane] = kept.identity
-            runs.refuse_older(self.path, 'workdir', [kept])
+            warning = f'{path} is damaged; going on from what was saved before'
+            print(f'warning: {warning}', file=sys.stderr)
+        return record
 
     def register_lanes(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
         """As `InMemoryStore.register_lanes`."""
         super().register_lanes(lanes)
-        self._growing.extend(lanes)
+        self._unwritten.extend(lanes)
 
     def set_progress_total(self, lanes: Mapping[str, int]) -> None:
         """As `InMemoryStore.set_progress_total`."""
-        every = {lane: self.rounds(lane) for lane in self.saves} | dict(lanes)
-        behind, ahead = sum(map(self.rounds, every)), sum(every.values())
-        self._lock.write_info(lanes=len(every), rounds=behind, ahead=ahead)
+        total = {lane: self.rounds(lane) for lane in self.saves} | dict(lanes)
+        self._lock.write_info(
+            lanes=len(total),
+            rounds=sum(map(self.rounds, total)),
+            ahead=sum(total.values()),
+        )
 
     def rounds(self, lane: str) -> int:
         """As `InMemoryStore.rounds`."""
@@ -197,14 +213,14 @@ class RunFolder(InMemoryStore):
         """As `InMemoryStore.acquire`.
 
         Raises:
-          ValueError: if what is there was run on a machine whose bits may differ from this one's.
+          ValueError: if the folder is of a machine whose bits may differ from this one's.
         """
         seed = self._lanes[lane]['labels']['seed']
-        if seed not in self._checked:
-            kinds = [*self._kinds.items(), (seed, self._fingerprint)]
-            runs.check_kinds(kinds, allow_mixed=self._allow_mixed)
-            self._checked.add(seed)
-        if lane in self._found:
+        if seed not in self._checked_seeds:
+            machines = [*self._fingerprints.items(), (seed, self._fingerprint)]
+            runs.check_kinds(machines, allow_mixed=self._allow_mixed)
+            self._checked_seeds.add(seed)
+        if lane in self._unchecked:
             self._check_lane(lane)
         return True
 
@@ -219,26 +235,27 @@ class RunFolder(InMemoryStore):
         lines = [json.dumps({**labels, **row}) + '\n' for row in rows]
         self._lines.setdefault(lane, []).extend(lines)
         with errors.on_disk(self.path):
-            self._show()
+            self._write_new_lines()
 
     def save(
         self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()
     ) -> None:
-        """As `InMemoryStore.save`; of every lane the last two are kept."""
-        about = {name: self._lanes[lane][name] for name in ('labels', 'place')}
-        about |= {runs.FINGERPRINT: self._fingerprint}
-        about |= {runs.IDENTITY: dataclasses.asdict(self._identity_of(lane))}
-        about |= {checkpoints.PARTS: parts} if parts else {}
+        """As `InMemoryStore.save`; the last two saves of each lane are kept."""
+        metadata = {name: self._lanes[lane][name] for name in ('labels', 'place')}
+        metadata[runs.FINGERPRINT] = self._fingerprint
+        metadata[runs.IDENTITY] = dataclasses.asdict(self._identity_of(lane))
+        if parts:
+            metadata[checkpoints.PARTS] = parts
         with errors.on_disk(self.path):
             path = runs.checkpoint_file(self.path, lane, round)
-            content = checkpoints.pack(state, about, self._lines.get(lane, []))
+            content = checkpoints.pack(state, metadata, self._lines.get(lane, []))
             checkpoints.write_atomically(path, content)
             files = self.saves.setdefault(lane, {})
             files[round] = path
-            for old in sorted(files)[:-_KEPT]:
+            for old in sorted(files)[:-_SAVES_PER_LANE]:
                 checkpoints.remove(files.pop(old))
             runs.failure_file(self.path, lane).unlink(missing_ok=True)
-            self._show()
+            self._write_new_lines()
 
     def is_due(self, clock: SaveClock) -> bool:
         """As `InMemoryStore.is_due`."""
@@ -254,26 +271,28 @@ class RunFolder(InMemoryStore):
     def close(self) -> None:
         """As `InMemoryStore.close`."""
         if self._metrics is not None:
-            with contextlib.suppress(OSError):  # they are derived
+            # The checkpoints have all lines, so a full disk loses none.
+            with contextlib.suppress(OSError):
                 self._metrics.close()
                 self._write_metrics(self.lines())
-        self._held.close()
+        self._locks.close()
 
-    def _show(self) -> None:
-        """Adds what is new to metrics, up to the first lane that is not done.
+    def _write_new_lines(self) -> None:
+        """Adds new lines to the metrics file, up to the first lane that is not done.
 
-        Lanes that were there before and are behind that one come again when it is their turn.
+        Lines of later lanes follow when those before them are done, so the file keeps the order
+        of lanes.
         """
         new: list[str] = []
-        while self._growing:
-            lane = self._growing[0]
+        while self._unwritten:
+            lane = self._unwritten[0]
             lines = self._lines.get(lane, [])
-            new += lines[self._shown :]
-            self._shown = len(lines)
+            new += lines[self._num_written :]
+            self._num_written = len(lines)
             if self.rounds(lane) < self._lanes[lane]['num_rounds']:
                 break
-            self._growing.popleft()
-            self._shown = 0
+            self._unwritten.popleft()
+            self._num_written = 0
         if self._metrics is None:
             self._write_metrics(new)
             self._metrics = (self.path / runs.METRICS).open('ab')
@@ -284,90 +303,94 @@ class RunFolder(InMemoryStore):
     def _write_metrics(self, lines: Sequence[str]) -> None:
         checkpoints.write_atomically(self.path / runs.METRICS, ''.join(lines).encode())
 
-    # What it is of.
+    # Does the folder hold this experiment?
 
     def _compare(self, config: Mapping[str, Any] | None) -> descriptions.Description:
-        """Returns what is to run, after comparing it with what is there; only looks.
+        """Compares the folder with the experiment, writes nothing, and returns its description.
 
         Raises:
           InvalidError: naming what differs.
         """
         plain = None if config is None else json.loads(json.dumps(config))
         facts = json.loads(json.dumps(self.facts))
-        here = descriptions.Description(facts, plain, self._identities.of_run())
-        there = descriptions.read_description(self.path)
-        if there is None:
-            descriptions.check_started('workdir', self.path, here)
+        new = descriptions.Description(facts, plain, self._identities.of_run())
+        stored = descriptions.read_description(self.path)
+        if stored is None:
+            descriptions.check_started('workdir', self.path, new)
         else:
             changed = descriptions.check_same(
                 'workdir',
                 self.path,
-                there,
-                here,
+                stored,
+                new,
                 may_grow=True,
                 allow_changed=self._allow_changed,
             )
             if changed:
                 facts[run_files.CHANGED] = changed
                 self.facts = {**self.facts, run_files.CHANGED: changed}
-        return here
+        return new
 
-    def _describe(self, here: descriptions.Description) -> None:
-        """Writes what is run, last what makes the folder one of a run."""
-        assert here.identity is not None
-        descriptions.write_identity(self.path, here.identity)
-        if here.config is not None:
+    def _describe(self, new: descriptions.Description) -> None:
+        """Writes the description; `runs.EXPERIMENT` last, which makes the folder one of a run."""
+        assert new.identity is not None
+        descriptions.write_identity(self.path, new.identity)
+        if new.config is not None:
             checkpoints.write_atomically(
-                self.path / runs.CONFIG, runs.as_json(here.config)
+                self.path / runs.CONFIG, runs.as_json(new.config)
             )
         checkpoints.write_atomically(
-            self.path / runs.EXPERIMENT, runs.as_json(here.facts)
+            self.path / runs.EXPERIMENT, runs.as_json(new.facts)
         )
         present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
         checkpoints.write_atomically(self.path / runs.ENVIRONMENT, present.encode())
 
     def _check_lanes(self) -> None:
-        """Compares one seed of every algorithm, pattern and point with what would run now.
+        """Compares the first seed of each algorithm, pattern and point with what would run now.
 
-        Lanes of the other seeds are compared with that one.
+        Lanes of the other seeds are compared with the first one.
         """
         if not self._allow_changed:
-            described = {
-                k: (self._lanes[k]['labels'], it) for k, it in self._found.items()
+            identities = {
+                lane: (self._lanes[lane]['labels'], identity)
+                for lane, identity in self._unchecked.items()
             }
-            runs.check_same_programs('workdir', described, self.facts)
-        first: dict[str, str] = {}
-        for lane in self._found:
+            runs.check_same_programs('workdir', identities, self.facts)
+        first_lanes: dict[str, str] = {}
+        for lane in self._unchecked:
             labels = dict(self._lanes[lane]['labels'])
             seed = labels.pop('seed')
-            other = first.get(repr(labels))
-            if other is None or seed < self._lanes[other]['labels']['seed']:
-                first[repr(labels)] = lane
-        for lane in first.values():
+            first = first_lanes.get(repr(labels))
+            if first is None or seed < self._lanes[first]['labels']['seed']:
+                first_lanes[repr(labels)] = lane
+        for lane in first_lanes.values():
             self._check_lane(lane)
 
     def _check_lane(self, lane: str) -> None:
-        """Compares a lane that was there with what would run now.
+        """Compares a lane of the folder with what would run now.
 
         Raises:
           InvalidError: naming the lane and what differs.
         """
-        there = self._found.pop(lane)
+        stored = self._unchecked.pop(lane)
         if self._allow_changed:
             return
-        known = {*self.facts.get(run_files.CHANGED, ())}
-        clauses = ['nothing says of which programs and data it is']
-        if there is not None:
-            differences = lane_differences(there, self._identity_of(lane))
-            clauses = [clause for _, clause in differences if clause not in known]
-        if clauses and not (there is None and known):
+        # What the user allowed to change when an earlier command ran.
+        allowed = {*self.facts.get(run_files.CHANGED, ())}
+        clauses: list[str] = []
+        if stored is not None:
+            differences = lane_differences(stored, self._identity_of(lane))
+            clauses = [clause for _, clause in differences if clause not in allowed]
+        elif not allowed:
+            clauses = ['nothing says of which programs and data it is']
+        if clauses:
             requirement = 'hold lanes of the same programs and data'
             requirement += ' (--allow_changed goes on all the same)'
-            said = f'{self.path} with {lane}, where {clauses[0]}'
-            raise errors.invalid('workdir', requirement, said)
+            value = f'{self.path} with {lane}, where {clauses[0]}'
+            raise errors.invalid('workdir', requirement, value)
 
     def _identity_of(self, lane: str) -> LaneIdentity:
-        about = self._lanes[lane]
+        metadata = self._lanes[lane]
         return self._identities.of_lane(
-            lanes.from_labels(about['labels'], about['place'])
+            lanes.from_labels(metadata['labels'], metadata['place'])
         )

@@ -131,7 +131,7 @@ def _merge(
     if facts.get('tuning'):
         trials.check_main_lanes(as_columns(lines.splitlines()), facts)
     (target / CHECKPOINTS).mkdir(exist_ok=True)
-    run_access.sweep(target)
+    run_access.remove_temporaries(target)
     for lane in best.values():
         for path in lane.files.values():
             for file in checkpoints.files_of(path):

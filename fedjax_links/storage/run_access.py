@@ -1,11 +1,11 @@
-"""Opens run folders: tells what a folder is, refuses others' files, and locks it.
+"""Says what a folder holds, refuses files that are no run's, and locks run folders.
 
 Runs, shards, `merge`, forks and `--start_over` all open a folder in this order:
 
-1. A folder that is neither empty nor a run's is refused. Nothing in it is touched.
-2. It is locked.
-3. What it holds is compared with what is to run (`descriptions.check_same`).
-4. Only then are temporary files of runs removed, and is anything written.
+1. Refuse a folder that is neither empty nor a run's. Nothing in it is touched.
+2. Lock it.
+3. Compare the run that it holds with the one to start (`descriptions.check_same`).
+4. Only then remove temporary files and write.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from fedjax_links.storage.run_files import (
 
 
 class Kind(enum.Enum):
-    """What lies at the path of a run folder."""
+    """What a path holds that a user names as run folder."""
 
     NOTHING = 'nothing'
     STARTED = 'a run that was stopped before it had a description'
@@ -40,10 +40,10 @@ class Kind(enum.Enum):
 
 
 def kind_of(path: Path) -> Kind:
-    """Tells what lies at a path, and changes nothing.
+    """Says what a path holds, and changes nothing.
 
     Args:
-      path: of a folder, there or not.
+      path: of a folder, which need not exist.
     """
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return Kind.NOTHING
@@ -51,12 +51,12 @@ def kind_of(path: Path) -> Kind:
         return Kind.FOREIGN
     if documents.has_digest(path / EXPERIMENT):
         return Kind.ARCHIVE if (path / checksummed_npz.METRICS).exists() else Kind.RUN
-    is_started = all(_is_of_start(entry) for entry in path.iterdir())
+    is_started = all(_is_written_first(entry) for entry in path.iterdir())
     return Kind.STARTED if is_started else Kind.FOREIGN
 
 
-def _is_of_start(entry: Path) -> bool:
-    """Tells whether a run that starts makes such an entry before it writes `EXPERIMENT`."""
+def _is_written_first(entry: Path) -> bool:
+    """Tells whether a run writes such an entry before `EXPERIMENT`."""
     if checkpoints.is_temporary(entry):
         return True
     if entry.name == CHECKPOINTS:
@@ -77,14 +77,14 @@ def _is_lock_or_temporary(path: Path) -> bool:
 
 
 def refuse_foreign(argument: str, path: Path) -> Kind:
-    """Refuses a folder that holds something else than a run, and changes nothing.
+    """Refuses a folder that holds something other than a run, and changes nothing.
 
     Args:
       argument: what named the folder.
       path: of the folder.
 
     Returns:
-      What it is: nothing, a run that was started, or a run.
+      What it holds: nothing, a run that was started, or a run.
 
     Raises:
       InvalidError: for files of something else, and for an archive.
@@ -103,14 +103,14 @@ def refuse_foreign(argument: str, path: Path) -> Kind:
 
 
 def set_aside(argument: str, path: Path) -> Path:
-    """Renames the folder of a run that no process runs, so that its name is free.
+    """Renames the folder of a run that is not in progress, so that its name is free.
 
     Args:
       argument: what named the folder.
       path: of the folder.
 
     Returns:
-      Where it is now: ``<path>.old-1`` or the next number.
+      Its new path: ``<path>.old-1`` or the next free number.
 
     Raises:
       InvalidError: for a folder that is no run's, or while a process runs it.
@@ -122,14 +122,17 @@ def set_aside(argument: str, path: Path) -> Path:
         in_use = [file for file in running if file_locks.holder_info(file) is not None]
         if in_use:
             raise file_locks.in_use_error(argument, path, *in_use)
-        targets = (path.with_name(f'{path.name}.old-{k}') for k in itertools.count(1))
-        return path.rename(next(target for target in targets if not target.exists()))
+        for number in itertools.count(1):
+            target = path.with_name(f'{path.name}.old-{number}')
+            if not target.exists():
+                break
+        return path.rename(target)
     finally:
         lock.release(keep=True)
 
 
-def sweep(path: Path, lane: str | None = None) -> None:
-    """Removes temporary files of a run that a killed process left.
+def remove_temporaries(path: Path, lane: str | None = None) -> None:
+    """Removes temporary files that a killed process left in a run folder.
 
     Args:
       path: of the folder, which this process has locked.
@@ -147,7 +150,7 @@ def exclusive(argument: str, path: Path) -> Iterator[file_locks.FileLock]:
 
     Args:
       argument: what named the folder.
-      path: of the folder, which is there.
+      path: of the folder, which exists.
 
     Yields:
       The lock.
