@@ -38,7 +38,7 @@ def rows(name: str) -> Iterator[str]:
 def against(name: str, base: str) -> Iterator[str]:
     """Lines of the table: every rule under other patterns minus itself under one, seed by seed."""
     found = run_view.of_run(runs.read(RECORDS / name))
-    ends = found.ends(None, None)
+    ends = found.final_metrics(None, None)
     models = found.main_models
     others = [pattern for pattern in found.patterns if pattern != base]
     yield f'| algorithm | {base} | {" | ".join(others)} |'

@@ -187,7 +187,7 @@ def _with_tuning(claim: Claim, sides: tuple[Side, ...]) -> PairedDifference | No
 @functools.cache
 def _ends(run: str, metric: str) -> tuple[run_view.RunView, run_view.FinalMetrics]:
     found = run_view.of_run(runs.read(ARCHIVES / run))
-    return found, found.ends(metric)
+    return found, found.final_metrics(metric)
 
 
 def _interval(differences: np.ndarray) -> tuple[float, float]:

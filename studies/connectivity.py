@@ -27,7 +27,7 @@ TOLERANCES = (0, 2, 5, 10)
 def differences() -> Iterator[str]:
     """Rows by lost share of uplinks and by edges, and to FedPBC whose uplinks lose nothing."""
     found = run_view.of_run(runs.read(RECORD))
-    ends = found.ends(None, None)
+    ends = found.final_metrics(None, None)
     (pattern,) = found.patterns
 
     def difference(

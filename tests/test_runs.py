@@ -11,7 +11,7 @@ import pytest
 from fedjax_links import report, runs
 from fedjax_links.core import errors
 from fedjax_links.runner import stores
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import atomic_files
 from tests.experiment.configs import last_files_of
 from tests.runner.identities import OneIdentity
 from tests.runner.test_loop import in_python
@@ -275,7 +275,7 @@ def test_the_save_before_a_damaged_one_is_used(tmp_path, capsys):
     folder.close()
     kept = sorted(path.name for path in (tmp_path / runs.CHECKPOINTS).glob('*.npz'))
     assert kept == ['lane@4.npz', 'lane@6.npz']
-    unfinished = checkpoints.temporary_name(tmp_path / runs.CHECKPOINTS / 'lane@8.npz')
+    unfinished = atomic_files.temporary_name(tmp_path / runs.CHECKPOINTS / 'lane@8.npz')
     unfinished.write_bytes(b'killed while it wrote')
 
     like = state(0)

@@ -32,7 +32,7 @@ from fedjax_links.experiment.definition import Experiment
 from fedjax_links.machines import cpus, devices, environment
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner import compilation, lane_batch, program_cache
-from fedjax_links.storage import checkpoints, outputs
+from fedjax_links.storage import atomic_files, checkpoints, outputs
 
 _Part = TypeVar('_Part')
 
@@ -153,7 +153,7 @@ def _write_initial_params(experiment: Experiment, lane: Lane, folder: Path) -> N
     key = plan.draws.key_of('init', lane.seed, lane.point)
     params = compilation.initial_params(plan.problem_of(lane).init_params, key)
     path = folder / f'params-{lane.name}.npz'
-    checkpoints.write_atomically(path, checkpoints.pack(params))
+    atomic_files.write(path, checkpoints.pack(params))
 
 
 def _draw_links(experiment: Experiment, lane: Lane) -> PyTree:
@@ -318,7 +318,7 @@ def keep(verdicts: Iterable[ProgramVerdict], folder: str | Path | None = None) -
     rows = [{**verdict._asdict(), 'holds': verdict.holds} for verdict in verdicts]
     fingerprint = environment.fingerprint()
     content = runs.as_json({'fingerprint': fingerprint, 'programs': rows})
-    checkpoints.write_atomically(_device_file(), content)
+    atomic_files.write(_device_file(), content)
     if folder is not None:
         outputs.write('workdir', paths.as_path(folder), [(FILE, content)])
     return all(verdict.holds for verdict in verdicts)
@@ -333,7 +333,7 @@ def note() -> str | None:
         path = _device_file()
         if path.exists():
             return None
-        checkpoints.write_atomically(path, runs.as_json({'programs': []}))
+        atomic_files.write(path, runs.as_json({'programs': []}))
     except (OSError, errors.InvalidError):
         return None
     device = jax.devices()[0].device_kind

@@ -29,7 +29,7 @@ from fedjax_links.experiment.definition import Experiment
 from fedjax_links.participation import PARTICIPATION
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner.compilation import algorithm_of, split
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import atomic_files, checkpoints
 
 _REQUEST = 'request.json'
 _NO_OPTIMISATION = (
@@ -165,7 +165,7 @@ def main(folder: Path) -> None:
 
     def write(kind: str, name: str, values: PyTree) -> None:
         path = folder / f'{kind}-{name}.npz'
-        checkpoints.write_atomically(path, checkpoints.pack(values))
+        atomic_files.write(path, checkpoints.pack(values))
 
     with resolver.importable(request['beside']):
         experiment = shortened(experiment_of(request['source']))

@@ -51,7 +51,7 @@ def main(args: flags.FlagValues) -> None:
             status = runs.status(args.workdir)
             view = live.read(args.workdir)
         is_done = not (status.holders or view.missing)
-        lines = [*_lines(status, is_done), *live.levels(view)]
+        lines = [*_lines(status, is_done), *live.progress_lines(view)]
         if args.watch is not None:
             lines.append(_watching(args.watch, is_done))
             seconds = None if is_done else args.watch

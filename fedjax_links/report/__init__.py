@@ -138,6 +138,6 @@ def check(experiment: Experiment) -> None:
     """
     if not experiment.reports:
         return
-    from fedjax_links.report import layouts, run_view
+    from fedjax_links.report import blank_view, layouts
 
-    layouts.build(run_view.blank(experiment), experiment.reports)
+    layouts.build(blank_view.blank(experiment), experiment.reports)

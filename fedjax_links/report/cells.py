@@ -128,7 +128,7 @@ def map_cells(
     rivals = _rivals(source, axis_values, (third, y, x))
     final_metrics = None
     if ROUND not in (x, y):
-        final_metrics = source.ends(shown_metric.name, tail)
+        final_metrics = source.final_metrics(shown_metric.name, tail)
 
     panels = list(itertools.product(source.patterns, axis_values[third]))
     shape = len(panels), len(axis_values[y]), len(axis_values[x])

@@ -25,7 +25,7 @@ from fedjax_links.results import recorded
 from fedjax_links.results.runs import CLIENTS, read_clients
 from fedjax_links.results.simulation import leaves
 from fedjax_links.runner.compilation import state_shape
-from fedjax_links.storage import checkpoints, checksummed_npz
+from fedjax_links.storage import atomic_files, checkpoints, checksummed_npz
 
 _by_client = jax.jit(evaluation.by_client)  # Lanes of one program compile it once.
 _MOST_CLIENTS = 100_000
@@ -72,7 +72,7 @@ def keep(experiment: Experiment, run: runs.Results) -> None:
     }
     with errors.on_disk(run.folder):
         content = checksummed_npz.npz(leaves(by_kind))
-        checkpoints.write_atomically(run.folder / CLIENTS, content)
+        atomic_files.write(run.folder / CLIENTS, content)
 
 
 def read(folder: Path) -> dict[str, Clients]:

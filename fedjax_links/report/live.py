@@ -1,7 +1,7 @@
-"""Shows a run while it goes on, in lines and as a page that reloads itself.
+"""Shows a run in progress: as lines, and as a page that reloads itself.
 
-Only the folder is read, into which other processes may write meanwhile. If the seeds of a series
-are not equally far, curves end where the median seed is, and leave out the seeds behind it.
+It reads the folder of the run, while other processes may write there. If some seeds of a series
+are ahead of others, its curve ends with the median seed and leaves out the seeds behind.
 """
 
 import base64
@@ -18,7 +18,7 @@ from fedjax_links.pages import figure
 from fedjax_links.plot import scripts
 from fedjax_links.report import layouts, run_view
 from fedjax_links.report.run_view import RunView
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import atomic_files
 
 PAGE = 'live.html'
 _MOST_LINES = 40
@@ -26,7 +26,7 @@ _STYLE = 'body{font:15px sans-serif;max-width:76em;margin:2em auto}img{max-width
 
 
 def read(folder: str | Path) -> RunView:
-    """Reads what a run has so far.
+    """Reads what a run has measured so far.
 
     Args:
       folder: of a run, finished or not.
@@ -45,41 +45,42 @@ def read(folder: str | Path) -> RunView:
     if not has_begun.any():
         return dataclasses.replace(view, data=data, links={})
     metric = run.facts['metric']
-    shown = data[metric].sel(model=data['main_model'])  # [series, pattern, seed, round]
-    count = np.arange(1, shown.sizes['round'] + 1)
-    num_done = (np.isfinite(shown.values) * count).max(axis=-1)
+    # All models are measured at the same time, so the main one shows how far a seed is.
+    measured = data[metric].sel(model=data['main_model'])
+    evaluation = np.arange(1, measured.sizes['round'] + 1)
+    num_done = (np.isfinite(measured.values) * evaluation).max(axis=-1)
     num_shown = _upper_median(num_done)
     begun = data['begun'].values & (num_done >= num_shown)[:, None]
-    form = data[metric].isel(model=0, seed=0, drop=True)
-    is_shown = form.copy(data=count <= num_shown)
+    one_value_per_curve = data[metric].isel(model=0, seed=0, drop=True)
+    is_shown = one_value_per_curve.copy(data=evaluation <= num_shown)
     data = data.where(is_shown).assign_coords(begun=data['begun'].copy(data=begun))
-    links = {}
-    num_done_by_first = int(num_done[..., 0].max())
-    if num_done_by_first:
-        last_round = int(view.rounds[num_done_by_first - 1])
+    num_rounds = 0
+    if num_done[..., 0].any():
+        last_round = int(view.rounds[num_done[..., 0].max() - 1])
         num_rounds = last_round - run.facts.get('at_round', 0)
-        if num_rounds:
-            links = {
-                pattern: each._replace(mask=each.mask[:num_rounds])
-                for pattern, each in view.links.items()
-            }
+    links = {}
+    if num_rounds:
+        links = {
+            pattern: recorded._replace(mask=recorded.mask[:num_rounds])
+            for pattern, recorded in view.links.items()
+        }
     return dataclasses.replace(view, data=data, links=links)
 
 
 def _upper_median(num_done: np.ndarray) -> np.ndarray:
-    """Returns how far the median of the seeds is, of those that have started: int[..., 1].
+    """Returns the upper median over the seeds that have started: int[series, pattern, 1].
 
     Args:
-      num_done: int[..., S], evaluations by seed.
+      num_done: int[series, pattern, seed], evaluations.
     """
     num_started = (num_done > 0).sum(axis=-1, keepdims=True)
     median_index = np.maximum(num_started - 1, 0) // 2
-    most_first = np.flip(np.sort(num_done, axis=-1), axis=-1)
-    return np.take_along_axis(most_first, median_index, axis=-1)
+    descending = np.flip(np.sort(num_done, axis=-1), axis=-1)
+    return np.take_along_axis(descending, median_index, axis=-1)
 
 
-def levels(view: RunView) -> Iterator[str]:
-    """Yields a line for the last metric of each series under each pattern, and for what diverged.
+def progress_lines(view: RunView) -> Iterator[str]:
+    """Yields lines on the last metric of each series and pattern, diverged and missing lanes.
 
     Args:
       view: from `read`.
@@ -92,15 +93,15 @@ def levels(view: RunView) -> Iterator[str]:
         num_done = int(np.isfinite(values).all(axis=0).sum())
         if not num_done:
             continue
-        level = metric.number(values[:, num_done - 1].mean())
+        mean = metric.number(values[:, num_done - 1].mean())
         if metric.is_share:
-            level += ' %'
+            mean += ' %'
         name = view.name(label)
         if len(view.patterns) > 1:
             name += f', {view.name(pattern)}'
         last_round = view.rounds[num_done - 1]
         seeds = f'{len(values)} of {view.num_seeds} seeds'
-        yield f'level    {name}: {metric.words} {level} in round {last_round:,}, {seeds}'
+        yield f'level    {name}: {metric.words} {mean} in round {last_round:,}, {seeds}'
     if len(rows) > _MOST_LINES:
         yield f'level    and {len(rows) - _MOST_LINES} more'
     for phrase in view.diverged[:_MOST_LINES]:
@@ -116,9 +117,9 @@ def write(
 
     Args:
       view: from `read`.
-      folder: where to.
-      lines: that stand above the pictures.
-      seconds: after which a browser reloads it; None if the run has ended.
+      folder: of the page.
+      lines: of text above the pictures.
+      seconds: after which a browser reloads the page; None if the run has ended.
     """
     reload = ''
     if seconds is not None:
@@ -141,9 +142,7 @@ def write(
             parts.append(f'<img alt="" src="data:image/png;base64,{encoded}">')
         parts += [_preformatted(table.text()) for table in page.tables]
     parts.append(f'<p>{html.escape(scripts.explanation(stand_ins))}</p>')
-    checkpoints.write_atomically(
-        paths.as_path(folder) / PAGE, '\n'.join(parts).encode()
-    )
+    atomic_files.write(paths.as_path(folder) / PAGE, '\n'.join(parts).encode())
 
 
 def _preformatted(text: str) -> str:

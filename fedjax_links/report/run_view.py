@@ -1,8 +1,7 @@
-"""Views the finished part of a run, with its links and clients, as pages need it."""
+"""Views the finished part of a run, with its links and clients, for the pages of a report."""
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -48,14 +47,14 @@ class RunView:
       title: one line.
       caption: what was reported elsewhere, and all deviations; may be empty.
       data: the finished series in the order of their names (`results.dataset`).
-      tuning: by tuned series, what was tried, on each pattern that it was tuned on.
-      missing: labels of algorithms that are not finished, those in tuning with how far it is.
+      tuning: the trials of each tuned series, for each pattern that it was tuned on.
+      missing: labels of algorithms that are not finished; if in tuning, with the progress.
       links: realised links by pattern; empty if none were recorded.
-      clients: what needs the experiment itself, by pattern; empty if nothing was recorded.
+      clients: data and losses of clients by pattern; empty if none were recorded.
       diverged: phrases that say which simulations diverged, and in which round.
       folder: of the run; None for results in memory.
       experiment: what ran or will run, if it is at hand.
-      run: its metrics, of which those of near ties are used; None without any.
+      run: its metrics, for those of near ties; None without any.
       allow_imports: whether the folder's config may name code outside the package.
     """
 
@@ -134,11 +133,13 @@ class RunView:
     @property
     def seeds(self) -> str:
         """Writes the number of seeds: ``5 seeds``, or ``3 to 5 seeds``."""
+        if self.num_seeds == 1:
+            return '1 seed'
         least = f'{self.until["least"]} to ' if self.until else ''
-        return '1 seed' if self.num_seeds == 1 else f'{least}{self.num_seeds} seeds'
+        return f'{least}{self.num_seeds} seeds'
 
     def name(self, label: str) -> str:
-        """Returns what to call a pattern, an algorithm or a series."""
+        """Returns the name that pages show for a pattern, an algorithm or a series."""
         return self._names.get(label, label)
 
     def rows(self, *, every_model: bool = False) -> list[FinalKey]:
@@ -162,9 +163,9 @@ class RunView:
         return Metric(chosen, directions.get(chosen))
 
     def curve(self, metric: str, key: FinalKey) -> np.ndarray:
-        """Returns float[S, E], of the seeds that the lane has.
+        """Returns the evaluations of a series and model, float[S, E].
 
-        They are the first seeds if other lanes have more.
+        S counts the seeds that it has: the first ones, if other series have more.
         """
         pattern, series, model = key
         labels = {'series': series, 'model': model, 'pattern': pattern}
@@ -174,19 +175,20 @@ class RunView:
         has_seed = self.data['begun'].values[index]
         return np.asarray(self.data[metric].values[index][has_seed])
 
-    def tail(self, share: float | None = None) -> float:
-        """Returns the share of the evaluations that each seed is averaged over.
+    def tail(self, tail: float | None = None) -> float:
+        """Returns the fraction of the evaluations, the last ones, that are averaged.
 
-        By default it is that of seeds until decided, or a tenth.
+        Args:
+          tail: in [0, 1]. By default that of seeds until decided, or a tenth.
 
         Raises:
-          ValueError: for a share outside [0, 1].
+          ValueError: for a fraction outside [0, 1].
         """
-        chosen = self.until.get('tail', 0.1) if share is None else share
+        chosen = self.until.get('tail', 0.1) if tail is None else tail
         checks.within('tail', chosen, 0, 1)
         return float(chosen)
 
-    def ends(
+    def final_metrics(
         self, metric: str | None = None, tail: float | None = None
     ) -> FinalMetrics:
         """Returns the final metrics of all series and models.
@@ -196,28 +198,28 @@ class RunView:
           tail: see `tail`.
 
         Raises:
-          ValueError: for an unknown metric, or a share outside [0, 1].
+          ValueError: for an unknown metric, or a fraction outside [0, 1].
         """
         shown_metric = self.metric(metric)
-        share = self.tail(tail)
+        tail = self.tail(tail)
         choices = {}
         for key in self.rows(every_model=True):
             pattern, label, model = key
-            values = dataset.tail(self.curve(shown_metric.name, key), share)
+            values = dataset.tail(self.curve(shown_metric.name, key), tail)
             choices[key] = tuning_uncertainty.of_series(values)
             if any(tried.ties.size for tried in self.tuning.get(label, ())):
                 algorithm, point = self.members[label]
                 ties = self._near_ties(
-                    algorithm, metric=shown_metric.name, model=model, tail=share
+                    algorithm, metric=shown_metric.name, model=model, tail=tail
                 )
                 seeds = self.data['seed'].values.tolist()
                 by_seed = dict(zip(seeds, values, strict=False))
                 choices[key] = ties.choice(by_seed, pattern, point)
-        return FinalMetrics(shown_metric, choices, self.span(share))
+        return FinalMetrics(shown_metric, choices, self.span(tail))
 
     @functools.cached_property
     def _near_ties(self) -> Callable[..., tuning_uncertainty.NearTies]:
-        """Returns a function that reads `tuning_uncertainty.NearTies` of the run, once each."""
+        """Returns a cached function that makes `tuning_uncertainty.NearTies` of the run."""
         near_ties: Any = tuning_uncertainty.NearTies
         return functools.cache(functools.partial(near_ties, self.run))
 
@@ -228,12 +230,12 @@ class RunView:
         return f'mean of the {last} over {self.seeds}'
 
     def baseline_of(self, label: str) -> str | None:
-        """Returns the baseline's series at the point of a series; None if it has not run."""
+        """Returns the series of the baseline at the same point; None if it has not run."""
         return dataset.counterpart(self.members, label, self.baseline)
 
     def paired(
         self,
-        ends: FinalMetrics,
+        final_metrics: FinalMetrics,
         key: FinalKey,
         base: str | None,
         margin: float | None = None,
@@ -241,8 +243,8 @@ class RunView:
         """Returns the difference to another series under the same pattern, seed by seed.
 
         Args:
-          ends: the final metrics.
-          key: of one.
+          final_metrics: of all series.
+          key: of the series.
           base: label of the other series, whose main model counts.
           margin: up to which differences are equivalent; that of the run by default.
 
@@ -254,9 +256,9 @@ class RunView:
         base_key = key[0], base, self.main_models[base]
         if key == base_key:
             return None
-        choice = ends.choices[key]
-        base_choice = ends.choices[base_key]
-        difference = self.difference(ends.metric, choice, base_choice, margin)
+        choice = final_metrics.choices[key]
+        base_choice = final_metrics.choices[base_key]
+        difference = self.difference(final_metrics.metric, choice, base_choice, margin)
         compared = key[0], _content(choice), _content(base_choice)
         return difference._replace(compared=compared)
 
@@ -274,7 +276,7 @@ class RunView:
         shares: np.ndarray,
         margin: float | None = None,
     ) -> PairedDifference:
-        """Judges differences by seed, see `comparisons.judge`."""
+        """Judges differences by seed at the margin of the run, see `comparisons.judge`."""
         margin = self.margin if margin is None else margin
         return judge(metric, rows, shares, margin=margin, until=self.until)
 
@@ -289,38 +291,41 @@ class RunView:
 
     @property
     def until(self) -> Mapping[str, Any]:
-        """Returns how seeds went on until decided; empty if their number was fixed."""
+        """Returns the rule by which seeds were added until decided; empty for a fixed number."""
         return dict(dataset.read_attribute(self.data, 'until') or {})
 
     @property
     def margin(self) -> float:
-        """Returns up to which differences are equivalent, in the unit of the metric."""
+        """Returns the largest difference that counts as equivalent, in the unit of the metric."""
         return float(self.until.get('margin', 0.0))
 
     def best_series(
-        self, ends: FinalMetrics, patterns: Sequence[str] | None = None
+        self, final_metrics: FinalMetrics, patterns: Sequence[str] | None = None
     ) -> dict[str, str]:
-        """Returns the series of each algorithm that ends best; the first if all diverged.
+        """Returns the series of each algorithm with the best final metric of its main model.
 
         Args:
-          ends: the final metrics, of which those of the main models count.
-          patterns: labels; the mean over all of them by default.
+          final_metrics: of all series.
+          patterns: labels of the patterns to average over; all by default.
 
         Returns:
-          Labels; those of first series if it is unknown which way the metric is better.
+          Labels by algorithm. It is the first series if all diverged, or if it is unknown which
+          way the metric is better.
         """
 
         def score(label: str) -> float:
-            if ends.metric.direction is None:
+            if final_metrics.metric.direction is None:
                 return -math.inf
             model = self.main_models[label]
             keys = [(pattern, label, model) for pattern in patterns or self.patterns]
-            return float(np.mean([ends.score(key) for key in keys]))
+            return float(np.mean([final_metrics.score(key) for key in keys]))
 
-        best: dict[str, str] = {}
+        series: dict[str, list[str]] = {}
         for label, (algorithm, _) in self.members.items():
-            best[algorithm] = max(best.get(algorithm, label), label, key=score)
-        return best
+            series.setdefault(algorithm, []).append(label)
+        return {
+            algorithm: max(labels, key=score) for algorithm, labels in series.items()
+        }
 
 
 def _content(choice: Choice) -> bytes:
@@ -335,12 +340,12 @@ def of_run(
     so_far: bool = False,
     allow_imports: bool = False,
 ) -> RunView:
-    """Views what is finished of a run.
+    """Views the finished series of a run.
 
     Args:
       run: its metrics, from `runs.read` or `Experiment.run`.
       experiment: what ran, if it is at hand.
-      so_far: whether to include unfinished series, as far as they are; perhaps there are none.
+      so_far: whether to include unfinished series. Then the view may be empty.
       allow_imports: as in `RunView`.
 
     Raises:
@@ -386,33 +391,3 @@ def _first_links(
         for label in patterns
         if seed in stored.masks.get(label, {})
     }
-
-
-def blank(experiment: Experiment) -> RunView:
-    """Returns the view of a run before it starts, with zeros for all numbers that a run finds.
-
-    Args:
-      experiment: the experiment.
-
-    Returns:
-      What its pages will show; computing it trains nothing.
-    """
-    facts = experiment.plan.facts()
-    num_rounds = facts['num_rounds']
-    # One line per lane, at the end, stands for all of its evaluations.
-    facts_of_lines = {**facts, 'eval_every': num_rounds, 'evaluate_start': False}
-    schedule = experiment.plan.schedule
-    lines: list[str] = []
-    for label in experiment.algorithms:
-        models = facts['models'][label]
-        names = map('/'.join, itertools.product(models, facts['directions']))
-        zeros = dict.fromkeys(names, 0.0)
-        lanes = schedule.first_trials(label) + schedule.first_main(label)
-        lines += [runs.line_of(lane.labels, lane.num_rounds, zeros) for lane in lanes]
-    results = runs.Results(runs.as_columns(lines), facts_of_lines)
-    view = of_run(results, experiment)
-    rounds = recorded.rounds_of(facts)
-    data = view.data.isel(round=[0] * len(rounds)).assign_coords(round=rounds)
-    no_links = FirstSeedLinks(np.zeros((1, 1), bool), np.zeros(1))
-    links = dict.fromkeys(view.patterns, no_links)
-    return dataclasses.replace(view, data=data, links=links)

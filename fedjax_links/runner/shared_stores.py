@@ -23,7 +23,13 @@ from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.machines import processes
 from fedjax_links.runner import stores
-from fedjax_links.storage import checkpoints, file_locks, run_access, run_files
+from fedjax_links.storage import (
+    atomic_files,
+    checkpoints,
+    file_locks,
+    run_access,
+    run_files,
+)
 
 _POLL_SECONDS = 0.05
 
@@ -222,7 +228,7 @@ class SharedFolder(stores.RunFolder):
         path = runs.failure_file(self.path, lane)
         with errors.on_disk(path):
             path.parent.mkdir(exist_ok=True)
-            checkpoints.write_atomically(path, message.encode())
+            atomic_files.write(path, message.encode())
 
     def _write_new_lines(self) -> None:
         """Writes nothing, as `runs.merge` writes the metrics."""

@@ -24,6 +24,7 @@ from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.in_memory import InMemoryStore as InMemoryStore
 from fedjax_links.runner.save_clock import SaveClock as SaveClock
 from fedjax_links.storage import (
+    atomic_files,
     checkpoints,
     checksummed_npz,
     descriptions,
@@ -249,7 +250,7 @@ class RunFolder(InMemoryStore):
         with errors.on_disk(self.path):
             path = runs.checkpoint_file(self.path, lane, round)
             content = checkpoints.pack(state, metadata, self._lines.get(lane, []))
-            checkpoints.write_atomically(path, content)
+            atomic_files.write(path, content)
             files = self.saves.setdefault(lane, {})
             files[round] = path
             for old in sorted(files)[:-_SAVES_PER_LANE]:
@@ -264,9 +265,7 @@ class RunFolder(InMemoryStore):
     def keep_links(self, arrays: Mapping[str, np.ndarray]) -> None:
         """As `InMemoryStore.keep_links`."""
         with errors.on_disk(self.path):
-            checkpoints.write_atomically(
-                self.path / runs.LINKS, checksummed_npz.npz(arrays)
-            )
+            atomic_files.write(self.path / runs.LINKS, checksummed_npz.npz(arrays))
 
     def close(self) -> None:
         """As `InMemoryStore.close`."""
@@ -301,7 +300,7 @@ class RunFolder(InMemoryStore):
             self._metrics.flush()
 
     def _write_metrics(self, lines: Sequence[str]) -> None:
-        checkpoints.write_atomically(self.path / runs.METRICS, ''.join(lines).encode())
+        atomic_files.write(self.path / runs.METRICS, ''.join(lines).encode())
 
     # Does the folder hold this experiment?
 
@@ -336,14 +335,10 @@ class RunFolder(InMemoryStore):
         assert new.identity is not None
         descriptions.write_identity(self.path, new.identity)
         if new.config is not None:
-            checkpoints.write_atomically(
-                self.path / runs.CONFIG, runs.as_json(new.config)
-            )
-        checkpoints.write_atomically(
-            self.path / runs.EXPERIMENT, runs.as_json(new.facts)
-        )
+            atomic_files.write(self.path / runs.CONFIG, runs.as_json(new.config))
+        atomic_files.write(self.path / runs.EXPERIMENT, runs.as_json(new.facts))
         present = json.dumps(environment.present(), indent=2, sort_keys=True) + '\n'
-        checkpoints.write_atomically(self.path / runs.ENVIRONMENT, present.encode())
+        atomic_files.write(self.path / runs.ENVIRONMENT, present.encode())
 
     def _check_lanes(self) -> None:
         """Compares the first seed of each algorithm, pattern and point with what would run now.

@@ -1,4 +1,4 @@
-"""Compares two runs bit for bit, and finds where they part."""
+"""Compares two runs bit for bit, and finds the first difference."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,8 @@ from fedjax_links.storage import checkpoints
 
 ABSENT = 'absent'
 NOT_FINITE = 'not finite'
-ALONE = 'lanes of the first run alone', 'lanes of the second run alone'
+ONLY_FIRST = 'lanes of the first run alone'
+ONLY_SECOND = 'lanes of the second run alone'
 _MAX_LENGTH = 60
 _MAX_LANES = 3
 
@@ -24,12 +25,12 @@ class Difference(NamedTuple):
 
     Attributes:
       round: rounds completed.
-      lane: the labels of the lane in a line.
+      lane: the labels of the lane, as text.
       name: of the metric, or the path of the state's leaf.
-      first: the value of the first run, as text; of a leaf, that of the first entry that differs.
-      second: of the second run.
-      place: of that entry in the leaf; empty for a single number.
-      entries: how many differ.
+      first: the value of the first run, as text; in a leaf, of the first entry that differs.
+      second: the value of the second run.
+      index: of that entry in the leaf; empty for a single number.
+      num_entries: how many entries of the leaf differ.
     """
 
     round: int
@@ -37,54 +38,58 @@ class Difference(NamedTuple):
     name: str
     first: str
     second: str
-    place: tuple[int, ...] = ()
-    entries: int = 1
+    index: tuple[int, ...] = ()
+    num_entries: int = 1
 
     def text(self) -> str:
         """Formats the difference in a line."""
-        index = f'[{", ".join(map(str, self.place))}]' if self.place else ''
-        more = f'; the first of {self.entries} entries' if self.entries > 1 else ''
+        name = self.name
+        if self.index:
+            name += f'[{", ".join(map(str, self.index))}]'
         values = f'{self.first} | {self.second}'
-        return f'round {self.round}, {self.lane}: {self.name}{index}: {values}{more}'
+        if self.num_entries > 1:
+            values += f'; the first of {self.num_entries} entries'
+        return f'round {self.round}, {self.lane}: {name}: {values}'
 
 
 class Comparison(NamedTuple):
     """How two runs differ.
 
     Attributes:
-      around: lines on what differs besides numbers, by title: ``config.json`` if both have one,
-        else ``experiment.json``; ``environment``, such as versions and devices; and `ALONE`.
+      sections: lines on what differs besides numbers, by title: ``config.json`` if both have one,
+        else ``experiment.json``; ``environment``, such as versions and devices; `ONLY_FIRST` and
+        `ONLY_SECOND`.
       metric: the first difference of metrics of common lanes, in tuning first, then by round; None
         if there is none.
-      leaf: the first difference of states kept after the same round; None if there is none.
-      compared: the numbers of common lanes, of their lines in the first run, and of states.
+      leaf: the first difference of states saved after the same round; None if there is none.
+      compared: how many common lanes, lines and states were compared, as text.
     """
 
-    around: Mapping[str, Sequence[str]]
+    sections: Mapping[str, Sequence[str]]
     metric: Difference | None
     leaf: Difference | None
     compared: str
 
     @property
     def equal(self) -> bool:
-        """Tells whether all lanes, metrics and states kept after the same round are equal."""
-        is_alone = any(self.around[title] for title in ALONE)
-        return not is_alone and self.metric is None and self.leaf is None
+        """Tells whether all lanes, metrics and states saved after the same round are equal."""
+        has_same_lanes = (
+            not self.sections[ONLY_FIRST] and not self.sections[ONLY_SECOND]
+        )
+        return has_same_lanes and self.metric is None and self.leaf is None
 
     def text(self) -> str:
         """Formats the comparison for a terminal; values of the first run stand before the bar."""
-        first = [each for each in (self.metric, self.leaf) if each is not None]
-        first.sort(key=lambda difference: difference.round)
-        sections = {**self.around, 'first difference': [each.text() for each in first]}
+        differences = [each for each in (self.metric, self.leaf) if each is not None]
+        differences.sort(key=lambda difference: difference.round)
+        first = [difference.text() for difference in differences]
         lines: list[str] = []
-        for title, listed in sections.items():
-            if title in ALONE and len(listed) > _MAX_LANES:
-                listed = [
-                    *listed[:_MAX_LANES],
-                    f'and {len(listed) - _MAX_LANES} more',
-                ]
-            if listed:
-                lines += [title, *(f'  {each}' for each in listed)]
+        for title, entries in {**self.sections, 'first difference': first}.items():
+            if title in (ONLY_FIRST, ONLY_SECOND) and len(entries) > _MAX_LANES:
+                num_more = len(entries) - _MAX_LANES
+                entries = [*entries[:_MAX_LANES], f'and {num_more} more']
+            if entries:
+                lines += [title, *(f'  {entry}' for entry in entries)]
         verdict = 'equal' if self.equal else 'different'
         return '\n'.join([*lines, f'{verdict} ({self.compared})'])
 
@@ -109,10 +114,10 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
     second = paths.as_path(second)
     lanes = _lanes_by_labels(first)
     other_lanes = _lanes_by_labels(second)
-    around: dict[str, Sequence[str]] = {
+    sections: dict[str, Sequence[str]] = {
         **_described_differences(first, second),
-        ALONE[0]: _lanes_without_partner(lanes, other_lanes),
-        ALONE[1]: _lanes_without_partner(other_lanes, lanes),
+        ONLY_FIRST: _lanes_without_partner(lanes, other_lanes),
+        ONLY_SECOND: _lanes_without_partner(other_lanes, lanes),
     }
     pairs = [
         (lane, other_lanes[labels])
@@ -125,9 +130,10 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
         f'{len(pairs)} lanes in common, {num_lines} lines of metrics, '
         f'{num_states} states'
     )
+    # All states are compared, not just those before the first difference, to verify every file.
     leaf_differences = list(_state_differences(pairs))
     return Comparison(
-        around=around,
+        sections=sections,
         metric=next(_metric_differences(pairs), None),
         leaf=next(iter(leaf_differences), None),
         compared=compared,
@@ -172,12 +178,12 @@ def _lanes_without_partner(
 
 
 def _common_states(one: LaneRecord, other: LaneRecord) -> set[int]:
-    """Returns the rounds after which both runs keep the state of a lane."""
+    """Returns the rounds after which both runs have saved the state of a lane."""
     return one.states.keys() & other.states.keys()
 
 
 def _metric_differences(pairs: Sequence[_Pair]) -> Iterator[Difference]:
-    """Yields differences of metrics, in tuning first, as it decides the rest, then by round."""
+    """Yields differences of metrics by round, those of tuning first, as it decides the rest."""
     lines: list[tuple[bool, int, int]] = []
     for index, (one, other) in enumerate(pairs):
         is_main = one.labels['stage'] == 'main'
@@ -190,7 +196,7 @@ def _metric_differences(pairs: Sequence[_Pair]) -> Iterator[Difference]:
 
 
 def _state_differences(pairs: Sequence[_Pair]) -> Iterator[Difference]:
-    """Yields differences of states by round; whoever takes all has every file verified."""
+    """Yields differences of states by round, and verifies the files on the way."""
     states: list[tuple[int, int]] = []
     for index, pair in enumerate(pairs):
         states += [(round, index) for round in _common_states(*pair)]
@@ -207,29 +213,28 @@ def _state_differences(pairs: Sequence[_Pair]) -> Iterator[Difference]:
 
 
 def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    """The fields of two nested descriptions that differ, of JSON values.
+    """Lists the fields of two nested descriptions that differ.
 
     Args:
-      first: a description.
+      first: a description, of JSON values.
       second: another.
 
     Returns:
-      A line for each field with both values, ``absent`` where there is none; of a list for the
-      first entry that differs.
+      A line for each field with both values, ``absent`` where there is none. A list has a line
+      for the first entry that differs.
     """
-    first_leaves = dict(_flat('', first))
-    second_leaves = dict(_flat('', second))
+    first_leaves = dict(_leaves_of(first))
+    second_leaves = dict(_leaves_of(second))
     lines: dict[str, str] = {}
-    for field in dict.fromkeys((*first_leaves, *second_leaves)):
-        value = first_leaves.get(field, ABSENT)
-        other_value = second_leaves.get(field, ABSENT)
-        # Of a list, the first entry that differs stands for all.
-        without_index = field.partition('[')[0]
-        if value != other_value and without_index not in lines:
-            line = f'{field}: {_shorten(value)} | {_shorten(other_value)}'
-            if without_index.partition('.')[0] in runs.MAY_DIFFER:
+    for path in dict.fromkeys((*first_leaves, *second_leaves)):
+        value = first_leaves.get(path, ABSENT)
+        other_value = second_leaves.get(path, ABSENT)
+        field, _, _ = path.partition('[')
+        if value != other_value and field not in lines:
+            line = f'{path}: {_shorten(value)} | {_shorten(other_value)}'
+            if field.partition('.')[0] in runs.MAY_DIFFER:
                 line += '  (changes no result)'
-            lines[without_index] = line
+            lines[field] = line
     return [lines[field] for field in sorted(lines)]
 
 
@@ -237,17 +242,17 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f'{text[: _MAX_LENGTH - 3]}...'
 
 
-def _flat(path: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yields the leaves of a description as JSON, by path.
+def _leaves_of(value: Any, path: str = '') -> Iterator[tuple[str, str]]:
+    """Yields path and JSON of each leaf of a description.
 
-    As JSON, 1 is not 1.0, and zeros of both signs differ.
+    In JSON, 1 differs from 1.0, and 0.0 from -0.0.
     """
     if isinstance(value, Mapping) and value:
         for name, entry in value.items():
-            yield from _flat(f'{path}.{name}'.removeprefix('.'), entry)
+            yield from _leaves_of(entry, f'{path}.{name}'.removeprefix('.'))
     elif isinstance(value, list | tuple) and value:
         for index, entry in enumerate(value):
-            yield from _flat(f'{path}[{index}]', entry)
+            yield from _leaves_of(entry, f'{path}[{index}]')
     else:
         yield path, json.dumps(value)
 
@@ -269,7 +274,7 @@ def _line_difference(
 
 
 def _record_of(lane: LaneRecord, round: int) -> dict[str, Any]:
-    """Returns what a lane measured after a round, and whether it has a line."""
+    """Returns the metrics of a lane after a round, and whether it has a line."""
     if round not in lane.records:
         return {'line': ABSENT}
     return {'line': 'present', **lane.records[round]}
@@ -287,12 +292,13 @@ def _leaf_difference(
 ) -> Difference | None:
     """Returns the first difference of the states of a lane after a round."""
     for path in dict.fromkeys((*one, *other)):
-        kind = _kind(one.get(path))
-        other_kind = _kind(other.get(path))
-        if kind != other_kind:
-            return Difference(round, lane, path, kind, other_kind)
+        form = _dtype_and_shape(one.get(path))
+        other_form = _dtype_and_shape(other.get(path))
+        if form != other_form:
+            return Difference(round, lane, path, form, other_form)
         array = one[path]
         other_array = other[path]
+        # As bits, NaN equals NaN, and 0.0 differs from -0.0.
         bits = f'u{array.dtype.itemsize}'
         indices = np.argwhere(array.view(bits) != other_array.view(bits))
         if len(indices):
@@ -303,11 +309,11 @@ def _leaf_difference(
                 name=path,
                 first=str(array[index]),
                 second=str(other_array[index]),
-                place=index,
-                entries=len(indices),
+                index=index,
+                num_entries=len(indices),
             )
     return None
 
 
-def _kind(array: np.ndarray | None) -> str:
+def _dtype_and_shape(array: np.ndarray | None) -> str:
     return ABSENT if array is None else f'{array.dtype.name}{list(array.shape)}'

@@ -8,7 +8,7 @@ from typing import Any
 from fedjax_links.core import errors
 from fedjax_links.runs import checking
 from fedjax_links.runs.folder import as_json, read_json
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import atomic_files
 from fedjax_links.storage.run_files import CLAIMS, FAILURES, LANES
 
 
@@ -74,9 +74,7 @@ def write_division(folder: Path, division: RunDivision) -> None:
     """
     check_division(folder, division)
     if read_division(folder) != division:
-        checkpoints.write_atomically(
-            folder / LANES, as_json(dataclasses.asdict(division))
-        )
+        atomic_files.write(folder / LANES, as_json(dataclasses.asdict(division)))
 
 
 def shard_file(folder: Path, shard: int, count: int) -> Path:

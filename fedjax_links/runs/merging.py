@@ -26,7 +26,13 @@ from fedjax_links.runs.folder import (
     read_description,
     saves,
 )
-from fedjax_links.storage import checkpoints, descriptions, run_access, run_files
+from fedjax_links.storage import (
+    atomic_files,
+    checkpoints,
+    descriptions,
+    run_access,
+    run_files,
+)
 from fedjax_links.storage.run_files import (
     CHECKPOINTS,
     CLAIMS,
@@ -140,8 +146,8 @@ def _merge(
         source = next((part / name for part in parts if (part / name).exists()), None)
         if source is not None:
             _link_or_copy(source, target / name)
-    checkpoints.write_atomically(target / EXPERIMENT, as_json(facts))
-    checkpoints.write_atomically(target / METRICS, lines.encode())
+    atomic_files.write(target / EXPERIMENT, as_json(facts))
+    atomic_files.write(target / METRICS, lines.encode())
     for name in (CLAIMS, FAILURES):
         shutil.rmtree(target / name, ignore_errors=True)
     (target / LANES).unlink(missing_ok=True)
@@ -243,7 +249,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
     """Links a file to another name in one step, or copies it where the disk has no links."""
     if target.exists() and target.samefile(source):
         return
-    partial = checkpoints.temporary_name(target)
+    partial = atomic_files.temporary_name(target)
     try:
         try:
             os.link(source, partial)

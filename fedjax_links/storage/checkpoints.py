@@ -1,11 +1,16 @@
 """Saves a lane as one file: its state, its labels, and its lines of metrics so far.
 
 The file is written completely or not at all, and read only if no bit of it has changed: it is an
-npz with a checksum (`checksummed_npz`), with one entry per leaf of the state. Nothing is unpickled.
+npz with a checksum (`checksummed_npz`). Nothing is unpickled. Its entries are
 
-Where several processes divide a state, each of them first writes its rows of client tables as a
-part, ``<save>.part<k>.npz``, with entries of the same names. The file then names the digest and the
-rows of every part, so a save without all of them is damaged.
+* ``about``: metadata as JSON. Its ``leaves`` name the path and the kind of each leaf of the state.
+* ``lines``: the lines of metrics.
+* ``00000``, ``00001``, ...: the leaves of the state. The kind says how to read an entry: ``''`` as
+  it is, a dtype such as ``'bfloat16'`` from its bits, and ``'key:<impl>'`` as a typed random key.
+
+If several processes divide a state, each first writes its rows of client tables as a part,
+``<save>.part<k>.npz``, with entries of the same names. ``about`` then has the digest and the rows
+of each part, so a save without one of them is damaged.
 """
 
 import contextlib
@@ -14,9 +19,7 @@ import glob
 import io
 import itertools
 import json
-import os
 import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,14 +30,14 @@ import numpy as np
 
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors, meshes
-from fedjax_links.storage import checksummed_npz
+from fedjax_links.storage import atomic_files, checksummed_npz
 
 _ABOUT = 'about'
 _LINES = 'lines'
 _LEAVES = 'leaves'
 PARTS = 'parts'
 _DIGEST = 'sha256'
-_TEMPORARY = re.compile(r'\..+\.\d+-[0-9a-f]{8}\.partial')
+_KEY_PREFIX = 'key:'
 _RowRange = Callable[[int], tuple[int, int]]
 """``number of clients -> (first row, row behind the last)``."""
 
@@ -44,32 +47,33 @@ class DamagedError(errors.InvalidError):
 
 
 def pack(
-    state: PyTree, about: Mapping[str, Any] | None = None, lines: Sequence[str] = ()
+    state: PyTree,
+    metadata: Mapping[str, Any] | None = None,
+    lines: Sequence[str] = (),
 ) -> bytes:
     """Returns the content of a save.
 
     Args:
-      state: arrays of any dtype, typed keys among them, and `meshes.LocalRows`, which stand in
-        parts; None for a lane that nobody resumes.
-      about: what else the file says, plain values.
+      state: leaves are arrays of any dtype, typed keys, or `meshes.LocalRows`, which parts
+        hold. None for a lane that no run will resume.
+      metadata: what else the file says, plain values.
       lines: of metrics, each with its line break.
     """
-    described: list[dict[str, str]] = []
+    leaves: list[dict[str, str]] = []
     arrays: dict[str, np.ndarray] = {}
     for index, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(state)):
         is_divided = isinstance(leaf, meshes.LocalRows)
         array, kind = _as_plain(leaf.rows if is_divided else leaf)
-        described.append({'path': jax.tree_util.keystr(path), 'kind': kind})
+        leaves.append({'path': jax.tree_util.keystr(path), 'kind': kind})
         if not is_divided:
             arrays[_entry_name(index)] = array
-    texts = {
-        _ABOUT: json.dumps({**(about or {}), _LEAVES: described}),
-        _LINES: ''.join(lines),
-    }
-    encoded = {
-        name: np.frombuffer(text.encode(), np.uint8) for name, text in texts.items()
-    }
-    return checksummed_npz.npz({**encoded, **arrays}, compress=False)
+    about = json.dumps({**(metadata or {}), _LEAVES: leaves})
+    entries = {_ABOUT: _as_bytes(about), _LINES: _as_bytes(''.join(lines)), **arrays}
+    return checksummed_npz.npz(entries, compress=False)
+
+
+def _as_bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), np.uint8)
 
 
 def _entry_name(index: int) -> str:
@@ -78,15 +82,15 @@ def _entry_name(index: int) -> str:
 
 
 def write_part(path: Path, index: int, state: PyTree) -> dict[str, Any]:
-    """Writes those rows of a divided state that this process holds.
+    """Writes the rows of a divided state that this process holds.
 
     Args:
-      path: of the save, which is written when all parts are.
-      index: the part's number.
+      path: of the save, which is written after all parts.
+      index: of the part.
       state: as in `pack`.
 
     Returns:
-      What the save says of the part among its `PARTS`; nothing where no leaf is divided.
+      The part's entry in the `PARTS` of the save; empty if no leaf is divided.
     """
     arrays: dict[str, np.ndarray] = {}
     bounds: dict[str, tuple[int, int]] = {}
@@ -97,9 +101,9 @@ def write_part(path: Path, index: int, state: PyTree) -> dict[str, Any]:
             bounds[name] = leaf.first, leaf.first + len(leaf.rows)
     if not bounds:
         return {}
-    about = np.frombuffer(json.dumps({'rows': bounds}).encode(), np.uint8)
+    about = _as_bytes(json.dumps({'rows': bounds}))
     content = checksummed_npz.npz({_ABOUT: about, **arrays}, compress=False)
-    write_atomically(part_file(path, index), content)
+    atomic_files.write(part_file(path, index), content)
     return {_DIGEST: checksummed_npz.digest_of(content), 'rows': bounds}
 
 
@@ -124,28 +128,16 @@ def remove_partial_files(folder: Path, lane: str | None = None) -> None:
     """Removes files of lanes that a killed process has left unfinished.
 
     Args:
-      folder: of saves, which this process has locked; or the lane.
+      folder: of saves. This process has locked it, or the lane.
       lane: whose saves; by default those of all lanes.
     """
     pattern = '*' if lane is None else glob.escape(lane)
     for file in folder.glob(f'.{pattern}@*'):
-        if is_temporary(file):
+        if atomic_files.is_temporary(file):
             file.unlink(missing_ok=True)
     for file in folder.glob(f'{pattern}@*.part*.npz'):
         part = re.fullmatch(r'(.*@\d+)\.part\d+\.npz', file.name)
         if part and not (folder / f'{part[1]}.npz').exists():
-            file.unlink(missing_ok=True)
-
-
-def is_temporary(path: Path) -> bool:
-    """Tells whether a name is that of a file which `write_atomically` has not finished."""
-    return _TEMPORARY.fullmatch(path.name) is not None
-
-
-def remove_temporaries(folder: Path, name: str) -> None:
-    """Removes unfinished files that were to have a name, of processes that were killed."""
-    for file in folder.glob(f'.{glob.escape(name)}.*'):
-        if is_temporary(file):
             file.unlink(missing_ok=True)
 
 
@@ -160,14 +152,14 @@ def read_verified(path: Path) -> bytes:
 
 
 def read(path: Path, *, verify: bool = True) -> tuple[dict[str, Any], list[str]]:
-    """Reads what a file says besides the state.
+    """Reads the metadata and the lines of a file.
 
     Args:
       path: of the file.
-      verify: whether to read all of it, states and parts too, to see that nothing has changed.
+      verify: whether to verify the checksums of the file and its parts, which reads all of them.
 
     Returns:
-      What it is about, and the lines of metrics.
+      The metadata, and the lines of metrics.
 
     Raises:
       DamagedError: if the file is missing or was changed.
@@ -193,10 +185,11 @@ def load(
 
     Args:
       path: of the file.
-      like: a tree of arrays or their shapes; what is read must have its structure, shapes, dtypes.
-      content: what the file holds, where its parts alone are to be read.
+      like: a tree of arrays or shapes. The state must have its structure, shapes and dtypes.
+      content: of the file, if it was read before; only parts are then read from the disk.
       local_rows: ``number of clients -> (first row, row behind the last)``, which rows to read of
-        divided leaves. These leaves then are `meshes.LocalRows`. All rows by default.
+        divided leaves. These leaves then are `meshes.LocalRows`. By default all rows are read, as
+        arrays.
 
     Returns:
       The tree.
@@ -242,10 +235,13 @@ def leaves(path: Path) -> dict[str, Any]:
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
-    """Reads `leaves` as they are stored, whatever the precision here; typed keys as their data."""
+    """Reads the leaves of a file's state as NumPy arrays; typed keys as their data.
+
+    Unlike `leaves` it keeps float64, whatever the precision of JAX here.
+    """
     result: dict[str, np.ndarray] = {}
     for name, array, kind in _entries(path):
-        is_key = kind.startswith('key:')
+        is_key = kind.startswith(_KEY_PREFIX)
         result[name] = array.view(jnp.dtype(kind)) if kind and not is_key else array
     return result
 
@@ -256,32 +252,8 @@ def leaves_of(tree: PyTree) -> dict[str, Any]:
     return {jax.tree_util.keystr(key_path): leaf for key_path, leaf in leaves}
 
 
-def temporary_name(path: Path) -> Path:
-    """Returns a name beside a file that no other process or thread uses."""
-    unique = f'{os.getpid()}-{secrets.token_hex(4)}'
-    return path.with_name(f'.{path.name}.{unique}.partial')
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file so that a reader, even after a crash, sees either all of it or the old one."""
-    partial = temporary_name(path)
-    try:
-        with partial.open('wb') as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # The new name, too.
-    finally:
-        os.close(folder)
-
-
 def _decoding(path: Path) -> contextlib.AbstractContextManager[None]:
-    """Turns what reading a damaged file raises into a `DamagedError`."""
+    """Turns errors of reading a damaged file into a `DamagedError`."""
 
     def failed(reason: str) -> DamagedError:
         requirement = 'be as a run writes it'
@@ -291,17 +263,17 @@ def _decoding(path: Path) -> contextlib.AbstractContextManager[None]:
 
 
 def _check_kind(path: Any, kind: Any, array: Any) -> None:
-    """Raises unless an array can stand for a leaf of its kind."""
+    """Raises unless an array can hold a leaf of this kind."""
     if not isinstance(path, str) or not isinstance(kind, str):
         raise TypeError(f'{kind!r} at {path!r}')
-    if kind and not kind.startswith('key:'):
+    if kind and not kind.startswith(_KEY_PREFIX):
         dtype = jnp.dtype(kind)
         if dtype.hasobject or dtype.itemsize != array.dtype.itemsize:
             raise TypeError(f'{kind} at {path}')
 
 
 def _verify(file: Path, digest: str | None = None) -> None:
-    """Raises unless a file is as it was written; a part has a digest."""
+    """Raises unless a file is as it was written. ``digest`` is known for a part only."""
     try:
         if checksummed_npz.is_verified(file, digest):
             return
@@ -316,7 +288,7 @@ def _verify(file: Path, digest: str | None = None) -> None:
 def _entries(
     path: Path, content: bytes | None = None, local_rows: _RowRange | None = None
 ) -> list[tuple[str, Any, str]]:
-    """Reads path, array and kind of every leaf of a file; verifies the file unless it was read."""
+    """Reads path, array and kind of each leaf of a file, which it verifies unless it was read."""
     if content is None:
         _verify(path)
     entries: list[tuple[str, Any, str]] = []
@@ -345,7 +317,8 @@ def _all_rows(num_clients: int) -> tuple[int, int]:
 def _read_parts(
     path: Path, parts: Sequence[Any], local_rows: _RowRange
 ) -> dict[str, meshes.LocalRows]:
-    """Reads rows of divided leaves, by entry, from those parts that have any of them."""
+    """Reads rows of divided leaves, by entry, from the parts that have any of them."""
+    # Parts are in the order of clients, so the last one ends with the last client.
     num_clients: dict[str, int] = {}
     for part in parts:
         for name, (_, stop) in part['rows'].items():
@@ -368,7 +341,7 @@ def _read_parts(
 def _needed_rows(
     bounds: Mapping[str, Sequence[int]], ranges: Mapping[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]]:
-    """Returns which rows of a part, counted from its first, lie in the ranges."""
+    """Returns which rows of a part lie in the ranges, counted from the part's first row."""
     needed: dict[str, tuple[int, int]] = {}
     for name, (first_of_part, stop_of_part) in bounds.items():
         first, stop = np.clip(ranges[name], first_of_part, stop_of_part) - first_of_part
@@ -378,9 +351,10 @@ def _needed_rows(
 
 
 def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
-    """Returns an array of a dtype that npz can hold, and what it stands for."""
+    """Returns an array of a dtype that npz can hold, and its kind."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return np.asarray(jax.random.key_data(leaf)), f'key:{jax.random.key_impl(leaf)}'
+        kind = f'{_KEY_PREFIX}{jax.random.key_impl(leaf)}'
+        return np.asarray(jax.random.key_data(leaf)), kind
     array = np.asarray(leaf)
     if array.dtype.kind in 'biuf':
         return array, ''
@@ -389,11 +363,11 @@ def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
 
 
 def _as_leaf(array: Any, kind: str) -> Any:
-    """Returns the leaf that an array of a file stands for."""
+    """Returns the leaf that an array of this kind holds."""
     if isinstance(array, meshes.LocalRows):
         rows = array.rows.view(jnp.dtype(kind or array.dtype))
         return dataclasses.replace(array, rows=rows)
-    if kind.startswith('key:'):
+    if kind.startswith(_KEY_PREFIX):
         key_data = jnp.asarray(array)
-        return jax.random.wrap_key_data(key_data, impl=kind.removeprefix('key:'))
+        return jax.random.wrap_key_data(key_data, impl=kind.removeprefix(_KEY_PREFIX))
     return jnp.asarray(array.view(jnp.dtype(kind)) if kind else array)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import errors
-from fedjax_links.storage import checkpoints, checksummed_npz, documents
+from fedjax_links.storage import atomic_files, checksummed_npz, documents
 from fedjax_links.storage.identity import RunIdentity, run_differences, run_from_plain
 from fedjax_links.storage.run_files import (
     CHANGED,
@@ -86,9 +86,9 @@ def write_identity(path: Path, identity: RunIdentity) -> None:
       identity: of programs and data.
     """
     content = checksummed_npz.npz(identity.rows_as_arrays(), compress=False)
-    checkpoints.write_atomically(path / EXAMPLES, content)
+    atomic_files.write(path / EXAMPLES, content)
     content = documents.as_json(identity.as_plain())
-    checkpoints.write_atomically(path / IDENTITY, content)
+    atomic_files.write(path / IDENTITY, content)
 
 
 def read_description(path: Path) -> Description | None:

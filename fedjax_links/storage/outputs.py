@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fedjax_links.core import digests, errors
-from fedjax_links.storage import checkpoints, documents, run_access
+from fedjax_links.storage import atomic_files, documents, run_access
 
 LIST = '.written.json'
 
@@ -66,7 +66,7 @@ def write(argument: str, folder: Path, files: Iterable[tuple[str, bytes]]) -> li
             path.parent.mkdir(parents=True, exist_ok=True)
             if run_access.kind_of(folder) is not run_access.Kind.RUN:
                 _list_file(folder, name, content)
-            checkpoints.write_atomically(path, content)
+            atomic_files.write(path, content)
             written.append(name)
     return written
 
@@ -80,7 +80,7 @@ def _list_file(folder: Path, name: str, content: bytes) -> None:
     known_digests.append(digests.of_bytes(content))
     files = {**_read(folder), name: known_digests}
     list_content = documents.as_json({'files': files})
-    checkpoints.write_atomically(folder / LIST, list_content)
+    atomic_files.write(folder / LIST, list_content)
 
 
 def _read(folder: Path) -> dict[str, list[str]]:

@@ -15,7 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedjax_links.core import errors
-from fedjax_links.storage import checkpoints, checksummed_npz, documents, file_locks
+from fedjax_links.storage import (
+    atomic_files,
+    checkpoints,
+    checksummed_npz,
+    documents,
+    file_locks,
+)
 from fedjax_links.storage.run_files import (
     CHECKPOINTS,
     CLAIMS,
@@ -57,10 +63,10 @@ def kind_of(path: Path) -> Kind:
 
 def _is_written_first(entry: Path) -> bool:
     """Tells whether a run writes such an entry before `EXPERIMENT`."""
-    if checkpoints.is_temporary(entry):
+    if atomic_files.is_temporary(entry):
         return True
     if entry.name == CHECKPOINTS:
-        return entry.is_dir() and all(map(checkpoints.is_temporary, entry.iterdir()))
+        return entry.is_dir() and all(map(atomic_files.is_temporary, entry.iterdir()))
     if entry.name == CLAIMS:
         return entry.is_dir() and all(map(_is_lock_or_temporary, entry.iterdir()))
     if entry.name in (LOCK, OPENING):
@@ -73,7 +79,7 @@ def _is_written_first(entry: Path) -> bool:
 
 
 def _is_lock_or_temporary(path: Path) -> bool:
-    return checkpoints.is_temporary(path) or file_locks.is_lock(path)
+    return atomic_files.is_temporary(path) or file_locks.is_lock(path)
 
 
 def refuse_foreign(argument: str, path: Path) -> Kind:
@@ -140,7 +146,7 @@ def remove_temporaries(path: Path, lane: str | None = None) -> None:
     """
     if lane is None:
         for name in WRITTEN_BY_RUNS:
-            checkpoints.remove_temporaries(path, name)
+            atomic_files.remove_temporaries(path, name)
     checkpoints.remove_partial_files(path / CHECKPOINTS, lane)
 
 

@@ -138,7 +138,7 @@ def _run(planned: experiment.Experiment, folder: Path) -> list[str]:
     text = (path / 'report.md').read_text()
     status = runs.status(path)
     seen = live.read(path)
-    list(live.levels(seen))
+    list(live.progress_lines(seen))
     live.write(seen, path, [planned.title], seconds=None)
     again = runs.read(path)
     again.dataset.to_netcdf(path / 'all.nc')

@@ -37,7 +37,7 @@ def run_and_report(config, folder):
 
 def finals(found, label, metric=None):
     """Seed means at the end, by pattern."""
-    ends = found.ends(metric)
+    ends = found.final_metrics(metric)
     model = found.main_models[label]
     return {
         pattern: ends.choices[pattern, label, model].mean for pattern in found.patterns

@@ -22,11 +22,11 @@ import time
 
 def get_config():
     from fedjax_links.core import memory
-    from fedjax_links.storage import checkpoints
+    from fedjax_links.storage import atomic_files
     from fedjax_links.runner import stages
 
     stages._SAVE_SECONDS = 0.05
-    write_atomically = checkpoints.write_atomically
+    write_atomically = atomic_files.write
 
     def counted(path, content):
         write_atomically(path, content)
@@ -35,7 +35,7 @@ def get_config():
             with folder.with_name(f'{folder.name}.saves').open('a') as saves:
                 saves.write('.')
 
-    checkpoints.write_atomically = counted
+    atomic_files.write = counted
     if 'SECONDS_TO_SYNC' in os.environ:
         fsync = os.fsync
 

@@ -190,9 +190,9 @@ def test_a_dask_cluster_that_loses_a_worker(tmp_path, whole, as_users_do):
 
 NOTED = f"""
 import os
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import atomic_files
 
-write = checkpoints.write_atomically
+write = atomic_files.write
 
 
 def noted(path, *rest):
@@ -203,7 +203,7 @@ def noted(path, *rest):
 
 
 def get_config():
-    checkpoints.write_atomically = noted
+    atomic_files.write = noted
     return {CONFIG!r}
 """
 

@@ -11,7 +11,7 @@ from fedjax_links import analysis, experiment, problems
 from fedjax_links.partition import dirichlet_shares
 from fedjax_links.preview import configured_links, theory
 from fedjax_links.problems.gaussians import simplex
-from fedjax_links.report import run_view
+from fedjax_links.report import blank_view
 from tests.problems.generators import draw_regression_clients
 
 LIMIT = 4.5
@@ -136,7 +136,7 @@ def test_what_is_known_is_printed_before_a_run():
         'eval_every': 2,
     }
     known = "The population's best model, exactly: accuracy 0.6000."
-    assert run_view.blank(experiment.build(config)).caption == known
+    assert blank_view.blank(experiment.build(config)).caption == known
     line = "best     accuracy 0.6000 (the population's best model, exact)"
     assert line in experiment.build(config).describe().splitlines()
     links = configured_links.of_experiment(experiment.build(config))

@@ -48,7 +48,7 @@ def test_levels_are_of_the_seeds_that_most_have_come_as_far_as(half):
     assert rows.groupby('seed')['round'].max().tolist() == [8, 8, 4]
     expected = rows[rows['round'] == 8]['server/eval_accuracy'].mean()
     found = live.read(half)
-    assert list(live.levels(found)) == [
+    assert list(live.progress_lines(found)) == [
         f'level    fedavg: eval accuracy {100 * expected:.1f} % in round 8, 2 of 3 seeds',
         'open     fedavg, fedpbc',
     ]
@@ -62,7 +62,7 @@ def test_where_most_are_behind_the_level_is_theirs(half):
     (ahead,) = (half / runs.CHECKPOINTS).glob('main-fedavg-0000-links-2@4.npz')
     rows = runs.read(half).to_pandas()
     expected = rows[rows['round'] == 6]['server/eval_accuracy'].mean()
-    shown = next(live.levels(live.read(half)))
+    shown = next(live.progress_lines(live.read(half)))
     assert shown.endswith(
         f'eval accuracy {100 * expected:.1f} % in round 6, 2 of 3 seeds'
     )
@@ -70,7 +70,9 @@ def test_where_most_are_behind_the_level_is_theirs(half):
     for seed in (0, 1):
         (end,) = (half / runs.CHECKPOINTS).glob(f'main-fedavg-0000-links-{seed}@6.npz')
         end.unlink()
-    assert next(live.levels(live.read(half))).endswith('in round 2, 1 of 3 seeds')
+    assert next(live.progress_lines(live.read(half))).endswith(
+        'in round 2, 1 of 3 seeds'
+    )
 
 
 def test_links_so_far_end_where_the_first_seed_is(half):
@@ -131,7 +133,7 @@ def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
     config = values(links=None, patterns=patterns, grid=grid)
     stopped(tmp_path, config, 'fedavg', 1, 4)
     found = live.read(tmp_path)
-    first, *rest = live.levels(found)
+    first, *rest = live.progress_lines(found)
     assert first.startswith('level    fedavg (learning_rate 0.1), some: eval accuracy ')
     assert first.endswith(' % in round 4, 2 of 2 seeds')
     assert rest == ['open     fedavg']
@@ -142,7 +144,7 @@ def test_patterns_and_points_that_have_not_begun_are_left_blank(tmp_path):
 def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
     stopped(tmp_path, tuned(), 'fedavg', 10_000, 4)
     found = live.read(tmp_path)
-    (line,) = live.levels(found)
+    (line,) = live.progress_lines(found)
     assert re.fullmatch(r'open     fedavg( \(tuning: \d of 2 tried\))?, fedpbc', line)
     live.write(found, tmp_path, [line], seconds=1)
     assert not [tag for tag, _ in page_of(tmp_path).tags if tag == 'img']

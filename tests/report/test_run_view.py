@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links import experiment, runs
-from fedjax_links.report import run_view
+from fedjax_links.report import blank_view, run_view
 from tests.experiment.configs import tuned
 from tests.runner import running
 
@@ -179,7 +179,7 @@ def test_results_before_a_run_have_the_form_of_those_after_it(tmp_path):
     planned = experiment.build(
         tuned(num_seeds=1, grid={'client': {'batch_size': (2, 4)}})
     )
-    blank = run_view.blank(planned)
+    blank = blank_view.blank(planned)
     real = run_view.of_run(running.run(planned, tmp_path))
 
     def form(

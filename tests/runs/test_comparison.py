@@ -47,7 +47,7 @@ def test_order_and_words_make_no_difference(first, tmp_path):
     found = comparison.compare(first, tmp_path)
     assert found.equal
     assert found.compared == '8 lanes in common, 32 lines of metrics, 16 states'
-    assert [line.partition(':')[0] for line in found.around['experiment.json']] == [
+    assert [line.partition(':')[0] for line in found.sections['experiment.json']] == [
         'algorithms[0]',
         'caption',
         'grid.level[0]',
@@ -99,7 +99,7 @@ def test_masks_and_counts_are_compared_too(first, tmp_path):
     assert (found.leaf.first, found.leaf.second) == ('True', 'False')
     path = first / runs.CHECKPOINTS / 'main-calm-0000-some-0@6.npz'
     mask = checkpoints.arrays(path)['.links.mask']
-    assert (found.leaf.place, found.leaf.entries) == ((mask.argmax(),), mask.sum())
+    assert (found.leaf.index, found.leaf.num_entries) == ((mask.argmax(),), mask.sum())
     assert f'.links.mask[{mask.argmax()}]: True | False' in found.text()
 
 
@@ -132,7 +132,8 @@ def test_a_shorter_run_and_missing_lanes_are_told(first, tmp_path):
         num_rounds=4, seeds=(0,), algorithms={'calm': experiment().algorithms['calm']}
     ).run(tmp_path)
     found = comparison.compare(first, tmp_path)
-    assert [len(found.around[title]) for title in comparison.ALONE] == [6, 0]
+    assert len(found.sections[comparison.ONLY_FIRST]) == 6
+    assert len(found.sections[comparison.ONLY_SECOND]) == 0
     lane = 'algorithm calm, pattern some, seed 0, level 1.0'
     assert found.metric == comparison.Difference(6, lane, 'line', 'present', 'absent')
     assert found.compared.endswith(', 0 states')
@@ -167,8 +168,8 @@ def test_versions_are_apart_from_the_config(first, tmp_path):
     path.write_text(json.dumps(environment))
     found = comparison.compare(first, other)
     assert found.equal
-    assert found.around['experiment.json'] == []
-    (version,) = found.around['environment']
+    assert found.sections['experiment.json'] == []
+    (version,) = found.sections['environment']
     assert version.startswith('versions.jax: ')
     assert version.endswith(' | "0.1"')
 
@@ -203,11 +204,11 @@ def test_zeros_of_both_signs_differ_and_nan_equals_itself():
         is None
     )
     found = comparison._leaf_difference(2, 'a', one, {'.x': np.array([-0.0, np.nan])})
-    assert (found.first, found.second, found.place) == ('0.0', '-0.0', (0,))
+    assert (found.first, found.second, found.index) == ('0.0', '-0.0', (0,))
     scalar = comparison._leaf_difference(
         2, 'a', {'.x': np.array(1)}, {'.x': np.array(2)}
     )
-    assert (scalar.first, scalar.second, scalar.place) == ('1', '2', ())
+    assert (scalar.first, scalar.second, scalar.index) == ('1', '2', ())
 
 
 def test_fields_are_named_by_dotted_path():

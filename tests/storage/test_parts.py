@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_links.core.meshes import LocalRows
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import atomic_files, checkpoints
 
 BOUNDS = [(0, 3), (3, 6), (6, 7), (7, 7)]  # of seven clients
 TABLE = np.arange(14.0, dtype=np.float32).reshape(7, 2)
@@ -34,7 +34,7 @@ def path(tmp_path):
     ]
     assert not path.exists()
     about = {'labels': {'seed': 0}, checkpoints.PARTS: parts}
-    checkpoints.write_atomically(path, checkpoints.pack(own[0], about, ['a\n', 'b\n']))
+    atomic_files.write(path, checkpoints.pack(own[0], about, ['a\n', 'b\n']))
     return path
 
 
@@ -128,7 +128,7 @@ def test_parts_go_with_their_save_and_what_was_left_of_one(path):
     ]
     strange = path.with_name('lane@b.part1@7.npz')
     strange.touch()
-    left += map(checkpoints.temporary_name, (left[0], before.with_name('a@3.npz')))
+    left += map(atomic_files.temporary_name, (left[0], before.with_name('a@3.npz')))
     for file in left:
         file.touch()
     assert checkpoints.files_of(before) == [before]

@@ -13,7 +13,7 @@ from fedjax_links import runs
 from fedjax_links.core import errors
 from fedjax_links.pages import figure
 from fedjax_links.runs import comparison, export
-from fedjax_links.storage import checkpoints, file_locks, outputs, run_access
+from fedjax_links.storage import atomic_files, file_locks, outputs, run_access
 from tests.experiment.configs import files_of
 from tests.runner import running
 from tests.runner.test_identities import quadratic
@@ -211,11 +211,11 @@ def test_start_over_beside_a_live_run_is_refused(tmp_path):
 
 
 def test_temporary_names_differ_in_all_processes(tmp_path):
-    names = {checkpoints.temporary_name(tmp_path / 'x').name for _ in range(100)}
+    names = {atomic_files.temporary_name(tmp_path / 'x').name for _ in range(100)}
     assert len(names) == 100
     writers = [
         threading.Thread(
-            target=checkpoints.write_atomically,
+            target=atomic_files.write,
             args=(tmp_path / 'x', bytes([k]) * 9999),
         )
         for k in range(16)
@@ -262,20 +262,20 @@ def test_an_output_whose_writer_was_killed_is_written_again(
     """The process ends before or after any of its writes; the next one goes on."""
     files = [('figure.md', b'first'), ('figure.csv', b'1')]
     outputs.write('workdir', tmp_path, files)
-    write_atomically = checkpoints.write_atomically
+    write = atomic_files.write
     left = [writes]
 
     def killed(path, content):
         left[0] -= 1
         if left[0] == 0 and is_before:
             raise KilledError
-        write_atomically(path, content)
+        write(path, content)
         if left[0] == 0:
             raise KilledError
 
     newer = [('figure.md', b'second'), ('figure.csv', b'2')]
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, 'write_atomically', killed)
+        patch.setattr(atomic_files, 'write', killed)
         with pytest.raises(KilledError):
             outputs.write('workdir', tmp_path, newer)
     newest = [('figure.md', b'third'), ('figure.csv', b'3')]

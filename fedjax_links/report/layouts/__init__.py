@@ -22,7 +22,7 @@ from fedjax_links.report.layouts.price import price
 from fedjax_links.report.layouts.progress import curves, first_rounds, overview
 from fedjax_links.report.layouts.rates import rates
 from fedjax_links.report.run_view import RunView
-from fedjax_links.storage import checkpoints
+from fedjax_links.storage import atomic_files
 
 _ALL: Sequence[Callable[..., Page]] = (
     *(overview, metrics, levels, best, first_rounds, rates, bars, curves),
@@ -169,7 +169,7 @@ def write(
     if source.run is not None:
         parts.append('## What ran\n')
         parts.extend(map(_paragraph, provenance.lines(source.run)))
-    checkpoints.write_atomically(folder / REPORT, '\n'.join(parts).encode())
+    atomic_files.write(folder / REPORT, '\n'.join(parts).encode())
     return written
 
 

@@ -33,7 +33,7 @@ def metrics(source: RunView, *, tail: float | None = None) -> Page:
     Raises:
       ValueError: for a share that is none.
     """
-    of_metrics = [source.ends(name, tail) for name in source.metrics]
+    of_metrics = [source.final_metrics(name, tail) for name in source.metrics]
     rows = []
     for key in source.rows(every_model=True):
         row = labels(source, key, model=True)
@@ -64,7 +64,7 @@ def best(
     Raises:
       ValueError: for an unknown metric, or one whose direction is unknown.
     """
-    final_metrics = source.ends(metric, tail)
+    final_metrics = source.final_metrics(metric, tail)
     shown_metric = final_metrics.metric
     _ = shown_metric.sign  # raises if no point is best
     difference_title = f"ours, minus {source.name(source.baseline)}'s best"
@@ -123,7 +123,7 @@ def bars(
     Raises:
       ValueError: for an unknown metric or a share that is none.
     """
-    final_metrics = source.ends(metric, tail)
+    final_metrics = source.final_metrics(metric, tail)
     models = source.main_models
     names = {
         label: panels.name_of(source.name(label), model)
@@ -187,7 +187,7 @@ def spread(
       ValueError: for an unknown metric, a share that is none, or results of one seed, or without
         such a grid.
     """
-    final_metrics = source.ends(metric, tail)
+    final_metrics = source.final_metrics(metric, tail)
     shown_metric = final_metrics.metric
     if source.num_seeds < 2:
         raise errors.invalid(

@@ -53,7 +53,7 @@ def levels(
     Raises:
       ValueError: for an unknown metric or printed table, or a share that is none.
     """
-    final_metrics = source.ends(metric, tail)
+    final_metrics = source.final_metrics(metric, tail)
     paper = tables.load_levels(published)
     keys = source.rows(every_model=True)
     bases = {label: source.baseline_of(label) for label in source.members}

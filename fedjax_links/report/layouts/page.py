@@ -102,7 +102,7 @@ def with_panels(
 def limit_series(
     source: RunView,
     heading: str,
-    ends: FinalMetrics,
+    final_metrics: FinalMetrics,
     patterns: Sequence[str] | None = None,
 ) -> tuple[RunView, str]:
     """Limits a picture of curves to as many series as can be told apart.
@@ -110,7 +110,7 @@ def limit_series(
     Args:
       source: what ran.
       heading: of the page.
-      ends: levels by which points are judged, of a metric that the page draws.
+      final_metrics: by which points are compared, of a metric that the page draws.
       patterns: under which patterns; all by default.
 
     Returns:
@@ -119,12 +119,13 @@ def limit_series(
     """
     if len(source.members) <= MOST_SERIES:
         return source, heading
-    chosen = set(source.best_series(ends, patterns).values())
+    chosen = set(source.best_series(final_metrics, patterns).values())
     if chosen == source.members.keys():
         return source, heading
     which = 'first point of its grid'
-    if ends.metric.direction is not None:
-        which = f'best point of its grid by {ends.metric.words}, {ends.span}'
+    if final_metrics.metric.direction is not None:
+        by = f'{final_metrics.metric.words}, {final_metrics.span}'
+        which = f'best point of its grid by {by}'
     labels_of_best = [label for label in source.members if label in chosen]
     limited = dataclasses.replace(source, data=source.data.sel(series=labels_of_best))
     return limited, f'{heading}, every algorithm at the {which}'

@@ -66,7 +66,9 @@ def curves(
     checks.static_int('columns', columns)
     metrics = [source.metric(metric, 'metrics').name for metric in metrics or (None,)]
     heading = f'Learning curves of {lines}'
-    source, heading = limit_series(source, heading, source.ends(metrics[0], tail))
+    source, heading = limit_series(
+        source, heading, source.final_metrics(metrics[0], tail)
+    )
     models = source.main_models
     by_pattern = lines == 'algorithms'
     panel_labels = source.patterns if by_pattern else list(models)
@@ -154,7 +156,7 @@ def overview(
     pattern = source.patterns[0] if pattern is None else pattern
     checks.choice('pattern', pattern, source.patterns)
     shown, heading = limit_series(
-        source, 'Overview', source.ends(None, tail), [pattern]
+        source, 'Overview', source.final_metrics(None, tail), [pattern]
     )
     metrics = [source.metric().name]
     for name in ('train_loss', 'loss'):
@@ -239,7 +241,7 @@ def first_rounds(
       ValueError: if both or none of targets and shares are given, or a metric or printed table is
         unknown.
     """
-    final_metrics = source.ends(metric)
+    final_metrics = source.final_metrics(metric)
     shown_metric = final_metrics.metric
     if bool(targets) == bool(shares):
         raise errors.invalid(
