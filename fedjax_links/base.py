@@ -1,7 +1,7 @@
-"""Defines the types that all other modules use, without logic beyond reading them.
+"""Defines the types that all other modules use.
 
-Shapes use ``N`` for the number of clients. Behaviour is a NamedTuple of pure functions, state is a
-typed NamedTuple, and only the problem, which mixes arrays with functions, is a dataclass.
+Shapes use ``N`` for the number of clients. Behaviour is a NamedTuple of pure functions, and state a
+typed NamedTuple. Only the problem is a dataclass, as it mixes arrays with functions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ _STATIC = {'static': True}
 
 
 class RoundContext(NamedTuple):
-    """All that a round may look at besides its own state.
+    """Holds all that a round may read besides its state.
 
     Attributes:
       round: int32[], index t of the round, from 0.
@@ -63,7 +63,7 @@ class RoundContext(NamedTuple):
 
 
 class RoundMetrics(NamedTuple):
-    """What a round reports: sums and counts, so that any grouping of rounds can be averaged.
+    """Reports a round by sums and counts, so that any group of rounds can be averaged.
 
     Attributes:
       num_active: int32[], clients whose result entered the server's update.
@@ -81,13 +81,13 @@ class RoundMetrics(NamedTuple):
 
 S = TypeVar('S')
 Step = tuple[S, RoundMetrics]
-"""What a round returns: the new state, and the metrics."""
-Drawn = tuple[S, Links]
-"""What a pattern returns: its new carry, and the links of the round."""
+"""What ``round_step`` returns: the new state, and the metrics."""
+CarryAndLinks = tuple[S, Links]
+"""What a pattern's ``sample`` returns: its new carry, and the links of the round."""
 
 
 class Rows(NamedTuple):
-    """Who owns which of the stored examples.
+    """Says which of the stored examples each client owns.
 
     Attributes:
       offsets: int32[N], first row of each client.
@@ -101,10 +101,10 @@ class Rows(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Source:
-    """What makes a client's examples.
+    """Makes the examples of a client whenever it trains.
 
     Attributes:
-      make: ``(data, client id) -> examples``, leaves [m, ...], the same m for every client.
+      make: ``(data, client id) -> examples``, leaves [m, ...], the same m for all clients.
       num_clients: N.
     """
 
@@ -113,17 +113,17 @@ class Source:
 
 
 class LinearObjective(NamedTuple):
-    """A statement about a problem: its loss is that of a linear model, so its limits are known.
+    """States that the loss of a problem is that of a linear model, so its limits can be computed.
 
-    The scores of an example are ``B^T x + b``, x its inputs, B and b all that there is to train.
+    The scores of an example with inputs x are ``B^T x + b``. B and b are all parameters.
 
     Attributes:
       loss: ``'softmax'``, ``'logistic'`` or ``'least_squares'``, as in
         `fedjax_links.analysis.weighted_minimiser`.
       inputs: ``data -> (inputs [E, ...], labels [E, ...])``.
       coefficients: ``params -> (B [d, C], b [C])``.
-      params: ``(B, b) -> params``, the inverse.
-      l2: what ``|B|^2 / 2`` is weighted by in the loss.
+      params: ``(B, b) -> params``, the inverse of ``coefficients``.
+      l2: the weight of ``|B|^2 / 2`` in the loss.
     """
 
     loss: str
@@ -134,21 +134,21 @@ class LinearObjective(NamedTuple):
 
 
 class ClientNames:
-    """What the data call the owners of a problem's examples, beside all that programs read.
+    """Names the owners of a problem's examples.
 
-    All are equal, so problems that differ in names alone share their programs.
+    Any two instances are equal, so problems that differ in names alone share compiled programs.
 
     Attributes:
-      clients: of the N clients, in their order; empty where they have numbers alone.
-      others: of owners who do not train: held out, or left out.
+      clients: names of the N clients, in order; empty if the data have none.
+      others: names of owners that do not train, because they are held out or left out.
     """
 
     def __init__(self, clients: Sequence[Any] = (), others: Sequence[Any] = ()) -> None:
-        """Keeps names as texts.
+        """Converts names to texts.
 
         Args:
-          clients: names or numbers.
-          others: likewise.
+          clients: names or numbers of the clients.
+          others: names or numbers of the other owners.
         """
         self.clients = tuple(map(str, clients))
         self.others = tuple(map(str, others))
@@ -173,33 +173,33 @@ class Problem:
     """Client data, evaluation data and the functions that turn them into losses.
 
     Examples are stored once, sorted by owner: client i owns rows ``offsets[i]`` to
-    ``offsets[i] + counts[i]`` of every leaf of ``data``, so imbalance costs no memory. Or they are
-    stored nowhere, and made whenever a client trains: then nothing is kept per client.
+    ``offsets[i] + counts[i]`` of each leaf of ``data``, so imbalance costs no memory. Or a `Source`
+    makes them whenever a client trains, and nothing is stored per client.
     Build one with the constructors in `fedjax_links.problems`, which validate.
 
     Attributes:
-      data: pytree with leaves [E, ...], E examples over all clients; what ``source`` reads where
-        examples are made.
-      owned: the rows of every client, or the `Source` that makes its examples.
+      data: pytree with leaves [E, ...], E examples over all clients; or what a `Source` reads.
+      owned: the rows of each client, or the `Source` that makes its examples.
       eval_data: pytree that ``metrics`` reads.
       init_params: ``key -> params``.
       loss_fn: ``(params, batch) -> []``, mean loss over a batch of ``data`` rows.
       metrics: ``(params, eval_data) -> {name: []}``.
-      min_examples: smallest entry of ``counts``; where seeds share a program, at most that.
-      max_examples: largest entry of ``counts``; where seeds share a program, at least that.
-      random_loss_fn: ``(params, batch, key) -> []``, what clients descend where training draws at
-        random, as dropout does; None where they descend ``loss_fn``.
-      larger_is_better: names of the metrics, as ``metrics`` names them, that are better when
-        larger; all others are then better when smaller. None: not stated, so only ``loss`` and
-        ``distance`` have a known direction (smaller).
-      attainable: by metric, the best value that any model can have, where it is known: numbers,
-        float64[] on the host.
-      objective: what is known of the loss; None: nothing, so that no limit is predicted.
-      held_out: whether ``eval_data`` are examples like those of ``data`` that nobody trains on;
-        False: they are the clients' own; None: they are neither, and ``metrics`` say what they are.
-      eval_owned: the rows of ``eval_data`` of every client, none for some, those of clients that do
-        not train after the others; None where evaluation data have no owners.
-      named: names of clients, by which recorded links find theirs.
+      min_examples: a lower bound of ``counts``, equal to the smallest entry unless seeds with
+        other data share the program.
+      max_examples: likewise, an upper bound of ``counts``.
+      random_loss_fn: ``(params, batch, key) -> []``, the training loss if it is random, as with
+        dropout; None if clients descend ``loss_fn``.
+      larger_is_better: names of the metrics that are better when larger; all others are then
+        better when smaller. None: not stated, so only ``loss`` and ``distance`` have a known
+        direction (smaller).
+      attainable: the best value that any model can have, float64[] on the host, for those metrics
+        where it is known.
+      objective: the form of the loss, from which limits are predicted; None if unknown.
+      held_out: True if ``eval_data`` are examples like those of ``data`` on which no client trains;
+        False if they are the clients' training examples; None if they are something else.
+      eval_owned: the rows of ``eval_data`` of each client, which may be none, and after them those
+        of owners that do not train; None if evaluation data have no owners.
+      named: names of the clients, by which recorded links are matched.
     """
 
     data: PyTree
@@ -222,32 +222,31 @@ class Problem:
 
     @property
     def client_names(self) -> tuple[str, ...]:
-        """Names of the N clients; empty where they have numbers alone."""
+        """Returns the names of the N clients; empty if the data have none."""
         return self.named.clients
 
     @property
     def num_clients(self) -> int:
-        """Number of clients N."""
-        owned = self.owned
-        return (
-            owned.num_clients if isinstance(owned, Source) else owned.offsets.shape[0]
-        )
+        """Returns N."""
+        if isinstance(self.owned, Source):
+            return self.owned.num_clients
+        return self.owned.offsets.shape[0]
 
     @property
     def num_examples(self) -> int:
-        """Number of examples over all clients, E; concrete problems only."""
+        """Returns E, the number of examples over all clients; concrete problems only."""
         return int(np.asarray(self.counts, np.int64).sum())
 
     @property
     def counts(self) -> Array:
-        """int32[N], number of examples of each client, at least one."""
+        """Returns int32[N], the number of examples of each client, at least one."""
         if isinstance(self.owned, Source):
             return jnp.full(self.num_clients, self.max_examples, jnp.int32)
         return self.owned.counts
 
     @property
     def offsets(self) -> Array:
-        """int32[N], the first row of each client; all zero where examples are made."""
+        """Returns int32[N], the first row of each client; all zero if a `Source` makes them."""
         if isinstance(self.owned, Source):
             return jnp.zeros(self.num_clients, jnp.int32)
         return self.owned.offsets
@@ -259,7 +258,7 @@ class Problem:
           client: int32[], its id.
 
         Returns:
-          A pytree with leaves [E, ...], the first of its rows that the client owns, and how many.
+          A pytree with leaves [E, ...], the first row that the client owns, and how many it owns.
         """
         if isinstance(self.owned, Source):
             examples = self.owned.make(self.data, jnp.asarray(client))
@@ -269,15 +268,15 @@ class Problem:
 
 @reprs.described_by('round_step')
 class Algorithm(NamedTuple):
-    """A federated algorithm as three pure functions.
+    """A federated algorithm as pure functions.
 
     Attributes:
       init: ``(params, problem) -> state``.
       round_step: ``(state, context, problem) -> (state, RoundMetrics)``.
-      models: ``state -> {name: params}``; ``'server'`` always, ``'client_mean'`` where clients keep
-        models of their own. All of them are evaluated.
-      client_models: ``state -> params``, the clients' own models, leaves [N, ...]; None where
-        clients keep none.
+      models: ``state -> {name: params}``; always ``'server'``, and ``'client_mean'`` if clients
+        keep models. All of them are evaluated.
+      client_models: ``state -> params``, the models that clients keep, leaves [N, ...]; None if
+        they keep none.
     """
 
     init: Callable[[Params, Problem], PyTree]
@@ -294,12 +293,12 @@ class Participation(NamedTuple):
       init: ``key -> carry`` (Markov states, clocks, offsets; ``()`` when memoryless).
       sample: ``(carry, key, round) -> (carry, LinkSample)``.
       num_clients: N.
-      cycle: rounds after which links, or their probabilities, repeat; None if they do not. Whoever
-        evaluates every so many rounds should see all of the cycle.
-      combinators: names of the combinators around it that pass its key on, from the inside out; so
-        each finds a stream that no other draws from (``participation.combining``).
-      client_names: of a recording, the names of its N clients, or () where it has numbers alone;
-        None for links that are nobody's in particular.
+      cycle: rounds after which links, or their probabilities, repeat; None if they do not.
+        Evaluations at a multiple of it would all see the same part of the cycle.
+      combinators: names of the combinators around it that pass its key on, from the inside out, so
+        that each draws from a stream of its own (``participation.combining``).
+      client_names: names of the N clients of a recording, () if it numbers them; None for links
+        that belong to no particular clients.
     """
 
     init: Callable[[Key], PyTree]
@@ -323,14 +322,14 @@ class ParticipationCounters(NamedTuple):
 
 
 class FederationState(NamedTuple):
-    """The whole federation: the scan's carry, the checkpoint, the thing you fork.
+    """Holds the state of a federation: the carry of the scan, and the content of a checkpoint.
 
     Attributes:
       round: int32[], rounds completed.
       algorithm: the algorithm's state (server model, client models, memories).
       participation: the pattern's carry.
-      links: the realised links of the last round; with the mask, the mixing matrix W in factored
-        form. Of a small cohort of many clients, a `CohortLinkSample`.
+      links: the realised links of the last round. Their mask is the mixing matrix W in factored
+        form. A small cohort of many clients is a `CohortLinkSample`.
       counters: participation counters.
       finite: bool[], whether server models and reported losses have been finite so far.
       first_bad_round: int32[], the round in which ``finite`` turned false, -1 while it is true.

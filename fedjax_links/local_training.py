@@ -1,6 +1,6 @@
 """Runs client programs over a cohort.
 
-`clients.programs` defines what a client does; its names can be imported from here, too.
+`clients.programs` defines client programs. Its names can be imported from here, too.
 """
 
 import math
@@ -31,11 +31,17 @@ __all__ = [
     'train_cohort',
 ]
 
+# The least number of clients in a chunk that trains in parallel.
 _CHUNK_SIZE = 10
-_ONE_BY_ONE_ENTRIES = 2**14
+# On a CPU, models with at least this many parameters train one by one.
+_ONE_BY_ONE_PARAMETERS = 2**14
+# On a CPU, bounds of a chunk if all clients train: clients, and their parameters together.
 _WIDE_CHUNK_SIZE = 128
-_WIDE_CHUNK_ENTRIES = 2**18
-# Of the parameters while a client trains: start, model, gradient, update.
+_WIDE_CHUNK_PARAMETERS = 2**18
+# On an accelerator, the fraction 1 / 8 of the memory that a chunk may take, and of the clients that
+# are in it if the size of the cohort varies.
+_FRACTION = 8
+# Copies of the parameters while a client trains: start, model, gradient, update.
 _COPIES = 4
 
 
@@ -44,7 +50,7 @@ class Contribution(NamedTuple):
 
     Attributes:
       value: pytree to be summed over the cohort.
-      loss: float[], the client's loss, or zero where it is not to be counted.
+      loss: float[], the client's loss, or zero if it does not count.
     """
 
     value: PyTree
@@ -52,10 +58,10 @@ class Contribution(NamedTuple):
 
 
 class Train(Protocol):
-    """One client's training, with its data, key and round filled in: ``train(start)``.
+    """Trains one client, whose data, key and round are bound: ``train(start)``.
 
-    Algorithms that change the local steps pass the adjustments ``lr_scale``, ``correction``,
-    ``proximal`` and ``keep_gradient``.
+    Algorithms that change the local steps pass ``lr_scale``, ``correction``, ``proximal`` or
+    ``keep_gradient``.
     """
 
     def __call__(
@@ -72,14 +78,14 @@ class Train(Protocol):
         Args:
           start: the model that the client starts from.
           lr_scale: float[], multiplies the local rate.
-          correction: a pytree like the parameters, added to every gradient, as SCAFFOLD's
+          correction: a pytree like the parameters, added to each gradient, as SCAFFOLD's
             ``c - c_i``; None for nothing.
-          proximal: float[], a; ``a (x - start)`` is added to every gradient; None for nothing.
-          keep_gradient: whether to return the last step's gradient, before both are added, as
-            ``gradient``. With one local step it is the gradient at ``start``.
+          proximal: float[], a; ``a (x - start)`` is added to each gradient; None for nothing.
+          keep_gradient: whether to return the last step's gradient as ``gradient``, without
+            ``correction`` and ``proximal``. With one local step it is the gradient at ``start``.
 
         Returns:
-          What the client holds after its local steps.
+          The client's update, loss and, if kept, gradient.
         """
         ...
 
@@ -100,10 +106,9 @@ def train_cohort(
       ctx: the round.
       problem: data and loss.
       per_client: the body of the loop, written for one client: ``(train, client, row) ->
-        (Contribution, new row)``. ``client`` is its id, ``row`` its row of ``client_tree``, and
-        ``train(start)`` gives its `LocalUpdate`; `Train` has the adjustments ``lr_scale``,
-        ``correction``, ``proximal`` and ``keep_gradient``.
-      client_tree: leaves [N, ...], what the clients store between rounds; ``()`` if nothing.
+        (Contribution, new row)``. ``train`` is a `Train` that returns its `LocalUpdate`,
+        ``client`` its id, and ``row`` its row of ``client_tree``.
+      client_tree: leaves [N, ...], what clients keep between rounds; ``()`` for nothing.
 
     Returns:
       The contributions summed over the cohort (zeros if it is empty), in float32 at least, and
@@ -134,14 +139,14 @@ def sum_updates(
     start: Params,
     weights: Array | Callable[[Array], Array] | None = None,
 ) -> Contribution:
-    """Trains a cohort from one model and returns the weighted sum of updates, sum w_i Delta_i.
+    """Trains a cohort from one model and sums the weighted updates, ``sum_i w_i Delta_i``.
 
     Args:
       local_train: the client program.
       cohort: who trains.
       ctx: the round.
       problem: data and loss.
-      start: where every client starts, usually the server model.
+      start: the model that all clients start from, usually the server's.
       weights: float[N], w_i, or ``client id -> w_i``; one by default.
 
     Returns:
@@ -160,38 +165,50 @@ def sum_updates(
 
 
 def _default_chunk_size(cohort: Cohort, problem: Problem) -> int:
-    """Returns how many clients train side by side.
-
-    On a CPU, large models train one by one, as side by side gains nothing. Few small models train
-    side by side where the cohort's size varies, since empty slots cost; more where all clients
-    train. On an accelerator, the full cohort trains side by side, or an eighth of all clients where
-    its size varies, as far as an eighth of the memory holds their parameters, gradients and
-    examples. All memory counts, not what is free: the width is an order of additions, and a run
-    resumed on a busier card has to keep its bits.
-    """
+    """Returns how many clients train in parallel."""
     params = jax.eval_shape(problem.init_params, jax.random.key(0))
     if memory.platform() == 'cpu':
         return _width_on_cpu(tree.size(params), cohort.is_everyone)
     num_slots = cohort.ids.shape[0]
     data_bytes = tree.num_bytes(problem.data) // cohort.num_clients
     client_bytes = _COPIES * tree.num_bytes(params) + data_bytes
-    return _width_elsewhere(num_slots, cohort.size, client_bytes, memory.device_bytes())
+    return _width_on_accelerator(
+        num_slots, cohort.size, client_bytes, memory.device_bytes()
+    )
 
 
-def _width_on_cpu(num_entries: int, everyone: bool) -> int:
-    """Returns the width on a CPU for models with so many entries."""
-    if num_entries >= _ONE_BY_ONE_ENTRIES:
+def _width_on_cpu(num_parameters: int, is_everyone: bool) -> int:
+    """Returns the width on a CPU.
+
+    Large models train one by one, as they gain nothing in parallel. Chunks are small if the size
+    of the cohort varies, since empty slots cost as much as clients.
+    """
+    if num_parameters >= _ONE_BY_ONE_PARAMETERS:
         return 1
-    fitting = _WIDE_CHUNK_ENTRIES // max(num_entries, 1) if everyone else 0
+    if not is_everyone:
+        return _CHUNK_SIZE
+    fitting = _WIDE_CHUNK_PARAMETERS // max(num_parameters, 1)
     return max(_CHUNK_SIZE, min(_WIDE_CHUNK_SIZE, fitting))
 
 
-def _width_elsewhere(
+def _width_on_accelerator(
     num_slots: int, size: Array | int, client_bytes: int, device_bytes: int | None
 ) -> int:
-    """Returns the width on an accelerator; a client needs ``client_bytes`` while it trains."""
-    is_size_fixed = isinstance(size, int)
-    width = num_slots if is_size_fixed else max(_CHUNK_SIZE, math.ceil(num_slots / 8))
+    """Returns the width on an accelerator: the cohort, or an eighth of it if its size varies.
+
+    It is less if an eighth of the memory would not hold it. This counts all memory, not what is
+    free: the width is an order of additions, and a run that resumes on a busier device has to keep
+    its bits.
+
+    Args:
+      num_slots: the largest possible size of the cohort.
+      size: of the cohort; an int if it is fixed.
+      client_bytes: memory of a client while it trains.
+      device_bytes: memory of the device; None if unknown.
+    """
+    width = num_slots
+    if not isinstance(size, int):
+        width = max(_CHUNK_SIZE, math.ceil(num_slots / _FRACTION))
     if device_bytes is None:
         return width
-    return max(1, min(width, device_bytes // (8 * max(client_bytes, 1))))
+    return max(1, min(width, device_bytes // (_FRACTION * max(client_bytes, 1))))

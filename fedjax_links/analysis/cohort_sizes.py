@@ -1,14 +1,16 @@
 r"""Computes the law of the number of active clients, and means of its reciprocals.
 
-Links are independent.
+Links are independent. The number of active clients ``|A|`` has the generating function
 
-The size of the active set A has the generating function ``f(z) = prod_j (1 - p_j + p_j z)``, and
-means of ``1 / |A|`` and ``1 / |A|^2`` are integrals of ``f`` over [0, 1], because
-``1/n = int z^(n-1) dz`` and ``1/n^2 = int -log(z) z^(n-1) dz``. With ``z = exp(-t)``
-one quadrature with positive weights serves both. Products are taken in log space. So
-nothing cancels and nothing under- or overflows, whatever the number of clients.
+``f(z) = E[z^|A|] = prod_j (1 - p_j + p_j z)``.
+
+Means of ``1 / |A|`` and ``1 / |A|^2`` are integrals of it over [0, 1], because
+``1/n = int z^(n-1) dz`` and ``1/n^2 = int -log(z) z^(n-1) dz``. With ``z = exp(-t)`` one
+quadrature with positive weights serves both. Products are taken in log space. So nothing
+cancels, under- or overflows, whatever the number of clients.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -16,9 +18,9 @@ from numpy.typing import ArrayLike
 
 from fedjax_links.analysis import _checks
 
-# The step of the trapezoidal sum. Half of it changes nothing above rounding.
+# The step of the trapezoidal sum. Half of it changes results by rounding only.
 _STEP = 0.125
-# The first node, where t is 1e-20 of its scale.
+# The first node s, where t is 1e-20 of its scale.
 _FIRST = -3.75
 # Nodes end where the integrand falls below exp(-50).
 _LAST_EXPONENT = 50.0
@@ -66,7 +68,7 @@ def quadrature(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Returns nodes and weights of a quadrature for ``int_0^1 h(z) dz``.
 
     The weights times t serve ``int -log(z) h(z) dz``. Both are exact to rounding for
-    h = `f`, `f` without some factors, and `f` over z.
+    ``h(z) = f(z)``, for f without some of its factors, and for ``f(z) / z``.
 
     With ``mu = sum_j p_j`` the integrand in t falls off over ``1 / (1 + mu)``. The
     substitution ``t = exp(s - exp(-s)) / (1 + mu)`` makes it fall off double exponentially
@@ -83,32 +85,34 @@ def quadrature(probs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     References:
       Takahasi and Mori, Double exponential formulas for numerical integration, 1974.
     """
-    mean = float(np.sum(probs))
-    s = np.arange(_FIRST, np.log(_LAST_EXPONENT * (1.0 + mean)), _STEP)
-    times = np.exp(s - np.exp(-s)) / (1.0 + mean)
-    # f(z) z is below exp(-exponent).
-    exponent = times - mean * np.expm1(-times)
-    counted = exponent < _LAST_EXPONENT
-    s = s[counted]
-    times = times[counted]
+    mu = float(np.sum(probs))
+    s = np.arange(_FIRST, np.log(_LAST_EXPONENT * (1.0 + mu)), _STEP)
+    times = np.exp(s - np.exp(-s)) / (1.0 + mu)
+    # The integrand f(z) z is below exp(-exponent).
+    exponent = times - mu * np.expm1(-times)
+    is_relevant = exponent < _LAST_EXPONENT
+    s = s[is_relevant]
+    times = times[is_relevant]
     jacobian = (1.0 + np.exp(-s)) * times * np.exp(-times)
     return times, _STEP * jacobian
 
 
 def log_factors(probs: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Computes the logarithms of the factors of `f`.
+    """Computes the logarithms of the factors of f at some nodes.
 
     Args:
       probs: float64[N], participation probabilities.
       times: float64[n], of nodes ``z_k = exp(-t_k)``.
 
     Returns:
-      float64[n, N], ``log(1 - p_i + p_i z_k)``: finite, for p = 1 as well.
+      float64[n, N], ``log(1 - p_i + p_i z_k)``, finite also for p = 1.
     """
-    drop = probs * -np.expm1(-times)[:, None]
-    near_one = np.log1p(-np.minimum(drop, 0.5))
+    # A factor is one minus p (1 - z). Near one, log1p keeps its precision; elsewhere it would
+    # lose digits of p z for p close to one.
+    below_one = probs * -np.expm1(-times)[:, None]
+    near_one = np.log1p(-np.minimum(below_one, 0.5))
     elsewhere = np.log((1.0 - probs) + probs * np.exp(-times)[:, None])
-    return np.where(drop < 0.5, near_one, elsewhere)
+    return np.where(below_one < 0.5, near_one, elsewhere)
 
 
 def reciprocal_means(probs: np.ndarray) -> np.ndarray:
@@ -123,13 +127,13 @@ def reciprocal_means(probs: np.ndarray) -> np.ndarray:
       float64[N].
     """
     times, weights = quadrature(probs)
-    num_chunks = -(-probs.size * times.size // _CHUNK_ELEMENTS)
+    num_chunks = math.ceil(probs.size * times.size / _CHUNK_ELEMENTS)
     chunks = np.array_split(probs, num_chunks)
     log_product = sum(log_factors(chunk, times).sum(axis=1) for chunk in chunks)
     log_mass = np.log(weights) + log_product
     means = []
     for chunk in chunks:
-        # Client i's integrand lacks its own factor.
+        # The integrand of client i is f without the factor of i.
         integrand = np.exp(log_mass[:, None] - log_factors(chunk, times))
         means.append(integrand.sum(axis=0))
     return probs * np.concatenate(means)
@@ -152,53 +156,57 @@ def pair_means(probs: np.ndarray, power: int) -> np.ndarray:
 
 
 def pair_rows(probs: np.ndarray, power: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns factors of `pair_means`.
+    """Returns a matrix whose Gram matrix is `pair_means` off the diagonal, and the diagonal.
+
+    Off the diagonal, ``E[1{i, j in A} / |A|] = p_i p_j int z f(z) / (f_i(z) f_j(z)) dz``, with
+    the factors f_i of f. On it, ``E[1{i in A} / |A|] = p_i int f(z) / f_i(z) dz``.
 
     Args:
       probs: float64[N], participation probabilities.
       power: 1 or 2.
 
     Returns:
-      Rows float64[n, N], whose Gram matrix is `pair_means` off its diagonal, and the
-      diagonal, float64[N].
+      Rows float64[n, N], one for each node of the quadrature; and the diagonal, float64[N].
     """
     times, weights = quadrature(probs)
     factors = log_factors(probs, times)
+    # The second power has the weight -log(z) = t.
     log_mass = np.log(weights * times ** (power - 1)) + factors.sum(axis=1)
-    # The square root of the node's mass goes to each side: every entry stays below one.
+    # Each side takes the square root of the node's mass, so all entries stay below one.
     rows = probs * np.exp(0.5 * (log_mass - times)[:, None] - factors)
     return rows, probs * np.exp(log_mass[:, None] - factors).sum(axis=0)
 
 
 def mean_covariance(probs: np.ndarray, values: np.ndarray) -> np.ndarray:
-    r"""Computes the second moment of the active clients' mean vector.
+    r"""Computes the second moment of the active clients' mean vector, 0 in an empty round.
 
-    It is ``E[1{A not empty} m m^T]`` for ``m = mean_A v``. It equals
-    ``sum_ij K_ij v_i v_j^T`` with ``K_ij = E[1{i, j in A} / |A|^2]``, which is summed
-    without forming K: O(N d) operations.
+    It is ``E[1{A not empty} m m^T]`` for ``m = mean_A v``, which equals
+    ``sum_ij K_ij v_i v_j^T`` with ``K_ij = E[1{i, j in A} / |A|^2]``. The sum takes O(N d)
+    operations, since it does not form K.
 
     Args:
       probs: float64[N], participation probabilities.
       values: float64[N, d], one vector per client.
 
     Returns:
-      float64[d, d]; a covariance (up to the probability of a non-empty round) where the
-      mean of m over non-empty rounds is zero.
+      float64[d, d]. If the mean of m over non-empty rounds is zero, it is their covariance times
+      the probability of a non-empty round.
     """
     rows, diagonal = pair_rows(probs, power=2)
     means = rows @ values
-    singles = diagonal - np.sum(rows**2, axis=0)
-    return np.asarray(means.T @ means + values.T @ (singles[:, None] * values))
+    # The Gram matrix of the rows has another diagonal than K.
+    correction = diagonal - np.sum(rows**2, axis=0)
+    return np.asarray(means.T @ means + values.T @ (correction[:, None] * values))
 
 
 def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     r"""Returns the linear map ``H -> E[W H W]`` for the mixing matrix W of a round.
 
-    Entry (i, j) is ``H_ij`` where neither is active, the mean of row j over A where only i
-    is active, and the mean of H over A x A where both are. The mean over W of the
-    Kronecker square is the same map with N^4 entries; this form needs 70 N, one for each
-    node. The map is self-adjoint with eigenvalues in [0, 1], because every Kronecker
-    square of W is an orthogonal projection.
+    Entry (i, j) of ``W H W`` is ``H_ij`` if neither is active, the mean of row j over A if only
+    i is active, and the mean of H over A x A if both are. The mean over W of the Kronecker square
+    is the same map with N^4 entries; this form needs N for each of some 70 nodes. The map is
+    self-adjoint with eigenvalues in [0, 1], because the Kronecker square of W is an orthogonal
+    projection.
 
     Args:
       probs: float64[N], participation probabilities.
@@ -208,29 +216,33 @@ def gossip_map(probs: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """
     times, weights = quadrature(probs)
     factors = log_factors(probs, times)
-    first = (weights * np.exp(factors.sum(axis=1) + times))[:, None]
-    second = first * times[:, None]
-    # The probability g that a link is up, given z, and that it is down.
+    # At node z, client i counts as active with probability up = p z / (1 - p + p z), and else as
+    # inactive, independently of the others. E[h(A) / |A|] is then the mean of h at z, times
+    # f(z) / z, integrated over z. For 1 / |A|^2 the weight has -log(z) = t more.
+    first_weight = (weights * np.exp(factors.sum(axis=1) + times))[:, None]
+    second_weight = first_weight * times[:, None]
     up = probs * np.exp(-times[:, None] - factors)
     down = (1.0 - probs) * np.exp(-factors)
     inactive = 1.0 - probs
-    spread = up * down
-    weighted = up * second
-    # How often entry H_ij itself counts where only i is active, and where both are.
-    one_side = (spread * first).T @ down
-    both_sides = (spread * second).T @ spread
+    variance = up * down
+    weighted_up = up * second_weight
+    # Coefficients of the entry H_ij itself, if only i is active, and if both are.
+    own_if_one = (variance * first_weight).T @ down
+    own_if_both = (variance * second_weight).T @ variance
 
     def apply(moment: np.ndarray) -> np.ndarray:
         diagonal = np.diagonal(moment)
-        # sums[k, j] = sum_{i != j} g_i H_ij: the active clients' pull on client j.
-        sums = up @ moment - up * diagonal
-        totals = np.sum(up * (sums + diagonal), axis=1)
-        client_terms = down * (2.0 * sums + diagonal)
-        lone = (up * first).T @ (down * sums) + one_side * moment
-        joint = weighted.T @ (up * (0.5 * totals[:, None] + client_terms))
-        result: np.ndarray = lone + lone.T + joint + joint.T
-        result += (np.outer(inactive, inactive) + 2.0 * both_sides) * moment
-        active_terms = np.sum(weighted * (totals[:, None] + client_terms), axis=0)
+        # row_sums[k, j] = sum_{i != j} up_i H_ij at node k: the mean sum of H_ij over A without j.
+        row_sums = up @ moment - up * diagonal
+        # The mean total of H over A x A at node k.
+        totals = np.sum(up * (row_sums + diagonal), axis=1)
+        # How much more the total over A x A is on average if client j is known to be active.
+        gain = down * (2.0 * row_sums + diagonal)
+        one_active = (up * first_weight).T @ (down * row_sums) + own_if_one * moment
+        both_active = weighted_up.T @ (up * (0.5 * totals[:, None] + gain))
+        result: np.ndarray = one_active + one_active.T + both_active + both_active.T
+        result += (np.outer(inactive, inactive) + 2.0 * own_if_both) * moment
+        active_terms = np.sum(weighted_up * (totals[:, None] + gain), axis=0)
         np.fill_diagonal(result, inactive * diagonal + active_terms)
         return result
 

@@ -1,10 +1,9 @@
-"""Published data, from the publishers' own files to the npz that `images` and `text` read.
+"""Downloads published data and converts them to the npz that `images` and `text` read.
 
-`fetch` downloads, verifies and converts, and leaves no half a file. `RECIPES` holds, by name, what
-is published: addresses, checksums, how it is read. Addresses, sizes and SHA-256 stand in
-``files.csv``, as TensorFlow Datasets or the publisher records them. Of CINIC-10 an MD5 alone is on
-record, of Fed-ISIC 2019 and half of CelebA's files nothing but the revision that stands in their
-addresses; sizes of these are approximate.
+`RECIPES` holds addresses, checksums and the reader of each data set. ``files.csv`` lists addresses,
+sizes and SHA-256 of the files, as TensorFlow Datasets or the publisher records them. CINIC-10 has
+an MD5 only. Fed-ISIC 2019 and half of CelebA's files have no checksum; their addresses name a
+revision, and their sizes are approximate.
 """
 
 import csv
@@ -24,9 +23,9 @@ class File(NamedTuple):
     """A published file.
 
     Attributes:
-      url: its address; the part after the last slash is its name on a mirror and on the disk.
+      url: its address. The part after the last slash is its name on a mirror and on the disk.
       size: bytes.
-      digest: ``'sha256:...'`` or ``'md5:...'``, as published; empty where none is on record.
+      digest: ``'sha256:...'`` or ``'md5:...'``, as published; empty if none is published.
     """
 
     url: str
@@ -35,16 +34,16 @@ class File(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The part of the address after the last slash."""
+        """Returns the part of the address after the last slash."""
         return self.url.rpartition('/')[2]
 
 
 class Recipe(NamedTuple):
-    """How a data set is made of published files.
+    """Says how to make a data set from published files.
 
     Attributes:
-      files: what is downloaded.
-      read: from the folder of the files to what a `Dataset` is made of, pixels as uint8.
+      files: to download.
+      read: ``folder of the files -> fields of the data set``, pixels as uint8.
     """
 
     files: tuple[File, ...]
@@ -73,7 +72,7 @@ _READERS: Mapping[str, Callable[[pathlib.Path], Arrays]] = {
         'label', 'center', (112, 112, 3), 8, test=('test',)
     ),
 }
-_LISTED = (
+_FILE_LINES = (
     resources.files(__package__)
     .joinpath('files.csv')
     .read_text(encoding='utf-8')
@@ -83,14 +82,14 @@ _LISTED = (
 
 def _files(name: str) -> tuple[File, ...]:
     """Returns the files that ``files.csv`` lists under a name."""
-    rows = [row for row in csv.DictReader(_LISTED) if row['name'] == name]
+    rows = [row for row in csv.DictReader(_FILE_LINES) if row['name'] == name]
     return tuple(File(row['url'], int(row['size']), row['digest']) for row in rows)
 
 
 RECIPES: Mapping[str, Recipe] = {
     name: Recipe(_files(name), read) for name, read in _READERS.items()
 }
-"""By name; ``emnist`` is its balanced part. The last four have owners."""
+"""Recipes by name. ``emnist`` is EMNIST's balanced split. The last four name owners of examples."""
 
 
 def fetch(
@@ -102,22 +101,21 @@ def fetch(
 ) -> pathlib.Path:
     """Reads a data set from the system's copy, or else from its publisher, and converts it.
 
-    Files that were downloaded before are kept if their checksums hold.
+    Files that were downloaded before are used if their checksums hold. An interrupted call leaves
+    no incomplete file.
 
     Args:
       name: a name in `RECIPES`.
       data_dir: folder of the npz, see `npz.data_root`; downloaded files go to its ``downloads``.
-      mirror: address of a folder with files of the same names, to be used in the publisher's place;
-        or a folder on this machine, whose files are read as they are, all or some of them.
-      progressbar: whether to show how far a download is, a line for each file on the standard
-        error.
+      mirror: address of a folder with files of the same names, to use instead of the publisher. Or
+        a folder on this machine that holds all or some of the files, which are not verified.
+      progressbar: whether to show the progress of each file on the standard error.
 
     Returns:
       The npz, whose `npz.source_of` is the folder or address of the files.
 
     Raises:
-      ValueError: if the place cannot be reached, breaks off or holds something else, or the disk is
-        full.
+      ValueError: if the download fails, if files are not the published ones, or the disk is full.
       ImportError: if files must be downloaded and pooch is not installed.
     """
     recipe = checks.entry('data', name, RECIPES)
@@ -201,13 +199,13 @@ def _download(
     progressbar: bool,
     other_ways: str,
 ) -> None:
-    """Downloads a file to a folder, unless it is there already.
+    """Downloads a file to a folder, unless the folder has it.
 
     Raises:
-      ValueError: if it cannot be reached, or is another file than the published one.
+      ValueError: if the download fails, or if the file is not the published one.
     """
     import pooch
-    import requests  # which pooch brings
+    import requests  # a dependency of pooch
 
     url = published.url
     if mirror is not None:
@@ -222,7 +220,7 @@ def _download(
         requirement = f'get {url} (or {other_ways})'
         reason = errors.describe(error)
         raise errors.invalid('fetch', requirement, reason) from None
-    except ValueError:  # pooch's word for another checksum
+    except ValueError:  # pooch raises it for another checksum
         requirement = f'get the published {published.name} from {url}'
-        got = 'a file of another checksum'
-        raise errors.invalid('fetch', requirement, got) from None
+        value = 'a file of another checksum'
+        raise errors.invalid('fetch', requirement, value) from None

@@ -1,26 +1,30 @@
-"""Small tables for a terminal, a document or a paper, and as data; metrics that papers print."""
+"""Formats small tables for a terminal, a document or a paper, and as data."""
 
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedjax_links.config import resolver
-
 _NUMBER = r'[+-]?(?:inf|\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)'
-_PARTS = re.compile(
-    rf'^({_NUMBER})(?: ± ({_NUMBER}))?(?: \[({_NUMBER})\])?(?: (\*+))?$'
-)
+# A cell such as `84.3 ± 0.4 [0.9] *`: mean, half width over seeds and with tuning, stars.
+_CELL = re.compile(rf'^({_NUMBER})(?: ± ({_NUMBER}))?(?: \[({_NUMBER})\])?(?: (\*+))?$')
 _NUMBER_SUFFIXES = ('', ' ±', ' [±]')
 _STARS_SUFFIX = ' *'
 _NO_NUMBER = ('', '-', 'diverged')
-_SIGNS = {'±': r'$\pm$', '↑': r'$\uparrow$', '↓': r'$\downarrow$', '≈': r'$\approx$'}
-_SIGNS |= {
-    '\\': r'\textbackslash{}',
-    '~': r'\textasciitilde{}',
-    '^': r'\textasciicircum{}',
-}
-_LATEX = str.maketrans({**_SIGNS, **{mark: f'\\{mark}' for mark in '&%$#_{}'}})
+_LATEX = str.maketrans(
+    {
+        '±': r'$\pm$',
+        '↑': r'$\uparrow$',
+        '↓': r'$\downarrow$',
+        '≈': r'$\approx$',
+        '\\': r'\textbackslash{}',
+        '~': r'\textasciitilde{}',
+        '^': r'\textasciicircum{}',
+        **{sign: f'\\{sign}' for sign in '&%$#_{}'},
+    }
+)
+# Columns of text, which are aligned to the left.
+_NUM_TEXT_COLUMNS = 2
 
 
 class Table(NamedTuple):
@@ -37,14 +41,14 @@ class Table(NamedTuple):
     caption: str
 
     def text(self) -> str:
-        """Writes it for a terminal: aligned columns under a rule, the caption below."""
+        """Formats the table for a terminal: aligned columns under a rule, the caption below."""
         columns = zip(self.header, *self.rows, strict=True)
         widths = [max(map(len, column)) for column in columns]
 
         def line(cells: Sequence[str]) -> str:
             padded = []
             for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-                is_text = column < 2
+                is_text = column < _NUM_TEXT_COLUMNS
                 padded.append(cell.ljust(width) if is_text else cell.rjust(width))
             return '  '.join(padded).rstrip()
 
@@ -54,7 +58,7 @@ class Table(NamedTuple):
         return '\n'.join(lines)
 
     def markdown(self) -> str:
-        """Writes it for a document."""
+        """Formats the table as Markdown."""
 
         def line(cells: Sequence[str]) -> str:
             shown = [as_markdown(cell, in_table=True) for cell in cells]
@@ -67,9 +71,9 @@ class Table(NamedTuple):
     def data(self) -> Any:
         """Returns a `pandas.DataFrame` with the printed numbers, and ``attrs['caption']``.
 
-        A column ``ours`` of ``84.3 ± 0.4 [0.9] *`` becomes ``ours``, ``ours ±``, ``ours [±]`` and
-        ``ours *``, as far as it has them; NaN where a run diverged or a cell is empty. Columns that
-        hold anything else stay texts.
+        A column ``ours`` of cells such as ``84.3 ± 0.4 [0.9] *`` becomes the columns ``ours``,
+        ``ours ±``, ``ours [±]`` and ``ours *``, if any cell has them. A number is NaN if a run
+        diverged or the cell is empty. Columns with other cells stay text.
         """
         import pandas
 
@@ -81,12 +85,15 @@ class Table(NamedTuple):
         return frame
 
     def latex(self) -> str:
-        """Writes a ``tabular`` with the rules of the package booktabs, the caption as a comment."""
+        """Formats a ``tabular`` with rules of booktabs, and the caption as a comment."""
         header, *rows = [
             ' & '.join(map(_as_latex, row)) + r' \\'
             for row in (self.header, *self.rows)
         ]
-        alignment = ('l' * 2 + 'r' * len(self.header))[: len(self.header)]
+        num_columns = len(self.header)
+        alignment = ''.join(
+            'l' if column < _NUM_TEXT_COLUMNS else 'r' for column in range(num_columns)
+        )
         caption = textwrap.fill(
             self.caption, 100, initial_indent='% ', subsequent_indent='% '
         )
@@ -104,18 +111,18 @@ class Table(NamedTuple):
 
 
 def _numbers_of_column(title: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Returns the numbers of a column, its half widths and its stars; or the texts as they are."""
+    """Returns columns of means, half widths and stars; or the text, if a cell is no number."""
     import pandas
 
     cells = pandas.Series(texts, dtype=object)
-    parts = cells.str.extract(_PARTS)
+    parts = cells.str.extract(_CELL)
     is_number = parts[0].notna()
     if not is_number.any() or not cells[~is_number].isin(_NO_NUMBER).all():
         return {title: texts}
     columns: dict[str, Any] = {}
-    for part, suffix in enumerate(_NUMBER_SUFFIXES):
-        if parts[part].notna().any():
-            numbers = parts[part].str.replace(',', '').astype(float)
+    for group, suffix in enumerate(_NUMBER_SUFFIXES):
+        if parts[group].notna().any():
+            numbers = parts[group].str.replace(',', '').astype(float)
             columns[f'{title}{suffix}'] = numbers
     stars = parts[len(_NUMBER_SUFFIXES)]
     if stars.notna().any():
@@ -124,14 +131,14 @@ def _numbers_of_column(title: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def as_markdown(text: str, *, in_table: bool = False) -> str:
-    """Writes a text so that a page shows it as it is: no HTML, no link, no further column."""
+    """Escapes HTML, links and, in a table, bars, so that a page shows the text as it is."""
     shown = re.sub(r'<(?=[A-Za-z/!?])', r'\\<', text)
     shown = re.sub(r'\](?=[(:\[])', r'\\]', shown)
     return shown.replace('|', r'\|').replace('\n', ' ') if in_table else shown
 
 
 def _as_latex(cell: str) -> str:
-    """Writes a cell with signs for minus, and escapes letters that have a meaning in LaTeX."""
+    """Escapes a cell for LaTeX, and sets signs of negative numbers in math mode."""
     return re.sub(r'(?<!\S)-(?=[\d.])', '$-$', cell.translate(_LATEX))
 
 
@@ -153,31 +160,3 @@ def of_rows(rows: Sequence[Mapping[str, str]], caption: str) -> Table:
 def wrap(text: str, width: int) -> str:
     """Wraps paragraphs, which are separated by empty lines, into lines of at most ``width``."""
     return '\n'.join(textwrap.fill(part, width) for part in text.split('\n\n'))
-
-
-class Level(NamedTuple):
-    """Holds a printed accuracy.
-
-    Attributes:
-      mean: fraction.
-      deviation: standard deviation, as a fraction; None if none is printed.
-    """
-
-    mean: float
-    deviation: float | None
-
-
-def load_levels(section: resolver.Section | None) -> Mapping[Any, Any]:
-    """Returns the numbers that a paper prints.
-
-    Args:
-      section: ``name``, a ``module:factory`` that returns the numbers by what they belong to, and
-        its options; None for no paper.
-
-    Returns:
-      Its result; empty without a paper.
-
-    Raises:
-      ValueError: for unknown options and names.
-    """
-    return {} if section is None else resolver.build_named('published', section, {})

@@ -1,8 +1,7 @@
-"""The papers' networks, as functions of the number of classes.
+"""Builds the networks of papers from the number of classes.
 
-Parameter counts hold for ten classes and the images of their own data set, which are taken as
-[B, height, width, channels]. A config names one as
-``fedjax_links.papers.architectures:xiang_cifar10``.
+They take images [B, height, width, channels]. Parameter counts are for ten classes. A config names
+a network as ``fedjax_links.papers.architectures:xiang_cifar10``.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,32 +18,31 @@ class BatchNorm(nn.LayerNorm):
     """Normalises each feature by the mean and variance of the batch, then scales and shifts it.
 
     ``y = scale (x - mean_B(x)) / sqrt(var_B(x) + epsilon) + bias``, with the biased variance,
-    in training and in evaluation. There are no running averages, and so no variables besides
-    parameters.
-
-    Problems evaluate networks with such a layer in batches of many clients' examples.
+    in training and in evaluation. There are no running averages, so parameters are the only
+    variables. Problems evaluate networks with such a layer in batches of many clients' examples.
 
     Attributes:
       epsilon: added to the variance.
-      use_fast_variance: as of `flax.linen.LayerNorm`: whether to subtract squares.
-      reduction_axes: likewise, the axis of the batch.
+      use_fast_variance: as in `flax.linen.LayerNorm`; False computes the variance from deviations.
+      reduction_axes: as in `flax.linen.LayerNorm`; 0 is the batch.
 
     References:
       Ioffe and Szegedy 2015, Batch normalization, Algorithm 1.
     """
 
-    normalises_by_batch = True  # what `model_outputs.eval_outputs` looks for
+    # Makes `model_outputs.eval_outputs` evaluate in batches of many clients' examples.
+    normalises_by_batch = True
 
     epsilon: float = 1e-5
     use_fast_variance: bool = False
     reduction_axes: int = 0
 
     def __call__(self, features: Array) -> Array:  # type: ignore[override]
-        """Normalised features [B, d] of features [B, d].
+        """Normalises features [B, d].
 
         Raises:
-          ValueError: for a batch of one, whose features would all vanish. Full batches of clients
-            of unequal size are taken example by example: they need a ``batch_size``.
+          ValueError: for a batch of one, whose features would all vanish. Clients of unequal size
+            compute full gradients example by example, so they need a ``batch_size``.
         """
         if len(features) < 2 and not self.is_initializing():
             requirement = (
@@ -55,16 +53,15 @@ class BatchNorm(nn.LayerNorm):
 
 
 class BatchNormMLP(nn.Module):
-    """Fully connected layers with `BatchNorm` and ReLU in between.
+    """Alternates fully connected layers with `BatchNorm` and ReLU.
 
-    They are drawn as in `models.fan_in_uniform`, and need batches of two examples or more. An
-    evaluation takes 1024 examples at once and normalises by these; they come from all clients, as
-    a fixed permutation has them.
+    Weights are initialised by `models.fan_in_uniform`. Batches need two examples or more. An
+    evaluation normalises by 1024 examples at once, in a fixed random order over all clients.
 
     Attributes:
       num_classes: number of outputs.
       hidden: width of each hidden layer.
-      product: a drop-in for `jax.lax.dot_general`, which is the alternative.
+      product: computes the matrix products, with the signature of `jax.lax.dot_general`.
     """
 
     num_classes: int
@@ -73,7 +70,7 @@ class BatchNormMLP(nn.Module):
 
     @nn.compact
     def __call__(self, features: Array) -> Array:
-        """Logits [B, num_classes] of features [B, ...]."""
+        """Computes logits [B, num_classes] of features [B, ...]."""
         models.check_widths('hidden', self.hidden)
         activations = models.flatten(features)
         for width in self.hidden:
@@ -83,32 +80,49 @@ class BatchNormMLP(nn.Module):
 
 
 def xiang_svhn(num_classes: int) -> models.CNN:
-    """SVHN's network of Xiang et al. 2024: 273,706 parameters on images of 32 x 32 x 3."""
+    """Builds the SVHN network of Xiang et al. 2024.
+
+    It has 273,706 parameters on images of 32 x 32 x 3.
+    """
     return models.CNN(num_classes, hidden=(128,))
 
 
 def xiang_cifar10(num_classes: int) -> models.CNN:
-    """CIFAR-10's network of Xiang et al. 2024: 551,786 parameters on images of 32 x 32 x 3."""
+    """Builds the CIFAR-10 network of Xiang et al. 2024.
+
+    It has 551,786 parameters on images of 32 x 32 x 3.
+    """
     return models.CNN(num_classes, hidden=(256, 64))
 
 
 def xiang_cinic10(num_classes: int) -> models.CNN:
-    """CINIC-10's network of Xiang et al. 2024: 1,193,130 parameters on images of 32 x 32 x 3."""
+    """Builds the CINIC-10 network of Xiang et al. 2024.
+
+    It has 1,193,130 parameters on images of 32 x 32 x 3.
+    """
     return models.CNN(num_classes, hidden=(512, 256), dropout_rate=0.2)
 
 
 def wang_fashion_mnist(num_classes: int) -> models.CNN:
-    """FashionMNIST's network of Wang and Ji 2022: 228,586 parameters on images of 28 x 28 x 1."""
+    """Builds the FashionMNIST network of Wang and Ji 2022.
+
+    It has 228,586 parameters on images of 28 x 28 x 1.
+    """
     return models.CNN(num_classes, kernel_size=5, hidden=(128,))
 
 
 def wang_cifar10(num_classes: int) -> models.CNN:
-    """CIFAR-10's network of Wang and Ji 2022: 2,218,314 parameters on images of 32 x 32 x 3."""
+    """Builds the CIFAR-10 network of Wang and Ji 2022.
+
+    It has 2,218,314 parameters on images of 32 x 32 x 3.
+    """
     return models.CNN(num_classes, channels=(32, 64), kernel_size=5, hidden=(512, 128))
 
 
 def sun_mnist(num_classes: int, *, hidden: Sequence[int] = (1568, 392)) -> BatchNormMLP:
-    """MNIST's network of Sun et al. 2025: 1,853,778 parameters on images of 28 x 28.
+    """Builds the MNIST network of Sun et al. 2025.
+
+    It has 1,853,778 parameters on images of 28 x 28.
 
     Sun et al. train and evaluate with the statistics of the batch, and so does `BatchNorm`.
     """
@@ -116,10 +130,10 @@ def sun_mnist(num_classes: int, *, hidden: Sequence[int] = (1568, 392)) -> Batch
 
 
 def sun_cifar10(num_classes: int) -> models.CNN:
-    """A network for CIFAR-10 as in Sun et al. 2025, who say only "three convolution layers".
+    """Builds a CIFAR-10 network like that of Sun et al. 2025.
 
-    The choices made here: 3 x 3 windows, 32, 64 and 64 channels, ReLU and pooling after each, one
-    hidden layer of 128, and the initialisation of their other network; 188,810 parameters on images
-    of 32 x 32 x 3.
+    They say only "three convolution layers". The choices made here: 3 x 3 windows, 32, 64 and 64
+    channels, ReLU and pooling after each, one hidden layer of 128, and the initialisation of their
+    other network. It has 188,810 parameters on images of 32 x 32 x 3.
     """
     return models.CNN(num_classes, channels=(32, 64, 64), hidden=(128,), kaiming=False)

@@ -4,7 +4,7 @@ import csv
 from importlib import resources
 
 from fedjax_links.core import errors
-from fedjax_links.pages.tables import Level
+from fedjax_links.pages.printed_numbers import PrintedAccuracy
 
 PrintedRows = list[dict[str, str]]
 
@@ -33,8 +33,10 @@ def rows(paper: str, table: str, **wanted: str) -> PrintedRows:
     return found
 
 
-def levels(paper: str, *, dataset: str, split: str) -> dict[tuple[str, str], Level]:
-    """Printed accuracies of one data set, of a paper's Table 1.
+def accuracies(
+    paper: str, *, dataset: str, split: str
+) -> dict[tuple[str, str], PrintedAccuracy]:
+    """Returns the accuracies that Table 1 of a paper prints for a data set.
 
     Args:
       paper: the package that holds it, with columns ``pattern``, ``algorithm``, ``mean_pct`` and
@@ -43,13 +45,13 @@ def levels(paper: str, *, dataset: str, split: str) -> dict[tuple[str, str], Lev
       split: ``'train'`` or ``'test'``.
 
     Returns:
-      By (pattern, algorithm) as printed.
+      Accuracies by (pattern, algorithm), labelled as printed.
 
     Raises:
       ValueError: for an unknown data set or split.
     """
     return {
-        (row['pattern'], row['algorithm']): Level(
+        (row['pattern'], row['algorithm']): PrintedAccuracy(
             float(row['mean_pct']) / 100,
             float(row['std_fraction']) if row['std_fraction'] else None,
         )

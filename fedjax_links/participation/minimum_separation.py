@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.base import Array, Drawn, Key, Kinds, Participation
+from fedjax_links.base import Array, CarryAndLinks, Key, Kinds, Participation
 from fedjax_links.core import checks, errors, references, reprs
 from fedjax_links.participation import (
     link_laws,
@@ -135,7 +135,7 @@ def minimum_separation(
 
     def sample(
         carry: MinimumSeparationState, key: Key, round: Array
-    ) -> Drawn[MinimumSeparationState]:
+    ) -> CarryAndLinks[MinimumSeparationState]:
         units = draw(key, lambda ids: carry.free_from[ids] <= round)
         next_round = round + 1 + (jnp.asarray(waits)[units] if waits.ndim else waits)
         free_from = carry.free_from.at[units].set(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, Drawn, Key, Kinds, Participation
+from fedjax_links.base import Array, CarryAndLinks, Key, Kinds, Participation
 from fedjax_links.core import checks, prng, references
 from fedjax_links.participation import link_laws, rejection_sampling, subset_sampling
 
@@ -78,7 +78,7 @@ def periodic_groups(
 
     def sample(
         carry: PeriodicGroupsState, key: Key, round: Array
-    ) -> Drawn[PeriodicGroupsState]:
+    ) -> CarryAndLinks[PeriodicGroupsState]:
         turn = jnp.mod((round + carry.offset) // active_rounds, len(sizes))
         if few_of_many:
             first = jnp.asarray(bounds)[turn]

@@ -18,16 +18,16 @@ _STREAM = 0x4C50
 def class_weights(
     num_classes: int, *, sigma: float = 10.0, seed: int
 ) -> NDArray[np.float64]:
-    """Draws how much each class counts for a client's link: C log-normals, normalised.
+    """Draws a random weight of each class, by which examples of the class improve a link.
 
-    ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(0, sigma^2)``; another mean would cancel. At
-    ``sigma = 10`` one class usually takes nearly everything. Computed so that no ``sigma``
-    overflows.
+    ``r_c = exp(z_c) / sum_k exp(z_k)`` with ``z_c ~ N(0, sigma^2)``: normalised log-normals, whose
+    mean would cancel. At ``sigma = 10`` one class usually has nearly all of the weight. No
+    ``sigma`` overflows.
 
     Args:
       num_classes: C, at least 1.
-      sigma: standard deviation of the LOGARITHM, at least 0; where a paper writes
-        lognormal(0, sigma^2), it is the root of the second parameter.
+      sigma: standard deviation of the LOGARITHM, at least 0: the root of the second parameter if a
+        paper writes lognormal(0, sigma^2).
       seed: integer in ``[0, 2**32)``.
 
     Returns:
@@ -48,17 +48,18 @@ def class_weights(
 def label_dependent_probs(
     class_mix: ArrayLike, *, sigma: float = 10.0, minimum: float = 0.02, seed: int
 ) -> NDArray[np.float64]:
-    """Couples availability with data: ``p_i = max(minimum, <r, nu_i>)``.
+    """Computes link probabilities that grow with the share of favoured classes in a client's data.
 
-    ``r = class_weights(C, sigma=sigma, seed=seed)``; nu_i are client i's class shares:
-    those it holds (`partition.class_mix`, as in the released code) or those it aimed at
-    (`partition.dirichlet_shares`, as in the paper's text).
+    ``p_i = max(minimum, <r, nu_i>)`` with ``r = class_weights(C, sigma=sigma, seed=seed)`` and the
+    class shares nu_i of client i. They are those of its examples (`partition.class_mix`, as in the
+    released code) or those from which they were drawn (`partition.dirichlet_shares`, as in the
+    paper's text).
 
     Args:
       class_mix: float[N, C], class shares nu; rows sum to one.
       sigma: standard deviation of the logarithm of the unnormalised weights, at least 0.
-      minimum: lower clip in [0, 1], called delta in the papers. It is applied here, so before any
-        schedule modulates the result.
+      minimum: lower clip in [0, 1], called delta in the papers. A schedule modulates the result
+        after the clip.
       seed: integer in ``[0, 2**32)``; equal seeds here and in a partitioner are independent draws.
 
     Returns:
@@ -76,9 +77,9 @@ def label_dependent_probs(
             'class_mix', 'have one row per client', f'shape {mix.shape}'
         )
     sums_to_one = np.isclose(mix.sum(axis=1), 1.0, rtol=0, atol=1e-5)
-    is_law = (mix >= 0).all(axis=1) & sums_to_one
-    if not is_law.all():
-        row = int(np.argmin(is_law))
+    is_distribution = (mix >= 0).all(axis=1) & sums_to_one
+    if not is_distribution.all():
+        row = int(np.argmin(is_distribution))
         got = f'row {row} of sum {mix[row].sum():.6g} and minimum {mix[row].min():.6g}'
         raise errors.invalid('class_mix', 'have non-negative rows of sum one', got)
     checks.within('minimum', minimum, 0, 1)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedjax_links.base import Array, Drawn, Key, Participation
+from fedjax_links.base import Array, CarryAndLinks, Key, Participation
 from fedjax_links.core import checks, references
 from fedjax_links.participation import link_laws, rejection_sampling, subset_sampling
 
@@ -64,7 +64,7 @@ def regularized(num_clients: int, cohort_size: int) -> Participation:
 
     def sample(
         carry: RegularizedState, key: Key, round: Array
-    ) -> Drawn[RegularizedState]:
+    ) -> CarryAndLinks[RegularizedState]:
         turn = jnp.mod(round, period)
 
         def shuffle(_: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
 """Replays recorded links."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +21,30 @@ from fedjax_links.core import checks, errors
 from fedjax_links.participation import rejection_sampling, schedules
 
 
+class _Peers(NamedTuple):
+    """Holds recorded links between clients.
+
+    Attributes:
+      neighbours: int32[N, K].
+      edges: bool[T, N, K].
+    """
+
+    neighbours: Any
+    edges: Any
+
+
+class _Directions(NamedTuple):
+    """Holds who received and who could train in each round.
+
+    Attributes:
+      receives: bool[T, N].
+      computes: bool[T, N].
+    """
+
+    receives: Any
+    computes: Any
+
+
 def replay(
     mask: ArrayLike,
     prob: ArrayLike | None = None,
@@ -33,30 +57,28 @@ def replay(
 ) -> Participation:
     """Replays recorded links: round t has the links of row ``t mod T``.
 
-    The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit. Masks of
-    one cohort size, without probabilities, replay as cohorts by name. A mask says whose
-    upload arrived. If a run's links have separate directions, pass ``links.downlink`` and
+    The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit. A mask says
+    whose upload arrived. If a run's links have separate directions, pass ``links.downlink`` and
     ``links.compute`` too. Without them, clients that delivered also received, and all could
-    train.
+    train. Samples name the cohort by ids (`CohortLinkSample`) if there are masks alone and all
+    have equally many active clients.
 
     Args:
-      mask: bool[T, N], who delivered in each recorded round; integers 0 and 1 count as
-        booleans.
+      mask: bool[T, N], or integers 0 and 1: which uploads arrived in each recorded round.
       prob: float[T, N] in [0, 1], or NaN where unknown; unknown everywhere by default.
-      neighbours: int[N, K], of links between clients; a client with fewer neighbours repeats
-        its own id. None for no links between clients.
-      edges: bool[T, N, K], which of these were up: for both ends or for none.
+      neighbours: int[N, K], the neighbours of each client; a client with fewer repeats its id.
+        None for no links between clients.
+      edges: bool[T, N, K], which links to neighbours were up, each for both ends or for none.
       edge_prob: float[T, N, K] as ``prob``, or float[T] if all edges have one probability.
-      downlink: bool[T, N], who received the server's message; None if those who delivered
-        did.
-      compute: bool[T, N], who could train; everybody by default. It needs ``downlink``.
+      downlink: bool[T, N], who received the broadcast; by default those whose upload arrived.
+      compute: bool[T, N], who could train; all by default. It needs ``downlink``.
 
     Returns:
       The pattern; it has no carry.
 
     Raises:
-      ValueError: if shapes do not fit, if a mask has other values, floats included, if there
-        are edges without neighbours, if an edge is up for one end alone or joins a client to
+      ValueError: if shapes do not fit, if a mask is neither boolean nor 0 and 1, if there are
+        edges without neighbours, if an edge is up for one end alone or joins a client to
         itself, or if there is ``compute`` without ``downlink``.
 
     Example:
@@ -69,6 +91,7 @@ def replay(
        [1 1]
        [1 0]]
     """
+    # A sample of links is a tuple, whose mask is meant.
     if isinstance(mask, tuple):
         raise errors.invalid(
             'mask', 'be bool[T, N], as `links.mask` is', errors.text_of(mask)
@@ -90,17 +113,17 @@ def replay(
         mask = jnp.asarray(masks)[row]
         links: Links = LinkSample(mask, _probs_of_row(prob, row, mask))
         if peers is not None:
-            is_up = jnp.asarray(peers[1])[row]
+            is_up = jnp.asarray(peers.edges)[row]
             links = PeerLinkSample(
                 mask,
                 links.prob,
-                peers[0],
+                peers.neighbours,
                 edges=is_up,
                 edge_prob=_probs_of_row(edge_prob, row, is_up),
             )
         if directions is not None:
-            receives = jnp.asarray(directions[0])[row]
-            computes = jnp.asarray(directions[1])[row]
+            receives = jnp.asarray(directions.receives)[row]
+            computes = jnp.asarray(directions.computes)[row]
             links = base.directed(links, mask, downlink=receives, compute=computes)
         return carry, links
 
@@ -108,10 +131,9 @@ def replay(
 
 
 def _cohorts_of_one_size(masks: Any) -> NDArray[np.int32] | None:
-    """Returns the active clients of each round, int32[T, B].
+    """Returns the ids of the active clients of each round, int32[T, B], increasing.
 
-    Returns:
-      The ids in increasing order; None if cohorts are empty, of unequal size or traced.
+    It is None if cohorts are empty, of unequal size or traced.
     """
     if not checks.is_concrete(masks) or not masks[0].any():
         return None
@@ -121,7 +143,7 @@ def _cohorts_of_one_size(masks: Any) -> NDArray[np.int32] | None:
 
 
 def _replay_cohorts(cohorts: NDArray[np.int32], num_clients: int) -> Participation:
-    """Replays cohorts of one size by the ids of their members."""
+    """Replays cohorts int32[T, B] of one size."""
     num_rounds = len(cohorts)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
@@ -168,12 +190,8 @@ def _check_probs(
 
 def _checked_directions(
     downlink: ArrayLike | None, compute: ArrayLike | None, shape: tuple[int, int]
-) -> tuple[Any, Any] | None:
-    """Checks who received and who could train in each round.
-
-    Returns:
-      Both as bool[T, N]; None if neither is known.
-    """
+) -> _Directions | None:
+    """Checks who received and who could train in each round; None if neither is known."""
     if downlink is None:
         if compute is not None:
             raise errors.invalid('downlink', 'be given with `compute`', None)
@@ -186,7 +204,7 @@ def _checked_directions(
         if masks.shape != shape:
             requirement = f'have the shape of `mask` {list(shape)}'
             raise errors.invalid(name, requirement, list(masks.shape))
-    return receives, computes
+    return _Directions(receives, computes)
 
 
 def _checked_peers(
@@ -194,12 +212,8 @@ def _checked_peers(
     edges: ArrayLike | None,
     edge_prob: ArrayLike | None,
     shape: tuple[int, int],
-) -> tuple[Any, Any] | None:
-    """Checks recorded links between clients.
-
-    Returns:
-      Neighbours int32[N, K] and edges bool[T, N, K]; None if there are none.
-    """
+) -> _Peers | None:
+    """Checks recorded links between clients; None if there are none."""
     if (neighbours is None) != (edges is None):
         raise errors.invalid('edges', 'be given with `neighbours`, and only then', None)
     if neighbours is None:
@@ -220,36 +234,37 @@ def _checked_peers(
     if checks.is_concrete(neighbours) and checks.is_concrete(is_up):
         _check_both_ends(np.asarray(neighbours), is_up)
     _check_probs('edge_prob', edge_prob, [is_up.shape, (num_rounds,)])
-    return jnp.asarray(neighbours, jnp.int32), is_up
+    return _Peers(jnp.asarray(neighbours, jnp.int32), is_up)
 
 
 def _check_both_ends(neighbours: np.ndarray, edges: np.ndarray) -> None:
     """Checks that an edge that is ever up is up for both ends in the same rounds."""
+    # The edges that are ever up, from a client by a slot to its neighbour.
     clients, slots = np.nonzero(edges.any(axis=0))
+    if not clients.size:
+        return
     others = neighbours[clients, slots]
     is_loop = clients == others
     if is_loop.any():
-        got = f'client {clients[is_loop][0]} with itself'
-        raise errors.invalid('edges', 'join two clients', got)
-    # Number the ordered pairs of clients, and find the reverse of each.
+        value = f'client {clients[is_loop][0]} with itself'
+        raise errors.invalid('edges', 'join two clients', value)
+    # Number the ordered pairs of clients, and find the reverse of each by binary search.
     num_clients = len(neighbours)
-    pair = clients * num_clients + others
-    reverse = others * num_clients + clients
-    order = np.argsort(pair, kind='stable')
-    repeated = np.flatnonzero(np.diff(pair[order]) == 0)
+    pairs = clients * num_clients + others
+    reverses = others * num_clients + clients
+    order = np.argsort(pairs, kind='stable')
+    repeated = np.flatnonzero(np.diff(pairs[order]) == 0)
     if repeated.size:
         first = order[repeated[0]]
-        got = f'{others[first]} twice for client {clients[first]}'
-        raise errors.invalid('neighbours', 'name each client once', got)
-    if not pair.size:
-        return
-    position = np.searchsorted(pair[order], reverse)
+        value = f'{others[first]} twice for client {clients[first]}'
+        raise errors.invalid('neighbours', 'name each client once', value)
+    position = np.searchsorted(pairs[order], reverses)
     partner = order[np.minimum(position, len(order) - 1)]
     history = edges[:, clients, slots]
-    is_same = (history == history[:, partner]).all(axis=0)
-    fine = (pair[partner] == reverse) & is_same
-    if not fine.all():
-        first = int(np.argmin(fine))
+    has_same_history = (history == history[:, partner]).all(axis=0)
+    is_symmetric = (pairs[partner] == reverses) & has_same_history
+    if not is_symmetric.all():
+        first = int(np.argmin(is_symmetric))
         requirement = 'be up for both ends or for none'
-        got = f'{others[first]} heard by {clients[first]} alone'
-        raise errors.invalid('edges', requirement, got)
+        value = f'{others[first]} heard by {clients[first]} alone'
+        raise errors.invalid('edges', requirement, value)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedjax_links.base import Array, Drawn, Key, LinkSample, Participation
+from fedjax_links.base import Array, CarryAndLinks, Key, LinkSample, Participation
 from fedjax_links.core import checks, errors, prng
 from fedjax_links.participation import durations, link_laws, schedules
 
@@ -83,7 +83,7 @@ def semi_markov(
 
     def sample(
         carry: SemiMarkovState, key: Key, round: Array
-    ) -> Drawn[SemiMarkovState]:
+    ) -> CarryAndLinks[SemiMarkovState]:
         from_up = hazard(up_hazards, carry.age)
         from_down = hazard(down_hazards, carry.age)
         uniforms = prng.uniform(key, carry.up.shape)

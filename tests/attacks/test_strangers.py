@@ -126,7 +126,8 @@ def test_certificates_and_forks_of_a_folder_import_nothing(way, stranger, tmp_pa
 OWN = """
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.report.layouts.page import Page
-from fedjax_links.pages.tables import Level, Table
+from fedjax_links.pages.printed_numbers import PrintedAccuracy
+from fedjax_links.pages.tables import Table
 
 
 def rule(local_train):
@@ -138,7 +139,7 @@ def page(source):
 
 
 def printed():
-    return {('links', 'own'): Level(0.5, None)}
+    return {('links', 'own'): PrintedAccuracy(0.5, None)}
 """
 
 

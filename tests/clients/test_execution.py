@@ -21,7 +21,7 @@ RULES = 'fedavg', 'fedavg_known', 'mifa', 'scaffold', 'fedawe'
 
 
 @pytest.fixture
-def elsewhere(monkeypatch):
+def on_accelerator(monkeypatch):
     """As on an accelerator, of which nothing says how much memory it has."""
     monkeypatch.setattr(memory, 'platform', lambda: 'gpu')
     monkeypatch.setattr(memory, 'device_bytes', lambda: None)
@@ -74,15 +74,18 @@ def test_devices_of_all_kinds_compute_the_same(name, monkeypatch):
 
 def test_how_many_train_side_by_side():
     on_cpu = local_training._width_on_cpu
-    elsewhere = local_training._width_elsewhere
+    on_accelerator = local_training._width_on_accelerator
     assert [on_cpu(2**14, everyone) for everyone in (False, True)] == [1, 1]
     assert [on_cpu(330, everyone) for everyone in (False, True)] == [10, 128]
-    assert on_cpu(2**14 - 1, everyone=True) == 16
+    assert on_cpu(2**14 - 1, is_everyone=True) == 16
     varying = jnp.int32(3)
-    assert [elsewhere(1000, size, 100, None) for size in (1000, varying)] == [1000, 125]
-    assert [elsewhere(40, size, 100, None) for size in (40, varying)] == [40, 10]
-    assert elsewhere(1000, 1000, 100, 8 * 100 * 64) == 64
-    assert elsewhere(1000, 1000, 100, 7) == 1
+    assert [on_accelerator(1000, size, 100, None) for size in (1000, varying)] == [
+        1000,
+        125,
+    ]
+    assert [on_accelerator(40, size, 100, None) for size in (40, varying)] == [40, 10]
+    assert on_accelerator(1000, 1000, 100, 8 * 100 * 64) == 64
+    assert on_accelerator(1000, 1000, 100, 7) == 1
 
 
 def test_on_a_busier_card_a_program_is_the_same(monkeypatch):

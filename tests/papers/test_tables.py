@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from fedjax_links.pages.tables import load_levels
+from fedjax_links.pages import printed_numbers
 from fedjax_links.papers import printed
 from fedjax_links.papers.sun2025 import tables as sun2025
 from fedjax_links.papers.wang2022 import tables as wang2022
@@ -108,17 +108,17 @@ def test_an_installation_has_the_tables():
     'call, message',
     [
         (
-            lambda: load_levels({'name': f'{xiang2024.__name__}:tabel1'}),
+            lambda: printed_numbers.load({'name': f'{xiang2024.__name__}:tabel1'}),
             "`published.name` has no 'tabel1'; did you mean 'table1'?",
         ),
         (
-            lambda: load_levels(
+            lambda: printed_numbers.load(
                 {'name': f'{xiang2024.__name__}:table2', 'split': 'test'}
             ),
             "`published` has no 'split'; valid names: dataset.",
         ),
         (
-            lambda: load_levels({'name': 'table1', 'dataset': 'SVHN'}),
+            lambda: printed_numbers.load({'name': 'table1', 'dataset': 'SVHN'}),
             '`published.name` must be module:factory, got table1.',
         ),
         (

@@ -1,10 +1,10 @@
 """What Sun et al. 2025 print in Table 1."""
 
-from fedjax_links.pages.tables import Level
+from fedjax_links.pages.printed_numbers import PrintedAccuracy
 from fedjax_links.papers import printed
 
 
-def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:
+def table1(*, dataset: str, split: str) -> dict[tuple[str, str], PrintedAccuracy]:
     """Accuracies, without deviations.
 
     Args:
@@ -17,4 +17,4 @@ def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:
     Raises:
       ValueError: for an unknown data set or split.
     """
-    return printed.levels(__package__, dataset=dataset, split=split)
+    return printed.accuracies(__package__, dataset=dataset, split=split)

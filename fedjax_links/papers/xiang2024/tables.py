@@ -1,10 +1,10 @@
 """What Xiang et al. 2024 print in Tables 1 and 2."""
 
-from fedjax_links.pages.tables import Level
+from fedjax_links.pages.printed_numbers import PrintedAccuracy
 from fedjax_links.papers import printed
 
 
-def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:
+def table1(*, dataset: str, split: str) -> dict[tuple[str, str], PrintedAccuracy]:
     """Accuracies.
 
     Args:
@@ -17,7 +17,7 @@ def table1(*, dataset: str, split: str) -> dict[tuple[str, str], Level]:
     Raises:
       ValueError: for an unknown data set or split.
     """
-    return printed.levels(__package__, dataset=dataset, split=split)
+    return printed.accuracies(__package__, dataset=dataset, split=split)
 
 
 def table2(*, dataset: str) -> dict[tuple[str, str, float], str]:

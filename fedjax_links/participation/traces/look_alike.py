@@ -1,4 +1,4 @@
-"""Imitates a log of availability by synthetic clients, any number of them."""
+"""Imitates an availability log by any number of synthetic clients."""
 
 from typing import NamedTuple
 
@@ -17,23 +17,25 @@ from fedjax_links.participation.traces.trace import WRAPS, availability
 
 Floats = NDArray[np.float64]
 
+# The stream of the key from which links are drawn.
 _LINKS = 0
 _HOURS = 24
+# Iterations of the fit of rates.
 _SWEEPS = 50
 
 
 class DailyRates(NamedTuple):
-    """Holds two-state chains whose rates follow the time of day.
+    """Holds the rates of two-state chains, which follow the time of day.
 
-    Client i goes up in round c of the day with probability ``min(1, rise[i] up_by[c])`` and down
-    with ``min(1, fall[i] down_by[c])``.
+    In round c of the day, client i comes up with probability ``min(1, rise[i] up_by[c])`` and goes
+    down with ``min(1, fall[i] down_by[c])``. There are L clients in the log and C rounds in a day.
 
     Attributes:
-      rise: float64[L], by client of the log.
-      fall: float64[L], by client of the log.
-      up_by: float64[C], by round of the day, 1 on average; constant within a part of the day.
+      rise: float64[L], rate of coming up.
+      fall: float64[L], rate of going down.
+      up_by: float64[C], factor of the time of day, 1 on average, constant within an hour.
       down_by: float64[C], as ``up_by``.
-      marginal: float64[C, L], probability of being up by round of the day.
+      marginal: float64[C, L], probability of being up.
     """
 
     rise: Floats
@@ -54,27 +56,27 @@ def look_alike(
     seed: int = 0,
     law: str = 'markov',
 ) -> Participation:
-    """Imitates a log by synthetic clients: Markov chains with the log's course of a day.
+    """Imitates a log by synthetic clients: Markov chains whose rates follow the time of day.
 
     Each of the N clients takes the rates of a client of the log, drawn with replacement, and
     is up or down independently of all others. `look_alike.daily_rates` fits the rates. Within
-    an hour such chains stay up and down for geometric times; logs often do not.
-    `look_alike.losses` measures what either law leaves out.
+    an hour such chains stay up and down for geometric times; clients of logs often do not.
+    `look_alike.losses` measures what each law leaves out.
 
     Args:
       intervals: the log, as in `trace`; time 0 is midnight.
       num_clients: N, any number.
       tick: seconds per round, a whole part of a day.
-      rounds: how much of the log is used, as in `availability`.
+      rounds: how many rounds of the log are used, as in `availability`.
       wrap: as in `availability`.
       overlaps: as in `availability`.
       seed: of the draw of clients.
-      law: ``'markov'``; ``'semi_markov'`` for clients whose times up and down are drawn from
-        those of their client in the log, without a course of the day; ``'nearest'`` for the
-        law that leaves out less.
+      law: ``'markov'``. ``'semi_markov'`` draws the times that a client stays up and down from
+        those of its client in the log, whatever the time of day. ``'nearest'`` takes the law that
+        leaves out less.
 
     Returns:
-      The pattern, with the exact probability: by time of day, from midnight on, or stationary.
+      The pattern. Its ``prob`` is exact: by time of day, from midnight on, or stationary.
 
     Raises:
       ValueError: as for `availability`, if the tick does not divide the day, or for an unknown law.
@@ -95,16 +97,24 @@ def look_alike(
     mask = availability(
         intervals, tick=tick, rounds=rounds, wrap=wrap, overlaps=overlaps
     )
-    length = rounds_per_day(tick)
-    checks.fits('tick', tick, 32.0 * length * mask.shape[1])
-    fitted = daily_rates(mask, rounds_per_day=length)
+    day_length = rounds_per_day(tick)
+    # A fit holds a few float64 tables [C, L].
+    checks.fits('tick', tick, 32.0 * day_length * mask.shape[1])
+    fitted = daily_rates(mask, rounds_per_day=day_length)
     chosen = np.random.default_rng(seed).integers(0, len(fitted.rise), num_clients)
     if law == 'nearest':
-        left_out = losses(mask, rounds_per_day=length)
+        left_out = losses(mask, rounds_per_day=day_length)
         if left_out.of_markov > left_out.of_semi_markov:
             law = 'semi_markov'
     if law == 'semi_markov':
         return _semi_markov(mask, chosen)
+    return _markov(fitted, chosen)
+
+
+def _markov(fitted: DailyRates, chosen: NDArray[np.int64]) -> Participation:
+    """Makes chains with the rates of clients of a log, int[N]."""
+    num_clients = len(chosen)
+    day_length = len(fitted.up_by)
     rise = schedules.as_floats(fitted.rise[chosen])
     fall = schedules.as_floats(fitted.fall[chosen])
     up_by = schedules.as_floats(fitted.up_by)
@@ -115,27 +125,28 @@ def look_alike(
         return prng.uniform(jax.random.fold_in(key, _LINKS), (num_clients,))
 
     def init(key: Key) -> MarkovState:
+        # Round 0 is the first of a day, so the state before it has the law of the last one.
         return MarkovState(up=uniforms(key) < marginal[-1][chosen])
 
     def sample(
         carry: MarkovState, key: Key, round: Array
     ) -> tuple[MarkovState, LinkSample]:
-        time = jnp.mod(round, length)
+        time = jnp.mod(round, day_length)
         rise_now = rise * jnp.asarray(up_by)[time]
         fall_now = fall * jnp.asarray(down_by)[time]
         up = move(carry.up, uniforms(key), rise_now, fall_now)
         prob = jnp.asarray(marginal)[time][chosen]
         return MarkovState(up=up), LinkSample(mask=up, prob=prob)
 
-    return Participation(init, sample, num_clients, cycle=length)
+    return Participation(init, sample, num_clients, cycle=day_length)
 
 
 class Losses(NamedTuple):
-    """Measures what laws of links leave out of a log; both numbers lie in [0, 1].
+    """Measures what each law leaves out of a log, in [0, 1].
 
     Attributes:
-      of_markov: the largest distance of the log's survival functions of times up and down,
-        over all clients, from those of chains with the clients' rates.
+      of_markov: the largest distance between the survival functions of times up or down, over all
+        clients, in the log and for chains with the clients' rates.
       of_semi_markov: half of the range of the mean availability over the hours of the day.
     """
 
@@ -151,7 +162,7 @@ def losses(mask: NDArray[np.bool_], *, rounds_per_day: int) -> Losses:
       rounds_per_day: C.
 
     Returns:
-      How far times are from geometric, and the range of the course of the day.
+      The loss of each law.
     """
     from_geometric = max(
         _distance_from_geometric(mask), _distance_from_geometric(~mask)
@@ -164,7 +175,7 @@ def losses(mask: NDArray[np.bool_], *, rounds_per_day: int) -> Losses:
 
 
 def _distance_from_geometric(record: NDArray[np.bool_]) -> float:
-    """Compares the durations of a record with geometric ones of the clients' means.
+    """Compares the durations of a record with geometric ones of the same means by client.
 
     Args:
       record: bool[T, L], whether each client is in a state.
@@ -173,33 +184,35 @@ def _distance_from_geometric(record: NDArray[np.bool_]) -> float:
       The largest distance of the survival functions over all clients; 0 without durations.
     """
     lengths = [_durations(column) for column in record.T]
-    counts = np.array([len(of_client) for of_client in lengths])
+    counts = np.array([len(lengths_of_client) for lengths_of_client in lengths])
     if not counts.any():
         return 0.0
     pooled = np.concatenate(lengths)
     mean = _ratio(record.sum(axis=0).astype(float), counts.astype(float))
     rounds = np.arange(1, 1 + pooled.max())
     observed = (pooled[:, None] > rounds).mean(axis=0)
-    stays = 1 - _ratio(np.ones(len(mean)), mean)[:, None]
-    geometric = counts @ stays**rounds / counts.sum()
+    # A geometric time of this mean goes on with probability 1 - 1 / mean.
+    stay_prob = 1 - _ratio(np.ones(len(mean)), mean)[:, None]
+    geometric = counts @ stay_prob**rounds / counts.sum()
     return float(np.abs(observed - geometric).max())
 
 
 def _durations(up: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Returns the lengths of the runs of a record that repeats; none if it never changes."""
+    """Returns how long a record that repeats stays up each time; empty if it never changes."""
     changes = np.flatnonzero(up != np.roll(up, 1))
     lengths = np.diff(changes, append=changes[:1] + len(up))
     return lengths[up[changes]]
 
 
 def _semi_markov(mask: NDArray[np.bool_], chosen: NDArray[np.int64]) -> Participation:
-    """Makes clients whose times up and down are drawn from those of clients of a record."""
+    """Makes clients with the observed laws of times up and down of clients of a log, int[N]."""
     always = mask[:, chosen].all(axis=0)
     never = ~mask[:, chosen].any(axis=0)
-    clients, rows = np.unique(chosen, return_inverse=True)
+    # Clients of the same client in the log share its laws.
+    clients, kinds = np.unique(chosen, return_inverse=True)
     up_law = _observed_laws(mask[:, clients])
     down_law = _observed_laws(~mask[:, clients])
-    moving = semi_markov(up_law, down_law, kinds=rows)
+    moving = semi_markov(up_law, down_law, kinds=kinds)
 
     def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, LinkSample]:
         carry, links = moving.sample(carry, key, round)
@@ -225,51 +238,56 @@ def _observed_laws(record: NDArray[np.bool_]) -> durations.Survival:
 
 
 def rounds_per_day(tick: float) -> int:
-    """Returns the rounds of a day, which must be a whole number."""
+    """Returns the number of rounds in a day, which must be whole."""
     checks.positive('tick', tick)
-    day = round(WRAPS['day'])
-    number = day / tick
-    if abs(number - round(number)) > 1e-9 * number or number < 1:
-        divisors = [seconds for seconds in range(1, day + 1) if day % seconds == 0]
+    day_seconds = round(WRAPS['day'])
+    ratio = day_seconds / tick
+    is_whole = abs(ratio - round(ratio)) <= 1e-9 * ratio
+    if not is_whole or ratio < 1:
+        candidates = range(1, day_seconds + 1)
+        divisors = [seconds for seconds in candidates if day_seconds % seconds == 0]
         nearest = min(divisors, key=lambda seconds: abs(seconds - tick))
-        requirement = f'divide the {day} s of a day, as {nearest} s do'
+        requirement = f'divide the {day_seconds} s of a day, as {nearest} s do'
         raise errors.invalid('tick', requirement, tick)
-    return round(number)
+    return round(ratio)
 
 
 def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
-    """Fits rates of clients and courses of the day to a record, which is assumed to repeat.
+    """Fits rates of clients and of times of day to a record, which is assumed to repeat.
 
-    In part b of the day, client i rises ``R[i, b]`` times out of ``D[i, b]`` rounds entered
-    from below. The estimate solves ``sum_b R = rise[i] sum_b up_by[b] D`` and
-    ``sum_i R = up_by[b] sum_i rise[i] D``. This is the maximum likelihood of Poisson counts
-    with a factor per client and one per part of the day, found by iterative scaling. Falls
-    are fitted in the same way. Since the record repeats, there are as many rises as falls. So
-    without a course of the day the chain of each client has exactly its availability.
+    In part b of the day, client i came up ``R[i, b]`` times, in ``D[i, b]`` rounds before which it
+    was down. The fit matches the rises by client and by part of the day:
+
+    ``sum_b R[i, b] = rise[i] sum_b up_by[b] D[i, b]`` for each i, and
+    ``sum_i R[i, b] = up_by[b] sum_i rise[i] D[i, b]`` for each b.
+
+    This is the maximum likelihood of Poisson counts with a factor per client and one per part of
+    the day, found by iterative scaling. Falls are fitted in the same way. Since the record repeats,
+    there are as many rises as falls. So if rates are the same all day, each chain has exactly the
+    availability of its client.
 
     Args:
       mask: bool[T, L], from midnight on.
-      rounds_per_day: C; its parts are the hours, or the rounds where these are longer.
+      rounds_per_day: C. The parts of the day are the hours, or the rounds if these are longer.
 
     Returns:
-      The chains.
+      The rates.
     """
-    parts = min(_HOURS, rounds_per_day)
-    part = np.arange(rounds_per_day) * parts // rounds_per_day
-    of_round = part[np.arange(len(mask)) % rounds_per_day]
+    num_parts = min(_HOURS, rounds_per_day)
+    # The part of each round of the day, and of each round of the record.
+    part = np.arange(rounds_per_day) * num_parts // rounds_per_day
+    part_of_round = part[np.arange(len(mask)) % rounds_per_day]
 
     def count_by_part(events: NDArray[np.bool_]) -> Floats:
-        counts = [events[of_round == b].sum(axis=0) for b in range(parts)]
+        counts = [events[part_of_round == b].sum(axis=0) for b in range(num_parts)]
         return np.stack(counts, axis=1).astype(float)
 
     before = np.roll(mask, 1, axis=0)
     rises = count_by_part(~before & mask)
     falls = count_by_part(before & ~mask)
-    from_below = count_by_part(~before)
-    from_above = count_by_part(before)
-    shares = np.bincount(part, minlength=parts) / rounds_per_day
-    rise, up_by = _scaling_factors(rises, from_below, shares)
-    fall, down_by = _scaling_factors(falls, from_above, shares)
+    part_lengths = np.bincount(part, minlength=num_parts) / rounds_per_day
+    rise, up_by = _scaling_factors(rises, count_by_part(~before), part_lengths)
+    fall, down_by = _scaling_factors(falls, count_by_part(before), part_lengths)
     rise_probs = np.minimum(1, up_by[part][:, None] * rise)
     fall_probs = np.minimum(1, down_by[part][:, None] * fall)
     return DailyRates(
@@ -282,18 +300,20 @@ def daily_rates(mask: NDArray[np.bool_], *, rounds_per_day: int) -> DailyRates:
 
 
 def _scaling_factors(
-    events: Floats, exposure: Floats, shares: Floats
+    events: Floats, exposure: Floats, column_weights: Floats
 ) -> tuple[Floats, Floats]:
     """Computes factors of rows and columns that give ``exposure`` the margins of ``events``.
 
-    The factors of columns have the mean 1 under ``shares``.
+    Factors of columns have the weighted mean 1, unless all are 0.
     """
+    row_events = events.sum(axis=1)
+    column_events = events.sum(axis=0)
     columns = np.ones(exposure.shape[1])
     for _ in range(_SWEEPS):
-        rows = _ratio(events.sum(axis=1), exposure @ columns)
-        columns = _ratio(events.sum(axis=0), rows @ exposure)
-    columns = columns / (float(columns @ shares) or 1.0)
-    return _ratio(events.sum(axis=1), exposure @ columns), columns
+        rows = _ratio(row_events, exposure @ columns)
+        columns = _ratio(column_events, rows @ exposure)
+    columns = columns / (float(columns @ column_weights) or 1.0)
+    return _ratio(row_events, exposure @ columns), columns
 
 
 def _ratio(numerator: Floats, divisor: Floats) -> Floats:
@@ -303,9 +323,12 @@ def _ratio(numerator: Floats, divisor: Floats) -> Floats:
 
 
 def _daily_course(rise: Floats, fall: Floats, mean: Floats) -> Floats:
-    """Computes the probabilities [C, L] of being up that a day reproduces.
+    """Computes the periodic probabilities of being up, [C, L].
 
-    They are ``mean`` for clients that never change.
+    Args:
+      rise: float64[C, L], probability of coming up.
+      fall: float64[C, L], probability of going down.
+      mean: float64[L], the probability of clients that never change.
     """
     factors = 1 - rise - fall
 
@@ -316,7 +339,7 @@ def _daily_course(rise: Floats, fall: Floats, mean: Floats) -> Floats:
             course.append(probs)
         return np.array(course)
 
-    # A day maps p to slope p + shift.
+    # A day maps p to slope p + shift, whose fixed point is the probability before the day.
     slope = np.prod(factors, axis=0)
     shift = day(np.zeros(rise.shape[1]))[-1]
     start = np.divide(shift, 1 - slope, out=mean.copy(), where=slope < 1)

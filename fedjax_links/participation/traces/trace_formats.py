@@ -1,11 +1,11 @@
-"""Readers of availability logs: they return `Intervals`, for `trace` and `look_alike`.
+"""Reads availability logs as `Intervals`, for `trace` and `look_alike`.
 
 * `from_csv`: one interval per line, ``client,start,end``.
 * `from_events`: one change of state per line, ``client,time,state``.
 * `from_flash`: FLASH's file, measured on phones.
 
-Other logs become one of these by a few lines of pandas (docs/availability.md); a matrix of 0 and 1,
-a line per round, is what `participation.replay` takes.
+A few lines of pandas convert other logs to one of these (docs/availability.md). A matrix of 0 and 1
+with a row per round needs no reader: `participation.replay` takes it.
 """
 
 import csv
@@ -36,24 +36,25 @@ def from_csv(
 ) -> Intervals:
     """Reads intervals from a CSV file whose header names ``client``, ``start`` and ``end``.
 
-    Times are numbers, or dates and times of ISO 8601, which are seconds from a midnight then.
+    Times are numbers, or ISO 8601 dates with a time.
 
     Args:
       path: the file; further columns are ignored.
       unit: of times that are numbers: ``'ms'``, ``'s'``, ``'min'``, ``'h'`` or ``'d'``.
       origin: time of round 0: a number in the file's unit, a date, ``'first'`` for the earliest
-        time, or ``'midnight'`` for the midnight before it. By default 0, or of dates the midnight.
-      clients: the clients known: N, for ids 0 to N - 1, or their names in the order of their ids.
-        By default, ids follow the order of first appearance.
-      utc_offset: hours that the clients' clock is ahead of UTC, which says when their midnight is;
-        dates without an offset are read by it. By default that of the first date, or UTC.
+        time, or ``'midnight'`` for the midnight before it. The default is 0 for numbers, and
+        ``'midnight'`` for dates.
+      clients: the number N of clients, for ids 0 to N - 1; or their names, in the order of their
+        ids. By default, ids follow the order of first appearance.
+      utc_offset: hours that the clients' clock is ahead of UTC. It sets their midnight, and the
+        times of dates without an offset. By default that of the first date, or UTC.
 
     Returns:
-      The intervals; their sources are lines, of which the header is the first.
+      The intervals. Their sources are line numbers; the header is line 1.
 
     Raises:
-      ValueError: for a file that cannot be read; for a missing column or value, a time that is
-        neither, or an unknown client, with its line.
+      ValueError: for a file that cannot be read; and, with its line, for a missing column or value,
+        a time that is neither number nor date, or an unknown client.
     """
     lines, owners, starts, ends = _read_columns(path, _COLUMNS)
     names, ids = _clients(lines, owners, clients)
@@ -85,27 +86,26 @@ def from_events(
 ) -> Intervals:
     """Reads changes of state from a CSV file whose header names ``client``, ``time``, ``state``.
 
-    A client is up from an event that says so until the next that says otherwise. Events may stand
-    in any order; one that says again what is known changes nothing. A client whose first event is
-    ``down`` was up before it, from the log's first time on. What had to be guessed stands in
-    `Intervals.notes`.
+    A client is up from an ``up`` event to its next ``down`` event. Events may be in any order, and
+    events that repeat the state are ignored. If the first event of a client is ``down``, it was up
+    from the first time of the log. `Intervals.notes` lists such guesses.
 
     Args:
       path: the file; further columns are ignored.
-      unit: as in `from_csv`, and so are the next three; round 0 is the first time by default.
-      origin: of round 0.
-      clients: the clients known.
-      utc_offset: of the clients' clock.
-      up: what ``state`` says of a client that comes, in any case of letters.
-      down: likewise of one that goes.
-      last: how long a client is up whose last event says that it comes: ``'end'``, until the log's
-        last time; ``'drop'``, not at all; or so many seconds.
+      unit: as in `from_csv`.
+      origin: as in `from_csv`; by default, round 0 is the first time.
+      clients: as in `from_csv`.
+      utc_offset: as in `from_csv`.
+      up: values of ``state`` for a client that comes up, in upper or lower case.
+      down: values of ``state`` for a client that goes down.
+      last: how long a client stays up after a last event ``up``: ``'end'``, until the last time of
+        the log; ``'drop'``, not at all; or a number of seconds.
 
     Returns:
-      The intervals; their sources are the lines of events at which they begin.
+      The intervals. Their sources are the lines of the events at which they begin.
 
     Raises:
-      ValueError: as `from_csv`, and for a state that is neither, with its line.
+      ValueError: as `from_csv`, and for an unknown state, with its line.
     """
     if isinstance(last, str):
         checks.choice('last', last, ('end', 'drop'))
@@ -124,21 +124,24 @@ def from_events(
     num_up_before = 0
     num_left_up = 0
     for client in np.unique(ids):
-        changes = _changes(np.flatnonzero(ids == client), time, is_up)
-        begins = time[changes[is_up[changes]]]
-        ends = time[changes[~is_up[changes]]]
-        begin_lines = line_numbers[changes[is_up[changes]]]
-        if not is_up[changes[0]]:
+        events = _changes(np.flatnonzero(ids == client), time, is_up)
+        begin_events = events[is_up[events]]
+        begins = time[begin_events]
+        begin_lines = line_numbers[begin_events]
+        ends = time[events[~is_up[events]]]
+        if not is_up[events[0]]:
             num_up_before += 1
             begins = np.r_[first_time, begins]
-            begin_lines = np.r_[line_numbers[changes[0]], begin_lines]
-        if is_up[changes[-1]]:
+            begin_lines = np.r_[line_numbers[events[0]], begin_lines]
+        if is_up[events[-1]]:
             num_left_up += 1
             ends = np.r_[ends, _last_end(last, begins[-1], last_time)]
         for begin, end, line in zip(begins, ends, begin_lines, strict=True):
             rows.append((client, begin, end, line))
     table = np.array(rows, float).reshape(-1, 4)
-    client, start, end, source = table[table[:, 1] < table[:, 2]].T
+    # A client that is dropped at once has an empty interval.
+    is_positive = table[:, 1] < table[:, 2]
+    client, start, end, source = table[is_positive].T
     return Intervals(
         client.astype(np.int64),
         start,
@@ -153,14 +156,14 @@ def from_events(
 
 
 def _changes(events: np.ndarray, time: np.ndarray, is_up: np.ndarray) -> np.ndarray:
-    """Sorts a client's events by time and drops those that repeat the state before."""
+    """Sorts a client's events by time, and drops those that repeat the state before them."""
     ordered = events[np.argsort(time[events], kind='stable')]
     states = is_up[ordered]
     return ordered[np.r_[True, states[1:] != states[:-1]]]
 
 
 def _last_end(last: str | float, begin: float, last_time: float) -> float:
-    """Returns when a client goes down whose last event says that it is up."""
+    """Returns the end of an interval that no event ends."""
     if last == 'end':
         return last_time
     if last == 'drop':
@@ -171,7 +174,7 @@ def _last_end(last: str | float, begin: float, last_time: float) -> float:
 def _notes(
     num_clients: int, num_up_before: int, num_left_up: int, last: str | float
 ) -> tuple[str, ...]:
-    """Describes what `from_events` had to guess, a line each."""
+    """Describes each guess of `from_events` in a line."""
     notes = []
     if num_up_before:
         assumption = "go before they come: taken as up from the log's first time on"
@@ -202,7 +205,7 @@ def _read_states(
 
 
 def _read_columns(path: LogPath, columns: Sequence[str]) -> list[Any]:
-    """Reads columns of a CSV file: the numbers of its lines, then the cells of each column."""
+    """Reads columns of a CSV file, and returns its line numbers and the cells of each column."""
     header, rows = _read_lines(path)
     for name in columns:
         if name not in header:
@@ -219,7 +222,7 @@ def _read_columns(path: LogPath, columns: Sequence[str]) -> list[Any]:
 
 
 def _read_lines(path: LogPath) -> tuple[list[str], dict[int, list[str]]]:
-    """Reads the header of a CSV file, and its other lines by number; blank ones are left out."""
+    """Reads the header of a CSV file, and its other lines by number, without blank ones."""
     header: list[str] | None = None
     rows = {}
     with (
@@ -239,7 +242,7 @@ def _read_lines(path: LogPath) -> tuple[list[str], dict[int, list[str]]]:
 def _clients(
     lines: Sequence[int], owners: Sequence[str], clients: int | Sequence[str] | None
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Returns the clients' names, and the id of each line's client, int64[K]."""
+    """Returns the names of all clients, and the client id of each line, int64[K]."""
     names: Sequence[Any]
     if clients is None:
         names = list(dict.fromkeys(name for name in owners if name))
@@ -262,25 +265,24 @@ def from_flash(
 ) -> Intervals:
     """Reads intervals from FLASH's ``cached_timers.json``.
 
-    By client, the file holds ``trace_start`` and ``trace_end`` and, as ``ready_time``, the pairs of
-    times between which a phone was idle, charging and on wifi, all in seconds from midnight of
-    2020-01-02. The log repeats after its own length in whole seconds; `trace` with ``rounds`` looks
-    at such logs at the times of rounds. Clients whose log FLASH could not read (``isSuccess``
-    false, no times, or no length) are left out.
+    For each client, the file holds ``trace_start``, ``trace_end`` and ``ready_time``: the pairs of
+    times between which a phone was idle, charging and on wifi. All are in seconds from midnight of
+    2020-01-02. A client's log repeats after its length in whole seconds. Clients whose log FLASH
+    could not read (``isSuccess`` false, no times, or no length) are left out.
 
     FLASH counts the instant in which a client goes down as up; here intervals are half open.
 
     Args:
       path: the file.
-      clients: names of the clients to import, in the order of their new ids, or how many of the
-        file's first ones; all by default.
+      clients: names of the clients to import, in the order of their new ids; or a number, for the
+        first ones of the file. All by default.
 
     Returns:
-      The intervals, whose sources are rows of a client's list, with each client's period. Time 0 is
-      midnight.
+      The intervals, with the period of each client. Their sources are rows of the client's
+      ``ready_time``. Time 0 is midnight.
 
     Raises:
-      ValueError: for an unknown client or something else than described, with its client.
+      ValueError: for an unknown client, or for a client whose log has another form.
 
     References:
       Yang et al., Characterizing impacts of heterogeneity in federated learning upon large-scale
@@ -315,7 +317,7 @@ def from_flash(
 
 
 def _read_timer(name: str, timer: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Reads a client's times up, float64[K, 2], and the length of its log, in seconds."""
+    """Reads start and end of a client's intervals, float64[K, 2], and its period, in seconds."""
     begin = _numbers(name, timer, 'trace_start')
     end = _numbers(name, timer, 'trace_end')
     times = _numbers(name, timer, 'ready_time', -1, 2)
@@ -325,11 +327,12 @@ def _read_timer(name: str, timer: Mapping[str, Any]) -> tuple[np.ndarray, np.nda
     if np.diff(times).max(initial=0) > period:
         raise errors.invalid('path', 'be up no longer than its log', f'client {name}')
     start = np.mod(times[:, 0], period)
-    return np.stack([start, start + times[:, 1] - times[:, 0]], axis=1), period
+    end_of_interval = start + times[:, 1] - times[:, 0]
+    return np.stack([start, end_of_interval], axis=1), period
 
 
 def _timers(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
-    """Reads FLASH's logs by client, without those that FLASH could not read itself.
+    """Reads FLASH's logs by client, without those that FLASH itself could not read.
 
     Raises:
       ValueError: for a file of other fields, such as the ``state_traces.json`` that FLASH ships.
@@ -350,7 +353,7 @@ def _timers(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _read_json(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
-    """Reads a JSON file of a description by client."""
+    """Reads a JSON file with an object for each client."""
     try:
         with errors.reading(path), open(paths.as_path(path), encoding='utf-8') as file:
             content = json.load(file)
@@ -367,7 +370,7 @@ def _read_json(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
 def _numbers(
     name: str, fields: Mapping[str, Any], field: str, *shape: int
 ) -> np.ndarray:
-    """Reads a client's number, or its pairs of numbers (of shape -1, 2)."""
+    """Reads a number of a client, or with ``shape`` -1, 2 a list of pairs of numbers."""
     path = f'{name}.{field}'
     values = checks.numbers(path, fields.get(field)).astype(float)
     fits = values.ndim == len(shape) and values.shape[1:] == shape[1:]

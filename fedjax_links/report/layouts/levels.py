@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import evaluation, plot
-from fedjax_links.pages import tables
+from fedjax_links.pages import printed_numbers, tables
+from fedjax_links.pages.printed_numbers import PrintedAccuracy
 from fedjax_links.plot import panels
 from fedjax_links.plot.panels import Axes
 from fedjax_links.report.comparisons import (
@@ -22,7 +23,7 @@ from fedjax_links.results.metric import Metric
 
 _MOST_ROWS = 40
 
-Paper = Mapping[tuple[str, str], tables.Level]
+Paper = Mapping[tuple[str, str], PrintedAccuracy]
 """Printed final metrics, by the names of a pattern and an algorithm."""
 
 
@@ -43,8 +44,8 @@ def levels(
         tenth by default.
       margin: differences up to it are equivalent, in the unit of the metric; by default that of
         seeds until decided, else none.
-      published: a ``module:factory`` that returns a `pages.tables.Level` by (pattern, algorithm),
-        and its options; no such columns by default.
+      published: a ``module:factory``, and its options, that returns a
+        `pages.printed_numbers.PrintedAccuracy` by (pattern, algorithm); no such columns by default.
 
     Returns:
       A table with a row per pattern, algorithm and model, and the differences as a picture if they
@@ -54,7 +55,7 @@ def levels(
       ValueError: for an unknown metric or printed table, or a share that is none.
     """
     final_metrics = source.final_metrics(metric, tail)
-    paper = tables.load_levels(published)
+    paper = printed_numbers.load(published)
     keys = source.rows(every_model=True)
     bases = {label: source.baseline_of(label) for label in source.members}
     differences = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links import plot
 from fedjax_links.core import checks, errors, reprs
-from fedjax_links.pages import tables
+from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
 from fedjax_links.plot.panels import Axes, Figure
@@ -247,7 +247,7 @@ def first_rounds(
         raise errors.invalid(
             'targets', 'be given, or `shares`, not both', (targets, shares)
         )
-    paper = tables.load_levels(published)
+    paper = printed_numbers.load(published)
     best_of = _best_levels(source, final_metrics) if shares else {}
     rows = []
     for key in source.rows():

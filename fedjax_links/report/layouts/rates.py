@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links.pages import tables
+from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.report.layouts.page import Page
 from fedjax_links.report.run_view import RunView
@@ -28,7 +28,7 @@ def rates(source: RunView, *, published: Mapping[str, Any] | None = None) -> Pag
     Raises:
       ValueError: for an unknown printed table.
     """
-    paper = tables.load_levels(published)
+    paper = printed_numbers.load(published)
     metric = source.metric()
     rows = []
     for label in source.members:

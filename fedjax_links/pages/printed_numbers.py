@@ -1,0 +1,34 @@
+"""Loads numbers that a paper prints, to compare results with."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fedjax_links.config import resolver
+
+
+class PrintedAccuracy(NamedTuple):
+    """An accuracy that a paper prints.
+
+    Attributes:
+      mean: a fraction.
+      deviation: standard deviation, as a fraction; None if none is printed.
+    """
+
+    mean: float
+    deviation: float | None
+
+
+def load(section: resolver.Section | None) -> Mapping[Any, Any]:
+    """Returns the numbers that a paper prints.
+
+    Args:
+      section: ``name``, a ``module:factory`` that returns the numbers by what they belong to, and
+        its options; None for no paper.
+
+    Returns:
+      The numbers; empty without a paper.
+
+    Raises:
+      ValueError: for unknown options and names.
+    """
+    return {} if section is None else resolver.build_named('published', section, {})
