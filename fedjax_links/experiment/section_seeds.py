@@ -34,8 +34,8 @@ def at_point(section: Any, point: grids.Point, prefix: str) -> Any:
         section = nested.with_value(section, path, point[name], f'config.{prefix}')
     for column, paths in seed_paths(prefix, section).items():
         if column in point:
-            for path in paths:
-                section = nested.with_value(section, path, point[column])
+            for seed_path in paths:
+                section = nested.with_value(section, seed_path, point[column])
     return section
 
 

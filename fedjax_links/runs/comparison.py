@@ -29,7 +29,7 @@ class Difference(NamedTuple):
       name: of the metric, or the path of the state's leaf.
       first: the value of the first run, as text; in a leaf, of the first entry that differs.
       second: the value of the second run.
-      index: of that entry in the leaf; empty for a single number.
+      entry: the indices of that entry in the leaf; empty for a single number.
       num_entries: how many entries of the leaf differ.
     """
 
@@ -38,14 +38,14 @@ class Difference(NamedTuple):
     name: str
     first: str
     second: str
-    index: tuple[int, ...] = ()
+    entry: tuple[int, ...] = ()
     num_entries: int = 1
 
     def text(self) -> str:
         """Formats the difference in a line."""
         name = self.name
-        if self.index:
-            name += f'[{", ".join(map(str, self.index))}]'
+        if self.entry:
+            name += f'[{", ".join(map(str, self.entry))}]'
         values = f'{self.first} | {self.second}'
         if self.num_entries > 1:
             values += f'; the first of {self.num_entries} entries'
@@ -309,7 +309,7 @@ def _leaf_difference(
                 name=path,
                 first=str(array[index]),
                 second=str(other_array[index]),
-                index=index,
+                entry=index,
                 num_entries=len(indices),
             )
     return None

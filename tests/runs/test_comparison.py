@@ -99,7 +99,7 @@ def test_masks_and_counts_are_compared_too(first, tmp_path):
     assert (found.leaf.first, found.leaf.second) == ('True', 'False')
     path = first / runs.CHECKPOINTS / 'main-calm-0000-some-0@6.npz'
     mask = checkpoints.arrays(path)['.links.mask']
-    assert (found.leaf.index, found.leaf.num_entries) == ((mask.argmax(),), mask.sum())
+    assert (found.leaf.entry, found.leaf.num_entries) == ((mask.argmax(),), mask.sum())
     assert f'.links.mask[{mask.argmax()}]: True | False' in found.text()
 
 
@@ -204,11 +204,11 @@ def test_zeros_of_both_signs_differ_and_nan_equals_itself():
         is None
     )
     found = comparison._leaf_difference(2, 'a', one, {'.x': np.array([-0.0, np.nan])})
-    assert (found.first, found.second, found.index) == ('0.0', '-0.0', (0,))
+    assert (found.first, found.second, found.entry) == ('0.0', '-0.0', (0,))
     scalar = comparison._leaf_difference(
         2, 'a', {'.x': np.array(1)}, {'.x': np.array(2)}
     )
-    assert (scalar.first, scalar.second, scalar.index) == ('1', '2', ())
+    assert (scalar.first, scalar.second, scalar.entry) == ('1', '2', ())
 
 
 def test_fields_are_named_by_dotted_path():
