@@ -11,7 +11,7 @@ import functools
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,11 @@ PREFIX = 'params/'
 
 
 def run(source: str) -> tuple[dict[str, np.ndarray], float]:
-    """All rounds of a job.
+    """Runs all rounds of a job.
 
     Args:
       source: a file with ``features`` [E, H, W, C], ``labels`` [E], ``params/Conv_0/kernel`` and
-        so on as flax has them, ``masks`` bool[T, N], ``rows`` int[T, N, steps, B], the rule's
+        so on as flax has them, ``masks`` bool[T, N], ``rows`` int[T, N, steps, B], the algorithm's
         ``name``, ``period`` and ``amplification``, ``learning_rate``, and whether ``channels_last``
         and ``compiled``.
 
@@ -37,12 +37,14 @@ def run(source: str) -> tuple[dict[str, np.ndarray], float]:
     begin = time.perf_counter()
     params, losses = loop.run()
     seconds = time.perf_counter() - begin
-    found = {PREFIX + name: array for name, array in params.items()}
-    return {**found, 'losses': losses, 'threads': np.array(loop.threads)}, seconds
+    outputs = {PREFIX + name: array for name, array in params.items()}
+    outputs['losses'] = losses
+    outputs['threads'] = np.array(loop.threads)
+    return outputs, seconds
 
 
 def layers(params: Params, kind: str) -> list[str]:
-    """Names of the layers ``Conv_0, Conv_1, ...`` or ``Dense_0, ...`` in their order."""
+    """Lists the layers ``Conv_0, Conv_1, ...`` or ``Dense_0, ...`` in their order."""
     count = sum(
         name.startswith(f'{kind}_') and name.endswith('/kernel') for name in params
     )
@@ -50,29 +52,30 @@ def layers(params: Params, kind: str) -> list[str]:
 
 
 def network(params: Params) -> Any:
-    """The layers of these flax parameters as an ``nn.Module`` on images [B, C, H, W].
+    """Makes an ``nn.Module`` on images [B, C, H, W] with the layers of flax parameters.
 
     Convolutions keep the image's size and are followed by ReLU and pooling, dense layers but the
     last by ReLU. The weights are PyTorch's own.
     """
     from torch import nn
 
-    found: list[Any] = []
+    modules: list[Any] = []
     for name in layers(params, 'Conv'):
         side, _, inputs, outputs = params[f'{name}/kernel'].shape
-        found += [
+        modules += [
             nn.Conv2d(inputs, outputs, side, padding=side // 2),
             nn.ReLU(),
             nn.MaxPool2d(2),
         ]
-    found += [nn.Flatten()]
+    modules += [nn.Flatten()]
     for name in layers(params, 'Dense'):
-        found += [nn.Linear(*params[f'{name}/kernel'].shape), nn.ReLU()]
-    return nn.Sequential(*found[:-1])
+        modules += [nn.Linear(*params[f'{name}/kernel'].shape), nn.ReLU()]
+    modules.pop()  # No ReLU follows the last layer.
+    return nn.Sequential(*modules)
 
 
 def state_from_params(params: Params, model: Any) -> State:
-    """A state dict of `network` with these parameters."""
+    """Makes the state dict of `network` with these parameters."""
     import torch
 
     arrays = []
@@ -83,7 +86,8 @@ def state_from_params(params: Params, model: Any) -> State:
         arrays += [kernel.transpose(3, 2, 0, 1), params[f'{name}/bias']]
     for i, name in enumerate(layers(params, 'Dense')):
         kernel = params[f'{name}/kernel']
-        if i == 0:  # inputs by pixel, then channel; PyTorch's by channel, then pixel
+        if i == 0:
+            # Flax flattens by pixel, then channel; PyTorch by channel, then pixel.
             split = kernel.reshape(-1, channels, kernel.shape[1])
             kernel = split.swapaxes(0, 1).reshape(kernel.shape)
         arrays += [kernel.T, params[f'{name}/bias']]
@@ -94,12 +98,13 @@ def state_from_params(params: Params, model: Any) -> State:
 
 
 def params_from_state(state: State, like: Params) -> dict[str, np.ndarray]:
-    """The inverse of `state_from_params`, with the names of ``like``."""
+    """Inverts `state_from_params`; names and shapes are those of ``like``."""
     arrays = iter([value.numpy() for value in state.values()])
     params = {}
     channels = 1
     for name in layers(like, 'Conv'):
-        params[f'{name}/kernel'] = kernel = next(arrays).transpose(2, 3, 1, 0)
+        kernel = next(arrays).transpose(2, 3, 1, 0)
+        params[f'{name}/kernel'] = kernel
         params[f'{name}/bias'] = next(arrays)
         channels = kernel.shape[-1]
     for i, name in enumerate(layers(like, 'Dense')):
@@ -107,7 +112,8 @@ def params_from_state(state: State, like: Params) -> dict[str, np.ndarray]:
         if i == 0:
             split = kernel.reshape(channels, -1, kernel.shape[1])
             kernel = split.swapaxes(0, 1).reshape(kernel.shape)
-        params[f'{name}/kernel'], params[f'{name}/bias'] = kernel, next(arrays)
+        params[f'{name}/kernel'] = kernel
+        params[f'{name}/bias'] = next(arrays)
     return params
 
 
@@ -115,14 +121,18 @@ def params_from_state(state: State, like: Params) -> dict[str, np.ndarray]:
 def _prepared(
     shapes: tuple[Any, ...], channels_last: bool, compiled: bool
 ) -> tuple[Any, Any]:
-    """A network for all jobs of these shapes, and its forward pass; compiling takes a while."""
+    """Makes a network for all jobs of these shapes, and its forward pass.
+
+    Compiling takes a while, so both stay in memory.
+    """
     import torch
 
     layout = torch.channels_last if channels_last else torch.contiguous_format
     model = network({name: np.empty(shape) for name, shape in shapes}).to(
         memory_format=layout
     )
-    return model, torch.compile(model, fullgraph=True) if compiled else model
+    forward = torch.compile(model, fullgraph=True) if compiled else model
+    return model, forward
 
 
 @functools.cache
@@ -130,8 +140,15 @@ def _loop(source: str) -> 'Loop':
     return Loop(dict(np.load(source)))
 
 
+class Trained(NamedTuple):
+    """Holds a client's model after its local steps, and its first loss."""
+
+    model: State
+    loss: float | None
+
+
 class Loop:
-    """A federation in PyTorch, with as many threads as there are cores."""
+    """Simulates a federation in PyTorch, with as many threads as there are cores."""
 
     def __init__(self, job: Mapping[str, np.ndarray]):
         """Copies a job's data to PyTorch and makes the network, compiled if the job says so."""
@@ -139,12 +156,11 @@ class Loop:
 
         self._torch = torch
         self._job = job
-        cores = (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, 'sched_getaffinity')
-            else os.cpu_count()
-        )
-        torch.set_num_threads(cores or 1)
+        if hasattr(os, 'sched_getaffinity'):
+            num_cores = len(os.sched_getaffinity(0))
+        else:
+            num_cores = os.cpu_count() or 1
+        torch.set_num_threads(num_cores)
         self.threads = torch.get_num_threads()
         self._params = {
             name.removeprefix(PREFIX): array
@@ -161,56 +177,69 @@ class Loop:
         self._labels = torch.from_numpy(job['labels'].astype(np.int64))
         self._rows = torch.from_numpy(job['rows'].astype(np.int64))
         shapes = tuple((name, array.shape) for name, array in self._params.items())
-        options = bool(job['channels_last']), bool(job['compiled'])
-        self._model, self._forward = _prepared(shapes, *options)
+        self._model, self._forward = _prepared(
+            shapes, bool(job['channels_last']), bool(job['compiled'])
+        )
 
     def run(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """All rounds of the schedule: the final model, as flax has it, and float[T], the losses."""
-        rule = str(self._job['name'])
+        """Runs all rounds of the schedule.
+
+        Returns:
+          The final model, as flax has it, and float[T], each round's sum of first losses.
+        """
+        algorithm = str(self._job['name'])
         masks = self._job['masks']
-        period = int(self._job['period'])
-        amplification = float(self._job['amplification'])
         num_clients = masks.shape[1]
-        server = reference = state_from_params(self._params, self._model)
+        server = state_from_params(self._params, self._model)
+        block_start = server
         clients = [server] * num_clients
         losses = []
         for t, (mask, rows) in enumerate(zip(masks, self._rows, strict=True)):
             active = [i for i in range(num_clients) if mask[i]]
-            if rule == 'fedpbc':
-                results = [self._train(clients[i], rows[i]) for i in range(num_clients)]
-                heard = [results[i] for i in active]
-            else:
-                results = heard = [self._train(server, rows[i]) for i in active]
-            losses.append(sum(loss for _, loss in heard))
-            if heard:
-                server = self._mean([state for state, _ in heard])
-            if rule == 'fedpbc':
-                clients = [
-                    server if mask[i] else results[i][0] for i in range(num_clients)
-                ]
-            if rule == 'amplified_fedavg' and (t + 1) % period == 0:
-                server = reference = {
-                    name: reference[name]
-                    + amplification * (server[name] - reference[name])
-                    for name in server
+            if algorithm == 'fedpbc':
+                # FedPBC: every client trains from its own model.
+                trained = {
+                    i: self._train(clients[i], rows[i]) for i in range(num_clients)
                 }
+            else:
+                trained = {i: self._train(server, rows[i]) for i in active}
+            losses.append(sum(trained[i].loss for i in active))
+            if active:
+                server = self._mean([trained[i].model for i in active])
+            if algorithm == 'fedpbc':
+                # The broadcast replaces the models of active clients only.
+                clients = [
+                    server if mask[i] else trained[i].model for i in range(num_clients)
+                ]
+            if algorithm == 'amplified_fedavg' and self._ends_block(t):
+                server = self._amplify(block_start, server)
+                block_start = server
         return params_from_state(server, self._params), np.asarray(losses, np.float32)
 
-    def _train(self, start: State, batches: Any) -> tuple[State, float]:
-        """Local steps of one client: its model and its first loss."""
-        functional = self._torch.nn.functional
-        rate = float(self._job['learning_rate'])
+    def _ends_block(self, t: int) -> bool:
+        return (t + 1) % int(self._job['period']) == 0
+
+    def _amplify(self, start: State, end: State) -> State:
+        """Lengthens the server's way since the start of a block."""
+        factor = float(self._job['amplification'])
+        return {name: start[name] + factor * (end[name] - start[name]) for name in end}
+
+    def _train(self, start: State, batches: Any) -> 'Trained':
+        """Takes the local steps of one client."""
+        cross_entropy = self._torch.nn.functional.cross_entropy
+        learning_rate = float(self._job['learning_rate'])
         self._model.load_state_dict(start)
-        optimizer = self._torch.optim.SGD(self._model.parameters(), lr=rate)
-        first = None
+        optimizer = self._torch.optim.SGD(self._model.parameters(), lr=learning_rate)
+        first_loss = None
         for rows in batches:
             optimizer.zero_grad()
             outputs = self._forward(self._features[rows])
-            loss = functional.cross_entropy(outputs, self._labels[rows])
+            loss = cross_entropy(outputs, self._labels[rows])
             loss.backward()
             optimizer.step()
-            first = loss.item() if first is None else first
-        return copy.deepcopy(self._model.state_dict()), first
+            if first_loss is None:
+                first_loss = loss.item()
+        return Trained(copy.deepcopy(self._model.state_dict()), first_loss)
 
     def _mean(self, states: Sequence[State]) -> State:
         stack = self._torch.stack

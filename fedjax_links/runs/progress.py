@@ -128,22 +128,34 @@ def _status(folder: Path, facts: Mapping[str, Any]) -> Status:
     holders = [shard.holder for shard in shards if shard.holder is not None]
     done = {name for name in lengths if lanes.is_done(name)}
     started = (rounds.keys() & lengths.keys()) - done
-    if division is None:
-        running = started if holders else set[str]()
-    else:
+    if division is not None:
         claimed = _claimed_lanes(folder) & (lengths.keys() - done)
-        running = {name for name in claimed if _is_running(folder, name)}
         started = started | claimed
+        running = {name for name in claimed if _is_running(folder, name)}
+    elif holders:
+        running = started
+    else:
+        running = set()
     return Status(
-        lanes=max([len(lengths), *(each.known_lanes for each in progress)]),
+        lanes=_num_lanes(lanes, progress),
         done=len(done),
         running=len(running),
         lost=len(started - running),
-        failed=sorted(file.stem for file in (folder / FAILURES).glob('*.txt')),
+        failed=_failed_lanes(folder),
         shards=[] if division is None else shards,
         holders=holders,
         hours_left=_hours_left(progress),
     )
+
+
+def _num_lanes(lanes: _Lanes, progress: Sequence[_ShardProgress]) -> int:
+    """Counts the lanes of the run; a process may know more than its files show."""
+    return max([len(lanes.lengths), *(shard.known_lanes for shard in progress)])
+
+
+def _failed_lanes(folder: Path) -> list[str]:
+    """Lists the lanes that left a report of a failure."""
+    return sorted(file.stem for file in (folder / FAILURES).glob('*.txt'))
 
 
 def _progress_of_shards(
