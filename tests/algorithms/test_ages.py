@@ -128,7 +128,7 @@ def test_every_rule_with_an_optimizer_is_looked_at():
     assert found == {*WITH_OPTIMIZERS}
 
 
-def test_a_tuned_rate_of_the_server_passes_a_rule_with_an_optimizer_by():
+def test_a_tuned_server_rate_skips_algorithms_with_optimizers():
     adam = {'name': 'adam', 'learning_rate': 0.1}
     config = {
         'title': 'both',

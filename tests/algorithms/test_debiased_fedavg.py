@@ -22,7 +22,7 @@ def test_it_follows_the_listing(x64):
     )
 
 
-def test_cyclic_selection_needs_no_debiasing_at_the_end_of_each_cycle(x64):
+def test_cyclic_selection_is_unbiased_at_the_end_of_each_cycle(x64):
     """R = M - 1: after round M - 1 of a cycle every count is (t + 1) / N, so nu is 1 there."""
     num_clients = 4
     setting = quadratic_loops.gentle_setting()._replace(

@@ -69,7 +69,7 @@ def test_first_rates_are_one_or_one_for_each_client():
         algorithm.init(jnp.zeros(2), problems.quadratic(np.ones((3, 2))))
 
 
-def test_equal_rates_go_to_the_lowest_ids_and_the_longest_unheard_come_next():
+def test_ties_go_to_lowest_ids_then_to_the_longest_absent():
     problem = problems.quadratic(np.ones((6, 2)))
     algorithm = algorithms.f3ast(
         local_training.local_sgd(0.1, local_steps=1), budget=2, beta=0.5

@@ -13,7 +13,7 @@ def test_active_form_follows_the_listing(x64):
     harness.follow(setting, algorithm, quadratic_loops.fedavg(setting))
 
 
-def test_all_compute_form_follows_the_listing_with_its_client_models(x64):
+def test_the_all_compute_form_follows_the_listing(x64):
     setting = quadratic_loops.hard_setting()
     algorithm = algorithms.fedavg(
         harness.client_program(setting), server_lr=1.3, compute='all'

@@ -14,7 +14,7 @@ def test_it_follows_the_listing(x64):
     harness.follow(setting, algorithm, interval_loops.fedavg_known(setting))
 
 
-def test_it_follows_the_listing_where_clients_must_also_hear_and_train(x64):
+def test_it_follows_the_listing_on_lossy_links_both_ways(x64):
     setting, links = harness.split_links(quadratic_loops.gentle_setting())
     algorithm = algorithms.fedavg_known(harness.client_program(setting), server_lr=1.3)
     harness.follow(
@@ -22,7 +22,7 @@ def test_it_follows_the_listing_where_clients_must_also_hear_and_train(x64):
     )
 
 
-def test_an_unknown_probability_turns_finite_false_when_its_client_is_heard():
+def test_an_upload_of_unknown_probability_makes_finite_false():
     mask = np.array(
         [[True, False], [False, False], [True, False], [True, True], [True, True]]
     )

@@ -27,7 +27,7 @@ def test_it_follows_the_listing(x64, clip, chunk_size):
     )
 
 
-def test_a_client_that_hears_nothing_back_keeps_its_model_and_starts_a_new_echo():
+def test_a_client_without_broadcast_starts_a_new_echo():
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     algorithm = algorithms.fedawe(local_training.local_sgd(0.1, local_steps=1))
     state = algorithm.init(jnp.zeros(2), problem)

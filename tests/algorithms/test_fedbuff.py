@@ -51,7 +51,7 @@ def test_long_waits_of_many_add_up():
     np.testing.assert_allclose(metrics.extra['staleness_sum'], 3e9, rtol=1e-6)
 
 
-def test_a_client_that_hears_nothing_back_keeps_its_model_and_version():
+def test_a_client_without_broadcast_keeps_its_model_and_version():
     problem = problems.quadratic(np.arange(8.0).reshape(4, 2))
     algorithm = algorithms.fedbuff(
         local_training.local_sgd(0.1, local_steps=1),

@@ -48,7 +48,7 @@ def test_equal_steps_give_fedavg(x64):
         )
 
 
-def test_it_removes_the_inconsistency_of_unequal_steps_under_full_participation(x64):
+def test_full_participation_removes_bias_of_unequal_steps(x64):
     """Claim: the fixed point no longer weighs clients by their steps.
 
     On quadratics a client with tau steps has the normalised gain ``(1 - (1 - eta)^tau) / tau``,

@@ -18,7 +18,7 @@ def test_it_follows_the_listing(x64, beta):
     np.testing.assert_allclose(state.memory_sum, rows.sum(axis=0), rtol=0, atol=1e-12)
 
 
-def test_it_follows_the_listing_where_clients_must_also_hear_and_train(x64):
+def test_it_follows_the_listing_on_lossy_links_both_ways(x64):
     setting, links = harness.split_links(quadratic_loops.gentle_setting())
     algorithm = algorithms.fedstale(
         harness.client_program(setting), stale_weight=0.4, server_lr=1.3

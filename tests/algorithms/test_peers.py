@@ -74,7 +74,7 @@ def test_colrel_follows_the_listing_with_weights(x64):
 
 
 @pytest.mark.parametrize('seed', cases(range(3), [0]))
-def test_colrel_follows_the_listing_by_the_reported_probabilities(x64, seed):
+def test_colrel_follows_the_listing_with_reported_probs(x64, seed):
     setting = quadratic_loops.gentle_setting(seed)._replace(server_lr=1.0)
     probs = np.linspace(0.2, 0.9, 7)
     graph = graphs.erdos_renyi(7, 0.6, seed)
@@ -242,7 +242,7 @@ def test_relays_halve_the_spread(x64):
 
 
 @pytest.mark.statistical
-def test_colrel_without_weights_is_unbiased_where_directions_differ():
+def test_colrel_without_weights_is_unbiased_on_directed_links():
     """From 0, coordinate j of a step is client j's coefficient over N: its mean is 1 / N."""
     links = participation.duplex(
         uplink=participation.bernoulli([0.5, 0.5]),

@@ -105,7 +105,7 @@ def test_what_else_keeps_more_than_a_row(dtype, width):
         assert tree.num_bytes(state) == kept, name
 
 
-def test_with_narrow_rows_the_controls_sum_is_that_of_the_rounded_means():
+def test_with_narrow_rows_controls_sum_the_rounded_means():
     state = end('amplified_scaffold', 62, table_dtype=jnp.bfloat16)
     means = np.asarray(state.clients[1].astype(jnp.float32), float)
     assert state.clients[1].dtype == jnp.bfloat16
@@ -138,7 +138,7 @@ def test_fedawe_keeps_one_model_and_one_integer_per_client():
 
 
 @pytest.mark.parametrize('name', WITH_TABLE)
-def test_the_running_sum_stays_the_tables_sum_within_the_documented_drift(name):
+def test_the_running_sum_stays_within_the_documented_drift(name):
     table, running = table_and_sum(name, end(name, LONG))
     exact = np.asarray(table, float).sum(axis=0)
     largest = 3 * NUM_CLIENTS  # the first sums, of gradients at the start
@@ -147,7 +147,7 @@ def test_the_running_sum_stays_the_tables_sum_within_the_documented_drift(name):
 
 
 @pytest.mark.parametrize('name', WITH_TABLE)
-def test_with_a_bfloat16_table_the_sum_is_that_of_the_rounded_rows(name):
+def test_a_bfloat16_table_sums_the_rounded_rows(name):
     """Summing unrounded rows would be off by the rounding of bfloat16, 50 times the bound."""
     state = end(name, 300, table_dtype=jnp.bfloat16)
     table, running = table_and_sum(name, state)
@@ -200,7 +200,7 @@ def test_a_round_neither_copies_nor_sums_the_table(name):
     'name',
     cases([*WITH_TABLE, 'amplified_scaffold', 'fedpbc', 'fedavg_all'], ['fedpbc']),
 )
-def test_large_models_are_trained_one_by_one_in_a_table_replaced_in_place(name):
+def test_large_models_train_one_by_one_in_a_table_in_place(name):
     """Of models that clients train one by one: a few in scratch memory, and no second table."""
     num_clients = 60
     dimension = 20_000

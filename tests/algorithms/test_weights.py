@@ -142,7 +142,7 @@ def test_other_weights_are_refused_with_the_nearest(name):
         )
 
 
-def test_one_step_of_everyone_in_a_config_is_gradient_descent_on_all_examples():
+def test_one_step_of_all_in_a_config_is_gradient_descent():
     config = {
         'title': 'all examples',
         'problem': {
@@ -192,7 +192,7 @@ def test_a_client_takes_as_many_steps_as_its_epochs_need(epochs, batch_size):
         np.testing.assert_allclose(update.params, expected.params, rtol=1e-6)
 
 
-def test_fedavg_with_epochs_follows_a_loop_in_which_larger_clients_step_more(x64):
+def test_fedavg_with_epochs_follows_a_loop_with_unequal_steps(x64):
     steps = np.ceil(2 * np.array(VOLUMES) / 3).astype(int)
     assert len(set(steps)) > 3
     rates = jnp.asarray([SETTING.rate(t) for t in range(len(SETTING.mask))])
@@ -234,7 +234,7 @@ def test_what_epochs_cannot_be(options, field):
         local_training.local_sgd(0.1, batch_size=2, **options)
 
 
-def test_more_steps_than_a_million_are_refused_once_the_clients_are_known():
+def test_over_a_million_steps_are_refused_for_known_clients():
     program = local_training.local_sgd(0.1, local_epochs=200_000, batch_size=1)
     with refusals.names('local_epochs', 'at most 111111', 'got 200000'):
         program.run(

@@ -22,7 +22,7 @@ def test_pmf_equals_enumeration(probs):
     )
 
 
-def test_pmf_of_equal_probs_is_binomial_with_relative_precision_in_the_tails():
+def test_pmf_of_equal_probs_is_binomial_in_the_tails_too():
     pmf = analysis.poisson_binomial_pmf(np.full(60, 0.01))
     np.testing.assert_allclose(
         pmf, stats.binom.pmf(np.arange(61), 60, 0.01), rtol=1e-11

@@ -89,7 +89,7 @@ def test_linear_fit_agrees_with_least_squares_on_draws():
 
 
 @pytest.mark.parametrize('num_classes', [2, 3, 10])
-def test_skewed_accuracy_agrees_with_the_accuracy_of_the_minimiser(num_classes):
+def test_skewed_accuracy_is_the_accuracy_of_the_minimiser(num_classes):
     rng = np.random.default_rng(num_classes)
     for distance in (0.5, 2.0, 5.0):
         shares = rng.dirichlet(np.full(num_classes, 0.5)) + 1e-6
@@ -194,7 +194,7 @@ def test_mass_is_the_curvature_of_the_accuracy(rng):
     )
 
 
-def test_loss_is_that_of_the_skewed_rule_where_classes_are_unequally_far(rng):
+def test_skewed_loss_holds_for_classes_at_unequal_distances(rng):
     means = 1.5 * rng.normal(size=(6, 3))
     shares = np.exp(rng.normal(size=6))
 

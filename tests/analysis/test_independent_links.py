@@ -125,7 +125,7 @@ def test_expected_mixing_matrix_is_doubly_stochastic_at_scale(rng):
 
 
 @pytest.mark.parametrize('probs', [case for case in CASES if len(case) > 1])
-def test_mixing_rate_is_the_second_eigenvalue_and_below_the_bound(probs):
+def test_the_mixing_rate_is_the_second_eigenvalue(probs):
     expected = np.sort(
         np.linalg.eigvalsh(enumeration.expected(probs, enumeration.mixing))
     )[-2]

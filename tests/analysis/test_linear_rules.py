@@ -179,9 +179,7 @@ def test_the_engine_ends_there(x64, name, is_plain):
 
 
 @pytest.mark.parametrize('name', cases(['fedavg', 'fedpbc'], ['fedavg']))
-def test_local_steps_bias_under_unequal_curvature_and_richardson_takes_it_away(
-    x64, name
-):
+def test_richardson_removes_the_bias_of_unequal_curvature(x64, name):
     """Everybody always there: what is left is the drift of local steps, of first order in eta."""
     everyone = np.ones(SIZE)
     found = [

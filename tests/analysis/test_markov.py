@@ -53,7 +53,7 @@ def test_gaps_equal_first_return_times(up, down):
 
 
 @pytest.mark.parametrize('prob', [0.2, 0.9, 1.0])
-def test_independent_rounds_have_geometric_gaps_with_mean_one_over_p(prob):
+def test_independent_rounds_have_geometric_gaps_of_mean_1_over_p(prob):
     law = analysis.gap_distribution(prob, 1.0 - prob, 400)
     gaps = np.arange(1, 401)
     np.testing.assert_allclose(

@@ -53,7 +53,7 @@ def test_the_contract_is_exported():
     assert all(hasattr(analysis, name) for name in analysis.__all__)
 
 
-def test_everything_public_is_documented_with_its_formula_or_fields():
+def test_public_names_document_their_formula_or_fields():
     for name in analysis.__all__:
         text = getattr(analysis, name).__doc__
         assert 'Returns:' in text or 'Attributes:' in text, name

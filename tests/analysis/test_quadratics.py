@@ -182,7 +182,7 @@ def test_second_moment_maps_equal_enumeration(rng, probs):
     )
 
 
-def test_gossip_map_at_scale_keeps_consensus_and_the_expected_matrix(rng):
+def test_a_large_gossip_map_keeps_consensus_and_its_mean_matrix(rng):
     """``E[W 1 1^T W] = 1 1^T``, and for diagonal H the row sums are those of ``M h``."""
     probs = rng.uniform(size=600)
     mapped = cohort_sizes.gossip_map(probs)

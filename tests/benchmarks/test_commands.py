@@ -43,9 +43,7 @@ def test_busy_cores_are_those_that_others_use(monkeypatch):
 
 
 @pytest.mark.parametrize('module', [memory, start])
-def test_rows_say_what_is_less_than_before_and_which_targets_are_met(
-    module, monkeypatch
-):
+def test_rows_show_regressions_and_which_targets_are_met(module, monkeypatch):
     ran = []
 
     def run(arguments, environment=None, *, status=0):

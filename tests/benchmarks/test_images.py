@@ -267,7 +267,7 @@ def test_the_engine_is_the_pytorch_loop_compiled(torch_session):
     assert record['rows'][0]['target'] is None
 
 
-def test_a_job_of_no_step_gives_back_the_model_and_the_losses_of_flax(torch_session):
+def test_a_job_at_rate_zero_returns_the_model_and_flaxs_losses(torch_session):
     """Rate zero: what comes back is what was handed over, and losses are the network's."""
     key = jax.random.key(0)
     links = pattern(RULES[0])

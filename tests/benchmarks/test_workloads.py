@@ -65,7 +65,7 @@ def test_bernoulli():
     assert record['rows'][0]['measured'] > 0
 
 
-def test_a_full_cohort_by_hand_is_the_engine_with_everybody_active():
+def test_a_full_cohort_by_hand_is_the_engine_with_all_active():
     """Links that are always up, and a cohort of all clients drawn by hand."""
     everyone = participation.always(TINY.num_clients)
     key = jax.random.key(1)

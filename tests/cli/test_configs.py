@@ -199,7 +199,7 @@ def test_a_command_without_a_folder_has_one_of_its_configs_name(given, quick, fo
     assert configs.workdir(given, quick=quick) == folder
 
 
-def test_the_folder_of_a_configs_name_is_said_and_is_one_experiments(plain, tmp_path):
+def test_the_default_folder_is_printed_and_holds_one_experiment(plain, tmp_path):
     first = run(*plain, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     assert 'folder   runs/plain\n' in first.stdout

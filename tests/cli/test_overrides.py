@@ -207,7 +207,7 @@ def get_config():
 """
 
 
-def test_a_command_runs_what_references_say_in_the_order_of_the_file(tmp_path):
+def test_a_command_calls_references_in_the_order_of_the_file(tmp_path):
     path = tmp_path / 'order.py'
     path.write_text(REFERS)
     done = run(

@@ -92,7 +92,7 @@ def run_with(prelude, config, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_missing_package_costs_one_line_and_a_bug_shows_where_it_is(tmp_path):
+def test_a_missing_package_is_one_line_and_a_bug_a_traceback(tmp_path):
     section = {
         'name': 'images',
         'model': 'softmax',

@@ -145,7 +145,7 @@ def test_a_file_is_told_where_a_run_goes_on(tmp_path):
         ] == said
 
 
-def test_a_lane_that_diverges_is_told_of_once_beside_the_live_line(capsys):
+def test_a_diverging_lane_is_reported_once_beside_the_live_line(capsys):
     screen = Terminal()
     planned(rate=1e38).run(None, [Progress(screen)])
     told = capsys.readouterr().err.splitlines()

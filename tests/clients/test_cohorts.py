@@ -28,7 +28,7 @@ def table(rng):
 
 
 @pytest.mark.parametrize('name', MASKS)
-def test_members_come_first_in_order_and_empty_slots_point_past_the_end(name):
+def test_members_come_first_and_empty_slots_point_past_the_end(name):
     mask = MASKS[name]
     cohort = cohorts.make_cohort(jnp.asarray(mask))
     members = np.flatnonzero(mask)

@@ -61,7 +61,7 @@ def test_a_sample_per_round_is_used_in_all_local_steps(x64, client, batch_size):
     assert np.allclose(fresh, expected, atol=1e-3) == (batch_size is None)
 
 
-def test_slow_clients_and_many_steps_share_the_sample_of_their_round(x64):
+def test_slow_clients_and_step_counts_share_a_rounds_sample(x64):
     own = np.array([1, 12, 2, 3])
     options = {'batch_size': 2, 'resample': 'round', 'client_steps': own}
     program = local_sgd(0.02, local_steps=12, **options)
@@ -79,7 +79,7 @@ def test_one_step_draws_the_same_either_way():
     np.testing.assert_array_equal(flat(by_step.params), flat(by_round.params))
 
 
-def test_full_batches_of_equal_clients_take_the_same_steps_as_of_unequal_ones():
+def test_full_batches_step_alike_for_equal_and_unequal_clients():
     equal = regression((4, 4, 4))
     assert equal.min_examples == equal.max_examples
     features, labels, _ = data((4, 4, 4))
@@ -173,9 +173,7 @@ def test_the_rate_can_be_scaled_and_the_gradient_corrected():
     ],
     ids=['asked for', 'own', 'both'],
 )
-def test_the_last_gradient_is_returned_where_asked_for_without_what_is_added_to_it(
-    make, proximal
-):
+def test_the_last_gradient_is_returned_without_what_is_added(make, proximal):
     correction = {'w': jnp.array([0.3, -0.1]), 'b': jnp.array(0.6)}
     adjustments = {'correction': correction, **proximal}
     added = lambda x: flat(correction) + 0.7 * (x - FLAT_START)  # noqa: E731

@@ -83,9 +83,7 @@ def install(python, *words, place, **options):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_resolved_fails_and_a_lack_of_network_does_not(
-    tmp_path, monkeypatch
-):
+def test_an_unresolvable_lock_fails_but_no_network_skips(tmp_path, monkeypatch):
     def end_of(*words):
         with pytest.raises((pytest.fail.Exception, pytest.skip.Exception)) as raised:
             install(sys.executable, '--dry-run', *words, place=tmp_path)

@@ -90,7 +90,7 @@ def test_algorithm_with_programs_of_its_own(name, check):
 @pytest.mark.slow
 @pytest.mark.optimised
 @pytest.mark.parametrize('name', ONE_OF_EACH_KIND)
-def test_a_run_in_pieces_has_the_bits_of_one_in_one_as_users_compile(name):
+def test_a_run_in_pieces_has_the_same_bits_as_users_compile(name):
     ALGORITHM_CHECKS['resume_is_exact'](Runs(ALGORITHMS[name]))
 
 

@@ -140,9 +140,7 @@ def test_a_broken_algorithm_is_caught(mistake, message):
         ),
     ],
 )
-def test_a_kind_of_links_or_of_execution_that_was_forgotten_is_noticed(
-    check, make, message
-):
+def test_a_forgotten_kind_of_links_or_execution_is_noticed(check, make, message):
     with pytest.raises(AssertionError, match=message):
         testing.ALGORITHM_CHECKS[check](testing.Runs(AlgorithmEntry(make)))
 

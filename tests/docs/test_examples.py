@@ -38,7 +38,7 @@ def environment():
     return {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, paths))}
 
 
-def test_what_examples_need_to_be_installed_comes_along_or_is_in_their_extra():
+def test_imports_of_examples_are_dependencies_or_extras():
     project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
     lines = project['dependencies'] + project['optional-dependencies']['examples']
     there = {re.match(r'[\w-]+', line)[0] for line in lines}

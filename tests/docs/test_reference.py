@@ -118,7 +118,7 @@ def test_the_example_of_an_option_is_built(section, option):
         experiment.build(with_field(section, {**value, f'{option}x': 1}))
 
 
-def test_options_of_tuning_and_seeds_are_those_that_a_config_takes():
+def test_listed_options_of_tuning_and_seeds_are_config_fields():
     for section in ('tuning', 'seeds'):
         rows, _ = fields.nested()[section]
         with pytest.raises(errors.InvalidError) as refused:
@@ -240,7 +240,7 @@ def test_a_study_without_date_or_strength_is_refused(tmp_path):
             studies.read(page)
 
 
-def test_the_index_of_studies_has_a_row_for_each_and_folds_records(tmp_path):
+def test_the_index_of_studies_lists_each_and_folds_records(tmp_path):
     studies.write(STUDIES, tmp_path / 'made')
     index = (tmp_path / 'made' / 'index.md').read_text()
     for page in STUDIES.glob('*.md'):

@@ -57,7 +57,7 @@ def test_a_tag_is_published_by_trust_once_all_tests_have_passed():
     assert jobs['tests']['uses'] == './.github/workflows/ci.yml'
 
 
-def test_what_waits_for_a_release_is_covered_by_a_test_that_does_not():
+def test_tests_of_releases_are_covered_by_more_frequent_tests():
     sources = [path.read_text() for path in (ROOT / 'tests').rglob('test_*.py')]
     known = {
         name

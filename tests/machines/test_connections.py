@@ -161,7 +161,7 @@ def test_an_address_is_listened_on_where_it_is_ours():
     assert connections.addresses('no-such-host.invalid') == []
 
 
-def test_a_name_that_hides_this_machine_is_listened_for_everywhere(monkeypatch):
+def test_a_host_name_that_hides_this_machine_binds_everywhere(monkeypatch):
     """As Debian calls a machine 127.0.1.1, where others reach it by another address."""
     known = [(socket.AF_INET, socket.SOCK_STREAM, 6, '', ('127.0.1.1', 0))]
     monkeypatch.setattr(socket, 'getaddrinfo', lambda *of, **options: known)

@@ -82,9 +82,7 @@ def bytes_of(width):
     'fitting, widths',
     [(5, [5]), (4, [5, 3]), (2, [5, 3, 2]), (0, [5, 3, 2, 1]), (None, [5])],
 )
-def test_lanes_that_do_not_fit_together_run_in_groups_of_one_width(
-    monkeypatch, fitting, widths
-):
+def test_lanes_beyond_memory_run_in_groups_of_one_width(monkeypatch, fitting, widths):
     """A lane that does not fit alone is left to the device."""
     free = None
     if fitting is not None:

@@ -42,7 +42,7 @@ def curve(columns, computing, algorithm, pair):
 
 
 @pytest.mark.parametrize('name', cases(SETTINGS, ['xiang2023_figure2']))
-def test_the_mean_client_of_fedpbc_approaches_at_one_rate_whatever_the_links(name):
+def test_the_rate_of_fedpbcs_mean_client_ignores_the_links(name):
     columns = numbers(name, **SHORT)
     (rate, steps) = SETTINGS[name]
     targets = np.asarray(problems.counterexample(**SMALL).data, float)
@@ -136,7 +136,7 @@ def relative_spread_of_the_bias(pair):
 @pytest.mark.release('test_the_quick_figure_ends_where_theory_says')
 @pytest.mark.optimised
 @pytest.mark.parametrize('name', ['xiang2023_figure2', 'xiang2024_figure3'])
-def test_the_end_of_training_agrees_with_an_independent_computation(name):
+def test_the_end_of_training_agrees_with_a_second_computation(name):
     """Both sides are means of three seeds, with targets of their own."""
     columns = numbers(name, size=nested.full)
     spread = {pair: relative_spread_of_the_bias(pair) for pair in PAIRS}

@@ -103,7 +103,7 @@ def test_the_biased_estimate_and_its_floor_bracket_the_exact_law(monkeypatch):
     np.testing.assert_array_equal(guess['running'], exact['running'])
 
 
-def test_the_exact_law_starts_with_the_weights_and_ends_stationary():
+def test_the_exact_law_goes_from_the_weights_to_stationary():
     weights = np.array([0.5, 0.3, 0.2])
     law = sun2025._exact_law(weights, 1, 60)
     np.testing.assert_allclose(law[0], weights)
@@ -118,7 +118,7 @@ def test_the_exact_law_starts_with_the_weights_and_ends_stationary():
 
 
 @pytest.mark.slow
-def test_the_law_mixes_later_and_the_shares_settle_earlier_for_larger_separations():
+def test_larger_separations_mix_later_and_settle_shares_earlier():
     columns = numbers('sun2025_figure5', separations=(0, 5, 20, 50), num_rounds=100)
     by_round = {
         name: columns[name].reshape(4, 100)

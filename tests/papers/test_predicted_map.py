@@ -61,7 +61,7 @@ def brute_force_weights(probs):
     return weights / some
 
 
-def test_a_point_is_the_minimiser_on_the_classes_that_a_run_of_that_seed_holds():
+def test_a_point_is_the_minimiser_on_the_classes_of_its_seed():
     found = predicted_map.limits(**AXES, **SIZES, seeds=(3, 5))
     made = experiment.build(config(first_seed=3, num_seeds=3))
     means = np.eye(4) * analysis.equidistant_distance(0.8, 4) / np.sqrt(2)

@@ -29,7 +29,7 @@ RELEASED = {
 }
 
 
-def test_known_probabilities_of_the_last_client_only_rescale_fedavg_all(x64):
+def test_probs_of_the_last_client_alone_rescale_fedavg_all(x64):
     setting = quadratic_loops.hard_setting()
     program = harness.client_program(setting)
     expected = interval_loops.fedavg_known(setting, wrong='last client')

@@ -47,9 +47,7 @@ def test_a_batch_is_mirrored_as_a_whole_half_of_the_time():
         (xiang2024.problem, 'svhn', None),
     ],
 )
-def test_the_paper_prepares_images_plainly_and_its_released_code_does_not(
-    make, dataset, deviation
-):
+def test_paper_and_released_code_prepare_images_differently(make, dataset, deviation):
     key = jax.random.key(0)
     batch = jnp.asarray(np.repeat(np.arange(32.0).reshape(1, 4, 8, 1), 30, axis=0))
     for code, together in (('paper', False), ('as_released', True)):

@@ -90,7 +90,7 @@ def test_released_reset_has_six_tenths_of_the_participation():
 @pytest.mark.slow
 @pytest.mark.optimised
 @pytest.mark.statistical
-def test_released_permutation_picks_twice_in_five_percent_of_rounds():
+def test_released_permutation_repeats_in_5_percent_of_rounds():
     # 250 clients in 5 groups, turns of 100 rounds, 10 per round. A plain loop over the released
     # rules, 120 runs of 1300 rounds, has such a round with frequency .0534, standard error .0011.
     groups = np.repeat(np.arange(5), 50)

@@ -95,7 +95,7 @@ INNER = {
     'around, inner',
     [(around, 'markov') for around in AROUND] + [('packets', inner) for inner in INNER],
 )
-def test_the_same_seed_gives_the_same_links_apart_from_what_is_changed(around, inner):
+def test_a_combinator_keeps_the_links_of_its_inner_pattern(around, inner):
     """Who is up is known from the pattern alone, and from the combinator around links all up."""
     pattern = INNER[inner]
     alone = roll(pattern, 12).mask
@@ -285,7 +285,7 @@ def test_cap_counts_those_who_take_part(rule):
     np.testing.assert_array_equal(taking_part, np.tile(hears, (40, 1)))
 
 
-def test_a_permutation_goes_on_within_a_round_where_regularized_is_short():
+def test_a_permutation_continues_within_a_round():
     sizes = {
         'cap': roll(cap(always(5), 2, rule='permutation'), 6).mask.sum(axis=1),
         'regularized': roll(regularized(5, 2), 6).mask.sum(axis=1),

@@ -83,12 +83,12 @@ def test_clients_take_part_as_often_as_the_probability_says(combine):
     assert_frequencies(taking_part, links.prob[0].astype(float), num_rounds)
 
 
-def test_heard_through_one_pattern_and_answered_through_another_has_no_known_probability():
+def test_links_of_two_patterns_have_no_known_probability():
     split = duplex(uplink=bernoulli(P), downlink=bernoulli(Q))
     assert np.isnan(roll(either(split, split), 2).prob).all()
 
 
-def test_who_is_unavailable_takes_no_part_in_a_pattern_with_directions():
+def test_unavailable_clients_take_no_part_in_either_direction():
     up = MASK
     down = np.roll(MASK, 1, axis=1)
     work = np.roll(MASK, 1, axis=0)

@@ -50,7 +50,7 @@ LAWS = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize('name', LAWS)
-def test_semi_markov_links_are_stationary_with_their_autocorrelation(name):
+def test_semi_markov_links_have_their_stationary_correlation(name):
     """Every round, and every pair of rounds, is up as often as renewal theory says: 2 x 78."""
     up, down = LAWS[name]
     num_rounds = 12
@@ -245,7 +245,7 @@ def test_a_round_lasts_as_its_longest_part():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize('count', [1, 3, 8])
-def test_a_quorum_of_equals_takes_all_alike_and_lasts_as_order_statistics_do(count):
+def test_a_quorum_of_equals_lasts_as_order_statistics_do(count):
     """P(i arrives) = k / N, and P(a round is over by t) = P(Bin(N, F(t)) >= k)."""
     times = participation.Times(np.full(8, 2.0), sigma=0.7, fixed=0.5)
     links = seeds_of(participation.quorum(times, quorum=count), 4)

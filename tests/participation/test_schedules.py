@@ -120,7 +120,7 @@ def fleeting(key, round):
 @pytest.mark.parametrize(
     'make, function', [(bernoulli, fleeting), (markov, jax.jit(fleeting))]
 )
-def test_the_mean_of_a_function_that_draws_is_unknown_unless_given(make, function):
+def test_a_random_functions_mean_is_unknown_unless_declared(make, function):
     links = roll(make(function), 5)
     assert np.isnan(links.prob).all()
     assert links.prob.dtype == np.float32

@@ -118,7 +118,7 @@ def test_autocorrelation_of_one_client_is_the_textbook_estimate(rng):
     )
 
 
-def test_the_autocorrelation_of_many_clients_is_the_same_in_parts(rng, monkeypatch):
+def test_autocorrelations_of_many_clients_are_the_same_in_parts(rng, monkeypatch):
     active = rng.uniform(size=(60, 40)) < rng.uniform(0.1, 0.9, 40)
     whole = analysis.autocorrelation(active, 59)
     monkeypatch.setattr(recorded_links, '_CELLS', 500)

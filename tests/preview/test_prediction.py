@@ -190,7 +190,7 @@ DIGITS = {'name': 'digits', 'num_clients': 12, 'alpha': 0.2, 'seed': 3}
 CLIENT = {'learning_rate': 0.1, 'local_steps': 5, 'batch_size': 16}
 
 
-def test_before_a_run_separable_digits_are_followed_to_its_last_round():
+def test_separable_digits_are_predicted_to_the_last_round():
     config = {'links': plans.KNOWN['bernoulli'], 'problem': DIGITS, 'client': CLIENT}
     config['num_rounds'] = 200
     lines = plans.told(config)

@@ -212,9 +212,7 @@ def test_modules_and_losses_that_do_not_fit_are_refused():
         (lambda outputs, labels: jnp.mean(outputs), ['loss'], ('loss',)),
     ],
 )
-def test_a_flax_problem_knows_that_an_accuracy_is_better_when_larger(
-    loss, stated, expected
-):
+def test_a_flax_problem_knows_that_larger_accuracies_are_better(loss, stated, expected):
     labels = (
         np.arange(8) % 2 if loss == 'cross_entropy' else np.zeros((8, 2), np.float32)
     )
@@ -224,7 +222,7 @@ def test_a_flax_problem_knows_that_an_accuracy_is_better_when_larger(
     assert problem.larger_is_better == expected
 
 
-def test_a_flax_problem_refuses_directions_of_what_it_does_not_measure():
+def test_a_flax_problem_refuses_directions_of_unknown_metrics():
     message = "`larger_is_better` has no 'accuracy'; valid names: loss"
     with pytest.raises(ValueError, match=message):
         flax_problem(
@@ -271,7 +269,7 @@ def test_an_evaluation_copies_no_data():
     assert program(jnp.ones(64), examples)['loss'] == 64**2
 
 
-def test_elsewhere_than_on_a_cpu_several_groups_are_measured_at_once(monkeypatch):
+def test_off_the_cpu_several_groups_are_measured_at_once(monkeypatch):
     """The groups are the same, so a loss that looks at a whole group is, too."""
     rows = np.random.default_rng(0).normal(size=(5_000, 3)).astype(np.float32)
     examples = arrays.Batch(jnp.asarray(rows), jnp.zeros(5_000, jnp.int32))

@@ -92,7 +92,7 @@ def test_channels_are_normalised_one_by_one(rng, dataset, as_array):
     assert abs(np.asarray(outputs).std(axis=(0, 1, 2)) - 1).max() < 5 / np.sqrt(72_000)
 
 
-def test_every_published_data_set_of_images_has_statistics_of_its_own():
+def test_each_published_image_data_set_has_its_statistics():
     """But those with owners, for which none are on record."""
     numbers = augmentation.CHANNEL_STATISTICS
     with_owners = {'femnist', 'shakespeare', 'celeba', 'fed_isic2019'}

@@ -48,9 +48,7 @@ def test_shapes_and_ranges(model):
         ('label_shards', {'shards_per_client': 2}),
     ],
 )
-def test_every_partition_hands_out_every_training_image_at_most_once(
-    partition, options
-):
+def test_partitions_assign_each_training_image_at_most_once(partition, options):
     problem = problems.digits(num_clients=10, partition=partition, **options)
     images = datasets.digits(seed=0).train_features.reshape(-1, 64)
     held = np.asarray(problem.data.features).reshape(-1, 64)
@@ -79,7 +77,7 @@ def test_skew_follows_alpha():
     assert per_class() == per_class(alpha=0.5) != per_class(alpha=0.1)
 
 
-def test_the_same_seed_gives_the_same_problem_and_another_seed_another():
+def test_equal_seeds_give_equal_problems_and_others_differ():
     first = problems.digits(num_clients=5, seed=3)
     again = problems.digits(num_clients=5, seed=3)
     np.testing.assert_array_equal(first.data.features, again.data.features)

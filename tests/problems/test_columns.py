@@ -235,7 +235,7 @@ def numbered_apart(kind, tmp_path):
 
 
 @pytest.mark.parametrize('kind', ['columns', 'pandas', 'torch', 'hugging face', 'leaf'])
-def test_examples_to_test_on_have_the_clients_of_those_to_train_on(kind, tmp_path):
+def test_test_examples_have_the_clients_of_training_examples(kind, tmp_path):
     train, make = numbered_apart(kind, tmp_path)
     assert train.names == ('ann', 'bob', 'eve')
     assert make().clients.tolist() == [

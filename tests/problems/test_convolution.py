@@ -74,7 +74,7 @@ def test_values_and_gradients_are_those_of_lax(
     )
 
 
-def test_off_the_cpu_a_network_is_of_xlas_own_convolutions_and_products(monkeypatch):
+def test_off_the_cpu_a_network_uses_xlas_convolutions(monkeypatch):
     module = models.CNN(3, channels=(2, 4), hidden=(6,))
     features = jnp.zeros((2, 8, 8, 1))
     params = jax.eval_shape(module.init, jax.random.key(0), features)
@@ -139,7 +139,7 @@ def test_one_spatial_axis_goes_to_lax(rng):
     )
 
 
-def test_kernels_that_do_not_fit_the_images_are_refused_as_by_lax(rng):
+def test_kernels_larger_than_the_images_are_refused_as_by_lax(rng):
     images, _ = arrays(rng, (3, 3), (3, 2), (8, 8))
     with pytest.raises((TypeError, ValueError), match='feature'):
         conv_as_matmul(

@@ -26,7 +26,7 @@ def test_vertices_of_a_simplex_are_equally_far_apart(num_points):
 
 
 @pytest.mark.statistical
-def test_the_best_linear_rule_has_the_stated_accuracy_on_the_test_data():
+def test_the_best_linear_classifier_has_the_stated_accuracy():
     problem = problems.gaussians(
         num_clients=2, test_examples=100_000, bayes_accuracy=0.75
     )
@@ -75,7 +75,7 @@ def test_data_and_partition_have_seeds_of_their_own():
     np.testing.assert_array_equal(both.data.features, made(seed=2).data.features)
 
 
-def test_a_partition_deals_out_equally_many_examples_of_each_class():
+def test_a_partition_assigns_equal_numbers_of_each_class():
     def made(**options):
         return problems.gaussians(
             num_clients=20, examples_per_client=100, partition='similarity', **options

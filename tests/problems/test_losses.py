@@ -194,7 +194,7 @@ def over_pairs(outputs, labels):
 
 
 @pytest.mark.usefixtures('as_users_have_it')
-def test_a_loss_of_ones_own_may_read_a_column_but_not_pair_it_with_all_labels():
+def test_a_user_loss_may_read_a_column_but_not_all_pairs():
     for loss in (one_by_one, over_pairs):
         problem = from_module(EXACT_OUTPUTS, outputs=1, loss=loss, metrics=None)
         assert jax.jit(problem.loss_fn)(EXACT, problem.data) == 0

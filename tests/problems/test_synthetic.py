@@ -81,7 +81,7 @@ def test_equal_clients_at_zero_differ_in_their_draws_only():
 
 
 @pytest.mark.parametrize('max_examples', [333, 60, None])
-def test_synthetic_problem_splits_every_client_and_has_610_parameters(max_examples):
+def test_synthetic_splits_each_client_and_has_610_parameters(max_examples):
     """Counts, models and centres do not depend on the cap: the draws have them before it."""
     options = {'num_clients': 7, 'max_examples': max_examples, 'seed': 3}
     draw = draw_synthetic(0.5, 2.0, **options)
@@ -227,7 +227,7 @@ def test_robust_optimum_is_a_minimum_that_descent_reaches(seed, x64):
 
 
 @pytest.mark.slow
-def test_many_clients_that_move_the_mean_little_have_an_optimum_too():
+def test_many_clients_that_barely_move_the_mean_have_an_optimum():
     draw = draw_robust_regression(num_clients=2_000)
     features = draw.features.reshape(-1, draw.features.shape[-1])
     labels = draw.labels.ravel()

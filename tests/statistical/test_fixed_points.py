@@ -143,7 +143,7 @@ def test_the_covariance_between_coordinates():
     assert np.abs(z_scores(products, 0.0)).max() > BOUND
 
 
-def test_dividing_by_all_clients_gives_the_probability_weighted_mean():
+def test_dividing_by_all_clients_weights_by_probability():
     """With divisor N the limit is ``sum_i p_i u_i / sum_i p_i``: another bias than FedAvg's."""
     probs, targets = FIVE
     expected = probs @ targets / probs.sum()

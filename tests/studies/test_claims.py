@@ -62,9 +62,7 @@ def outcome(difference, p_value, margin=0.0):
     return claim_of.Outcome('', difference, 1.0, p_value, margin)
 
 
-def test_a_p_value_is_below_its_level_where_the_interval_excludes_zero(
-    monkeypatch, rng
-):
+def test_p_values_agree_with_intervals_that_exclude_zero(monkeypatch, rng):
     signs = set()
     for shift in np.linspace(0, 1, 12):
         values = rng.normal(size=(2, 7, 1)) + np.array([[[shift]], [[0]]])
@@ -168,7 +166,7 @@ def test_the_page_has_what_the_archives_say(found):
     assert claim_of.summary(found) in ' '.join(page.split())
 
 
-def test_runs_of_one_problem_and_links_are_bit_equal_where_rates_are():
+def test_runs_of_equal_problem_links_and_rates_are_bit_equal():
     runs_of = (
         ('xiang2024_figure9_alpha_gaussians', 'value2'),
         ('xiang2024_table2_gaussians', 'bernoulli_sine'),

@@ -74,7 +74,7 @@ def test_a_point_has_the_best_rate_and_its_paired_interval():
     np.testing.assert_allclose(point.levels['FedAvg'].accuracy, best[0], rtol=1e-6)
 
 
-def test_limits_of_gaussian_classes_are_those_of_bayes_rule_on_a_sample(rng):
+def test_limits_of_gaussian_classes_are_those_of_bayes_rule(rng):
     point = next(
         p for p in depth.points('gaussians') if (p.model, p.examples) == ('two', 20)
     )

@@ -22,9 +22,7 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize('name, argument', WRITTEN)
-def test_every_algorithm_and_pattern_is_met_and_clients_do_all_of_their_work(
-    name, argument
-):
+def test_full_size_covers_all_algorithms_patterns_and_work(name, argument):
     values = configs.full(name, argument, 'nowhere')
     turns = max(len(values['algorithms']), len(values['patterns']))
     short = [configs.shortened(values, turn, 4) for turn in range(turns)]

@@ -17,7 +17,7 @@ def rates(probs, star=0.05):
     return rise, np.minimum(down, 1)
 
 
-def test_constant_markov_links_are_up_as_often_as_independent_ones():
+def test_constant_markov_links_have_independent_marginals():
     """The paper says that they are up more sparsely."""
     rise, fall = rates(PROBS)
     found = link_marginals.periodic_markov_marginals(rise[None], fall[None])

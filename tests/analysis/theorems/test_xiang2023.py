@@ -182,7 +182,7 @@ def test_theorem_1_terms_equal_exact_rationals():
     np.testing.assert_allclose(terms.total, float(sum(exact)), rtol=1e-12)
 
 
-def test_terms_without_noise_or_offset_stay_finite_where_nothing_mixes():
+def test_terms_without_noise_stay_finite_where_nothing_mixes():
     terms = xiang2023.theorem1_terms(
         100,
         num_clients=1,

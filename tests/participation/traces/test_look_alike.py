@@ -122,7 +122,7 @@ def absences(mask, longer_than):
     return counts
 
 
-def test_mean_day_and_absences_are_those_of_the_log_in_standard_errors(log):
+def test_mean_day_and_absences_agree_with_the_log(log):
     """Both are drawn: the difference is measured in the standard errors of both."""
     mask, _, _ = log
     pattern = look_alike(as_intervals(mask), num_clients=400, tick=TICK, seed=1)

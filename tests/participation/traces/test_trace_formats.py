@@ -276,7 +276,7 @@ def run_block(name):
     exec(next(block for block in blocks if name in block), {'pandas': pandas})
 
 
-def test_dates_count_from_midnight_and_in_utc_where_they_say_nothing(write):
+def test_dates_count_from_midnight_and_default_to_utc(write):
     path = write(
         'client,start,end\n'
         'a,2026-03-02T07:15:30,2026-03-03 00:00:00\n'
