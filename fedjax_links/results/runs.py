@@ -259,11 +259,11 @@ def read_clients(folder: Path) -> dict[str, dict[str, Any]]:
     ):
         for name, array in arrays.items():
             kind, pattern, *labels = str(name).split('/')
-            *parents, last = pattern, kind, *labels
+            keys = [pattern, kind, *labels]
             branch: dict[str, Any] = stored
-            for key in parents:
+            for key in keys[:-1]:
                 branch = branch.setdefault(key, {})
-            branch[last] = array if array.ndim else array.item()
+            branch[keys[-1]] = array if array.ndim else array.item()
     return stored
 
 
