@@ -50,7 +50,7 @@ def fedpbc(
     authors' released code does.
 
     Memory: 1 + N models; half of the N with ``table_dtype=jnp.bfloat16``. A client then trains from
-    its rounded model and uploads unrounded, but what it keeps between rounds is rounded again, so
+    its rounded model and uploads an unrounded one. The model that it keeps is rounded again, so
     progress below a 256th of an entry is lost while its uplink is down.
 
     Args:

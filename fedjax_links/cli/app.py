@@ -1,4 +1,4 @@
-"""What all command lines share: flags, how a command ends that cannot go on, compiled programs."""
+"""Runs commands: their flags, errors and exit statuses, and the cache of compiled programs."""
 
 import contextlib
 import os
@@ -23,7 +23,8 @@ MISTAKE = 2
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 
-flags.disclaim_key_flags()  # those below belong to the command that asks for them
+# `--help` lists the flags below under the command that defines them, not under this module.
+flags.disclaim_key_flags()
 
 
 class _VersionFlag(flags.BooleanFlag):
@@ -42,7 +43,7 @@ class _VersionFlag(flags.BooleanFlag):
 
 
 def define_workdir() -> None:
-    """Defines the flags of a command that has no others."""
+    """Defines --workdir, for a command without other flags."""
     paths.define('workdir', 'Folder for what the command writes.')
 
 
@@ -59,31 +60,30 @@ def run(
     """Runs ``main(config, flags)``; a user's mistake ends in one line on stderr and exit status 2.
 
     Args:
-      main: takes the config as nested dictionaries and absl's flags, each if there are any; then
-        the positional arguments, each as one more.
+      main: the command. Its arguments are the config as nested dictionaries, if it has one,
+        absl's flags, if it defines some, and the positional arguments.
       define_flags: defines the command's flags.
-      config: of what the command takes the config, ``'experiment'`` or ``'figure'``; None for a
-        command without.
-      positional: whether the command takes any number of arguments that are no flags.
-      instead: a flag that stands in the config's place where it is given; ``main`` then has None
-        for a config.
-      optional: whether ``main`` has None for a config where none is given.
-      workdir: whether --workdir is ``runs/NAME`` of the config where none is given.
+      config: what the config is of, ``'experiment'`` or ``'figure'``; None for a command without
+        a config.
+      positional: whether the command takes any number of positional arguments.
+      instead: a flag that replaces the config if it is set; ``main`` then takes None for it.
+      optional: whether the config may be missing; ``main`` then takes None for it.
+      workdir: whether --workdir is ``runs/NAME`` of the config by default.
     """
     overridden: dict[str, str | None] = {}
     known = flags.FLAGS
     for define in (config and configs.define_flags, define_flags):
         if define:
             define()
-    flags.DEFINE_flag(_VersionFlag(), module_name=__name__)  # no flag of one command
+    flags.DEFINE_flag(_VersionFlag(), module_name=__name__)
 
     def parse(argv: list[str]) -> list[str]:
         try:
             if config:
                 argv = configs.take(argv, overridden)
             _define_flags_of_jax(argv)
-            rest: list[str] = known(argv)
-            return rest
+            arguments: list[str] = known(argv)
+            return arguments
         except flags.UnrecognizedFlagError as error:
             fail(configs.nearest_flag(error, [*known]) if config else error)
         except (flags.Error, errors.InvalidError) as error:
@@ -96,15 +96,16 @@ def run(
             )
         if not known['verbosity'].present:
             logging.set_verbosity(logging.WARNING)
-        _write_what_the_terminal_has()
+        _replace_unknown_letters()
         _set_cache()
         flag_values = [known] if define_flags else []
         with explained():
             if config is None:
                 main(*flag_values, *map(os.path.expanduser, argv[1:]))
                 return
-            stands_in = instead is not None and known[instead].value is not None
-            if stands_in or (optional and known.config is None and not overridden):
+            is_replaced = instead is not None and known[instead].value is not None
+            is_missing = optional and known.config is None and not overridden
+            if is_replaced or is_missing:
                 main(None, *flag_values)
                 return
             values = configs.of_flags(
@@ -121,7 +122,7 @@ def run(
 
 
 def _define_flags_of_jax(argv: Sequence[str]) -> None:
-    """Defines JAX's own flags, such as --jax_debug_nans, where one of them is given."""
+    """Defines JAX's flags, such as --jax_debug_nans, if the command line has one of them."""
     if any(re.match('--?(no)?jax_', argument) for argument in argv):
         _set_cache()
         import jax
@@ -130,10 +131,10 @@ def _define_flags_of_jax(argv: Sequence[str]) -> None:
 
 
 def _set_cache() -> None:
-    """Names a folder for compiled programs, which JAX reads when it is imported.
+    """Sets JAX's folder for compiled programs, which JAX reads when it is imported.
 
-    Each kind of CPU has its own, as nodes with one home may be of several. Where there is no folder
-    that can be written, nothing is kept.
+    Each kind of CPU has its own folder, since machines of several kinds may share one home. If no
+    folder can be written, programs are not stored.
     """
     os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
     if 'JAX_COMPILATION_CACHE_DIR' in os.environ:
@@ -145,15 +146,15 @@ def _set_cache() -> None:
             os.environ['JAX_COMPILATION_CACHE_DIR'] = str(folder)
 
 
-def _write_what_the_terminal_has() -> None:
-    """Writes ? for a letter that the encoding of the terminal, or of a pipe, does not have."""
+def _replace_unknown_letters() -> None:
+    """Makes output write ? for a letter that the encoding of the terminal or pipe lacks."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, 'reconfigure'):
             stream.reconfigure(errors='replace')
 
 
 def make_portable(wanted: bool) -> None:
-    """Begins this process again with the variables that NumPy and JAX read when they start."""
+    """Restarts this process, if wanted, with variables that give many machines the same bits."""
     if wanted and not cpus.is_portable():
         os.environ.update(cpus.portable_variables())
         os.execv(sys.executable, sys.orig_argv)
@@ -161,19 +162,19 @@ def make_portable(wanted: bool) -> None:
 
 @contextlib.contextmanager
 def importing(allowed: bool) -> Iterator[None]:
-    """Lets a run folder name modules of the working folder, where the user allows that."""
+    """Makes modules of the working folder importable for a run folder, if the user allows it."""
     from fedjax_links.config import resolver
 
     with resolver.importable(Path.cwd()) if allowed else contextlib.nullcontext():
         yield
 
 
-# How a command ends that cannot go on: a mistake in one line, a bug with its traceback.
+# Errors: a mistake ends in one line, a bug with its traceback.
 
 
 @contextlib.contextmanager
 def renamed(**flag_of: str) -> Iterator[None]:
-    """Makes a mistake in an argument of a function one in the flag that gives it."""
+    """Renames an argument of a function to its flag in the errors of user mistakes."""
     try:
         yield
     except errors.InvalidError as error:
@@ -190,12 +191,12 @@ def fail(message: object) -> NoReturn:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Ends the command as the error says that comes up inside.
+    """Ends the command if an error is raised inside, with a message and an exit status.
 
-    A user's mistake, a package to install, what the operating system or the device refuses, and an
-    error of the user's own code with its file and line end in one line and status 2. Everything
-    else is a bug of this package: its traceback, a line that asks for a report, and status 1. With
-    --pdb_post_mortem the error goes on to absl, which starts the debugger.
+    These end in one line and status 2: a user's mistake, a missing package, a refusal of the
+    operating system or the device, and an error of the user's code, with its file and line. Any
+    other error is a bug of this package. It ends with its traceback, a line that asks for a
+    report, and status 1. With --pdb_post_mortem absl takes the error and starts the debugger.
     """
     try:
         yield
@@ -219,7 +220,7 @@ def explained() -> Iterator[None]:
 
 
 def _message_of(error: Exception) -> object:
-    """Returns what an error says that is no bug of this package; None for a bug."""
+    """Returns the line to print for an error; None for a bug of this package."""
     if isinstance(error, errors.MissingPackageError):
         return error
     if errors.is_out_of_memory(error):
@@ -236,7 +237,7 @@ def _message_of(error: Exception) -> object:
 
 
 def _message_of_mistake(error: errors.InvalidError) -> object:
-    """Returns a mistake, with the line of the user's code that made it."""
+    """Returns a mistake with the line of the user's code that called this package."""
     file, line = errors.innermost_user_frame(error, called=True) or ('', 0)
     if file and not error.path.startswith('config'):
         return f'{error} (line {line} of {file})'
@@ -244,7 +245,7 @@ def _message_of_mistake(error: errors.InvalidError) -> object:
 
 
 def _message_of_users_code(error: Exception, file: str, line: int) -> str:
-    """Returns what an error of the user's own code says, with its line."""
+    """Returns the message of an error of the user's code, with its line."""
     notes = ''.join(f' ({note})' for note in getattr(error, '__notes__', ()))
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     text = f'{type(error).__name__}: {text}' if text else type(error).__name__
@@ -253,9 +254,9 @@ def _message_of_users_code(error: Exception, file: str, line: int) -> str:
 
 
 def _message_of_backend(error: BaseException) -> object:
-    """Returns what to say of devices that JAX was told to use and does not find, or None.
+    """Returns the message if JAX does not find the devices that it was told to use, else None.
 
-    JAX looks for them when they are first needed, anywhere.
+    JAX looks for devices when they are first needed, so the error can come from anywhere.
     """
     if 'jax' not in sys.modules:
         return None
@@ -268,6 +269,6 @@ def _message_of_backend(error: BaseException) -> object:
         devices.local()
     except errors.InvalidError as refused:
         return refused
-    except Exception:  # of a platform that nobody named
+    except Exception:  # The platform was not chosen by the user.
         return None
     return None

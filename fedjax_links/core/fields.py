@@ -1,6 +1,6 @@
-"""Declare the fields of frozen dataclasses: meaning, type, default, example and check, once each.
+"""Declares the fields of frozen dataclasses: meaning, type, default, example and check.
 
-Whoever builds, documents or refuses a field reads its `Declaration`.
+Code that builds, documents or checks a field reads its `Declaration`.
 """
 
 import dataclasses
@@ -18,10 +18,10 @@ from fedjax_links.core import checks
 
 Class = TypeVar('Class', bound=type[Any])
 Check = Callable[[str, Any], None]
-"""Raises, as ``(argument, value)`` says, for a value that a field cannot have."""
+"""``(argument, value) -> None``; raises for a value that the field cannot have."""
 
 REQUIRED = dataclasses.MISSING
-"""The default of a field that has none."""
+"""The default of a field that must be set."""
 
 _METADATA = 'declared'
 _LINE_WIDTH = 88
@@ -29,15 +29,15 @@ _LINE_WIDTH = 88
 
 @dataclasses.dataclass(frozen=True)
 class Declaration:
-    """What a class says of one of its fields.
+    """The declaration of a field.
 
     Attributes:
       name: the field's name.
       meaning: what it is, as a sentence for the documentation.
       kind: the type of its values, without their items and without None.
-      default: its value where nothing is given; `REQUIRED` for none.
+      default: its value if it is not set; `REQUIRED` for none.
       example: a value as a config writes it.
-      check: raises for a value that it cannot have; None where the type says all.
+      check: raises for a value that it cannot have; None if the type is check enough.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Declaration:
 
 
 _RUNTIME_TYPES: Mapping[Any, Any] = {Sequence: (list, tuple), float: (int, float)}
-"""What instances of a type are in a config, where they are not those of the type itself."""
+"""By declared type, the types of its values in a config, if they differ."""
 
 
 def declare(
@@ -67,8 +67,8 @@ def declare(
     Args:
       meaning: what the field is, as a sentence for the documentation.
       example: a value as a config writes it.
-      default: the value where nothing is given.
-      check: called with the field's path and its value; not with None where that is the default.
+      default: the value if the field is not set.
+      check: called with the field's path and its value, except for a default of None.
 
     Returns:
       The field, for the dataclass.
@@ -112,10 +112,10 @@ def _outer_kind(kind: Any) -> Any:
 
 
 def check_values(settings: Any, prefix: str = '') -> None:
-    """Checks the declared fields of an instance, and makes plain numbers of NumPy's.
+    """Checks the declared fields of an instance, and converts NumPy's numbers to Python's.
 
     Args:
-      settings: the instance of a frozen dataclass, which is being made.
+      settings: the instance of a frozen dataclass, in its ``__post_init__``.
       prefix: the path of its fields for errors, ``'tuning.'``.
 
     Raises:
@@ -123,7 +123,7 @@ def check_values(settings: Any, prefix: str = '') -> None:
     """
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
-        if isinstance(value, np.generic):  # a run folder keeps plain numbers
+        if isinstance(value, np.generic):  # JSON files hold plain numbers.
             object.__setattr__(settings, field.name, value.item())
     for name, declaration in declared(type(settings)).items():
         value = getattr(settings, name)

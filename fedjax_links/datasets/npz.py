@@ -1,4 +1,4 @@
-"""Data sets as arrays, checked, and in plain npz files, which slower formats are kept as."""
+"""Checks data sets as arrays, and stores them in plain npz files, which load fast."""
 
 import dataclasses
 import os
@@ -18,24 +18,23 @@ PathLike = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A labelled data set: examples to train on, whose they are, and examples to test on.
+    """A labelled data set: examples to train on, their owners, and examples to test on.
 
-    Arrays keep the type that they are stored in: pixels uint8 are scaled to [0, 1] inside the
-    program, tokens uint8, int16 or int32 are looked up there.
+    Arrays keep the type that they are stored in. The compiled program scales pixels uint8 to
+    [0, 1], and looks up tokens uint8, int16 or int32.
 
     Attributes:
       train_features: [E, ...].
-      train_labels: int32[E], classes numbered from 0; or int32[E, L], tokens, negative ones of
-        which do not count.
-      train_clients: the owner of each example, where the data have owners: names or numbers [E],
-        which become int32[E]. Owners are numbered in the sorted order of their names, those that
-        have test examples alone after the others. None: nobody's.
+      train_labels: int32[E], classes numbered from 0; or int32[E, L], tokens, where negative ones
+        do not count.
+      train_clients: the owner of each example, names or numbers [E], which become int32[E]; None
+        for data without owners. Owners are numbered in the sorted order of their names, first
+        those with training examples.
       test_features: [T, ...], examples of the same shape; None for none.
       test_labels: like ``train_labels``.
-      test_clients: the owner of each test example, like ``train_clients``; None: nobody's.
+      test_clients: the owner of each test example, like ``train_clients``.
       num_classes: C; one more than the largest label by default.
-      client_names: what the data call each owner, by number; where given, owners
-        are the numbers of these.
+      client_names: the name of each owner, by number. If they are set, owners are such numbers.
 
     Raises:
       ValueError: if shapes or dtypes do not fit, a label is no class, or a feature is not finite.
@@ -58,18 +57,17 @@ class Dataset:
         parts = ('train',) if self.test_features is None else ('train', 'test')
         for part in parts:
             self._check_part(part)
-        labels = {f'{part}_labels': getattr(self, f'{part}_labels') for part in parts}
+        names = [f'{part}_labels' for part in parts]
+        labels = {name: getattr(self, name) for name in names}
         if not self.num_classes:
-            self._set(
-                'num_classes', max(int(held.max()) for held in labels.values()) + 1
-            )
+            largest = max(int(values.max()) for values in labels.values())
+            self._set('num_classes', largest + 1)
         checks.static_int('num_classes', self.num_classes)
-        for name, held in labels.items():
-            if held.max() >= self.num_classes:
-                got = f'{held.max()} at {np.argmax(held)}'
-                raise errors.invalid(
-                    name, f'lie below num_classes ({self.num_classes})', got
-                )
+        for name, values in labels.items():
+            if values.max() >= self.num_classes:
+                requirement = f'lie below num_classes ({self.num_classes})'
+                got = f'{values.max()} at {np.argmax(values)}'
+                raise errors.invalid(name, requirement, got)
         self._number_owners()
 
     def _set(self, field: str, value: Any) -> None:
@@ -129,7 +127,7 @@ class Dataset:
 
 
 _KEYS = [field.name for field in dataclasses.fields(Dataset)]
-_SOURCE = 'source'  # A key beside those of the data set.
+_SOURCE = 'source'  # A further key of the file.
 
 
 def from_npz(path: PathLike) -> Dataset:
@@ -139,9 +137,8 @@ def from_npz(path: PathLike) -> Dataset:
 
     * ``train_features`` [E, ...]: pixels uint8, tokens of any integer type, or real numbers;
     * ``train_labels`` [E]: integers from 0;
-    * all others that a `Dataset` has, where it has them: ``train_clients`` [E], the owners, names
-      or numbers; ``test_features``, ``test_labels`` and ``test_clients``; ``num_classes`` [];
-      ``client_names``.
+    * optional ones, as in `Dataset`: ``train_clients`` [E], the owners, names or numbers;
+      ``test_features``, ``test_labels`` and ``test_clients``; ``num_classes`` []; ``client_names``.
 
     Other keys are ignored, and nothing is unpickled.
 
@@ -160,22 +157,24 @@ def from_npz(path: PathLike) -> Dataset:
     try:
         with np.load(file, allow_pickle=False) as loaded:
             names = sorted(loaded.files)
-            held: dict[str, Any] = {key: loaded[key] for key in _KEYS if key in loaded}
-    except Exception as error:  # whatever the reader makes of changed bytes
+            arrays: dict[str, Any] = {
+                key: loaded[key] for key in _KEYS if key in loaded
+            }
+    except Exception as error:  # Changed bytes can raise any error.
         requirement = f'name an intact npz file of numbers ({errors.describe(error)})'
         raise errors.invalid('path', requirement, file) from error
     try:
         for key in _KEYS[:2]:
-            if key not in held:
+            if key not in arrays:
                 shown = ', '.join(names) or 'none'
                 raise errors.invalid('path', f'hold the array {key}', f'only: {shown}')
-        for key in held.keys() & {'num_classes', 'client_names'}:
-            held[key] = held[key].tolist()
-        return Dataset(**held)
+        for key in arrays.keys() & {'num_classes', 'client_names'}:
+            arrays[key] = arrays[key].tolist()
+        return Dataset(**arrays)
     except errors.InvalidError as error:
-        said = f'{error.clause} in {file}'
+        message = f'{error.clause} in {file}'
         raise errors.InvalidError(
-            error.path, error.requirement, error.value, said
+            error.path, error.requirement, error.value, message
         ) from None
 
 
@@ -190,25 +189,24 @@ def save_npz(dataset: Dataset, path: PathLike, *, source: str = '') -> None:
     Raises:
       ValueError: if its folder does not exist.
     """
-    given = {key: getattr(dataset, key) for key in _KEYS}
+    fields = {key: getattr(dataset, key) for key in _KEYS}
     arrays = {
         key: value
-        for key, value in given.items()
+        for key, value in fields.items()
         if value is not None and np.size(value)
     }
     if source:
         arrays[_SOURCE] = np.array(source)
     file = pathlib.Path(path).expanduser()
-    half = file.with_name(
-        f'.{file.name}.{os.getpid()}.tmp'
-    )  # renamed, so that none sees half
+    # Readers see the old file or the new one, never a part of it.
+    temporary = file.with_name(f'.{file.name}.{os.getpid()}.tmp')
     with errors.on_disk(file):
         try:
-            with open(half, 'wb') as stream:
+            with open(temporary, 'wb') as stream:
                 np.savez(stream, **arrays)
-            os.replace(half, file)
+            os.replace(temporary, file)
         finally:
-            half.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def source_of(path: PathLike) -> str:
@@ -216,18 +214,18 @@ def source_of(path: PathLike) -> str:
     try:
         with np.load(path, allow_pickle=False) as loaded:
             return str(loaded[_SOURCE]) if _SOURCE in loaded else ''
-    except Exception:  # a damaged file, which its reader will name
+    except Exception:  # `from_npz` reports a damaged file.
         return ''
 
 
 def data_root(data_dir: PathLike | None) -> pathlib.Path:
-    """``data_dir``, or ``TFDS_DATA_DIR`` from the environment, or ``~/tensorflow_datasets``."""
-    chosen = data_dir or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
-    return pathlib.Path(chosen).expanduser()
+    """Returns ``data_dir``, by default ``TFDS_DATA_DIR`` or ``~/tensorflow_datasets``."""
+    folder = data_dir or os.environ.get('TFDS_DATA_DIR') or '~/tensorflow_datasets'
+    return pathlib.Path(folder).expanduser()
 
 
 def npz_file(name: str, data_dir: PathLike | None = None) -> pathlib.Path:
-    """The file that ``data fetch`` writes and the loaders read.
+    """Returns the file that ``data fetch`` writes and the loaders read.
 
     Args:
       name: a data set of ``data list``, such as ``'mnist'``.

@@ -1,4 +1,4 @@
-"""Runs an experiment by an executor: each job is one share of the lanes, in a folder of all."""
+"""Runs an experiment by an executor: each job runs a shard of the lanes, all in one folder."""
 
 import contextlib
 import dataclasses
@@ -23,7 +23,8 @@ from fedjax_links.runner.program_cache import Programs
 
 _MOST_JOBS = 64
 _POLL_SECONDS = 0.5
-_here = threading.local()  # the last job of a thread, with its programs
+# What a thread of a worker built for its last job.
+_of_thread = threading.local()
 
 
 class Shardable(Protocol):
@@ -34,21 +35,21 @@ class Shardable(Protocol):
         """What running it takes."""
 
     def shard(self, index: int, count: int, *, by: str) -> 'Shardable':
-        """Returns the same experiment with one share of its lanes."""
+        """Returns the same experiment with one shard of its lanes."""
 
 
 class Job(NamedTuple):
     """What all jobs of a run have in common.
 
     Attributes:
-      build: makes the experiment of a config; a function of a module, which travels by name.
+      build: makes the experiment of a config; a module's function, which is pickled by name.
       config: of the experiment, as JSON.
-      module_folder: where the modules and files lie that it names.
+      module_folder: the folder of the modules and files that the config names.
       folder: of the run.
       devices: as in `Experiment.run`.
       allow_mixed: likewise.
       allow_changed: likewise.
-      token: of the run. No job is another run's, whatever a worker remembers.
+      token: unique to the run, so that a worker reuses nothing that it built for another run.
     """
 
     build: Callable[[Mapping[str, Any]], Shardable]
@@ -80,7 +81,7 @@ def run(
       executor: has ``submit``, whose result has ``done``, ``exception`` and ``result``.
       folder: as in `Experiment.run`.
       listeners: its callbacks; they are notified of a lane when it has been saved.
-      build: makes the experiment of a config; a function of a module, which travels by name.
+      build: makes the experiment of a config; a module's function, which is pickled by name.
       jobs: as in `Experiment.run`.
       devices: likewise.
       allow_mixed: likewise.
@@ -90,9 +91,9 @@ def run(
       The metrics.
 
     Raises:
-      ValueError: if the experiment cannot travel, or as `Experiment.run`.
+      ValueError: if the experiment cannot be sent to other processes, or as `Experiment.run`.
       FailedLanesError: at the end, if lanes or jobs failed.
-      Stop: if a callback did: what has not begun is cancelled.
+      Stop: if a callback raised it; jobs that have not started are cancelled.
     """
     if not callable(getattr(executor, 'submit', None)):
         raise errors.invalid('executor', 'have a method submit', executor)
@@ -174,17 +175,17 @@ def _failures(futures: Sequence[Future[dict[str, str]]]) -> dict[str, str]:
     return failed
 
 
-def run_job(job: Job, share: tuple[int, int, str]) -> dict[str, str]:
-    """Runs one share of the lanes, in whatever process it was sent to.
+def run_job(job: Job, shard: tuple[int, int, str]) -> dict[str, str]:
+    """Runs one shard of the lanes, in a process of the executor.
 
     Args:
       job: what all jobs of a run have in common.
-      share: index, count and what stays together.
+      shard: its index, the number of shards, and which lanes stay together.
 
     Returns:
       Why lanes failed, by their names.
     """
-    index, count, by = share
+    index, count, by = shard
     with resolver.importable(job.module_folder):
         experiment, programs = _built(job)
         part = experiment.shard(index, count, by=by)
@@ -203,26 +204,26 @@ def run_job(job: Job, share: tuple[int, int, str]) -> dict[str, str]:
 
 
 def _built(job: Job) -> tuple[Shardable, Programs]:
-    """Returns experiment and programs of a job, which a thread builds once for a run."""
+    """Returns the experiment and programs of a job, which a thread builds once for all jobs."""
     key = job.token, job.devices
-    if getattr(_here, 'key', None) != key:
+    if getattr(_of_thread, 'key', None) != key:
         places = devices_.places(job.devices, alone=True)
         experiment = job.build(json.loads(job.config))
-        _here.built = experiment, Programs(experiment.plan, places=places)
-        _here.key = key
-    built: tuple[Shardable, Programs] = _here.built
+        _of_thread.built = experiment, Programs(experiment.plan, places=places)
+        _of_thread.key = key
+    built: tuple[Shardable, Programs] = _of_thread.built
     return built
 
 
 @dataclasses.dataclass
 class _Reporter:
-    """Notifies callbacks of what the folder says of lanes that run elsewhere.
+    """Notifies callbacks of the progress of lanes in other processes, read from the folder.
 
     Attributes:
       store: the folder.
-      listeners: who is notified.
+      listeners: the callbacks.
       reported: rounds that were reported, by lane.
-      stages: of algorithms that were reported.
+      stages: pairs of algorithm and stage that were reported.
     """
 
     store: shared_stores.SharedFolder
@@ -231,7 +232,7 @@ class _Reporter:
     stages: set[tuple[str, str]] = dataclasses.field(default_factory=set)
 
     def report(self) -> None:
-        """Reports what is new."""
+        """Reports the saves since the last report."""
         if not self.listeners.callbacks:
             return
         self.store.refresh()
@@ -243,9 +244,9 @@ class _Reporter:
     def _report_lane(self, name: str) -> None:
         """Reports the periods of a lane that its last save adds."""
         try:
-            # Only its lines are read; the state may be large.
+            # Read its metrics only; the state may be large.
             saved = runs.lane_of(self.store.saves[name], verify=False)
-        except errors.InvalidError:  # replaced by a later one meanwhile
+        except errors.InvalidError:  # A later save has just replaced it.
             return
         before = self.reported.get(name, -1)
         self.reported[name] = saved.round
@@ -261,10 +262,10 @@ class _Reporter:
 
 
 def _config_text(plan: Plan) -> str:
-    """Returns the config of an experiment as JSON, of which other processes can build it.
+    """Returns the config of an experiment as JSON, from which other processes can build it.
 
     Raises:
-      InvalidError: naming a part that no config says.
+      InvalidError: naming a part that was made in Python.
     """
     if plan.config is None:
         requirement = 'be what a config says (experiment.build) to run by an executor'

@@ -1,7 +1,7 @@
-"""Graphs of clients that could hear each other: who is a neighbour of whom.
+"""Builds graphs of clients that can send to each other.
 
-A graph says which edges there are; which of them are up in a round is a pattern's matter
-(`fedjax_links.participation.peers`). All are undirected, and memory is O(N K).
+A graph has all edges. Which of them are up in a round is up to the pattern
+(`fedjax_links.participation.peers`). Graphs are undirected, and memory is O(N K).
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Show how a data set is spread over clients, as text and as a picture."""
+"""Shows how a data set is spread over clients, as text and as a picture."""
 
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ def text(title: str, report: PartitionReport) -> str:
       report: the partition.
 
     Returns:
-      The table of `PartitionReport`, and effective numbers ``1 / sum_k q_k^2`` of portions q. That
-      is K if all K are equal, and 1 if one has everything.
+      The table of `PartitionReport`, and effective numbers ``1 / sum_k q_k^2`` of portions q:
+      K if all K portions are equal, and 1 if one of them is everything.
     """
     volumes = effective_number(report.counts / report.counts.sum())
     effective = f'effective numbers: {volumes:.1f} clients by volume'
@@ -38,7 +38,7 @@ def effective_number(shares: np.ndarray) -> Any:
 def picture(path: Path, title: str, report: PartitionReport) -> None:
     """Draws a page: classes of each client, volumes, distances to the pooled mix, classes held.
 
-    Where nothing has a class, it has volumes alone, the largest first.
+    Without classes it shows only volumes, the largest first.
 
     Args:
       path: where the PNG goes.

@@ -18,13 +18,13 @@ CSV = 'metrics.csv'
 def export(folder: str | Path, to: str | Path) -> list[str]:
     """Writes a run's last states, metrics and links; the run is only read.
 
-    ``states/<algorithm>/<pattern>/<point>/<seed>.npz`` holds the state of a main lane at its last
-    checkpoint, models among its leaves, one array per leaf, by dotted path:
-    ``algorithm.server.Dense_0.kernel``. The point reads ``column=value,...``, with characters that
-    no file name should have as ``%2F``; ``all`` if there are no columns. An npz holds bfloat16 as
-    float32, which changes no value. ``metrics.csv`` holds all lines of metrics; fields for NaN, and
-    those that a line does not have, are empty. ``links.npz`` holds the recorded links, masks as
-    bool[T, N] and edges as bool[T, N, K]. Lanes without a checkpoint have no states.
+    * ``states/<algorithm>/<pattern>/<point>/<seed>.npz`` is the state of a main lane at its last
+      checkpoint, models among its leaves. It has one array per leaf, by dotted path:
+      ``algorithm.server.Dense_0.kernel``. The point is ``column=value,...``, or ``all`` without a
+      grid; characters unfit for file names are quoted, as ``%2F``. An npz holds bfloat16 as
+      float32, which changes no value.
+    * ``metrics.csv`` has all lines of metrics. NaN and missing fields are empty.
+    * ``links.npz`` has the recorded links, masks as bool[T, N] and edges as bool[T, N, K].
 
     Args:
       folder: a run folder, finished or not.
@@ -42,22 +42,22 @@ def export(folder: str | Path, to: str | Path) -> list[str]:
 def archive(
     folder: str | Path, to: str | Path, *, metrics: Sequence[str] | None = None
 ) -> list[str]:
-    """Writes what reports need of a run to a few small files; the run is only read.
+    """Writes the few small files that reports need of a run; the run is only read.
 
-    The files carry checksums, see `checksummed_npz`. States and links stay behind, so no run can be
-    resumed from an archive.
+    The files have checksums, see `checksummed_npz`. They have no states and links, so no run can
+    be resumed from an archive.
 
     Args:
       folder: a run folder, finished or not.
       to: the folder to write to, created if missing.
-      metrics: which to keep, of all models, the run's own among them; all by default.
+      metrics: names of the metrics to keep, with the run's main metric; all by default.
 
     Returns:
       The files.
 
     Raises:
       ValueError: if the folder holds no run, ``to`` is the folder of a run, or for metrics that are
-        unknown or without the run's own.
+        unknown or lack the main one.
     """
     run = runs.read(folder)
     source = paths.as_path(folder)
@@ -102,11 +102,11 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _name(lane: runs.LaneRecord) -> str:
-    """Names the file of a lane; ``%2F`` and others stand for what no file name should have."""
-    shown = [
+    """Names the file of a lane; characters unfit for file names are quoted, as ``%2F``."""
+    columns = [
         f'{name}={quote(str(value), safe=" +:")}' for name, value in lane.point.items()
     ]
-    point = ','.join(shown) or 'all'
+    point = ','.join(columns) or 'all'
     labels = lane.labels
     folder = f'states/{labels["algorithm"]}/{labels["pattern"]}/{point}'
     return f'{folder}/{labels["seed"]}.npz'

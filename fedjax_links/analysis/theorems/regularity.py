@@ -1,8 +1,8 @@
-r"""What a participation pattern is worth to amplified FedAvg: regularity and Assumption 3.
+r"""Measures what amplified FedAvg asks of a participation pattern: regularity, Assumption 3.
 
 Weights of a round are ``q_t^n``: ``1 / |A|`` for the active clients, else 0. Blocks of P rounds
 begin at ``t_0 = 0, P, 2 P, ...``. A pattern is regular with P if all clients have the same weight
-over every block.
+over each block.
 
 References:
   Wang and Ji, NeurIPS 2022, Assumption 3.
@@ -19,16 +19,16 @@ from fedjax_links.analysis.theorems import _numbers
 
 
 class PatternConstants(NamedTuple):
-    """Constants of Assumption 3 that recorded weights have with given gradient differences.
+    """Constants of Assumption 3 for recorded weights q_t^n and gradient differences g_n.
 
     Attributes:
-      block_deviation: delta~^2(P), the largest over blocks.
-      mean_block_deviation: the mean over blocks.
+      block_deviation: delta~^2(P), the largest ``||1/P sum_t sum_n q_t^n g_n||^2`` of a block.
+      mean_block_deviation: its mean over blocks.
       standard_error: of that mean, from the spread of the blocks; NaN for fewer than two blocks.
-      round_deviation: beta~^2.
-      round_divergence: nu~^2.
-      weight_square: rho^2, the largest ``sum_n (q_t^n)^2``.
-      num_empty: rounds without an active client, which Assumption 3 excludes. They weigh nobody.
+      round_deviation: beta~^2, the largest ``||sum_n q_t^n g_n||^2`` of a round.
+      round_divergence: nu~^2, the largest ``sum_n q_t^n ||g_n - sum_m q_t^m g_m||^2`` of a round.
+      weight_square: rho^2, the largest ``sum_n (q_t^n)^2`` of a round.
+      num_empty: rounds without an active client, which Assumption 3 excludes; all weights are 0.
     """
 
     block_deviation: float
@@ -41,13 +41,13 @@ class PatternConstants(NamedTuple):
 
 
 class BlockDistances(NamedTuple):
-    """How far the weights of blocks of rounds are from equal.
+    """Distances of the blocks' weights from equal weights.
 
     Attributes:
       distances: float64[B], ``sum_n |1/P sum_t q_t^n - 1/N|`` for each whole block; 0 to 2.
-      mean: their mean.
+      mean: the mean distance.
       standard_error: of the mean, from the spread of the blocks; NaN for fewer than two blocks.
-      largest: the largest. ``delta~(P)`` is at most this times the largest
+      largest: the largest distance; ``delta~(P)`` is at most this times the largest
         ``||grad F_n - grad f||``.
     """
 
@@ -84,9 +84,9 @@ def participation_weights(masks: ArrayLike) -> np.ndarray:
 
 
 def block_distances(weights: ArrayLike, period: int) -> BlockDistances:
-    """Measures how far blocks of P rounds are from weighing all clients alike.
+    """Measures how far blocks of P rounds are from equal weights of all clients.
 
-    This is a pattern's part in ``delta~(P)``. It needs no problem.
+    This is the factor of ``delta~(P)`` that the pattern alone determines.
 
     Args:
       weights: float[T, N], ``q_t^n``. Rounds after the last whole block are left out.
@@ -148,8 +148,9 @@ def regular_period(
     limit = _checks.checked_int('max_period', limit, minimum=1, maximum=num_rounds)
     sums = np.concatenate([np.zeros((1, num_clients)), np.cumsum(rounds, axis=0)])
     for period in range(1, limit + 1):
-        first = np.abs(sums[period] / period - 1.0 / num_clients).sum()
-        if first > tolerance:
+        # Most periods fail in the first block, which is cheap to look at.
+        first_mean = sums[period] / period
+        if np.abs(first_mean - 1.0 / num_clients).sum() > tolerance:
             continue
         ends = np.arange(period, num_rounds + 1, period)
         means = (sums[ends] - sums[ends - period]) / period
@@ -248,20 +249,21 @@ def independent_block_deviation(
         'gradient_differences', gradient_differences, links.size
     ).reshape(links.size, -1)
     rounds = _numbers.steps('period', period)
-    some = cohort_sizes.non_empty_probability(links)
-    weights = cohort_sizes.reciprocal_means(links) / some
+    non_empty_prob = cohort_sizes.non_empty_probability(links)
+    weights = cohort_sizes.reciprocal_means(links) / non_empty_prob
     mean = weights @ vectors
-    covariance = cohort_sizes.mean_covariance(links, vectors - mean) / some
+    covariance = cohort_sizes.mean_covariance(links, vectors - mean) / non_empty_prob
     return float(mean @ mean + np.trace(covariance) / rounds)
 
 
 def uniform_cohort_block_deviation(
     gradient_differences: ArrayLike, cohort_size: int, period: int
 ) -> float:
-    r"""Computes the mean of delta~^2(P) exactly for a uniform cohort in every round.
+    r"""Computes the mean of delta~^2(P) exactly for a uniform cohort in each round.
 
-    ``(1/S - 1/N) N / (N - 1) mean_n ||g_n||^2 / P``: a simple random sample without replacement,
-    drawn afresh in every round. It is never regular, but its mean falls with P.
+    Each round draws a simple random sample of S clients without replacement. The mean is
+    ``(1/S - 1/N) N / (N - 1) mean_n ||g_n||^2 / P``. The pattern is never regular, but its mean
+    falls with P.
 
     Args:
       gradient_differences: float[N, d], as in `pattern_constants`.
@@ -283,23 +285,27 @@ def uniform_cohort_block_deviation(
       Wang and Ji, NeurIPS 2022, independent participation of a subset of clients.
     """
     vectors = np.asarray(gradient_differences, np.float64)
-    fine = vectors.ndim == 2 and vectors.size > 0
-    _checks.require(fine, 'gradient_differences', 'be [N, d]', f'shape {vectors.shape}')
-    clients = len(vectors)
-    cohort = _checks.checked_int('cohort_size', cohort_size, minimum=1, maximum=clients)
+    is_table = vectors.ndim == 2 and vectors.size > 0
+    shape = f'shape {vectors.shape}'
+    _checks.require(is_table, 'gradient_differences', 'be [N, d]', shape)
+    num_clients = len(vectors)
+    size = _checks.checked_int(
+        'cohort_size', cohort_size, minimum=1, maximum=num_clients
+    )
     rounds = _numbers.steps('period', period)
-    if clients == 1:
+    if num_clients == 1:
         return float(np.sum(vectors**2))
-    spread = np.sum((vectors - vectors.mean(axis=0)) ** 2) / (clients - 1)
+    spread = np.sum((vectors - vectors.mean(axis=0)) ** 2) / (num_clients - 1)
     bias = np.sum(vectors.mean(axis=0) ** 2)
-    return float(bias + spread * (1.0 / cohort - 1.0 / clients) / rounds)
+    return float(bias + spread * (1.0 / size - 1.0 / num_clients) / rounds)
 
 
 def _checked_weights(weights: ArrayLike) -> np.ndarray:
     """Returns weights as float64[T, N]."""
     rounds = np.asarray(weights, dtype=np.float64)
-    fine = rounds.ndim == 2 and rounds.size > 0
-    _checks.require(fine, 'weights', 'be a non-empty [T, N]', f'shape {rounds.shape}')
+    is_table = rounds.ndim == 2 and rounds.size > 0
+    shape = f'shape {rounds.shape}'
+    _checks.require(is_table, 'weights', 'be a non-empty [T, N]', shape)
     return _checks.checked_rate('weights', rounds)
 
 

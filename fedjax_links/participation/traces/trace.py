@@ -1,4 +1,4 @@
-"""Recorded availability, looked up by binary search.
+"""Replays recorded availability, which a round looks up by binary search.
 
 The intervals of all clients are packed once into one sorted array of edges, with an offset per
 client. An edge is a round in which a client goes up or down. A round's look-up is stateless and
@@ -42,15 +42,15 @@ def trace(
       intervals: the recording, in seconds from its beginning, or rows (client, start, end).
       tick: seconds per round, positive.
       wrap: seconds after which the recording repeats, a multiple of ``tick``: ``'day'``,
-        ``'week'``, a number, or float[N]. By default what the recording's format says, else the
-        last end, rounded up to a tick. An interval may run past the wrap and goes on at the
-        beginning.
+        ``'week'``, a number, or float[N]. By default the period of the recording's format, else
+        the last end, rounded up to a tick. An interval may run past the wrap and continues at
+        the beginning.
       overlaps: ``'reject'`` refuses intervals of one client that overlap, ``'merge'`` takes their
         union. Intervals that touch are merged in either case.
-      rounds: plays the first so many rounds again and again. Wraps then need not be multiples of
-        ``tick``, as those of logs that were measured are not, see `availability`.
-      clients: names of the clients in their order, such as ``problem.client_names``, by which the
-        recording's are taken where it has names; by default they keep its own order.
+      rounds: number of rounds to replay, again and again. Wraps then need not be multiples of
+        ``tick``, see `availability`; those of measured logs are none.
+      clients: names of clients of the recording, in the order of the problem's, such as
+        ``problem.client_names``; by default all of them, in the recording's order.
 
     Returns:
       The pattern. It has no carry and reports probability one or zero: nothing is random.

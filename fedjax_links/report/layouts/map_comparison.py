@@ -26,20 +26,20 @@ class ComparedMap:
     """Final metrics over a map, their differences to the baseline, and who is best.
 
     Attributes:
-      source: what ran.
+      source: the run.
       cells: final metrics at the cells.
-      metric: what they are.
+      metric: which metric.
       margin: up to which differences are equivalent; None for that of the run.
       names: of all algorithms.
       baseline: name of the baseline.
       faces: float[A, 3], the colours of all algorithms.
       x: name and values of the horizontal axis, as texts.
       y: likewise of the vertical axis.
-      panels: by title of a column, what a panel is of.
-      undecided: says what undecided means, with ``{}`` for the interval.
+      panels: for each panel, the cells that tell it apart, by title of their column.
+      undecided: what undecided means, with ``{}`` for the interval.
       compared: differences to the baseline, object[K, Y, X] by algorithm.
-      differences: all of them.
-      verdicts: on them.
+      differences: all of these in a list.
+      verdicts: on all differences.
       leader: int[K, Y, X], the index of the best algorithm.
       level: float[K, Y, X], its mean.
       second: float[K, Y, X], the mean of the second best.
@@ -122,7 +122,9 @@ class ComparedMap:
         return difference if is_fair else difference.unclaimed()
 
     def _lead(self, ranked: np.ndarray, num_values: np.ndarray) -> str:
-        """Judges the lead of the best; others that diverged are behind if they did so often.
+        """Judges the lead of the best over the second.
+
+        If the second diverged, the best leads if each of the others diverged in enough lanes.
 
         Args:
           ranked: object[A], `Choice`s of a cell, the best first.
@@ -131,7 +133,7 @@ class ComparedMap:
         best, *others = ranked
         is_fair = bool(num_values[0] == num_values[1])
         difference = self._difference(best, others[0], is_fair)
-        if difference.mean == difference.mean:
+        if not np.isnan(difference.mean):
             return difference.word
         for other in others:
             has_diverged = np.isnan(other.values[0])
@@ -179,7 +181,7 @@ class ComparedMap:
             is_fair = self.cells.is_fair(label, self.source.baseline)
             is_any_unfair = is_any_unfair or not is_fair.all()
         caption = (
-            f'Difference to {self.baseline} at the same cell, behind it the level; ± is '
+            f'Difference to {self.baseline} at the same cell, behind it the final metric; ± is '
             f'{self.verdicts.interval}; {self.verdicts.caption(self.metric)}'
         )
         if is_any_unfair:
@@ -208,7 +210,7 @@ class ComparedMap:
         """Shows verdicts, extremes, and the mean over all cells by seed; a row per algorithm."""
         rows = []
         for label, cells in self.compared.items():
-            differences = [each for each in cells.flat if each.mean == each.mean]
+            differences = [each for each in cells.flat if not np.isnan(each.mean)]
             row = {'algorithm': self.source.name(label)}
             for word in (evaluation.AHEAD, evaluation.BEHIND, evaluation.ALIKE):
                 count = sum(each.word == word for each in differences)
