@@ -24,42 +24,56 @@ def played(scores, given, num_seeds):
     raise AssertionError('never done')
 
 
-def by_hand(scores, given, num_seeds):
-    """The same rule with lists, one column alone: which places, how many seeds each, the best."""
-    low, high = given
-    most = scores.shape[1]
+def by_hand(scores, start, num_seeds):
+    """Searches one column alone, with lists.
+
+    Returns:
+      The seeds of each point, the best point, and those that tie with it.
+    """
+    low, high = start
+    most_seeds = scores.shape[1]
     seeds = {}
-    level = num_seeds
+    target = num_seeds
     while True:
-        for place in range(low, high):
-            seeds.setdefault(place, num_seeds)
-        full = [k for k, n in seeds.items() if n == level]
-        best = max(sorted(full), key=lambda k: scores[k, :level].mean())
+        for point in range(low, high):
+            seeds.setdefault(point, num_seeds)
+        compared = sorted(k for k, count in seeds.items() if count == target)
+        best = max(compared, key=lambda k: scores[k, :target].mean())
+        # Grow the grid while its edge is best.
         if best == low > 0:
             low -= 1
             continue
         if best == high - 1 and high < len(scores):
             high += 1
             continue
-        near = {best}
-        for place, count in seeds.items():
-            lost = (
-                scores[best, : min(count, level)] - scores[place, : min(count, level)]
-            )
-            if len(lost) > 1 and place != best:
-                low_end = stats.t.interval(
-                    0.95, len(lost) - 1, lost.mean(), stats.sem(lost) or 1e-300
-                )[0]
-                near |= {place} if low_end <= 0 else set()
-            elif place != best:
-                near.add(place)
-        late = [k for k in near if seeds[k] < level]
+        near = ties_of(best, scores[:, :target], seeds)
+        late = [k for k in near if seeds[k] < target]
+        if not late and (len(near) == 1 or target == most_seeds):
+            return seeds, best, near
         if not late:
-            if len(near) == 1 or level == most:
-                return seeds, best, near
-            level = min(level + num_seeds, most)
+            # All near points have their seeds and tie: they get more.
+            target = min(target + num_seeds, most_seeds)
             late = near
-        seeds |= dict.fromkeys(late, level)
+        seeds |= dict.fromkeys(late, target)
+
+
+def ties_of(best, scores, seeds):
+    """Returns the best point and those whose distance to it may be zero."""
+    near = {best}
+    for point, count in seeds.items():
+        lost = (scores[best] - scores[point])[:count]
+        if may_be_zero(lost):
+            near.add(point)
+    return near
+
+
+def may_be_zero(lost):
+    """Whether the 95 % interval of the mean of some differences reaches zero."""
+    if len(lost) < 2:
+        return True
+    error = stats.sem(lost) or 1e-300
+    low_end, _ = stats.t.interval(0.95, len(lost) - 1, lost.mean(), error)
+    return low_end <= 0
 
 
 @pytest.mark.parametrize('seed', range(20))

@@ -49,21 +49,15 @@ def amplified_scaffold(
     c = np.zeros(s.start.size)
     reference = x.copy()
     controls = np.zeros((num_clients, x.size))
-    raw = [[] for _ in range(num_clients)]
+    window = [[] for _ in range(num_clients)]  # gradients of each client
     for t, active in enumerate(s.mask):
         models = []
         for i in np.flatnonzero(active):
-            z = x.copy()
-            for _ in range(s.local_steps):
-                gradient = z - s.targets[i]
-                corrected = gradient - controls[i] + c
-                raw[i].append(
-                    corrected if wrong == 'keeps corrected gradients' else gradient
-                )
-                z = z - s.rate(t) * corrected
+            z, raw, corrected = _controlled_steps(s, x, c - controls[i], i, t)
             models.append(z)
+            window[i] += corrected if wrong == 'keeps corrected gradients' else raw
             if wrong == 'last round of the window':
-                raw[i] = raw[i][-s.local_steps :]
+                window[i] = window[i][-s.local_steps :]
         if models:
             x = np.mean(models, axis=0)
         ends = (t + 1) % period == 0
@@ -71,18 +65,36 @@ def amplified_scaffold(
             x = reference + amplification * (x - reference)
             reference = x.copy()
         if ends or wrong == 'controls in every round':
-            heard = [i for i in range(num_clients) if raw[i]]
-            new = controls.copy()
-            for i in heard:
-                new[i], raw[i] = np.mean(raw[i], axis=0), []
-            divisor = max(len(heard), 1) if wrong == 'divides by heard' else num_clients
+            new = _window_means(window, controls)
+            divisor = num_clients
+            if wrong == 'divides by heard':
+                divisor = max(sum(map(bool, window)), 1)
+            window = [[] for _ in range(num_clients)]
             c = c + (new - controls).sum(axis=0) / divisor
             controls = new
         path.append(x)
-    after = [
-        np.mean(raw[i], axis=0) if raw[i] else controls[i] for i in range(num_clients)
+    return np.array(path), c, _window_means(window, controls)
+
+
+def _controlled_steps(s: Setting, x, control, i: int, t: int):
+    """Takes local steps; returns the model, the gradients and the corrected ones."""
+    z = x.copy()
+    raw = []
+    corrected = []
+    for _ in range(s.local_steps):
+        raw.append(z - s.targets[i])
+        corrected.append(raw[-1] + control)
+        z = z - s.rate(t) * corrected[-1]
+    return z, raw, corrected
+
+
+def _window_means(window, controls):
+    """Returns the mean gradients; clients without any keep their control."""
+    means = [
+        np.mean(gradients, axis=0) if gradients else control
+        for gradients, control in zip(window, controls, strict=True)
     ]
-    return np.array(path), c, np.array(after)
+    return np.array(means)
 
 
 def fedstale(s: Setting, beta: float, *, wrong: str | None = None):

@@ -1,6 +1,7 @@
 """Runs made by hand."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import xarray
@@ -10,79 +11,98 @@ from fedjax_links.results import dataset
 
 
 def results(curves, *, members=None, patterns=None, rates=None, **changes):
-    """A source of ``{algorithm: {model: {metric: [P, S, E]}}}``, evaluated every 10 rounds.
+    """Makes a view of ``{algorithm: {model: {metric: [P, S, E]}}}``, evaluated every 10 rounds.
 
     In place of ``{model: ...}`` an array stands for the server model's ``eval_accuracy``.
     """
-    given = {
-        label: {
-            model: {
-                metric: np.asarray(values, float) for metric, values in named.items()
-            }
-            for model, named in (own if isinstance(own, dict) else server(own)).items()
-        }
-        for label, own in curves.items()
-    }
-    first = next(iter(given.values()))['server']
-    shape = num_patterns, num_seeds, count = next(iter(first.values())).shape
-    named = {label: (members or {}).get(label, (label, {})) for label in given}
-    order = sorted(
-        dict.fromkeys(k for own in given.values() for k in own), key='server'.__ne__
-    )
-    nothing = np.full(shape, np.nan)
-    levels = {
-        metric: np.array(
-            [
-                [own.get(k, {}).get(metric, nothing) for k in order]
-                for own in given.values()
-            ]
-        )
-        for metric in first
-    }
-    theirs = np.array([[k in own for k in order] for own in given.values()])
+    curves = {label: _as_models(models) for label, models in curves.items()}
+    first = next(iter(curves.values()))['server']
+    num_patterns, num_seeds, num_evals = next(iter(first.values())).shape
+    models = _model_names(curves)
+    # By label: the algorithm, and its values of the columns of a grid.
+    points = {label: (members or {}).get(label, (label, {})) for label in curves}
+    has_model = np.array([np.isin(models, list(own)) for own in curves.values()])
+    has_lane = np.tile(has_model[..., None, None], (num_patterns, num_seeds))
     coords = {
-        'series': list(given),
-        'model': order,
-        'pattern': patterns or [f'pattern{place}' for place in range(num_patterns)],
+        'series': list(curves),
+        'model': models,
+        'pattern': patterns or [f'pattern{k}' for k in range(num_patterns)],
         'seed': range(num_seeds),
-        'round': 10 * np.arange(1, count + 1),
-        'algorithm': ('series', [owner for owner, _ in named.values()]),
-        'main_model': ('series', [dataset.main_model(own) for own in given.values()]),
-        'complete': ('series', np.ones(len(given), bool)),
-        'begun': (dataset.DIMS[:-1], np.tile(theirs[..., None, None], shape[:2])),
+        'round': 10 * np.arange(1, num_evals + 1),
+        'algorithm': ('series', [algorithm for algorithm, _ in points.values()]),
+        'main_model': ('series', list(map(dataset.main_model, curves.values()))),
+        'complete': ('series', np.ones(len(curves), bool)),
+        'begun': (dataset.DIMS[:-1], has_lane),
+        **_grid_columns([point for _, point in points.values()]),
     }
-    for name in {name for _, point in named.values() for name in point}:
-        column = [point.get(name, np.nan) for _, point in named.values()]
-        coords[name] = 'series', dataset.as_objects(column)
     attrs = {
         'metric': 'eval_accuracy',
         'baseline': 'fedavg',
         'directions': {m: 'max' if m.endswith('accuracy') else 'min' for m in first},
         'names': {},
-        'members': named,
+        'members': points,
     }
-    variables = {metric: (dataset.DIMS, values) for metric, values in levels.items()}
+    variables = {
+        metric: (dataset.DIMS, _stacked(curves, models, metric)) for metric in first
+    }
     data = xarray.Dataset(variables, coords, attrs)
     if rates:
-        chosen = ('series', 'pattern'), np.array([rates[k] for k in given])
-        data = data.assign_coords({'client.learning_rate': chosen})
+        best_rates = np.array([rates[label] for label in curves])
+        data = data.assign_coords(
+            {'client.learning_rate': (('series', 'pattern'), best_rates)}
+        )
     return changed(RunView('Made by hand', '', data), **changes)
 
 
-def changed(found, **changes):
-    """A source that is otherwise in attributes of its data, such as ``names``, or in fields."""
-    of_data = {
-        name: changes.pop(name) for name in found.data.attrs.keys() & changes.keys()
-    }
-    data = found.data.assign_attrs(of_data)
-    return dataclasses.replace(found, data=data, **changes)
+def _as_models(models):
+    """Returns the evaluations of an algorithm as arrays of floats, by model and metric."""
+    if not isinstance(models, dict):
+        models = server(models)
+    arrays = {}
+    for model, metrics in models.items():
+        arrays[model] = {
+            metric: np.asarray(values, float) for metric, values in metrics.items()
+        }
+    return arrays
+
+
+def _model_names(curves):
+    """Lists the models of all algorithms, the server's first."""
+    names = list(dict.fromkeys(itertools.chain(*curves.values())))
+    return sorted(names, key='server'.__ne__)
+
+
+def _grid_columns(points):
+    """Makes the columns of a grid; algorithms without one have NaN."""
+    names = dict.fromkeys(itertools.chain(*points))
+    columns = {}
+    for name in names:
+        values = [point.get(name, np.nan) for point in points]
+        columns[name] = 'series', dataset.as_objects(values)
+    return columns
+
+
+def _stacked(curves, models, metric):
+    """Stacks a metric over algorithms and models; NaN where an algorithm lacks a model."""
+    missing = np.full_like(next(iter(curves.values()))['server'][metric], np.nan)
+    rows = []
+    for own in curves.values():
+        rows.append([own.get(model, {}).get(metric, missing) for model in models])
+    return np.array(rows)
+
+
+def changed(view, **changes):
+    """Changes attributes of a view's data, such as ``names``, or its fields."""
+    names = view.data.attrs.keys() & changes.keys()
+    attrs = {name: changes.pop(name) for name in names}
+    return dataclasses.replace(view, data=view.data.assign_attrs(attrs), **changes)
 
 
 def server(values):
-    """The evaluations of an algorithm with one model and one metric."""
+    """Makes the evaluations of an algorithm with one model and one metric."""
     return {'server': {'eval_accuracy': values}}
 
 
 def ends(*seeds):
-    """[1, S, 1], one pattern with one evaluation."""
+    """Makes [1, S, 1]: one pattern with one evaluation."""
     return np.reshape(seeds, (1, -1, 1))

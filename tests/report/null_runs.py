@@ -28,7 +28,7 @@ class Accuracies(NamedTuple):
 
     Attributes:
       examples: of the test set.
-      own: share of them on which an algorithm is right or wrong independently of the others; on
+      own: fraction of them on which an algorithm is right or wrong independently of the others; on
         the rest all are right or all are wrong.
       level: mean of all accuracies.
       by_seed: standard deviation of what a seed's accuracy is expected to be.
@@ -124,47 +124,59 @@ class Null:
             dict(zip(self.grid, values, strict=True))
             for values in itertools.product(*self.grid.values())
         ]
-        lacking = [{k: v for k, v in at.items() if k not in self.only} for at in points]
-        is_first = [lacking.index(at) == p for p, at in enumerate(lacking)]
-        rates = RATES if self.tuning_seeds else (None,)
         lines = _Lines(rng, self.diverging)
-        shape = len(points), len(labels), len(rates)
+        num_rates = len(RATES) if self.tuning_seeds else 1
+        shape = (len(points), len(labels), num_rates)
         if self.tuning_seeds:
-            first = FIRST_TUNING_SEED
             scores = self.law.draw(rng, *shape, self.tuning_seeds)
-            for (p, a, r), _ in np.ndenumerate(scores[..., 0]):
-                at = {**points[p], RATE: rates[r]}
-                lines.add('tuning', labels[a], at, scores[p, a, r], first)
-        tries = {k: trials.read_trials(lines.columns, facts, k) for k in labels}
-        ends = self.law.draw(rng, *shape, self.num_seeds)
-        ends[:, -1] += self.gain
-        for (p, a), _ in np.ndenumerate(ends[..., 0, 0]):
-            chosen = [0]
-            point = points[p] if a else lacking[p]
-            if not a and not is_first[p]:
+            for p, a, r in np.ndindex(shape):
+                point = {**points[p], RATE: RATES[r]}
+                lines.add(
+                    'tuning', labels[a], point, scores[p, a, r], FIRST_TUNING_SEED
+                )
+        tuned = {k: trials.read_trials(lines.columns, facts, k) for k in labels}
+        final_metrics = self.law.draw(rng, *shape, self.num_seeds)
+        final_metrics[:, -1] += self.gain
+        baseline_points = list(map(self._of_baseline, points))
+        for p, a in np.ndindex(shape[:2]):
+            point = points[p]
+            if a == 0:
+                point = baseline_points[p]
+                if point in baseline_points[:p]:
+                    continue  # The baseline ran there already.
+            if not self.tuning_seeds:
+                lines.add('main', labels[a], point, final_metrics[p, a, 0])
                 continue
-            if self.tuning_seeds:
-                tried = trials.trials_for(tries[labels[a]], PATTERN, points[p])
-                places = [tried.best, *tried.ties.tolist()]
-                chosen = [rates.index(tried.values_at(place)[RATE]) for place in places]
-            for stage, r in zip(['main', 'tie', 'tie'], chosen, strict=False):
-                at = point if rates[r] is None else {**point, RATE: rates[r]}
-                lines.add(stage, labels[a], at, ends[p, a, r])
+            chosen = trials.trials_for(tuned[labels[a]], PATTERN, points[p])
+            for stage, r in _chosen_rates(chosen):
+                at_rate = {**point, RATE: RATES[r]}
+                lines.add(stage, labels[a], at_rate, final_metrics[p, a, r])
         columns = lines.columns
         if self.least:
             columns = _until_decided(columns, facts)
         return run_view.of_run(runs.Results(columns, facts))
 
+    def _of_baseline(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Leaves out the columns that the baseline lacks."""
+        return {name: value for name, value in point.items() if name not in self.only}
 
-def most(pages: int) -> float:
-    """Returns the largest share of pages that a rate of 5 % gives: three standard errors above."""
+
+def _chosen_rates(tuned: Any) -> list[tuple[str, int]]:
+    """Lists the stages that run after tuning, each with its rate; two ties at most."""
+    best = RATES.index(tuned.values_at(tuned.best)[RATE])
+    ties = [RATES.index(tuned.values_at(k)[RATE]) for k in tuned.ties.tolist()]
+    return [('main', best), *(('tie', r) for r in ties[:2])]
+
+
+def largest_rate(pages: int) -> float:
+    """Returns what a rate of 5 % gives at most on so many pages: three standard errors more."""
     return 0.05 + 3 * (0.05 * 0.95 / pages) ** 0.5
 
 
-def share(flags: Iterable[bool]) -> float:
+def fraction(flags: Iterable[bool]) -> float:
     """Returns how many are true, of all; 0 of none."""
-    found = list(flags)
-    return sum(found) / max(len(found), 1)
+    values = list(flags)
+    return sum(values) / max(len(values), 1)
 
 
 class _Lines:

@@ -8,7 +8,7 @@ import pytest
 
 from fedjax_links import evaluation
 from fedjax_links.report import layouts
-from tests.report.null_runs import BASELINE, Accuracies, Null, most, share
+from tests.report.null_runs import BASELINE, Accuracies, Null, fraction, largest_rate
 
 PAGES = 1000
 SOME = 60  # of the default tier
@@ -21,21 +21,18 @@ OF_A_RELEASE = pytest.mark.release('test_a_fixed_number_of_seeds')
 CASES = [*itertools.product((100, 10_000), (2, 3, 4, 5))]
 
 
-def kept(cases, *default):
-    """Parameters of a test with a number of pages: few of the default cases, all of all cases."""
-    some = [pytest.param(*case, SOME) for case in default]
-    return [
-        *some,
-        *(
-            pytest.param(*case, PAGES, marks=(pytest.mark.slow, OF_A_RELEASE))
-            for case in cases
-        ),
-    ]
+def with_pages(cases, *default):
+    """Makes parameters with a number of pages: few for default cases, all for all cases."""
+    params = [pytest.param(*case, SOME) for case in default]
+    for case in cases:
+        marks = (pytest.mark.slow, OF_A_RELEASE)
+        params.append(pytest.param(*case, PAGES, marks=marks))
+    return params
 
 
 def table(null, rng):
-    """Levels, differences and verdicts of a page by algorithm, as they are printed."""
-    (printed, *_) = layouts.levels(null.source(rng)).tables
+    """Draws a page; returns the printed level, difference and verdict of each algorithm."""
+    printed, *_ = layouts.levels(null.source(rng)).tables
     titles = 'ours', f'ours, minus {BASELINE}', 'verdict'
     columns = [printed.header.index(title) for title in titles]
     return [tuple(row[column] for column in columns) for row in printed.rows]
@@ -43,16 +40,15 @@ def table(null, rng):
 
 def covers(text, truth):
     """Whether the widest printed interval holds the truth, in per cent; None without any."""
-    found = NUMBERS.match(text)
-    if not found:
+    match = NUMBERS.match(text)
+    if not match:
         return None
-    return abs(float(found['mean']) - 100 * truth) <= float(
-        found['wide'] or found['half']
-    )
+    half_width = float(match['wide'] or match['half'])
+    return abs(float(match['mean']) - 100 * truth) <= half_width
 
 
-def shares(null, pages, seed):
-    """How often what is printed is false, though nothing differs.
+def claim_rates(null, pages, seed):
+    """Measures how often what is printed is false, though nothing differs.
 
     Returns:
       By claim: ``starred`` and ``bare``, pages with a ``**``, and with a sided word that is not by
@@ -60,66 +56,65 @@ def shares(null, pages, seed):
       ``missed``, levels whose interval does not hold the truth.
     """
     rng = np.random.default_rng(seed)
-    found = []
+    claims = []
     for _ in range(pages):
-        levels, differences, words = zip(*table(null, rng), strict=True)
+        levels, differences, verdicts = zip(*table(null, rng), strict=True)
         pairs = [text for text in differences if text]
-        held = [covers(text, null.law.level) for text in levels]
-        found.append(
-            {
-                'starred': any('**' in text for text in pairs),
-                'bare': any(word in SIDED for word in words),
-                'sided': sum(word.startswith(SIDED) for word in words)
-                / max(len(pairs), 1),
-                'starred by itself': share('*' in text for text in pairs),
-                'missed': share(not is_held for is_held in held if is_held is not None),
-            }
-        )
+        covered = [covers(text, null.law.level) for text in levels]
+        sided = sum(verdict.startswith(SIDED) for verdict in verdicts)
+        page = {
+            'starred': any('**' in text for text in pairs),
+            'bare': any(verdict in SIDED for verdict in verdicts),
+            'sided': sided / max(len(pairs), 1),
+            'starred by itself': fraction('*' in text for text in pairs),
+            'missed': fraction(not each for each in covered if each is not None),
+        }
+        claims.append(page)
     return {
-        claim: float(np.mean([page[claim] for page in found])) for claim in found[0]
+        claim: float(np.mean([page[claim] for page in claims])) for claim in claims[0]
     }
 
 
-def check(found, pages):
+def check(rates, pages):
     """A false claim is as rare as 5 % may come out, and words say what stars do."""
-    assert found['bare'] == found['starred']
-    assert found['sided'] == pytest.approx(found['starred by itself'])
-    assert max(found.values()) <= most(pages), found
+    assert rates['bare'] == rates['starred']
+    assert rates['sided'] == pytest.approx(rates['starred by itself'])
+    assert max(rates.values()) <= largest_rate(pages), rates
 
 
-@pytest.mark.parametrize('examples, num_seeds, pages', kept(CASES, (100, 3)))
+@pytest.mark.parametrize('examples, num_seeds, pages', with_pages(CASES, (100, 3)))
 def test_a_fixed_number_of_seeds(examples, num_seeds, pages):
     null = Null(law=Accuracies(examples, 0.2), num_seeds=num_seeds)
-    check(shares(null, pages, seed=num_seeds), pages)
+    check(claim_rates(null, pages, seed=num_seeds), pages)
 
 
-@pytest.mark.parametrize('examples, least, pages', kept(CASES, (100, 2)))
+@pytest.mark.parametrize('examples, least, pages', with_pages(CASES, (100, 2)))
 def test_seeds_until_decided(examples, least, pages):
     null = Null(law=Accuracies(examples, 0.2), num_seeds=MOST, least=least)
-    check(shares(null, pages, seed=least), pages)
+    check(claim_rates(null, pages, seed=least), pages)
 
 
-@pytest.mark.parametrize('examples, num_seeds, pages', kept(CASES, (10_000, 3)))
+@pytest.mark.parametrize('examples, num_seeds, pages', with_pages(CASES, (10_000, 3)))
 def test_rates_tuned_with_other_seeds(examples, num_seeds, pages):
     law = Accuracies(examples, 0.2)
     null = Null(law=law, num_seeds=num_seeds, num_algorithms=3, tuning_seeds=2)
-    check(shares(null, pages, seed=num_seeds), pages)
+    check(claim_rates(null, pages, seed=num_seeds), pages)
 
 
-@pytest.mark.parametrize('examples, least, pages', kept(CASES))
+@pytest.mark.parametrize('examples, least, pages', with_pages(CASES))
 @pytest.mark.release('test_rates_tuned_with_other_seeds')
 def test_rates_tuned_and_seeds_until_decided(examples, least, pages):
     law = Accuracies(examples, 0.2)
     null = Null(law=law, num_seeds=MOST, least=least, num_algorithms=3, tuning_seeds=3)
-    check(shares(null, pages, seed=least), pages)
+    check(claim_rates(null, pages, seed=least), pages)
 
 
-@pytest.mark.parametrize('tuning_seeds, pages', kept([(0,), (2,)], (0,)))
+@pytest.mark.parametrize('tuning_seeds, pages', with_pages([(0,), (2,)], (0,)))
 def test_lanes_that_diverge_by_chance(tuning_seeds, pages):
     null = Null(
         law=Accuracies(100, 0.2), num_seeds=4, tuning_seeds=tuning_seeds, diverging=0.02
     )
-    check(shares(null, pages, seed=1), pages)
+    check(claim_rates(null, pages, seed=1), pages)
 
 
 FOUND = {
@@ -130,7 +125,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize(
-    'name, pages', kept([(name,) for name in FOUND], ('five seeds',))
+    'name, pages', with_pages([(name,) for name in FOUND], ('five seeds',))
 )
 def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
     law = Accuracies(10_000, 0.2)
@@ -150,11 +145,11 @@ def test_a_difference_of_five_deviations_is_found_and_no_other(name, pages):
         false.append(num_false / max(num_false + starred, 1))
         held.append(covers(difference, null.gain))
     assert np.mean(found) >= 0.9
-    assert np.mean(false) <= most(pages)
-    assert 1 - np.mean(held) <= most(pages)
+    assert np.mean(false) <= largest_rate(pages)
+    assert 1 - np.mean(held) <= largest_rate(pages)
 
 
-@pytest.mark.parametrize('least, pages', kept([(2,), (3,), (4,), (5,)], (3,)))
+@pytest.mark.parametrize('least, pages', with_pages([(2,), (3,), (4,), (5,)], (3,)))
 def test_what_differs_by_the_margin_is_rarely_alike(least, pages):
     law = Accuracies(10_000, 0.2)
     rng = np.random.default_rng(least)
@@ -162,7 +157,7 @@ def test_what_differs_by_the_margin_is_rarely_alike(least, pages):
         law=law, num_algorithms=2, num_seeds=20, least=least, margin=0.01, gain=0.01
     )
     words = [table(null, rng)[-1][-1] for _ in range(pages)]
-    assert share(word == evaluation.ALIKE for word in words) <= most(pages)
+    assert fraction(word == evaluation.ALIKE for word in words) <= largest_rate(pages)
     same = Null(law=law, num_algorithms=2, num_seeds=20, least=least, margin=0.01)
     words = [table(same, rng)[-1][-1] for _ in range(SOME)]
-    assert share(word == evaluation.ALIKE for word in words) >= 0.9
+    assert fraction(word == evaluation.ALIKE for word in words) >= 0.9
