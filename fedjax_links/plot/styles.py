@@ -1,8 +1,9 @@
 """Assigns colours, lines and markers, the same in every picture.
 
-A registered algorithm has its colour, line and marker for good; relatives share a colour and differ
-in line and marker. Whatever else is in a picture takes the looks that nobody there has. The colours
-are told apart by the colour-blind (Okabe and Ito 2008; the last two are added).
+A registered algorithm has its colour, line and marker for good; relatives have shades of one hue.
+Whatever else is in a picture takes the looks that nobody there has, so no two things of a picture
+have one colour. The colours are told apart by the colour-blind: the first eight are those of Okabe
+and Ito (2008) and two more, the others were chosen far from them and from each other.
 """
 
 import itertools
@@ -10,17 +11,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-COLOURS = (
-    '#0072B2',
-    '#E69F00',
-    '#009E73',
-    '#CC79A7',
-    '#D55E00',
-    '#56B4E9',
-    '#595959',
-    '#661100',
+_HUES = (
+    ('#0072B2', '#ACCEF8', '#1442BE', '#052482'),  # blue
+    ('#E69F00', '#885E40', '#C9BDA1', '#F8C230'),  # orange
+    ('#009E73', '#5EE56D', '#15342D', '#66B46B'),  # green
+    ('#CC79A7', '#4C074F', '#8C1491', '#B7369F'),  # pink
+    ('#D55E00', '#C3A29D', '#7E2403', '#9D6E56'),  # vermilion
+    ('#56B4E9', '#4A92F2', '#9BBEC8', '#254B6B'),  # sky
+    ('#595959', '#424242', '#6F6F6F', '#CACACA'),  # grey
+    ('#661100', '#E27820', '#CF3007', '#923522'),  # brown
 )
-"""Blue, orange, green, pink, vermilion, sky, grey, brown."""
+"""The shades of every hue, by rank."""
+COLOURS = tuple(itertools.chain.from_iterable(zip(*_HUES, strict=True)))
+"""The first shades of all hues, then the second ones, and so on."""
 EXACT = '#1a1a1a'
 REALISED = '#9a9a9a'
 THEORY = COLOURS[4]
@@ -48,26 +51,36 @@ _FAMILIES = (
     ('f3ast', 'wait_for_all', 'cogc'),
     ('focus', 'fedprox', 'fedopt'),
 )
-"""One per colour; the index within it is the rank."""
-_STYLES = {
-    name: (colour, rank)
-    for colour, family in enumerate(_FAMILIES)
+"""One per hue; the index within it is the rank."""
+_COLOUR_OF_NAME = {
+    name: hue + len(_HUES) * rank
+    for hue, family in enumerate(_FAMILIES)
     for rank, name in enumerate(family)
 }
+"""Indices of `COLOURS`."""
 
 
 class Look(NamedTuple):
     """How one thing looks in every picture.
 
     Attributes:
-      colour: as matplotlib takes it.
-      rank: 0 to 3: which line, hatching or shade of the colour.
-      variant: 0, or the number of things before it in the picture with this colour and rank.
+      colour: one of `COLOURS`; its index says the hue and the rank.
+      variant: 0, or the number of things before it in the picture with this colour, which only
+        pictures of more things than colours have.
     """
 
     colour: str
-    rank: int = 0
     variant: int = 0
+
+    @property
+    def hue(self) -> int:
+        """The index of its hue among the eight."""
+        return COLOURS.index(self.colour) % len(_HUES)
+
+    @property
+    def rank(self) -> int:
+        """From 0 to 3: which shade, line and hatching of its hue."""
+        return COLOURS.index(self.colour) // len(_HUES)
 
     def line(self, model: str = 'server') -> Any:
         """The line style of one of its candidate models; dotted for models of other names."""
@@ -75,9 +88,9 @@ class Look(NamedTuple):
 
     @property
     def marker(self) -> str:
-        """The marker of its points and lines: another one for every colour, rank and variant."""
+        """The marker of its points and lines: another one for every rank and variant of a hue."""
         offset = _MARKER_STEP * self.rank + self.variant
-        return _MARKERS[(COLOURS.index(self.colour) + offset) % len(_MARKERS)]
+        return _MARKERS[(self.hue + offset) % len(_MARKERS)]
 
     @property
     def hatch(self) -> str | None:
@@ -91,52 +104,66 @@ class Look(NamedTuple):
 
         end, amount = _BLENDS[self.rank]
         grey = min(0.25 * self.variant, 0.75)
-        channels = colors.to_rgb(self.colour)
+        channels = colors.to_rgb(_HUES[self.hue][0])
         blended = ((1 - amount) * channel + amount * end for channel in channels)
         return tuple((1 - grey) * channel + grey * 0.8 for channel in blended)
 
 
 def looks(labels: Iterable[str]) -> dict[str, Look]:
-    """Assigns looks to what stands side by side in a picture.
+    """Assigns looks to what stands side by side in a picture, each with a colour of its own.
 
     ``fedavg``, ``FedAvg`` and ``fedavg (learning_rate 0.1)`` are the registry's ``fedavg``, as is
-    ``fedavg-long``; two of them in one picture differ in their markers.
+    ``fedavg-long``. Of two of them in one picture, the first has the colour of ``fedavg``, and the
+    second a free shade of its hue.
 
     Args:
       labels: of algorithms or of anything else, in the order of the picture.
 
     Returns:
-      By label.
+      By label. Colours repeat only beyond the 32 of `COLOURS`.
     """
     name_of = {label: _registered_name(label) for label in labels}
-    style_of = _styles_of(list(dict.fromkeys(name_of.values())))
-    look_of: dict[str, Look] = {}
-    num_uses: dict[tuple[int, int], int] = {}
+    colour_of: dict[str, int] = {}
+    used: set[int] = set()
     for label, name in name_of.items():
-        style = style_of[name]
-        colour, rank = style
-        variant = num_uses.get(style, 0)
-        look_of[label] = Look(COLOURS[colour], rank, variant)
-        num_uses[style] = variant + 1
+        colour = _COLOUR_OF_NAME.get(name)
+        if colour is not None and colour not in used:
+            colour_of[label] = colour
+            used.add(colour)
+    num_uses = dict.fromkeys(used, 1)
+    look_of: dict[str, Look] = {}
+    for label, name in name_of.items():
+        variant = 0
+        if label not in colour_of:
+            colour = _least_used(num_uses, _COLOUR_OF_NAME.get(name))
+            colour_of[label] = colour
+            variant = num_uses.get(colour, 0)
+            num_uses[colour] = variant + 1
+        look_of[label] = Look(COLOURS[colour_of[label]], variant)
     return look_of
 
 
-def _styles_of(names: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Returns colour and rank by name; what is not registered takes those that nobody has."""
-    style_of = {name: _STYLES[name] for name in names if name in _STYLES}
-    used = set(style_of.values())
-    by_rank = itertools.product(range(_NUM_RANKS), range(len(COLOURS)))
-    all_styles = [(colour, rank) for rank, colour in by_rank]
-    free = [style for style in all_styles if style not in used] or all_styles
-    others = [name for name in names if name not in _STYLES]
-    style_of |= zip(others, itertools.cycle(free), strict=False)
-    return style_of
+def _least_used(num_uses: Mapping[int, int], relative: int | None) -> int:
+    """Returns the colour with the fewest uses, of a relative's hue if it has one as good.
+
+    Args:
+      num_uses: by index of the colour.
+      relative: the colour of the registered algorithm that a label names; None for none.
+    """
+
+    def preference(colour: int) -> tuple[int, bool, int]:
+        is_other_hue = relative is not None and (colour - relative) % len(_HUES) != 0
+        return num_uses.get(colour, 0), is_other_hue, colour
+
+    return min(range(len(COLOURS)), key=preference)
 
 
 def _registered_name(label: str) -> str:
     """Returns the registered algorithm that a label names; the label itself for none."""
     name = re.sub(r'[\s-]+', '_', label.split(' (')[0].strip().lower())
     matches = [
-        known for known in _STYLES if name == known or name.startswith(f'{known}_')
+        known
+        for known in _COLOUR_OF_NAME
+        if name == known or name.startswith(f'{known}_')
     ]
     return max(matches, key=len, default=name)

@@ -106,7 +106,7 @@ def test_a_sweep_has_one_line_per_point(ax, rng):
         np.testing.assert_allclose(line.get_ydata(), expected, rtol=1e-6)
     names = [text.get_text() for text in ax.get_legend().get_texts()]
     assert names == ['mifa (point 0)', 'mifa (point 1)', 'mifa (point 2)']
-    assert len({line.get_color() for line in ax.lines}) == 1
+    assert len({line.get_color() for line in ax.lines}) == 3
 
 
 def test_a_sweep_of_one_point_needs_no_number(ax, rng):

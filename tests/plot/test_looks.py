@@ -22,12 +22,8 @@ def test_each_registered_algorithm_has_a_look_of_its_own():
         assert alone[name] == together[name] == backwards[name]
     for model in ('server', 'client_mean'):
         assert len({line(look, model) for look in alone.values()}) == len(ALGORITHMS)
-    assert len({(look.colour, look.hatch) for look in alone.values()}) == len(
-        ALGORITHMS
-    )
-    assert len({(look.colour, look.marker) for look in alone.values()}) == len(
-        ALGORITHMS
-    )
+    assert len({look.colour for look in alone.values()}) == len(ALGORITHMS)
+    assert len({(look.marker, str(look.line())) for look in alone.values()}) > 20
     faces = np.array([look.face for look in alone.values()])
     for one, other in itertools.combinations(faces, 2):
         assert np.abs(one - other).max() > 0.05
@@ -49,32 +45,115 @@ def test_the_longest_name_counts():
     assert found['wait-for-all'] == plot.looks(['wait_for_all'])['wait_for_all']
 
 
-def test_series_of_one_algorithm_differ_in_markers_alone():
-    found = plot.looks([f'mifa (rate {rate})' for rate in range(5)])
-    assert len({line(look) for look in found.values()}) == 1
-    assert len({look.marker for look in found.values()}) == 5
+SERIES = [f'mifa (rate {rate})' for rate in range(5)]
 
 
-def test_others_take_what_nobody_has():
-    labels = ['fedavg', *(f'mine{k}' for k in range(23))]
+@pytest.mark.parametrize(
+    'labels',
+    [
+        ['fedavg', 'fedavg_all', 'fedavg_known', 's2a'],
+        SERIES,
+        [*SERIES, 'fedvarp', 'area', 'FedVARP'],
+        ['fedavg', *(f'mine{k}' for k in range(31))],
+        [*(f'fedavg (rate {rate})' for rate in range(20)), *list(ALGORITHMS)[:12]],
+    ],
+)
+def test_no_two_of_a_picture_have_one_colour(labels):
     found = plot.looks(labels)
-    assert found['fedavg'] == plot.looks(['fedavg'])['fedavg']
-    assert len({line(look) for look in found.values()}) == 24
+    assert list(found) == labels
+    assert len({look.colour for look in found.values()}) == len(labels)
     assert plot.looks(labels) == found
 
 
-def test_colours_are_told_apart_with_deuteranopia_and_protanopia():
-    """Machado, Oliveira and Fernandes 2009, severity 1, on linear light."""
-    matrices = (
-        '0.367322 0.860646 -0.227968 0.280085 0.672501 0.047413 -0.01182 0.04294 0.968881',
-        '0.152286 1.052583 -0.204868 0.114503 0.786281 0.099216 -0.003882 -0.048116 1.051998',
-    )
-    shown = np.array([colors.to_rgb(colour) for colour in plot.COLOURS])
-    linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
-    for matrix in matrices:
-        seen = np.clip(linear @ np.array(matrix.split(), float).reshape(3, 3).T, 0, 1)
-        seen = np.where(
-            seen <= 0.0031308, 12.92 * seen, 1.055 * seen ** (1 / 2.4) - 0.055
-        )
-        for one, other in itertools.combinations(seen, 2):
-            assert np.linalg.norm(one - other) > 0.1
+def test_series_of_one_algorithm_have_shades_of_its_hue():
+    found = plot.looks(SERIES)
+    assert found[SERIES[0]] == plot.looks(['mifa'])['mifa']
+    assert [look.hue for look in found.values()][:4] == [2] * 4
+
+
+def test_a_registered_algorithm_keeps_its_colour_among_others():
+    for name in ('fedavg', 'fedvarp'):
+        alone = plot.looks([name])[name]
+        assert plot.looks(['mine', *SERIES, name])[name] == alone
+
+
+def test_more_things_than_colours_differ_in_markers():
+    labels = [f'mine{k}' for k in range(3 * len(plot.COLOURS))]
+    found = plot.looks(labels)
+    assert len({(look.colour, look.marker) for look in found.values()}) == len(labels)
+
+
+# Machado, Oliveira and Fernandes 2009, severity 1, on linear light.
+DEFICIENCIES = {
+    'none': [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    'protanopia': [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    'deuteranopia': [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    'tritanopia': [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+
+
+def linear_light(colours):
+    shown = np.array([colors.to_rgb(colour) for colour in colours])
+    return np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
+
+
+def oklab(linear):
+    """Ottosson 2020; a distance of 0.02 is seen where two areas touch."""
+    cones = [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+    opponents = [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+    return np.cbrt(linear @ np.array(cones).T) @ np.array(opponents).T
+
+
+@pytest.mark.parametrize('deficiency', DEFICIENCIES)
+@pytest.mark.parametrize(
+    ('colours', 'distance'),
+    [
+        (plot.COLOURS, 0.045),
+        (plot.COLOURS[:8], 0.075),
+        # Table 1 of Xiang et al.
+        (
+            [
+                'fedavg',
+                'fedavg_all',
+                'fedavg_known',
+                'fedau',
+                'f3ast',
+                'mifa',
+                'fedpbc',
+            ],
+            0.07,
+        ),
+    ],
+)
+def test_the_colour_blind_tell_colours_apart(deficiency, colours, distance):
+    if 'fedavg' in colours:
+        colours = [look.colour for look in plot.looks(colours).values()]
+    matrix = np.array(DEFICIENCIES[deficiency])
+    seen = oklab(np.clip(linear_light(colours) @ matrix.T, 0, 1))
+    for one, other in itertools.combinations(seen, 2):
+        assert np.linalg.norm(one - other) > distance
+
+
+def test_all_colours_stand_out_from_white():
+    luminance = linear_light(plot.COLOURS) @ [0.2126, 0.7152, 0.0722]
+    assert (1.05 / (luminance + 0.05) > 1.6).all()
