@@ -19,7 +19,6 @@ from fedjax_links.base import (
 )
 from fedjax_links.core import (
     checks,
-    client_names,
     compiling,
     contracts,
     errors,
@@ -101,10 +100,10 @@ def simulate(
     links: Links | None = None
     if isinstance(participation, Participation):
         pattern = participation
-        _check_pattern(pattern, problem)
+        contracts.check_clients(pattern, problem)
     else:
         links = participation
-        _check_links(links, problem, num_rounds)
+        contracts.check_all_rounds(links, problem, num_rounds)
     if eval_every is not None:
         _check_eval_every(eval_every, num_rounds)
     if initial_state is not None:
@@ -115,38 +114,7 @@ def simulate(
             _simulate, options, links, initial_state, problem, key
         )
         return result
-    if mesh.axis_names != (meshes.AXIS,):
-        raise errors.invalid(
-            'mesh', f'have the one axis {meshes.AXIS!r}', mesh.axis_names
-        )
-    make = functools.partial(_init, algorithm, _pattern_or_sample(pattern, links))
-    layout = meshes.Layout(make, mesh, problem, key)
-    run = functools.partial(_simulate, *options, links)
-    state, metrics, evals = layout.advance(run, initial_state, problem, key)
-    return SimulationResult(state, metrics, evals)
-
-
-def _check_pattern(pattern: Participation, problem: Problem) -> None:
-    """Raises unless a pattern has the clients of the problem, in their order."""
-    _check_num_clients(pattern.num_clients, problem)
-    names = pattern.client_names or ()
-    client_names.check_order('participation', names, problem.client_names)
-
-
-def _check_links(links: Links, problem: Problem, num_rounds: int) -> None:
-    """Raises unless links are those of so many rounds and of the problem's clients."""
-    length, num_clients = jax.eval_shape(lambda links: links.mask, links).shape
-    if length != num_rounds:
-        requirement = f'have {num_rounds} rounds of links'
-        raise errors.invalid('participation', requirement, length)
-    contracts.check_links(links, num_clients, length)
-    _check_num_clients(num_clients, problem)
-
-
-def _check_num_clients(num_clients: int, problem: Problem) -> None:
-    if num_clients != problem.num_clients:
-        requirement = f"have the problem's {problem.num_clients} clients"
-        raise errors.invalid('participation', requirement, num_clients)
+    return _simulate_on_mesh(mesh, options, links, initial_state, problem, key)
 
 
 def _check_eval_every(eval_every: int, num_rounds: int) -> None:
@@ -214,6 +182,37 @@ def _simulate(
         advance_period, state, links_by_period, num_periods, state.round
     )
     return SimulationResult(state, scans.flat(metrics), evals)
+
+
+def _simulate_on_mesh(
+    mesh: jax.sharding.Mesh,
+    options: tuple[Any, ...],
+    links: Links | None,
+    state: FederationState | None,
+    problem: Problem,
+    key: Key,
+) -> SimulationResult:
+    """Runs `_simulate` on a mesh; ``options`` are its first arguments, up to the links."""
+    if mesh.axis_names != (meshes.AXIS,):
+        requirement = f'have the one axis {meshes.AXIS!r}'
+        raise errors.invalid('mesh', requirement, mesh.axis_names)
+    algorithm, pattern, *_ = options
+    links_source = _pattern_or_sample(pattern, links)
+    make = functools.partial(_init, algorithm, links_source)
+    layout = meshes.Layout(make, mesh, problem, key)
+    carry = None
+    if state is not None:
+        if pattern is None:
+            # Given links leave the carry of an earlier pattern as it is, and replace its links.
+            carry = state.participation
+            state = state._replace(participation=(), links=base.all_down(links_source))
+        expected = layout.shapes_like(state)
+        contracts.check_fit(state, expected, has_pattern=pattern is not None)
+    run = functools.partial(_simulate, *options, links)
+    new_state, metrics, evals = layout.advance(run, state, problem, key)
+    if carry is not None:
+        new_state = new_state._replace(participation=carry)
+    return SimulationResult(new_state, metrics, evals)
 
 
 def advance(

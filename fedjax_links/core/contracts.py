@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base
-from fedjax_links.core import errors
+from fedjax_links.core import client_names, errors
 
 SAMPLES = (
     base.LinkSample,
@@ -67,6 +67,29 @@ def check_rounds(links: Any) -> None:
     if not isinstance(links, SAMPLES):
         requirement = 'be links of all rounds, as `realised_links` gives them'
         raise errors.invalid('links', requirement, kind_of(links))
+
+
+def check_clients(pattern: base.Participation, problem: base.Problem) -> None:
+    """Raises unless a pattern has the clients of the problem, in their order."""
+    _check_num_clients(pattern.num_clients, problem)
+    names = pattern.client_names or ()
+    client_names.check_order('participation', names, problem.client_names)
+
+
+def check_all_rounds(links: base.Links, problem: base.Problem, num_rounds: int) -> None:
+    """Raises unless links are those of so many rounds and of the problem's clients."""
+    length, num_clients = jax.eval_shape(lambda links: links.mask, links).shape
+    if length != num_rounds:
+        requirement = f'have {num_rounds} rounds of links'
+        raise errors.invalid('participation', requirement, length)
+    check_links(links, num_clients, length)
+    _check_num_clients(num_clients, problem)
+
+
+def _check_num_clients(num_clients: int, problem: base.Problem) -> None:
+    if num_clients != problem.num_clients:
+        requirement = f"have the problem's {problem.num_clients} clients"
+        raise errors.invalid('participation', requirement, num_clients)
 
 
 def check_links(

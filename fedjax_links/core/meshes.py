@@ -247,7 +247,8 @@ class Layout:
         self._make = make
         inside = jax.eval_shape(on_each(make, mesh), *arguments)
         self._inside = jax.tree.structure(inside)
-        self._outside = jax.tree.structure(jax.eval_shape(make, *arguments))
+        self._shapes = jax.eval_shape(make, *arguments)
+        self._outside = jax.tree.structure(self._shapes)
         self._num_clients: list[int | None] = []
         for node in jax.tree.leaves(inside, is_leaf=_is_table_shard):
             num_clients = node.num_clients if _is_table_shard(node) else None
@@ -305,6 +306,18 @@ class Layout:
         program = on_each(run_on_device, self._mesh, in_specs, out_specs)
         leaves, *outputs = program(start, *arguments)
         return self.from_device_leaves(leaves, is_padded=is_padded), *outputs
+
+    def shapes_like(self, values: Any) -> Any:
+        """Returns the shapes of the pytree from outside.
+
+        Args:
+          values: such a pytree or something else. Tables have D * K rows if all of its leaves have
+            the shapes of that, and N otherwise.
+        """
+        padded = jax.eval_shape(self.to_device_leaves, self._shapes)
+        if [np.shape(a) for a in jax.tree.leaves(values)] == [a.shape for a in padded]:
+            return jax.tree.unflatten(self._outside, padded)
+        return self._shapes
 
     def to_device_leaves(self, values: Any) -> list[Any]:
         """Returns the leaves of the pytree from outside, tables padded to D * K rows."""

@@ -237,11 +237,45 @@ def test_a_mistake_costs_one_line(mistake):
         make()
 
 
-def test_a_state_goes_on_under_links_of_another_kind():
+OTHER_LINKS = {
+    'masks': COINS,
+    'masks by direction': participation.duplex(uplink=COINS, downlink=COINS),
+}
+
+
+@pytest.mark.parametrize('kind', OTHER_LINKS)
+@pytest.mark.parametrize('num_devices', [None, 1])
+def test_a_state_goes_on_under_links_of_another_kind(kind, num_devices):
     """Given links leave the carry of a pattern alone."""
     state = run(links=participation.markov([0.5, 0.5])).state
-    links = simulation.realised_links(KEY, COINS, num_rounds=2)
-    assert int(run(links=links, initial_state=state).state.round) == 4
+    links = simulation.realised_links(KEY, OTHER_LINKS[kind], num_rounds=2)
+    mesh = num_devices and fl.devices.mesh(num_devices)
+    after = run(links=links, initial_state=state, mesh=mesh).state
+    assert int(after.round) == 4
+    np.testing.assert_array_equal(after.participation.up, state.participation.up)
+    np.testing.assert_array_equal(after.links.mask, links.mask[-1])
+
+
+@pytest.mark.parametrize(
+    ('field', 'algorithm', 'links', 'initial_links'),
+    [
+        ('initial_state.algorithm', fl.ALGORITHMS['fedpbc'](PROGRAM), COINS, COINS),
+        # As many leaves as fit.
+        ('initial_state.algorithm', fl.ALGORITHMS['gossip'](PROGRAM), COINS, COINS),
+        (
+            'initial_state.participation',
+            FEDAVG,
+            participation.markov([0.5, 0.5]),
+            COINS,
+        ),
+    ],
+)
+def test_a_state_of_other_parts_is_refused_on_a_mesh(
+    field, algorithm, links, initial_links
+):
+    state = begin(links=initial_links)
+    with refusals.names(field):
+        run(algorithm, links=links, initial_state=state, mesh=fl.devices.mesh(1))
 
 
 def test_nothing_of_the_checks_is_left_in_a_program(monkeypatch):
