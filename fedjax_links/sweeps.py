@@ -138,7 +138,7 @@ def _at_point(error: errors.InvalidError, point: int) -> errors.InvalidError:
     message = error.message
     if message is not None:
         message = f'{message} ({where})'
-    value = f'{error.value} {where}'
+    value = f'{error.value!s} {where}'
     return errors.InvalidError(error.path, error.requirement, value, message)
 
 

@@ -278,6 +278,14 @@ def test_without_a_grid_there_is_one_point():
             r'^`learning_rate` must be positive, got -0\.5 at point 1 of `grid`\.$',
         ),
         (
+            {'grid': {'algorithm': {'learning_rate': [0.1, -0.1]}}},
+            r'^`learning_rate` must be positive, got -0\.1 at point 1 of `grid`\.$',
+        ),
+        (
+            {'grid': {'participation': {'p': [[0.1, 1.1, 0.1, 0.1, 0.1]]}}},
+            r'^`p` must lie in \[0, 1\], got 1\.1 at client 1 at point 0 of `grid`\.$',
+        ),
+        (
             {'grid': {'participation': {'p': np.array([PROBS, 2 * PROBS], 'f')}}},
             r'^`p` must lie in \[0, 1\], got 1\.\d* at client 2 at point 1 of `grid`\.$',
         ),

@@ -87,7 +87,7 @@ def within(argument: str, value: Any, low: float, high: float) -> None:
         index = np.argwhere(is_outside)[0]
         where = '' if array.ndim == 0 else f' at client {index[-1]}'
         requirement = f'lie in [{low:g}, {high:g}]'
-        raise errors.invalid(argument, requirement, f'{array[tuple(index)]}{where}')
+        raise errors.invalid(argument, requirement, f'{array[tuple(index)]!s}{where}')
 
 
 def per_client(argument: str, value: Any) -> None:

@@ -59,7 +59,8 @@ class InvalidError(ValueError):
     @property
     def clause(self) -> str:
         """Returns the line without its path and full stop."""
-        return self.message or f'must {self.requirement}, got {self.value}'
+        # Formatted without `str`, float32 -0.1 is -0.10000000149011612.
+        return self.message or f'must {self.requirement}, got {self.value!s}'
 
     def under(self, prefix: str) -> 'InvalidError':
         """Turns a mistake in an argument into one in a field of a section.
