@@ -1,4 +1,4 @@
-"""Seeds until a difference to the baseline is decided, read from the metrics alone."""
+"""Decides from the metrics how many seeds each pair of algorithm and baseline still needs."""
 
 import dataclasses
 import itertools
@@ -18,11 +18,11 @@ from fedjax_links.results.dataset import Columns
 @fields.documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UntilDecided(Sequence[int]):
-    """Seeds of an experiment of which each pair takes as many as its verdict needs.
+    """The seeds of an experiment in which each pair takes as many as its verdict needs.
 
-    A pair is an algorithm and the baseline at a pattern and a point of the grid. It is looked at
-    after ``least`` seeds and then after every fourth more, by `evaluation.decide`, which holds its
-    ``level`` whenever it is asked; the baseline runs as long as any pair needs it.
+    A pair is an algorithm and the baseline at a pattern and a point of the grid. After ``least``
+    seeds, and then after a quarter more each time, `evaluation.decide` tests it. Its ``level``
+    holds for any number of tests. The baseline runs as long as any pair needs it.
 
     Attributes:
       first: the first of the seeds.
@@ -63,22 +63,22 @@ class UntilDecided(Sequence[int]):
         checks.static_int('seeds.most', self.most, minimum=self.least)
 
     def __len__(self) -> int:
-        """The most that there can be."""
+        """Returns the largest possible number of seeds."""
         return self.most
 
     def __getitem__(self, index: Any) -> Any:
-        """All that there may be, in order."""
+        """Returns a seed, or a range of them."""
         return range(self.first, self.first + self.most)[index]
 
     def facts(self) -> dict[str, Any]:
-        """What reports need to know."""
+        """Returns the fields that reports need."""
         return {
             name: getattr(self, name) for name in ('least', 'margin', 'level', 'tail')
         }
 
 
 def looks(least: int, most: int) -> Iterator[int]:
-    """After how many seeds a pair is looked at: 5, 6, 7, 8, 10, 12, 15, ..."""
+    """Yields the numbers of seeds after which a pair is tested: 5, 6, 7, 8, 10, 12, 15, ..."""
     count = least
     while count < most:
         yield count
@@ -89,60 +89,76 @@ def looks(least: int, most: int) -> Iterator[int]:
 def seeds_wanted(
     columns: Columns, facts: Mapping[str, Any]
 ) -> dict[str, dict[Any, int]]:
-    """How many seeds there are to be so far.
+    """Returns how many seeds each cell needs, as far as the metrics say.
 
     Args:
       columns: the metrics.
-      facts: of the experiment, whose seeds go on until decided.
+      facts: of an experiment with seeds until decided.
 
     Returns:
-      By algorithm, and `recorded.cell_key` a pattern and a point; ``least`` where nothing is said.
+      By algorithm and `recorded.cell_key`, the number of seeds. Cells without an entry need
+      ``least``.
     """
-    until, base = facts['until'], facts['baseline']
-    wanted: dict[str, dict[Any, int]] = {label: {} for label in facts['algorithms']}
-    levels = {
-        k: recorded.final_metrics(columns, facts, k, tail=until['tail']) for k in wanted
+    until = facts['until']
+    baseline = facts['baseline']
+    final_metrics = {
+        label: recorded.final_metrics(columns, facts, label, tail=until['tail'])
+        for label in facts['algorithms']
     }
     sign = 1 if facts['directions'][facts['metric']] == 'max' else -1
-    for label in (label for label in wanted if label != base):
-        for place, own in levels[label].items():
-            other = counterpart(place, levels[base])
-            if other is not None:
-                both = common(facts['seeds'], own, levels[base][other])
-                count = _needed(sign * both, until, len(facts['seeds']))
-                wanted[label][place] = count
-                wanted[base][other] = max(count, wanted[base].get(other, 0))
+    wanted: dict[str, dict[Any, int]] = {label: {} for label in facts['algorithms']}
+    for label in facts['algorithms']:
+        if label == baseline:
+            continue
+        for key, by_seed in final_metrics[label].items():
+            base_key = counterpart(key, final_metrics[baseline])
+            if base_key is None:
+                continue
+            base_by_seed = final_metrics[baseline][base_key]
+            differences = common(facts['seeds'], by_seed, base_by_seed)
+            count = _needed(sign * differences, until, len(facts['seeds']))
+            wanted[label][key] = count
+            wanted[baseline][base_key] = max(count, wanted[baseline].get(base_key, 0))
     return wanted
 
 
-def counterpart(place: Any, others: Mapping[Any, Any]) -> Any:
-    """The baseline's place under the same pattern at the point of another; None if there is none.
+def counterpart(key: Any, others: Mapping[Any, Any]) -> Any:
+    """Returns the key of the baseline under the same pattern at the same point, or None.
 
     Args:
-      place: from `recorded.cell_key`.
-      others: by place of the baseline, which may lack columns of the grid, or have its own.
+      key: of a cell, from `recorded.cell_key`.
+      others: cells of the baseline, whose points may lack columns of the grid, or have others.
     """
-    pattern, point = place[0], dict(place[1])
-    alike = (k for k in others if k[0] == pattern and grids.agree(point, dict(k[1])))
-    return next(alike, None)
+    pattern, point = key
+    for other in others:
+        other_pattern, other_point = other
+        if other_pattern == pattern and grids.agree(dict(point), dict(other_point)):
+            return other
+    return None
 
 
 def common(
-    seeds: Sequence[int], own: Mapping[int, float], other: Mapping[int, float]
+    seeds: Sequence[int], values: Mapping[int, float], others: Mapping[int, float]
 ) -> Any:
-    """Returns differences over the first seeds, as many as both have: float[S]."""
-    both = list(itertools.takewhile(lambda seed: seed in own and seed in other, seeds))
+    """Returns differences by seed, over the first seeds that both have: float[S]."""
+    both = list(
+        itertools.takewhile(lambda seed: seed in values and seed in others, seeds)
+    )
     if not both:
         return np.zeros(0)
-    return student.paired([own[seed] for seed in both], [other[seed] for seed in both])
+    return student.paired(
+        [values[seed] for seed in both], [others[seed] for seed in both]
+    )
 
 
 def _needed(differences: np.ndarray, until: Mapping[str, Any], most: int) -> int:
+    """Returns the number of seeds at which a pair is decided, or the next one to test it at."""
     for count in looks(until['least'], most):
         known = differences[:count]
+        # A pair is not known that far yet, or decided because a run diverged.
         if len(known) < count or np.isnan(known).any():
-            break  # what diverged is decided
-        found = evaluation.decide(known, margin=until['margin'], level=until['level'])
-        if found.word != evaluation.UNDECIDED:
+            break
+        verdict = evaluation.decide(known, margin=until['margin'], level=until['level'])
+        if verdict.word != evaluation.UNDECIDED:
             break
     return count

@@ -1,4 +1,4 @@
-"""What tuning might have chosen with other seeds, and what that does to levels and differences."""
+"""Estimates what tuning might have chosen with other seeds, and how much that moves results."""
 
 import itertools
 from collections import Counter
@@ -18,12 +18,14 @@ _DRAWS = 2000
 
 
 class Choice(NamedTuple):
-    """Final levels of an algorithm under a pattern, at what tuning chose and what it might have.
+    """Holds final metrics of a series at the value that tuning chose, and at its near ties.
 
     Attributes:
-      values: float[K, S], a row for what was chosen, then one for each near tie; a column per seed.
-      picks: int[B], the row that each draw of other seeds of tuning chooses. All share draws, so
-        that picks of algorithms that were tuned with the same seeds belong together.
+      values: float[K, S], a row for the chosen value, then one for each near tie; a column per
+        seed.
+      picks: int[B], the row that tuning would choose in each of B draws of its seeds. The draws
+        are common to all series, so picks of series that were tuned with the same seeds can be
+        compared draw by draw.
     """
 
     values: np.ndarray
@@ -31,41 +33,41 @@ class Choice(NamedTuple):
 
     @property
     def shares(self) -> np.ndarray:
-        """float[K], how often each row is chosen."""
+        """Returns float[K], how often each row is chosen."""
         return np.bincount(self.picks, minlength=len(self.values)) / len(self.picks)
 
     @property
     def mean(self) -> float:
-        """Of what was chosen, over seeds; NaN where one diverged."""
+        """Returns the mean over seeds at the chosen value; NaN if one diverged."""
         return float(self.values[0].mean())
 
     def level(self) -> evaluation.Interval:
-        """The mean of what was chosen, with an interval that allows for the choice too."""
+        """Returns the mean at the chosen value, with the interval including tuning."""
         over_seeds = evaluation.seed_interval(self.values[0])
-        found = evaluation.chosen_interval(self.values, self.shares)
-        return found._replace(
-            half_width=np.maximum(found.half_width, over_seeds.half_width)
-        )
+        with_tuning = evaluation.chosen_interval(self.values, self.shares)
+        half_width = np.maximum(with_tuning.half_width, over_seeds.half_width)
+        return with_tuning._replace(half_width=half_width)
 
     def text(self, metric: Metric, *, signed: bool = False) -> str:
-        """The mean with its interval over seeds, and in brackets what tuning adds."""
+        """Writes the mean with its interval over seeds, and with the one including tuning."""
         wide = self.level() if len(self.values) > 1 else None
         return metric.interval(
             evaluation.seed_interval(self.values[0]), signed=signed, wide=wide
         )
 
     def minus(self, other: 'Choice') -> tuple[np.ndarray, np.ndarray]:
-        """Paired differences to another, over the first seeds, as many as both have.
+        """Returns paired differences to another choice, over the first seeds that both have.
 
         Returns:
-          float[J, S], a row for every pair of choices, first that which was made; and float[J], how
-          often each pair comes out.
+          float[J, S], a row for each pair of picks that occurs, the pair of chosen values first;
+          and float[J], how often each pair occurs.
         """
-        count = min(self.values.shape[1], other.values.shape[1])
+        num_seeds = min(self.values.shape[1], other.values.shape[1])
+        # The pair of chosen values comes first, even if no draw has it.
         pairs = Counter({(0, 0): 0})
         pairs.update(zip(self.picks.tolist(), other.picks.tolist(), strict=True))
         rows = [
-            student.paired(self.values[i, :count], other.values[j, :count])
+            student.paired(self.values[i, :num_seeds], other.values[j, :num_seeds])
             for i, j in pairs
         ]
         return np.array(rows), np.array([*pairs.values()]) / len(self.picks)
@@ -77,35 +79,39 @@ def of_series(
     near: Mapping[int, np.ndarray] = MappingProxyType({}),
     direction: str | None = None,
 ) -> Choice:
-    """Of one series.
+    """Makes the choice of one series.
 
     Args:
-      values: float[S], final levels by seed.
-      tried: what was tuned over; None for nothing.
-      near: float[S] of near ties, by their place in what was tried.
-      direction: ``'max'`` or ``'min'``, which way scores of tuning are better.
+      values: float[S], final metrics by seed at the chosen value.
+      tried: the trials of its tuning; None without tuning.
+      near: float[S], final metrics of near ties, by their index in ``tried``.
+      direction: ``'max'`` or ``'min'``, which way scores of trials are better.
     """
-    places = [
-        place for place in (tried.ties.tolist() if tried else ()) if place in near
-    ]
-    if tried is None or tried.best is None or not places:
-        return Choice(values[None], np.zeros(_DRAWS, int))
-    scores = tried.by_seed[[tried.best, *places]] * (1 if direction == 'max' else -1)
-    picks = _drawn_means(scores).argmax(axis=0)
-    return Choice(np.stack([values, *(near[place] for place in places)]), picks)
+    certain = Choice(values[None], np.zeros(_DRAWS, int))
+    if tried is None or tried.best is None:
+        return certain
+    ties = [index for index in tried.ties.tolist() if index in near]
+    if not ties:
+        return certain
+    sign = 1 if direction == 'max' else -1
+    scores = sign * tried.by_seed[[tried.best, *ties]]
+    picks = _redrawn_means(scores).argmax(axis=0)
+    return Choice(np.stack([values, *(near[index] for index in ties)]), picks)
 
 
-def _drawn_means(scores: np.ndarray) -> np.ndarray:
+def _redrawn_means(scores: np.ndarray) -> np.ndarray:
     """Draws means that other seeds of tuning might have had: float[K, B].
 
-    Differences of two values have Student's t law about what was measured. A seed has the same
-    draws for all values and algorithms. One seed tells of no others.
+    Differences of two means have Student's t law around the measured difference. A seed has the
+    same draws for all values and algorithms. A single seed says nothing about others, so its
+    scores stay as they are.
 
     Args:
       scores: float[K, S], by value and seed; seeds with NaN are left out.
     """
     known = ~np.isnan(scores).any(axis=0)
-    scores, count = scores[:, known], int(known.sum())
+    scores = scores[:, known]
+    count = int(known.sum())
     means = scores.mean(axis=1, keepdims=True)
     if count < 2:
         return np.broadcast_to(means, (len(scores), _DRAWS))
@@ -117,53 +123,62 @@ def _drawn_means(scores: np.ndarray) -> np.ndarray:
 
 
 class NearTies:
-    """What tuning of an algorithm could not tell from the best, and how that ended."""
+    """Reads the near ties of an algorithm's tuning, with their final metrics."""
 
     def __init__(
         self, run: runs.Results, label: str, *, metric: str, model: str, tail: float
     ) -> None:
-        """Reads what there is.
+        """Reads the trials and the lanes of near ties.
 
         Args:
           run: its metrics.
           label: the algorithm.
-          metric: of final levels, as the rest in `recorded.final_metrics`.
-          model: likewise.
-          tail: likewise.
+          metric: as in `recorded.final_metrics`.
+          model: as in `recorded.final_metrics`.
+          tail: as in `recorded.final_metrics`.
         """
-        options: dict[str, Any] = {'metric': metric, 'model': model, 'tail': tail}
-        own = run.columns, run.facts, label
-        self._levels = recorded.final_metrics(*own, stage=dataset.TIE, **options)
-        self._tries = trials.read_trials(*own)
+        self._final_metrics = recorded.final_metrics(
+            run.columns,
+            run.facts,
+            label,
+            stage=dataset.TIE,
+            metric=metric,
+            model=model,
+            tail=tail,
+        )
+        self._trials = trials.read_trials(run.columns, run.facts, label)
         self._direction = run.facts['directions'][run.facts['metric']]
 
-    def choice(self, levels: Mapping[int, float], pattern: str, point: Any) -> Choice:
-        """Of a pattern and a point, with those near ties that have run with all of its seeds.
+    def choice(self, by_seed: Mapping[int, float], pattern: str, point: Any) -> Choice:
+        """Makes the choice of a series, with the near ties that have run with all of its seeds.
 
         Args:
-          levels: final ones by seed.
-          pattern: label of the links.
+          by_seed: its final metrics at the chosen value.
+          pattern: label.
           point: of the grid, or its items.
         """
-        point, near = dict(point), {}
-        tried = trials.trials_for(self._tries, pattern, point)
-        for place in tried.ties.tolist() if tried else ():
-            values = {**point, **tried.values_at(place)} if tried else {}
-            own = self._levels.get(recorded.cell_key(pattern, values), {})
-            if levels.keys() <= own.keys():
-                near[place] = np.array([own[seed] for seed in levels])
-        return of_series(np.array([*levels.values()]), tried, near, self._direction)
+        point = dict(point)
+        near: dict[int, np.ndarray] = {}
+        tried = trials.trials_for(self._trials, pattern, point)
+        if tried is not None:
+            for index in tried.ties.tolist():
+                key = recorded.cell_key(pattern, {**point, **tried.values_at(index)})
+                of_tie = self._final_metrics.get(key, {})
+                if by_seed.keys() <= of_tie.keys():
+                    near[index] = np.array([of_tie[seed] for seed in by_seed])
+        values = np.array([*by_seed.values()])
+        return of_series(values, tried, near, self._direction)
 
 
 class PairwiseRanking(NamedTuple):
-    """How often one algorithm ends ahead of another, were both tuned again.
+    """Says how often one algorithm would end ahead of another if both were tuned again.
 
     Attributes:
-      pattern: label of the links.
-      point: of the grid, as far as it concerns the first.
+      pattern: label.
+      point: the columns of the grid that the first algorithm takes.
       first: label of an algorithm.
-      second: that of another.
-      ahead: share of draws of other seeds of tuning at whose choices the first has the better mean
+      second: label of another.
+      ahead: fraction of the draws of other seeds of tuning in which the first has the better mean
         over the seeds of the experiment.
     """
 
@@ -177,42 +192,43 @@ class PairwiseRanking(NamedTuple):
 def tuning_noise(
     run: runs.Results, *, metric: str | None = None, tail: float = 0.1
 ) -> list[PairwiseRanking]:
-    """How often each order of two algorithms would come out, were all of them tuned again.
+    """Estimates how often each algorithm would end ahead of another if all were tuned again.
 
-    Other seeds of tuning are drawn about the measured scores by Student's t law. Each algorithm
-    chooses by them between what tuning chose and the near ties that ran (`Tuning.ties`); without
-    any, every order is certain.
+    Scores of other seeds of tuning are drawn around the measured ones by Student's t law. By them
+    each algorithm chooses between the chosen value and the near ties that ran (`Tuning.ties`).
+    Without near ties all orders are certain.
 
     Args:
       run: its metrics.
       metric: that of the run by default.
-      tail: share of the evaluations, the last ones, that each seed is averaged over.
+      tail: fraction of the evaluations, the last ones, that each seed is averaged over.
 
     Returns:
-      One entry for every pair of algorithms under a pattern at a point of the grid.
+      One entry for each pair of algorithms under a pattern at a point of the grid.
 
     Raises:
       ValueError: if nothing says which way the metric is better.
     """
-    facts, name = run.facts, metric or run.facts['metric']
+    facts = run.facts
+    name = metric or facts['metric']
     sign = Metric(name, facts['directions'].get(name)).sign
-    every: dict[str, dict[Any, Choice]] = {}
+    choices: dict[str, dict[Any, Choice]] = {}
     for label, model in recorded.main_models(facts).items():
         options: dict[str, Any] = {'metric': name, 'model': model, 'tail': tail}
         ties = NearTies(run, label, **options)
-        levels = recorded.final_metrics(run.columns, facts, label, **options)
-        every[label] = {
-            place: ties.choice(dict(sorted(by.items())), *place)
-            for place, by in levels.items()
+        cells = recorded.final_metrics(run.columns, facts, label, **options)
+        choices[label] = {
+            key: ties.choice(dict(sorted(by_seed.items())), *key)
+            for key, by_seed in cells.items()
         }
-    found = []
+    rankings: list[PairwiseRanking] = []
     for first, second in itertools.combinations(facts['algorithms'], 2):
-        for place, choice in every[first].items():
-            other = sequential_seeds.counterpart(place, every[second])
-            if other is not None:
-                rows, shares = choice.minus(every[second][other])
-                ahead = float(shares @ (sign * rows.mean(axis=1) > 0))
-                found.append(
-                    PairwiseRanking(place[0], dict(place[1]), first, second, ahead)
-                )
-    return found
+        for key, choice in choices[first].items():
+            other_key = sequential_seeds.counterpart(key, choices[second])
+            if other_key is None:
+                continue
+            pattern, point = key
+            rows, shares = choice.minus(choices[second][other_key])
+            ahead = float(shares @ (sign * rows.mean(axis=1) > 0))
+            rankings.append(PairwiseRanking(pattern, dict(point), first, second, ahead))
+    return rankings

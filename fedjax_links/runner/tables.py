@@ -1,6 +1,6 @@
-"""The metrics of a run as columns that grow: no row is ever read from text twice."""
+"""Collects the metrics of a run in columns, so that no line is parsed twice."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,19 +10,19 @@ from fedjax_links import runs
 _LEAST = 64
 _MISSING, _NONE, _BOOL, _INT, _FLOAT = range(5)
 _KINDS = {type(None): _NONE, bool: _BOOL, int: _INT, float: _FLOAT}
-_NOBODY = -1
+_NO_LANE = -1
 
 
 class _Cells:
-    """A column: numbers, and of which type each was."""
+    """A column of plain values, stored as numbers and their types."""
 
     def __init__(self, size: int) -> None:
-        """Holds nothing in so many rows."""
+        """Makes a column of missing values."""
         self._numbers = np.zeros(size)
         self._kinds = np.zeros(size, np.uint8)
 
     def resize(self, size: int) -> None:
-        """Makes room for more rows."""
+        """Makes room for ``size`` rows."""
         self._numbers = _grown(self._numbers, size)
         self._kinds = _grown(self._kinds, size)
 
@@ -32,14 +32,15 @@ class _Cells:
         self._numbers[row] = np.nan if value is None else value
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """What is in some rows, of the dtype that `runs.as_columns` gives it."""
-        numbers, kinds = self._numbers[rows], self._kinds[rows]
-        there = {*np.unique(kinds).tolist()}
-        if there == {_BOOL}:
+        """Returns the values of some rows, with the dtype that `runs.as_columns` gives them."""
+        numbers = self._numbers[rows]
+        kinds = self._kinds[rows]
+        present = {*np.unique(kinds).tolist()}
+        if present == {_BOOL}:
             return numbers.astype(bool)
-        if there == {_INT}:
+        if present == {_INT}:
             return numbers.astype(int)
-        if _BOOL not in there:
+        if _BOOL not in present:
             return np.where(kinds <= _NONE, np.nan, numbers)
         types = {_BOOL: bool, _INT: int, _FLOAT: float}
         cells = zip(numbers.tolist(), kinds.tolist(), strict=True)
@@ -50,18 +51,18 @@ class _Cells:
 
 
 class MetricsTable:
-    """Rows of metrics of lanes, in the order in which they came."""
+    """Holds rows of metrics of lanes, in the order in which they were appended."""
 
     def __init__(self) -> None:
-        """Holds no row yet."""
+        """Starts empty."""
         self._num_rows = 0
-        self._numbers: dict[str, int] = {}  # of lanes
-        self._owners = np.zeros(_LEAST, np.int32)  # the number of each row's lane
+        self._lane_indices: dict[str, int] = {}
+        # The lane index of each row.
+        self._owners = np.zeros(_LEAST, np.int32)
         self._columns: dict[str, _Cells] = {}
-        self._layouts: dict[tuple[str, ...], tuple[str, ...]] = {}  # each kept once
-        self._layouts_of: dict[
-            str, list[tuple[str, ...]]
-        ] = {}  # the columns of rows, by lane
+        # The different tuples of column names that rows of a lane have. Equal tuples are one.
+        self._names_of_lane: dict[str, list[tuple[str, ...]]] = {}
+        self._interned: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def append(self, lane: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Adds rows of a lane.
@@ -70,61 +71,70 @@ class MetricsTable:
           lane: its name.
           rows: ``round`` and what was measured, as plain values by column.
         """
-        number = self._numbers.setdefault(lane, len(self._numbers))
-        layouts = self._layouts_of.setdefault(lane, [])
+        lane_index = self._lane_indices.setdefault(lane, len(self._lane_indices))
+        names_of_lane = self._names_of_lane.setdefault(lane, [])
         for row in rows:
             if self._num_rows == len(self._owners):
                 self._resize(2 * self._num_rows)
-            layout = self._layouts.setdefault(tuple(row), tuple(row))
-            if layout not in layouts:
-                layouts.append(layout)
+            names = self._interned.setdefault(tuple(row), tuple(row))
+            if names not in names_of_lane:
+                names_of_lane.append(names)
             for name, value in row.items():
                 if name not in self._columns:
                     self._columns[name] = _Cells(len(self._owners))
                 self._columns[name].put(self._num_rows, value)
-            self._owners[self._num_rows] = number
+            self._owners[self._num_rows] = lane_index
             self._num_rows += 1
 
     def drop(self, lane: str) -> None:
-        """Takes back the rows of a lane."""
-        if self._layouts_of.pop(lane, None):
+        """Removes the rows of a lane."""
+        if self._names_of_lane.pop(lane, None):
             owners = self._owners[: self._num_rows]
-            owners[owners == self._numbers[lane]] = _NOBODY
+            owners[owners == self._lane_indices[lane]] = _NO_LANE
 
     def columns(self, lanes: Mapping[str, Mapping[str, Any]]) -> dict[str, np.ndarray]:
-        """The rows of lanes as `runs.as_columns` has them.
+        """Returns the rows of lanes as `runs.as_columns` does.
 
         Args:
-          lanes: what stands in every row of a lane, by name, in the order of lanes.
+          lanes: the labels in each row of a lane, by name, in the order of lanes.
         """
-        known = {
-            lane: labels for lane, labels in lanes.items() if lane in self._layouts_of
+        labels_of_lane = {
+            lane: labels
+            for lane, labels in lanes.items()
+            if lane in self._names_of_lane
         }
-        places = np.full(len(self._numbers) + 1, _NOBODY)  # in that order, by number
-        places[[self._numbers[lane] for lane in known]] = np.arange(len(known))
-        owners = places[self._owners[: self._num_rows]]
-        rows = np.argsort(owners, kind='stable')[np.count_nonzero(owners == _NOBODY) :]
+        # The position of each lane in this order; the last entry is that of `_NO_LANE`.
+        positions = np.full(len(self._lane_indices) + 1, _NO_LANE)
+        lane_indices = [self._lane_indices[lane] for lane in labels_of_lane]
+        positions[lane_indices] = np.arange(len(lane_indices))
+        owners = positions[self._owners[: self._num_rows]]
+        # Sort rows by lane, and leave out those of none, which come first.
+        num_dropped = np.count_nonzero(owners == _NO_LANE)
+        rows = np.argsort(owners, kind='stable')[num_dropped:]
         owners = owners[rows]
-        found: dict[str, np.ndarray] = {}
-        for name, is_label in self._names(known).items():
+        columns: dict[str, np.ndarray] = {}
+        for name, is_label in self._column_names(labels_of_lane).items():
             if is_label:
-                values = runs.as_column([labels.get(name) for labels in known.values()])
-                found[name] = values[owners]
+                values = [labels.get(name) for labels in labels_of_lane.values()]
+                columns[name] = runs.as_column(values)[owners]
             else:
-                found[name] = self._columns[name].at(rows)
-        return found
+                columns[name] = self._columns[name].at(rows)
+        return columns
 
-    def _names(self, lanes: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
-        """The columns as they come up row by row, and which of them are labels."""
-        names: dict[str, bool] = {}
-        seen: set[Sequence[str]] = set()
+    def _column_names(self, lanes: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
+        """Returns whether each column is a label, in the order in which rows first have them."""
+        is_label: dict[str, bool] = {}
+        # Most lanes have the same names, which are looked at once.
+        seen: set[tuple[str, ...]] = set()
         for lane, labels in lanes.items():
-            of_lane = [tuple(labels), *self._layouts_of[lane]]
-            for index, parts in enumerate(of_lane):
-                if parts not in seen:
-                    seen.add(parts)
-                    names |= {name: not index for name in parts if name not in names}
-        return names
+            candidates = [(tuple(labels), True)]
+            candidates += [(names, False) for names in self._names_of_lane[lane]]
+            for names, are_labels in candidates:
+                if names not in seen:
+                    seen.add(names)
+                    for name in names:
+                        is_label.setdefault(name, are_labels)
+        return is_label
 
     def _resize(self, size: int) -> None:
         self._owners = _grown(self._owners, size)
@@ -133,6 +143,6 @@ class MetricsTable:
 
 
 def _grown(values: np.ndarray, size: int) -> np.ndarray:
-    found = np.zeros(size, values.dtype)
-    found[: len(values)] = values
-    return found
+    grown = np.zeros(size, values.dtype)
+    grown[: len(values)] = values
+    return grown
