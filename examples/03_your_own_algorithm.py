@@ -50,10 +50,13 @@ print(inspect.getsource(fedlin.fedlin))
 # Unavailable clients never influence the server, the order of clients does not matter, a run in
 # pieces is the run in one, `jit`, `vmap` and eager agree, an empty round is defined, types are
 # stable, float64 agrees with float32. What does not hold for a method is switched off by name: with
-# full participation FedLin is not FedAvg.
+# full participation FedLin is not FedAvg, and its clients take the gradient of all their examples,
+# not of their batches alone.
 
 # %%
-testing.check_algorithm(fedlin.fedlin, full_participation_is_fedavg=False)
+testing.check_algorithm(
+    fedlin.fedlin, full_participation_is_fedavg=False, trains_on_batches=False
+)
 
 # %% [markdown]
 # ## The same rule as a NumPy loop

@@ -47,15 +47,17 @@ problem = problems.quadratic(targets)
 # ## Two makers and a grid
 #
 # `sweep` takes what builds the algorithm and what builds the links, each from its own columns of
-# the grid. The values are traced, so makers run once per trace of the program and not once per
-# point: counting their calls counts the traces, and each trace is one compilation.
+# the grid. First each value builds its algorithm once, so that a wrong one is refused at once. Then
+# the values are traced: makers run once per trace of the program and not once per point. Counting
+# those calls counts the traces, and each trace is one compilation.
 
 # %%
 traced = []
 
 
 def algorithm(name, learning_rate):
-    traced.append(name)
+    if isinstance(learning_rate, jax.core.Tracer):
+        traced.append(name)
     client = local_training.local_sgd(learning_rate, local_steps=LOCAL_STEPS)
     return fl.ALGORITHMS[name](client)
 

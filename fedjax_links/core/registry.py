@@ -65,6 +65,7 @@ class AlgorithmEntry(NamedTuple):
         is FedAvg's.
       empty_round_keeps_server: a round without active clients leaves the server model as it is.
       uses_links: only clients whose uplink delivers influence the server.
+      trains_on_batches: clients look at no examples but those their program draws.
       client_program: factory of the client program that the algorithm is defined with, called as
         ``(learning_rate, *, local_steps, batch_size, **client_example)``; None for
         `local_training.local_sgd`.
@@ -77,6 +78,7 @@ class AlgorithmEntry(NamedTuple):
     full_participation_is_fedavg: bool = True
     empty_round_keeps_server: bool = True
     uses_links: bool = True
+    trains_on_batches: bool = True
     client_program: Callable[..., Any] | None = None
     client_example: Mapping[str, Any] = {}
     traffic: Traffic = Traffic()

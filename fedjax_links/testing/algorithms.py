@@ -39,6 +39,7 @@ def check_algorithm(
     full_participation_is_fedavg: bool = True,
     empty_round_keeps_server: bool = True,
     uses_links: bool = True,
+    trains_on_batches: bool = True,
 ) -> None:
     """Checks that an algorithm keeps the promises the engine makes for it.
 
@@ -49,6 +50,7 @@ def check_algorithm(
       empty_round_keeps_server: whether a round without active clients must leave the server model
         as it is.
       uses_links: whether only clients whose uplink delivers may influence the server.
+      trains_on_batches: whether clients look at no examples but those their program draws.
 
     Raises:
       AssertionError: naming the first broken promise.
@@ -58,6 +60,7 @@ def check_algorithm(
         full_participation_is_fedavg=full_participation_is_fedavg,
         empty_round_keeps_server=empty_round_keeps_server,
         uses_links=uses_links,
+        trains_on_batches=trains_on_batches,
     )
     ALGORITHM_CHECKS.check(Runs(entry))
 
@@ -155,15 +158,17 @@ def chunks_change_rounding_alone(runs: Runs) -> None:
 @ALGORITHM_CHECKS.listed
 def one_sample_a_round_is_all_data(runs: Runs) -> None:
     """A round on one minibatch per client is that of clients who own these rows alone."""
+    is_promised = runs.traits.trains_on_batches
+    needs(is_promised, 'clients look at more than the batches of their program')
     program = runs.traits.client_program or local_sgd
     options = inspect.signature(program).parameters
     needs('resample' in options, 'the client program draws as it likes')
     sampled, full = runs.sampled_once
-    close(
-        sampled,
-        full,
-        "with resample='round' all local steps must be on the minibatch of the client's key",
+    message = (
+        "with resample='round' all local steps must be on the minibatch of the client's key; "
+        'pass trains_on_batches=False if clients look at more'
     )
+    close(sampled, full, message)
 
 
 @ALGORITHM_CHECKS.listed

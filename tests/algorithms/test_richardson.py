@@ -7,6 +7,7 @@ import pytest
 
 from fedjax_links import algorithms, testing
 from tests.reference import harness, quadratic_loops
+from tests.tiers import cases
 
 
 def at_rate(program, factor):
@@ -50,7 +51,9 @@ def test_it_keeps_the_promises_of_an_algorithm():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('rule', ['fedpbc', 'mifa'])
+@pytest.mark.parametrize(
+    'rule', cases(['fedpbc', 'mifa'], [], 'test_it_keeps_the_promises_of_an_algorithm')
+)
 def test_it_keeps_them_around_rules_with_tables(rule):
     testing.check_algorithm(
         extrapolated(rule),

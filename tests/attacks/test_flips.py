@@ -88,6 +88,7 @@ class CutAt(experiment.Callback):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_the_report_of_a_finished_run_is_the_same_or_refused')
 def test_a_resumed_run_ends_like_an_unbroken_one_or_is_refused(whole, monkeypatch):
     """The state of a lane that was done is not looked at until somebody wants it."""
     expected = contents(whole)

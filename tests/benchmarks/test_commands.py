@@ -79,6 +79,15 @@ def test_a_wrong_config_and_help_end_as_start_says(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', ['fedpbc', 'sweep'])
+@pytest.mark.parametrize(
+    'name',
+    [
+        'sweep',
+        pytest.param(
+            'fedpbc',
+            marks=pytest.mark.release('test_programs_whose_memory_is_measured_run'),
+        ),
+    ],
+)
 def test_programs_whose_memory_is_measured_run(name):
     assert 0.1 < commands.run(['-m', 'benchmarks.memory', name]).gibibytes < 4

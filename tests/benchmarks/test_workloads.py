@@ -99,6 +99,7 @@ def test_quadratic_notices_the_other_algorithm(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_a_million_clients_fit_into_two_gibibytes')
 def test_million():
     sizes = [FEW._replace(num_clients=n) for n in (200, 300)]
     record = million.compare(FEW, *sizes, repeats=1)
@@ -133,6 +134,7 @@ def test_nobody_returns_before_the_separation_is_over():
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_the_devices_change_nothing_that_is_kept')
 def test_seeds_have_equal_bits_on_one_device_and_two():
     """In a process of its own, as devices are made before JAX is used."""
     command = [sys.executable, '-m', 'benchmarks.seeds', '--quick']

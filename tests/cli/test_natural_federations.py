@@ -108,6 +108,7 @@ def test_femnist_with_writers_held_out(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_femnist_with_writers_held_out')
 def test_shakespeare_with_speakers_held_out(tmp_path):
     pytest.importorskip('pooch')
     _, after, _ = owned.write_shakespeare(

@@ -128,6 +128,7 @@ def scripted(home, text, name='script.sh'):
 
 
 @pytest.mark.slow
+@pytest.mark.release('test_three_workstations')
 def test_the_script_of_an_array_does_as_slurm_would_start_it(home):
     script = scripted(home, block('bash', '#SBATCH'))
     last = re.search(r'--array=0-(\d+)%', script.read_text())[1]
@@ -269,7 +270,17 @@ def test_what_a_script_hands_to_an_executor_is_built(executor, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('executor', ['submitit', 'distributed', 'concurrent.futures'])
+@pytest.mark.parametrize(
+    'executor',
+    [
+        pytest.param('submitit', marks=pytest.mark.release('test_submitit')),
+        pytest.param(
+            'distributed',
+            marks=pytest.mark.release('test_a_dask_cluster_that_loses_a_worker'),
+        ),
+        'concurrent.futures',
+    ],
+)
 def test_jobs_of_an_executor(tmp_path, executor):
     """As scripts; those of Dask beside the cluster that the page starts."""
     pytest.importorskip(executor)

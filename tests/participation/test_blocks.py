@@ -68,7 +68,14 @@ def test_all_sorts_are_among_them():
 
 
 @pytest.mark.optimised  # bits: jax 0.12 compiled fast rounds a sine otherwise in a loop
-@pytest.mark.parametrize('name', cases(PATTERNS, ['jitter', 'sines', 'uniform_cohort']))
+@pytest.mark.parametrize(
+    'name',
+    cases(
+        PATTERNS,
+        kept=['jitter', 'sines', 'uniform_cohort'],
+        covered_by='test_blocks_of_rounds_have_the_bits_of_single_rounds',
+    ),
+)
 def test_blocks_of_rounds_have_the_bits_of_single_rounds(name):
     pattern = PATTERNS[name]
     key = jax.random.key(3)
