@@ -64,8 +64,8 @@ def _compiled(settings: micro.Settings, data: Problem, count: int) -> Any:
         return micro.engine(jax.random.key(seed), data, settings, links)
 
     seeds = np.arange(NUM_SEEDS, dtype=np.uint32)
-    places = devices.places(count)
-    return lanes.spread(lane, seeds, data, places, (NUM_SEEDS,), side_by_side=False)
+    slots = devices.device_slots(count)
+    return lanes.spread(lane, seeds, data, slots, (NUM_SEEDS,), side_by_side=False)
 
 
 if __name__ == '__main__':

@@ -96,7 +96,7 @@ def sweep(
     batching = batching or ('map' if jax.default_backend() == 'cpu' else 'vmap')
     checks.choice('batching', batching, ('map', 'vmap'))
     side_by_side = batching == 'vmap'
-    places = devices_.places(devices, alone=side_by_side)
+    slots = devices_.device_slots(devices, alone=side_by_side)
     if not all(map(checks.is_concrete, jax.tree.leaves(problem))):
         # The caller traces the sweep, so its lanes cannot be sent to several devices.
         run_all = functools.partial(
@@ -106,7 +106,7 @@ def sweep(
         results = jax.jit(run_all)(lane_inputs, problem, num_lanes)
         return jax.tree.map(lambda a: a.reshape(*shape, *a.shape[1:]), results)
     run_spread = lanes_.spread(
-        run_lane, lane_inputs, problem, places, shape, side_by_side=side_by_side
+        run_lane, lane_inputs, problem, slots, shape, side_by_side=side_by_side
     )
     return run_spread()
 

@@ -168,7 +168,7 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
 
 def peak(planned: Experiment) -> str:
     """Memory at the peak of the largest algorithm, two lanes at a time, as a dry run says it."""
-    programs = Programs(planned.plan, places=devices.places(1))
+    programs = Programs(planned.plan, slots=devices.device_slots(1))
     every = [
         lane
         for label in planned.algorithms

@@ -119,7 +119,7 @@ class _Reference:
 def _certify_experiment(source: Mapping[str, Any] | str) -> Iterator[ProgramVerdict]:
     """Compares the programs of an experiment with double precision."""
     experiment = float64_reference.shortened(float64_reference.experiment_of(source))
-    programs = program_cache.Programs(experiment.plan, places=devices.places(1))
+    programs = program_cache.Programs(experiment.plan, slots=devices.device_slots(1))
     lanes = float64_reference.lanes_of(experiment)
     drawn = _first_of_each_pattern(lanes)
     run = programs.one_of_each(lanes)

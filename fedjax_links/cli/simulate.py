@@ -247,14 +247,14 @@ def _prepare(
     if not args.dry_run:
         run_access.refuse_foreign('workdir', folder)
     # Refused at once where there are none.
-    places = devices.places(args.devices, devices.mesh_size(args.mesh))
+    slots = devices.device_slots(args.devices, devices.mesh_size(args.mesh))
     experiment = _build(values, args)
     if args.debug_round is not None:
         _debug(experiment, args.debug_round, folder)
         return None
     report.check(experiment)
     origin = _fork(experiment, args)
-    programs = program_cache.Programs(experiment.plan, places=places)
+    programs = program_cache.Programs(experiment.plan, slots=slots)
     prepared = _Prepared(experiment, origin, programs)
     if processes.is_leader():
         _describe(experiment, args, folder)

@@ -240,7 +240,7 @@ class Experiment(schema.Settings):
                 self.plan,
                 folder,
                 listeners,
-                places=devices_.places(devices, mesh),
+                slots=devices_.device_slots(devices, mesh),
                 allow_mixed=allow_mixed,
                 allow_changed=allow_changed,
             )
@@ -308,7 +308,7 @@ class Experiment(schema.Settings):
             folder,
             self._listeners(callbacks, progress),
             initial_states=fork,
-            places=devices_.places(devices, mesh),
+            slots=devices_.device_slots(devices, mesh),
             allow_changed=allow_changed,
         )
 

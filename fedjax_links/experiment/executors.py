@@ -207,9 +207,9 @@ def _built(job: Job) -> tuple[Shardable, Programs]:
     """Returns the experiment and programs of a job, which a thread builds once for all jobs."""
     key = job.token, job.devices
     if getattr(_of_thread, 'key', None) != key:
-        places = devices_.places(job.devices, alone=True)
+        slots = devices_.device_slots(job.devices, alone=True)
         experiment = job.build(json.loads(job.config))
-        _of_thread.built = experiment, Programs(experiment.plan, places=places)
+        _of_thread.built = experiment, Programs(experiment.plan, slots=slots)
         _of_thread.key = key
     built: tuple[Shardable, Programs] = _of_thread.built
     return built

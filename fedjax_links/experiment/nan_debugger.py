@@ -197,15 +197,15 @@ class _Rounds:
     ) -> tuple[PyTree, BatchLoss]:
         """Has every local step report which of its tensors are not finite."""
 
-        def note(client: Any, step: Any, places: Any) -> None:
-            self._steps[int(client), int(step)] = places
+        def note(client: Any, step: Any, indices: Any) -> None:
+            self._steps[int(client), int(step)] = indices
 
         def loss(params: Params, numbered: tuple[Array, PyTree]) -> Array:
             step, own = numbered
             fixed = jax.lax.stop_gradient(params)
             value, grad = jax.value_and_grad(batch_loss)(fixed, own)
-            places = jax.tree.map(_first_place, (fixed, value, grad))
-            jax.debug.callback(note, client, step, places)
+            indices = jax.tree.map(_first_index, (fixed, value, grad))
+            jax.debug.callback(note, client, step, indices)
             return batch_loss(params, own)
 
         return (jnp.arange(local_steps), inputs), loss
@@ -242,9 +242,9 @@ class _Rounds:
                 bad_steps.setdefault(client, step)
         return bad_steps
 
-    def _in_step(self, places: PyTree, step: int) -> str:
+    def _in_step(self, indices: PyTree, step: int) -> str:
         params = jax.eval_shape(self._problem.init_params, jax.random.key(0))
-        model, loss, gradient = places
+        model, loss, gradient = indices
         if bad := _first_in(params, model):
             before = 'it starts from' if step == 0 else 'the step before left'
             return f'the model that {before} is not finite: {bad}'
@@ -265,24 +265,24 @@ def _describe_bad_start(first: FederationState, state: FederationState) -> str:
     return f'the state is not finite since round {done - 1}'
 
 
-def _first_place(leaf: Array) -> Array:
+def _first_index(leaf: Array) -> Array:
     """int32[], where the first entry that is not finite stands in a flat array; -1 for none."""
     bad = ~jnp.isfinite(leaf).ravel()
     return jnp.where(jnp.any(bad), jnp.argmax(bad), -1).astype(jnp.int32)
 
 
-def _first_in(values: PyTree, places: PyTree | None = None) -> str | None:
+def _first_in(values: PyTree, indices: PyTree | None = None) -> str | None:
     """The first leaf that is not finite, with its first such entry.
 
     Args:
       values: the leaves, or their shapes alone.
-      places: of each leaf, as `_first_place` finds it.
+      indices: of each leaf, as `_first_index` finds it.
     """
-    places = jax.tree.map(_first_place, values) if places is None else places
+    indices = jax.tree.map(_first_index, values) if indices is None else indices
     leaves = checkpoints.leaves_of(values).items()
-    for (path, leaf), place in zip(leaves, jax.tree.leaves(places), strict=True):
-        if place >= 0:
-            entry = [int(i) for i in np.unravel_index(place, leaf.shape)]
+    for (path, leaf), index in zip(leaves, jax.tree.leaves(indices), strict=True):
+        if index >= 0:
+            entry = [int(i) for i in np.unravel_index(index, leaf.shape)]
             where = f' (first entry {entry})' if entry else ''
             return f'{path or "the array"}{where}'
     return None

@@ -199,8 +199,8 @@ class SourceRun:
                 self.config, allow_imports=self._allow_imports, trusted=self._trusted
             )
             plan = self._build(config).plan
-        places = devices.places(1, 1) if self.facts.get(runs.ON_A_MESH) else None
-        return program_cache.Programs(plan, places=places)
+        slots = devices.device_slots(1, 1) if self.facts.get(runs.ON_A_MESH) else None
+        return program_cache.Programs(plan, slots=slots)
 
 
 def plain(value: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Choose devices, and the places that programs run at.
+"""Chooses devices, and the device slots that programs run on.
 
-A place is a device, or a mesh of several. Places of a CPU are threads that start programs on its
-first device: cores work at the same time on one compiled program and one copy of the data. A
-program that is partitioned over devices would be rounded differently than a single one; here what
-runs is the same program, wherever it runs and beside whatever.
+A slot is a device, or a mesh of several. The slots of a CPU are threads that start programs on its
+first device, so cores work at the same time on one compiled program and one copy of the data. A
+program that is partitioned over devices would round otherwise than a single one. Here each slot
+runs the same program, whatever the others do.
 """
 
 import contextlib
@@ -107,13 +107,13 @@ def mesh(devices: Devices = None) -> jax.sharding.Mesh:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class DeviceSlot:
     """Where a lane runs: a device, a thread of a CPU, or a mesh of several devices.
 
     Attributes:
       devices: at least one; of other processes, too.
       is_mesh: whether they share the clients of each round; one device may be a mesh.
-      thread: of places that share a device, the number of the one that starts programs here; None
+      thread: the number of the thread that starts programs, if slots share a device; None
         for the caller's.
     """
 
@@ -176,7 +176,7 @@ class Place:
         return _thread(self.thread).submit(program, *arguments).result()
 
     def put(self, values: PyTree, shardings: PyTree | None = None) -> PyTree:
-        """Arrays of this process, the same in all, on the devices of the place.
+        """Arrays of this process, the same in all, on the devices of the slot.
 
         Args:
           values: the arrays.
@@ -188,10 +188,10 @@ class Place:
             shardings = jax.tree.map(lambda _: self.sharding, values)
 
         def lay(a: Any, sharding: jax.sharding.NamedSharding) -> Array:
-            def part(place: Any) -> Any:
+            def part(index: Any) -> Any:
                 if sharding.is_fully_replicated:
                     return a
-                return (a if isinstance(a, meshes.LocalRows) else np.asarray(a))[place]
+                return (a if isinstance(a, meshes.LocalRows) else np.asarray(a))[index]
 
             return jax.make_array_from_callback(np.shape(a), sharding, part)
 
@@ -200,7 +200,7 @@ class Place:
 
 @functools.cache
 def _thread(number: int) -> ThreadPoolExecutor:
-    """Returns the thread of a place of a CPU."""
+    """Returns the thread of a CPU's slot."""
     return ThreadPoolExecutor(1, f'place_{number}')
 
 
@@ -224,17 +224,17 @@ def mesh_size(text: str | None) -> int | None:
     return int(size)
 
 
-def places(
+def device_slots(
     devices: Devices = None, mesh_size: int | None = None, *, alone: bool = False
-) -> list[Place]:
-    """Returns where lanes run at the same time: devices, threads of a CPU, or meshes of devices.
+) -> list[DeviceSlot]:
+    """Returns the slots on which lanes run at the same time: devices, CPU threads or meshes.
 
     Args:
-      devices: a number of them, or themselves; by default as many as one mesh has, or all of this
-        process. A CPU has a thread for each, by default for each core, and needs one device.
-      mesh_size: devices of a mesh, a divisor of their number; None for no mesh. Where processes
-        have joined, all of them share one mesh.
-      alone: whether a CPU has one thread by default: where others use its cores, or lanes run side
+      devices: devices, or their number; by default those of one mesh, or all of this process. A
+        CPU has so many threads on one device, by default one for each core.
+      mesh_size: devices of a mesh, a divisor of their number; None for no mesh. Processes that
+        have joined share one mesh.
+      alone: whether a CPU has one thread by default: if others use its cores, or lanes run side
         by side in one program.
 
     Returns:
@@ -244,7 +244,7 @@ def places(
       ValueError: as `choose`, or if meshes of this size do not fill the devices.
     """
     if mesh_size is None:
-        return _single_places(devices, alone=alone)
+        return _single_slots(devices, alone=alone)
     checks.static_int('mesh', mesh_size)
     if jax.process_count() > 1:
         return [_across_processes(mesh_size)]
@@ -257,14 +257,14 @@ def places(
         requirement = f'have a number of devices that divides `devices` = {len(chosen)}'
         raise errors.invalid('mesh', requirement, mesh_size)
     starts = range(0, len(chosen), mesh_size)
-    return [Place(tuple(chosen[i : i + mesh_size]), is_mesh=True) for i in starts]
+    return [DeviceSlot(tuple(chosen[i : i + mesh_size]), is_mesh=True) for i in starts]
 
 
-def _single_places(devices: Devices, *, alone: bool) -> list[Place]:
-    """Returns devices, or threads of a CPU, that share no clients."""
+def _single_slots(devices: Devices, *, alone: bool) -> list[DeviceSlot]:
+    """Returns slots without a mesh: devices, or threads of a CPU."""
     first = local()[0]
     if first.platform != 'cpu':
-        return [Place((device,)) for device in choose(devices)]
+        return [DeviceSlot((device,)) for device in choose(devices)]
     if devices is None:
         count = 1 if alone else cpus.num_cores() or 1
     elif isinstance(devices, int):
@@ -273,11 +273,11 @@ def _single_places(devices: Devices, *, alone: bool) -> list[Place]:
         count = len(choose(devices))
     checks.static_int('devices', count)
     if count == 1:
-        return [Place((first,))]
-    return [Place((first,), thread=index) for index in range(count)]
+        return [DeviceSlot((first,))]
+    return [DeviceSlot((first,), thread=index) for index in range(count)]
 
 
-def _across_processes(mesh_size: int) -> Place:
+def _across_processes(mesh_size: int) -> DeviceSlot:
     """Returns one mesh with as many devices of each process that has joined."""
     count = jax.process_count()
     if mesh_size % count:
@@ -293,4 +293,4 @@ def _across_processes(mesh_size: int) -> Place:
             )
             raise errors.invalid('mesh', requirement, num_wanted)
         chosen += devices[:num_wanted]
-    return Place(tuple(chosen), is_mesh=True)
+    return DeviceSlot(tuple(chosen), is_mesh=True)

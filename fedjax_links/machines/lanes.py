@@ -1,6 +1,7 @@
-"""Run independent lanes at several places, in groups of one width.
+"""Runs independent lanes on several device slots, in groups of one width.
 
-Nothing is exchanged. One compiled program serves all groups of a device, and all threads of a CPU.
+Lanes exchange nothing. One compiled program serves all groups of a device, and all threads of a
+CPU.
 """
 
 import itertools
@@ -15,7 +16,7 @@ import numpy as np
 
 from fedjax_links.base import Array, PyTree
 from fedjax_links.core import memory
-from fedjax_links.machines.devices import Place
+from fedjax_links.machines.devices import DeviceSlot
 
 _Lane = Callable[[PyTree, PyTree], PyTree]
 
@@ -26,18 +27,18 @@ def scan_first(
     count: Array | int,
     most: int,
 ) -> tuple[PyTree, PyTree]:
-    """Takes the first steps of a scan, whose number the compiler does not know.
+    """Runs the first steps of a scan; the compiler does not know how many.
 
-    So any number of them is one program, and a single one is compiled as many are.
+    So one program serves any number of steps, and a single step is compiled as several are.
 
     Args:
       step: ``(carry, index) -> (carry, output)``.
       carry: before the first step.
-      count: how many steps to take.
+      count: how many steps to run.
       most: K, at least as many.
 
     Returns:
-      The carry after them, and the outputs, leaves [K, ...]; zero where no step was taken.
+      The carry after them, and the outputs, leaves [K, ...]; zero for steps that did not run.
     """
     _, shapes = jax.eval_shape(step, carry, jnp.int32(0))
     outputs = jax.tree.map(lambda a: jnp.zeros((most, *a.shape), a.dtype), shapes)
@@ -61,14 +62,14 @@ def row_of(rows: PyTree, index: Array) -> PyTree:
 def in_one_program(
     fn: _Lane, lanes: PyTree, shared: PyTree, count: Array | int, *, side_by_side: bool
 ) -> PyTree:
-    """Runs lanes side by side, all of them, or the first of them one after the other.
+    """Runs lanes in one program, side by side or one after the other.
 
     Args:
       fn: ``(a lane's inputs, shared) -> outputs``.
       lanes: leaves [W, ...].
-      shared: what all lanes take.
-      count: how many of the W matter.
-      side_by_side: which of the two.
+      shared: the argument that all lanes share.
+      count: how many of the W lanes to run; side by side, all of them run.
+      side_by_side: whether they run side by side.
 
     Returns:
       Leaves [W, ...]; those of lanes that did not run are zero.
@@ -88,31 +89,31 @@ def spread(
     fn: _Lane,
     lanes: PyTree,
     shared: PyTree,
-    places: Sequence[Place],
+    slots: Sequence[DeviceSlot],
     shape: tuple[int, ...],
     *,
     side_by_side: bool,
 ) -> Callable[[], PyTree]:
-    """Compiles lanes for the places that they run at.
+    """Compiles lanes for the device slots that they run on.
 
     Args:
       fn: as in `in_one_program`.
       lanes: NumPy leaves [L, ...].
       shared: what all lanes take; every device gets it once.
-      places: at least one; none is a mesh.
+      slots: device slots, at least one, none of them a mesh.
       shape: of the L lanes.
-      side_by_side: whether the lanes of a group are; then groups, one for each place, are halved
-        until they fit into memory.
+      side_by_side: whether the lanes of a group run side by side. Groups, one for each slot, are
+        then halved until they fit into memory.
 
     Returns:
-      What runs the lanes, at all places at the same time: a function without arguments. It gives
+      A function without arguments that runs the lanes, on all slots at the same time. It returns
       leaves [*shape, ...] on the first device, and waits for them if there are several groups.
     """
     num_lanes = math.prod(shape)
     free = memory.available_bytes()
-    width = math.ceil(num_lanes / len(places))
-    places = places[: math.ceil(num_lanes / width)]
-    homes = list(dict.fromkeys(place.home for place in places))
+    width = math.ceil(num_lanes / len(slots))
+    slots = slots[: math.ceil(num_lanes / width)]
+    homes = list(dict.fromkeys(slot.home for slot in slots))
     shared_at = {home: jax.device_put(shared, home) for home in homes}
 
     def inputs(home: jax.Device, first: int, width: int) -> tuple[Any, ...]:
@@ -135,9 +136,9 @@ def spread(
         return run, dict(zip(homes, _compile(lowered), strict=True))
 
     def fits(program: Any) -> bool:
-        groups_per_place = math.ceil(math.ceil(num_lanes / width) / len(places))
+        groups_per_slot = math.ceil(math.ceil(num_lanes / width) / len(slots))
         needed = memory.peak_bytes(
-            program, len(places) // len(homes), num_outputs=groups_per_place
+            program, len(slots) // len(homes), num_outputs=groups_per_slot
         )
         return free is None or needed is None or needed <= free
 
@@ -148,10 +149,10 @@ def spread(
 
     def run_all() -> PyTree:
         outputs = []
-        for first, place in zip(range(0, num_lanes, width), itertools.cycle(places)):
+        for first, slot in zip(range(0, num_lanes, width), itertools.cycle(slots)):
             # What is jitted finds the program again, and where a NaN arose if JAX is to say so.
-            program = run if place.thread is None else programs[place.home]
-            outputs.append(place.start(program, *inputs(place.home, first, width)))
+            program = run if slot.thread is None else programs[slot.home]
+            outputs.append(slot.start(program, *inputs(slot.home, first, width)))
         if len(outputs) == 1:
             return outputs[0]
         return jax.tree.map(

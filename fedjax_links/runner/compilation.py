@@ -27,7 +27,7 @@ from fedjax_links.base import (
     PyTree,
 )
 from fedjax_links.core import jaxprs, meshes, prng, tree
-from fedjax_links.machines.devices import Place
+from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.machines.lanes import row_of, scan_first
 from fedjax_links.planning import parametrized
 from fedjax_links.planning.lanes import Lane
@@ -217,13 +217,13 @@ def link_program(pattern: TracedPattern, period: int, axes: Any) -> LinkProgram:
     return LinkProgram(jax.jit(begin), jax.jit(draw_links, static_argnames='most'))
 
 
-def program(plan: Plan, lane: Lane, place: Place, axes: Any) -> Program:
+def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: Any) -> Program:
     """The program of a lane and of all that share it.
 
     Args:
       plan: of the experiment.
       lane: any of them.
-      place: where they run.
+      slot: the device slot that they run on.
       axes: where problems of lanes side by side have their lane, as `jax.vmap` takes it; None for
         lanes on their own.
     """
@@ -258,10 +258,10 @@ def program(plan: Plan, lane: Lane, place: Place, axes: Any) -> Program:
         own = algorithm(columns)
 
         def turn(
-            state: FederationState, place: Array
+            state: FederationState, index: Array
         ) -> tuple[FederationState, Measured]:
             state, rounds = simulation.advance(
-                state, key, row_of(links, place), own, problem
+                state, key, row_of(links, index), own, problem
             )
             sums = jax.tree.map(lambda a: jnp.sum(a, axis=0), rounds)
             return state, measure(state, sums, key, own, problem)
@@ -276,12 +276,12 @@ def program(plan: Plan, lane: Lane, place: Place, axes: Any) -> Program:
         with plan.precision():
             return measure(state, None, own, algorithm(columns), problem)
 
-    begin: Any = functools.partial(start, place.mesh)
+    begin: Any = functools.partial(start, slot.mesh)
     advance: Any = train
     layout = None
-    if place.mesh is not None:
+    if slot.mesh is not None:
         layout = functools.partial(
-            meshes.Layout, functools.partial(start, None), place.mesh
+            meshes.Layout, functools.partial(start, None), slot.mesh
         )
         lies, share = layout, lambda *given: (*train(*given), ())
 

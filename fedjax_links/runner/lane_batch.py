@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.core import meshes
-from fedjax_links.machines.devices import Place
+from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.planning import problem_families
 from fedjax_links.planning.lanes import Lane
 from fedjax_links.runner.compilation import (
@@ -32,7 +32,7 @@ class LaneBatch:
 
     Attributes:
       lanes: themselves.
-      place: where they run.
+      slot: the device slot that they run on.
       width: how many lanes their program has; where it has more than there are, the last one fills
         it up.
       program: what trains them.
@@ -46,7 +46,7 @@ class LaneBatch:
         self,
         programs: Programs,
         lanes: Sequence[Lane],
-        place: Place | None = None,
+        slot: DeviceSlot | None = None,
         width: int | None = None,
     ) -> None:
         """Prepares the lanes; their states come with `start` or `restore`.
@@ -54,13 +54,13 @@ class LaneBatch:
         Args:
           programs: where their program is kept.
           lanes: with one program.
-          place: where they run; the first of the programs' by default.
+          slot: the device slot that they run on; the first of the programs' by default.
           width: of their program; that of wider batches serves fewer lanes. As many as there are by
             default.
         """
         plan = programs.plan
         self.lanes = list(lanes)
-        self.place = place or programs.places[0]
+        self.slot = slot or programs.slots[0]
         self.width = width or len(lanes)
         self.round = 0
         self.done = 0
@@ -74,7 +74,7 @@ class LaneBatch:
         self.problem = problems[0]
         if self._problems_vary:
             self.problem = problem_families.stack_varying(problems)
-        self.program = programs.training(lanes[0], self.place, varying)
+        self.program = programs.training(lanes[0], self.slot, varying)
         self._columns = self._stack([split(plan, lane)[0] for lane in filled])
         self._init_keys = self._stack(self._keys_of('init', filled))
         self._keys = self._stack(self._keys_of('batches', filled))
@@ -118,12 +118,12 @@ class LaneBatch:
             return
         self._is_placed = True
         if self._problems_vary:
-            self.problem = self.place.put(self.problem)
+            self.problem = self.slot.put(self.problem)
         else:
-            self.problem = self._programs.placed(self.problem, self.place)
+            self.problem = self._programs.placed(self.problem, self.slot)
         for link_draws in self._link_draws:
-            link_draws.place_inputs(self.place.home)
-        self._keys, self._init_keys, self._columns = self.place.put(
+            link_draws.place_inputs(self.slot.home)
+        self._keys, self._init_keys, self._columns = self.slot.put(
             (self._keys, self._init_keys, self._columns)
         )
 
@@ -146,13 +146,13 @@ class LaneBatch:
         filled = self._fill(states)
         for link_draws in self._link_draws:
             carry = self._stack([filled[i].participation for i in link_draws.lanes])
-            link_draws.carry = jax.device_put(carry, self.place.home)
+            link_draws.carry = jax.device_put(carry, self.slot.home)
         without_carry = [state._replace(participation=()) for state in filled]
         if self.layout is None:
-            self._states = self._stack(self.place.put(without_carry))
+            self._states = self._stack(self.slot.put(without_carry))
             return
         leaves = self.layout.to_device_leaves(without_carry[0])
-        leaves = self.place.put(leaves, self.layout.shardings)
+        leaves = self.slot.put(leaves, self.layout.shardings)
         self._states = self.layout.from_device_leaves(leaves, is_padded=True)
 
     # What the programs take, and their compilation.
@@ -167,7 +167,7 @@ class LaneBatch:
             states = jax.tree.map(
                 lambda a, sharding: a.update(sharding=sharding), states, shardings
             )
-        shape = functools.partial(jax.ShapeDtypeStruct, sharding=self.place.sharding)
+        shape = functools.partial(jax.ShapeDtypeStruct, sharding=self.slot.sharding)
         lead_axes: tuple[int, ...] = (self.max_periods, self._period)
         if self._side_by_side:
             lead_axes = (self.width, *lead_axes)
@@ -180,7 +180,7 @@ class LaneBatch:
     def init_args(self) -> tuple[Any, ...]:
         """Returns what states before the first round are made of, parameters as shapes."""
         params = None
-        if not self.place.is_mesh:
+        if not self.slot.is_mesh:
             make = functools.partial(initial_params, self.problem.init_params)
             params = jax.eval_shape(make, self._init_keys)
         return params, self._init_keys, self._columns, self.problem
@@ -207,7 +207,7 @@ class LaneBatch:
             return make_args()
 
         return self._programs.begin(
-            function, placed_args, width=self.width, place=self.place
+            function, placed_args, width=self.width, slot=self.slot
         )
 
     # Periods.
@@ -243,7 +243,7 @@ class LaneBatch:
     def dispatch(self, periods: int = 1) -> None:
         """Starts periods on the device, `max_periods` at the most, and does not wait."""
         first_round, count = jax.device_put(
-            (np.int32(self.round), np.int32(periods)), self.place.home
+            (np.int32(self.round), np.int32(periods)), self.slot.home
         )
         drawn = [
             link_draws.draw(first_round, count, self.max_periods)
@@ -253,11 +253,11 @@ class LaneBatch:
         if len(drawn) > 1:
             lanes_of_parts = [link_draws.lanes for link_draws in self._link_draws]
             links = _joined(drawn, tuple(itertools.chain(*lanes_of_parts)))
-        if self.place.is_mesh:
-            links, count = self.place.put((links, count))
+        if self.slot.is_mesh:
+            links, count = self.slot.put((links, count))
         if self._advance is None:
             (self._advance,) = compile_batches(self._programs, [self])
-        self._states, measured = self.place.start(
+        self._states, measured = self.slot.start(
             self._advance,
             self._states,
             self._keys,
@@ -336,7 +336,7 @@ def compile_batches(programs: Programs, batches: Sequence[LaneBatch]) -> list[An
     compiled = [future.result() for future in compiling]
     programs.check_memory(
         {
-            future: (batch.place.num_copies, batch.lanes[0].algorithm)
+            future: (batch.slot.num_copies, batch.lanes[0].algorithm)
             for future, batch in zip(compiling, batches, strict=True)
         }
     )

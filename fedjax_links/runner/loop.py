@@ -51,7 +51,7 @@ def run(
     *,
     side_by_side: bool | None = None,
     initial_states: hooks.InitialStates | None = None,
-    places: Sequence[devices.Place] | None = None,
+    slots: Sequence[devices.DeviceSlot] | None = None,
     programs: Programs | None = None,
     allow_mixed: bool = False,
     allow_changed: bool = False,
@@ -65,7 +65,7 @@ def run(
       side_by_side: whether lanes advance in one program; everywhere but on a CPU by default, where
         one after the other each lane is bit for bit its own `simulation.simulate`.
       initial_states: where lanes begin, see `forking`; before their first round by default.
-      places: the devices or meshes (`devices.places`) that lanes of an algorithm advance on at
+      slots: the devices or meshes (`devices.device_slots`) that lanes of an algorithm advance on at
         the same time; all devices of this process by default. Unless lanes run side by side,
         nothing that is kept depends on the number of devices, nor on the size of meshes.
       programs: of the plan, if there are any yet, and with them where lanes run.
@@ -82,7 +82,7 @@ def run(
     initial_states = initial_states or hooks.InitialStates()
     path = None if folder is None else paths.as_path(folder)
     listeners = _with_logged(plan, folder, listeners or hooks.Listeners())
-    programs = programs or Programs(plan, side_by_side=side_by_side, places=places)
+    programs = programs or Programs(plan, side_by_side=side_by_side, slots=slots)
     store = _open_store(
         programs,
         plan,
@@ -130,8 +130,8 @@ def _open_store(
 ) -> Any:
     """Opens where the run is kept: in memory, in a folder, or in step with other processes."""
     facts = {**plan.facts(), **initial_states.facts}
-    place = programs.places[0]
-    if place.is_mesh:
+    slot = programs.slots[0]
+    if slot.is_mesh:
         facts[runs.ON_A_MESH] = True
     identities = Identities(plan)
 
@@ -157,7 +157,7 @@ def _open_store(
     if not processes.are_several():
         return open_here()
     described = [plan.config, facts, identities.of_run().as_plain()]
-    return shared_stores.ReplicatedStore(open_here, described, path, place.local_rows)
+    return shared_stores.ReplicatedStore(open_here, described, path, slot.local_rows)
 
 
 def _keep_links(

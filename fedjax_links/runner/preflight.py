@@ -174,8 +174,8 @@ def _device_line(programs: Programs) -> str:
     """Names the devices and their free memory."""
     available = memory.available_bytes()
     free = 'unknown' if available is None else memory.size(available)
-    kind = programs.places[0].home.device_kind
-    num_devices = sum(len(place.devices) for place in programs.places)
+    kind = programs.slots[0].home.device_kind
+    num_devices = sum(len(slot.devices) for slot in programs.slots)
     devices = f'{num_devices} x {kind}' if num_devices > 1 else kind
     return f'device   {devices}, {free} free'
 
@@ -222,10 +222,10 @@ class _Timed(NamedTuple):
 def _time(programs: Programs, lanes: Sequence[Lane]) -> _Timed:
     """Compiles what lanes with one program need, and times some rounds.
 
-    One lane is timed at each of the places that lanes would share.
+    One lane is timed on each of the device slots that lanes would share.
     """
-    places = programs.places_for(lanes)
-    batches = [LaneBatch(programs, [lanes[0]], place) for place in places]
+    slots = programs.slots_for(lanes)
+    batches = [LaneBatch(programs, [lanes[0]], slot) for slot in slots]
 
     def advance() -> None:
         for batch in batches:
@@ -259,9 +259,9 @@ def _time(programs: Programs, lanes: Sequence[Lane]) -> _Timed:
 
 def _peak_memory(programs: Programs, batches: Sequence[LaneBatch]) -> str:
     """Describes the memory that batches need at the same time."""
-    place = batches[0].place
-    peak = memory.peak_bytes(compile_batches(programs, batches)[0], place.num_copies)
+    slot = batches[0].slot
+    peak = memory.peak_bytes(compile_batches(programs, batches)[0], slot.num_copies)
     if peak is None:
         return 'unknown'
-    shares_memory = place.home.platform == 'cpu'
+    shares_memory = slot.home.platform == 'cpu'
     return memory.size(peak * len(batches) if shares_memory else peak)

@@ -22,7 +22,7 @@ class Programs:
     Attributes:
       plan: what runs.
       side_by_side: whether lanes run in one program, elsewhere than on a CPU.
-      places: where lanes run at the same time.
+      slots: the device slots on which lanes run at the same time.
     """
 
     def __init__(
@@ -30,18 +30,18 @@ class Programs:
         plan: Plan,
         *,
         side_by_side: bool | None = None,
-        places: Sequence[devices.Place] | None = None,
+        slots: Sequence[devices.DeviceSlot] | None = None,
     ) -> None:
         """Builds nothing yet.
 
         Args:
           plan: what runs.
           side_by_side: see above; never on a mesh.
-          places: devices or meshes; all devices of this process by default.
+          slots: devices or meshes; all devices of this process by default.
         """
         self.plan = plan
-        self.places = list(places or devices.places(alone=bool(side_by_side)))
-        one_by_one = jax.default_backend() == 'cpu' or self.places[0].is_mesh
+        self.slots = list(slots or devices.device_slots(alone=bool(side_by_side)))
+        one_by_one = jax.default_backend() == 'cpu' or self.slots[0].is_mesh
         self.side_by_side = not one_by_one if side_by_side is None else side_by_side
         self._traced: dict[int, tuple[Participation, compilation.TracedPattern]] = {}
         self._first_traced: dict[Hashable, compilation.TracedPattern] = {}
@@ -52,7 +52,7 @@ class Programs:
         # Each problem that was put somewhere, which keeps its arrays alive, and its copy there.
         self._placed: collections.OrderedDict[Any, tuple[Problem, Problem]]
         self._placed = collections.OrderedDict()
-        self._threads = ThreadPoolExecutor(max(8, 2 * len(self.places)))
+        self._threads = ThreadPoolExecutor(max(8, 2 * len(self.slots)))
 
     # Which lanes share a program.
 
@@ -100,19 +100,19 @@ class Programs:
     # Programs before they are compiled.
 
     def training(
-        self, lane: Lane, place: devices.Place, varying: Sequence[bool]
+        self, lane: Lane, slot: devices.DeviceSlot, varying: Sequence[bool]
     ) -> compilation.Program:
         """Returns the program of a lane; one device is like another, a mesh is not.
 
         Args:
           lane: any that has it.
-          place: where it runs.
+          slot: the device slot that it runs on.
           varying: for each leaf of the problem, whether lanes side by side differ in it.
         """
-        key = self.key(lane), place if place.is_mesh else None, varying
+        key = self.key(lane), slot if slot.is_mesh else None, varying
         if key not in self._training:
             axes = self._lane_axes(self.plan.problem_of(lane), varying)
-            self._training[key] = compilation.program(self.plan, lane, place, axes)
+            self._training[key] = compilation.program(self.plan, lane, slot, axes)
         return self._training[key]
 
     def links(self, pattern: Participation) -> compilation.TracedPattern:
@@ -161,7 +161,7 @@ class Programs:
         args: Callable[[], Any],
         *,
         width: int,
-        place: devices.Place,
+        slot: devices.DeviceSlot,
     ) -> Future[Any]:
         """Begins to compile, in a thread, what is not compiled yet.
 
@@ -171,9 +171,9 @@ class Programs:
           function: ``start`` or ``advance`` of a program.
           args: returns what it takes, or the shapes; unused for what is compiled.
           width: how many lanes it has side by side.
-          place: where they run.
+          slot: the device slot that they run on.
         """
-        key = function, width, place.devices
+        key = function, width, slot.devices
         if key not in self._compiling:
             lowered = function.lower(*args())
             self._compiling[key] = self._threads.submit(lowered.compile)
@@ -203,28 +203,28 @@ class Programs:
 
     # Where lanes run.
 
-    def placed(self, problem: Problem, place: devices.Place) -> Problem:
+    def placed(self, problem: Problem, slot: devices.DeviceSlot) -> Problem:
         """Returns a problem where a lane runs; those of lanes that began last are kept."""
         leaves, structure = jax.tree.flatten(problem)
-        key = structure, tuple(map(id, leaves)), place.devices
+        key = structure, tuple(map(id, leaves)), slot.devices
         if key not in self._placed:
-            self._placed[key] = problem, place.put(problem)
+            self._placed[key] = problem, slot.put(problem)
         self._placed.move_to_end(key)
-        while len(self._placed) > len(self.places):
+        while len(self._placed) > len(self.slots):
             self._placed.popitem(last=False)
         return self._placed[key][1]
 
-    def places_for(self, lanes: Sequence[Lane]) -> list[devices.Place]:
+    def slots_for(self, lanes: Sequence[Lane]) -> list[devices.DeviceSlot]:
         """Returns where lanes with one program run: as far as there is work and memory for."""
         if self.side_by_side:
-            return self.places
+            return self.slots
         needed = compilation.lane_bytes(self.plan, lanes[0])
         needed += tree.num_bytes(self.plan.problem_of(lanes[0]))
-        num_useful = min(len(lanes), len(self.places))
+        num_useful = min(len(lanes), len(self.slots))
         num_fitting = memory.lanes_that_fit(
-            self.places[0].num_copies * needed, num_useful
+            self.slots[0].num_copies * needed, num_useful
         )
-        return self.places[:num_fitting]
+        return self.slots[:num_fitting]
 
     def forget(self, label: str) -> None:
         """Drops the programs of an algorithm that is done."""

@@ -192,7 +192,7 @@ def _chunks_of_links(
     period = plan.eval_every
     pattern = programs.links(plan.pattern_at(label, point, seed))
     program = programs.link_program(pattern)
-    device = programs.places[0].home
+    device = programs.slots[0].home
     carry = initial_states.carry(label, seed)
     # On a device, as the inputs of lanes are, so that both use one compiled program.
     key, constants = jax.device_put(

@@ -260,7 +260,7 @@ class ReplicatedStore:
           make: makes the store in the leader.
           described: config and facts of the experiment, the same in all processes.
           folder: of the run, on a disk that all share if they divide tables; None in memory.
-          local_rows: which rows of a table are this process's (`devices.Place.local_rows`).
+          local_rows: which rows of a table are this process's (`devices.DeviceSlot.local_rows`).
 
         Raises:
           ValueError: in each process, if the leader cannot, or if one has another experiment.

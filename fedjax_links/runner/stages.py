@@ -49,8 +49,8 @@ def compile_ahead(programs: Programs, lanes: Sequence[Lane]) -> None:
       programs: of the plan.
       lanes: of one stage, one after the other; those of several devices at the same time.
     """
-    for place in programs.places_for(lanes):
-        batch = LaneBatch(programs, lanes[:1], place)
+    for slot in programs.slots_for(lanes):
+        batch = LaneBatch(programs, lanes[:1], slot)
         batch.begin_advance()
         batch.begin_start()
 
@@ -113,7 +113,7 @@ class LaneScheduler:
     _in_flight: deque[_InFlightBatch] = dataclasses.field(
         default_factory=deque
     )  # in order of dispatch
-    _free: deque[devices.Place] = dataclasses.field(default_factory=deque)
+    _free: deque[devices.DeviceSlot] = dataclasses.field(default_factory=deque)
 
     def run(self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()) -> None:
         """Advances lanes of one stage of an algorithm to their last round.
@@ -132,7 +132,7 @@ class LaneScheduler:
         self.store.register_lanes({lane.name: lane.metadata for lane in lanes})
         total = sum(lane.num_rounds for lane in lanes)
         self.listeners.notify('on_stage', first.algorithm, first.stage, total)
-        self._free = deque(self.programs.places_for(lanes))
+        self._free = deque(self.programs.slots_for(lanes))
         self._num_places = len(self._free)
         waiting = deque(self._groups(lanes))
         try:
@@ -162,7 +162,7 @@ class LaneScheduler:
         self._in_flight.rotate(-1)
         if flight.is_done:
             self._in_flight.pop()
-            self._free.append(flight.batch.place)
+            self._free.append(flight.batch.slot)
             for lane in flight.batch.lanes:
                 self.store.release(lane.name)
         elif flight.is_idle:
@@ -333,7 +333,7 @@ class LaneScheduler:
         """
         programs = self.programs
         first = lanes[0]
-        num_groups = len(programs.places)
+        num_groups = len(programs.slots)
         per_device = math.ceil(len(lanes) / num_groups)
         size = per_device
         is_done = self.store.rounds(first.name) >= first.num_rounds
@@ -356,14 +356,11 @@ class LaneScheduler:
 
     def _compiles(self, parts: Sequence[list[Lane]], width: int) -> bool:
         """Whether batches of all devices can be compiled and fit into memory."""
-        placed = zip(parts, self.programs.places, strict=False)
+        placed = zip(parts, self.programs.slots, strict=False)
         try:
             compile_batches(
                 self.programs,
-                [
-                    LaneBatch(self.programs, part, place, width)
-                    for part, place in placed
-                ],
+                [LaneBatch(self.programs, part, slot, width) for part, slot in placed],
             )
         except errors.InvalidError:
             return False

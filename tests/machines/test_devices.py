@@ -110,7 +110,7 @@ def test_devices_that_are_none_are_refused(given, message):
 )
 def test_meshes_that_do_not_fill_the_devices_are_refused(count, mesh_size, message):
     with pytest.raises(ValueError, match=message):
-        devices.places(count, mesh_size)
+        devices.device_slots(count, mesh_size)
 
 
 def test_the_same_device_twice_is_refused():

@@ -1,4 +1,4 @@
-"""Lanes over places: which runs what, one compilation for all, and as many together as fit."""
+"""Lanes over slots: which runs what, one compilation for all, and as many together as fit."""
 
 import functools
 
@@ -17,7 +17,7 @@ def test_lanes_in_turn_are_those_asked_for():
     rows = {'shift': np.arange(4.0, dtype=np.float32), 'key': keys}
 
     def fn(lane, shared):
-        key, other = (jax.random.fold_in(lane['key'], place) for place in (1, 2))
+        key, other = (jax.random.fold_in(lane['key'], index) for index in (1, 2))
         return {
             'shifted': lane['shift'] + 1,
             'key': key,
@@ -57,7 +57,7 @@ def widths_of(monkeypatch, *, side_by_side):
     monkeypatch.setattr(lanes, 'in_one_program', noted)
     rows = {'scale': np.arange(1, 6, dtype=np.float32)}
     run = lanes.spread(
-        top, rows, TABLE, devices.places(1), (5,), side_by_side=side_by_side
+        top, rows, TABLE, devices.device_slots(1), (5,), side_by_side=side_by_side
     )
     tops, scales = run()
     np.testing.assert_array_equal(
@@ -116,7 +116,7 @@ def lane(inputs, start):
 start = np.linspace(0, 1, 1000, dtype=np.float32)
 rows = {'shift': np.linspace(0, 1, 6, dtype=np.float32), 'name': np.arange(6)}
 for count in (1, 2, 4):
-    run = lanes.spread(lane, rows, start, devices.places(count), (2, 3), side_by_side=False)
+    run = lanes.spread(lane, rows, start, devices.device_slots(count), (2, 3), side_by_side=False)
     result = run()
     if count == 1:
         alone = result

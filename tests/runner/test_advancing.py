@@ -7,7 +7,7 @@ import pytest
 from fedjax_links import algorithms, experiment
 from fedjax_links.core import memory
 from fedjax_links.local_training import local_sgd
-from fedjax_links.machines.devices import Place
+from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
 from tests.machines.test_devices import in_a_process
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fedjax_links import experiment
 from fedjax_links.runner import stores
-from fedjax_links.machines.devices import places
+from fedjax_links.machines.devices import device_slots
 from tests.runner import running
 from tests.experiment.configs import files_of, tuned
 
@@ -43,7 +43,7 @@ class End(experiment.Callback):
 
 def run(name, devices, *callbacks):
     try:
-        running.run(planned, folder / name, callbacks, places=places(devices))
+        running.run(planned, folder / name, callbacks, slots=device_slots(devices))
     except (experiment.Stop, InterruptedError) as error:
         print(name, type(error).__name__)
 
@@ -100,7 +100,7 @@ from pathlib import Path
 
 from fedjax_links import experiment, runs
 from fedjax_links.runner import stores
-from fedjax_links.machines.devices import places
+from fedjax_links.machines.devices import device_slots
 from tests.runner import running
 from tests.experiment.configs import files_of, values
 
@@ -113,9 +113,10 @@ planned = experiment.build(config)
 def kept(name):
     return files_of(folder / name)
 
-meshes = {'1': places(1, 1), '2': places(2, 2), '4': places(4, 4), '2 x 2': places(4, 2)}
-for name, used in {'none': places(1), **meshes}.items():
-    running.run(planned, folder / name, places=used)
+sizes = {'1': (1, 1), '2': (2, 2), '4': (4, 4), '2 x 2': (4, 2)}
+meshes = {name: device_slots(*size) for name, size in sizes.items()}
+for name, used in {'none': device_slots(1), **meshes}.items():
+    running.run(planned, folder / name, slots=used)
     print(name, kept(name) == kept('1') if name not in ('none', '1') else len(used))
 
 class End(experiment.Callback):
@@ -124,22 +125,22 @@ class End(experiment.Callback):
             raise experiment.Stop
 
 try:
-    running.run(planned, folder / 'ended', [End()], places=places(4, 4))
+    running.run(planned, folder / 'ended', [End()], slots=device_slots(4, 4))
 except experiment.Stop:
-    running.run(planned, folder / 'ended', places=places(2, 2))
+    running.run(planned, folder / 'ended', slots=device_slots(2, 2))
 print('ended', kept('ended') == kept('1'))
 
 try:
-    running.run(planned, folder / '1', places=places(1))
+    running.run(planned, folder / '1', slots=device_slots(1))
 except ValueError as error:
     print(error)
 
 for path in (folder / '2' / 'checkpoints').glob('*@2.npz'):
     path.unlink()
 longer = experiment.build({**config, 'num_rounds': 6})
-whole = running.run(longer, folder / 'whole', places=places(1, 1))
+whole = running.run(longer, folder / 'whole', slots=device_slots(1, 1))
 origin = running.fork(longer, folder / '2', 2)
-forked = running.run(longer, folder / 'forked', places=places(2, 2), initial_states=origin)
+forked = running.run(longer, folder / 'forked', slots=device_slots(2, 2), initial_states=origin)
 lines = whole.columns['round'] > 2
 print('forked', all(
     (whole[name][lines] == forked[name]).all()
@@ -202,7 +203,7 @@ def test_lanes_that_do_not_fit_together_run_in_smaller_groups(monkeypatch, capsy
 def test_lanes_that_stopped_in_other_groups_go_on(tmp_path):
     """Two devices have two lanes each; on one device all four could run together."""
     planned = in_python(seeds=range(4), **ALONE)
-    two = [Place((jax.devices()[0],))] * 2
+    two = [DeviceSlot((jax.devices()[0],))] * 2
 
     class End(experiment.Callback):
         """Stops once the first two lanes are ahead, or done."""
@@ -216,6 +217,6 @@ def test_lanes_that_stopped_in_other_groups_go_on(tmp_path):
 
     for last in (20, 40):
         with pytest.raises(experiment.Stop):
-            running.run(planned, tmp_path, [End(last)], side_by_side=True, places=two)
-    ended = running.run(planned, tmp_path, side_by_side=True, places=two[:1])
+            running.run(planned, tmp_path, [End(last)], side_by_side=True, slots=two)
+    ended = running.run(planned, tmp_path, side_by_side=True, slots=two[:1])
     np.testing.assert_allclose(by_lane(ended), by_lane(planned.run()), rtol=2e-5)

@@ -25,7 +25,7 @@ def test_a_run_traces_no_round_again_that_its_check_has_traced():
     planned = in_python(
         algorithms={'mine': plain._replace(round_step=round_step)}, grid={}
     )
-    shared = Programs(planned.plan, places=devices.places(1))
+    shared = Programs(planned.plan, slots=devices.device_slots(1))
     preflight.check(planned.plan, shared)
     count = len(traced)
     assert count
