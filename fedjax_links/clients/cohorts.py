@@ -28,7 +28,6 @@ from fedjax_links.core import meshes, tree
 
 __all__ = [
     'Cohort',
-    'PerClient',
     'answered',
     'assign',
     'computing',

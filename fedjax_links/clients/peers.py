@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from fedjax_links import base, mixing
 from fedjax_links.base import Array, Links, PyTree
 from fedjax_links.clients import cohorts
+from fedjax_links.clients.cohort_loops import PerClient
 from fedjax_links.clients.cohorts import Cohort
 from fedjax_links.core import meshes, tree
 
@@ -61,9 +62,7 @@ def sum_rows(
     return _map(lambda i, row: (of_row(row), row), cohort, client_tree)[0]
 
 
-def _map(
-    fn: cohorts.PerClient, cohort: Cohort, client_tree: PyTree
-) -> tuple[PyTree, PyTree]:
+def _map(fn: PerClient, cohort: Cohort, client_tree: PyTree) -> tuple[PyTree, PyTree]:
     """Applies `cohorts.map_reduce` with chunks that fit memory."""
     rows = jax.tree.leaves(meshes.rows_of(client_tree))
     entries = tree.size(rows) // len(rows[0])
