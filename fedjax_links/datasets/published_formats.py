@@ -106,7 +106,10 @@ def read_svhn(folder: pathlib.Path) -> Arrays:
 
 
 def read_cinic10(folder: pathlib.Path) -> Arrays:
-    """Reads CINIC-10: ``<split>/<class>/*.png`` in ``CINIC-10.tar.gz``, sorted."""
+    """Reads CINIC-10: ``<split>/<class>/*.png`` in ``CINIC-10.tar.gz``, sorted.
+
+    Its validation part of 90,000 images is left out.
+    """
     from PIL import Image  # slow to import, so only here
 
     images: dict[str, dict[tuple[str, str], np.ndarray]] = {'train': {}, 'test': {}}

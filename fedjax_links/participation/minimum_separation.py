@@ -55,6 +55,9 @@ def minimum_separation(
     cyclic after the first N rounds. A weight of zero means never, in every design. The designs
     coincide for B = 1.
 
+    Who is selected waits, also if a pattern around this one (`cap`, `outage`, `duplex`, ...) keeps
+    it from taking part in that round.
+
     Everybody starts selectable. The closer (R + 1) B is to N, the longer a run remembers
     that. With 20 clients of weights g^-1.5 and B = 1 the marginals settle within 100 rounds
     for R = 5, and not within 2000 for R = 15.
