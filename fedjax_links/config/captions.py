@@ -23,7 +23,8 @@ def with_changes(
     """Returns a config whose caption begins with what is not as in the config before.
 
     The caption goes along with a run, so that every report and picture made of it says so; two
-    configs with different captions are the same experiment.
+    configs with different captions are the same experiment. Values that `fill_in` would put into
+    the caption are those of the config before, since the caption is about that one.
 
     Args:
       before: the config as its file gives it.
@@ -39,6 +40,7 @@ def with_changes(
     text = f'{by}: {", ".join(listed)}.'
     caption = after.get('caption')
     if caption:
+        caption = fill_in(caption, before, is_complete=False)
         text += f' What follows is said of the config without changes.\n\n{caption}'
     return {**after, 'caption': text}
 
@@ -62,15 +64,16 @@ def _text(value: Any) -> str:
     return value if value and isinstance(value, str) else errors.text_of(value)
 
 
-def fill_in(text: str, config: Mapping[str, Any]) -> str:
+def fill_in(text: str, config: Mapping[str, Any], *, is_complete: bool = True) -> str:
     """Replaces ``{config.problem.num_clients}`` and the like in a text by the value.
 
-    So a caption tells what runs, whatever flags or a section ``quick`` made of it. A field of a
-    section that was taken out, such as ``tuning``, is "not given". Other braces stay.
+    So a caption follows the config that it is about. A field of a section that was taken out, such
+    as ``tuning``, is "not given". Other braces stay.
 
     Args:
       text: a caption.
-      config: that runs.
+      config: that it is about.
+      is_complete: whether a field that the config lacks is an error; otherwise its braces stay.
 
     Raises:
       InvalidError: for a field that the config does not have.
@@ -78,6 +81,8 @@ def fill_in(text: str, config: Mapping[str, Any]) -> str:
 
     def shown(match: re.Match[str]) -> str:
         value = nested.value_at(config, match[1].split('.'), _ABSENT)
+        if value is _ABSENT and not is_complete:
+            return match[0]
         if value is _ABSENT and _is_left_out(match[1], config):
             return _ABSENT_TEXT
         if value is _ABSENT:

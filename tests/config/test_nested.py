@@ -83,6 +83,20 @@ def test_a_quick_config_says_what_it_replaced():
     )
 
 
+@pytest.mark.parametrize(
+    'by', ['Quick version of the config', 'Changed from the config']
+)
+def test_values_in_a_caption_are_those_that_it_is_about(by):
+    """A full config sees all of a cycle of 100 rounds, and its quick version does not."""
+    caption = 'A cycle of 100 in {config.num_rounds} rounds, {config.tail} {braces}.'
+    before = {'caption': caption, 'num_rounds': 4000}
+    after = {**before, 'num_rounds': 50, 'tail': 0.2}
+    found = captions.with_changes(before, after, by)
+    said = captions.fill_in(found['caption'], found)
+    assert said.endswith('A cycle of 100 in 4,000 rounds, 0.2 {braces}.')
+    assert 'num_rounds = 50 (4000)' in said
+
+
 def test_without_changes_a_config_stays_as_it_is():
     assert captions.with_changes(FILE, dict(FILE)) == FILE
     looks = {**FILE, 'title': 'Another', 'width': 40}
