@@ -24,9 +24,9 @@ _WATCH: contextvars.ContextVar[Watch | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Replaces the inputs and losses of local steps in programs traced meanwhile.
+    """Replaces inputs and losses of local steps in programs that are traced in this context.
 
-    It is for debugging.
+    It serves debugging.
 
     Args:
       watch: called with a client's id, its number of local steps and what `client_data`
@@ -60,14 +60,14 @@ def client_data(
         draws them once, as the first step does, for all local steps.
 
     Returns:
-      A pytree with leaves [s, ...] (row numbers, or nothing where all rows are taken; step numbers
-      where the loss draws), and ``(params, a step's inputs) -> []``, the mean loss of that step.
+      Inputs with leaves [s, ...]: indices of rows for minibatches, and step numbers if the loss is
+      random. And ``(params, a step's inputs) -> []``, the mean loss of that step.
     """
     data, offset, count = problem.examples_of(client)
     is_shared = resample == 'round'
-    inputs: PyTree = None
+    steps: PyTree = None
     if problem.random_loss_fn is not None:
-        inputs = jnp.zeros(local_steps, int) if is_shared else jnp.arange(local_steps)
+        steps = jnp.zeros(local_steps, int) if is_shared else jnp.arange(local_steps)
 
     def key_of(step: Array | None) -> Key | None:
         if step is None:
@@ -80,32 +80,38 @@ def client_data(
             return problem.loss_fn(params, batch)
         return problem.random_loss_fn(params, batch, loss_key)
 
-    def minibatch_loss(params: Params, inputs: tuple[Array, Array | None]) -> Array:
-        draw, step = inputs
-        return loss(params, _take(data, offset + draw), key_of(step))
-
-    def full_loss(params: Params, step: Array | None) -> Array:
-        step_key = key_of(step)
-        if problem.min_examples == problem.max_examples:
-            return loss(params, examples, step_key)
-        # The mean of a padded batch would count rows twice, so take losses row by row.
-        single = jax.tree.map(lambda a: a[:, None], examples)
-        keys = None
-        if step_key is not None:
-            keys = jax.random.split(step_key, problem.max_examples)
-        losses = jax.vmap(loss, in_axes=(None, 0, 0))(params, single, keys)
-        return jnp.sum(jnp.where(slots < count, losses, 0)) / count.astype(losses.dtype)
-
-    batch_loss: Callable[..., Array] = full_loss
+    inputs: PyTree
+    batch_loss: Callable[..., Array]
     if batch_size is None:
+        inputs = steps
         slots = jnp.arange(problem.max_examples)
         examples = _take(data, offset + jnp.minimum(slots, count - 1))
+
+        def full_loss(params: Params, step: Array | None) -> Array:
+            step_key = key_of(step)
+            if problem.min_examples == problem.max_examples:
+                return loss(params, examples, step_key)
+            # The mean of a padded batch would count rows twice, so take losses row by row.
+            single = jax.tree.map(lambda a: a[:, None], examples)
+            keys = None
+            if step_key is not None:
+                keys = jax.random.split(step_key, problem.max_examples)
+            losses = jax.vmap(loss, in_axes=(None, 0, 0))(params, single, keys)
+            total = jnp.sum(jnp.where(slots < count, losses, 0))
+            return total / count.astype(losses.dtype)
+
+        batch_loss = full_loss
     else:
         keys = prng.step_keys(key, 1 if is_shared else local_steps)
-        draws = jax.vmap(lambda k: prng.integers(k, (batch_size,), count))(keys)
+        rows = jax.vmap(lambda k: prng.integers(k, (batch_size,), count))(keys)
         if is_shared:
-            draws = jnp.broadcast_to(draws, (local_steps, batch_size))
-        inputs = (draws, inputs)
+            rows = jnp.broadcast_to(rows, (local_steps, batch_size))
+        inputs = (rows, steps)
+
+        def minibatch_loss(params: Params, inputs: tuple[Array, Array | None]) -> Array:
+            rows, step = inputs
+            return loss(params, _take(data, offset + rows), key_of(step))
+
         batch_loss = minibatch_loss
     watch = _WATCH.get()
     if watch is None:

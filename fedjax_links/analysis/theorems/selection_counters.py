@@ -1,4 +1,4 @@
-r"""How well counters of selections estimate ``pi_R`` under a minimum separation.
+r"""Computes how well counters of selections estimate ``pi_R`` under a minimum separation.
 
 References:
   Sun et al., ICLR 2025, Theorem 5, Lemma 2 and Corollary 2.
@@ -17,10 +17,10 @@ from fedjax_links.analysis.theorems import _numbers, mixing_times
 def selection_covariances(
     chain: MinimumSeparationChain, values: ArrayLike, *, max_lag: int
 ) -> np.ndarray:
-    r"""Computes how a value of the selected clients varies over rounds, exactly.
+    r"""Computes the exact autocovariance of a value of the selected clients.
 
-    With ``f(S_t)`` the mean of the values over the cohort of round t, this is
-    ``Cov(f(S_t), f(S_{t+k}))`` for a stationary run.
+    It is ``Cov(f(S_t), f(S_{t+k}))`` for a stationary run, with ``f(S_t)`` the mean of the values
+    over the cohort of round t.
 
     Args:
       chain: with one separation for all clients; cohorts of one where the separation is 0.
@@ -45,21 +45,25 @@ def selection_covariances(
       Sun et al., ICLR 2025, Eq. (11) in the proof of Theorem 5.
     """
     vector = _checks.checked_vector('values', values)
-    fits = f'have {chain.marginal.size} entries'
-    _checks.require(vector.size == chain.marginal.size, 'values', fits, vector.size)
+    requirement = f'have {chain.marginal.size} entries'
+    has_size = vector.size == chain.marginal.size
+    _checks.require(has_size, 'values', requirement, vector.size)
     lags = _checks.checked_int('max_lag', max_lag, minimum=0)
     mean = float(chain.marginal @ vector)
     covariances = np.zeros(lags + 1)
-    newest = chain.states == chain.states.max()
     if not chain.states.any():  # No separation: rounds are independent.
-        counts = chain.selection[0]
-        _checks.require(counts.sum() > 0, 'chain', 'select clients', 'nobody')
-        covariances[0] = counts @ vector**2 - mean**2
+        probs = chain.selection[0]
+        _checks.require(probs.sum() > 0, 'chain', 'select clients', 'nobody')
+        covariances[0] = probs @ vector**2 - mean**2
         return covariances
-    sizes = newest.sum(axis=1)
-    equal = sizes.min() == sizes.max()
-    _checks.require(equal, 'chain', 'have one separation for all clients', 'several')
-    centred = newest @ vector / sizes - mean
+    # A state holds the rounds that each client still waits; the last cohort waits longest.
+    is_last_cohort = chain.states == chain.states.max()
+    sizes = is_last_cohort.sum(axis=1)
+    is_common = sizes.min() == sizes.max()
+    requirement = 'have one separation for all clients'
+    _checks.require(is_common, 'chain', requirement, 'several')
+    centred = is_last_cohort @ vector / sizes - mean
+    # The mean of f after k rounds, by the state before them.
     later = centred
     for lag in range(lags + 1):
         covariances[lag] = np.sum(chain.stationary * centred * later)
