@@ -1,4 +1,4 @@
-"""Predict where FedAvg and FedPBC end on a linear model, from data and links alone.
+"""Predicts the final metrics of FedAvg and FedPBC on a linear model, from data and links alone.
 
 With small steps FedAvg follows the gradient flow of the clients' losses under its implicit weights,
 and the mean of FedPBC's client models that under equal weights (studies/prediction.md).
@@ -35,12 +35,12 @@ _TOLERANCE = 1e-3
 
 
 class Prediction(NamedTuple):
-    """Hold what an algorithm is expected to end at: the problem's metrics on its evaluation data.
+    """Holds the predicted metrics of an algorithm on the problem's evaluation data.
 
     Attributes:
-      limit: at the minimiser; empty where there is none, as labels are separable.
-      reached: after the run's rounds; empty where the time is not known, or where it would take too
-        long to follow the flow.
+      limit: at the minimiser; empty if there is none because labels are separable.
+      reached: after the run's rounds; empty if the time is unknown, or if the flow would take too
+        long to follow.
     """
 
     limit: Mapping[str, float]
@@ -48,7 +48,7 @@ class Prediction(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """Hold the predictions of both algorithms.
+    """Holds the predictions of both algorithms.
 
     Attributes:
       fedavg: FedAvg's server model.
@@ -61,19 +61,19 @@ class Predictions(NamedTuple):
     exact: bool
 
 
-_known: weakref.WeakKeyDictionary[Any, dict[str, Predictions | None]] = (
+_cache: weakref.WeakKeyDictionary[Any, dict[str, Predictions | None]] = (
     weakref.WeakKeyDictionary()
 )
-"""By plan and pattern, what was predicted: before a run, and at its end.
+"""Predictions by plan and pattern. A run needs them before its start and at its end.
 
-The plan is the key, as an experiment equals others of the same config, whose modules may differ.
+An experiment could not be the key: those of equal configs are equal, even if their modules differ.
 """
 
 
 def work(problem: base.Problem) -> int:
-    """Returns examples times the square of the parameters; 0 where nothing can be predicted.
+    """Returns examples times the square of the parameters; 0 if nothing can be predicted.
 
-    A problem can be predicted that states that its model is linear, and trains it as stated.
+    Predictions need a problem with an `objective`, whose training loss is not random.
     """
     if problem.objective is None or problem.random_loss_fn is not None:
         return 0
@@ -137,9 +137,9 @@ class _Predictor:
 
         Args:
           problem: the problem.
-          objective: what it states.
-          initial: its initial model.
-          start: the coefficients of that.
+          objective: the form of its loss.
+          initial: its initial parameters.
+          start: their coefficients.
         """
         inputs, labels = map(np.asarray, objective.inputs(problem.data))
         num_classes = {'least_squares': None, 'logistic': 2}.get(
@@ -222,21 +222,20 @@ def under(links: ConfiguredLinks, most_work: float = MOST_WORK) -> Predictions |
       most_work: the most `work` of a problem that is still predicted.
 
     Returns:
-      The predictions, computed once; None where nothing can be predicted, as where clients weigh by
-      their examples or take unequal numbers of steps. Weights are exact where they
-      are known, and otherwise those of as many rounds of the first seed as the config has, 10,000
-      at most.
+      The predictions, which are cached. None if nothing can be predicted, such as for clients that
+      weigh by their examples or take unequal numbers of steps. Weights are exact if they are known.
+      Otherwise they are estimated from the first seed's links, in at most 10,000 rounds.
     """
     if not 0 < work(links.problem) <= most_work or _is_unequal(links):
         return None
-    known = _known.setdefault(links.experiment.plan, {})
-    if links.label not in known:
-        known[links.label] = _computed(links)
-    return known[links.label]
+    by_pattern = _cache.setdefault(links.experiment.plan, {})
+    if links.label not in by_pattern:
+        by_pattern[links.label] = _predict(links)
+    return by_pattern[links.label]
 
 
 def _is_unequal(links: ConfiguredLinks) -> bool:
-    """Tells whether a config lets clients weigh, or step, by more than their links."""
+    """Tells whether clients may differ in weight or steps for other reasons than their links."""
     config = links.experiment.config or {}
     sections = [config.get('client', {})]
     for section in config.get('algorithms', {}).values():
@@ -252,7 +251,7 @@ def _is_unequal(links: ConfiguredLinks) -> bool:
     return 'local_epochs' in options or 'weights' in swept or 'examples' in weights
 
 
-def _computed(links: ConfiguredLinks) -> Predictions | None:
+def _predict(links: ConfiguredLinks) -> Predictions | None:
     """Computes the predictions for a pattern; None if no client was ever active."""
     law = links.law
     weights = law.weights
@@ -267,14 +266,14 @@ def _computed(links: ConfiguredLinks) -> Predictions | None:
             weights = share_sums(active) / num_non_empty
     elif law.probs is not None and not law.never_empty:
         non_empty = float(1 - np.prod(1 - law.probs))
-    found = predictions(
+    predicted = predictions(
         links.problem,
         weights,
         non_empty=non_empty,
         time=links.time,
         seed=links.experiment.seeds[0],
     )
-    return found and found._replace(exact=law.weights is not None)
+    return predicted and predicted._replace(exact=law.weights is not None)
 
 
 def _simulated(links: ConfiguredLinks) -> np.ndarray:
@@ -302,20 +301,20 @@ def of_links(links: ConfiguredLinks, most_work: float = MOST_WORK) -> list[str]:
         ]
     if required > most_work:
         return [f'no accuracy predicted: examples x parameters^2 above {most_work:.2g}']
-    found = under(links, most_work)
-    if found is None:
+    predicted = under(links, most_work)
+    if predicted is None:
         return []
-    source = '' if found.exact else ', simulated links'
-    return [*_reached_lines(links, found, source), *_limit_lines(found, source)]
+    source = '' if predicted.exact else ', simulated links'
+    return [*_reached_lines(links, predicted, source), *_limit_lines(predicted, source)]
 
 
 def _reached_lines(
-    links: ConfiguredLinks, found: Predictions, source: str
+    links: ConfiguredLinks, predicted: Predictions, source: str
 ) -> list[str]:
     """Describes where both algorithms are after the run's rounds."""
-    if found.fedavg.reached and found.fedpbc.reached:
+    if predicted.fedavg.reached and predicted.fedpbc.reached:
         rounds = f'after {links.experiment.num_rounds:,} rounds of small steps'
-        pair = _pair(found.fedavg.reached, found.fedpbc.reached)
+        pair = _pair(predicted.fedavg.reached, predicted.fedpbc.reached)
         return [pair, f'  {rounds}{source}']
     if links.time is not None:
         time = f'{links.time:.3g}'
@@ -323,16 +322,16 @@ def _reached_lines(
     return []
 
 
-def _limit_lines(found: Predictions, source: str) -> list[str]:
+def _limit_lines(predicted: Predictions, source: str) -> list[str]:
     """Describes where both algorithms would end in the long run."""
-    if found.fedavg.limit and found.fedpbc.limit:
-        pair = _pair(found.fedavg.limit, found.fedpbc.limit)
+    if predicted.fedavg.limit and predicted.fedpbc.limit:
+        pair = _pair(predicted.fedavg.limit, predicted.fedpbc.limit)
         return [pair, f'  in the long run{source}']
     return ['no limit in the long run: a linear model separates some labels']
 
 
 def _pair(*metrics: Mapping[str, float]) -> str:
-    """Writes what is expected of both: accuracies, or what the problem measures first."""
+    """Writes both predicted accuracies, or the first metric of a problem without accuracy."""
     if 'accuracy' in metrics[0]:
         fedavg, fedpbc = (f'{100 * each["accuracy"]:.1f} %' for each in metrics)
     else:

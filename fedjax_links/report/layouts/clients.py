@@ -56,8 +56,9 @@ def link_maps(source: RunView) -> Page:
             '`simulate`, or by `report.write(results, experiment)`'
         )
     table = tables.of_rows(rows, f'{caption}.')
-    drawn = f'The first {MAP_ROUNDS} rounds of the first seed; dark where a client takes part.'
-    page = Page('Realised links', [table], caption=drawn, of_links=True)
+    rounds = f'The first {MAP_ROUNDS} rounds of the first seed'
+    picture_caption = f'{rounds}; dark where a client takes part.'
+    page = Page('Realised links', [table], caption=picture_caption, of_links=True)
     return with_panels(page, [*source.links], draw)
 
 
@@ -102,8 +103,11 @@ def participation(source: RunView) -> Page:
     losses = {
         label: clients.losses for label, clients in recorded.items() if clients.losses
     }
-    drawn = 'A point: a client, its rounds and its training loss at the final model; first seed.'
-    page = Page('Participation', shown, caption=drawn, of_links=True)
+    picture_caption = (
+        'A point: a client, its rounds and its training loss at the final model; '
+        'first seed.'
+    )
+    page = Page('Participation', shown, caption=picture_caption, of_links=True)
     return _with_scatter(source, page, counts, losses)
 
 
@@ -253,9 +257,12 @@ def clients(source: RunView) -> Page:
         }
     worst = 'tenth percentile' if metric.direction == 'max' else 'ninetieth percentile'
     caption = _SPREAD.format(title=metric.title, worst=worst)
-    drawn = f'A point: a client, its rounds and its {metric.title}; first seed, 0 without training.'
+    picture_caption = (
+        f'A point: a client, its rounds and its {metric.title}; '
+        'first seed, 0 without training.'
+    )
     shown = [tables.of_rows(rows, caption)] if rows else []
-    page = Page('Clients', shown, caption=drawn)
+    page = Page('Clients', shown, caption=picture_caption)
     return _with_scatter(source, page, counts, values, metric.title)
 
 

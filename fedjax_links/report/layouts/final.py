@@ -156,14 +156,14 @@ def bars(
         )
         panels.legend_below(figure, list(names.values()), width)
 
-    drawn = f'Bars: {final_metrics.metric.title}, {final_metrics.span}. '
+    picture_caption = f'Bars: {final_metrics.metric.title}, {final_metrics.span}. '
     if source.num_seeds > 2:
-        drawn += 'Whiskers: the 95 % intervals over seeds (Student t).'
+        picture_caption += 'Whiskers: the 95 % intervals over seeds (Student t).'
     elif source.num_seeds == 2:
-        drawn += 'Dots: the two seeds, which tell no interval.'
+        picture_caption += 'Dots: the two seeds, which tell no interval.'
     table = tables.of_rows(rows, f'{final_metrics.caption()}.')
     heading = f'Final {final_metrics.metric.words} as bars'
-    return Page(heading, [table], draw, (width, 4.2), drawn)
+    return Page(heading, [table], draw, (width, 4.2), picture_caption)
 
 
 def spread(
