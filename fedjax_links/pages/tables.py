@@ -23,8 +23,9 @@ _LATEX = str.maketrans(
         **{sign: f'\\{sign}' for sign in '&%$#_{}'},
     }
 )
-# Columns of text, which are aligned to the left.
+# Columns of text on a terminal, which are aligned to the left.
 _NUM_TEXT_COLUMNS = 2
+_ARROWS = ' ↑↓'  # behind numbers at an edge of what was tried
 
 
 class Table(NamedTuple):
@@ -71,8 +72,8 @@ class Table(NamedTuple):
     def data(self) -> Any:
         """Returns a `pandas.DataFrame` with the printed numbers, and ``attrs['caption']``.
 
-        A column ``ours`` of cells such as ``84.3 ± 0.4 [0.9] *`` becomes the columns ``ours``,
-        ``ours ±``, ``ours [±]`` and ``ours *``, if any cell has them. A number is NaN if a run
+        A column ``loss`` of cells such as ``84.3 ± 0.4 [0.9] *`` becomes the columns ``loss``,
+        ``loss ±``, ``loss [±]`` and ``loss *``, if any cell has them. A number is NaN if a run
         diverged or the cell is empty. Columns with other cells stay text.
         """
         import pandas
@@ -90,10 +91,10 @@ class Table(NamedTuple):
             ' & '.join(map(_as_latex, row)) + r' \\'
             for row in (self.header, *self.rows)
         ]
-        num_columns = len(self.header)
-        alignment = ''.join(
-            'l' if column < _NUM_TEXT_COLUMNS else 'r' for column in range(num_columns)
-        )
+        alignment = ''
+        for column in range(len(self.header)):
+            cells = [row[column].rstrip(_ARROWS) for row in self.rows]
+            alignment += 'r' if _are_numbers(cells) else 'l'
         caption = textwrap.fill(
             self.caption, 100, initial_indent='% ', subsequent_indent='% '
         )
@@ -110,15 +111,19 @@ class Table(NamedTuple):
         return '\n'.join([*lines, ''])
 
 
+def _are_numbers(cells: Sequence[str]) -> bool:
+    """Tells whether a column holds numbers, and nothing else but what stands for none."""
+    others = [cell for cell in cells if not _CELL.match(cell)]
+    return len(others) < len(cells) and all(cell in _NO_NUMBER for cell in others)
+
+
 def _numbers_of_column(title: str, texts: Sequence[str]) -> dict[str, Any]:
     """Returns columns of means, half widths and stars; or the text, if a cell is no number."""
     import pandas
 
-    cells = pandas.Series(texts, dtype=object)
-    parts = cells.str.extract(_CELL)
-    is_number = parts[0].notna()
-    if not is_number.any() or not cells[~is_number].isin(_NO_NUMBER).all():
+    if not _are_numbers(texts):
         return {title: texts}
+    parts = pandas.Series(texts, dtype=object).str.extract(_CELL)
     columns: dict[str, Any] = {}
     for group, suffix in enumerate(_NUMBER_SUFFIXES):
         if parts[group].notna().any():

@@ -151,7 +151,7 @@ def test_the_command_prints_a_table_and_writes_nothing(folder):
     found = pandas.read_csv(io.StringIO(printed.stdout))
     expected = report.table(folder)
     assert list(found) == list(expected)
-    np.testing.assert_array_equal(found['ours'], expected['ours'])
+    np.testing.assert_array_equal(found['eval accuracy'], expected['eval accuracy'])
     flags = [f'--workdir={folder}', '--table=levels', '--form=latex']
     assert command.run('report', *flags).stdout == report.table(folder, form='latex')
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
@@ -221,6 +221,17 @@ def test_a_bar_in_a_name_opens_no_column():
     assert row == r'| FedAvg \| 1 | \| |'
 
 
+def test_latex_sets_texts_to_the_left_and_numbers_to_the_right():
+    rows = [
+        ['links', 'fedavg', 'server', '84.3 ± 0.4 [0.9]', '', ''],
+        ['links', 'fedpbc', 'client mean', 'diverged', '+1.2 ± 0.4 **', 'ahead'],
+    ]
+    header = ['pattern', 'algorithm', 'model', 'accuracy', 'minus fedavg', 'verdict']
+    text = tables.Table(header, rows, 'caption').latex()
+    assert r'\begin{tabular}{lllrrl}' in text
+    assert r'\begin{tabular}{ll}' in tables.Table(['a', 'b'], [], 'caption').latex()
+
+
 def test_what_latex_reads_as_its_own_is_escaped():
     row = ['50 % of A_1 & #2', '-1.2 ± 3', r'{x}^2 ~ \y $', 'a-1', '1 ↑']
     text = tables.Table([''] * 5, [row], 'caption').latex()
@@ -229,7 +240,7 @@ def test_what_latex_reads_as_its_own_is_escaped():
         r'\{x\}\textasciicircum{}2 \textasciitilde{} \textbackslash{}y \$ & a-1 & 1 '
         in text
     )
-    assert text.startswith('% caption\n\\begin{tabular}{llrrr}\n')
+    assert text.startswith('% caption\n\\begin{tabular}{lrllr}\n')
 
 
 @pytest.mark.parametrize(

@@ -224,8 +224,8 @@ def test_a_report_shows_both_intervals_and_judges_by_the_wider():
         dict(zip(table.header, row, strict=True)) for row in table.rows
     )
     assert 'in brackets' in table.caption
-    assert all('[' in row['ours'] for row in (fedavg, server))
-    assert clients['ours'] == '0'  # in all of four seeds, which tell no spread
+    assert all('[' in row['distance'] for row in (fedavg, server))
+    assert clients['distance'] == '0'  # in all of four seeds, which tell no spread
     assert fedavg['verdict'] == ''
     known = {'ahead', 'behind', 'ahead, by itself', 'behind, by itself', 'not decided'}
     assert {row['verdict'] for row in (server, clients)} <= known

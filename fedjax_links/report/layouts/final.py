@@ -67,7 +67,7 @@ def best(
     final_metrics = source.final_metrics(metric, tail)
     shown_metric = final_metrics.metric
     _ = shown_metric.sign  # raises if no point is best
-    difference_title = f"ours, minus {source.name(source.baseline)}'s best"
+    difference_title = f"minus {source.name(source.baseline)}'s best"
     rows = []
     for pattern in source.patterns:
         winners = source.best_series(final_metrics, [pattern])
@@ -84,7 +84,7 @@ def best(
                 'pattern': source.name(pattern),
                 'algorithm': source.name(algorithm),
                 'best point': _point(source, label),
-                'ours': final_metrics.level(key),
+                shown_metric.words: final_metrics.level(key),
                 difference_title: difference_text,
             }
             rows.append(row)

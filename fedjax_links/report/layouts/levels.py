@@ -101,6 +101,12 @@ def _levels_table(
     """
     metric = final_metrics.metric
     has_base = any(bases.values()) and len(differences) > len(source.patterns)
+    # Beside a paper's numbers the run's are ours; alone they need no owner.
+    title = metric.words
+    difference_title = 'minus'
+    if paper:
+        title = 'ours'
+        difference_title = 'ours, minus'
     is_any_at_edge = False
     rows = []
     for key, difference in differences.items():
@@ -111,10 +117,10 @@ def _levels_table(
         row['algorithm'] += arrows
         if paper:
             row |= _printed(source, metric, paper, key)
-        row['ours'] = final_metrics.level(key)
+        row[title] = final_metrics.level(key)
         if has_base:
-            title = f'ours, minus {source.name(source.baseline)}'
-            row[title] = verdicts.text(metric, difference)
+            compared = f'{difference_title} {source.name(source.baseline)}'
+            row[compared] = verdicts.text(metric, difference)
             row['verdict'] = verdicts.word(difference)
         rows.append(row)
     caption = (

@@ -39,10 +39,10 @@ def test_noise_that_runs_share_cancels_in_their_difference():
     )
     base, mifa = rows_of(levels(found).tables[0])
     # Student's t with two degrees of freedom: 4.30265 * 0.1 / sqrt(3) = 0.248.
-    assert base['ours'] == '50.0 ± 24.8'
-    assert mifa['ours'] == '60.0 ± 24.8'
-    assert base['ours, minus fedavg'] == ''
-    assert mifa['ours, minus fedavg'] == '+10.00 ± 0.02 *'
+    assert base['eval accuracy'] == '50.0 ± 24.8'
+    assert mifa['eval accuracy'] == '60.0 ± 24.8'
+    assert base['minus fedavg'] == ''
+    assert mifa['minus fedavg'] == '+10.00 ± 0.02 *'
     assert len(levels(found).tables) == 1
 
 
@@ -55,7 +55,7 @@ def test_equal_differences_of_few_seeds_decide_nothing(num_seeds, shown):
     sides = (ends(*np.float32(level)) for level in (base, base + 0.01))
     table = levels(results(dict(zip(('fedavg', 'mifa'), sides, strict=True)))).tables[0]
     row = rows_of(table)[1]
-    assert row['ours, minus fedavg'] == shown
+    assert row['minus fedavg'] == shown
     assert row['verdict'] == ('ahead' if '*' in shown else 'not decided')
     assert ('fewer than six' in table.caption) == (num_seeds < 6)
 
@@ -71,27 +71,27 @@ def test_who_is_ahead_by_itself_alone_is_said_to_be():
     )
     row = rows_of(table.tables[0])[-1]
     assert row['verdict'] == 'ahead, by itself'
-    assert row['ours, minus fedavg'].endswith(' *')
+    assert row['minus fedavg'].endswith(' *')
     assert 'by itself: not corrected' in table.tables[0].caption
 
 
 def test_a_difference_within_its_interval_has_no_star():
     found = results({'fedavg': ends(0.5, 0.5, 0.5), 'mifa': ends(0.4, 0.5, 0.55)})
-    assert rows_of(levels(found).tables[0])[1]['ours, minus fedavg'] == '-1.7 ± 19.0'
+    assert rows_of(levels(found).tables[0])[1]['minus fedavg'] == '-1.7 ± 19.0'
 
 
 def test_one_seed_has_no_interval():
     found = results({'fedavg': ends(0.5), 'mifa': ends(0.6)})
     table = levels(found).tables[0]
-    assert [row['ours'] for row in rows_of(table)] == ['50.0', '60.0']
-    assert rows_of(table)[1]['ours, minus fedavg'] == '+10.0'
+    assert [row['eval accuracy'] for row in rows_of(table)] == ['50.0', '60.0']
+    assert rows_of(table)[1]['minus fedavg'] == '+10.0'
     assert 'over 1 seed;' in table.caption
 
 
 def test_who_diverged_has_neither_level_nor_difference():
     found = results({'fedavg': ends(0.5, 0.6), 'mifa': ends(0.6, np.nan)})
     mifa = rows_of(levels(found).tables[0])[1]
-    assert (mifa['ours'], mifa['ours, minus fedavg']) == ('diverged', '')
+    assert (mifa['eval accuracy'], mifa['minus fedavg']) == ('diverged', '')
 
 
 def test_levels_are_means_over_the_last_share_of_the_evaluations():
@@ -102,7 +102,7 @@ def test_levels_are_means_over_the_last_share_of_the_evaluations():
         (1.0, '37.5', 'last 4 evaluations'),
     ):
         table = levels(found, tail=tail).tables[0]
-        assert rows_of(table)[0]['ours'] == mean
+        assert rows_of(table)[0]['eval accuracy'] == mean
         assert last in table.caption
 
 
@@ -179,9 +179,9 @@ def test_a_baseline_with_client_models_is_compared_at_their_mean():
     }
     found = results({'fedpbc': both, 'mine': ends(*[0.9, 0.92] * 3)}, baseline='fedpbc')
     at_server, at_clients, mine = rows_of(levels(found).tables[0])
-    assert at_server['ours, minus fedpbc'] == '-20.0 ± 0.0 **'
-    assert at_clients['ours, minus fedpbc'] == ''
-    assert mine['ours, minus fedpbc'] == '+10.0 ± 0.0 **'
+    assert at_server['minus fedpbc'] == '-20.0 ± 0.0 **'
+    assert at_clients['minus fedpbc'] == ''
+    assert mine['minus fedpbc'] == '+10.0 ± 0.0 **'
     assert [at_server['verdict'], at_clients['verdict'], mine['verdict']] == [
         'behind',
         '',
@@ -191,7 +191,7 @@ def test_a_baseline_with_client_models_is_compared_at_their_mean():
 
 def test_without_its_baseline_a_table_has_no_differences():
     found = results({'mifa': ends(0.6)}, missing=('fedavg',))
-    assert levels(found).tables[0].header[-1] == 'ours'
+    assert levels(found).tables[0].header[-1] == 'eval accuracy'
 
 
 def test_orderings_agree_as_far_as_kendalls_tau_says():
@@ -438,4 +438,4 @@ def test_a_report_orders_its_pages_and_says_what_is_missing(tmp_path):
 
 def test_losses_are_written_with_four_digits():
     found = results({'fedavg': {'server': {'loss': ends(0.123456)}}}, metric='loss')
-    assert rows_of(levels(found).tables[0])[0]['ours'] == '0.1235'
+    assert rows_of(levels(found).tables[0])[0]['loss'] == '0.1235'
