@@ -76,7 +76,10 @@ def _lines(status: 'Status', is_done: bool) -> Iterator[str]:
     yield f'run      {", ".join(status.holders) or _idle(status, is_done)}'
     rest = status.lanes - status.done - status.running - status.lost
     counts = f'{status.done:,} of {status.lanes:,} done, {status.running:,} running'
-    yield f'lanes    {counts}, {status.lost:,} lost, {rest:,} not begun'
+    if (
+        status.lanes
+    ):  # An archive holds none, and neither does a folder before its first save.
+        yield f'lanes    {counts}, {status.lost:,} lost, {rest:,} not begun'
     for shard in status.shards:
         if shard.done < shard.lanes:
             yield _shard_line(shard, len(status.shards))

@@ -30,7 +30,8 @@ def locate(config: str) -> str:
       name, because it has a folder or a suffix or is a folder, stays as it is.
 
     Raises:
-      ValueError: for a name that no shipped config has, with the nearest one.
+      ValueError: for a name that no shipped config has, with the file that is there with a suffix,
+        or the nearest name.
     """
     config = os.path.expanduser(config)
     name, colon, words = config.partition(':')
@@ -42,6 +43,10 @@ def locate(config: str) -> str:
         return f'{known[name]}{colon}{words}'
     if path.is_dir():
         return config
+    file = path.with_suffix('.py')
+    if file.is_file():
+        requirement = f'name a file, as {file}{colon}{words} does'
+        raise errors.invalid('config', requirement, name)
     if difflib.get_close_matches(name, known, n=1, cutoff=0.5):
         raise errors.unknown_name('configs', name, known)
     requirement = 'name a file, or a config that `python -m fedjax_links` lists'

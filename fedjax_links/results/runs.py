@@ -17,7 +17,7 @@ CLIENTS = 'clients.npz'
 
 
 def _text(run: 'Results') -> str:
-    """Describes what ran, and the final metrics of each algorithm over patterns and seeds."""
+    """Describes what ran, and the final metrics of each algorithm and pattern over seeds."""
     facts = run.facts
     lines = {
         'folder': str(run.folder),
@@ -28,20 +28,25 @@ def _text(run: 'Results') -> str:
     for name, values in facts['grid'].items():
         lines[name] = ', '.join(map(str, values))
     for algorithm in facts['algorithms']:
-        final_metrics = _final_metrics(run, algorithm)
-        lines[algorithm] = 'not finished'
-        if final_metrics:
-            lines[algorithm] = f'{facts["metric"]}: {", ".join(final_metrics)}'
+        for pattern in facts['patterns']:
+            final_metrics = _final_metrics(run, algorithm, pattern)
+            text = 'not finished'
+            if final_metrics:
+                text = f'{facts["metric"]}: {", ".join(final_metrics)}'
+            # A mean over patterns, which may have other data, would say nothing.
+            is_only = len(facts['patterns']) == 1
+            lines[algorithm if is_only else f'{algorithm} on {pattern}'] = text
     return reprs.block(f'Results of {facts["title"]!r}', lines)
 
 
-def _final_metrics(run: 'Results', algorithm: str) -> list[str]:
+def _final_metrics(run: 'Results', algorithm: str, pattern: str) -> list[str]:
     """Writes mean and range of the metric after the last round, for each candidate model."""
     if not run.columns:
         return []
     is_last = run.columns['round'] == run.facts['num_rounds']
     is_last &= run.columns['stage'] == dataset.MAIN
     is_last &= run.columns['algorithm'] == algorithm
+    is_last &= run.columns['pattern'] == pattern
     texts = []
     for model in run.facts['models'][algorithm]:
         column = run.columns[f'{model}/{run.facts["metric"]}']

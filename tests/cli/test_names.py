@@ -98,6 +98,8 @@ def test_commands_take_a_name_in_an_empty_folder(command, config, printed, tmp_p
             'configs/quickstart.py',
             'got configs/quickstart.py; did you mean quickstart?',
         ),
+        ('base', '`config` must name a file, as base.py does, got base.'),
+        ('base:x', '`config` must name a file, as base.py:x does, got base.'),
         ('picture', '`config` must name a file of Python, got picture.'),
         (
             'folder',
@@ -115,6 +117,7 @@ def test_commands_take_a_name_in_an_empty_folder(command, config, printed, tmp_p
 )
 def test_a_mistake_costs_one_line(config, message, tmp_path):
     (tmp_path / 'folder').mkdir()
+    (tmp_path / 'base.py').write_text(OWN)
     (tmp_path / 'picture').write_bytes(b'\x89PNG\x00')
     assert message in refused(
         'simulate', f'--config={config}', '--dry_run', cwd=tmp_path

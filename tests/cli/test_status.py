@@ -12,6 +12,7 @@ from fedjax_links import experiment, runs
 from fedjax_links.cli import status
 from fedjax_links.report import live
 from fedjax_links.runner import stores
+from fedjax_links.runs import export
 from fedjax_links.storage import file_locks
 from tests import ROOT
 from tests.cli.command import COMMAND, refused, run
@@ -73,6 +74,14 @@ def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypat
         'lanes    6 of 6 done, 0 running, 0 lost, 0 not begun',
     ]
     assert len(last) == 4
+
+
+def test_an_archive_is_finished_and_has_no_lanes(tmp_path):
+    experiment.build(values()).run(tmp_path / 'run', devices=1)
+    export.archive(tmp_path / 'run', tmp_path / 'archive')
+    run_line, *levels = lines_of(f'--workdir={tmp_path / "archive"}')
+    assert run_line == 'run      finished; report makes tables and pictures of it'
+    assert all(line.startswith('level ') for line in levels)
 
 
 def test_the_time_left_is_that_of_the_rounds_behind(tmp_path, monkeypatch):

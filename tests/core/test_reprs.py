@@ -135,6 +135,7 @@ def test_a_run_says_what_ran():
     columns = {
         'stage': np.array(['tuning', 'main', 'main', 'main']),
         'algorithm': np.array(['fedavg'] * 4),
+        'pattern': np.array(['links'] * 4),
         'round': np.array([20, 10, 20, 20]),
         'server/loss': np.array([9.0, 8.0, 1.0, 2.0]),
     }
@@ -156,6 +157,12 @@ def test_a_run_says_what_ran():
     assert 'fedavg: loss: server 1.5 (1 to 2)' in text
     assert text.endswith('mifa: not finished')
     assert run._repr_html_().startswith('<pre>Results of &#x27;a &lt;run&gt;&#x27;\n  ')
+    columns['pattern'] = np.array(['links', 'links', 'links', 'other data'])
+    several = {**facts, 'patterns': ['links', 'other data', 'third']}
+    text = repr(fl.runs.Results(columns, several))
+    assert 'fedavg on links: loss: server 1\n' in text
+    assert 'fedavg on other data: loss: server 2\n' in text
+    assert 'fedavg on third: not finished' in text
 
 
 def test_rows_that_say_nothing_are_left_out():

@@ -181,7 +181,15 @@ def as_intervals(recording: Intervals | ArrayLike) -> Intervals:
 
 def _from_rows(recording: ArrayLike) -> Intervals:
     """Builds intervals from rows (client, start, end), float[K, 3]."""
-    rows = checks.numbers('intervals', recording).astype(float)
+    try:
+        rows = checks.numbers('intervals', recording).astype(float)
+    except errors.InvalidError:
+        requirement = (
+            'be Intervals or rows (client, start, end) of numbers; '
+            '`trace_formats.from_csv` and the other readers number names of clients'
+        )
+        got = errors.text_of(recording)
+        raise errors.invalid('intervals', requirement, got) from None
     if rows.ndim != 2 or rows.shape[1] != 3:
         requirement = 'be Intervals or rows (client, start, end)'
         raise errors.invalid('intervals', requirement, f'shape {list(rows.shape)}')

@@ -215,6 +215,11 @@ def test_rows_stand_for_a_recording():
             [(0, 1), (1, 2)],
             r'`intervals` must be Intervals or rows \(client, start, end\)',
         ),
+        (
+            [('ann', 0, 1), ('bob', 2, 3)],
+            r'rows \(client, start, end\) of numbers; `trace_formats\.from_csv` .* number names',
+        ),
+        ([(0, 1, 2), (1, 2)], r'rows \(client, start, end\) of numbers'),
         ([(0.5, 1, 2)], r'`intervals` must name clients by whole numbers, got 0\.5\.'),
         ([(0, 3, 2)], r'`intervals` must end after they start'),
     ],
