@@ -143,7 +143,9 @@ class ClientNames:
       others: names of owners that do not train, because they are held out or left out.
     """
 
-    def __init__(self, clients: Sequence[Any] = (), others: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, clients: Sequence[object] = (), others: Sequence[object] = ()
+    ) -> None:
         """Converts names to texts.
 
         Args:

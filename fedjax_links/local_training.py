@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 
@@ -119,7 +119,7 @@ def train_cohort(
     def body(client: Array, row: PyTree) -> tuple[Contribution, PyTree]:
         key = prng.client_key(ctx.client_key, client)
 
-        def train(start: Params, **adjustments: Any) -> LocalUpdate:
+        def train(start: Params, **adjustments: PyTree) -> LocalUpdate:
             return local_train.run(
                 start, client, ctx.round, key, problem, **adjustments
             )

@@ -111,7 +111,9 @@ def sweep(
     return run_spread()
 
 
-def _check_values(maker: Callable[..., Any], columns: Mapping[str, np.ndarray]) -> None:
+def _check_values(
+    maker: Callable[..., object], columns: Mapping[str, np.ndarray]
+) -> None:
     """Calls a maker with the numbers of each row of its columns, so that a factory checks them.
 
     Raises:

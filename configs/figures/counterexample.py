@@ -5,7 +5,6 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import ALGORITHMS
@@ -15,7 +14,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import bernoulli
-from fedjax_links.plot.panels import finish
+from fedjax_links.plot.panels import Figure, finish
 
 _ALGORITHMS = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}

@@ -86,7 +86,7 @@ def toy_trajectories(
 
     def draw(figure: Any) -> None:
         all_axes = panels.grid(figure, len(parts), 4, sharex=True, sharey=True)
-        marks = {'linestyle': 'none', 'markersize': 8}
+        marks: dict[str, Any] = {'linestyle': 'none', 'markersize': 8}
         star = marks | {'markersize': 15}
         for axes, part in zip(all_axes, parts, strict=True):
             x = part['x']

@@ -4,8 +4,7 @@ References:
   Wang and Ji 2022, A unified analysis of federated learning with arbitrary client participation.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from fedjax_links.algorithms.common import ServerState
 from fedjax_links.base import Algorithm, Number, Params, Problem, RoundContext, Step
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, references, tree
+from fedjax_links.core.records import Section
 from fedjax_links.local_training import ClientProgram
 
 
@@ -175,7 +175,7 @@ def wait_for_all(
     return common.server_only_algorithm(round_step)
 
 
-def wait_for_all_senders(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+def wait_for_all_senders(mask: np.ndarray, options: Section) -> np.ndarray:
     """Returns which clients upload, bool[T, N]: all in the last round of a block, else none.
 
     In the warm-up it is the clients whose uplink delivers.

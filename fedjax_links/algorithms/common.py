@@ -77,12 +77,12 @@ def init_client_models(
     return ClientsState(server=params, clients=table_of(params, problem, dtype))
 
 
-def server_model(state: Any) -> Mapping[str, Params]:
+def server_model(state: PyTree) -> Mapping[str, Params]:
     """Returns the only candidate, the server model."""
     return {'server': state.server}
 
 
-def server_and_client_mean(state: Any) -> Mapping[str, Params]:
+def server_and_client_mean(state: PyTree) -> Mapping[str, Params]:
     """Returns the server model, and the mean of all N client models in the server's dtype."""
     mean = tree.client_mean(state.clients, like=state.server)
     return {'server': state.server, 'client_mean': mean}
@@ -354,12 +354,12 @@ def check_table_dtype(table_dtype: TableDtype) -> None:
         raise errors.invalid('table_dtype', requirement, dtype.name)
 
 
-def check_weights(weights: Any) -> None:
+def check_weights(weights: object) -> None:
     """Raises unless ``weights`` is ``'equal'`` or ``'examples'``."""
     checks.choice('weights', weights, (EQUAL, EXAMPLES))
 
 
-def check_optimizer(server_optimizer: Any) -> None:
+def check_optimizer(server_optimizer: object) -> None:
     """Raises unless ``server_optimizer`` is an optax transformation."""
     if not isinstance(server_optimizer, optax.GradientTransformation):
         requirement = 'be an optax gradient transformation'

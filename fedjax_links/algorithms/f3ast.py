@@ -5,8 +5,7 @@ References:
   communication constraints.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +25,7 @@ from fedjax_links.base import (
 )
 from fedjax_links.clients import cohorts
 from fedjax_links.core import checks, errors, references, tree
+from fedjax_links.core.records import Section
 from fedjax_links.local_training import ClientProgram
 
 
@@ -143,7 +143,7 @@ def lowest(scores: Array, budget: int) -> Array:
     return below | (tied & (jnp.cumsum(tied) <= num_ties_taken))
 
 
-def f3ast_senders(mask: np.ndarray, options: Mapping[str, Any]) -> np.ndarray:
+def f3ast_senders(mask: np.ndarray, options: Section) -> np.ndarray:
     """Returns which clients upload, bool[T, N]: those that F3AST selects among ``mask``."""
     budget = options.get('budget', 10)
     beta = options.get('beta', 0.01)

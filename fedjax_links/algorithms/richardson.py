@@ -6,7 +6,7 @@ References:
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
@@ -62,7 +62,7 @@ def richardson(make_algorithm: Callable[..., Algorithm]) -> Callable[..., Algori
       Mangold et al. 2025, section 5.
     """
 
-    def make(learning_rate: Number, **columns: Any) -> Algorithm:
+    def make(learning_rate: Number, **columns: object) -> Algorithm:
         if callable(learning_rate):
             requirement = (
                 'be one number (a schedule is made of it inside, by `make_algorithm`)'

@@ -5,9 +5,6 @@ References:
   learning.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,6 +14,7 @@ from fedjax_links.algorithms.common import ClientsState
 from fedjax_links.base import Algorithm, Array, Problem, PyTree, RoundContext, Step
 from fedjax_links.clients import cohorts, peers
 from fedjax_links.core import references, tree
+from fedjax_links.core.records import Section
 from fedjax_links.local_training import ClientProgram, Contribution, Train
 
 
@@ -125,9 +123,7 @@ def s2a(local_train: ClientProgram, *, server_every: int = 1) -> Algorithm:
     return common.client_model_algorithm(round_step)
 
 
-def semi_decentralised_senders(
-    mask: np.ndarray, options: Mapping[str, Any]
-) -> np.ndarray:
+def semi_decentralised_senders(mask: np.ndarray, options: Section) -> np.ndarray:
     """Returns which clients upload, bool[T, N]: those whose uplink delivers in server rounds."""
     rounds = np.arange(1, len(mask) + 1)
     is_server_round = rounds % options.get('server_every', 1) == 0

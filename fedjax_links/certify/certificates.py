@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -28,6 +28,7 @@ from fedjax_links import (
 from fedjax_links.base import Algorithm, PyTree
 from fedjax_links.certify import float64_reference
 from fedjax_links.core import errors, paths
+from fedjax_links.core.records import MetricsRow, Section
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.machines import cpus, devices, environment
 from fedjax_links.planning.lanes import Lane
@@ -68,7 +69,7 @@ class ProgramVerdict(NamedTuple):
         return self.error <= self.bound
 
 
-def certify(source: Mapping[str, Any] | str | None = None) -> Iterator[ProgramVerdict]:
+def certify(source: Section | str | None = None) -> Iterator[ProgramVerdict]:
     """Compares programs with double precision, and with theory.
 
     Args:
@@ -92,7 +93,7 @@ class _Reference:
     def __init__(
         self,
         folder: Path,
-        source: Mapping[str, Any] | str,
+        source: Section | str,
         drawn: Sequence[Lane],
         run: Sequence[Lane],
     ) -> None:
@@ -116,7 +117,7 @@ class _Reference:
         self._process.communicate()
 
 
-def _certify_experiment(source: Mapping[str, Any] | str) -> Iterator[ProgramVerdict]:
+def _certify_experiment(source: Section | str) -> Iterator[ProgramVerdict]:
     """Compares the programs of an experiment with double precision."""
     experiment = float64_reference.shortened(float64_reference.experiment_of(source))
     programs = program_cache.Programs(experiment.plan, slots=devices.device_slots(1))
@@ -169,9 +170,7 @@ def _draw_links(experiment: Experiment, lane: Lane) -> PyTree:
     return jax.tree.map(lambda a: a[0], links)
 
 
-def _compare_links(
-    program: str, links: PyTree, exact: Mapping[str, Any]
-) -> ProgramVerdict:
+def _compare_links(program: str, links: PyTree, exact: Section) -> ProgramVerdict:
     """Compares links: masks must be equal, probabilities up to rounding."""
     for path, leaf in checkpoints.leaves_of(links).items():
         ours = np.asarray(leaf)
@@ -207,7 +206,7 @@ def _compare_rounds(
 
 def _rounds_here(
     experiment: Experiment, programs: program_cache.Programs, lane: Lane
-) -> tuple[PyTree, dict[str, Any], float]:
+) -> tuple[PyTree, MetricsRow, float]:
     """Runs a lane by the program of a run.
 
     Returns:
@@ -223,12 +222,12 @@ def _rounds_here(
     (after,) = batch.states()
     is_coarse = precision not in ('highest', 'float32')
     is_coarse &= jax.default_backend() != 'cpu'
-    is_coarse |= bool(_SHORT_FLOATS.search(compiled.as_text()))
+    is_coarse |= bool(_SHORT_FLOATS.search(compiled.as_text() or ''))
     return after.algorithm, record, _COARSE_BOUND if is_coarse else _BOUND
 
 
 def _errors(
-    here: PyTree, before: Mapping[str, Any], after: Mapping[str, Any]
+    here: PyTree, before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
     """Returns how far off each leaf is, relative to how far it went and a part of its size."""
     errors_by_path = {}
@@ -246,9 +245,7 @@ def _errors(
     return errors_by_path
 
 
-def _errors_of_evals(
-    record: Mapping[str, Any], exact: Mapping[str, Any]
-) -> dict[str, float]:
+def _errors_of_evals(record: MetricsRow, exact: MetricsRow) -> dict[str, float]:
     """Returns the errors of metrics, beyond an example or two on the border of two classes."""
     errors_by_metric = {}
     for path, value in exact.items():

@@ -23,6 +23,7 @@ from fedjax_links import local_training, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.base import Algorithm, PyTree
 from fedjax_links.config import recorded_links, resolver
+from fedjax_links.core.records import Section
 from fedjax_links.datasets import Dataset
 from fedjax_links.experiment import build
 from fedjax_links.experiment.definition import Experiment
@@ -57,7 +58,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
 """Experiments that together have all algorithms, patterns and models of this package, by name."""
 
 
-def experiment_of(source: Mapping[str, Any] | str) -> Experiment:
+def experiment_of(source: Section | str) -> Experiment:
     """Returns the experiment of a config, or one of `STANDARD`."""
     if isinstance(source, str):
         return _standard(source, **STANDARD[source])
@@ -128,7 +129,7 @@ def lanes_of(experiment: Experiment) -> list[Lane]:
 
 def begin(
     folder: Path,
-    source: Mapping[str, Any] | str,
+    source: Section | str,
     drawn: Sequence[Lane],
     run: Sequence[Lane],
 ) -> subprocess.Popen[bytes]:

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from absl import app, flags, logging
 
@@ -35,7 +35,7 @@ class _VersionFlag(flags.BooleanFlag):
             'version', False, 'Print the version of the package, then stop.'
         )
 
-    def parse(self, argument: Any) -> None:
+    def parse(self, argument: str | bool) -> None:
         super().parse(argument)
         if self.value:
             print(f'fedjax_links {fedjax_links.__version__}')

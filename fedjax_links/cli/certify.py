@@ -11,11 +11,11 @@ certificate.json in --workdir. The exit status is 1 if a program is off by more 
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from absl import flags
 
 from fedjax_links.cli import app, paths
+from fedjax_links.core.records import Section
 
 
 def define_flags() -> None:
@@ -32,7 +32,7 @@ def define_flags() -> None:
     )
 
 
-def main(values: dict[str, Any] | None, args: flags.FlagValues) -> None:
+def main(values: Section | None, args: flags.FlagValues) -> None:
     """Compares, prints and keeps."""
     app.make_portable(args.portable)
     from fedjax_links import runs

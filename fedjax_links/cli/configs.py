@@ -20,6 +20,7 @@ from absl import flags
 
 from fedjax_links.config import captions, nested, shipped
 from fedjax_links.core import errors
+from fedjax_links.core.records import Section
 
 _PREFIX = 'config.'
 _OVERRIDE = re.compile(
@@ -129,7 +130,7 @@ def of_flags(
     kind: str,
     *,
     quick: bool = False,
-) -> dict[str, Any]:
+) -> Section:
     """Returns the config of a command line, as `load` does.
 
     Args:
@@ -154,7 +155,7 @@ def of_flags(
     return values
 
 
-def _check_command(config_flag: str, values: Mapping[str, Any], kind: str) -> None:
+def _check_command(config_flag: str, values: Section, kind: str) -> None:
     """Raises for the config of another command."""
     if kind == 'experiment' and 'figure' in values:
         value = f'{config_flag}, which `python -m fedjax_links figure` draws'
@@ -222,13 +223,13 @@ def _path(field: str) -> list[str | int]:
     ]
 
 
-def _kind(value: Any) -> type[Any]:
+def _kind(value: Any) -> type[object]:
     """Returns the type of a field's values; NoneType where any will do."""
     kind = value.get_type() if nested.is_reference(value) else type(value)
     return kind if isinstance(kind, type) else types.NoneType
 
 
-def read(text: str, kind: type[Any] = types.NoneType) -> Any:
+def read(text: str, kind: type[object] = types.NoneType) -> Any:
     """Returns the value that a text stands for.
 
     Args:
@@ -281,7 +282,7 @@ def _source_of(path: str) -> bytes:
         raise errors.invalid('config', requirement, path + hint) from None
 
 
-def _get_config_of(path: str, source: bytes) -> Callable[..., Any]:
+def _get_config_of(path: str, source: bytes) -> Callable[..., object]:
     """Runs a config file, and returns its function ``get_config``."""
     if b'\0' in source:
         raise errors.invalid('config', 'name a file of Python', path)
@@ -295,7 +296,7 @@ def _get_config_of(path: str, source: bytes) -> Callable[..., Any]:
 
 
 def _check_words(
-    path: str, get_config: Callable[..., Any], words: Sequence[str]
+    path: str, get_config: Callable[..., object], words: Sequence[str]
 ) -> None:
     """Raises unless ``get_config`` takes the word behind the colon, or none."""
     signature = inspect.signature(get_config)
@@ -310,7 +311,7 @@ def _check_words(
         raise errors.invalid('config', requirement, ':'.join([path, *words])) from None
 
 
-def _of_json(path: str, source: bytes, words: Sequence[str]) -> dict[str, Any]:
+def _of_json(path: str, source: bytes, words: Sequence[str]) -> Section:
     """Reads the config that a run or an archive keeps, ``FOLDER/config.json``."""
     if words:
         requirement = 'have no word after a colon, as a file of JSON'

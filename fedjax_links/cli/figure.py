@@ -7,14 +7,14 @@ Without --workdir it writes to runs/NAME of the config.
 """
 
 from pathlib import Path
-from typing import Any
 
 from absl import flags
 
 from fedjax_links.cli import app
+from fedjax_links.core.records import Section
 
 
-def main(values: dict[str, Any], args: flags.FlagValues) -> None:
+def main(values: Section, args: flags.FlagValues) -> None:
     """Computes, prints and writes."""
     from fedjax_links.pages import figure, tables
     from fedjax_links.storage import outputs

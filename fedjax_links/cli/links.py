@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from fedjax_links.cli import app, configs, paths
+from fedjax_links.core.records import Section
 
 if TYPE_CHECKING:
     from fedjax_links.base import MaskLinks
@@ -57,7 +58,7 @@ def define_flags() -> None:
     )
 
 
-def main(values: dict[str, Any] | None, args: flags.FlagValues) -> None:
+def main(values: Section | None, args: flags.FlagValues) -> None:
     """Draws the links of a config, or a log."""
     from fedjax_links import experiment
     from fedjax_links.core import checks

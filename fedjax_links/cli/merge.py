@@ -10,12 +10,15 @@ your own, --allow_imports imports them, from the working folder too.
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from fedjax_links.cli import app, paths
 from fedjax_links.core import errors
+
+if TYPE_CHECKING:
+    from fedjax_links.experiment import Experiment
 
 
 def define_flags() -> None:
@@ -60,7 +63,7 @@ def main(args: flags.FlagValues, *folders: str) -> None:
         print(report.write(results, planned, allow_imports=args.allow_imports))
 
 
-def _experiment(args: flags.FlagValues) -> Any:
+def _experiment(args: flags.FlagValues) -> 'Experiment | None':
     """Builds what ran; None where that takes code that the user does not allow."""
     from fedjax_links import runs
     from fedjax_links.config import bound

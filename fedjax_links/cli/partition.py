@@ -7,14 +7,14 @@ always; with a folder also as a picture.
 """
 
 from pathlib import Path
-from typing import Any
 
 from absl import flags
 
 from fedjax_links.cli import app
+from fedjax_links.core.records import Section
 
 
-def main(values: dict[str, Any], args: flags.FlagValues) -> None:
+def main(values: Section, args: flags.FlagValues) -> None:
     """Builds the experiment, and describes who holds what."""
     from fedjax_links import experiment
     from fedjax_links.experiment import config_parts, section_seeds

@@ -1,7 +1,6 @@
 """Flags that name files and folders: ``~`` is the home, as the shell leaves it in ``--to=~/x``."""
 
 import os
-from typing import Any
 
 from absl import flags
 
@@ -13,7 +12,7 @@ class _Parser(flags.ArgumentParser):
 
     syntactic_help = 'a path'
 
-    def parse(self, argument: Any) -> str:
+    def parse(self, argument: str) -> str:
         """Puts the home in place of ``~``."""
         return os.path.expanduser(argument)
 

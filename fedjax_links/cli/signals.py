@@ -2,10 +2,10 @@
 
 import os
 import signal
-from collections.abc import Mapping
 from types import FrameType
-from typing import Any
 
+from fedjax_links import runs
+from fedjax_links.core.records import MetricsRow
 from fedjax_links.experiment import Callback, Experiment, Lane, Stop
 
 
@@ -29,7 +29,7 @@ class StopOnSignal(Callback):
             number: signal.signal(number, self._note) for number in numbers
         }
 
-    def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
+    def on_period(self, lane: Lane, record: MetricsRow) -> None:
         """Stops if a signal has come."""
         if self.received is not None:
             raise Stop
@@ -39,7 +39,7 @@ class StopOnSignal(Callback):
         if self.received is not None:
             raise Stop
 
-    def on_end(self, results: Any) -> None:
+    def on_end(self, results: runs.Results) -> None:
         """Restores the handlers of the signals."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler or signal.SIG_DFL)  # None: not of Python

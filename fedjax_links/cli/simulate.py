@@ -13,12 +13,13 @@ import importlib
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from absl import flags
 
 from fedjax_links.cli import app, paths, sharding
 from fedjax_links.core import errors
+from fedjax_links.core.records import Section
 
 if TYPE_CHECKING:
     from fedjax_links.experiment import Experiment
@@ -114,7 +115,7 @@ def define_flags() -> None:
     )
 
 
-def main(values: dict[str, Any], args: flags.FlagValues) -> None:
+def main(values: Section, args: flags.FlagValues) -> None:
     """Builds, predicts, runs and reports."""
     folder = _folder(args)
     app.make_portable(args.portable)
@@ -167,7 +168,7 @@ class _Prepared(NamedTuple):
     programs: 'Programs'
 
 
-def _simulate(values: dict[str, Any], args: flags.FlagValues, folder: Path) -> int:
+def _simulate(values: Section, args: flags.FlagValues, folder: Path) -> int:
     """Runs and reports, in step with other processes.
 
     Returns:
@@ -235,9 +236,7 @@ def _report(results: 'Results', experiment: 'Experiment', folder: Path) -> None:
         print(written.decode())
 
 
-def _prepare(
-    values: dict[str, Any], args: flags.FlagValues, folder: Path
-) -> _Prepared | None:
+def _prepare(values: Section, args: flags.FlagValues, folder: Path) -> _Prepared | None:
     """Builds, describes and predicts the run; None if it is not to start."""
     from fedjax_links import report
     from fedjax_links.machines import devices, processes
@@ -281,7 +280,7 @@ def _set_aside(folder: Path) -> None:
         print(f'What was there is in {aside} now.')
 
 
-def _build(values: dict[str, Any], args: flags.FlagValues) -> 'Experiment':
+def _build(values: Section, args: flags.FlagValues) -> 'Experiment':
     """Builds the experiment, or the shard of it that this process runs."""
     from fedjax_links import experiment
 

@@ -3,11 +3,10 @@
 python -m fedjax_links theory --config=configs/quickstart.py
 """
 
-from typing import Any
-
 from absl import flags
 
 from fedjax_links.cli import app
+from fedjax_links.core.records import Section
 
 
 def define_flags() -> None:
@@ -19,7 +18,7 @@ def define_flags() -> None:
     )
 
 
-def main(values: dict[str, Any], args: flags.FlagValues) -> None:
+def main(values: Section, args: flags.FlagValues) -> None:
     """Builds the experiment, simulates its links without training, and prints the screen."""
     from fedjax_links import experiment
     from fedjax_links.core import checks

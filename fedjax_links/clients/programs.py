@@ -268,7 +268,7 @@ def proximal_sgd(
     )
 
     def run(
-        *args: Any, proximal: Number | None = None, **adjustments: Any
+        *args: Any, proximal: Number | None = None, **adjustments: PyTree
     ) -> LocalUpdate:
         return sgd.run(
             *args, proximal=mu if proximal is None else mu + proximal, **adjustments

@@ -14,10 +14,12 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from fedjax_links.config import recorded_links
 from fedjax_links.core import checks, errors
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import Section
 
 Factory = Callable[..., Any]
 
@@ -66,7 +68,7 @@ class Bound(NamedTuple):
     kind: type[Any] = object
     is_function: bool = False
 
-    def build(self, columns: Mapping[str, Any] | None = None) -> Any:
+    def build(self, columns: Point | None = None) -> Any:
         """Calls the factory, after those of its parts.
 
         Args:
@@ -88,7 +90,7 @@ class Bound(NamedTuple):
             raise errors.invalid(self.where, requirement, got)
         return functools.partial(self.factory, **options) if self.is_function else built
 
-    def _call(self, args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    def _call(self, args: tuple[object, ...], options: Section) -> Any:
         """Calls the factory; what another's factory raises is a mistake in its section."""
         try:
             with errors.context(self.where):
@@ -104,7 +106,7 @@ class Bound(NamedTuple):
             ) from error
 
 
-def _function_of(factory: Factory) -> Any:
+def _function_of(factory: Factory) -> Factory:
     """Returns the function behind an entry of a registry or a partial."""
     return getattr(factory, 'factory', getattr(factory, 'func', factory))
 
@@ -120,7 +122,7 @@ def _is_of_package(factory: Factory) -> bool:
     return module.startswith(f'{__package__.partition(".")[0]}.')
 
 
-def _filled(value: Any, columns: Mapping[str, Any] | None) -> Any:
+def _filled(value: Any, columns: Point | None) -> Any:
     """Returns a value with its parts built and its holes filled."""
     if isinstance(value, Bound):
         return value.build(columns)
@@ -179,12 +181,12 @@ def _lies_in(folder: Path, name: str) -> bool:
     return spec is not None and spec.origin == file
 
 
-def is_import(name: Any) -> bool:
+def is_import(name: object) -> TypeGuard[str]:
     """Tells whether a name stands for ``module:factory``, as the resolver reads it."""
     return isinstance(name, str) and ':' in name
 
 
-def foreign_names(where: str, value: Any) -> Iterator[tuple[str, str]]:
+def foreign_names(where: str, value: object) -> Iterator[tuple[str, str]]:
     """Lists what a tree of plain values may import from outside the package.
 
     Every text counts wherever it stands, names of fields too, so that nothing which the resolver
@@ -224,7 +226,7 @@ def _is_of_papers(name: str) -> bool:
 
 
 def check_recorded(
-    where: str, value: Any, *, allow_imports: bool = False, trusted: Any = None
+    where: str, value: object, *, allow_imports: bool = False, trusted: Any = None
 ) -> None:
     """Refuses what a run folder keeps if resolving it would import code from elsewhere.
 

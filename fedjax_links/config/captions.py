@@ -7,6 +7,7 @@ from typing import Any
 
 from fedjax_links.config import nested, schema
 from fedjax_links.core import errors
+from fedjax_links.core.records import Section
 
 _LOOKS = ('caption', 'title', 'width', 'height')
 """Words above and below a picture, and its size: they change no result."""
@@ -16,8 +17,8 @@ _ABSENT = object()
 
 
 def with_changes(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Section,
+    after: Section,
     by: str = 'Changed from the config',
 ) -> dict[str, Any]:
     """Returns a config whose caption begins with what is not as in the config before.
@@ -45,7 +46,7 @@ def with_changes(
     return {**after, 'caption': text}
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+def _changes(before: Section, after: Section) -> dict[str, str]:
     """Returns the new value, and in brackets the old one, by dotted path."""
     changes: dict[str, str] = {}
     for name in {**before, **after}:
@@ -59,7 +60,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, s
     return changes
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Shows a value in a caption; texts stand without quotes."""
     return value if value and isinstance(value, str) else errors.text_of(value)
 
@@ -95,7 +96,7 @@ def fill_in(text: str, config: Mapping[str, Any], *, is_complete: bool = True) -
     return re.sub(r'\{config\.([\w.]+)\}', shown, text)
 
 
-def _is_left_out(path: str, config: Mapping[str, Any]) -> bool:
+def _is_left_out(path: str, config: Section) -> bool:
     """Tells whether a path leads into a section that configs may have and this one has not."""
     section, _, rest = path.partition('.')
     known = {field.name for field in dataclasses.fields(schema.ExperimentConfig)}

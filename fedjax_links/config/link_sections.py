@@ -14,6 +14,7 @@ from fedjax_links.config import nested, recorded_links, registries, resolver
 from fedjax_links.config.bound import Bound, Factory
 from fedjax_links.config.resolver import Options, parameters
 from fedjax_links.core import checks, errors
+from fedjax_links.core.records import Section
 from fedjax_links.participation import PARTICIPATION
 
 _SUGGESTIONS = {'period': 'cycle_length'}
@@ -23,7 +24,9 @@ _FILLED_IN = {'schedule': {'probs'}, 'intervals': {'path', 'format', 'match'}}
 """By parameter of a pattern, the options of its section that make its value."""
 
 
-def bind_links(section: Any, problem: Problem, path: str = 'config.links') -> Bound:
+def bind_links(
+    section: Section | str, problem: Problem, path: str = 'config.links'
+) -> Bound:
     """Binds the pattern that a section of links names.
 
     What the factory asks for by parameter name is filled in: ``num_clients``, ``schedule`` and

@@ -5,9 +5,10 @@ has the fields that differ in the short version of the experiment.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from fedjax_links.core import errors
+from fedjax_links.core.records import Section
 
 if TYPE_CHECKING:
     from ml_collections import ConfigDict, FieldReference
@@ -140,7 +141,7 @@ def _value_of_reference(reference: 'FieldReference', where: str) -> Any:
         raise errors.invalid(where, requirement, errors.describe(error)) from error
 
 
-def is_reference(value: Any) -> bool:
+def is_reference(value: object) -> TypeGuard['FieldReference']:
     """Tells whether a value is a FieldReference, whose value other fields may share."""
     from ml_collections import FieldReference
 
@@ -263,7 +264,7 @@ def with_value(
     }
 
 
-def full(values: Mapping[str, Any]) -> dict[str, Any]:
+def full(values: Section) -> dict[str, Any]:
     """Returns the full version of a config: all of it but the section ``quick``.
 
     Args:
@@ -272,7 +273,7 @@ def full(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != QUICK}
 
 
-def quick(values: Mapping[str, Any]) -> dict[str, Any]:
+def quick(values: Section) -> dict[str, Any]:
     """Returns the short version of a config.
 
     Args:
@@ -293,7 +294,7 @@ def quick(values: Mapping[str, Any]) -> dict[str, Any]:
     return _merged(full(values), values[QUICK])
 
 
-def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(values: Section, changes: Section) -> dict[str, Any]:
     """Returns a section with the fields of ``quick`` in place of its own."""
     merged = {**values, **changes}
     for name, change in changes.items():

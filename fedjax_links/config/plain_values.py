@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from fedjax_links.core import errors
 
 
-def check(path: str, value: Any) -> None:
+def check(path: str, value: object) -> None:
     """Raises unless fields have names and every number is one that the engine can hold.
 
     Other objects, such as a flax module that a script passes, are not checked.
@@ -33,7 +32,7 @@ def check(path: str, value: Any) -> None:
             _check_float(path, value)
 
 
-def _check_section(path: str, section: Mapping[Any, Any]) -> None:
+def _check_section(path: str, section: Mapping[object, object]) -> None:
     """Checks the names and the values of a section."""
     for name, part in section.items():
         if not isinstance(name, str) or not name.strip():

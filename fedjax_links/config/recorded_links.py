@@ -5,15 +5,15 @@ config file first (while `CONFIG_FOLDER` names its folder), and in the working d
 """
 
 import contextvars
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import Params, Participation, Problem
 from fedjax_links.core import checks, errors, paths
+from fedjax_links.core.records import Section
 from fedjax_links.participation import replay
 from fedjax_links.participation.traces.intervals import Intervals
 
@@ -25,7 +25,7 @@ CONFIG_FOLDER: contextvars.ContextVar[Path | None] = contextvars.ContextVar(
 """The folder whose files relative paths name: usually that of the config file."""
 
 
-def locate(argument: str, path: Any) -> Path:
+def locate(argument: str, path: object) -> Path:
     """Returns the file or folder that a path of a config names.
 
     Args:
@@ -119,7 +119,7 @@ def _label_of(path: Path, labels: list[str], pattern: str | None) -> str:
 def read_log(
     argument: str,
     reader: Reader,
-    path: Any,
+    path: object,
     problem: Problem | None,
     *,
     match: str = 'names',
@@ -190,7 +190,7 @@ def _match_names(
         raise errors.invalid(argument, error.requirement, got) from None
 
 
-def read_params(where: str, section: Mapping[str, Any] | str) -> Params:
+def read_params(where: str, section: Section | str) -> Params:
     """Reads the parameters that a config's runs begin with.
 
     Args:

@@ -20,8 +20,8 @@ from fedjax_links.config import nested, registries
 from fedjax_links.config.bound import Bound as Bound
 from fedjax_links.config.bound import Factory
 from fedjax_links.config.bound import importable as importable
-from fedjax_links.config.schema import Section as Section
 from fedjax_links.core import checks, errors
+from fedjax_links.core.records import Section as Section
 from fedjax_links.problems import PROBLEMS
 
 Options = dict[str, Any]
@@ -29,7 +29,7 @@ Entries = Mapping[str, Any]
 """Factories, or entries of a registry that hold one, by name."""
 
 
-def bind(path: str, section: Any, registry: Entries, *args: Any) -> Bound:
+def bind(path: str, section: Section | str, registry: Entries, *args: object) -> Bound:
     """Binds the factory that a section names to the section's options.
 
     Args:
@@ -48,12 +48,14 @@ def bind(path: str, section: Any, registry: Entries, *args: Any) -> Bound:
     return Bound(path, nested.section(section)['name'], factory, options, args)
 
 
-def build_named(path: str, section: Any, registry: Entries, *args: Any) -> Any:
+def build_named(
+    path: str, section: Section | str, registry: Entries, *args: object
+) -> Any:
     """Builds the object that a section names: `bind`, then `Bound.build`."""
     return bind(path, section, registry, *args).build()
 
 
-def lookup(path: str, section: Any, registry: Entries) -> tuple[Factory, Options]:
+def lookup(path: str, section: object, registry: Entries) -> tuple[Factory, Options]:
     """Looks up what a section names, and its options.
 
     Args:
@@ -82,7 +84,7 @@ def lookup(path: str, section: Any, registry: Entries) -> tuple[Factory, Options
     return registry[name], options
 
 
-def bind_problem(section: Any, path: str = 'config.problem') -> Bound:
+def bind_problem(section: Section | str, path: str = 'config.problem') -> Bound:
     """Binds the problem that a section names.
 
     Args:
@@ -131,7 +133,7 @@ def bind_algorithm(label: str, section: Section, client: Section) -> Bound:
     return bound._replace(options=options, args=(client_program,), kind=Algorithm)
 
 
-def _bind_optimizer(path: str, section: Any, *args: Any) -> Bound:
+def _bind_optimizer(path: str, section: Section | str, *args: object) -> Bound:
     """Binds an optimizer; its rate may be a section, which names a schedule over steps."""
     bound = bind(path, section, registries.OPTIMIZERS, *args)
     rate = bound.options.get('learning_rate')
@@ -176,7 +178,7 @@ def _rate(learning_rate: float) -> float:
     return learning_rate
 
 
-def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
+def parameters(factory: Factory) -> Mapping[str, inspect.Parameter]:
     """Returns the parameters of a factory or of an entry's factory."""
     try:
         return inspect.signature(getattr(factory, 'factory', factory)).parameters
@@ -184,7 +186,7 @@ def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def as_mapping(path: str, section: Any) -> Options:
+def as_mapping(path: str, section: object) -> Options:
     """Returns a section as a new dictionary; a text is a name without options."""
     section = nested.section(section)
     if not isinstance(section, Mapping):

@@ -15,8 +15,7 @@ from typing import Any
 from fedjax_links.config import plain_values
 from fedjax_links.core import checks, errors, fields, type_hints
 from fedjax_links.core.fields import Declaration, declare
-
-Section = Mapping[str, Any]
+from fedjax_links.core.records import Section
 
 NAMED_SEEDS = 2**32
 """How many seeds there are."""
@@ -30,7 +29,7 @@ _WELL_KNOWN = {
 """Options of sections that users look for at the top level, for hints in errors."""
 
 
-def _check_names(argument: str, value: Sequence[Any]) -> None:
+def _check_names(argument: str, value: Sequence[object]) -> None:
     """Raises unless a list holds pairs of a label and the name to show."""
     for pair in value:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
@@ -286,7 +285,7 @@ def paths(names: Iterable[str]) -> dict[str, str]:
     return by_name
 
 
-def check(config: Mapping[str, Any], schema: Mapping[str, Declaration]) -> None:
+def check(config: Section, schema: Mapping[str, Declaration]) -> None:
     """Raises for a field of a config that its schema does not have, or of another type.
 
     Args:
@@ -308,9 +307,7 @@ def check(config: Mapping[str, Any], schema: Mapping[str, Declaration]) -> None:
             raise errors.invalid(f'config.{name}', requirement, errors.text_of(value))
 
 
-def check_required(
-    config: Mapping[str, Any], schema: Mapping[str, Declaration]
-) -> None:
+def check_required(config: Section, schema: Mapping[str, Declaration]) -> None:
     """Raises for a field without a default that a config does not have."""
     missing = [
         name
@@ -324,7 +321,7 @@ def check_required(
     raise errors.invalid('config', f'have {name!r}', f'only {sorted(config)}')
 
 
-def read(config: Mapping[str, Any]) -> ExperimentConfig:
+def read(config: Section) -> ExperimentConfig:
     """Reads the config of an experiment.
 
     Args:
@@ -347,7 +344,7 @@ def read(config: Mapping[str, Any]) -> ExperimentConfig:
     return settings
 
 
-def _check_alternatives(config: Mapping[str, Any]) -> None:
+def _check_alternatives(config: Section) -> None:
     """Raises for fields of which a config has both or neither where it needs one."""
     if ('links' in config) == ('patterns' in config):
         requirement = "have either 'links' or 'patterns'"

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import errors, memory, type_hints
+from fedjax_links.core.records import Section
 
 Entry = TypeVar('Entry')
 
@@ -23,17 +25,17 @@ _HOW_TO_NUMBER_NAMES = ', as np.unique(..., return_inverse=True)[1] makes of nam
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def is_concrete(value: Any) -> bool:
+def is_concrete(value: object) -> bool:
     """Tells whether ``value`` holds numbers that can be read now (it is no tracer)."""
     return not isinstance(value, jax.core.Tracer)
 
 
-def array_module(*values: Any) -> Any:
+def array_module(*values: object) -> types.ModuleType:
     """Returns NumPy, which needs no compiler, or `jax.numpy` if one of the values is traced."""
     return np if all(map(is_concrete, values)) else jnp
 
 
-def numbers(argument: str, value: Any) -> np.ndarray:
+def numbers(argument: str, value: object) -> np.ndarray:
     """Converts a concrete number, list or array to an array; raises for anything else."""
     try:
         array = np.asarray(value)
@@ -63,13 +65,13 @@ def number(argument: str, value: Any) -> None:
         raise errors.invalid(argument, 'be one number', errors.text_of(value))
 
 
-def positive_number(argument: str, value: Any) -> None:
+def positive_number(argument: str, value: object) -> None:
     """Raises unless ``value`` is one number and, where it is concrete, finite and above zero."""
     number(argument, value)
     positive(argument, value)
 
 
-def positive(argument: str, value: Any) -> None:
+def positive(argument: str, value: object) -> None:
     """Raises unless every entry of a concrete number or array is finite and above zero."""
     if is_concrete(value):
         array = numbers(argument, value)
@@ -77,7 +79,7 @@ def positive(argument: str, value: Any) -> None:
             raise errors.invalid(argument, 'be positive', value)
 
 
-def within(argument: str, value: Any, low: float, high: float) -> None:
+def within(argument: str, value: object, low: float, high: float) -> None:
     """Raises unless every entry of a concrete number or array lies in ``[low, high]``."""
     if not is_concrete(value):
         return
@@ -90,14 +92,14 @@ def within(argument: str, value: Any, low: float, high: float) -> None:
         raise errors.invalid(argument, requirement, f'{array[tuple(index)]!s}{where}')
 
 
-def per_client(argument: str, value: Any) -> None:
+def per_client(argument: str, value: ArrayLike) -> None:
     """Raises unless ``value`` is a vector, whatever it holds."""
     if np.ndim(value) != 1:
         requirement = 'be a vector with one entry per client'
         raise errors.invalid(argument, requirement, f'shape {np.shape(value)}')
 
 
-def probabilities(argument: str, value: Any) -> None:
+def probabilities(argument: str, value: ArrayLike) -> None:
     """Raises unless ``value`` is a vector of probabilities, one per client."""
     per_client(argument, value)
     within(argument, value, 0, 1)
@@ -122,13 +124,13 @@ def static_int(
         raise errors.invalid(argument, f'be at most {maximum}', value)
 
 
-def counts(**values: Any) -> None:
+def counts(**values: object) -> None:
     """Raises unless every argument, by name, is a Python integer and at least 1."""
     for argument, value in values.items():
         static_int(argument, value)
 
 
-def seed(argument: str, value: Any) -> None:
+def seed(argument: str, value: object) -> None:
     """Raises unless ``value`` is a Python integer in ``[0, 2**32)``."""
     static_int(argument, value, minimum=0, maximum=2**32 - 1)
 
@@ -166,19 +168,19 @@ def ids(
     return array.astype(np.int64)
 
 
-def choice(argument: str, value: Any, valid: Collection[str]) -> None:
+def choice(argument: str, value: object, valid: Collection[str]) -> None:
     """Raises unless ``value`` is one of the ``valid`` names."""
     if not isinstance(value, str) or value not in valid:
         raise errors.unknown_name(argument, value, valid)
 
 
-def entry(argument: str, name: Any, table: Mapping[str, Entry]) -> Entry:
+def entry(argument: str, name: str, table: Mapping[str, Entry]) -> Entry:
     """Looks up a name in a table; raises for a name that it has not."""
     choice(argument, name, table)
     return table[name]
 
 
-def fits(argument: str, value: Any, num_bytes: float) -> None:
+def fits(argument: str, value: object, num_bytes: float) -> None:
     """Raises, before anything is allocated, if arrays on the host exceed its free memory.
 
     Args:
@@ -194,7 +196,7 @@ def fits(argument: str, value: Any, num_bytes: float) -> None:
         )
 
 
-def names(argument: str, value: Any) -> tuple[str, ...]:
+def names(argument: str, value: object) -> tuple[str, ...]:
     """Converts a collection of names to a tuple; raises for a text, which is often meant as one."""
     if isinstance(value, str) or not isinstance(value, Collection):
         raise errors.invalid(argument, 'be a collection of names', repr(value))
@@ -205,7 +207,7 @@ def names(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def options(
-    argument: str, factory: Callable[..., Any], values: Mapping[str, Any], *args: Any
+    argument: str, factory: Callable[..., Any], values: Section, *args: object
 ) -> None:
     """Raises unless ``factory(*args, **values)`` has all that it needs and nothing unknown.
 
@@ -241,7 +243,7 @@ def _named(parameters: Collection[inspect.Parameter]) -> list[inspect.Parameter]
 def _check_known(
     argument: str,
     parameters: Collection[inspect.Parameter],
-    values: Mapping[str, Any],
+    values: Section,
     num_positional: int,
 ) -> None:
     """Raises for an option that the parameters behind the positional arguments do not have."""
@@ -257,7 +259,7 @@ def _check_known(
 def _check_complete(
     argument: str,
     parameters: Collection[inspect.Parameter],
-    values: Mapping[str, Any],
+    values: Section,
     num_positional: int,
 ) -> None:
     """Raises for too many positional arguments, and for a required option that is missing."""
@@ -272,9 +274,7 @@ def _check_complete(
             raise errors.invalid(f'{argument}.{p.name}', 'be given', None)
 
 
-def check_types(
-    where: str, factory: Callable[..., Any], values: Mapping[str, Any]
-) -> None:
+def check_types(where: str, factory: Callable[..., Any], values: Section) -> None:
     """Raises for an option of the wrong type.
 
     Args:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import Array, Params, Problem, Rows
+from fedjax_links.base import Array, Params, Problem, PyTree, Rows
 from fedjax_links.core import errors
 
 _BATCH_SIZE = 1024  # Examples that are evaluated side by side.
@@ -119,28 +119,32 @@ def eval_rows(problem: Problem) -> Rows:
 
 def _means_and_finish(
     problem: Problem,
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
+) -> tuple[Callable[..., PyTree], Callable[..., Mapping[str, Array]]]:
     """Returns what is averaged over examples, and what makes metrics of the means."""
     metrics = problem.metrics
     return getattr(metrics, 'means', metrics), getattr(metrics, 'finish', _unchanged)
 
 
-def _unchanged(means: Mapping[str, Array], labels: Any = None) -> Mapping[str, Array]:
+def _unchanged(
+    means: Mapping[str, Array], labels: Array | None = None
+) -> Mapping[str, Array]:
     del labels
     return means
 
 
-def _per_example(means_of: Callable[..., Any], params: Params, examples: Any) -> Any:
+def _per_example(
+    means_of: Callable[[Params, PyTree], PyTree], params: Params, examples: PyTree
+) -> PyTree:
     """Computes what is averaged for each example, leaves [E, ...]."""
 
-    def of_example(example: Any) -> Any:
+    def of_example(example: PyTree) -> PyTree:
         return means_of(params, jax.tree.map(lambda a: a[None], example))
 
     return jax.lax.map(of_example, examples, batch_size=_BATCH_SIZE)
 
 
 def _metrics_of_sums(
-    finish: Callable[..., Any], sums: Any, count: Array
+    finish: Callable[[PyTree], Mapping[str, Array]], sums: PyTree, count: Array
 ) -> Mapping[str, Array]:
     """Computes metrics from sums over ``count`` examples; NaN for none."""
     metrics = finish(jax.tree.map(lambda v: v / jnp.maximum(count, 1), sums))

@@ -2,7 +2,6 @@
 
 import collections
 from collections.abc import Sequence
-from typing import Any
 
 from fedjax_links.core import errors
 
@@ -13,7 +12,7 @@ def check_names(
     argument: str,
     known: Sequence[str],
     expected: Sequence[str],
-    others: Sequence[Any] = (),
+    others: Sequence[object] = (),
 ) -> None:
     """Refuses names of recorded clients that are not those of the data.
 

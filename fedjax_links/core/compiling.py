@@ -10,12 +10,16 @@ import functools
 import threading
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import jax
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
+
+from fedjax_links.base import PyTree
+
+_Result = TypeVar('_Result')
 
 _PROGRAMS: dict[Hashable, '_Program'] = {}
 
@@ -29,13 +33,17 @@ class _Program:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], references: list[weakref.ref[Any]]
+        self,
+        fn: Callable[..., PyTree],
+        references: list[weakref.ref[Callable[..., object]]],
     ) -> None:
         self.references = references
         self._current = threading.local()
         self.compiled = jax.jit(lambda *arrays: fn(*self._current.objects, *arrays))
 
-    def __call__(self, objects: tuple[Any, ...], arrays: tuple[Any, ...]) -> Any:
+    def __call__(
+        self, objects: tuple[object, ...], arrays: tuple[PyTree, ...]
+    ) -> PyTree:
         self._current.objects = objects
         try:
             return self.compiled(*arrays)
@@ -43,7 +51,9 @@ class _Program:
             del self._current.objects
 
 
-def call(fn: Callable[..., Any], objects: tuple[Any, ...], *arrays: Any) -> Any:
+def call(
+    fn: Callable[..., _Result], objects: tuple[object, ...], *arrays: PyTree
+) -> _Result:
     """Calls ``fn(*objects, *arrays)``, compiled unless the caller compiles.
 
     Args:
@@ -70,7 +80,7 @@ def call(fn: Callable[..., Any], objects: tuple[Any, ...], *arrays: Any) -> Any:
 
 
 def _cached_program(
-    fn: Callable[..., Any], key: Hashable, functions: list[Any]
+    fn: Callable[..., PyTree], key: Hashable, functions: Sequence[Callable[..., object]]
 ) -> _Program:
     """Returns the program of a key, made if there is none."""
     program = _PROGRAMS.get(key)
@@ -82,12 +92,12 @@ def _cached_program(
     return program
 
 
-def _forget(programs: dict[Hashable, _Program], key: Hashable, _: Any) -> None:
+def _forget(programs: dict[Hashable, _Program], key: Hashable, _: object) -> None:
     """Drops a program when one of its functions is gone, perhaps as the interpreter exits."""
     programs.pop(key, None)
 
 
-def _leaves_of(objects: Iterable[Any]) -> Iterator[Any]:
+def _leaves_of(objects: Iterable[object]) -> Iterator[object]:
     """Yields the functions and plain values of nested tuples."""
     for entry in objects:
         if isinstance(entry, tuple):
@@ -96,13 +106,13 @@ def _leaves_of(objects: Iterable[Any]) -> Iterator[Any]:
             yield entry
 
 
-def _are_lasting(functions: list[Any]) -> bool:
+def _are_lasting(functions: Sequence[object]) -> bool:
     """Tells whether functions live as long as their owner; each access makes a new method."""
     temporary = types.MethodType | types.BuiltinMethodType
     return not any(isinstance(function, temporary) for function in functions)
 
 
-def _are_passable(arrays: Any) -> bool:
+def _are_passable(arrays: PyTree) -> bool:
     """Tells whether all leaves are arrays and all static fields can be hashed."""
     leaves, structure = jax.tree.flatten(arrays)
     try:
@@ -113,7 +123,7 @@ def _are_passable(arrays: Any) -> bool:
 
 
 @functools.cache
-def _state_outside_trace() -> Any:
+def _state_outside_trace() -> object:
     """Returns JAX's trace state outside of any trace, in which a new thread begins."""
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
         return executor.submit(get_opaque_trace_state).result()

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base
+from fedjax_links.base import Array, Params, PyTree
 from fedjax_links.core import client_names, errors
 
 SAMPLES = (
@@ -30,7 +31,7 @@ _KIND_OF_FIELD = {
 _NEEDED_FIELDS = ('mask', 'prob')
 
 
-def check_algorithm(algorithm: Any) -> None:
+def check_algorithm(algorithm: object) -> None:
     """Raises unless it has the functions of an algorithm."""
     parts = 'init', 'round_step', 'models'
     if not all(callable(getattr(algorithm, part, None)) for part in parts):
@@ -40,7 +41,7 @@ def check_algorithm(algorithm: Any) -> None:
         raise errors.invalid('algorithm', requirement, kind_of(algorithm))
 
 
-def check_parts(algorithm: Any, participation: Any, problem: Any) -> None:
+def check_parts(algorithm: object, participation: object, problem: object) -> None:
     """Raises unless these are an algorithm, a pattern or a sample of links, and a problem."""
     check_algorithm(algorithm)
     check_problem(problem)
@@ -48,7 +49,7 @@ def check_parts(algorithm: Any, participation: Any, problem: Any) -> None:
         check_pattern(participation)
 
 
-def check_problem(problem: Any) -> None:
+def check_problem(problem: object) -> None:
     """Raises unless it has clients and parameters."""
     if not (hasattr(problem, 'num_clients') and hasattr(problem, 'init_params')):
         requirement = 'be a problem, as those of `fl.problems` make one'
@@ -62,7 +63,7 @@ def check_pattern(participation: Any, argument: str = 'participation') -> None:
         raise errors.invalid(argument, requirement, kind_of(participation))
 
 
-def check_rounds(links: Any) -> None:
+def check_rounds(links: object) -> None:
     """Raises unless it is a sample of links."""
     if not isinstance(links, SAMPLES):
         requirement = 'be links of all rounds, as `realised_links` gives them'
@@ -93,7 +94,7 @@ def _check_num_clients(num_clients: int, problem: base.Problem) -> None:
 
 
 def check_links(
-    links: Any, num_clients: int, *lead: int, argument: str = 'participation'
+    links: object, num_clients: int, *lead: int, argument: str = 'participation'
 ) -> None:
     """Raises unless links, by shapes, are a sample of N clients.
 
@@ -135,17 +136,17 @@ def _check_peer_links(
 
 
 def _check_field(
-    argument: str, name: str, value: Any, kind: str, shape: tuple[int, ...]
+    argument: str, name: str, value: Array | None, kind: str, shape: tuple[int, ...]
 ) -> None:
     """Raises unless a field of a sample holds numbers of a kind and has a shape."""
     is_kind = value is not None and jnp.issubdtype(_dtype(value), _KINDS[kind])
-    if not is_kind or np.shape(value) != shape:
+    if value is None or not is_kind or np.shape(value) != shape:
         requirement = f'draw `{name}` as {kind}{list(shape)}'
         raise errors.invalid(argument, requirement, kind_of(value))
 
 
 def check_same_structure(
-    argument: str, requirement: str, expected: Any, got: Any
+    argument: str, requirement: str, expected: PyTree, got: PyTree
 ) -> None:
     """Raises for the first leaf whose kind or shape differs from that of an expected pytree."""
     expected_leaves = _leaves(expected)
@@ -162,28 +163,28 @@ def check_same_structure(
         raise errors.invalid(argument, f'{requirement}, {_name(expected)}', _name(got))
 
 
-def check_round(before: Any, after: Any) -> None:
+def check_round(before: PyTree, after: PyTree) -> None:
     """Raises unless a round returns a state of the structure that it took."""
     check_same_structure(
         'algorithm', 'return the state that `round_step` was given', before, after
     )
 
 
-def server_of(models: Mapping[str, Any]) -> Any:
+def server_of(models: Mapping[str, Params]) -> Params:
     """Returns the server model; raises where there is none."""
     if 'server' not in models:
         raise errors.invalid('algorithm', 'have a model `server`', ', '.join(models))
     return models['server']
 
 
-def check_state(state: Any) -> None:
+def check_state(state: object) -> None:
     """Raises unless it is the state of a federation."""
     if not isinstance(state, base.FederationState):
         requirement = 'be a FederationState, such as `result.state`'
         raise errors.invalid('initial_state', requirement, kind_of(state))
 
 
-def check_fit(state: Any, expected: Any, *, has_pattern: bool) -> None:
+def check_fit(state: PyTree, expected: PyTree, *, has_pattern: bool) -> None:
     """Raises for the first leaf of a state that another algorithm, pattern or problem made.
 
     Args:
@@ -203,7 +204,7 @@ def check_fit(state: Any, expected: Any, *, has_pattern: bool) -> None:
         )
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """Says what a value is: the dtype and shape of an array, else its type or the value itself."""
     if hasattr(value, 'dtype') and hasattr(value, 'shape'):
         return f'{value.dtype}{list(value.shape)}'
@@ -212,7 +213,7 @@ def kind_of(value: Any) -> str:
     return _name(value)
 
 
-def _leaves(tree: Any) -> dict[str, str]:
+def _leaves(tree: PyTree) -> dict[str, str]:
     """Returns dtype and shape of every leaf by its path."""
     kinds: dict[str, str] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
@@ -220,11 +221,11 @@ def _leaves(tree: Any) -> dict[str, str]:
     return kinds
 
 
-def _dtype(value: Any) -> Any:
+def _dtype(value: object) -> np.dtype:
     return getattr(value, 'dtype', None) or jnp.result_type(value)
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     if callable(value) and hasattr(value, '__name__'):
         return f'the function {value.__name__}'
     name = type(value).__name__

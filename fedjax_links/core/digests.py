@@ -10,9 +10,9 @@ import hashlib
 import inspect
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,8 @@ _CALLS_THE_HOST = ('pure_callback', 'io_callback')
 _ADDRESS = re.compile(r' at 0x[0-9a-f]+')
 _CHUNK_BYTES = 2**24
 
+ArrayOrNumber: TypeAlias = jax.Array | np.ndarray | np.generic | float
+
 
 def combine(parts: Sequence[str]) -> str:
     """Returns one digest of several."""
@@ -39,7 +41,7 @@ def of_bytes(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def of_array(array: Any) -> str:
+def of_array(array: ArrayOrNumber) -> str:
     """Returns the digest of an array: its dtype, its shape and every entry."""
     values = _plain(array)
     header = f'{values.dtype.str} {values.shape}'
@@ -48,7 +50,7 @@ def of_array(array: Any) -> str:
     return of_bytes(header.encode() + row_hashes(values).tobytes())
 
 
-def row_hashes(array: Any) -> np.ndarray:
+def row_hashes(array: ArrayOrNumber) -> np.ndarray:
     """Hashes each row of an array.
 
     Args:
@@ -88,7 +90,7 @@ def of_tree(tree: PyTree) -> str:
     )
 
 
-def of_program(function: Callable[..., Any], *arguments: PyTree) -> str:
+def of_program(function: Callable[..., PyTree], *arguments: PyTree) -> str:
     """Traces a function and returns the digest of what it computes.
 
     Args:
@@ -101,12 +103,12 @@ def of_program(function: Callable[..., Any], *arguments: PyTree) -> str:
     return of_jaxpr(jax.make_jaxpr(function)(*arguments))
 
 
-def of_jaxpr(closed: Any) -> str:
+def of_jaxpr(closed: jax_core.ClosedJaxpr) -> str:
     """Returns the digest of a `jax.extend.core.ClosedJaxpr`, its constants among it."""
     return _ProgramDigests().closed(closed)
 
 
-def of_structure(jaxpr: Any) -> str:
+def of_structure(jaxpr: jax_core.Jaxpr) -> str:
     """Returns the digest of a `jax.extend.core.Jaxpr`, whatever its own constants are."""
     return _ProgramDigests().open(jaxpr)
 
@@ -118,12 +120,12 @@ class _ProgramDigests:
         # By id; the jaxprs stay alive, so that no other gets the id of one.
         self._known: dict[int, tuple[Any, str]] = {}
 
-    def closed(self, program: Any) -> str:
+    def closed(self, program: jax_core.ClosedJaxpr) -> str:
         """Returns the digest of a closed jaxpr, its constants included."""
         constants = [of_array(value) for value in program.consts]
         return combine([self.open(program.jaxpr), *constants])
 
-    def open(self, jaxpr: Any) -> str:
+    def open(self, jaxpr: jax_core.Jaxpr) -> str:
         """Returns the digest of a jaxpr."""
         if id(jaxpr) in self._known:
             _, digest = self._known[id(jaxpr)]
@@ -131,11 +133,11 @@ class _ProgramDigests:
         # Variables are numbered in the order in which they come up.
         numbers: dict[Any, int] = {}
 
-        def define(variable: Any) -> str:
+        def define(variable: jax_core.Var) -> str:
             numbers[variable] = len(numbers)
             return f'{numbers[variable]}:{variable.aval}'
 
-        def use(atom: Any) -> str:
+        def use(atom: jax_core.Var | jax_core.Literal) -> str:
             if isinstance(atom, jax_core.Literal):
                 return f'{atom.aval}={self.value(atom.val)}'
             return str(numbers[atom])
@@ -155,7 +157,7 @@ class _ProgramDigests:
         self._known[id(jaxpr)] = jaxpr, digest
         return digest
 
-    def _params(self, equation: Any) -> str:
+    def _params(self, equation: jax_core.JaxprEqn) -> str:
         """Describes the parameters of an operation that may change its result."""
         return ' '.join(
             f'{name}={self.value(value)}'
@@ -163,7 +165,7 @@ class _ProgramDigests:
             if name not in _NAMES_ONLY
         )
 
-    def value(self, value: Any) -> str:
+    def value(self, value: object) -> str:
         """Describes a parameter of an operation."""
         if isinstance(value, Mapping | set | frozenset | list | tuple):
             return self._collection(value)
@@ -180,7 +182,7 @@ class _ProgramDigests:
             return 'function'
         return _ADDRESS.sub('', repr(value))
 
-    def _collection(self, values: Any) -> str:
+    def _collection(self, values: Mapping[str, object] | Collection[object]) -> str:
         if isinstance(values, Mapping):
             return str({str(key): self.value(entry) for key, entry in values.items()})
         entries = [self.value(entry) for entry in values]
@@ -195,7 +197,7 @@ class _HostCode:
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
-    def of(self, value: Any) -> str:
+    def of(self, value: object) -> str:
         """Describes a function, or what one refers to."""
         if isinstance(value, np.ndarray | np.generic | jax.Array):
             return of_array(value)
@@ -210,7 +212,7 @@ class _HostCode:
             return str([self.of(entry) for entry in value])
         return self._of_code(value)
 
-    def _of_code(self, value: Any) -> str:
+    def _of_code(self, value: object) -> str:
         """Describes what can be called, and code; anything else by its name."""
         if isinstance(value, functools.partial):
             return self.of([value.func, value.args, value.keywords])
@@ -239,9 +241,11 @@ def _is_of_library(function: types.FunctionType) -> bool:
     return file.is_file() and not errors.is_users_file(file)
 
 
-def _plain(array: Any) -> np.ndarray:
+def _plain(array: ArrayOrNumber) -> np.ndarray:
     """Returns a NumPy array with the bits of any array, those of typed keys too."""
-    if hasattr(array, 'dtype') and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+    if isinstance(array, jax.Array) and jnp.issubdtype(
+        array.dtype, jax.dtypes.prng_key
+    ):
         array = jax.random.key_data(array)
     values = np.asarray(array)
     if values.dtype.kind in 'OUS':

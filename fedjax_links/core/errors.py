@@ -43,7 +43,11 @@ class InvalidError(ValueError):
     """
 
     def __init__(  # noqa: D107
-        self, path: str, requirement: str, value: Any = None, message: str | None = None
+        self,
+        path: str,
+        requirement: str,
+        value: object = None,
+        message: str | None = None,
     ):
         super().__init__(path, requirement, value, message)
         self.path = path
@@ -82,13 +86,13 @@ class InvalidError(ValueError):
         return InvalidError(path, self.requirement, self.value, self.message)
 
 
-def invalid(argument: str, requirement: str, value: Any) -> InvalidError:
+def invalid(argument: str, requirement: str, value: object) -> InvalidError:
     """Builds ``InvalidError: `argument` must <requirement>, got <value>.``."""
     return InvalidError(argument, requirement, value)
 
 
 def unknown_name(
-    argument: str, value: Any, valid: Iterable[str], *, near: str | None = None
+    argument: str, value: object, valid: Iterable[str], *, near: str | None = None
 ) -> InvalidError:
     """Builds the error for a name that is not among the valid ones.
 
@@ -125,7 +129,7 @@ def _nearest(text: str, names: Iterable[str]) -> str | None:
     return by_folded[near[0]] if near else None
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """Formats a value for an error: short, and on one line."""
     text = ' '.join(repr(value).split())
     return text if len(text) <= _MAX_VALUE_LENGTH else f'{text[:_MAX_VALUE_LENGTH]}...'

@@ -47,7 +47,7 @@ class Declaration:
     example: Any
     check: Check | None
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: object) -> bool:
         """Tells whether a value is of the field's type; True and False are no numbers."""
         if isinstance(value, bool):
             return self.kind is bool
@@ -60,7 +60,11 @@ _RUNTIME_TYPES: Mapping[Any, Any] = {Sequence: (list, tuple), float: (int, float
 
 
 def declare(
-    meaning: str, *, example: Any, default: Any = REQUIRED, check: Check | None = None
+    meaning: str,
+    *,
+    example: object,
+    default: Any = REQUIRED,
+    check: Check | None = None,
 ) -> Any:
     """Declares a field of a dataclass, in place of its default.
 

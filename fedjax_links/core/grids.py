@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedjax_links.core import checks, errors
+from fedjax_links.core.records import Section
 
 Point = Mapping[str, Any]
 GridColumns = Mapping[str, Sequence[Any]]
 
 
-def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]]:
+def flatten(grid: Section, where: str = 'grid') -> dict[str, list[Any]]:
     """Flattens a nested grid to columns.
 
     Args:
@@ -40,7 +41,7 @@ def flatten(grid: Mapping[str, Any], where: str = 'grid') -> dict[str, list[Any]
     return columns
 
 
-def _column(path: str, values: Any) -> list[Any]:
+def _column(path: str, values: object) -> list[Any]:
     """Returns a list of plain values; a column with floats holds its integers as floats, too."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise errors.invalid(path, 'be a list of values', errors.text_of(values))
@@ -56,13 +57,13 @@ def _column(path: str, values: Any) -> list[Any]:
     return column
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def points(columns: GridColumns, mode: str) -> list[dict[str, Any]]:
+def points(columns: GridColumns, mode: str) -> list[Point]:
     """Lists the points of a grid.
 
     Args:
@@ -83,7 +84,7 @@ def points(columns: GridColumns, mode: str) -> list[dict[str, Any]]:
         raise errors.invalid('grid', requirement, lengths)
     combine = itertools.product if mode == 'cross' or not columns else zip
     rows = combine(*columns.values())
-    grid_points = [dict(zip(columns, row, strict=True)) for row in rows]
+    grid_points: list[Point] = [dict(zip(columns, row, strict=True)) for row in rows]
     if len(set(map(repr, grid_points))) < len(grid_points):
         columns_text = errors.text_of(dict(columns))
         raise errors.invalid('grid', 'have no point twice', columns_text)
@@ -95,10 +96,10 @@ def agree(point: Point, other: Point) -> bool:
     return all(point.get(name, value) == value for name, value in other.items())
 
 
-def project(grid_points: Iterable[Point], names: Iterable[str]) -> list[dict[str, Any]]:
+def project(grid_points: Iterable[Point], names: Iterable[str]) -> list[Point]:
     """Restricts points to some columns and lists each combination once, in order."""
     names = set(names)
-    by_text: dict[str, dict[str, Any]] = {}
+    by_text: dict[str, Point] = {}
     for point in grid_points:
         projected = {name: value for name, value in point.items() if name in names}
         by_text.setdefault(repr(projected), projected)

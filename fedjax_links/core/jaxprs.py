@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from jax.extend import core as jax_core
+from numpy.typing import ArrayLike
 
 from fedjax_links.base import PyTree
 from fedjax_links.core import digests
@@ -45,7 +46,7 @@ def trace(function: Callable[..., PyTree], *inputs: PyTree) -> Traced:
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*inputs)
     output_structure = jax.tree.structure(shapes)
 
-    def bind(constants: Sequence[Any]) -> Callable[..., PyTree]:
+    def bind(constants: Sequence[jax.Array | np.ndarray]) -> Callable[..., PyTree]:
         compute = jax_core.jaxpr_as_fun(jax_core.ClosedJaxpr(closed.jaxpr, constants))
 
         def bound(*inputs: PyTree) -> PyTree:
@@ -61,5 +62,5 @@ def trace(function: Callable[..., PyTree], *inputs: PyTree) -> Traced:
     return Traced(structure, constants, shapes, bind)
 
 
-def _as_array(constant: Any) -> Any:
+def _as_array(constant: ArrayLike) -> jax.Array | np.ndarray:
     return constant if isinstance(constant, jax.Array) else np.asarray(constant)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
@@ -99,7 +99,9 @@ def _left_in_group(group: Path, files: _GroupFiles) -> Iterator[int]:
     yield max(0, int(limit) - usage + droppable)
 
 
-def peak_bytes(compiled: Any, num_copies: int, *, num_outputs: int = 1) -> int | None:
+def peak_bytes(
+    compiled: jax.stages.Compiled, num_copies: int, *, num_outputs: int = 1
+) -> int | None:
     """Returns what a program needs at once: states, data and work space; None if unknown.
 
     Args:

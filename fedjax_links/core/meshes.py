@@ -10,12 +10,16 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
+
+from fedjax_links.base import PyTree
+
+_Values = TypeVar('_Values')
 
 AXIS = 'clients'
 """The axis over which the work of a round's clients is divided."""
@@ -36,7 +40,7 @@ class TableShard:
       num_clients: N, of the full table.
     """
 
-    rows: Any
+    rows: PyTree
     num_clients: int = dataclasses.field(metadata={'static': True})
 
 
@@ -72,12 +76,16 @@ class LocalRows:
         return self.rows[(slice(start, stop), *other_slices)]
 
 
+TableLeaf: TypeAlias = jax.Array | np.ndarray | LocalRows
+"""A leaf of a pytree with client tables, on devices or on the host."""
+
+
 def in_shard_map() -> bool:
     """Tells whether what is being traced runs on every device of a mesh."""
     return AXIS in jax.sharding.get_abstract_mesh().manual_axes
 
 
-def table(num_clients: int, make: Callable[[int], Any]) -> Any:
+def table(num_clients: int, make: Callable[[int], PyTree]) -> PyTree:
     """Makes a new client table; inside a mesh, this device's shard of it.
 
     Args:
@@ -92,7 +100,7 @@ def table(num_clients: int, make: Callable[[int], Any]) -> Any:
     return TableShard(make(_shard_size(num_clients)), num_clients)
 
 
-def rows_of(table: Any) -> Any:
+def rows_of(table: PyTree) -> PyTree:
     """Returns the rows of a table, or of this device's shard of it."""
     return table.rows if isinstance(table, TableShard) else table
 
@@ -112,7 +120,7 @@ def _local_indices(ids: jax.Array, num_clients: int) -> jax.Array:
     return jnp.where(is_here, indices, size)
 
 
-def fetch_rows(ids: jax.Array, shard: TableShard) -> Any:
+def fetch_rows(ids: jax.Array, shard: TableShard) -> PyTree:
     """Fetches clients' rows from the devices that store them to those that need them.
 
     Args:
@@ -140,7 +148,7 @@ def fetch_rows(ids: jax.Array, shard: TableShard) -> Any:
     return barrier(jax.tree.map(lambda a: a[storing_device, slots], received))
 
 
-def store_rows(shard: TableShard, ids: jax.Array, new_rows: Any) -> TableShard:
+def store_rows(shard: TableShard, ids: jax.Array, new_rows: PyTree) -> TableShard:
     """Replaces the rows of those clients that this device stores."""
     indices = _local_indices(ids, shard.num_clients)
 
@@ -150,7 +158,7 @@ def store_rows(shard: TableShard, ids: jax.Array, new_rows: Any) -> TableShard:
     return TableShard(jax.tree.map(store, shard.rows, new_rows), shard.num_clients)
 
 
-def gather(values: Any) -> Any:
+def gather(values: PyTree) -> PyTree:
     """Gathers values of all devices: leaves [D, ...] of leaves [...]."""
 
     def gather_leaf(a: jax.Array) -> jax.Array:
@@ -159,14 +167,14 @@ def gather(values: Any) -> Any:
     return _in_one_buffer(gather_leaf, values, leading_axes=0)
 
 
-def all_gather_table(table: Any) -> Any:
+def all_gather_table(table: PyTree) -> PyTree:
     """Returns all rows of a table, leaves [N, ...] and perhaps padding, on every device."""
     if not isinstance(table, TableShard):
         return table
     return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), gather(table.rows))
 
 
-def mean(shard: TableShard, dtypes: Any) -> Any:
+def mean(shard: TableShard, dtypes: PyTree) -> PyTree:
     """Averages a table over all clients, added up and returned in ``dtypes``, one for each leaf.
 
     Every device adds up some columns of all rows. It adds rows in pairs of fixed ids, so the order
@@ -193,7 +201,7 @@ def mean(shard: TableShard, dtypes: Any) -> Any:
     return jax.tree.map(leaf_mean, shard.rows, dtypes)
 
 
-def barrier(value: Any) -> Any:
+def barrier(value: _Values) -> _Values:
     """Hides from the compiler what a value is.
 
     The compiler treats programs of one device and of several differently: it unrolls a loop that it
@@ -202,7 +210,7 @@ def barrier(value: Any) -> Any:
     return jax.lax.optimization_barrier(value)
 
 
-def isolate_from_fusion(fn: Callable[..., Any]) -> Callable[..., Any]:
+def isolate_from_fusion(fn: Callable[..., _Values]) -> Callable[..., _Values]:
     """Wraps a function so that it gives the same bits on meshes of any size.
 
     How values reach a device depends on the number of devices, and what is fused with that is
@@ -210,11 +218,11 @@ def isolate_from_fusion(fn: Callable[..., Any]) -> Callable[..., Any]:
     outside it, so the function becomes the body of a loop that runs once.
     """
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: PyTree) -> _Values:
         shapes = jax.eval_shape(fn, *arguments)
         zeros = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
 
-        def body(_: Any, carry: Any) -> Any:
+        def body(_: PyTree, carry: PyTree) -> PyTree:
             inputs, _ = carry
             return inputs, fn(*inputs)
 
@@ -234,7 +242,7 @@ class Layout:
     """
 
     def __init__(
-        self, make: Callable[..., Any], mesh: jax.sharding.Mesh, *arguments: Any
+        self, make: Callable[..., PyTree], mesh: jax.sharding.Mesh, *arguments: PyTree
     ) -> None:
         """Finds the tables by tracing.
 
@@ -263,18 +271,18 @@ class Layout:
         """Returns the shardings of the leaves, with tables of D * K rows."""
         return [jax.sharding.NamedSharding(self._mesh, spec) for spec in self.specs]
 
-    def make(self, *arguments: Any) -> Any:
+    def make(self, *arguments: PyTree) -> PyTree:
         """Makes the pytree on the mesh, with tables of D * K rows."""
 
-        def make_leaves(*inner_arguments: Any) -> list[Any]:
+        def make_leaves(*inner_arguments: PyTree) -> list[jax.Array]:
             return jax.tree.leaves(self._make(*inner_arguments))
 
         run = on_each(make_leaves, self._mesh, REPLICATED, self.specs)
         return self.from_device_leaves(run(*arguments), is_padded=True)
 
     def advance(
-        self, run: Callable[..., Any], values: Any, *arguments: Any
-    ) -> tuple[Any, ...]:
+        self, run: Callable[..., tuple[PyTree, ...]], values: PyTree, *arguments: PyTree
+    ) -> tuple[PyTree, ...]:
         """Runs a function of such a pytree on the mesh.
 
         Args:
@@ -287,7 +295,9 @@ class Layout:
           What ``run`` returns. Tables have as many rows as those of ``values``, N by default.
         """
 
-        def run_on_device(leaves: list[Any] | None, *arguments: Any) -> Any:
+        def run_on_device(
+            leaves: list[jax.Array] | None, *arguments: PyTree
+        ) -> tuple[PyTree, ...]:
             inside = None
             if leaves is not None:
                 inside = jax.tree.unflatten(self._inside, leaves)
@@ -324,8 +334,8 @@ class Layout:
         return self._map_tables(self._pad, values)
 
     def from_device_leaves(
-        self, leaves: Sequence[Any], *, is_padded: bool = False
-    ) -> Any:
+        self, leaves: Sequence[TableLeaf], *, is_padded: bool = False
+    ) -> PyTree:
         """Returns the pytree as seen from outside.
 
         Args:
@@ -336,7 +346,7 @@ class Layout:
             leaves = self._map_tables(self._without_padding, leaves)
         return jax.tree.unflatten(self._outside, leaves)
 
-    def fetch(self, values: Any) -> Any:
+    def fetch(self, values: PyTree) -> PyTree:
         """Fetches the pytree to the host, with tables of N rows or this process's `LocalRows`.
 
         Args:
@@ -344,14 +354,16 @@ class Layout:
         """
         return jax.tree.unflatten(self._outside, self._map_tables(_to_host, values))
 
-    def _has_padding(self, values: Any) -> bool:
+    def _has_padding(self, values: PyTree) -> bool:
         pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
         return any(
             num_clients is not None and a.shape[0] > num_clients
             for a, num_clients in pairs
         )
 
-    def _map_tables(self, change: Callable[[Any, int], Any], values: Any) -> list[Any]:
+    def _map_tables(
+        self, change: Callable[[Any, int], TableLeaf], values: PyTree
+    ) -> list[TableLeaf]:
         """Returns the leaves of a pytree, with ``change(leaf, N)`` in place of those of tables."""
         pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
         return [
@@ -359,12 +371,14 @@ class Layout:
             for a, num_clients in pairs
         ]
 
-    def _pad(self, a: Any, num_clients: int) -> Any:
+    def _pad(self, a: TableLeaf, num_clients: int) -> TableLeaf:
         num_rows = self._mesh.size * math.ceil(num_clients / self._mesh.size)
         if a.shape[0] == num_rows:
             return a
         if isinstance(a, LocalRows):
-            return LocalRows(self._pad(a.rows, num_clients), a.first, num_rows)
+            rows = self._pad(a.rows, num_clients)
+            assert isinstance(rows, np.ndarray)
+            return LocalRows(rows, a.first, num_rows)
         pad = np.pad if isinstance(a, np.ndarray) else jnp.pad
         widths = [(0, num_rows - num_clients)] + [(0, 0)] * (a.ndim - 1)
         return pad(a, widths)
@@ -377,11 +391,11 @@ class Layout:
 
 
 def on_each(
-    fn: Callable[..., Any],
+    fn: Callable[..., PyTree],
     mesh: jax.sharding.Mesh,
-    in_specs: Any = REPLICATED,
-    out_specs: Any = REPLICATED,
-) -> Callable[..., Any]:
+    in_specs: PyTree = REPLICATED,
+    out_specs: PyTree = REPLICATED,
+) -> Callable[..., PyTree]:
     """Returns a function that runs inside a mesh.
 
     Args:
@@ -398,7 +412,7 @@ def on_each(
     )
 
 
-def _is_table_shard(node: Any) -> bool:
+def _is_table_shard(node: object) -> bool:
     return isinstance(node, TableShard)
 
 
@@ -419,8 +433,8 @@ def _shard_size(num_clients: int) -> int:
 
 
 def _in_one_buffer(
-    collective: Callable[[jax.Array], jax.Array], values: Any, leading_axes: int
-) -> Any:
+    collective: Callable[[jax.Array], jax.Array], values: PyTree, leading_axes: int
+) -> PyTree:
     """Applies a collective to all leaves of a dtype in one buffer, as each call costs a meeting.
 
     Args:

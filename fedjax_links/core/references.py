@@ -71,7 +71,7 @@ def cite(*references: str) -> Callable[[_Factory], _Factory]:
     return mark
 
 
-def references_of(factory: Callable[..., Any]) -> tuple[Reference, ...]:
+def references_of(factory: Callable[..., object]) -> tuple[Reference, ...]:
     """Returns the sources that `cite` marked a factory with; empty without any.
 
     Raises:

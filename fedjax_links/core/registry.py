@@ -21,7 +21,7 @@ class Registry(dict[str, RegistryEntry]):
         raise KeyError(str(errors.unknown_name('name', name, self)))
 
 
-def check_client_program(local_train: Any) -> None:
+def check_client_program(local_train: object) -> None:
     """Raises unless it is a client program."""
     if not callable(getattr(local_train, 'run', None)):
         requirement = (
@@ -83,7 +83,7 @@ class AlgorithmEntry(NamedTuple):
     client_example: Mapping[str, Any] = {}
     traffic: Traffic = Traffic()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Algorithm:
+    def __call__(self, *args: object, **kwargs: object) -> Algorithm:
         """Builds the algorithm.
 
         Raises:
@@ -127,7 +127,7 @@ class ParticipationEntry(NamedTuple):
     carries_pattern: bool = False
     law: Callable[..., Any] | None = None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Participation:
+    def __call__(self, *args: object, **kwargs: object) -> Participation:
         """Builds the pattern."""
         return self.factory(*args, **kwargs)
 

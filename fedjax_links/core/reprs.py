@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 _Class = TypeVar('_Class', bound=type)
 
@@ -27,13 +28,13 @@ def described(text_of: Callable[[Any], str]) -> Callable[[_Class], _Class]:
     """
 
     def decorate(kind: _Class) -> _Class:
-        def text(instance: Any) -> str:
+        def text(instance: object) -> str:
             try:
                 return text_of(instance)
             except Exception:  # Under JAX, leaves may be anything.
                 return kind.__name__
 
-        def notebook_text(instance: Any) -> str:
+        def notebook_text(instance: object) -> str:
             return f'<pre>{html.escape(text(instance))}</pre>'
 
         setattr(kind, '__repr__', text)  # noqa: B010
@@ -50,7 +51,7 @@ def described_by(field: str) -> Callable[[_Class], _Class]:
       field: names the function; the factory defines it for each object.
     """
 
-    def text_of(instance: Any) -> str:
+    def text_of(instance: object) -> str:
         return f'<{type(instance).__name__} {_factory_of(getattr(instance, field))}>'
 
     return described(text_of)
@@ -71,7 +72,7 @@ def call_text(entry: Any) -> str:
     return f'<{type(entry).__name__} {entry.factory.__name__}{called}>'
 
 
-def registry_text(registry: Any) -> str:
+def registry_text(registry: Mapping[str, object]) -> str:
     """Lists the names of a registry."""
     names = textwrap.fill(
         ', '.join(registry), 80, initial_indent='  ', subsequent_indent='  '
@@ -131,7 +132,7 @@ def duration(seconds: float) -> str:
     return f'{seconds:.0f} s'
 
 
-def numbers(values: Any) -> str:
+def numbers(values: ArrayLike) -> str:
     """Formats a number, or mean and range of several; dtype and shape of a tracer."""
     if (
         isinstance(values, jax.core.Tracer)
@@ -144,7 +145,7 @@ def numbers(values: Any) -> str:
     return f'{array.mean():.4g} ({array.min():.4g} to {array.max():.4g})'
 
 
-def _factory_of(function: Any) -> str:
+def _factory_of(function: Callable[..., object]) -> str:
     """Returns the name of the function that defined a function; of its module if it is private."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -155,7 +156,7 @@ def _factory_of(function: Any) -> str:
     return str(function.__module__).rpartition('.')[2] if is_private else name
 
 
-def _kind_of(array: Any) -> str:
+def _kind_of(array: object) -> str:
     """Returns dtype and shape of an array, else the type."""
     if hasattr(array, 'shape') and hasattr(array, 'dtype'):
         return f'{array.dtype}[{",".join(map(str, array.shape))}]'

@@ -1,7 +1,6 @@
 """Scans over rounds."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +10,12 @@ from fedjax_links.core import tree
 
 
 def scan(
-    step: Callable[..., Any], state: Any, inputs: Any, length: int, round: Array
-) -> tuple[Any, Any]:
+    step: Callable[[PyTree, PyTree], tuple[PyTree, PyTree]],
+    state: PyTree,
+    inputs: PyTree,
+    length: int,
+    round: Array,
+) -> tuple[PyTree, PyTree]:
     """Runs `jax.lax.scan` over rounds, with the same bits for any length.
 
     The compiler unrolls a loop that it knows to run once, and then rounds differently than in a
@@ -23,7 +26,7 @@ def scan(
     only_input = jax.tree.map(lambda a: a[0], inputs)
     _, output = jax.eval_shape(step, state, only_input)
 
-    def body(_: Array, carry: Any) -> Any:
+    def body(_: Array, carry: PyTree) -> PyTree:
         state, _ = carry
         return step(state, only_input)
 

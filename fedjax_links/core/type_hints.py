@@ -26,7 +26,7 @@ _WORDS = {
 _ITEMS = {int: 'whole numbers', float: 'numbers', str: 'names'}
 
 
-def matches_annotation(value: Any, annotation: Any) -> bool:
+def matches_annotation(value: object, annotation: Any) -> bool:
     """Tells whether a parameter takes a value; True where nothing is known.
 
     Args:
@@ -45,12 +45,12 @@ def matches_annotation(value: Any, annotation: Any) -> bool:
     if isinstance(value, bool) and members & _NUMBERS:
         return False  # A flag is no number.
     candidates = [member for member in members if isinstance(value, _types(member))]
-    if not is_list:
+    if not isinstance(value, list | tuple):
         return bool(candidates)
     return any(_items_match(value, _item(member)) for member in candidates)
 
 
-def _items_match(values: Sequence[Any], annotation: Any) -> bool:
+def _items_match(values: Sequence[object], annotation: Any) -> bool:
     return all(matches_annotation(value, annotation) for value in values)
 
 
@@ -100,7 +100,7 @@ def _types(annotation: Any) -> Any:
     return (list, tuple) if _is_list_type(origin) else origin
 
 
-def _is_class(origin: Any) -> bool:
+def _is_class(origin: object) -> bool:
     return isinstance(origin, type) and not getattr(origin, '_is_protocol', False)
 
 
@@ -118,7 +118,7 @@ def _item(annotation: Any) -> Any:
     return next(iter(get_args(annotation)), Any)
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     """Tells whether a list, perhaps of lists, holds numbers in rows of one length."""
     try:
         return np.asarray(value).dtype.kind in 'biuf'

@@ -24,7 +24,6 @@ a network. `DATASETS` names every loader, the published image sets as ``data lis
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from fedjax_links.core import errors
 from fedjax_links.datasets import system_copies
@@ -77,7 +76,7 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
 """``dataset`` of `problems.images`."""
 
 
-def unknown(argument: str, name: Any, valid: Iterable[str]) -> errors.InvalidError:
+def unknown(argument: str, name: object, valid: Iterable[str]) -> errors.InvalidError:
     """Builds the error for a data set that is not among the valid names: what could provide it.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from fedjax_links.core import errors
 
@@ -85,7 +85,7 @@ def _kind_of_dtype(dtype: Any) -> str:
     return 'real' if jnp.issubdtype(dtype, jnp.floating) else 'whole'
 
 
-def _check_fits(argument: str, array: np.ndarray, kind: Any) -> None:
+def _check_fits(argument: str, array: np.ndarray, kind: DTypeLike) -> None:
     """Raises for a number that a smaller type would turn into another one."""
     kind = np.dtype(kind)
     if (
@@ -107,7 +107,7 @@ def _check_fits(argument: str, array: np.ndarray, kind: Any) -> None:
     )
 
 
-def stack_rows(argument: str, rows: Any) -> np.ndarray:
+def stack_rows(argument: str, rows: Iterable[object]) -> np.ndarray:
     """Stacks rows of numbers of one shape, or images of one size, into an array.
 
     Images are Pillow's, or mappings of ``bytes`` that it decodes. Those of 16 and 32 bits and of
@@ -140,7 +140,7 @@ stack_features = functools.partial(stack_rows, 'features')
 stack_labels = functools.partial(stack_rows, 'labels')
 
 
-def _stack(argument: str, rows: Iterable[Any]) -> np.ndarray:
+def _stack(argument: str, rows: Iterable[object]) -> np.ndarray:
     """Stacks rows one by one; the error names the row."""
     arrays: list[np.ndarray] = []
     try:
@@ -229,8 +229,8 @@ def _stack_frame(argument: str, frame: Any) -> np.ndarray:
 
 
 def number_owners(
-    argument: str, owners: Any, names: Sequence[Any] = ()
-) -> tuple[NDArray[np.int32], tuple[Any, ...]]:
+    argument: str, owners: Any, names: Sequence[object] = ()
+) -> tuple[NDArray[np.int32], tuple[object, ...]]:
     """Numbers owners by their names.
 
     Args:
@@ -283,7 +283,9 @@ def _as_list(argument: str, owners: Any) -> list[Any]:
     ]
 
 
-def _check_kinds(argument: str, rows: Mapping[Any, int], names: Sequence[Any]) -> None:
+def _check_kinds(
+    argument: str, rows: Mapping[object, int], names: Sequence[object]
+) -> None:
     """Raises for names of several kinds, whose order and equality mean nothing."""
     first = next(iter(rows))
     for value, row in rows.items():
@@ -298,6 +300,6 @@ def _check_kinds(argument: str, rows: Mapping[Any, int], names: Sequence[Any]) -
             raise errors.invalid(argument, requirement, errors.text_of(first))
 
 
-def _kind(value: Any) -> Any:
+def _kind(value: object) -> type[object]:
     """Returns what sorts with a value: numbers of any type go together."""
     return float if isinstance(value, int | float) else type(value)

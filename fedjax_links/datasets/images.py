@@ -4,7 +4,6 @@ import gzip
 import math
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,10 +136,14 @@ def _patterns(
     return (1 / (1 + np.exp(-2 * mixed))).astype(np.float32)
 
 
-def _plane_waves(num_points: int, waves: NDArray[Any]) -> NDArray[Any]:
+def _plane_waves(
+    num_points: int, waves: NDArray[np.integer]
+) -> NDArray[np.complexfloating]:
     """Evaluates plane waves at the centres of so many pixels: complex128[points, waves]."""
     points = (np.arange(num_points) + 0.5) / num_points
-    waves_at_points: NDArray[Any] = np.exp(2j * np.pi * np.outer(points, waves))
+    waves_at_points: NDArray[np.complexfloating] = np.exp(
+        2j * np.pi * np.outer(points, waves)
+    )
     return waves_at_points
 
 

@@ -70,7 +70,7 @@ class Dataset:
                 raise errors.invalid(name, requirement, got)
         self._number_owners()
 
-    def _set(self, field: str, value: Any) -> None:
+    def _set(self, field: str, value: object) -> None:
         object.__setattr__(self, field, value)
 
     def _check_part(self, part: str) -> None:

@@ -166,7 +166,7 @@ def _parse_idx(content: bytes, *, rank: int) -> np.ndarray:
 class _Owners(dict[str, int]):
     """Numbers owners in the order in which their names come up."""
 
-    def number(self, names: Iterable[Any]) -> list[int]:
+    def number(self, names: Iterable[object]) -> list[int]:
         """Returns the number of each name, a new one for a new name."""
         return [self.setdefault(str(name), len(self)) for name in names]
 

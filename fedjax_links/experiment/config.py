@@ -4,13 +4,13 @@ Plain values only before `read`, objects only after it.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fedjax_links import simulation
 from fedjax_links.config import bound, captions, registries, resolver, schema
-from fedjax_links.config.schema import Section
 from fedjax_links.core import checks, errors, fields, grids
+from fedjax_links.core.records import Section
 from fedjax_links.experiment import config_parts
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.sequential_seeds import UntilDecided
@@ -22,7 +22,7 @@ _SHOWN = ('title', 'caption', 'names')
 """Fields whose texts name nothing."""
 
 
-def read(tree: Mapping[str, Any]) -> dict[str, Any]:
+def read(tree: Section) -> dict[str, Any]:
     """Makes the fields of an `Experiment` from a config.
 
     Args:
@@ -76,7 +76,7 @@ def make_algorithms(plan: Plan) -> None:
 
 
 def recorded(
-    config: Mapping[str, Any], *, allow_imports: bool = False, trusted: Any = None
+    config: Section, *, allow_imports: bool = False, trusted: Any = None
 ) -> dict[str, Any]:
     """Takes the config of a run folder, which is data, for `build`.
 
@@ -159,7 +159,7 @@ def _read_rates(section: Section) -> dict[str, list[float]]:
     return columns
 
 
-def _list_of_rates(option: str, values: Any) -> list[float]:
+def _list_of_rates(option: str, values: object) -> list[float]:
     """Returns different positive numbers."""
     path = f'config.tuning.{option}'
     if not isinstance(values, list | tuple) or not values:

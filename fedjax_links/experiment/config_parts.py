@@ -14,8 +14,9 @@ from fedjax_links.config import (
     resolver,
 )
 from fedjax_links.config.bound import Bound
-from fedjax_links.config.schema import ExperimentConfig, Section
+from fedjax_links.config.schema import ExperimentConfig
 from fedjax_links.core import checks, errors, grids
+from fedjax_links.core.records import Section
 from fedjax_links.experiment import section_seeds
 from fedjax_links.experiment.section_seeds import FieldPath, Seeds
 from fedjax_links.planning import parametrized, problem_families, seeding
@@ -44,7 +45,7 @@ class Parts(NamedTuple):
 
 
 def pattern_sections(
-    links: Any, patterns: Mapping[str, Any] | None
+    links: Any, patterns: Section | None
 ) -> dict[str, tuple[str, Any]]:
     """Returns path and section of every pattern of a config, by label.
 
@@ -61,7 +62,7 @@ def pattern_sections(
 
 
 def problem_sections(
-    problem: Section, problems: Mapping[str, Any], labels: Iterable[str]
+    problem: Section, problems: Section, labels: Iterable[str]
 ) -> dict[str, Section]:
     """Returns the section of the problem of every pattern, by label.
 

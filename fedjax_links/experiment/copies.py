@@ -1,9 +1,7 @@
 """What the config of a copied experiment says, where the copy changed fields."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from fedjax_links.config import captions
+from fedjax_links.core.records import Section
 
 _PARTS = {
     'problem',
@@ -18,9 +16,7 @@ _PARTS = {
 """Fields that are no values of a config, or on which other fields that it built depend."""
 
 
-def correct_config(
-    fields: Mapping[str, Any], before: Mapping[str, Any]
-) -> dict[str, Any]:
+def correct_config(fields: Section, before: Section) -> Section:
     """Returns config and caption of a copy, where its fields differ from the config's.
 
     Args:
@@ -46,7 +42,7 @@ def correct_config(
     return {'config': config, 'caption': caption}
 
 
-def _is_same(value: Any, other: Any) -> bool:
+def _is_same(value: object, other: object) -> bool:
     """Whether a field is unchanged: plain values are compared, parts are themselves."""
     if value is other:
         return True

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from fedjax_links import runs
 from fedjax_links.config import recorded_links, resolver
 from fedjax_links.core import checks, errors, paths
+from fedjax_links.core.records import Section
 from fedjax_links.machines import devices as devices_
 from fedjax_links.planning import lane_shards, lanes
 from fedjax_links.planning.plan import Plan
@@ -68,7 +69,7 @@ def run(
     folder: str | Path | None,
     listeners: hooks.Listeners,
     *,
-    build: Callable[[Mapping[str, Any]], Shardable],
+    build: Callable[[Section], Shardable],
     jobs: int | None = None,
     devices: int | None = None,
     allow_mixed: bool = False,

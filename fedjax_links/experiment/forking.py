@@ -29,6 +29,7 @@ from fedjax_links import runs
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.config import nested
 from fedjax_links.core import checks, errors, paths, prng
+from fedjax_links.core.records import Section
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.source_run import Planned, SourceRun, plain
 from fedjax_links.participation import PARTICIPATION
@@ -53,7 +54,7 @@ class Fork(hooks.InitialStates):
         fork_from: str | Path,
         at_round: int,
         *,
-        build: Callable[[Mapping[str, Any]], Planned],
+        build: Callable[[Section], Planned],
         allow_imports: bool = False,
         allow_changed: bool = False,
     ) -> None:
@@ -179,7 +180,7 @@ class Fork(hooks.InitialStates):
     # Fit a state of the run to a lane of the fork.
 
     def _fitted(
-        self, lane: Lane, name: str, leaves: Mapping[str, Any]
+        self, lane: Lane, name: str, leaves: Mapping[str, np.ndarray]
     ) -> FederationState:
         """Returns the state that a lane starts from.
 

@@ -15,9 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import runs, simulation
-from fedjax_links.base import Array, FederationState, Params, Problem, PyTree
+from fedjax_links.base import (
+    Array,
+    FederationState,
+    Key,
+    Params,
+    Problem,
+    PyTree,
+    RoundMetrics,
+)
 from fedjax_links.clients.batches import BatchLoss, watched
 from fedjax_links.core import checks, errors, prng, tree
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import RunFacts
 from fedjax_links.experiment.definition import Experiment
 from fedjax_links.planning.description import count
 from fedjax_links.planning.lanes import MAIN, Lane, from_record
@@ -65,7 +75,7 @@ def debug_round(
     return map(look, records)
 
 
-def _check_same_run(plan: Plan, facts: Mapping[str, Any], folder: str | Path) -> None:
+def _check_same_run(plan: Plan, facts: RunFacts, folder: str | Path) -> None:
     """Refuses a folder of a fork, or of another experiment."""
     if 'at_round' in facts:
         requirement = 'hold a run that began before its first round'
@@ -115,7 +125,7 @@ class _Rounds:
         sample = simulation.sample_shapes(pattern)
         make_algorithm = algorithm_of(plan, lane)
 
-        def start(keys: Any, columns: Any, problem: Problem) -> FederationState:
+        def start(keys: Key, columns: Point, problem: Problem) -> FederationState:
             algorithm = make_algorithm(columns)
             state = simulation.init(keys['init'], algorithm, sample, problem)
             return state._replace(
@@ -123,7 +133,11 @@ class _Rounds:
             )
 
         def advance(
-            state: Any, keys: Any, columns: Any, problem: Problem, is_watched: bool
+            state: FederationState,
+            keys: Key,
+            columns: Point,
+            problem: Problem,
+            is_watched: bool,
         ) -> Any:
             algorithm = make_algorithm(columns)
             carry, links = simulation.draw(
@@ -169,7 +183,7 @@ class _Rounds:
         jax.effects_barrier()
         return self._describe_round(after, metrics)
 
-    def _describe_round(self, after: FederationState, metrics: Any) -> str:
+    def _describe_round(self, after: FederationState, metrics: RoundMetrics) -> str:
         """Says what is not finite in the local steps of a round, or behind them."""
         num_computing = int(metrics.num_computing[0])
         in_steps = self._in_steps(num_computing)

@@ -87,7 +87,7 @@ def is_random(section: Any) -> bool:
     return any(part.is_users or part.has_seed for part in _random_parts(section))
 
 
-def has_log(section: Any) -> bool:
+def has_log(section: object) -> bool:
     """Tells whether links, or a part of them, are read from a log."""
     if isinstance(section, list | tuple):
         return any(map(has_log, section))

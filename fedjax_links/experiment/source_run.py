@@ -3,13 +3,14 @@
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from fedjax_links import runs
 from fedjax_links.config import bound
 from fedjax_links.core import errors, grids
+from fedjax_links.core.records import LaneLabels, Section
 from fedjax_links.experiment.config import recorded
 from fedjax_links.machines import devices, environment
 from fedjax_links.planning.lanes import MAIN, Lane, from_record
@@ -42,10 +43,10 @@ class SourceRun:
     def __init__(
         self,
         folder: Path,
-        build: Callable[[Mapping[str, Any]], Planned],
+        build: Callable[[Section], Planned],
         *,
         allow_imports: bool,
-        trusted: Mapping[str, Any] | None,
+        trusted: Section | None,
     ) -> None:
         """Reads the descriptions in the folder.
 
@@ -125,7 +126,7 @@ class SourceRun:
             raise errors.invalid('fork_from', requirement, got)
         return names[0]
 
-    def _labels_of_counterpart(self, lane: Lane) -> dict[str, Any]:
+    def _labels_of_counterpart(self, lane: Lane) -> LaneLabels:
         """Returns what the labels of the run's lane must be."""
         seeds = self.facts['seeds']
         if lane.seed not in seeds:
@@ -147,7 +148,7 @@ class SourceRun:
             raise self._lacks(f'{kind} {label!r}', labels)
         return labels[0]
 
-    def _lacks(self, what: str, present: Sequence[Any]) -> errors.InvalidError:
+    def _lacks(self, what: str, present: Sequence[object]) -> errors.InvalidError:
         shown = ', '.join(map(str, present))
         return errors.invalid(
             'fork_from', f'hold {what}', f'{self.folder} with {shown}'

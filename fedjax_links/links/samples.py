@@ -4,7 +4,7 @@ Shapes use ``N`` for the number of clients. `fedjax_links.base` offers all names
 """
 
 import dataclasses
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -208,7 +208,7 @@ def reached(links: Links) -> Array:
     return links.downlink if is_duplex(links) else jnp.ones_like(links.mask)
 
 
-def is_duplex(links: Any) -> TypeGuard[DuplexLinkSample]:
+def is_duplex(links: object) -> TypeGuard[DuplexLinkSample]:
     """Returns whether a sample has separate masks for uplink, downlink and compute."""
     return getattr(links, 'downlink', None) is not None
 
@@ -222,7 +222,7 @@ def directed(links: Links, mask: Array, downlink: Array, compute: Array) -> Mask
     )
 
 
-def has_peers(links: Any) -> TypeGuard[PeerLinkSample]:
+def has_peers(links: object) -> TypeGuard[PeerLinkSample]:
     """Returns whether a sample has links between clients."""
     return isinstance(links, PeerLinkSample)
 

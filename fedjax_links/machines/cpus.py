@@ -10,7 +10,6 @@ import os
 import platform
 import zlib
 from pathlib import Path
-from typing import Any
 
 _INFO = Path('/proc/cpuinfo')
 _MODELS = ('model name', 'Model', 'cpu')
@@ -84,7 +83,7 @@ def cache(*names: str) -> Path:
     return home.joinpath('fedjax_links', *names)
 
 
-def digest(values: Any) -> str:
+def digest(values: object) -> str:
     """Returns a name for plain values."""
     return f'{zlib.crc32(json.dumps(values, sort_keys=True).encode()):08x}'
 

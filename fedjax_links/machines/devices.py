@@ -165,7 +165,7 @@ class DeviceSlot:
         first = min(is_local.index(True) * rows_per_device, num_clients - 1)
         return first, min(first + sum(is_local) * rows_per_device, num_clients)
 
-    def start(self, program: Callable[..., Any], *arguments: Any) -> Any:
+    def start(self, program: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
         """Starts a compiled program here, and does not wait.
 
         A CPU runs what one thread starts one after the other, and what several start at the same

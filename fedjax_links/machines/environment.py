@@ -6,7 +6,6 @@ import platform
 import sys
 import time
 from importlib import metadata
-from typing import Any
 
 import jax
 
@@ -17,7 +16,7 @@ _FIXED_VERSION = (0, 11, 1)
 _WITHOUT_EFFECT = '--xla_force_host_platform_device_count', '--xla_dump'
 
 
-def present() -> dict[str, Any]:
+def present() -> dict[str, object]:
     """Returns versions, devices, precision and the flags of this process, as plain values."""
     devices = jax.devices()
     return {
@@ -35,7 +34,7 @@ def present() -> dict[str, Any]:
     }
 
 
-def fingerprint() -> dict[str, Any]:
+def fingerprint() -> dict[str, object]:
     """Returns what decides whether two machines give the same bits, as plain values."""
     device = jax.devices()[0]
     flags = sorted(os.environ.get('XLA_FLAGS', '').split())
@@ -68,7 +67,7 @@ def warnings() -> list[str]:
     ]
 
 
-def numerics() -> dict[str, Any]:
+def numerics() -> dict[str, object]:
     """Returns what draws and rounding depend on besides the experiment, by JAX's names."""
     names = (
         'jax_default_matmul_precision',

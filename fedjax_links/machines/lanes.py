@@ -116,7 +116,7 @@ def spread(
     homes = list(dict.fromkeys(slot.home for slot in slots))
     shared_at = {home: jax.device_put(shared, home) for home in homes}
 
-    def inputs(home: jax.Device, first: int, width: int) -> tuple[Any, ...]:
+    def inputs(home: jax.Device, first: int, width: int) -> tuple[PyTree, ...]:
         # The last lane fills up a group.
         rows = np.minimum(first + np.arange(width), num_lanes - 1)
         group = jax.tree.map(lambda a: a[rows], lanes)
@@ -128,7 +128,7 @@ def spread(
         lead = shape if width == num_lanes else (width,)
 
         @jax.jit
-        def run(*arguments: Any) -> PyTree:
+        def run(*arguments: PyTree) -> PyTree:
             outputs = in_one_program(fn, *arguments, side_by_side=side_by_side)
             return jax.tree.map(lambda a: a.reshape(*lead, *a.shape[1:]), outputs)
 
@@ -162,7 +162,7 @@ def spread(
     return run_all
 
 
-def _compile(lowered: Sequence[Any]) -> list[Any]:
+def _compile(lowered: Sequence[jax.stages.Lowered]) -> list[jax.stages.Compiled]:
     """Compiles programs at the same time; a single one in this thread."""
     if len(lowered) == 1:
         return [lowered[0].compile()]

@@ -63,7 +63,7 @@ def join(
     return _joined(host.strip('[]'), int(port), num_processes, process_id)
 
 
-def _check_all_are_given(**arguments: Any) -> None:
+def _check_all_are_given(**arguments: object) -> None:
     """Raises for the first argument that is None."""
     for name, value in arguments.items():
         if value is None:

@@ -15,6 +15,7 @@ import numpy as np
 from fedjax_links.config import resolver, schema
 from fedjax_links.core import checks, fields
 from fedjax_links.core.fields import declare
+from fedjax_links.core.records import Section
 from fedjax_links.pages import tables
 from fedjax_links.plot import panels, scripts
 from fedjax_links.plot.panels import Figure
@@ -129,7 +130,7 @@ class FigureResult(NamedTuple):
     draw: Callable[[Figure], None]
 
 
-def stack(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+def stack(parts: Sequence[Section]) -> dict[str, np.ndarray]:
     """Joins blocks of rows into one column per name; single values fill their block.
 
     Args:
@@ -147,7 +148,7 @@ def stack(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     return {name: np.concatenate(vectors) for name, vectors in blocks.items()}
 
 
-def build(config: Mapping[str, Any]) -> FigureResult:
+def build(config: Section) -> FigureResult:
     """Computes the numbers of a figure, whose fields `FigureConfig` describes.
 
     Args:
@@ -164,7 +165,7 @@ def build(config: Mapping[str, Any]) -> FigureResult:
     return result
 
 
-def check(config: Mapping[str, Any]) -> FigureConfig:
+def check(config: Section) -> FigureConfig:
     """Returns the fields of a figure's config, without computing the figure.
 
     Raises:
@@ -179,7 +180,7 @@ def check(config: Mapping[str, Any]) -> FigureConfig:
     return settings
 
 
-def write(folder: Path, config: Mapping[str, Any], result: FigureResult) -> None:
+def write(folder: Path, config: Section, result: FigureResult) -> None:
     """Writes picture, numbers and text.
 
     Args:

@@ -1,6 +1,7 @@
 """Makes links cyclic: a block of rounds up, a block down, each client with an offset."""
 
 import math
+import types
 from typing import Any, NamedTuple
 
 import jax
@@ -89,7 +90,9 @@ def cyclic(
     return Participation(draw, sample, probs.size, cycle)
 
 
-def _lengths(probs: Any, cycle_length: int, xp: Any = np) -> tuple[Any, Any]:
+def _lengths(
+    probs: Any, cycle_length: int, xp: types.ModuleType = np
+) -> tuple[Any, Any]:
     """Returns the rounds of a cycle that clients are active and inactive, int32[N] each."""
     active = xp.maximum(1, xp.rint(cycle_length * probs)).astype(np.int32)
     inactive = xp.maximum(1, cycle_length - active)

@@ -1,5 +1,6 @@
 """Makes each uplink a two-state Markov chain: links with memory."""
 
+import types
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -120,7 +121,7 @@ def move(up: Array, uniforms: Array, rise: Array, fall: Array) -> Array:
     return jnp.where(up, uniforms >= fall, uniforms < rise)
 
 
-def rates(probs: Any, up_rate: Any, xp: Any = jnp) -> tuple[Any, Any]:
+def rates(probs: Any, up_rate: Any, xp: types.ModuleType = jnp) -> tuple[Any, Any]:
     """Returns P(down -> up) and P(up -> down) of links with stationary probabilities p.
 
     Args:
@@ -136,7 +137,7 @@ def rates(probs: Any, up_rate: Any, xp: Any = jnp) -> tuple[Any, Any]:
 
 
 def rates_from_correlation_time(
-    probs: Any, correlation_time: Any, xp: Any = jnp
+    probs: Any, correlation_time: Any, xp: types.ModuleType = jnp
 ) -> tuple[Any, Any]:
     """Returns P(down -> up) and P(up -> down) of links with a correlation time.
 

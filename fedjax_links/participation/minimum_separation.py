@@ -303,7 +303,7 @@ def minimum_separation_law(inputs: link_laws.LawInputs) -> link_laws.LinkLaw:
 
 def _stationary_shares(
     weights: NDArray[np.float64],
-    separation: NDArray[Any],
+    separation: NDArray[np.int64],
     cohort_size: int,
     design: str,
 ) -> tuple[NDArray[np.float64] | None, str]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, Key, Numbers
+from fedjax_links.base import Array, Key, Numbers, PyTree
 from fedjax_links.core import checks, contracts, errors, prng, reprs
 
 # Streams of a round's key.
@@ -234,7 +234,7 @@ def _check_schedule(schedule: Schedule) -> None:
         _check_floats(name, shape, schedule.num_clients)
 
 
-def _check_floats(argument: str, shape: Any, num_clients: int) -> None:
+def _check_floats(argument: str, shape: PyTree, num_clients: int) -> None:
     """Checks that a shape is that of probabilities of N clients."""
     is_float = jnp.issubdtype(getattr(shape, 'dtype', np.dtype(bool)), jnp.floating)
     if not is_float or shape.shape != (num_clients,):

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.core import checks, errors
+from fedjax_links.core.records import Section
 from fedjax_links.datasets import columns
 from fedjax_links.partition.label_shares import (
     dirichlet,
@@ -85,7 +86,7 @@ PARTITIONS: Mapping[str, Partitioner] = {
 
 def bind(
     partition: str | Partitioner,
-    options: Mapping[str, Any],
+    options: Section,
     others: Collection[str] = (),
 ) -> Callable[[np.ndarray, int | None, int], np.ndarray]:
     """A partition with its options, checked before any data are read.
@@ -114,7 +115,7 @@ def bind(
     checks.check_types('', function, options)
     bound = function.keywords if isinstance(function, functools.partial) else {}
 
-    def complete(num_clients: int | None, seed: int) -> dict[str, Any]:
+    def complete(num_clients: int | None, seed: int) -> Section:
         takes_seed = 'seed' in names - bound.keys()
         seeds = {'seed': seed} if takes_seed else {}
         return {'num_clients': num_clients, **seeds, **options}
@@ -137,7 +138,7 @@ def bind(
     return deal
 
 
-def keywords(function: Callable[..., Any]) -> set[str]:
+def keywords(function: Callable[..., object]) -> set[str]:
     """Names that a function takes by keyword, apart from that of its first positional argument."""
     function = function.func if isinstance(function, functools.partial) else function
     parameters = list(inspect.signature(function).parameters.values())

@@ -1,11 +1,12 @@
 """Defines a lane: one simulation, named by all that decides its numbers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedjax_links import runs
 from fedjax_links.core.grids import Point
+from fedjax_links.core.records import LaneLabels
 from fedjax_links.results import dataset
 
 MAIN = dataset.MAIN
@@ -55,7 +56,7 @@ class Lane(NamedTuple):
         return f'{self.stage}-{name}'
 
     @property
-    def labels(self) -> dict[str, Any]:
+    def labels(self) -> LaneLabels:
         """Returns what identifies the lane in a line of metrics."""
         stage = {} if self.stage == MAIN else {'stage': self.stage}
         labels = {
@@ -104,7 +105,7 @@ def from_record(record: runs.LaneRecord) -> Lane:
     )
 
 
-def from_labels(labels: Mapping[str, Any], position: Sequence[int]) -> Lane:
+def from_labels(labels: LaneLabels, position: Sequence[int]) -> Lane:
     """Returns the lane with some labels, before its first round.
 
     Args:

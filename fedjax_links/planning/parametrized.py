@@ -180,6 +180,6 @@ def memoize(make: Callable[..., Part]) -> Callable[..., Part]:
     return make_once
 
 
-def is_built_in(value: Any) -> bool:
+def is_built_in(value: object) -> bool:
     """Tells whether a value is built into the compiled program, not one of its arguments."""
     return not isinstance(value, float | np.floating | jax.Array)

@@ -2,10 +2,10 @@
 
 import dataclasses
 import functools
-from typing import Any
 
 from fedjax_links import runs
 from fedjax_links.core import errors
+from fedjax_links.core.records import RunFacts
 from fedjax_links.machines import environment
 from fedjax_links.planning import lane_shards, sequential_seeds
 from fedjax_links.planning.lanes import Lane
@@ -20,7 +20,7 @@ class Plan(Specification):
     Parts and lanes are made when they are first asked for.
     """
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> RunFacts:
         """Returns what reports need to know of the experiment, as plain values."""
         with self.precision():
             return {**self.description, 'numerics': environment.numerics()}

@@ -6,7 +6,7 @@ Problems that differ in their arrays alone are a family.
 import collections
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -15,6 +15,7 @@ import numpy as np
 
 from fedjax_links.base import Problem
 from fedjax_links.config.bound import Bound
+from fedjax_links.core.grids import Point
 
 Tree = TypeVar('Tree')
 
@@ -72,7 +73,7 @@ class ProblemCache:
                 self._bytes -= leaf.nbytes
                 del self._uses[key]
 
-    def sizes_of(self, rows: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
+    def sizes_of(self, rows: Sequence[Point]) -> tuple[int, int] | None:
         """Returns the fewest and the most examples of a client, over several problems.
 
         Args:
@@ -142,7 +143,7 @@ def reads_sizes(bound: Bound | None) -> bool:
     return False
 
 
-def is_known(function: Any) -> bool:
+def is_known(function: object) -> bool:
     """Tells whether a function comes from this package, or from optax, which sees no problem."""
     function = getattr(function, 'factory', getattr(function, 'func', function))
     top = str(getattr(function, '__module__', None)).partition('.')[0]

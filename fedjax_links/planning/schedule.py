@@ -7,7 +7,7 @@ nothing that has not run.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -214,14 +214,14 @@ class LaneSchedule:
     def _near_ties(self, label: str, trials: Sequence[TuningTrials]) -> list[Lane]:
         """Lists what tuning could not tell from the best, with the seeds of the main lanes."""
 
-        def near(pattern: str, point: Point) -> list[dict[str, Any]]:
+        def near(pattern: str, point: Point) -> list[Point]:
             tried = trials_.trials_for(trials, pattern, point)
             return [tried.values_at(index) for index in tried.ties] if tried else []
 
         return self._ties(label, near)
 
     def _ties(
-        self, label: str, values_at: Callable[[str, Point], Iterable[Mapping[str, Any]]]
+        self, label: str, values_at: Callable[[str, Point], Iterable[Point]]
     ) -> list[Lane]:
         """Lists the lanes of near ties, at the values that each series has."""
         lanes: list[Lane] = []
@@ -257,7 +257,7 @@ class LaneSchedule:
             for index, seed in enumerate(seeds)
         ]
 
-    def _values(self, label: str) -> list[dict[str, Any]]:
+    def _values(self, label: str) -> list[Point]:
         """Lists all that tuning may try of an algorithm."""
         columns = {name: values for name, (values, _) in self._columns(label).items()}
         return grids.points(columns, 'cross')

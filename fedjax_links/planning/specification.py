@@ -13,6 +13,7 @@ from fedjax_links.base import Algorithm, Key, Params, Participation, Problem, So
 from fedjax_links.config.schema import Settings
 from fedjax_links.core import errors, grids, prng
 from fedjax_links.core.grids import Point
+from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import problem_families, seeding, sequential_seeds
 from fedjax_links.planning.lane_shards import LaneShard
 from fedjax_links.planning.lanes import Lane
@@ -63,7 +64,7 @@ class Specification:
     # Columns, points and seeds.
 
     @functools.cached_property
-    def points(self) -> list[dict[str, Any]]:
+    def points(self) -> list[Point]:
         """The points of the grid."""
         return grids.points(self.columns, self.settings.grid_mode)
 
@@ -94,7 +95,7 @@ class Specification:
             allowed[name] = values[first:last], (start - first, stop - first)
         return allowed
 
-    def _accepts(self, column: str, value: Any) -> bool:
+    def _accepts(self, column: str, value: object) -> bool:
         """Whether all algorithms with a column can be made at a value, others at their first."""
         tuned = self.tuning.grid if self.tuning else {}
         point = {name: values[0] for name, values in {**self.columns, **tuned}.items()}
@@ -122,7 +123,7 @@ class Specification:
             columns |= problem.columns.keys()
         return columns
 
-    def columns_of(self, label: str, pattern: str) -> list[tuple[str, Any]]:
+    def columns_of(self, label: str, pattern: str) -> list[tuple[str, object]]:
         """The columns that make a pattern, its problem or an algorithm, with their defaults."""
         return [
             *self.problems[pattern].columns.items(),
@@ -257,7 +258,7 @@ class Specification:
     # What reports need to know.
 
     @functools.cached_property
-    def description(self) -> dict[str, Any]:
+    def description(self) -> RunFacts:
         """The facts that do not depend on this machine, as JSON values."""
         labels = list(self.algorithms)
         facts: dict[str, Any] = {
@@ -291,7 +292,7 @@ class Specification:
             facts['attainable'] = attainable
         return facts
 
-    def _describe_tuning(self) -> dict[str, Any] | None:
+    def _describe_tuning(self) -> Section | None:
         """Returns the fields of tuning, with all values that it may try."""
         if self.tuning is None:
             return None
@@ -308,7 +309,7 @@ class Specification:
         }
         return texts.pop() if len(texts) == 1 else ''
 
-    def precision(self) -> contextlib.AbstractContextManager[Any]:
+    def precision(self) -> contextlib.AbstractContextManager[object]:
         """Returns a context that traces programs with the precision of matrix products."""
         precision = self.settings.matmul_precision
         if precision is None:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import errors, grids
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import RunFacts
 from fedjax_links.planning.tuning import (
     BEST,
     FIRST_TUNING_SEED,
@@ -45,11 +47,11 @@ class TuningTrials(NamedTuple):
     search: SearchState
 
     @property
-    def chosen(self) -> dict[str, Any]:
+    def chosen(self) -> Point:
         """The values that did best; none if all diverged."""
         return {} if self.best is None else self.values_at(self.best)
 
-    def values_at(self, index: int) -> dict[str, Any]:
+    def values_at(self, index: int) -> Point:
         """Returns the values of a trial, by column."""
         return {name: values[index] for name, values in self.columns.items()}
 
@@ -76,9 +78,7 @@ class _Table(NamedTuple):
     done: np.ndarray
 
 
-def read_trials(
-    columns: Columns, facts: Mapping[str, Any], label: str
-) -> list[TuningTrials]:
+def read_trials(columns: Columns, facts: RunFacts, label: str) -> list[TuningTrials]:
     """Reads what an algorithm tried.
 
     Args:
@@ -114,11 +114,11 @@ def read_trials(
 
 def _read_tables(
     columns: Mapping[str, list[Any]],
-    facts: Mapping[str, Any],
+    facts: RunFacts,
     tuned: Sequence[str],
     grid: Sequence[str],
     scores: np.ndarray,
-) -> dict[tuple[Any, ...], _Table]:
+) -> dict[tuple[str, *tuple[object, ...]], _Table]:
     """Puts scores of trials where their values and seeds stand.
 
     Args:
@@ -134,7 +134,7 @@ def _read_tables(
     tuning = facts['tuning']
     candidates = [dataset.as_tuple(tuning['grid'][name]) for name in tuned]
     blank, _ = _blank(facts, tuned)
-    tables: dict[tuple[Any, ...], _Table] = {}
+    tables: dict[tuple[str, *tuple[object, ...]], _Table] = {}
     for row, pattern in enumerate(columns['pattern']):
         key = pattern, *(columns[name][row] for name in grid)
         if key not in tables:
@@ -153,10 +153,10 @@ def _read_tables(
 
 def _trials_of(
     table: _Table,
-    facts: Mapping[str, Any],
+    facts: RunFacts,
     tuned: Sequence[str],
     pattern: str,
-    point: Mapping[str, Any],
+    point: Point,
 ) -> TuningTrials:
     """Returns the trials of a table that all seeds of theirs have behind them."""
     tuning = facts['tuning']
@@ -195,7 +195,7 @@ def _trials_of(
     )
 
 
-def _is_there(value: Any) -> bool:
+def _is_there(value: object) -> bool:
     """Whether a cell of a column holds a value: neither None nor NaN."""
     return value is not None and bool(value == value)
 
@@ -217,7 +217,7 @@ def trials_for(
     return None
 
 
-def first_wanted(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
+def first_wanted(facts: RunFacts, names: Sequence[str]) -> np.ndarray:
     """Returns bool[*values, S], what is tried first in columns of tuning."""
     scores, first_ranges = _blank(facts, names)
     none_done = np.zeros(scores.shape, bool)
@@ -225,7 +225,7 @@ def first_wanted(facts: Mapping[str, Any], names: Sequence[str]) -> np.ndarray:
 
 
 def _blank(
-    facts: Mapping[str, Any], names: Sequence[str]
+    facts: RunFacts, names: Sequence[str]
 ) -> tuple[np.ndarray, list[EdgeCounts]]:
     """Returns float[*values, S] without scores, and where the values tried first lie."""
     tuning = facts['tuning']
@@ -239,7 +239,7 @@ def _blank(
     return np.full((*lengths, num_seeds), np.nan), first_ranges
 
 
-def progress(columns: Columns, facts: Mapping[str, Any], label: str) -> str:
+def progress(columns: Columns, facts: RunFacts, label: str) -> str:
     """Says how far the tuning of an algorithm is; empty if it has not begun or is none."""
     trials = read_trials(columns, facts, label)
     if not trials:
@@ -249,7 +249,7 @@ def progress(columns: Columns, facts: Mapping[str, Any], label: str) -> str:
     return f'tuning: {num_done} of {num_wanted} tried'
 
 
-def _scores(rows: Columns, facts: Mapping[str, Any], label: str) -> np.ndarray:
+def _scores(rows: Columns, facts: RunFacts, label: str) -> np.ndarray:
     """Returns float[rows], the deciding model's metric, as precise as it was measured."""
     models = facts['models'][label]
     deciding = facts['tuning']['model']
@@ -267,7 +267,7 @@ def _scores(rows: Columns, facts: Mapping[str, Any], label: str) -> np.ndarray:
     return np.asarray(better(values, axis=0))
 
 
-def count_done(columns: Columns, facts: Mapping[str, Any], label: str) -> int:
+def count_done(columns: Columns, facts: RunFacts, label: str) -> int:
     """Counts the lanes that tuned an algorithm and are done."""
     if not columns:
         return 0
@@ -286,7 +286,7 @@ def is_done(trials: Sequence[TuningTrials], count: int) -> bool:
     return len(trials) == count and all(tried.is_complete for tried in trials)
 
 
-def check_main_lanes(columns: Columns, facts: Mapping[str, Any]) -> None:
+def check_main_lanes(columns: Columns, facts: RunFacts) -> None:
     """Raises unless all main lanes have the values that tuning chose.
 
     Args:
@@ -314,8 +314,8 @@ def check_main_lanes(columns: Columns, facts: Mapping[str, Any]) -> None:
 
 
 def _main_lanes(
-    columns: Columns, facts: Mapping[str, Any], label: str
-) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    columns: Columns, facts: RunFacts, label: str
+) -> Iterator[tuple[str, int, Point]]:
     """Yields pattern, seed and values of the columns of every main lane of an algorithm."""
     rows = recorded.rows_of(columns, {**facts, 'algorithms': [label]}, dataset.MAIN)
     names = [

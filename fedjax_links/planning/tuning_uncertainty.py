@@ -10,6 +10,7 @@ import numpy as np
 
 from fedjax_links import evaluation, runs
 from fedjax_links.core import student
+from fedjax_links.core.grids import Point
 from fedjax_links.planning import sequential_seeds, trials
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.metric import Metric
@@ -183,7 +184,7 @@ class PairwiseRanking(NamedTuple):
     """
 
     pattern: str
-    point: Mapping[str, Any]
+    point: Point
     first: str
     second: str
     ahead: float

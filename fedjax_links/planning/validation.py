@@ -4,10 +4,9 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fedjax_links.core import checks, client_names, errors, prng
-from fedjax_links.core.grids import Point
+from fedjax_links.core.grids import GridColumns, Point
 from fedjax_links.planning import seeding, sequential_seeds
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.tuning import BEST, Tuning
@@ -245,13 +244,15 @@ def check_multiple(field: str, value: int, period: int) -> None:
         raise errors.invalid(field, f'be a multiple of `eval_every` = {period}', value)
 
 
-def num_points(columns: Mapping[str, Sequence[Any]], mode: str) -> int:
+def num_points(columns: GridColumns, mode: str) -> int:
     """The number of points of a grid, without listing them."""
     lengths = [len(values) for values in columns.values()]
     return math.prod(lengths) if mode == 'cross' else max(lengths, default=1)
 
 
-def check_labels(field: str, labels: Sequence[Any], pages: Sequence[str] = ()) -> None:
+def check_labels(
+    field: str, labels: Sequence[object], pages: Sequence[str] = ()
+) -> None:
     """Raises unless labels name files, each a file of its own.
 
     Args:

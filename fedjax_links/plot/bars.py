@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import evaluation
 from fedjax_links.core import errors
@@ -16,7 +17,7 @@ LETTERS_PER_INCH = 9
 
 
 def level_bars(
-    levels: Mapping[str, Any],
+    levels: Mapping[str, ArrayLike],
     groups: Sequence[str],
     metric: str = '',
     *,
@@ -68,7 +69,7 @@ def level_bars(
             style['error_kw'] = {'linewidth': 0.8, 'capsize': 2}
         axes.bar(centres, mean, width, **style)
         if num_seeds == 2:
-            dots = {'color': 'black', 'markersize': 3}
+            dots: dict[str, Any] = {'color': 'black', 'markersize': 3}
             axes.plot(np.repeat(centres, 2), values.ravel(), '.', **dots)
     letters = max(8, int(LETTERS_PER_INCH * inches / max(1, len(groups))))
     group_names = [panels.literal(textwrap.fill(name, letters)) for name in groups]

@@ -1,9 +1,10 @@
 """Draws clients: their data, and their losses against how often they take part."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links.base import Problem, Source
 from fedjax_links.core import checks, errors
@@ -16,8 +17,8 @@ _CROWDED = 8  # Most points overlap if the largest count is so many times the me
 
 
 def participation_loss(
-    counts: Any,
-    losses: Mapping[str, Any],
+    counts: ArrayLike,
+    losses: Mapping[str, ArrayLike],
     *,
     names: Mapping[str, str] | None = None,
     value_name: str = 'loss of the client',
@@ -52,7 +53,7 @@ def participation_loss(
             requirement = f'have one entry for each of {rounds.size}'
             shape = f'shape {list(values.shape)}'
             raise errors.invalid('losses', requirement, shape)
-        points = {
+        points: dict[str, Any] = {
             'linestyle': 'none',
             'markersize': 4,
             'alpha': 0.75,
@@ -164,14 +165,16 @@ def by_largest_class(mix: np.ndarray) -> np.ndarray:
     return np.lexsort((-per_cent.max(axis=1), per_cent.argmax(axis=1)))
 
 
-def pooled_classes(mix: Any, *, ax: Axes | None = None) -> Axes:
+def pooled_classes(
+    mix: Sequence[float] | np.ndarray, *, ax: Axes | None = None
+) -> Axes:
     """Draws shares float[C] of all examples by class, as bars to stand beside `partition`."""
     axes = panels.axes_of(ax)
     axes.barh(np.arange(len(mix)), mix, height=0.9, color=styles.REALISED)
     return panels.finish(axes, 'share of all examples', 'class')
 
 
-def volumes(counts: Any, *, order: Any = None, ax: Axes | None = None) -> Axes:
+def volumes(counts: ArrayLike, *, order: Any = None, ax: Axes | None = None) -> Axes:
     """Draws the number of examples of each client, and their mean.
 
     Args:
@@ -201,7 +204,7 @@ def volumes(counts: Any, *, order: Any = None, ax: Axes | None = None) -> Axes:
     )
 
 
-def label_distances(distances: Any, *, ax: Axes | None = None) -> Axes:
+def label_distances(distances: ArrayLike, *, ax: Axes | None = None) -> Axes:
     """Draws a histogram of how far the labels of clients are from those of all.
 
     Args:
@@ -216,7 +219,9 @@ def label_distances(distances: Any, *, ax: Axes | None = None) -> Axes:
     limit = 1.0 if most > 0.5 else max(1.1 * most, 0.01)
     axes = panels.axes_of(ax)
     axes.hist(
-        distances, bins=np.linspace(0, limit, _DISTANCE_BINS + 1), color=styles.REALISED
+        distances,
+        bins=np.linspace(0, limit, _DISTANCE_BINS + 1).tolist(),
+        color=styles.REALISED,
     )
     name = f'mean {distances.mean():.3f}'
     axes.axvline(distances.mean(), linestyle='--', color=styles.COLOURS[4], label=name)
@@ -225,7 +230,9 @@ def label_distances(distances: Any, *, ax: Axes | None = None) -> Axes:
     return panels.finish(axes, x_name, 'clients', whole='y', legend='best')
 
 
-def classes_held(numbers: Any, num_classes: int, *, ax: Axes | None = None) -> Axes:
+def classes_held(
+    numbers: ArrayLike, num_classes: int, *, ax: Axes | None = None
+) -> Axes:
     """Draws how many clients hold how many of the classes.
 
     Args:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import evaluation
 from fedjax_links.core import checks, errors
@@ -43,7 +44,7 @@ def learning_curves(
     metric: str | None = None,
     *,
     model: str | None = None,
-    rounds: Any = None,
+    rounds: ArrayLike | None = None,
     names: Mapping[str, str] | None = None,
     levels: Mapping[str, float] | None = None,
     band: str = 'interval',
@@ -51,11 +52,11 @@ def learning_curves(
     above: float = 0.0,
     log: bool = False,
     log_rounds: bool = False,
-    against: Mapping[str, Any] | None = None,
+    against: Mapping[str, ArrayLike] | None = None,
     x_name: str = 'round',
     legend: bool = True,
     ax: Axes | None = None,
-) -> Axes:
+) -> Axes | np.ndarray:
     """Draws a metric against the round, one line per algorithm and candidate model.
 
     ::
@@ -265,7 +266,7 @@ def _name_axes(axes: Axes, x_name: str, words: str, above: float) -> None:
     subtracted = f' minus {above:g}' if above else ''
     integer_axes = 'x' if x_name == 'round' else ''
     panels.finish(axes, x_name, f'{words}{subtracted}', whole=integer_axes, grid=True)
-    axes.yaxis.label.set_size(9)
+    axes.yaxis.label.set_fontsize(9)
 
 
 def _scale_axes(axes: Axes, log: bool, log_rounds: bool, is_fraction: bool) -> None:

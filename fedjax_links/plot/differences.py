@@ -8,6 +8,7 @@ import numpy as np
 
 from fedjax_links import evaluation
 from fedjax_links.core import checks, student
+from fedjax_links.core.records import Section
 from fedjax_links.plot import panels, styles
 from fedjax_links.plot.panels import Axes
 from fedjax_links.results import conversion, dataset
@@ -24,7 +25,7 @@ def paired_differences(
     names: Mapping[str, str] | None = None,
     wide: Mapping[str, float] | None = None,
     ax: Axes | None = None,
-) -> Axes:
+) -> Axes | np.ndarray:
     """Draws differences to a baseline with the same seeds, and their 95 % intervals.
 
     Filled where the intervals exclude zero. Shares are in points of a per cent. Of a run whose
@@ -134,9 +135,7 @@ def _is_vector(entry: Any) -> bool:
     return not isinstance(entry, Mapping | tuple) and np.ndim(entry) == 1
 
 
-def _baseline(
-    members: Mapping[str, tuple[str, Mapping[str, Any]]], baseline: str | None
-) -> str:
+def _baseline(members: dataset.Members, baseline: str | None) -> str:
     """Returns the label to compare with: by default the first algorithm or series.
 
     Raises:
@@ -149,9 +148,7 @@ def _baseline(
     return baseline
 
 
-def _base_of_rows(
-    members: Mapping[str, tuple[str, Mapping[str, Any]]], baseline: str
-) -> dict[str, str]:
+def _base_of_rows(members: dataset.Members, baseline: str) -> dict[str, str]:
     """Returns the series that each series is compared with.
 
     Series that have no counterpart, and the baseline's series, are left out.
@@ -184,7 +181,7 @@ def _name_x_axes(axes_of_panels: list[Any], name: str, *, is_new_figure: bool) -
 
 
 def _difference(
-    final: np.ndarray, base: np.ndarray, until: Mapping[str, Any]
+    final: np.ndarray, base: np.ndarray, until: Section
 ) -> evaluation.Interval:
     """Returns the paired difference of final metrics.
 
@@ -223,7 +220,7 @@ def _draw_difference(
     if math.isinf(half_width):
         axes.axhline(row, color=colour, linestyle='--', linewidth=0.7)
     elif math.isfinite(wide_half_width) and wide_half_width > half_width:
-        thin = {'fmt': 'none', 'elinewidth': 0.7, 'color': colour}
+        thin: dict[str, Any] = {'fmt': 'none', 'elinewidth': 0.7, 'color': colour}
         axes.errorbar(mean, row, xerr=wide_half_width, **thin)
     error = half_width if math.isfinite(half_width) else None
     axes.errorbar(mean, row, xerr=error, **look)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import analysis
 from fedjax_links.core import checks, errors
@@ -27,7 +28,7 @@ Texts = Sequence[Sequence[str]]
 
 
 def heat_map(
-    values: Any,
+    values: ArrayLike,
     *,
     x: Axis | None = None,
     y: Axis | None = None,
@@ -36,7 +37,7 @@ def heat_map(
     most: float | None = None,
     least: float | None = None,
     texts: Texts | str | None = None,
-    unclear: Any = None,
+    unclear: ArrayLike | None = None,
     alike: Any = None,
     reverse: bool = False,
     colours: Any = None,
@@ -147,8 +148,14 @@ def _draw_values(
 ) -> np.ndarray:
     """Draws values by their colours and returns float[Y, X, 3], the colours of the cells."""
     shown = np.ma.masked_invalid(values)
-    limits = {'vmin': least, 'vmax': most}
-    image = axes.imshow(shown, cmap=colour_map, origin='lower', aspect='auto', **limits)
+    image = axes.imshow(
+        shown,
+        cmap=colour_map,
+        origin='lower',
+        aspect='auto',
+        vmin=least,
+        vmax=most,
+    )
     colours: np.ndarray = image.to_rgba(np.nan_to_num(values))[..., :3]
     return colours
 
@@ -179,7 +186,7 @@ def _write_texts(axes: Axes, texts: Texts, colours: np.ndarray) -> None:
 
 
 def _hatch(
-    axes: Axes, argument: str, cells: Any, values: np.ndarray, hatch: str
+    axes: Axes, argument: str, cells: ArrayLike, values: np.ndarray, hatch: str
 ) -> None:
     """Hatches the cells that have a value.
 
@@ -206,7 +213,7 @@ def _hatch(
 
 
 def mixing_matrix(
-    matrix: Any, *, colorbar: bool = True, ax: Axes | None = None
+    matrix: ArrayLike, *, colorbar: bool = True, ax: Axes | None = None
 ) -> Axes:
     """Draws the mixing matrix W of a round: the weights with which clients average models.
 
@@ -277,7 +284,7 @@ def label_axes(axes: Axes, x: Axis, y: Axis) -> None:
     axes.tick_params(length=0)
 
 
-def _label_axis(axis: Any, name: str, values: Sequence[Any]) -> None:
+def _label_axis(axis: Any, name: str, values: Sequence[object]) -> None:
     """Names an axis and writes the values of its cells."""
     step = -(-len(values) // _MAX_TICK_LABELS)
     ticks = range(0, len(values), step)

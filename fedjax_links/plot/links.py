@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links import analysis, base
 from fedjax_links.core import checks, errors
@@ -108,7 +109,7 @@ def _order_name(order: Sequence[int] | None, num_clients: int) -> str:
 
 
 def participation_rates(
-    mask: Any, probs: Any = None, *, name: str = 'nominal', ax: Axes | None = None
+    mask: ArrayLike, probs: Any = None, *, name: str = 'nominal', ax: Axes | None = None
 ) -> Axes:
     """Draws the share of rounds in which each client delivered, and its nominal probability.
 
@@ -145,7 +146,7 @@ def participation_rates(
     return panels.finish(axes, 'share of rounds', _RANK, whole='y')
 
 
-def gap_law(mask: Any, rates: Any = None, *, ax: Axes | None = None) -> Axes:
+def gap_law(mask: ArrayLike, rates: Any = None, *, ax: Axes | None = None) -> Axes:
     """Draws the rounds from one participation to the next, and their exact law.
 
     ::
@@ -201,7 +202,7 @@ def gap_law(mask: Any, rates: Any = None, *, ax: Axes | None = None) -> Axes:
 
 
 def link_memory(
-    mask: Any, rates: Any = None, *, num_lags: int = _LAGS, ax: Axes | None = None
+    mask: ArrayLike, rates: Any = None, *, num_lags: int = _LAGS, ax: Axes | None = None
 ) -> Axes:
     """Draws the autocorrelation of participation over all clients, and the exact one.
 
@@ -236,7 +237,7 @@ def link_memory(
 
 
 def participants(
-    mask: Any,
+    mask: ArrayLike,
     *,
     period: int | None = None,
     expected: Any = None,
@@ -349,7 +350,7 @@ def peer_graph(
         )
     )
     sizes = 12 if rates is None else 6 + 60 * np.asarray(rates)
-    axes.scatter(*positions.T, s=sizes, color=THEORY, zorder=2)
+    axes.scatter(positions[:, 0], positions[:, 1], s=sizes, color=THEORY, zorder=2)
     axes.set_aspect('equal')
     axes.set_axis_off()
     return axes

@@ -3,17 +3,22 @@
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from fedjax_links.core import errors
 from fedjax_links.results import dataset
 
-Axes: TypeAlias = Any
-"""Matplotlib axes; matplotlib is loaded by the first picture only."""
-Figure: TypeAlias = Any
-"""A matplotlib figure, or a part of one."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.axis import Axis as Axis
+    from matplotlib.figure import Figure as WholeFigure
+    from matplotlib.figure import SubFigure
+
+    Figure: TypeAlias = WholeFigure | SubFigure
+else:  # Matplotlib is loaded by the first picture only.
+    Axes = Axis = Figure = Any
 
 # Legends inside the axes have at most so many names, each of at most so many letters.
 _MAX_INSIDE = 6
@@ -97,7 +102,7 @@ def grid(
     return list(axes_grid.flat[:count])
 
 
-def as_returned(axes_of_panels: Sequence[Axes]) -> Axes:
+def as_returned(axes_of_panels: Sequence[Axes]) -> Axes | np.ndarray:
     """Returns single axes as they are, several as an array."""
     if len(axes_of_panels) == 1:
         return axes_of_panels[0]
@@ -184,7 +189,7 @@ def finish(
     if grid:
         axes.grid(alpha=0.25)
     if legend:
-        axes.legend(frameon=False, fontsize=8, loc=legend)
+        axes.legend(frameon=False, fontsize=8, loc=legend)  # type: ignore[call-overload]
     return axes
 
 
@@ -210,17 +215,17 @@ def draw_shares(
         axes.figure.colorbar(image, ax=axes, label=label)
 
 
-def in_per_cent(axis: Any) -> None:
+def in_per_cent(axis: Axis) -> None:
     """Writes shares along an axis in per cent."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0, symbol=' %'))
 
 
-def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
+def logarithmic(axis: Axis, *, per_cent: bool = False) -> None:
     """Makes an axis logarithmic, with plain numbers at as many ticks as fit."""
 
-    def text(value: float, _: Any) -> str:
+    def text(value: float, _: object) -> str:
         low, high = sorted(axis.get_view_interval())
         if not 0 < low < high or value <= 0:
             return ''
@@ -231,7 +236,7 @@ def logarithmic(axis: Any, *, per_cent: bool = False) -> None:
             return ''
         return f'{100 * value:.6g} %' if per_cent else f'{value:.6g}'
 
-    axis.axes.set(**{f'{axis.axis_name}scale': 'log'})
+    axis.axes.set(**{f'{axis.axis_name}scale': 'log'})  # type: ignore[attr-defined]
     axis.set_major_formatter(text)
     axis.set_minor_formatter(text)
     axis.set_tick_params(which='minor', labelsize=8)
@@ -269,8 +274,13 @@ def legend_below(figure: Figure, names: Sequence[str], width: float) -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handle_of.setdefault(label, handle)
     handles = [handle_of[name] for name in names]
-    where = {'loc': 'outside lower center', 'ncols': legend_columns(names, width)}
-    figure.legend(handles, names, frameon=False, **where)
+    figure.legend(
+        handles,
+        names,
+        frameon=False,
+        loc='outside lower center',
+        ncols=legend_columns(names, width),
+    )
 
 
 def note(axes: Axes, text: str) -> Axes:

@@ -1,7 +1,6 @@
 """Find the links of an experiment that a config describes, with what they belong to."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -10,6 +9,7 @@ from fedjax_links.base import MaskLinks, Participation, Problem
 from fedjax_links.config import resolver
 from fedjax_links.config.resolver import Bound
 from fedjax_links.core import checks
+from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
 from fedjax_links.participation import PARTICIPATION, link_laws
 from fedjax_links.planning import parametrized, validation
@@ -125,7 +125,7 @@ def _time(experiment: Experiment) -> float | None:
     return steps * float(np.asarray(rates, np.float64).sum())
 
 
-def _is_plain_sgd(experiment: Experiment, config: Mapping[str, Any]) -> bool:
+def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
     """Tells whether FedAvg and FedPBC take plain local steps, the same at all points."""
     algorithms = config['algorithms']
     if any(algorithms.get(label) for label in ('fedavg', 'fedpbc')):

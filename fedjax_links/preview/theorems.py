@@ -13,6 +13,7 @@ from fedjax_links.analysis.theorems import (
     quadratic_runs,
     regularity,
 )
+from fedjax_links.core.records import Section
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.links import chain
 
@@ -150,7 +151,7 @@ def _estimated_rate(active: np.ndarray) -> float:
     return float(np.clip(values[-2], 0.0, 1.0)) if values.size > 1 else 0.0
 
 
-def _amplification(config: Mapping[str, Any]) -> tuple[int, float]:
+def _amplification(config: Section) -> tuple[int, float]:
     """Returns P and eta of the config's amplified FedAvg; 1 and 1 without one."""
     section = config.get('algorithms', {}).get(_AMPLIFIED, {})
     period, factor = section.get('period', 1), section.get('amplification', 1.0)

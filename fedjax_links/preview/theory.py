@@ -190,7 +190,7 @@ def _bias(
     targets = np.asarray(data, np.float64)
     bias = np.linalg.norm(weights.weights @ targets - targets.mean(axis=0))
     source = _source_of_bias(law, weights, active, targets)
-    return [f"FedAvg's bias ||E x - x*|| = {_number(bias, 6)}, {source}"]
+    return [f"FedAvg's bias ||E x - x*|| = {_number(float(bias), 6)}, {source}"]
 
 
 def _label_bias(
@@ -289,6 +289,6 @@ def _noise(errors: np.ndarray) -> str:
     return f' (noise alone: {np.sqrt(2 / np.pi) * errors.sum():.2g})'
 
 
-def _number(value: Any, digits: int = 4) -> str:
+def _number(value: float, digits: int = 4) -> str:
     """Writes digits that mean something: rounding errors of float64 are printed as zero."""
     return '0' if abs(value) < 1e-12 else f'{value:.{digits}g}'

@@ -36,7 +36,7 @@ class Examples(NamedTuple):
 
 
 def from_columns(
-    features: Any, labels: Any, owners: Any, *, names: Sequence[Any] = ()
+    features: Any, labels: Any, owners: Any, *, names: Sequence[object] = ()
 ) -> Examples:
     """Makes examples of columns, and numbers their owners.
 
@@ -73,7 +73,7 @@ def from_pandas(
     client: Hashable,
     features: ColumnNames,
     label: ColumnNames,
-    names: Sequence[Any] = (),
+    names: Sequence[object] = (),
 ) -> Examples:
     """Makes examples of the rows of a ``pandas.DataFrame``, as `from_columns` does.
 
@@ -90,7 +90,12 @@ def from_pandas(
 
 
 def from_hugging_face(
-    dataset: Any, *, client: str, features: str, label: str, names: Sequence[Any] = ()
+    dataset: Any,
+    *,
+    client: str,
+    features: str,
+    label: str,
+    names: Sequence[object] = (),
 ) -> Examples:
     """Makes examples of the rows of a split of Hugging Face's `datasets`, as `from_columns` does.
 
@@ -111,7 +116,10 @@ def from_hugging_face(
 
 
 def from_torch(
-    dataset: Any, clients: Any = None, *, names: Sequence[Any] = ()
+    dataset: Any,
+    clients: Sequence[object] | np.ndarray | None = None,
+    *,
+    names: Sequence[object] = (),
 ) -> Examples:
     """Makes examples of the pairs (features, label) of map-style data sets, as `from_columns` does.
 
@@ -165,7 +173,7 @@ def from_leaf(
     *,
     features: Convert = None,
     label: Convert = None,
-    names: Sequence[Any] = (),
+    names: Sequence[object] = (),
 ) -> Examples:
     """Makes examples of JSON in LEAF's form, see `datasets.prepared`, as `from_columns` does.
 

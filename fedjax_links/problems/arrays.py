@@ -180,7 +180,7 @@ def _evaluation_examples(
     return Batch(jnp.asarray(features), jnp.asarray(labels)), None
 
 
-def _counts(owners: np.ndarray, client_names: Sequence[Any] | None) -> np.ndarray:
+def _counts(owners: np.ndarray, client_names: Sequence[object] | None) -> np.ndarray:
     """Counts the examples of each client; raises for one without any, or without a name."""
     counts = np.bincount(owners)
     if not counts.all():
@@ -301,7 +301,7 @@ def loss_of_outputs(
 
 
 def loss_alone(
-    loss_fn: Callable[..., Array], params: Params, batch: Any
+    loss_fn: Callable[..., Array], params: Params, batch: PyTree
 ) -> dict[str, Array]:
     """``metrics`` where there are none beside the loss."""
     return {'loss': loss_fn(params, batch)}
@@ -309,9 +309,9 @@ def loss_alone(
 
 def directions(
     names: Collection[str] | None,
-    measure: Callable[..., Any],
+    measure: Callable[..., object],
     params: Params,
-    data: Any,
+    data: PyTree,
 ) -> tuple[str, ...] | None:
     """``larger_is_better`` as a tuple, all of which is measured; None if it is not stated."""
     if names is None:

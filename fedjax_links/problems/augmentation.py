@@ -7,7 +7,7 @@ them and `chain` composes them. `label_noise` makes labels wrong at a known rate
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedjax_links.base import Array, Key
 from fedjax_links.core import checks, errors, prng
+from fedjax_links.core.records import Section
 from fedjax_links.problems.arrays import Partial
 
 _LABEL_NOISE = (
@@ -204,7 +205,7 @@ def label_noise(
 
 
 def with_label_noise(
-    section: Mapping[str, Any] | None,
+    section: Section | None,
     seed: int,
     labels: NDArray[np.int32],
     num_classes: int,

@@ -14,6 +14,7 @@ from fedjax_links import datasets
 from fedjax_links import partition as partitions
 from fedjax_links.base import Array, ClientNames, Problem
 from fedjax_links.core import checks, errors, numpy_random
+from fedjax_links.core.records import Section
 from fedjax_links.problems import augmentation, models
 from fedjax_links.problems.arrays import Partial
 from fedjax_links.problems.networks import check_linen, from_flax, is_nnx, unchanged
@@ -127,8 +128,8 @@ def images(
     seed: int = 0,
     normalise: augmentation.Statistics | None = None,
     augment: Sequence[str | augmentation.Augmentation] = (),
-    data: Mapping[str, Any] | None = None,
-    label_noise: Mapping[str, Any] | None = None,
+    data: Section | None = None,
+    label_noise: Section | None = None,
     min_examples: int = 1,
     max_examples: int | None = None,
     holdout_clients: float = 0,
@@ -318,7 +319,7 @@ def _held_out(
 
 
 def _load(
-    dataset: str | datasets.Dataset, data: Mapping[str, Any] | None, seed: int | None
+    dataset: str | datasets.Dataset, data: Section | None, seed: int | None
 ) -> datasets.Dataset:
     """A data set by name; a seed takes the place of that of a loader which has one."""
     if isinstance(dataset, datasets.Dataset):

@@ -5,7 +5,6 @@ classified too, and of `gaussian_regression` differ to chosen degrees.
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedjax_links.base import Array, Params, Problem
 from fedjax_links.core import checks, numpy_random
+from fedjax_links.core.records import Section
 from fedjax_links.datasets import Dataset
 from fedjax_links.partition import Partitioner, bind, dirichlet_shares, keywords
 from fedjax_links.problems import augmentation, models
@@ -38,7 +38,7 @@ def gaussians(
     test_examples: int = 10_000,
     model: Model = 'softmax',
     partition: str | Partitioner | None = None,
-    label_noise: Mapping[str, Any] | None = None,
+    label_noise: Section | None = None,
     seed: int = 0,
     data_seed: int | None = None,
     partition_seed: int | None = None,
@@ -158,7 +158,7 @@ def synthetic(
     num_clients: int = 30,
     max_examples: int | None = None,
     seed: int = 0,
-    label_noise: Mapping[str, Any] | None = None,
+    label_noise: Section | None = None,
 ) -> Problem:
     """Builds Synthetic(alpha, beta): multinomial logistic regression of 610 parameters.
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedjax_links.base import Array, Params
+from fedjax_links.base import Array, Params, PyTree
 from fedjax_links.core import checks, errors, memory
 from fedjax_links.datasets import columns
 
@@ -270,19 +270,19 @@ class ByName:
     predict: Callable[..., Array]
     by_batch: bool = False
 
-    def __call__(self, params: Params, examples: Any) -> Mapping[str, Array]:
+    def __call__(self, params: Params, examples: PyTree) -> Mapping[str, Array]:
         """Measures all examples together."""
         means = measure(self.means, params, examples, by_batch=self.by_batch)
         return self.finish(means, examples.labels)
 
-    def means(self, params: Params, chunk: Any) -> dict[str, Array]:
+    def means(self, params: Params, chunk: PyTree) -> dict[str, Array]:
         """Averages what metrics are found from over a chunk."""
         outputs = self.predict(params, chunk.features)
         return {
             name: metric.means(outputs, chunk.labels) for name, metric in self.metrics
         }
 
-    def each(self, params: Params, examples: Any) -> dict[str, Array]:
+    def each(self, params: Params, examples: PyTree) -> dict[str, Array]:
         """Computes the means of `measure` for each example, [E, ...].
 
         Outputs are computed in the batches of `measure` with ``by_batch``.
@@ -293,7 +293,7 @@ class ByName:
                 name: it.means(outputs[None], label[None]) for name, it in self.metrics
             }
 
-        def of_batch(batch: Any) -> dict[str, Array]:
+        def of_batch(batch: PyTree) -> dict[str, Array]:
             return jax.vmap(of_one)(self.predict(params, batch.features), batch.labels)
 
         order, num_chunked = _mixed_order(len(examples.labels))
@@ -322,9 +322,9 @@ class ByName:
 
 
 def measure(
-    per_batch: Callable[[Params, Any], Mapping[str, Array]],
+    per_batch: Callable[[Params, PyTree], Mapping[str, Array]],
     params: Params,
-    examples: Any,
+    examples: PyTree,
     *,
     by_batch: bool = False,
 ) -> Mapping[str, Array]:
@@ -377,16 +377,16 @@ def _mixed_order(num_examples: int) -> tuple[Array, int]:
     return jax.random.permutation(jax.random.key(0), num_examples), num_chunked
 
 
-def _slice(examples: Any, first: Array) -> Any:
+def _slice(examples: PyTree, first: Array) -> PyTree:
     """Takes a chunk where it lies: reshaped, examples would be copied."""
     slice_of = jax.lax.dynamic_slice_in_dim
     return jax.tree.map(lambda a: slice_of(a, first, _EVAL_CHUNK), examples)
 
 
-def _chunk_of(order: Array, examples: Any, first: Array) -> Any:
+def _chunk_of(order: Array, examples: PyTree, first: Array) -> PyTree:
     """Takes a chunk of examples in this order."""
     return _rows(examples, jax.lax.dynamic_slice_in_dim(order, first, _EVAL_CHUNK))
 
 
-def _rows(examples: Any, rows: Array) -> Any:
+def _rows(examples: PyTree, rows: Array) -> PyTree:
     return jax.tree.map(lambda a: a[rows], examples)

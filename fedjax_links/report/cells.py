@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import checks, errors
+from fedjax_links.core.grids import GridColumns, Point
 from fedjax_links.planning import tuning_uncertainty
 from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.report.comparisons import FinalKey
@@ -176,7 +177,7 @@ def _grid_of(source: RunView) -> dict[str, list[Any]]:
 
 
 def _third_column(
-    grid: Mapping[str, Sequence[Any]], x: str, y: str, best_over: Sequence[str]
+    grid: GridColumns, x: str, y: str, best_over: Sequence[str]
 ) -> str | None:
     """Returns the column that panels differ in, or None.
 
@@ -223,7 +224,8 @@ def _rivals(
     rivals = collections.defaultdict[Any, list[str]](list)
     for label, (algorithm, point) in source.members.items():
         values = [
-            [point[name]] if name in point else axis_values[name] for name in names
+            [point[name]] if name is not None and name in point else axis_values[name]
+            for name in names
         ]
         for cell in itertools.product(*values):
             rivals[algorithm, cell].append(label)
@@ -246,7 +248,7 @@ def _best(candidates: Sequence[Choice], metric: Metric) -> int | None:
     return int(np.where(np.isnan(scores), -np.inf, scores).argmax())
 
 
-def _is_at_edge(point: Mapping[str, Any], tried: Mapping[str, Sequence[Any]]) -> bool:
+def _is_at_edge(point: Point, tried: GridColumns) -> bool:
     """Returns whether a point has the first or last value of some column."""
     return any(
         point.get(name) in (values[0], values[-1]) for name, values in tried.items()

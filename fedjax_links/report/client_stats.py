@@ -117,10 +117,11 @@ def _check(clients: Clients) -> None:
         raise TypeError('arrays of other kinds')
 
 
-def _is_numeric(array: Any, *, ndim: int) -> bool:
+def _is_numeric(array: object, *, ndim: int) -> bool:
     """Tells whether something is an array of real numbers with so many axes."""
-    is_array = isinstance(array, np.ndarray) and array.dtype.kind in 'fiu'
-    return is_array and array.ndim == ndim
+    if not isinstance(array, np.ndarray):
+        return False
+    return array.dtype.kind in 'fiu' and array.ndim == ndim
 
 
 def compute(

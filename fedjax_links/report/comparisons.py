@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fedjax_links import evaluation
+from fedjax_links.core.records import Section
 from fedjax_links.planning.tuning_uncertainty import Choice
 from fedjax_links.results.metric import Metric
 
@@ -94,7 +95,7 @@ def judge(
     shares: np.ndarray,
     *,
     margin: float,
-    until: Mapping[str, Any],
+    until: Section,
 ) -> PairedDifference:
     """Judges differences by seed.
 
@@ -140,7 +141,7 @@ class Verdicts:
         self,
         differences: Sequence[PairedDifference | None],
         margin: float,
-        until: Mapping[str, Any],
+        until: Section,
     ) -> None:
         """Finds the comparisons that survive a correction for all of them.
 

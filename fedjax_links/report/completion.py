@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links import runs
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import RunFacts
 from fedjax_links.planning import trials
 from fedjax_links.results import dataset, recorded
 
@@ -56,7 +58,7 @@ def finished_series(run: runs.Results, *, so_far: bool = False) -> FinishedSerie
 
 
 def _tuning_of(
-    run: runs.Results, algorithm: str, points: Mapping[str, Mapping[str, Any]]
+    run: runs.Results, algorithm: str, points: Mapping[str, Point]
 ) -> Iterator[tuple[str, trials.TuningTrials]]:
     """Yields what was tried, with the label of each series that it was tuned for."""
     for tried in trials.read_trials(run.columns, run.facts, algorithm):
@@ -66,7 +68,7 @@ def _tuning_of(
                 yield label, tried
 
 
-def caption(facts: Mapping[str, Any]) -> str:
+def caption(facts: RunFacts) -> str:
     """Returns the caption, with the origin of a forked run and what is known beforehand."""
     paragraphs = [str(facts['caption'])]
     if 'forked_from' in facts:

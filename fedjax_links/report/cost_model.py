@@ -22,11 +22,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links.algorithms import ALGORITHMS
 from fedjax_links.config import resolver
 from fedjax_links.config.registries import DEVICE_SPEEDS as DEVICE_SPEEDS
 from fedjax_links.core import checks, errors
+from fedjax_links.core.records import Section
 from fedjax_links.core.registry import Traffic as Traffic
 
 _LARGEST = 1e300
@@ -109,7 +111,7 @@ def price(
     model_bytes: float,
     local_steps: Any = 1,
     overhead: float = 0.0,
-    options: Mapping[str, Any] | None = None,
+    options: Section | None = None,
     durations: np.ndarray | None = None,
     edges: np.ndarray | None = None,
 ) -> RoundCosts:
@@ -176,7 +178,7 @@ def _check_shapes(mask: np.ndarray, table: DeviceSpeeds) -> None:
         raise errors.invalid('table', f'have {num_clients} clients', len(table.step))
 
 
-def _everyone_trains(traffic: Traffic, options: Mapping[str, Any]) -> bool:
+def _everyone_trains(traffic: Traffic, options: Section) -> bool:
     """Tells whether clients train whose message does not arrive."""
     if traffic.everyone is not None:
         return traffic.everyone
@@ -188,7 +190,7 @@ def _cumulative(costs: np.ndarray) -> np.ndarray:
     return np.append(0.0, np.cumsum(costs, dtype=np.float64))
 
 
-def _by_client(argument: str, value: Any, num_clients: int) -> np.ndarray:
+def _by_client(argument: str, value: ArrayLike, num_clients: int) -> np.ndarray:
     """Returns float64[N] of a number, or of one number for each client.
 
     Raises:

@@ -11,6 +11,8 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.core import checks, errors
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import Section
 from fedjax_links.experiment import Experiment
 from fedjax_links.planning import trials, tuning_uncertainty
 from fedjax_links.planning.tuning_uncertainty import Choice
@@ -79,7 +81,7 @@ class RunView:
         return list(self.data['pattern'].values.tolist())
 
     @functools.cached_property
-    def members(self) -> dict[str, tuple[str, dict[str, Any]]]:
+    def members(self) -> dict[str, tuple[str, Point]]:
         """Returns the algorithm and the point of each series, by label."""
         return dataset.points(self.data)
 
@@ -290,7 +292,7 @@ class RunView:
         return Verdicts(differences, margin, self.until)
 
     @property
-    def until(self) -> Mapping[str, Any]:
+    def until(self) -> Section:
         """Returns the rule by which seeds were added until decided; empty for a fixed number."""
         return dict(dataset.read_attribute(self.data, 'until') or {})
 

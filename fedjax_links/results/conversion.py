@@ -5,10 +5,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links.core import checks, errors
+from fedjax_links.core.records import RunFacts
 from fedjax_links.results import dataset
-from fedjax_links.results.dataset import MAIN, LabelledResults, RunFacts
+from fedjax_links.results.dataset import MAIN, LabelledResults
 from fedjax_links.results.run_dataset import run_to_dataset
 
 _USUAL_METRICS = (
@@ -20,7 +22,7 @@ _USUAL_METRICS = (
 def to_dataset(
     data: Any,
     metric: str | None = None,
-    rounds: Any = None,
+    rounds: ArrayLike | None = None,
     names: Mapping[str, str] | None = None,
 ) -> LabelledResults:
     """Returns any results as an ``xarray.Dataset`` whose ``metric`` is the one to show.
@@ -53,7 +55,7 @@ def to_dataset(
     return results.assign_attrs(metric=metric, names=dataset.as_json(shown_names))
 
 
-def _with_rounds(results: LabelledResults, rounds: Any) -> LabelledResults:
+def _with_rounds(results: LabelledResults, rounds: ArrayLike) -> LabelledResults:
     """Returns results with other rounds at the evaluations."""
     if np.shape(rounds) != results['round'].shape:
         requirement = f'have {results.sizes["round"]} entries'

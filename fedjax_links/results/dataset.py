@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedjax_links.core import checks, errors, grids
+from fedjax_links.core.grids import Point
 from fedjax_links.results.metric import format_value
 
 ALL = 'all'
@@ -40,8 +41,6 @@ TIE = 'tie'
 """Stages of a run; ties are the near ties of tuning, which run again with the main seeds."""
 
 Columns = Mapping[str, np.ndarray]
-RunFacts: TypeAlias = Mapping[str, Any]
-"""Labels, grid, seeds and metrics of a run, as `Plan.facts` writes them into its folder."""
 LabelledResults: TypeAlias = Any
 """An ``xarray.Dataset`` in the form of this module; xarray is not loaded for the name of a type."""
 Members = Mapping[str, tuple[str, grids.Point]]
@@ -75,12 +74,12 @@ def as_tuples(column: np.ndarray) -> np.ndarray:
     return as_objects([as_tuple(value) for value in column.tolist()])
 
 
-def as_objects(values: Sequence[Any]) -> np.ndarray:
+def as_objects(values: Sequence[object]) -> np.ndarray:
     """Returns object[K], one entry per value, whatever the values are."""
     return np.fromiter(values, object, len(values))
 
 
-def as_coordinate(values: Iterable[Any]) -> np.ndarray:
+def as_coordinate(values: Iterable[object]) -> np.ndarray:
     """Converts values to numbers or texts, as a netCDF file can hold them.
 
     Args:
@@ -93,14 +92,14 @@ def as_coordinate(values: Iterable[Any]) -> np.ndarray:
     return np.array([_as_text(value) for value in plain])
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     """Writes a value as the text of a coordinate."""
     if isinstance(value, float) and value != value:
         return ''
     return value if isinstance(value, str) else as_json(value)
 
 
-def as_json(value: Any) -> str:
+def as_json(value: object) -> str:
     """Writes the value of an attribute as JSON; arrays as lists, other objects as their text."""
     return json.dumps(value, default=_plain_value)
 
@@ -220,10 +219,10 @@ def curves(results: LabelledResults, model: str | None = None) -> dict[str, Curv
     return by_pattern
 
 
-def points(results: LabelledResults) -> dict[str, tuple[str, dict[str, Any]]]:
+def points(results: LabelledResults) -> dict[str, tuple[str, Point]]:
     """Returns the algorithm and the point of each series, by its label."""
     recorded = read_attribute(results, 'members')
-    members = {}
+    members: dict[str, tuple[str, Point]] = {}
     for label in results['series'].values.tolist():
         algorithm, point = recorded[label]
         comparable = {column: as_tuple(value) for column, value in point.items()}

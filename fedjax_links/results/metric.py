@@ -24,7 +24,7 @@ class HasDifference(HasInterval, Protocol):
     """A difference with its interval."""
 
     @property
-    def excludes_zero(self) -> Any:
+    def excludes_zero(self) -> bool | np.ndarray:
         """Tells whether zero lies outside the interval."""
 
 
@@ -152,6 +152,6 @@ class Metric(NamedTuple):
         return is_reached
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Writes a value of a grid, as short as it can be."""
     return f'{value:g}' if isinstance(value, float) else str(value)

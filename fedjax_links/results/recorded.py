@@ -1,15 +1,20 @@
 """Reads the lines of a run: its evaluation rounds, its series and their final metrics."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fedjax_links.core import grids
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import RunFacts
 from fedjax_links.results import dataset
-from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns, RunFacts
+from fedjax_links.results.dataset import MAIN, TIE, TUNING, Columns
 
 _LABELS = ('stage', 'algorithm', 'pattern', 'seed', 'round')
+
+CellKey: TypeAlias = tuple[str, frozenset[tuple[str, object]]]
+"""A pattern, and the values of a point by column."""
 
 
 def rounds_of(facts: RunFacts) -> np.ndarray:
@@ -24,9 +29,9 @@ def rounds_of(facts: RunFacts) -> np.ndarray:
     return np.arange(first, facts['num_rounds'] + 1, period)
 
 
-def cell_key(pattern: str, point: Mapping[str, Any]) -> Any:
+def cell_key(pattern: str, point: Point) -> CellKey:
     """Returns a key for a pattern and a grid point, however the numbers are written."""
-    items = set()
+    items: set[tuple[str, object]] = set()
     for name, value in point.items():
         comparable = dataset.as_tuple(value)
         is_missing = comparable is None or comparable != comparable
@@ -60,7 +65,7 @@ def final_metrics(
     metric: str | None = None,
     model: str | None = None,
     tail: float = 0.1,
-) -> dict[Any, dict[int, float]]:
+) -> dict[CellKey, dict[int, float]]:
     """Returns the final metrics of an algorithm, for lanes that are done.
 
     Args:
@@ -85,7 +90,7 @@ def final_metrics(
     column = f'{shown_model}/{metric or facts["metric"]}'  # absent before any line
     patterns = rows['pattern'].tolist()
     finite = rows.get('finite', np.ones(len(patterns), bool))
-    evaluations: dict[Any, dict[int, list[float]]] = {}
+    evaluations: dict[CellKey, dict[int, list[float]]] = {}
     for row in np.flatnonzero(np.isin(rows['round'], last_rounds)).tolist():
         point = {name: values[row] for name, values in grid_columns.items()}
         by_seed = evaluations.setdefault(cell_key(patterns[row], point), {})
@@ -160,7 +165,7 @@ def members_of(
     return members, series_of_row
 
 
-def _points(rows: Columns, facts: RunFacts, stage: str) -> list[dict[str, Any]]:
+def _points(rows: Columns, facts: RunFacts, stage: str) -> list[Point]:
     """Returns the grid points, in the columns that some row has a value of."""
     main_names = _recorded_names(rows, facts['grid'])
     points = grids.project(grids.points(facts['grid'], facts['grid_mode']), main_names)

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import grids
+from fedjax_links.core.records import RunFacts
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.dataset import (
     MAIN,
     TUNING,
     Columns,
     LabelledResults,
-    RunFacts,
 )
 
 _LANE_DIMS = ('series', 'pattern', 'seed', 'round')
@@ -136,7 +136,7 @@ def _patterns_and_seeds(
     return patterns, seeds
 
 
-def _positions(column: np.ndarray, labels: Sequence[Any]) -> np.ndarray:
+def _positions(column: np.ndarray, labels: Sequence[object]) -> np.ndarray:
     """Returns int[rows], the position of each row's label among all labels."""
     position = {label: k for k, label in enumerate(labels)}
     return np.array([position[label] for label in column.tolist()], int)

@@ -4,14 +4,19 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjax_links.core import errors, grids, reprs
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import RunFacts
 from fedjax_links.results import dataset
 from fedjax_links.results.dataset import LabelledResults
 from fedjax_links.results.run_dataset import run_to_dataset
+
+if TYPE_CHECKING:
+    import pandas
 
 CLIENTS = 'clients.npz'
 
@@ -139,7 +144,7 @@ class Results:
 
     def select(
         self,
-        at: Mapping[str, Any] | None = None,
+        at: Point | None = None,
         *,
         algorithms: str | Sequence[str] | None = None,
         patterns: str | Sequence[str] | None = None,
@@ -191,7 +196,7 @@ class Results:
         rows = {name: column[is_selected] for name, column in self.columns.items()}
         return Results(rows, facts, self.folder)
 
-    def _grid_values(self, at: Mapping[str, Any]) -> dict[str, list[Any]]:
+    def _grid_values(self, at: Point) -> dict[str, list[Any]]:
         """Returns the selected values of columns of the grid.
 
         Raises:
@@ -205,7 +210,7 @@ class Results:
             selected[name] = _among(f'at.{name}', wanted, grid[name])
         return selected
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> 'pandas.DataFrame':
         """Returns the columns as a `pandas.DataFrame`; lists become tuples."""
         import pandas
 
@@ -215,7 +220,7 @@ class Results:
         return pandas.DataFrame(columns)
 
 
-def _has_value_among(column: np.ndarray, values: Sequence[Any]) -> np.ndarray:
+def _has_value_among(column: np.ndarray, values: Sequence[object]) -> np.ndarray:
     """Returns bool[rows], whether a column has one of the values, or no value at all."""
     allowed = [dataset.as_tuple(value) for value in values]
     recorded = dataset.as_tuples(column).tolist()
@@ -223,9 +228,7 @@ def _has_value_among(column: np.ndarray, values: Sequence[Any]) -> np.ndarray:
     return is_allowed | ~dataset.has_value(column)
 
 
-def _grid_of(
-    points: Sequence[grids.Point], facts: Mapping[str, Any]
-) -> dict[str, list[Any]]:
+def _grid_of(points: Sequence[grids.Point], facts: RunFacts) -> dict[str, list[Any]]:
     """Returns the grid of some of a run's points, without columns that do not vary."""
     grid = {}
     for name, values in facts['grid'].items():

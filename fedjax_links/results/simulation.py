@@ -1,7 +1,7 @@
 """Holds the result of a simulation, and converts it for pandas and xarray."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike
 from fedjax_links.base import FederationState, PyTree, RoundMetrics
 from fedjax_links.core import errors, reprs
 from fedjax_links.results import conversion, dataset
+
+if TYPE_CHECKING:
+    import pandas
 
 Grid = Mapping[str, Mapping[str, ArrayLike]]
 """Columns of a sweep's grid, one entry per point, by ``'algorithm'`` or ``'participation'`` and
@@ -87,7 +90,7 @@ class SimulationResult(NamedTuple):
         seeds: Iterable[int] | None = None,
         grid: Grid | None = None,
         per_round: bool = False,
-    ) -> Any:
+    ) -> 'pandas.DataFrame':
         """Returns a table with one row per lane and evaluation, as `runs.Results.to_pandas` does.
 
         Its columns are ``point`` and ``seed`` if there are such axes, the columns of the grid

@@ -9,7 +9,7 @@ changes no bit, and nothing is compiled again for it.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +18,7 @@ import numpy as np
 
 from fedjax_links import base, simulation
 from fedjax_links.base import (
+    Algorithm,
     Array,
     FederationState,
     Key,
@@ -25,8 +26,10 @@ from fedjax_links.base import (
     Params,
     Problem,
     PyTree,
+    RoundMetrics,
 )
 from fedjax_links.core import jaxprs, meshes, prng, tree
+from fedjax_links.core.grids import Point
 from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.machines.lanes import row_of, scan_first
 from fedjax_links.planning import parametrized
@@ -113,7 +116,7 @@ def initial_params(init_params: Callable[[Key], Params], key: Key) -> Params:
     return jax.vmap(make)(key) if key.ndim else make(key)
 
 
-def split(plan: Plan, lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]]:
+def split(plan: Plan, lane: Lane) -> tuple[dict[str, np.float32], dict[str, object]]:
     """The columns of a lane's algorithm: arguments of its program, and what is built into it."""
     values = plan.algorithms[lane.algorithm].at(lane.point)
     traced = {
@@ -122,7 +125,7 @@ def split(plan: Plan, lane: Lane) -> tuple[dict[str, np.float32], dict[str, Any]
     return traced, {name: v for name, v in values.items() if name not in traced}
 
 
-def algorithm_of(plan: Plan, lane: Lane) -> Callable[[Mapping[str, Any]], Any]:
+def algorithm_of(plan: Plan, lane: Lane) -> Callable[[Point], Algorithm]:
     """What makes the algorithm of a lane at values of the columns that are arguments."""
     _, built_in = split(plan, lane)
     return lambda columns: plan.algorithm_at(lane.algorithm, {**built_in, **columns})
@@ -135,9 +138,7 @@ def state_shape(plan: Plan, lane: Lane) -> FederationState:
         plan.pattern_of(lane),
     )
 
-    def start(
-        key: Key, columns: Mapping[str, Any], problem: Problem
-    ) -> FederationState:
+    def start(key: Key, columns: Point, problem: Problem) -> FederationState:
         return simulation.init(key, algorithm(columns), pattern, problem)
 
     columns, problem = split(plan, lane)[0], plan.problem_of(lane)
@@ -178,7 +179,7 @@ def trace_pattern(pattern: base.Participation) -> TracedPattern:
     )
 
 
-def link_program(pattern: TracedPattern, period: int, axes: Any) -> LinkProgram:
+def link_program(pattern: TracedPattern, period: int, axes: PyTree) -> LinkProgram:
     """What draws the links of patterns of one structure, ``period`` rounds at a time.
 
     Args:
@@ -231,10 +232,10 @@ def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: Any) -> Program:
     sample = simulation.sample_shapes(plan.pattern_of(lane))
 
     def start(
-        on: Any,
+        on: jax.sharding.Mesh | None,
         params: Params | None,
         key: Key,
-        columns: Mapping[str, Any],
+        columns: Point,
         problem: Problem,
     ) -> FederationState:
         if params is not None:
@@ -242,8 +243,12 @@ def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: Any) -> Program:
         return simulation.init(key, algorithm(columns), sample, problem, mesh=on)
 
     def measure(
-        state: FederationState, sums: Any, key: Key, own: Any, problem: Problem
-    ) -> Any:
+        state: FederationState,
+        sums: RoundMetrics | None,
+        key: Key,
+        own: Algorithm,
+        problem: Problem,
+    ) -> Measured:
         evals = simulation.evaluate(state, key, own, problem, eval_fn(problem))
         return Measured(state.finite, state.first_bad_round, sums, evals)
 
@@ -252,9 +257,9 @@ def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: Any) -> Program:
         key: Key,
         links: Links,
         count: Array,
-        columns: Any,
+        columns: Point,
         problem: Problem,
-    ) -> tuple[FederationState, Any]:
+    ) -> tuple[FederationState, Measured]:
         own = algorithm(columns)
 
         def turn(
@@ -269,9 +274,7 @@ def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: Any) -> Program:
         with plan.precision():
             return scan_first(turn, state, count, len(jax.tree.leaves(links)[0]))
 
-    def evaluate(
-        key: Key, own: Key, columns: Mapping[str, Any], problem: Problem
-    ) -> Any:
+    def evaluate(key: Key, own: Key, columns: Point, problem: Problem) -> Measured:
         state = start(None, None, key, columns, problem)
         with plan.precision():
             return measure(state, None, own, algorithm(columns), problem)
@@ -285,7 +288,9 @@ def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: Any) -> Program:
         )
         lies, share = layout, lambda *given: (*train(*given), ())
 
-        def advance(state: FederationState, key: Key, *given: Any) -> Any:
+        def advance(
+            state: FederationState, key: Key, *given: PyTree
+        ) -> tuple[FederationState, Measured]:
             return lies(None, key, *given[2:]).advance(share, state, key, *given)[:2]
 
     if axes is not None:

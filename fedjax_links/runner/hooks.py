@@ -14,6 +14,7 @@ from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.config import resolver
 from fedjax_links.core import checks, errors, paths
+from fedjax_links.core.records import MetricsRow
 from fedjax_links.machines import processes
 from fedjax_links.planning.lanes import Lane
 
@@ -42,7 +43,7 @@ class Callback:
     def on_stage(self, algorithm: str, stage: str, num_rounds: int) -> None:
         """Before the lanes of a stage of an algorithm, which simulate ``num_rounds`` in all."""
 
-    def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
+    def on_period(self, lane: Lane, record: MetricsRow) -> None:
         """After every period of every lane; ``record`` has ``round`` and what is logged.
 
         So too, as round 0, after models are evaluated before the first.
@@ -82,7 +83,7 @@ class Listeners:
         """
         self.notify('on_start', self.experiment)
 
-    def notify(self, event: str, *what: Any) -> None:
+    def notify(self, event: str, *what: object) -> None:
         """Calls a method of all callbacks; where one of any process stops the run, all stop.
 
         Args:

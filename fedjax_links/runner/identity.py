@@ -6,17 +6,28 @@ devices of a run: neither changes what a lane is of. Nothing is compiled.
 
 import ast
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
 from fedjax_links import simulation
-from fedjax_links.base import Key, Participation, Problem, PyTree, Source
+from fedjax_links.base import (
+    FederationState,
+    Key,
+    Links,
+    Participation,
+    Problem,
+    PyTree,
+    RoundMetrics,
+    Source,
+)
 from fedjax_links.config import bound
 from fedjax_links.core import digests, errors, prng
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import Section
 from fedjax_links.machines import environment
 from fedjax_links.planning import parametrized, problem_families
 from fedjax_links.planning.lanes import MAIN, Lane
@@ -31,6 +42,7 @@ from fedjax_links.storage.identity import (
 )
 
 _MOST_ROWS = 2**20
+_Found = TypeVar('_Found')
 
 
 class Identities:
@@ -100,7 +112,7 @@ class Identities:
         seed = int(self._plan.seeds[0])
         return Lane(MAIN, label, pattern, point, seed, self._plan.num_rounds, (0, 0))
 
-    def _describe_data(self, lane: Lane, identity: LaneIdentity) -> dict[str, Any]:
+    def _describe_data(self, lane: Lane, identity: LaneIdentity) -> dict[str, object]:
         """Returns name, sizes and digest of a lane's data."""
         problem = self._plan.problem_of(lane)
         return {
@@ -123,13 +135,13 @@ class Identities:
 
     # Parts, each found once.
 
-    def _once(self, key: Any, find: Callable[[], Any]) -> Any:
+    def _once(self, key: Hashable, find: Callable[[], _Found]) -> _Found:
         if key not in self._known:
             with self._plan.precision():
                 self._known[key] = find()
         return self._known[key]
 
-    def _values(self, maker: parametrized.Maker[Any], lane: Lane) -> Any:
+    def _values(self, maker: parametrized.Maker[Any], lane: Lane) -> tuple[int, str]:
         """Returns what decides which problem or pattern a maker makes for a lane."""
         drawn = self._plan.draws.columns(lane.seed, lane.point)
         return id(maker), repr(maker.at({**lane.point, **drawn}))
@@ -175,14 +187,14 @@ class Identities:
         parts = self._problem_values(lane), self._pattern_values(lane)
         return self._once(('algorithm of', *values, *parts), find)
 
-    def _problem_values(self, lane: Lane) -> Any:
+    def _problem_values(self, lane: Lane) -> tuple[int, str]:
         return self._values(self._plan.problems[lane.pattern], lane)
 
-    def _pattern_values(self, lane: Lane) -> Any:
+    def _pattern_values(self, lane: Lane) -> tuple[int, str]:
         return self._values(self._plan.patterns[lane.pattern], lane)
 
 
-def _section(given: Any) -> Mapping[str, Any]:
+def _section(given: Section | str | None) -> Section:
     """Returns a section of a config; a name stands for one."""
     if isinstance(given, str):
         return {'name': given}
@@ -251,22 +263,24 @@ def _problem_programs_of(problem: Problem) -> dict[str, str]:
 
 
 def _algorithm_programs_of(
-    plan: Plan, lane: Lane, problem: Problem, sample: Any
+    plan: Plan, lane: Lane, problem: Problem, sample: Links
 ) -> dict[str, str]:
     make = compilation.algorithm_of(plan, lane)
     columns, _ = compilation.split(plan, lane)
     eval_fn = plan.eval_fn(problem)
     key = jax.random.key(0)
 
-    def start(key: Key, columns: Mapping[str, Any], problem: Problem) -> Any:
+    def start(key: Key, columns: Point, problem: Problem) -> FederationState:
         return simulation.init(key, make(columns), sample, problem)
 
     def advance(
-        state: Any, key: Key, links: Any, columns: Any, problem: Problem
-    ) -> Any:
+        state: FederationState, key: Key, links: Links, columns: Point, problem: Problem
+    ) -> tuple[FederationState, RoundMetrics]:
         return simulation.advance(state, key, links, make(columns), problem)
 
-    def evaluate(state: Any, key: Key, columns: Any, problem: Problem) -> Any:
+    def evaluate(
+        state: FederationState, key: Key, columns: Point, problem: Problem
+    ) -> PyTree:
         return simulation.evaluate(state, key, make(columns), problem, eval_fn)
 
     state = jax.eval_shape(start, key, columns, problem)
@@ -283,7 +297,7 @@ def _algorithm_programs_of(
     }
 
 
-def _modules_of(config: Any) -> dict[str, str]:
+def _modules_of(config: Section | None) -> dict[str, str]:
     """Returns digests of the user's own modules that a config names, and of those beside them.
 
     Args:
@@ -315,7 +329,7 @@ def _imports(source: bytes) -> Iterator[str]:
             yield node.module
 
 
-def _modules_named_in(config: Any) -> Iterator[str]:
+def _modules_named_in(config: object) -> Iterator[str]:
     if isinstance(config, str):
         module, colon, factory = config.partition(':')
         if colon and factory.isidentifier():

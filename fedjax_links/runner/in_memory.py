@@ -8,6 +8,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
+from fedjax_links.core.records import MetricsRow, RunFacts, Section
 from fedjax_links.runner import tables
 from fedjax_links.runner.save_clock import SaveClock
 
@@ -19,7 +20,7 @@ class InMemoryStore:
       facts: of the experiment.
     """
 
-    def __init__(self, facts: Mapping[str, Any]) -> None:
+    def __init__(self, facts: RunFacts) -> None:
         """Starts empty."""
         self.facts = facts
         self._lanes: dict[str, Mapping[str, Any]] = {}
@@ -77,7 +78,7 @@ class InMemoryStore:
           like: a state of the same shapes.
         """
 
-    def append(self, lane: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def append(self, lane: str, rows: Sequence[MetricsRow]) -> None:
         """Adds metrics of a lane.
 
         Args:
@@ -87,7 +88,7 @@ class InMemoryStore:
         self._table.append(lane, rows)
 
     def save(
-        self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()
+        self, lane: str, state: PyTree, round: int, parts: Sequence[Section] = ()
     ) -> None:
         """Saves the state of a lane after a round, with its metrics so far.
 

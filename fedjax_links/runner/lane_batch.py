@@ -5,14 +5,15 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import FederationState, PyTree
+from fedjax_links.base import FederationState, Key, PyTree
 from fedjax_links.core import meshes
+from fedjax_links.core.records import MetricsRow
 from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.planning import problem_families
 from fedjax_links.planning.lanes import Lane
@@ -25,6 +26,8 @@ from fedjax_links.runner.compilation import (
 )
 from fedjax_links.runner.link_draws import LinkDraws
 from fedjax_links.runner.program_cache import Programs
+
+_Part = TypeVar('_Part')
 
 
 class LaneBatch:
@@ -87,7 +90,7 @@ class LaneBatch:
         self._dispatched: deque[tuple[int, Measured]] = deque()
         self._is_placed = False
 
-    def _keys_of(self, stream: str, lanes: Sequence[Lane]) -> list[Any]:
+    def _keys_of(self, stream: str, lanes: Sequence[Lane]) -> list[Key]:
         """Returns the keys of a stream of draws, one for each lane."""
         draws = self._programs.plan.draws
         return [draws.key_of(stream, lane.seed, lane.point) for lane in lanes]
@@ -157,7 +160,7 @@ class LaneBatch:
 
     # What the programs take, and their compilation.
 
-    def advance_args(self) -> tuple[Any, ...]:
+    def advance_args(self) -> tuple[PyTree, ...]:
         """Returns the shapes of what the program of these lanes takes."""
         states = jax.eval_shape(self.program.start, *self.init_args())
         if self.layout is not None:
@@ -177,7 +180,7 @@ class LaneBatch:
         count = shape((), np.int32)
         return states, self._keys, links, count, self._columns, self.problem
 
-    def init_args(self) -> tuple[Any, ...]:
+    def init_args(self) -> tuple[PyTree, ...]:
         """Returns what states before the first round are made of, parameters as shapes."""
         params = None
         if not self.slot.is_mesh:
@@ -191,18 +194,18 @@ class LaneBatch:
         make = self.program.layout
         return None if make is None else make(*self.init_args())
 
-    def begin_start(self) -> Future[Any]:
+    def begin_start(self) -> Future[jax.stages.Compiled]:
         """Begins to compile what starts these lanes."""
         return self._begin(self.program.start, self.init_args)
 
-    def begin_advance(self) -> Future[Any]:
+    def begin_advance(self) -> Future[jax.stages.Compiled]:
         """Begins to compile what advances these lanes."""
         return self._begin(self.program.advance, self.advance_args)
 
     def _begin(
-        self, function: Any, make_args: Callable[[], tuple[Any, ...]]
-    ) -> Future[Any]:
-        def placed_args() -> tuple[Any, ...]:
+        self, function: jax.stages.Wrapped, make_args: Callable[[], tuple[PyTree, ...]]
+    ) -> Future[jax.stages.Compiled]:
+        def placed_args() -> tuple[PyTree, ...]:
             self.place_inputs()
             return make_args()
 
@@ -235,7 +238,7 @@ class LaneBatch:
             for i in range(len(self.lanes))
         ]
 
-    def advance_period(self) -> list[dict[str, Any]]:
+    def advance_period(self) -> list[MetricsRow]:
         """Advances every lane by a period: `dispatch`, then `collect`."""
         self.dispatch()
         return self.collect()[0]
@@ -269,7 +272,7 @@ class LaneBatch:
         self._dispatched.append((periods, measured))
         self.round += periods * self._period
 
-    def collect(self) -> list[list[dict[str, Any]]]:
+    def collect(self) -> list[list[MetricsRow]]:
         """Waits for the periods that were dispatched first.
 
         Returns:
@@ -284,7 +287,7 @@ class LaneBatch:
             for period in range(periods)
         ]
 
-    def evaluate(self) -> list[dict[str, Any]]:
+    def evaluate(self) -> list[MetricsRow]:
         """Evaluates the lanes' initial models: records without sums over rounds."""
         measured = self.program.evaluate(
             self._init_keys, self._keys, self._columns, self.problem
@@ -307,7 +310,7 @@ class LaneBatch:
         columns['first_bad_round'] = host.first_bad_round
         return columns
 
-    def _fill(self, of_lanes: Sequence[Any]) -> list[Any]:
+    def _fill(self, of_lanes: Sequence[_Part]) -> list[_Part]:
         """Repeats what the last lane has, for all of the width."""
         num_missing = self.width - len(of_lanes)
         return [*of_lanes, *[of_lanes[-1]] * num_missing]
@@ -319,7 +322,9 @@ class LaneBatch:
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def compile_batches(programs: Programs, batches: Sequence[LaneBatch]) -> list[Any]:
+def compile_batches(
+    programs: Programs, batches: Sequence[LaneBatch]
+) -> list[jax.stages.Compiled]:
     """Compiles what advances each batch, for all their devices at the same time.
 
     Args:
@@ -350,9 +355,7 @@ def _joined(parts: Sequence[PyTree], lanes: tuple[int, ...]) -> PyTree:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves)[order], *parts)
 
 
-def _record(
-    columns: Mapping[str, np.ndarray], index: tuple[int, ...]
-) -> dict[str, Any]:
+def _record(columns: Mapping[str, np.ndarray], index: tuple[int, ...]) -> MetricsRow:
     """Returns what was measured of a lane after a period."""
     record = {name: column[index] for name, column in columns.items()}
     if record['finite']:
@@ -360,6 +363,6 @@ def _record(
     return record
 
 
-def _row(rows: PyTree, index: int) -> Any:
+def _row(rows: PyTree, index: int) -> PyTree:
     """Returns what one lane has."""
     return jax.tree.map(lambda a: a[index], rows)

@@ -1,7 +1,6 @@
 """The links of lanes that run together, drawn some periods at a time."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 
@@ -53,7 +52,9 @@ class LinkDraws:
         """Begins before the first round."""
         self.carry = self._program.start(self._constants, self._keys)
 
-    def draw(self, first_round: Any, num_periods: Any, max_periods: int) -> Links:
+    def draw(
+        self, first_round: jax.Array, num_periods: jax.Array, max_periods: int
+    ) -> Links:
         """Draws the links of some periods."""
         self.carry, links = self._program.draw(
             self._constants,

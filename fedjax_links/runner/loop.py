@@ -283,7 +283,9 @@ class _AlgorithmLoop:
                 got = f'{num_failed} of its lanes that failed'
                 self._give_up(label, errors.invalid('tuning', requirement, got))
 
-    def _finish(self, lanes: Sequence[Lane], coming: Sequence[Any] = ()) -> None:
+    def _finish(
+        self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()
+    ) -> None:
         """Runs lanes of a stage of an algorithm, the share's first."""
         lanes = sorted(lanes, key=lambda lane: not self.plan.owns(lane))
         if self._is_shared:
@@ -292,7 +294,9 @@ class _AlgorithmLoop:
             self._advance(lanes, coming)
         self.attempted |= {lane.name for lane in lanes}
 
-    def _advance(self, lanes: Sequence[Lane], coming: Sequence[Any] = ()) -> None:
+    def _advance(
+        self, lanes: Sequence[Lane], coming: Sequence[Sequence[Lane]] = ()
+    ) -> None:
         """Advances lanes to their last round."""
         scheduler = LaneScheduler(
             self.programs, self.store, self.listeners, self.initial_states

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from fedjax_links.base import Participation, Problem
+from fedjax_links.base import Participation, Problem, PyTree
 from fedjax_links.core import memory, tree
 from fedjax_links.machines import devices, processes
 from fedjax_links.planning import problem_families
@@ -56,7 +56,7 @@ class Programs:
 
     # Which lanes share a program.
 
-    def key(self, lane: Lane) -> Any:
+    def key(self, lane: Lane) -> Hashable:
         """Returns what lanes have in common that can share a program."""
         _, built_in = compilation.split(self.plan, lane)
         sample = self.links(self.plan.pattern_of(lane)).sample
@@ -146,7 +146,7 @@ class Programs:
             )
         return self._link_programs[key]
 
-    def _lane_axes(self, values: Any, varying: Sequence[bool]) -> Any:
+    def _lane_axes(self, values: PyTree, varying: Sequence[bool]) -> PyTree:
         """Returns where values have their lane, as `jax.vmap` takes it; None for single lanes."""
         if not self.side_by_side:
             return None
@@ -157,8 +157,8 @@ class Programs:
 
     def begin(
         self,
-        function: Any,
-        args: Callable[[], Any],
+        function: jax.stages.Wrapped,
+        args: Callable[[], tuple[PyTree, ...]],
         *,
         width: int,
         slot: devices.DeviceSlot,
@@ -179,7 +179,9 @@ class Programs:
             self._compiling[key] = self._threads.submit(lowered.compile)
         return self._compiling[key]
 
-    def check_memory(self, programs: Mapping[Future[Any], tuple[int, str]]) -> None:
+    def check_memory(
+        self, programs: Mapping[Future[jax.stages.Compiled], tuple[int, str]]
+    ) -> None:
         """Refuses compiled programs that are known not to fit into memory.
 
         Args:

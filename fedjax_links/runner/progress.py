@@ -1,12 +1,14 @@
 """How far a run is, in a line that goes on: of the commands, and of a notebook's cell."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from fedjax_links import runs
 from fedjax_links.core import errors
+from fedjax_links.core.records import MetricsRow
 from fedjax_links.planning.lanes import STAGE_NAMES, Lane
 from fedjax_links.runner.hooks import Callback
 
@@ -68,7 +70,7 @@ class Progress(Callback):
         """Names the algorithm and its stage."""
         self._bar.set_description_str(self._words(algorithm, stage))
 
-    def on_period(self, lane: Lane, record: Mapping[str, Any]) -> None:
+    def on_period(self, lane: Lane, record: MetricsRow) -> None:
         """Counts the rounds, and tells of a lane's first value that is not finite."""
         if not record.get('finite', True) and lane.name not in self._diverged:
             self._diverged.add(lane.name)
@@ -103,7 +105,7 @@ class Progress(Callback):
         if text:
             tqdm.write(text, file=self._file)
 
-    def on_end(self, results: Any) -> None:
+    def on_end(self, results: runs.Results) -> None:
         """Leaves the last line."""
         self._bar.close()
 

@@ -21,6 +21,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors
+from fedjax_links.core.records import Section
 from fedjax_links.machines import processes
 from fedjax_links.runner import stores
 from fedjax_links.storage import (
@@ -96,7 +97,7 @@ class SharedFolder(stores.RunFolder):
         finally:
             lock.release()
 
-    def _open(self, config: Mapping[str, Any] | None) -> None:
+    def _open(self, config: Section | None) -> None:
         """Compares the folder with the experiment and writes it, one process after the other."""
         fingerprint = None if self._shard is None else self._fingerprint
         with self._division_locked() as stored:
@@ -207,7 +208,7 @@ class SharedFolder(stores.RunFolder):
         return super().columns()
 
     def save(
-        self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()
+        self, lane: str, state: PyTree, round: int, parts: Sequence[Section] = ()
     ) -> None:
         """As `InMemoryStore.save`."""
         super().save(lane, state, round, parts)

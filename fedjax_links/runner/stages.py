@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedjax_links import runs
+from fedjax_links.base import FederationState
 from fedjax_links.core import errors, memory
 from fedjax_links.machines import devices, processes
 from fedjax_links.planning import problem_families
@@ -218,7 +219,7 @@ class LaneScheduler:
         clock = stores.SaveClock(_SAVE_SECONDS, self._num_places)
         return _InFlightBatch(batch, clock, num_done)
 
-    def _restored_state(self, lane: Lane) -> Any:
+    def _restored_state(self, lane: Lane) -> FederationState:
         """Reads the state of a lane from its last checkpoint."""
         shape = compilation.state_shape(self.programs.plan, lane)
         return self.store.restore(lane.name, shape)

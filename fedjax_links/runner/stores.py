@@ -17,6 +17,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors, paths
+from fedjax_links.core.records import MetricsRow, RunFacts, Section
 from fedjax_links.machines import environment
 from fedjax_links.planning import lanes
 from fedjax_links.results import dataset
@@ -44,9 +45,9 @@ class RunFolder(InMemoryStore):
         self,
         folder: str | Path,
         *,
-        facts: Mapping[str, Any],
+        facts: RunFacts,
         identities: Identities,
-        config: Mapping[str, Any] | None = None,
+        config: Section | None = None,
         allow_mixed: bool = False,
         allow_changed: bool = False,
     ) -> None:
@@ -103,7 +104,7 @@ class RunFolder(InMemoryStore):
         )
         locks.callback(self._lock.release, keep=True)
 
-    def _open(self, config: Mapping[str, Any] | None) -> None:
+    def _open(self, config: Section | None) -> None:
         """Compares the folder with the experiment, writes its description and reads the lanes."""
         description = self._compare(config)
         run_access.remove_temporaries(self.path)
@@ -225,7 +226,7 @@ class RunFolder(InMemoryStore):
             self._check_lane(lane)
         return True
 
-    def append(self, lane: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def append(self, lane: str, rows: Sequence[MetricsRow]) -> None:
         """As `InMemoryStore.append`."""
         if lane in self._unread:
             self._read_lines(lane)
@@ -239,7 +240,7 @@ class RunFolder(InMemoryStore):
             self._write_new_lines()
 
     def save(
-        self, lane: str, state: PyTree, round: int, parts: Sequence[Any] = ()
+        self, lane: str, state: PyTree, round: int, parts: Sequence[Section] = ()
     ) -> None:
         """As `InMemoryStore.save`; the last two saves of each lane are kept."""
         metadata = {name: self._lanes[lane][name] for name in ('labels', 'place')}
@@ -304,7 +305,7 @@ class RunFolder(InMemoryStore):
 
     # Does the folder hold this experiment?
 
-    def _compare(self, config: Mapping[str, Any] | None) -> descriptions.Description:
+    def _compare(self, config: Section | None) -> descriptions.Description:
         """Compares the folder with the experiment, writes nothing, and returns its description.
 
         Raises:

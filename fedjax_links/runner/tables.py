@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links import runs
+from fedjax_links.core.records import MetricsRow
 
 _LEAST = 64
 _MISSING, _NONE, _BOOL, _INT, _FLOAT = range(5)
@@ -64,7 +65,7 @@ class MetricsTable:
         self._names_of_lane: dict[str, list[tuple[str, ...]]] = {}
         self._interned: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def append(self, lane: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    def append(self, lane: str, rows: Iterable[MetricsRow]) -> None:
         """Adds rows of a lane.
 
         Args:

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.core import errors
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import LaneLabels, RunFacts
 from fedjax_links.storage import documents, run_files
 from fedjax_links.storage.identity import (
     LaneIdentity,
@@ -17,9 +19,7 @@ Described = Mapping[str, tuple[Mapping[str, Any], LaneIdentity | None]]
 """Labels and identities of lanes, by their names."""
 
 
-def check_same_programs(
-    argument: str, lanes: Described, facts: Mapping[str, Any]
-) -> None:
+def check_same_programs(argument: str, lanes: Described, facts: RunFacts) -> None:
     """Refuses lanes of one algorithm, pattern and point that differ in more than their seeds.
 
     Args:
@@ -48,7 +48,7 @@ def check_same_programs(
 
 
 def _difference(
-    first: LaneIdentity, identity: LaneIdentity, labels: Mapping[str, Any]
+    first: LaneIdentity, identity: LaneIdentity, labels: LaneLabels
 ) -> str | None:
     """Says how two lanes differ in more than their seeds; None if they do not."""
     if first == identity:
@@ -63,7 +63,7 @@ def _difference(
 
 
 def check_of_run(
-    argument: str, folder: Path, lanes: Described, facts: Mapping[str, Any]
+    argument: str, folder: Path, lanes: Described, facts: RunFacts
 ) -> None:
     """Refuses lanes at the first point whose programs or data are not those of the folder.
 
@@ -93,6 +93,6 @@ def check_of_run(
             raise errors.invalid(argument, requirement, value)
 
 
-def _agree(labels: Mapping[str, Any], point: Mapping[str, Any]) -> bool:
+def _agree(labels: LaneLabels, point: Point) -> bool:
     """Tells whether a lane has the values of a point, in the columns that it takes."""
     return all(labels.get(name, value) == value for name, value in point.items())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import errors
+from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts
 
 _STAGES = 'tuning', 'main', 'tie'
 _MAX_LINES = 10**7
@@ -21,12 +22,12 @@ _LABELS = {'stage': str, 'algorithm': str, 'pattern': str, 'seed': int}
 _Check = tuple[Callable[[Any], bool], str]
 
 
-def is_text(value: Any) -> bool:
+def is_text(value: object) -> bool:
     """Tells whether a value is a text without signs that a terminal obeys."""
     return isinstance(value, str) and all(c.isprintable() or c in '\n\t' for c in value)
 
 
-def is_label(value: Any) -> bool:
+def is_label(value: object) -> bool:
     """Tells whether a value is a label, which can be a part of a file's name."""
     if not isinstance(value, str) or not value.isprintable():
         return False
@@ -37,12 +38,12 @@ def is_label(value: Any) -> bool:
     )
 
 
-def is_count(value: Any, least: int = 0, most: int = 2**31 - 1) -> bool:
+def is_count(value: object, least: int = 0, most: int = 2**31 - 1) -> bool:
     """Tells whether a value is a whole number within bounds."""
     return type(value) is int and least <= value <= most
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     """Tells whether a value is a number, a text or None, or a list or a section of such."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
@@ -51,10 +52,10 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float) or is_text(value)
 
 
-def _are(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _are(kind: Callable[[object], bool]) -> Callable[[object], bool]:
     """Makes the check of a list, not empty, of different values of a kind."""
 
-    def are(values: Any) -> bool:
+    def are(values: object) -> bool:
         if not isinstance(values, list) or not values or not all(map(kind, values)):
             return False
         return len(set(values)) == len(values)
@@ -62,7 +63,7 @@ def _are(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return are
 
 
-def _are_columns(values: Any) -> bool:
+def _are_columns(values: object) -> bool:
     if not isinstance(values, Mapping) or not all(map(is_text, values)):
         return False
     return all(
@@ -71,27 +72,27 @@ def _are_columns(values: Any) -> bool:
     )
 
 
-def _are_names(values: Any) -> bool:
+def _are_names(values: object) -> bool:
     if not isinstance(values, list):
         return False
     return all(map(_is_pair_of_texts, values))
 
 
-def _is_pair_of_texts(value: Any) -> bool:
+def _is_pair_of_texts(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(map(is_text, value))
 
 
-def _are_models(values: Any) -> bool:
+def _are_models(values: object) -> bool:
     return isinstance(values, Mapping) and all(map(_are(is_label), values.values()))
 
 
-def _are_directions(values: Any) -> bool:
+def _are_directions(values: object) -> bool:
     if not isinstance(values, Mapping) or not values or not all(map(is_text, values)):
         return False
     return all(way in ('max', 'min', None) for way in values.values())
 
 
-def _are_reports(values: Any) -> bool:
+def _are_reports(values: object) -> bool:
     if not isinstance(values, Mapping) or not all(map(is_label, values)):
         return False
     return all(
@@ -100,7 +101,7 @@ def _are_reports(values: Any) -> bool:
     )
 
 
-def _is_tuning(value: Any) -> bool:
+def _is_tuning(value: object) -> bool:
     if value is None:
         return True
     if not isinstance(value, Mapping) or not is_count(value.get('num_rounds'), 1):
@@ -108,7 +109,7 @@ def _is_tuning(value: Any) -> bool:
     return _are_columns(value.get('grid'))
 
 
-def _is_until(value: Any) -> bool:
+def _is_until(value: object) -> bool:
     return isinstance(value, Mapping) and is_count(value.get('least'), 1)
 
 
@@ -141,7 +142,7 @@ _POSSIBLE: Mapping[str, _Check] = {
 }
 
 
-def check_facts(where: Any, facts: Any) -> None:
+def check_facts(where: object, facts: object) -> None:
     """Refuses what is not the description of an experiment.
 
     Args:
@@ -175,7 +176,7 @@ def check_facts(where: Any, facts: Any) -> None:
         raise errors.invalid(f'{where}: grid', requirement, f'{num_lines:,}')
 
 
-def _num_lines(facts: Mapping[str, Any]) -> int:
+def _num_lines(facts: RunFacts) -> int:
     """Counts the lines of metrics that an experiment writes, without tuning."""
     lengths = [len(values) for values in facts['grid'].values()]
     if facts['grid_mode'] == 'cross':
@@ -187,11 +188,11 @@ def _num_lines(facts: Mapping[str, Any]) -> int:
     return num_points * num_pairs * len(facts['seeds']) * num_evaluations
 
 
-def _are_labels(values: Any) -> bool:
+def _are_labels(values: object) -> bool:
     return isinstance(values, list) and all(map(is_label, values))
 
 
-def _are_shards(values: Any) -> bool:
+def _are_shards(values: object) -> bool:
     return isinstance(values, dict) and all(map(is_label, values))
 
 
@@ -206,7 +207,7 @@ _DIVISION: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def check_division(where: Any, values: Any) -> None:
+def check_division(where: object, values: object) -> None:
     """Refuses what does not say how lanes are divided into shards.
 
     Raises:
@@ -224,7 +225,7 @@ def check_division(where: Any, values: Any) -> None:
         raise errors.invalid('folder', 'hold shards that there are', where)
 
 
-def check_about(where: Any, about: Any) -> None:
+def check_about(where: object, about: object) -> None:
     """Refuses what no save of a lane says about its lane.
 
     Raises:
@@ -247,7 +248,7 @@ def check_about(where: Any, about: Any) -> None:
         raise errors.invalid('checkpoint', 'say where it stands', value)
 
 
-def _are_lane_labels(labels: Any) -> bool:
+def _are_lane_labels(labels: object) -> bool:
     """Tells whether values are the labels of a lane: of known types, on one line each."""
     if not isinstance(labels, Mapping):
         return False
@@ -258,9 +259,7 @@ def _are_lane_labels(labels: Any) -> bool:
     return all(map(_is_plain, labels.values()))
 
 
-def check_labels(
-    where: Any, labels: Mapping[str, Any], facts: Mapping[str, Any]
-) -> None:
+def check_labels(where: object, labels: LaneLabels, facts: RunFacts) -> None:
     """Refuses a lane of an algorithm or a pattern that a description does not have.
 
     Raises:
@@ -272,7 +271,7 @@ def check_labels(
             raise errors.invalid('folder', f'hold lanes of a known {name}', got)
 
 
-def parse_row(line: bytes | str) -> dict[str, Any]:
+def parse_row(line: bytes | str) -> MetricsRow:
     """Reads a line of metrics.
 
     Raises:
@@ -290,7 +289,7 @@ def parse_row(line: bytes | str) -> dict[str, Any]:
 
 
 def check_columns(
-    where: Any, columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+    where: object, columns: Mapping[str, np.ndarray], facts: RunFacts
 ) -> None:
     """Refuses metrics that no run of this description writes.
 
@@ -324,7 +323,7 @@ _KINDS_OF_COLUMNS = {
 
 
 def _check_label_columns(
-    where: Any, columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]
+    where: object, columns: Mapping[str, np.ndarray], facts: RunFacts
 ) -> None:
     """Refuses columns without labels, and lines with labels that a description does not have."""
     have_one_length = len({len(column) for column in columns.values()}) == 1

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.core import paths
+from fedjax_links.core.records import Section
 from fedjax_links.runs import LaneRecord
 from fedjax_links.storage import checkpoints
 
@@ -159,7 +160,7 @@ def _described_differences(first: Path, second: Path) -> dict[str, list[str]]:
     return differences
 
 
-def _environment_of(folder: Path) -> dict[str, Any]:
+def _environment_of(folder: Path) -> Section:
     """Reads the environment of a run, without the flags of its last start."""
     environment = runs.read_json(folder, runs.ENVIRONMENT) or {}
     return {**environment, 'flags': None}
@@ -212,7 +213,7 @@ def _state_differences(pairs: Sequence[_Pair]) -> Iterator[Difference]:
             yield difference
 
 
-def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+def field_differences(first: Section, second: Section) -> list[str]:
     """Lists the fields of two nested descriptions that differ.
 
     Args:
@@ -273,14 +274,14 @@ def _line_difference(
     return None
 
 
-def _record_of(lane: LaneRecord, round: int) -> dict[str, Any]:
+def _record_of(lane: LaneRecord, round: int) -> Section:
     """Returns the metrics of a lane after a round, and whether it has a line."""
     if round not in lane.records:
         return {'line': ABSENT}
     return {'line': 'present', **lane.records[round]}
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     return NOT_FINITE if value is None else str(value)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.core import errors
+from fedjax_links.core.records import RunFacts
 from fedjax_links.runs import checking
 from fedjax_links.runs.folder import as_json, read_json
 from fedjax_links.storage import atomic_files
@@ -92,7 +93,7 @@ def failure_file(folder: Path, lane: str) -> Path:
     return folder / FAILURES / f'{lane}.txt'
 
 
-def rounds_of_lane(lane: str, facts: Mapping[str, Any]) -> int:
+def rounds_of_lane(lane: str, facts: RunFacts) -> int:
     """Returns the number of rounds of a lane, by its name."""
     is_tuning = lane.startswith('tuning-')
     return int((facts['tuning'] if is_tuning else facts)['num_rounds'])

@@ -34,8 +34,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fedjax_links.core import errors, paths
+from fedjax_links.core.grids import Point
+from fedjax_links.core.records import LaneLabels, MetricsRow, RunFacts, Section
 from fedjax_links.results.runs import Results as Results
 from fedjax_links.runs import belonging, checking
 from fedjax_links.storage import checkpoints, checksummed_npz
@@ -90,7 +93,7 @@ class LaneRecord:
     identity: LaneIdentity | None = None
 
     @functools.cached_property
-    def records(self) -> dict[int, dict[str, Any]]:
+    def records(self) -> dict[int, MetricsRow]:
         """Returns what was measured, by round; None for NaN and infinities."""
         known = {*self.labels, 'round'}
         rows = map(checking.parse_row, self.lines)
@@ -99,7 +102,7 @@ class LaneRecord:
         }
 
     @property
-    def point(self) -> dict[str, Any]:
+    def point(self) -> Point:
         """Returns the value of each column that its algorithm, pattern or problem takes."""
         return {
             name: value for name, value in self.labels.items() if name not in _LABELS
@@ -229,14 +232,14 @@ def lane_of(files: Mapping[int, Path], *, verify: bool = True) -> LaneRecord:
 
 
 def order(
-    labels: Mapping[str, Any], position: Sequence[int], facts: Mapping[str, Any]
-) -> Any:
+    labels: LaneLabels, position: Sequence[int], facts: RunFacts
+) -> tuple[int, int, tuple[int, ...]]:
     """Returns the sort key of a lane, so that lanes lie as one process runs them one by one."""
     stage = _STAGES.index(labels['stage'])
     return facts['algorithms'].index(labels['algorithm']), stage, tuple(position)
 
 
-def in_order(lanes: Iterable[LaneRecord], facts: Mapping[str, Any]) -> list[LaneRecord]:
+def in_order(lanes: Iterable[LaneRecord], facts: RunFacts) -> list[LaneRecord]:
     """Sorts lanes in the order in which one process runs them one by one."""
     lanes = list(lanes)
     for lane in lanes:
@@ -246,7 +249,7 @@ def in_order(lanes: Iterable[LaneRecord], facts: Mapping[str, Any]) -> list[Lane
 
 def read_description(
     folder: str | Path, argument: str = 'folder'
-) -> tuple[dict[str, Any], dict[str, Any] | None]:
+) -> tuple[RunFacts, Section | None]:
     """Reads what a run folder says of its experiment.
 
     Args:
@@ -282,12 +285,12 @@ def checkpoint_file(folder: Path, lane: str, round: int) -> Path:
     return folder / CHECKPOINTS / f'{lane}@{round}.npz'
 
 
-def line_of(labels: Mapping[str, Any], round: int, record: Mapping[str, Any]) -> str:
+def line_of(labels: LaneLabels, round: int, record: MetricsRow) -> str:
     """Formats one evaluation of one lane as a line of metrics."""
     return json.dumps({**labels, **row_of(round, record)}) + '\n'
 
 
-def row_of(round: int, record: Mapping[str, Any]) -> dict[str, Any]:
+def row_of(round: int, record: MetricsRow) -> dict[str, float | int | bool | None]:
     """Converts one evaluation of a lane to plain values; None for NaN and infinities."""
     return {
         'round': round,
@@ -310,7 +313,7 @@ def refuse_older(
         )
 
 
-def as_column(values: Sequence[Any]) -> np.ndarray:
+def as_column(values: Sequence[object]) -> np.ndarray:
     """Converts plain values to an array: numbers as numbers (None is NaN), the rest as objects."""
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and kinds <= {bool, int, str}:
@@ -322,7 +325,7 @@ def as_column(values: Sequence[Any]) -> np.ndarray:
     return column
 
 
-def _jsonable(value: Any) -> Any:
+def _jsonable(value: ArrayLike) -> float | int | bool | None:
     """Returns a number, or None for NaN and infinities, which JSON does not have."""
     number = np.asarray(value).item()
     return None if isinstance(number, float) and not math.isfinite(number) else number

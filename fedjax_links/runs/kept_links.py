@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,7 +92,7 @@ def links(folder: str | Path) -> RecordedLinks:
         )
 
 
-def _decoding_links(path: Any) -> contextlib.AbstractContextManager[None]:
+def _decoding_links(path: object) -> contextlib.AbstractContextManager[None]:
     """Turns what reading damaged links raises into a mistake of the user."""
 
     def failed(reason: str) -> errors.InvalidError:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.core import errors, paths
+from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.planning import trials
 from fedjax_links.results.runs import Results
 from fedjax_links.runs import belonging
@@ -92,7 +93,7 @@ def merge(
 
 def _check_mergeable(
     parts: Sequence[Path], target: Path, *, allow_changed: bool
-) -> Mapping[str, Any]:
+) -> RunFacts:
     """Compares the folders of shards with each other and with the target; changes nothing.
 
     Returns:
@@ -124,7 +125,7 @@ def _check_mergeable(
 
 
 def _merge(
-    parts: Sequence[Path], target: Path, facts: Mapping[str, Any], *, allow_mixed: bool
+    parts: Sequence[Path], target: Path, facts: RunFacts, *, allow_mixed: bool
 ) -> None:
     """Checks the lanes of all parts, and writes the files of the full run."""
     best = _best_of_each_lane([target, *parts])
@@ -162,7 +163,7 @@ def _divisions_of(parts: Sequence[Path]) -> list[RunDivision]:
 def _check_lanes(
     lanes: Mapping[str, LaneRecord],
     folder: Path,
-    facts: Mapping[str, Any],
+    facts: RunFacts,
     *,
     allow_mixed: bool,
 ) -> None:
@@ -190,7 +191,7 @@ def _check_complete(
     best: Mapping[str, LaneRecord],
     expected: Mapping[str, int],
     divisions: Sequence[RunDivision],
-    facts: Mapping[str, Any],
+    facts: RunFacts,
     target: Path,
 ) -> None:
     """Refuses to merge a run of which lanes are missing."""
@@ -217,7 +218,7 @@ def _check_complete(
 
 
 def check_kinds(
-    fingerprints: Iterable[tuple[int, Mapping[str, Any] | None]],
+    fingerprints: Iterable[tuple[int, Section | None]],
     *,
     allow_mixed: bool = False,
 ) -> None:

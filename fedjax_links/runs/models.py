@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fedjax_links.base import Params
+from fedjax_links.base import Params, PyTree
 from fedjax_links.core import checks, errors, paths
+from fedjax_links.core.records import LaneLabels
 from fedjax_links.runs import folder as folders
 from fedjax_links.runs.folder import LaneRecord
 from fedjax_links.storage import checkpoints
@@ -19,7 +20,7 @@ _TOKEN = re.compile(r"\['([^']*)'\]|\[(\d+)\]|\.?([^.\[]+)")
 
 def model(
     folder: str | Path,
-    lane: str | Mapping[str, Any] | None = None,
+    lane: str | LaneLabels | None = None,
     *,
     name: str = 'server',
     at_round: int | None = None,
@@ -84,7 +85,7 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
         raise errors.invalid('folder', requirement, f'{path}: {error}') from None
 
 
-def _find_lane(folder: Path, lane: str | Mapping[str, Any] | None) -> LaneRecord:
+def _find_lane(folder: Path, lane: str | LaneLabels | None) -> LaneRecord:
     """Finds the one main lane of a name, or with some labels."""
     records = [
         record for record in folders.lanes(folder) if record.labels['stage'] == 'main'
@@ -107,7 +108,7 @@ def _find_lane(folder: Path, lane: str | Mapping[str, Any] | None) -> LaneRecord
     raise errors.invalid('lane', requirement, value)
 
 
-def _has_labels(record: LaneRecord, labels: Mapping[str, Any]) -> bool:
+def _has_labels(record: LaneRecord, labels: LaneLabels) -> bool:
     return all(record.labels.get(name) == value for name, value in labels.items())
 
 
@@ -144,7 +145,7 @@ def _nested(leaves: Mapping[str, np.ndarray]) -> Params:
     return _with_lists(nested)
 
 
-def _with_lists(nested: Any) -> Any:
+def _with_lists(nested: PyTree) -> PyTree:
     """Replaces dictionaries whose names are numbers by lists."""
     if not isinstance(nested, dict):
         return nested

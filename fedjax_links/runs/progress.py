@@ -3,9 +3,10 @@
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedjax_links.core import errors, paths
+from fedjax_links.core.records import RunFacts
 from fedjax_links.runs.divisions import (
     RunDivision,
     lane_file,
@@ -113,7 +114,7 @@ class _ShardProgress(NamedTuple):
     rounds_per_second: float | None
 
 
-def _status(folder: Path, facts: Mapping[str, Any]) -> Status:
+def _status(folder: Path, facts: RunFacts) -> Status:
     files = saves(folder)
     rounds = {name: max(saved) for name, saved in files.items()}
     division = read_division(folder)

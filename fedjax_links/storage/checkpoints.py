@@ -350,7 +350,7 @@ def _needed_rows(
     return needed
 
 
-def _as_plain(leaf: Any) -> tuple[np.ndarray, str]:
+def _as_plain(leaf: jax.Array | np.ndarray) -> tuple[np.ndarray, str]:
     """Returns an array of a dtype that npz can hold, and its kind."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         kind = f'{_KEY_PREFIX}{jax.random.key_impl(leaf)}'

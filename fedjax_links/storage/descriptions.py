@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import errors
+from fedjax_links.core.records import RunFacts
 from fedjax_links.storage import atomic_files, checksummed_npz, documents
 from fedjax_links.storage.identity import RunIdentity, run_differences, run_from_plain
 from fedjax_links.storage.run_files import (
@@ -160,7 +161,7 @@ def check_same(
     return list(dict.fromkeys([*known, *clauses]))
 
 
-def _ignored_fields(facts: Mapping[str, Any], *, may_grow: bool) -> list[str]:
+def _ignored_fields(facts: RunFacts, *, may_grow: bool) -> list[str]:
     """Returns the fields at the top of facts and configs that may differ."""
     ignored = list(MAY_DIFFER)
     if may_grow:
@@ -170,14 +171,12 @@ def _ignored_fields(facts: Mapping[str, Any], *, may_grow: bool) -> list[str]:
     return ignored
 
 
-def _metric_decides(facts: Mapping[str, Any]) -> bool:
+def _metric_decides(facts: RunFacts) -> bool:
     """Tells whether the metric decides what runs."""
     return facts.get('tuning') is not None or 'until' in facts
 
 
-def _facts_to_compare(
-    there: Mapping[str, Any], here: Mapping[str, Any], *, may_grow: bool
-) -> dict[str, Any]:
+def _facts_to_compare(there: RunFacts, here: RunFacts, *, may_grow: bool) -> RunFacts:
     """Returns the facts of what is to run, without the seeds that it adds."""
     facts = dict(here)
     old_seeds = there.get('seeds')
@@ -247,7 +246,7 @@ def _check_growth(path: Path, there: Description, here: Description) -> None:
 
 
 def first_difference(
-    there: Any, here: Any, field: str = 'config', but: Collection[str] = ()
+    there: object, here: object, field: str = 'config', but: Collection[str] = ()
 ) -> FieldDifference | None:
     """Finds the first field in which two descriptions of an experiment differ.
 
@@ -264,7 +263,7 @@ def first_difference(
 
 
 def _differences(
-    there: Any, here: Any, field: str, but: Collection[str]
+    there: object, here: object, field: str, but: Collection[str]
 ) -> Iterator[FieldDifference]:
     """Yields the fields that differ, sorted by name."""
     if not (isinstance(there, Mapping) and isinstance(here, Mapping)):

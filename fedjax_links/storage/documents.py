@@ -2,16 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fedjax_links.core import errors
+from fedjax_links.core.records import Section
 
 _DIGEST = 'sha256'
 
 
-def as_json(values: Mapping[str, Any]) -> bytes:
+def as_json(values: Section) -> bytes:
     """Returns the content of a JSON file with its digest.
 
     Args:
@@ -60,7 +60,7 @@ def has_digest(path: Path) -> bool:
     return isinstance(values, dict) and isinstance(values.get(_DIGEST), str)
 
 
-def _digest_of(values: Mapping[str, Any]) -> str:
+def _digest_of(values: Section) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

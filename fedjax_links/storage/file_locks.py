@@ -41,7 +41,7 @@ class FileLock:
             self._path.unlink(missing_ok=True)
         self._file.close()
 
-    def write_info(self, **facts: Any) -> None:
+    def write_info(self, **facts: object) -> None:
         """Writes into the file which process holds the lock, and further facts.
 
         Args:
@@ -60,7 +60,7 @@ def process_name() -> str:
     return f'process {os.getpid()} on {platform.node()}'
 
 
-def acquire(path: Path, **facts: Any) -> FileLock | None:
+def acquire(path: Path, **facts: object) -> FileLock | None:
     """Acquires the lock of a file, which it creates if needed.
 
     Args:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import digests
+from fedjax_links.core.records import Section
 
 RowDigests = Mapping[str, np.ndarray]
 """uint64[E] by name of a part of the data: what tells one example from another."""
@@ -70,7 +71,7 @@ class RunIdentity:
     modules: Mapping[str, str]
     rows: Mapping[str, RowDigests] = dataclasses.field(default_factory=dict)
 
-    def as_plain(self) -> dict[str, Any]:
+    def as_plain(self) -> Section:
         """Returns all but the rows as JSON holds it."""
         lanes = {name: dataclasses.asdict(lane) for name, lane in self.lanes.items()}
         sizes = {label: dict(size) for label, size in self.sizes.items()}
@@ -93,7 +94,7 @@ class UnreadableError(ValueError):
     """Raised for a file that holds no identity."""
 
 
-def lane_from_plain(values: Any) -> LaneIdentity:
+def lane_from_plain(values: object) -> LaneIdentity:
     """Returns an identity of a lane from what `dataclasses.asdict` made of it.
 
     Args:
@@ -117,7 +118,7 @@ def lane_from_plain(values: Any) -> LaneIdentity:
 
 
 def run_from_plain(
-    values: Any, arrays: Mapping[str, np.ndarray] | None = None
+    values: object, arrays: Mapping[str, np.ndarray] | None = None
 ) -> RunIdentity:
     """Returns an identity of a run from what `RunIdentity.as_plain` made of it.
 
@@ -154,18 +155,18 @@ def _rows_by_pattern(
     return rows
 
 
-def _check_texts(*texts: Any) -> None:
+def _check_texts(*texts: object) -> None:
     if not all(isinstance(text, str) for text in texts):
         raise UnreadableError('numbers in the place of texts')
 
 
-def _check_texts_by_name(texts: Any) -> None:
+def _check_texts_by_name(texts: object) -> None:
     if not isinstance(texts, Mapping):
         raise UnreadableError('digests without names')
     _check_texts(*texts.values())
 
 
-def _check_size(size: Any) -> None:
+def _check_size(size: object) -> None:
     fields = {'name', 'clients', 'examples', 'digest'}
     if not isinstance(size, Mapping) or set(size) != fields:
         raise UnreadableError('no sizes')
@@ -220,7 +221,7 @@ def are_of_one_series(one: LaneIdentity, other: LaneIdentity) -> bool:
     return not is_known or one.series == other.series
 
 
-def _short(number: Any) -> str:
+def _short(number: object) -> str:
     """Formats a number with the digits of a float32."""
     return 'none' if number is None else f'{number:.7g}'
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base, simulation
-from fedjax_links.base import Algorithm, Array, Problem
+from fedjax_links.base import Algorithm, Array, Problem, PyTree
 from fedjax_links.core.registry import AlgorithmEntry
 from fedjax_links.local_training import ClientProgram, local_sgd
 from fedjax_links.participation import rejection_sampling
@@ -144,8 +144,8 @@ class Rounds:
 
         @jax.jit
         def step(
-            state: Any, t: Array, links: base.Links
-        ) -> tuple[Any, base.RoundMetrics]:
+            state: PyTree, t: Array, links: base.Links
+        ) -> tuple[PyTree, base.RoundMetrics]:
             return algorithm.round_step(
                 state, simulation.round_context(key, t, links), problem
             )

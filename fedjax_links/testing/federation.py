@@ -21,6 +21,7 @@ from fedjax_links.base import (
     Params,
     Participation,
     Problem,
+    PyTree,
     RoundContext,
 )
 from fedjax_links.core import prng
@@ -166,7 +167,7 @@ def _loss_fn(params, batch):
 
 def simulate(
     algorithm: Algorithm, num_rounds: int = NUM_ROUNDS, **options: Any
-) -> Callable[..., Any]:
+) -> Callable[..., simulation.SimulationResult]:
     """Returns a run that keeps the server model after each round; links are an argument."""
 
     def run(key, problem, links, initial_state=None):
@@ -284,8 +285,8 @@ class Runs:
 
         @jax.jit
         def round_twice(
-            state: Any, ctx: RoundContext, problem: Problem
-        ) -> tuple[Any, Params, Params]:
+            state: PyTree, ctx: RoundContext, problem: Problem
+        ) -> tuple[PyTree, Params, Params]:
             new_state, _ = sampled.round_step(state, ctx, problem)
             on_rows, _ = full.round_step(state, ctx, _only_drawn(problem, ctx))
             server = sampled.models(new_state)['server']

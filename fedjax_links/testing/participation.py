@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links import base, simulation
-from fedjax_links.base import Array, Participation
+from fedjax_links.base import Array, Key, Links, Participation, PyTree
 from fedjax_links.core import prng
 from fedjax_links.links import drawing
 from fedjax_links.testing.suites import Suite, identical, needs, require, same_types
@@ -81,7 +81,7 @@ def types_are_stable(pattern: Participation, promises: Promises) -> None:
     key = jax.random.key(1)
     carry = pattern.init(key)
 
-    def sample(carry: Any, key: Any, round: Any) -> tuple[Any, Any]:
+    def sample(carry: PyTree, key: Key, round: Array) -> tuple[PyTree, Links]:
         new_carry, links = pattern.sample(carry, key, round)
         return new_carry, base.LinkSample(mask=links.mask, prob=links.prob)
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import chex
 
+from fedjax_links.base import PyTree
+
 # Sums of a few float32 terms in another order, over a dozen rounds.
 _TOLERANCE = 2e-5
 
@@ -29,13 +31,13 @@ class Suite(dict[str, Callable[..., None]]):
                 check(*subject)
 
 
-def needs(applies: Any, reason: str) -> None:
+def needs(applies: object, reason: str) -> None:
     """Raises `DoesNotApply` with the reason, unless there is something to check."""
     if not applies:
         raise DoesNotApply(reason)
 
 
-def require(holds: Any, promise: str) -> None:
+def require(holds: object, promise: str) -> None:
     """Raises an AssertionError with the promise unless it holds, also under ``python -O``."""
     if not holds:
         raise AssertionError(promise)
@@ -57,19 +59,19 @@ def naming(promise: str) -> Iterator[None]:
         raise AssertionError(f'{promise}\n\n{error}') from None
 
 
-def close(actual: Any, expected: Any, message: str) -> None:
+def close(actual: PyTree, expected: PyTree, message: str) -> None:
     """Raises an AssertionError that begins with the message, unless both agree to rounding."""
     with naming(message):
         chex.assert_trees_all_close(actual, expected, rtol=_TOLERANCE, atol=_TOLERANCE)
 
 
-def identical(actual: Any, expected: Any, message: str) -> None:
+def identical(actual: PyTree, expected: PyTree, message: str) -> None:
     """Raises an AssertionError that begins with the message, unless both have the same bits."""
     with naming(message):
         chex.assert_trees_all_equal(actual, expected)
 
 
-def same_types(actual: Any, expected: Any, message: str) -> None:
+def same_types(actual: PyTree, expected: PyTree, message: str) -> None:
     """Raises an AssertionError that begins with the message, unless shapes and dtypes agree."""
     with naming(message):
         chex.assert_trees_all_equal_shapes_and_dtypes(actual, expected)

@@ -1,7 +1,7 @@
 """Recorded availability as intervals of time, one row for each time that a client is up."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,7 +49,9 @@ class Intervals(NamedTuple):
         """Drops the clients' names, so that any problem's clients match them by number."""
         return self._replace(has_names=False)
 
-    def of(self, clients: Sequence[Any], others: Sequence[Any] = ()) -> 'Intervals':
+    def of(
+        self, clients: Sequence[object], others: Sequence[object] = ()
+    ) -> 'Intervals':
         """Takes clients by their names.
 
         Args:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_links.core import checks, errors, paths
+from fedjax_links.core.records import Section
 from fedjax_links.participation.traces.clock import Clock
 from fedjax_links.participation.traces.intervals import Intervals
 
@@ -316,7 +317,7 @@ def from_flash(
     )
 
 
-def _read_timer(name: str, timer: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def _read_timer(name: str, timer: Section) -> tuple[np.ndarray, np.ndarray]:
     """Reads start and end of a client's intervals, float64[K, 2], and its period, in seconds."""
     begin = _numbers(name, timer, 'trace_start')
     end = _numbers(name, timer, 'trace_end')
@@ -331,7 +332,7 @@ def _read_timer(name: str, timer: Mapping[str, Any]) -> tuple[np.ndarray, np.nda
     return np.stack([start, end_of_interval], axis=1), period
 
 
-def _timers(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
+def _timers(path: LogPath) -> Mapping[str, Section]:
     """Reads FLASH's logs by client, without those that FLASH itself could not read.
 
     Raises:
@@ -352,7 +353,7 @@ def _timers(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def _read_json(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
+def _read_json(path: LogPath) -> Mapping[str, Section]:
     """Reads a JSON file with an object for each client."""
     try:
         with errors.reading(path), open(paths.as_path(path), encoding='utf-8') as file:
@@ -367,9 +368,7 @@ def _read_json(path: LogPath) -> Mapping[str, Mapping[str, Any]]:
     return content
 
 
-def _numbers(
-    name: str, fields: Mapping[str, Any], field: str, *shape: int
-) -> np.ndarray:
+def _numbers(name: str, fields: Section, field: str, *shape: int) -> np.ndarray:
     """Reads a number of a client, or with ``shape`` -1, 2 a list of pairs of numbers."""
     path = f'{name}.{field}'
     values = checks.numbers(path, fields.get(field)).astype(float)

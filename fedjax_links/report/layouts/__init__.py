@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedjax_links.config import bound, nested, resolver
+from fedjax_links.core.records import Section
 from fedjax_links.pages import figure, tables
 from fedjax_links.planning import seeding, validation
 from fedjax_links.plot import scripts
@@ -36,7 +37,7 @@ REPORT = 'report.md'
 _MOST_DIVERGED = 30
 
 
-def default(source: RunView) -> dict[str, Mapping[str, Any]]:
+def default(source: RunView) -> Mapping[str, Section]:
     """Chooses the pages of a report if the config names none.
 
     Args:
@@ -63,7 +64,7 @@ def default(source: RunView) -> dict[str, Mapping[str, Any]]:
     return {name: {'name': name} for name in names}
 
 
-def build(source: RunView, reports: Mapping[str, Any]) -> dict[str, Page]:
+def build(source: RunView, reports: Section) -> dict[str, Page]:
     """Computes the pages.
 
     Args:
@@ -97,7 +98,7 @@ def build(source: RunView, reports: Mapping[str, Any]) -> dict[str, Page]:
     return ordered
 
 
-def recorded(reports: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def recorded(reports: Section) -> tuple[Section, list[str]]:
     """Selects the pages of a run folder that need no code outside the package.
 
     A folder is data, so what it names is not imported.

@@ -205,9 +205,8 @@ def _explain(figure: Figure, *, compared_map: ComparedMap) -> None:
     figure.supylabel(compared_map.y[0], fontsize=9)
     images = [axes.images[0] for axes in figure.axes if axes.images]
     if compared_map.compared:
-        last_column = [
-            axes for axes in figure.axes if axes.get_subplotspec().is_last_col()
-        ]
+        specs = [(axes, axes.get_subplotspec()) for axes in figure.axes]
+        last_column = [axes for axes, spec in specs if spec and spec.is_last_col()]
         label = compared_map.metric.difference_title(
             f'difference, {compared_map.metric.words}'
         )

@@ -1,11 +1,11 @@
 """Shows final metrics with their differences to a baseline, beside those that a paper prints."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from fedjax_links import evaluation, plot
+from fedjax_links.core.records import Section
 from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.pages.printed_numbers import PrintedAccuracy
 from fedjax_links.plot import panels
@@ -33,7 +33,7 @@ def levels(
     metric: str | None = None,
     tail: float | None = None,
     margin: float | None = None,
-    published: Mapping[str, Any] | None = None,
+    published: Section | None = None,
 ) -> Page:
     """Shows final metrics with intervals, paired differences and verdicts, beside a paper's.
 

@@ -2,7 +2,6 @@
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -74,7 +73,7 @@ class ComparedMap:
         self.verdicts = source.verdicts(self.differences, margin)
         self._rank()
 
-    def _panel_cells(self, pattern: str, third_value: Any) -> dict[str, str]:
+    def _panel_cells(self, pattern: str, third_value: object) -> dict[str, str]:
         """Returns what tells a panel apart: its pattern and its value of the third column."""
         cells = {}
         if len(self.source.patterns) > 1:
@@ -267,6 +266,6 @@ def short_name(name: str) -> str:
     return name.rsplit('.', 1)[-1].replace('_', ' ')
 
 
-def _axis_texts(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:
+def _axis_texts(name: str, values: Sequence[object]) -> tuple[str, list[str]]:
     """Returns the short name of a column and its values as texts."""
     return short_name(name), list(map(format_value, values))

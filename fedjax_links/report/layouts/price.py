@@ -8,6 +8,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.config import nested, registries
 from fedjax_links.core import checks, errors
+from fedjax_links.core.records import Section
 from fedjax_links.experiment import build
 from fedjax_links.experiment.config import recorded
 from fedjax_links.pages import tables
@@ -85,7 +86,7 @@ def price(
     overhead: float = 0.0,
     model_bytes: float | None = None,
     local_steps: int | None = None,
-    traffic: Mapping[str, Any] | None = None,
+    traffic: Section | None = None,
 ) -> page.Page:
     """Shows what a run would have cost on devices of some speeds.
 
@@ -234,7 +235,7 @@ def _caption(
 
 def _config_and_links(
     source: RunView,
-) -> tuple[Mapping[str, Any], runs.RecordedLinks]:
+) -> tuple[Section, runs.RecordedLinks]:
     """Returns the config, empty for a run made in Python, and the recorded links.
 
     A check of the layout before a run has no recorded links. Links without an active client then
@@ -273,10 +274,10 @@ def _config_and_links(
 
 def _messages_of(
     source: RunView,
-    config: Mapping[str, Any],
+    config: Section,
     label: str,
     local_steps: int | None,
-    traffic: Mapping[str, Any],
+    traffic: Section,
 ) -> _Messages:
     """Returns what the clients of a series send and compute.
 
@@ -310,9 +311,7 @@ def _messages_of(
     return _Messages(_traffic_of(algorithm, name, traffic), options, local_steps)
 
 
-def _traffic_of(
-    algorithm: str, name: str, traffic: Mapping[str, Any]
-) -> cost_model.Traffic:
+def _traffic_of(algorithm: str, name: str, traffic: Section) -> cost_model.Traffic:
     """Returns the messages of an algorithm: the user's, or else the registry's.
 
     Args:
@@ -335,7 +334,7 @@ def _traffic_of(
     return cost_model.TRAFFIC[name]
 
 
-def _bytes_of_model(source: RunView, config: Mapping[str, Any]) -> dict[str, float]:
+def _bytes_of_model(source: RunView, config: Section) -> dict[str, float]:
     """Returns the bytes of a model by pattern.
 
     They are the same at all points of a grid that does not change problems.

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedjax_links import plot
 from fedjax_links.core import checks, errors, reprs
+from fedjax_links.core.records import Section
 from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.plot import panels
 from fedjax_links.plot.curves import BANDS
@@ -168,7 +169,9 @@ def overview(
     links = source.links.get(pattern)
 
     def draw(figure: Figure) -> None:
-        rows = [[metric for metric in metrics for _ in range(6 // len(metrics))]]
+        rows: list[list[Any]] = [
+            [metric for metric in metrics for _ in range(6 // len(metrics))]
+        ]
         if links:
             map_width, rates_width = _LINK_WIDTHS
             rows.append(['the links'] * map_width + ['their rates'] * rates_width)
@@ -221,7 +224,7 @@ def first_rounds(
     targets: Sequence[float] = (),
     shares: Sequence[float] = (),
     metric: str | None = None,
-    published: Mapping[str, Any] | None = None,
+    published: Section | None = None,
 ) -> Page:
     """Shows the first evaluated round at which the mean over seeds reaches each level.
 

@@ -1,10 +1,10 @@
 """Shows which learning rates were chosen, from which scores."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from fedjax_links.core.records import Section
 from fedjax_links.pages import printed_numbers, tables
 from fedjax_links.planning.trials import TuningTrials
 from fedjax_links.report.layouts.page import Page
@@ -15,7 +15,7 @@ CLIENT_RATE = 'client.learning_rate'
 _TIE = ' ≈'
 
 
-def rates(source: RunView, *, published: Mapping[str, Any] | None = None) -> Page:
+def rates(source: RunView, *, published: Section | None = None) -> Page:
     """Shows the scores of tuning and the choice, for each algorithm.
 
     Args:
@@ -116,7 +116,7 @@ def mark_edges(source: RunView, label: str, pattern: str) -> str:
     return ''.join(arrows)
 
 
-def edge(value: Any, values: Sequence[Any]) -> str:
+def edge(value: object, values: Sequence[object]) -> str:
     """Returns `` ↑`` or `` ↓`` for the largest or smallest of several numbers, else nothing."""
     numbers = [each for each in values if isinstance(each, int | float | np.number)]
     if len(set(numbers)) < 2 or value not in numbers:

@@ -1,0 +1,20 @@
+"""Names the records of plain values that configs, plans and run folders pass on.
+
+Their values are what JSON holds: None, flags, numbers, texts, lists and further records.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Section: TypeAlias = Mapping[str, Any]
+"""A config or a section of one: values and further sections by field."""
+RunFacts: TypeAlias = Mapping[str, Any]
+"""What ``experiment.json`` says of a run, as `planning.plan.Plan.facts` lists it.
+
+Labels of algorithms and patterns, candidate models, metrics and their directions, grid, tuning,
+seeds and numbers of rounds: all that reports need.
+"""
+LaneLabels: TypeAlias = Mapping[str, Any]
+"""What identifies a lane: ``stage``, ``algorithm``, ``pattern``, ``seed``, columns of its point."""
+MetricsRow: TypeAlias = Mapping[str, Any]
+"""What one evaluation of a lane measured: ``round``, and a number by metric."""
