@@ -22,6 +22,7 @@ from fedjax_links.core import (
     compiling,
     contracts,
     errors,
+    mesh_layouts,
     meshes,
     prng,
     rounds,
@@ -199,7 +200,7 @@ def _simulate_on_mesh(
     algorithm, pattern, *_ = options
     links_source = _pattern_or_sample(pattern, links)
     make = functools.partial(_init, algorithm, links_source)
-    layout = meshes.Layout(make, mesh, problem, key)
+    layout = mesh_layouts.Layout(make, mesh, problem, key)
     carry = None
     if state is not None:
         if pattern is None:
@@ -325,7 +326,7 @@ def init(
     make = functools.partial(_init, algorithm, participation)
     if mesh is None:
         return make(problem, key)
-    return meshes.Layout(make, mesh, problem, key).make(problem, key)
+    return mesh_layouts.Layout(make, mesh, problem, key).make(problem, key)
 
 
 def initial_params(init_params: Callable[[Key], base.Params], key: Key) -> base.Params:

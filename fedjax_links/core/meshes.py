@@ -1,16 +1,16 @@
-"""Runs programs on a mesh of devices: what each device stores, and how rows get to the others.
+"""Stores client tables on a mesh of devices, and moves rows between them.
 
-A program runs inside a mesh where it is the body of a `jax.shard_map` over an axis ``'clients'``,
-as in `simulation.simulate`. Client tables are sharded: a device stores a `TableShard` of each. All
+A program runs inside a mesh if it is the body of a `jax.shard_map` over an axis ``'clients'``, as
+in `simulation.simulate`. Client tables are sharded: a device stores a `TableShard` of each. All
 other arrays are replicated. Devices exchange rows and never add them up on the way, so no sum
-depends on the number of devices.
+depends on the number of devices. `mesh_layouts` has the view from outside of the mesh.
 """
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -30,10 +30,10 @@ REPLICATED: Any = PartitionSpec()
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TableShard:
-    """What one device of a mesh stores of a client table.
+    """Holds the rows of a client table that one device of a mesh stores.
 
-    Devices store contiguous ranges of client ids, of K = ceil(N / number of devices) ids each. Rows
-    behind the last client are padding and never read.
+    Each device has a contiguous range of K = ceil(N / number of devices) client ids. Rows behind
+    the last client are padding and never read.
 
     Attributes:
       rows: leaves [K, ...].
@@ -44,49 +44,13 @@ class TableShard:
     num_clients: int = dataclasses.field(metadata={'static': True})
 
 
-@dataclasses.dataclass(frozen=True)
-class LocalRows:
-    """Those rows of a client table that one of several processes holds, on the host.
-
-    Attributes:
-      rows: [k, ...], of consecutive clients.
-      first: the first of these clients.
-      num_clients: N, of the full table.
-    """
-
-    rows: np.ndarray
-    first: int
-    num_clients: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Returns the shape of the full table."""
-        return (self.num_clients, *self.rows.shape[1:])
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Returns the dtype of the table."""
-        return self.rows.dtype
-
-    def __getitem__(self, index: tuple[slice, ...]) -> np.ndarray:
-        """Returns a part of the table; its rows are among these, and its slices have no steps."""
-        row_slice, *other_slices = index
-        start = None if row_slice.start is None else row_slice.start - self.first
-        stop = None if row_slice.stop is None else row_slice.stop - self.first
-        return self.rows[(slice(start, stop), *other_slices)]
-
-
-TableLeaf: TypeAlias = jax.Array | np.ndarray | LocalRows
-"""A leaf of a pytree with client tables, on devices or on the host."""
-
-
 def in_shard_map() -> bool:
-    """Tells whether what is being traced runs on every device of a mesh."""
+    """Tells whether the function that is being traced runs inside a mesh."""
     return AXIS in jax.sharding.get_abstract_mesh().manual_axes
 
 
 def table(num_clients: int, make: Callable[[int], PyTree]) -> PyTree:
-    """Makes a new client table; inside a mesh, this device's shard of it.
+    """Makes a client table; inside a mesh, this device's shard of it.
 
     Args:
       num_clients: N.
@@ -113,7 +77,7 @@ def local_entries(values: jax.Array) -> jax.Array:
 
 
 def _local_indices(ids: jax.Array, num_clients: int) -> jax.Array:
-    """Returns in which rows this device stores clients; K for those that it does not store."""
+    """Returns the rows in which this device stores clients; K for clients of other devices."""
     size = _shard_size(num_clients)
     indices = ids - jax.lax.axis_index(AXIS) * size
     is_here = (indices >= 0) & (indices < size) & (ids < num_clients)
@@ -121,14 +85,14 @@ def _local_indices(ids: jax.Array, num_clients: int) -> jax.Array:
 
 
 def fetch_rows(ids: jax.Array, shard: TableShard) -> PyTree:
-    """Fetches clients' rows from the devices that store them to those that need them.
+    """Fetches the rows of clients that train here from the devices that store them.
 
     Args:
-      ids: int32[D * w], below N: w clients of each of the D devices.
-      shard: what this device stores.
+      ids: int32[D * w], below N: w clients that train on each of the D devices.
+      shard: of this device.
 
     Returns:
-      Leaves [w, ...], of this device's w clients.
+      Leaves [w, ...], the rows of the w clients that train here.
     """
     num_devices = jax.lax.axis_size(AXIS)
     width = ids.shape[0] // num_devices
@@ -142,14 +106,14 @@ def fetch_rows(ids: jax.Array, shard: TableShard) -> PyTree:
     local_ids = jax.lax.dynamic_slice_in_dim(
         ids, jax.lax.axis_index(AXIS) * width, width
     )
-    # Each device offers a row for every client; the row of the device that stores it counts.
+    # Each device has sent a row for each client; take that of the device that stores it.
     storing_device = local_ids // _shard_size(shard.num_clients)
     slots = jnp.arange(width)
     return barrier(jax.tree.map(lambda a: a[storing_device, slots], received))
 
 
 def store_rows(shard: TableShard, ids: jax.Array, new_rows: PyTree) -> TableShard:
-    """Replaces the rows of those clients that this device stores."""
+    """Replaces the rows of clients, as far as this device stores them."""
     indices = _local_indices(ids, shard.num_clients)
 
     def store(a: jax.Array, new: jax.Array) -> jax.Array:
@@ -175,10 +139,10 @@ def all_gather_table(table: PyTree) -> PyTree:
 
 
 def mean(shard: TableShard, dtypes: PyTree) -> PyTree:
-    """Averages a table over all clients, added up and returned in ``dtypes``, one for each leaf.
+    """Averages a table over all clients, in ``dtypes``, one for each leaf.
 
-    Every device adds up some columns of all rows. It adds rows in pairs of fixed ids, so the order
-    of additions does not depend on the number of devices.
+    Each device sums some columns over all rows. It adds rows in fixed pairs, so the order of
+    additions does not depend on the number of devices.
     """
     num_clients = shard.num_clients
     num_devices = jax.lax.axis_size(AXIS)
@@ -190,6 +154,8 @@ def mean(shard: TableShard, dtypes: PyTree) -> PyTree:
         by_column = jax.lax.all_to_all(flat, AXIS, 1, 0, tiled=True)
         total = by_column[:num_clients].astype(dtype)
         while total.shape[0] > 1:
+            # The largest power of two below the number of rows; the rows behind it are added to
+            # the first ones.
             half = 1 << (total.shape[0] - 1).bit_length() - 1
             num_pairs = total.shape[0] - half
             sums = total[:num_pairs] + total[half:]
@@ -202,7 +168,7 @@ def mean(shard: TableShard, dtypes: PyTree) -> PyTree:
 
 
 def barrier(value: _Values) -> _Values:
-    """Hides from the compiler what a value is.
+    """Hides a value from the compiler, so that meshes of all sizes give the same bits.
 
     The compiler treats programs of one device and of several differently: it unrolls a loop that it
     knows to run once, and it may multiply by the inverse of a constant divisor.
@@ -213,9 +179,9 @@ def barrier(value: _Values) -> _Values:
 def isolate_from_fusion(fn: Callable[..., _Values]) -> Callable[..., _Values]:
     """Wraps a function so that it gives the same bits on meshes of any size.
 
-    How values reach a device depends on the number of devices, and what is fused with that is
-    rounded differently: a product and a sum once or twice. The body of a loop is fused with nothing
-    outside it, so the function becomes the body of a loop that runs once.
+    How values reach a device depends on the number of devices. Operations that are fused with the
+    transfer are rounded differently: a product and a sum once or twice. The body of a loop is fused
+    with nothing outside it, so the function becomes the body of a loop that runs once.
     """
 
     def run(*arguments: PyTree) -> _Values:
@@ -234,162 +200,6 @@ def isolate_from_fusion(fn: Callable[..., _Values]) -> Callable[..., _Values]:
     return run
 
 
-class Layout:
-    """How a pytree with client tables, such as a federation's state, is sharded on a mesh.
-
-    Seen from outside, its tables have leaves [N, ...], or [D * K, ...] with the padding of all
-    shards. The latter stay sharded where the D devices do not divide the N clients.
-    """
-
-    def __init__(
-        self, make: Callable[..., PyTree], mesh: jax.sharding.Mesh, *arguments: PyTree
-    ) -> None:
-        """Finds the tables by tracing.
-
-        Args:
-          make: makes the pytree, outside a mesh and inside.
-          mesh: with the axis ``'clients'``.
-          *arguments: of ``make``, replicated; arrays or their shapes.
-        """
-        self._mesh = mesh
-        self._make = make
-        inside = jax.eval_shape(on_each(make, mesh), *arguments)
-        self._inside = jax.tree.structure(inside)
-        self._shapes = jax.eval_shape(make, *arguments)
-        self._outside = jax.tree.structure(self._shapes)
-        self._num_clients: list[int | None] = []
-        for node in jax.tree.leaves(inside, is_leaf=_is_table_shard):
-            num_clients = node.num_clients if _is_table_shard(node) else None
-            self._num_clients += [num_clients for _ in jax.tree.leaves(node)]
-        self.specs = [
-            REPLICATED if num_clients is None else PartitionSpec(AXIS)
-            for num_clients in self._num_clients
-        ]
-
-    @property
-    def shardings(self) -> list[jax.sharding.NamedSharding]:
-        """Returns the shardings of the leaves, with tables of D * K rows."""
-        return [jax.sharding.NamedSharding(self._mesh, spec) for spec in self.specs]
-
-    def make(self, *arguments: PyTree) -> PyTree:
-        """Makes the pytree on the mesh, with tables of D * K rows."""
-
-        def make_leaves(*inner_arguments: PyTree) -> list[jax.Array]:
-            return jax.tree.leaves(self._make(*inner_arguments))
-
-        run = on_each(make_leaves, self._mesh, REPLICATED, self.specs)
-        return self.from_device_leaves(run(*arguments), is_padded=True)
-
-    def advance(
-        self, run: Callable[..., tuple[PyTree, ...]], values: PyTree, *arguments: PyTree
-    ) -> tuple[PyTree, ...]:
-        """Runs a function of such a pytree on the mesh.
-
-        Args:
-          run: ``(pytree, *arguments) -> (new pytree, output, further output)``, inside the mesh.
-          values: the pytree from outside, its tables with N or D * K rows; None for ``run`` to make
-            the pytree.
-          *arguments: replicated.
-
-        Returns:
-          What ``run`` returns. Tables have as many rows as those of ``values``, N by default.
-        """
-
-        def run_on_device(
-            leaves: list[jax.Array] | None, *arguments: PyTree
-        ) -> tuple[PyTree, ...]:
-            inside = None
-            if leaves is not None:
-                inside = jax.tree.unflatten(self._inside, leaves)
-            new, *outputs = run(inside, *arguments)
-            return jax.tree.leaves(new), *outputs
-
-        start = None
-        start_specs = None
-        is_padded = False
-        if values is not None:
-            start = self.to_device_leaves(values)
-            start_specs = self.specs
-            is_padded = self._has_padding(values)
-        in_specs = (start_specs, *(REPLICATED for _ in arguments))
-        out_specs = (self.specs, REPLICATED, REPLICATED)
-        program = on_each(run_on_device, self._mesh, in_specs, out_specs)
-        leaves, *outputs = program(start, *arguments)
-        return self.from_device_leaves(leaves, is_padded=is_padded), *outputs
-
-    def shapes_like(self, values: Any) -> Any:
-        """Returns the shapes of the pytree from outside.
-
-        Args:
-          values: such a pytree or something else. Tables have D * K rows if all of its leaves have
-            the shapes of that, and N otherwise.
-        """
-        padded = jax.eval_shape(self.to_device_leaves, self._shapes)
-        if [np.shape(a) for a in jax.tree.leaves(values)] == [a.shape for a in padded]:
-            return jax.tree.unflatten(self._outside, padded)
-        return self._shapes
-
-    def to_device_leaves(self, values: Any) -> list[Any]:
-        """Returns the leaves of the pytree from outside, tables padded to D * K rows."""
-        return self._map_tables(self._pad, values)
-
-    def from_device_leaves(
-        self, leaves: Sequence[TableLeaf], *, is_padded: bool = False
-    ) -> PyTree:
-        """Returns the pytree as seen from outside.
-
-        Args:
-          leaves: from inside, tables with D * K rows.
-          is_padded: whether tables keep their padding; by default they get N rows.
-        """
-        if not is_padded:
-            leaves = self._map_tables(self._without_padding, leaves)
-        return jax.tree.unflatten(self._outside, leaves)
-
-    def fetch(self, values: PyTree) -> PyTree:
-        """Fetches the pytree to the host, with tables of N rows or this process's `LocalRows`.
-
-        Args:
-          values: the pytree, its tables with N or D * K rows.
-        """
-        return jax.tree.unflatten(self._outside, self._map_tables(_to_host, values))
-
-    def _has_padding(self, values: PyTree) -> bool:
-        pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
-        return any(
-            num_clients is not None and a.shape[0] > num_clients
-            for a, num_clients in pairs
-        )
-
-    def _map_tables(
-        self, change: Callable[[Any, int], TableLeaf], values: PyTree
-    ) -> list[TableLeaf]:
-        """Returns the leaves of a pytree, with ``change(leaf, N)`` in place of those of tables."""
-        pairs = zip(jax.tree.leaves(values), self._num_clients, strict=True)
-        return [
-            a if num_clients is None else change(a, num_clients)
-            for a, num_clients in pairs
-        ]
-
-    def _pad(self, a: TableLeaf, num_clients: int) -> TableLeaf:
-        num_rows = self._mesh.size * math.ceil(num_clients / self._mesh.size)
-        if a.shape[0] == num_rows:
-            return a
-        if isinstance(a, LocalRows):
-            rows = self._pad(a.rows, num_clients)
-            assert isinstance(rows, np.ndarray)
-            return LocalRows(rows, a.first, num_rows)
-        pad = np.pad if isinstance(a, np.ndarray) else jnp.pad
-        widths = [(0, num_rows - num_clients)] + [(0, 0)] * (a.ndim - 1)
-        return pad(a, widths)
-
-    def _without_padding(self, a: jax.Array, num_clients: int) -> jax.Array:
-        if a.shape[0] == num_clients:
-            return a
-        replicated = jax.sharding.NamedSharding(self._mesh, REPLICATED)
-        return jax.lax.with_sharding_constraint(a[:num_clients], replicated)
-
-
 def on_each(
     fn: Callable[..., PyTree],
     mesh: jax.sharding.Mesh,
@@ -402,7 +212,7 @@ def on_each(
       fn: of pytrees.
       mesh: with the axis ``'clients'``.
       in_specs: the shardings of its arguments; replicated by default.
-      out_specs: likewise of what it returns.
+      out_specs: the shardings of its results; replicated by default.
 
     Returns:
       The function, of the same arguments.
@@ -410,21 +220,6 @@ def on_each(
     return jax.shard_map(
         fn, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )
-
-
-def _is_table_shard(node: object) -> bool:
-    return isinstance(node, TableShard)
-
-
-def _to_host(a: jax.Array, num_clients: int) -> np.ndarray | LocalRows:
-    """Fetches the clients' rows that devices of this process hold."""
-    if a.is_fully_addressable:
-        return np.asarray(a)[:num_clients]
-    shards = sorted(a.addressable_shards, key=lambda shard: shard.index[0].start or 0)
-    first = min(shards[0].index[0].start or 0, num_clients)
-    pieces = [np.asarray(shard.data) for shard in shards]
-    rows = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-    return LocalRows(rows[: num_clients - first], first, num_clients)
 
 
 def _shard_size(num_clients: int) -> int:
@@ -435,12 +230,12 @@ def _shard_size(num_clients: int) -> int:
 def _in_one_buffer(
     collective: Callable[[jax.Array], jax.Array], values: PyTree, leading_axes: int
 ) -> PyTree:
-    """Applies a collective to all leaves of a dtype in one buffer, as each call costs a meeting.
+    """Applies a collective once to all leaves of a dtype, since each call synchronises devices.
 
     Args:
-      collective: of one array; it may add a leading axis.
-      values: leaves with ``leading_axes`` leading axes that the collective acts on.
-      leading_axes: how many.
+      collective: a function of one array, which may add a leading axis.
+      values: a pytree.
+      leading_axes: number of leading axes of its leaves that the collective acts on.
     """
     leaves, treedef = jax.tree.flatten(values)
     results = list(leaves)

@@ -20,7 +20,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 
 from fedjax_links.base import Array, PyTree
-from fedjax_links.core import checks, errors, meshes
+from fedjax_links.core import checks, errors, mesh_layouts, meshes
 from fedjax_links.machines import cpus
 
 Devices = int | Sequence[jax.Device] | None
@@ -191,7 +191,9 @@ class DeviceSlot:
             def part(index: Any) -> Any:
                 if sharding.is_fully_replicated:
                     return a
-                return (a if isinstance(a, meshes.LocalRows) else np.asarray(a))[index]
+                return (a if isinstance(a, mesh_layouts.LocalRows) else np.asarray(a))[
+                    index
+                ]
 
             return jax.make_array_from_callback(np.shape(a), sharding, part)
 

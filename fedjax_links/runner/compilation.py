@@ -28,7 +28,7 @@ from fedjax_links.base import (
     PyTree,
     RoundMetrics,
 )
-from fedjax_links.core import jaxprs, meshes, prng, tree
+from fedjax_links.core import jaxprs, mesh_layouts, prng, tree
 from fedjax_links.core.grids import Point
 from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.machines.lanes import row_of, scan_first
@@ -101,7 +101,7 @@ class Program(NamedTuple):
     start: Any
     advance: Any
     evaluate: Any
-    layout: Callable[..., meshes.Layout] | None
+    layout: Callable[..., mesh_layouts.Layout] | None
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -284,7 +284,7 @@ def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: Any) -> Program:
     layout = None
     if slot.mesh is not None:
         layout = functools.partial(
-            meshes.Layout, functools.partial(start, None), slot.mesh
+            mesh_layouts.Layout, functools.partial(start, None), slot.mesh
         )
         lies, share = layout, lambda *given: (*train(*given), ())
 

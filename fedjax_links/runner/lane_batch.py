@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import FederationState, Key, PyTree
-from fedjax_links.core import meshes
+from fedjax_links.core import mesh_layouts
 from fedjax_links.core.records import MetricsRow
 from fedjax_links.machines.devices import DeviceSlot
 from fedjax_links.planning import problem_families
@@ -189,7 +189,7 @@ class LaneBatch:
         return params, self._init_keys, self._columns, self.problem
 
     @functools.cached_property
-    def layout(self) -> meshes.Layout | None:
+    def layout(self) -> mesh_layouts.Layout | None:
         """How the state of these lanes, of which a mesh has one, lies on it."""
         make = self.program.layout
         return None if make is None else make(*self.init_args())
@@ -218,7 +218,7 @@ class LaneBatch:
     def states(self) -> list[FederationState]:
         """Returns the lanes' states with the patterns' carries.
 
-        Tables that processes divide are `meshes.LocalRows`.
+        Tables that processes divide are `mesh_layouts.LocalRows`.
         """
         assert self._states is not None
         if not self._side_by_side:

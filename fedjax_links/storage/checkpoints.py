@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_links.base import PyTree
-from fedjax_links.core import errors, meshes
+from fedjax_links.core import errors, mesh_layouts
 from fedjax_links.storage import atomic_files, checksummed_npz
 
 _ABOUT = 'about'
@@ -54,7 +54,7 @@ def pack(
     """Returns the content of a save.
 
     Args:
-      state: leaves are arrays of any dtype, typed keys, or `meshes.LocalRows`, which parts
+      state: leaves are arrays of any dtype, typed keys, or `mesh_layouts.LocalRows`, which parts
         hold. None for a lane that no run will resume.
       metadata: what else the file says, plain values.
       lines: of metrics, each with its line break.
@@ -62,7 +62,7 @@ def pack(
     leaves: list[dict[str, str]] = []
     arrays: dict[str, np.ndarray] = {}
     for index, (path, leaf) in enumerate(jax.tree_util.tree_leaves_with_path(state)):
-        is_divided = isinstance(leaf, meshes.LocalRows)
+        is_divided = isinstance(leaf, mesh_layouts.LocalRows)
         array, kind = _as_plain(leaf.rows if is_divided else leaf)
         leaves.append({'path': jax.tree_util.keystr(path), 'kind': kind})
         if not is_divided:
@@ -95,7 +95,7 @@ def write_part(path: Path, index: int, state: PyTree) -> dict[str, Any]:
     arrays: dict[str, np.ndarray] = {}
     bounds: dict[str, tuple[int, int]] = {}
     for leaf_index, leaf in enumerate(jax.tree.leaves(state)):
-        if isinstance(leaf, meshes.LocalRows):
+        if isinstance(leaf, mesh_layouts.LocalRows):
             name = _entry_name(leaf_index)
             arrays[name] = np.ascontiguousarray(_as_plain(leaf.rows)[0])
             bounds[name] = leaf.first, leaf.first + len(leaf.rows)
@@ -188,8 +188,7 @@ def load(
       like: a tree of arrays or shapes. The state must have its structure, shapes and dtypes.
       content: of the file, if it was read before; only parts are then read from the disk.
       local_rows: ``number of clients -> (first row, row behind the last)``, which rows to read of
-        divided leaves. These leaves then are `meshes.LocalRows`. By default all rows are read, as
-        arrays.
+        divided leaves, as `mesh_layouts.LocalRows`. By default all rows are read, as arrays.
 
     Returns:
       The tree.
@@ -316,7 +315,7 @@ def _all_rows(num_clients: int) -> tuple[int, int]:
 
 def _read_parts(
     path: Path, parts: Sequence[Any], local_rows: _RowRange
-) -> dict[str, meshes.LocalRows]:
+) -> dict[str, mesh_layouts.LocalRows]:
     """Reads rows of divided leaves, by entry, from the parts that have any of them."""
     # Parts are in the order of clients, so the last one ends with the last client.
     num_clients: dict[str, int] = {}
@@ -333,7 +332,9 @@ def _read_parts(
         for name, (first, stop) in needed.items():
             pieces[name].append(checksummed_npz.rows(file, name, first, stop))
     return {
-        name: meshes.LocalRows(np.concatenate(rows), ranges[name][0], num_clients[name])
+        name: mesh_layouts.LocalRows(
+            np.concatenate(rows), ranges[name][0], num_clients[name]
+        )
         for name, rows in pieces.items()
     }
 
@@ -364,7 +365,7 @@ def _as_plain(leaf: jax.Array | np.ndarray) -> tuple[np.ndarray, str]:
 
 def _as_leaf(array: Any, kind: str) -> Any:
     """Returns the leaf that an array of this kind holds."""
-    if isinstance(array, meshes.LocalRows):
+    if isinstance(array, mesh_layouts.LocalRows):
         rows = array.rows.view(jnp.dtype(kind or array.dtype))
         return dataclasses.replace(array, rows=rows)
     if kind.startswith(_KEY_PREFIX):

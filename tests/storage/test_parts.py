@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_links.core.meshes import LocalRows
+from fedjax_links.core.mesh_layouts import LocalRows
 from fedjax_links.storage import atomic_files, checkpoints
 
 BOUNDS = [(0, 3), (3, 6), (6, 7), (7, 7)]  # of seven clients
