@@ -44,18 +44,18 @@ def seconds_of(program: Callable[..., Any], *args: Any, repeats: int = 3) -> flo
 def roofline(small: bool) -> dict[str, Any]:
     """Rates of a matrix product in two precisions, and of reading and writing memory."""
     size, entries = (512, 2**22) if small else (8192, 2**28)
-    found: dict[str, Any] = {}
+    records: dict[str, Any] = {}
     for dtype in ('float32', 'bfloat16'):
         matrix = jnp.ones((size, size), dtype)
         product, _ = common.compile_program(jnp.matmul, matrix, matrix)
         seconds = seconds_of(product, matrix, matrix)
-        found[f'{dtype}_teraflops'] = round(2 * size**3 / seconds / 1e12, 3)
+        records[f'{dtype}_teraflops'] = round(2 * size**3 / seconds / 1e12, 3)
     vector = jnp.ones(entries, jnp.float32)
     shift, _ = common.compile_program(lambda x: x + 1, vector)
-    found['gigabytes_per_second'] = round(
+    records['gigabytes_per_second'] = round(
         8 * entries / seconds_of(shift, vector) / 1e9, 1
     )
-    return found
+    return records
 
 
 def orchestration(small: bool) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def side_by_side(small: bool) -> dict[str, Any]:
         local_steps=settings.local_steps,
         batch_size=settings.batch_size,
     )
-    found = {}
+    records = {}
     for count in SEEDS[:2] if small else SEEDS:
         run = functools.partial(
             fl.sweep,
@@ -100,10 +100,10 @@ def side_by_side(small: bool) -> dict[str, Any]:
         jax.block_until_ready(run())
         begin = time.perf_counter()  # compiles again, as a new sweep does
         jax.block_until_ready(run())
-        found[str(count)] = round(
+        records[str(count)] = round(
             count * settings.num_rounds / (time.perf_counter() - begin)
         )
-    return {'rounds_per_second_with_compiling': found}
+    return {'rounds_per_second_with_compiling': records}
 
 
 def forms(small: bool) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def forms(small: bool) -> dict[str, Any]:
         'rows': functools.partial(conv_as_matmul, form=by_rows),
     }
     arguments = convolution.inputs(settings)
-    found = {}
+    records = {}
     for name, form in candidates.items():
         program, _ = common.compile_program(
             functools.partial(
@@ -123,10 +123,10 @@ def forms(small: bool) -> dict[str, Any]:
             ),
             *arguments,
         )
-        found[name] = round(1e3 * seconds_of(program, *arguments), 3)
-    chosen = min(found, key=lambda name: found[name])
+        records[name] = round(1e3 * seconds_of(program, *arguments), 3)
+    chosen = min(records, key=lambda name: records[name])
     why = f'{settings.num_clients} clients side by side, fashion network: fewest milliseconds'
-    return {'milliseconds': found, 'chosen': chosen, 'why': why}
+    return {'milliseconds': records, 'chosen': chosen, 'why': why}
 
 
 def small_images(small: bool) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def many_clients(small: bool) -> dict[str, Any]:
 
 def colour_images(small: bool) -> dict[str, Any]:
     """`cifar`: seconds per round of FedAvg and FedPBC."""
-    found = {}
+    records = {}
     for name in ('fedavg', 'fedpbc'):
         workload = cifar.WORKLOAD._replace(num_rounds=1 if small else 20)
         data = images.problem(workload, cifar.NETWORK)
@@ -192,12 +192,12 @@ def colour_images(small: bool) -> dict[str, Any]:
             seconds_of(program, jax.random.key(0), data, repeats=1)
             / workload.num_rounds
         )
-        found[name] = {
+        records[name] = {
             'seconds_per_round': round(seconds, 5),
             'compile_seconds': round(compiling, 2),
             'program_bytes': _program_bytes(program),
         }
-    return found
+    return records
 
 
 def bits(small: bool) -> dict[str, Any]:
@@ -279,18 +279,18 @@ def _share(record: dict[str, Any]) -> float:
 
 
 def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
-    found = []
+    records = []
     if 'micro' in record:
         turns = record['micro']['turns']
-        found.append(summary.values_row('micro', turns, 'rounds/s', at_most=False))
+        records.append(summary.values_row('micro', turns, 'rounds/s', at_most=False))
     if 'pfl' in record:
         what = '1,500 rounds of pfl after compiling'
         turns = [record['pfl']['seconds']]
-        found.append(summary.values_row(what, turns, 's', pfl.TARGET_SECONDS))
+        records.append(summary.values_row(what, turns, 's', pfl.TARGET_SECONDS))
     if 'fashion' in record:
         what = 'fashion, 10 seeds x 300,000 rounds, projected'
-        found.append(summary.values_row(what, record['fashion']['turns'], 'h', 1.0))
-    return found
+        records.append(summary.values_row(what, record['fashion']['turns'], 'h', 1.0))
+    return records
 
 
 def _program_bytes(program: Any) -> int | None:

@@ -49,13 +49,13 @@ def written(
 
 def result(session: interpreters.Session, job: Path) -> Any:
     """The model and the losses that a job leaves, as the engine's are."""
-    found, _ = session.run(job)
+    outputs, _ = session.run(job)
     params = {
         name.removeprefix(torch_loop.PREFIX): array
-        for name, array in found.items()
+        for name, array in outputs.items()
         if name.startswith(torch_loop.PREFIX)
     }
-    return traverse_util.unflatten_dict(params, sep='/'), found['losses']
+    return traverse_util.unflatten_dict(params, sep='/'), outputs['losses']
 
 
 def compare(

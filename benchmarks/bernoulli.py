@@ -34,8 +34,8 @@ def masked(key: jax.Array, data: Problem, settings: micro.Settings) -> Any:
         count = jnp.maximum(jnp.sum(mask), 1)
 
         def masked_mean(delta):
-            kept = jnp.where(mask.reshape(-1, *[1] * (delta.ndim - 1)), delta, 0)
-            return jnp.sum(kept, axis=0) / count
+            uploads = jnp.where(mask.reshape(-1, *[1] * (delta.ndim - 1)), delta, 0)
+            return jnp.sum(uploads, axis=0) / count
 
         new = jax.tree.map(lambda x, d: x + masked_mean(d), params, deltas)
         return new, jnp.sum(jnp.where(mask, losses, 0))

@@ -88,9 +88,9 @@ def take_turns(
     for _ in range(repeats):
         for name, call in calls.items():
             start = time.perf_counter()
-            found = call()
+            output = call()
             elapsed = time.perf_counter() - start
-            seconds[name].append(found if isinstance(found, float) else elapsed)
+            seconds[name].append(output if isinstance(output, float) else elapsed)
     return seconds
 
 

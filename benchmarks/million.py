@@ -57,7 +57,7 @@ def patterns(settings: micro.Settings) -> dict[str, Participation]:
     }
 
 
-def alike(settings: micro.Settings) -> Participation:
+def equal_weights(settings: micro.Settings) -> Participation:
     """Cohorts by successive sampling of clients that weigh the same; all of them wait."""
     return participation.minimum_separation(
         np.broadcast_to(1.0, settings.num_clients),
@@ -67,7 +67,7 @@ def alike(settings: micro.Settings) -> Participation:
     )
 
 
-def made(settings: micro.Settings) -> Problem:
+def generated_problem(settings: micro.Settings) -> Problem:
     """The problem of `micro`, with examples that are made when a client trains."""
     truth = np.random.default_rng(0).standard_normal(
         (settings.num_features, settings.num_classes), np.float32
@@ -215,7 +215,7 @@ def compare(
             )
         rows.append({**relative(name, sizes, runs, repeats), 'target': TARGETS['many']})
     runs = [
-        Rounds(key, made(settings), settings, alike(settings))
+        Rounds(key, generated_problem(settings), settings, equal_weights(settings))
         for settings in (few, most)
     ]
     rows.append(

@@ -90,16 +90,18 @@ def flower(source: str) -> Result:
             cohort = problem['cohorts'][server_round - 1]
             nodes = sorted(grid.get_node_ids())[: len(cohort)]
             for node, client in zip(nodes, cohort, strict=True):
-                own = {
+                content = {
                     'arrays': arrays,
                     'config': ConfigRecord({'client': int(client)}),
                 }
-                yield Message(RecordDict(own), dst_node_id=node, message_type='train')
+                yield Message(
+                    RecordDict(content), dst_node_id=node, message_type='train'
+                )
 
         def aggregate_train(self, server_round: int, replies: Any) -> Any:
-            found = super().aggregate_train(server_round, replies)
+            aggregate = super().aggregate_train(server_round, replies)
             stamps.append(time.perf_counter())
-            return found
+            return aggregate
 
     server = ServerApp()
     client = ClientApp()
@@ -252,8 +254,8 @@ def main() -> None:
     for line in iter(sys.stdin.readline, ''):
         source, target = line.rstrip('\n').split('\t')
         os.environ[PROBLEM] = source
-        found, seconds = run(source)
-        np.savez(target, version=version, **found)
+        outputs, seconds = run(source)
+        np.savez(target, version=version, **outputs)
         print(seconds, file=replies, flush=True)
 
 

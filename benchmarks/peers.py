@@ -96,13 +96,13 @@ def federation(settings: micro.Settings, num_rounds: int) -> dict[str, np.ndarra
     }
 
 
-def as_problem(given: dict[str, np.ndarray]) -> Problem:
+def as_problem(arrays: dict[str, np.ndarray]) -> Problem:
     """The same for the engine."""
-    num_clients, num_samples, num_features = given['features'].shape
-    start = {name: jnp.asarray(given[name]) for name in ('weights', 'bias')}
+    num_clients, num_samples, num_features = arrays['features'].shape
+    start = {name: jnp.asarray(arrays[name]) for name in ('weights', 'bias')}
     return problems.from_arrays(
-        given['features'].reshape(-1, num_features),
-        given['labels'].reshape(-1).astype(np.int32),
+        arrays['features'].reshape(-1, num_features),
+        arrays['labels'].reshape(-1).astype(np.int32),
         np.repeat(np.arange(num_clients), num_samples),
         init_params=lambda key: start,
         loss_fn=micro.loss,
@@ -110,14 +110,14 @@ def as_problem(given: dict[str, np.ndarray]) -> Problem:
 
 
 def engine(
-    key: jax.Array, data: Problem, given: dict[str, np.ndarray], num_rounds: int
+    key: jax.Array, data: Problem, arrays: dict[str, np.ndarray], num_rounds: int
 ) -> Any:
     """The final model of FedAvg through `simulate`; the schedule begins anew where it ends."""
-    cohorts = given['cohorts']
-    mask = np.zeros((len(cohorts), len(given['features'])), bool)
+    cohorts = arrays['cohorts']
+    mask = np.zeros((len(cohorts), len(arrays['features'])), bool)
     np.put_along_axis(mask, cohorts, True, axis=1)
     program = local_training.local_sgd(
-        float(given['learning_rate']), local_steps=int(given['local_steps'])
+        float(arrays['learning_rate']), local_steps=int(arrays['local_steps'])
     )
     links = participation.replay(mask)
     algorithm = algorithms.fedavg(program)
@@ -131,26 +131,26 @@ def compare(
     """Times the engine and a peer in turns, and proves them equal in each."""
     peer = PEERS[name]
     key = jax.random.key(0)
-    given = federation(settings, num_rounds)
-    data = as_problem(given)
-    ours = jax.jit(lambda key, data: engine(key, data, given, num_rounds))(key, data)
+    arrays = federation(settings, num_rounds)
+    data = as_problem(arrays)
+    ours = jax.jit(lambda key, data: engine(key, data, arrays, num_rounds))(key, data)
     program, _ = common.compile_program(
-        lambda key, data: engine(key, data, given, ENGINE_ROUNDS), key, data
+        lambda key, data: engine(key, data, arrays, ENGINE_ROUNDS), key, data
     )
     jax.block_until_ready(program(key, data))
     gaps = []
     version = ''
     with interpreters.Session(name) as session:
-        job = session.job(**given)
+        job = session.job(**arrays)
 
         def turn() -> float:
             nonlocal version
-            found, took = session.run(job)
-            theirs = {part: found[part] for part in ours}
+            outputs, took = session.run(job)
+            peer_model = {part: outputs[part] for part in ours}
             gaps.append(
-                common.require_close(theirs, ours, tolerance=TOLERANCE, what=name)
+                common.require_close(peer_model, ours, tolerance=TOLERANCE, what=name)
             )
-            version = str(found['version'])
+            version = str(outputs['version'])
             return took / (num_rounds - UNTIMED)
 
         calls: dict[str, Callable[[], Any]] = {
@@ -190,12 +190,12 @@ def compiled(quick: bool) -> dict[str, Any]:
     if quick:
         small = fashion.QUICK
         colour = cifar.QUICK
-    found: dict[str, Any] = {}
+    records: dict[str, Any] = {}
     for name, module, workload, rule, links in (
         ('fashion', fashion.NETWORK, small, fashion.RULE, fashion.links(small, 10)),
         ('cifar', cifar.NETWORK, colour, images.Rule('fedavg'), cifar.links(colour)),
     ):
-        found[name] = against_torch.compare(
+        records[name] = against_torch.compare(
             module,
             workload,
             rule,
@@ -206,10 +206,10 @@ def compiled(quick: bool) -> dict[str, Any]:
         )
     rows = [
         {**row, 'what': f'{name}, {_cores()}: {row["what"]}'}
-        for name, record in found.items()
+        for name, record in records.items()
         for row in record.pop('rows')
     ]
-    return {**found, 'rows': rows}
+    return {**records, 'rows': rows}
 
 
 def _cores() -> str:
@@ -221,13 +221,15 @@ def parts(quick: bool) -> dict[str, Callable[[], dict[str, Any]]]:
     """What makes the comparison with each peer."""
     settings = micro.Settings(num_samples=16)
     repeats = 1 if quick else 5
-    found: dict[str, Callable[[], dict[str, Any]]] = {
+    comparisons: dict[str, Callable[[], dict[str, Any]]] = {
         'torch': functools.partial(compiled, quick)
     }
     for name, peer in PEERS.items():
         num_rounds = 2 * UNTIMED if quick else peer.num_rounds
-        found[name] = functools.partial(compare, name, settings, num_rounds, repeats)
-    return found
+        comparisons[name] = functools.partial(
+            compare, name, settings, num_rounds, repeats
+        )
+    return comparisons
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -239,7 +241,8 @@ def measure(quick: bool) -> dict[str, Any]:
     record: dict[str, Any] = {'skipped': []}
     rows: list[dict[str, Any]] = []
     for name, part in parts(quick).items():
-        if package := interpreters.missing(name):
+        package = interpreters.missing(name)
+        if package:
             python = interpreters.interpreter(name)
             print(
                 f'{name}: skipped, {package} is not installed for {python}',

@@ -74,23 +74,27 @@ def prove(
     data = images.problem(workload, module)
     step = workload._replace(num_rounds=1, local_steps=1, learning_rate=1.0)
     clear = clear_of_thresholds(key, data, module, step, links)
-    ours, theirs, start = _run(key, clear, step, rule, links, reference)
+    ours, reference_model, start = _run(key, clear, step, rule, links, reference)
     single = _within(
-        difference(ours, theirs, start), rounding(start, step), f'{rule.name}, a step'
+        difference(ours, reference_model, start),
+        rounding(start, step),
+        f'{rule.name}, a step',
     )
 
     rounds = workload._replace(
         num_rounds=workload.proof_rounds, learning_rate=workload.proof_rate
     )
-    ours, theirs, start = _run(key, data, rounds, rule, links, reference)
+    ours, reference_model, start = _run(key, data, rounds, rule, links, reference)
     other = twin(start, data, images.schedule(key, links, rounds), rounds)
-    spread = difference(other, theirs, start)
+    spread = difference(other, reference_model, start)
     if not spread <= MOST_SPREAD:
         raise ValueError(
             f'{rule.name}: two orders of the same sums differ by {spread:.3g}.'
         )
     limit = max(SPREAD_FACTOR * spread, FEW_UNITS)
-    several = _within(difference(ours, theirs, start), limit, f'{rule.name}, rounds')
+    several = _within(
+        difference(ours, reference_model, start), limit, f'{rule.name}, rounds'
+    )
     return {
         'proof': {
             'one_step': single,

@@ -35,22 +35,22 @@ BEGIN = '<!-- benchmarks -->\n'
 END = '<!-- end of benchmarks -->'
 
 
-def named(given: Sequence[str]) -> list[str]:
-    """The benchmarks that suites and names stand for, each once; for none, all of a CPU.
+def named(words: Sequence[str]) -> list[str]:
+    """Lists the benchmarks that suites and names stand for, each once; for none, all of a CPU.
 
     Raises:
       ValueError: for what is neither.
     """
     known = [name for members in SUITES.values() for name in members]
-    found: list[str] = []
-    for name in given or [suite for suite in SUITES if suite != 'accelerator']:
+    names: list[str] = []
+    for name in words or [suite for suite in SUITES if suite != 'accelerator']:
         if name not in SUITES and name not in known:
             choices = ', '.join([*SUITES, *known])
             raise ValueError(
                 f'`names` must be suites or benchmarks ({choices}), got {name!r}.'
             )
-        found += SUITES.get(name, (name,))
-    return list(dict.fromkeys(found))
+        names += SUITES.get(name, (name,))
+    return list(dict.fromkeys(names))
 
 
 def needs(name: str) -> str | None:
@@ -107,7 +107,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) if args.quick else summary.RESULTS
         for name in names:
-            if package := needs(name):
+            package = needs(name)
+            if package:
                 print(f'{name}: skipped, {package} is not installed', file=sys.stderr)
                 continue
             print(f'{name} ...', file=sys.stderr, flush=True)

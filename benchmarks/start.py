@@ -29,21 +29,21 @@ def simulate(*arguments: str, cache: Path, status: int = 0) -> commands.Done:
 
 
 def compile_seconds(repeats: int) -> list[float]:
-    """Tracing, lowering and compiling a nine-client FedAvg, caches emptied before each."""
+    """Times tracing, lowering and compiling FedAvg of nine clients, each with empty caches."""
     links = participation.bernoulli(np.full(NINE.num_clients, 0.5))
     arguments = jax.random.key(0), micro.problem(NINE)
-    found = []
+    times = []
     for _ in range(repeats):
         jax.clear_caches()
         _, seconds = common.compile_program(
             lambda key, data: micro.engine(key, data, NINE, links), *arguments
         )
-        found.append(seconds)
-    return found
+        times.append(seconds)
+    return times
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Makes the record of this benchmark."""
     repeats, size = (1, ['--config.num_rounds=20']) if quick else (5, [])
     first = []
     cached = []
@@ -54,10 +54,13 @@ def measure(quick: bool) -> dict[str, Any]:
         ]  # absl's status
         mistake = [QUICKSTART, '--config.num_rounds=-1', f'--workdir={base / "none"}']
         errors = [simulate(*mistake, cache=base, status=2) for _ in range(repeats)]
-        for turn in range(1 if quick else 3):
-            for runs, workdir in ((first, f'first{turn}'), (cached, f'cached{turn}')):
+        for repeat in range(1 if quick else 3):
+            for runs, workdir in (
+                (first, f'first{repeat}'),
+                (cached, f'cached{repeat}'),
+            ):
                 arguments = [QUICKSTART, *size, f'--workdir={base / workdir}']
-                runs.append(simulate(*arguments, cache=base / f'cache{turn}'))
+                runs.append(simulate(*arguments, cache=base / f'cache{repeat}'))
     rows = [
         summary.values_row(what, seconds, 's', TARGETS[name])
         for name, what, seconds in (

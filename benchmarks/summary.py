@@ -51,8 +51,8 @@ class Row(NamedTuple):
     @property
     def reference(self) -> float | None:
         """What a picture compares with: the target, else the previous release, else a peer's 1."""
-        given = self.previous if self.target is None else self.target
-        return 1.0 if given is None and self.unit == 'x' else given
+        reference = self.previous if self.target is None else self.target
+        return 1.0 if reference is None and self.unit == 'x' else reference
 
     def times_better(self, value: float) -> float:
         """How many times better than `reference` a value is; more is always better."""
@@ -100,13 +100,13 @@ def read(folder: Path = RESULTS) -> list[Record]:
 def table(records: Iterable[Record]) -> str:
     """Markdown, with device, versions and dates of the records below the rows."""
     lines = ['| benchmark | what | measured | target |', '| --- | --- | --- | --- |']
-    made: dict[str, list[Record]] = {}
+    groups: dict[str, list[Record]] = {}
     for record in records:
         lines += [f'| {" | ".join(row.cells())} |' for row in rows(record)]
-        made.setdefault(_where(record), []).append(record)
+        groups.setdefault(_where(record), []).append(record)
     notes = [
         f'{", ".join(record["benchmark"] for record in group)}: {where}{_cost(group)}.'
-        for where, group in made.items()
+        for where, group in groups.items()
     ]
     return '\n'.join([*lines, '', *notes])
 
@@ -123,50 +123,52 @@ def picture(records: Iterable[Record], path: Path) -> None:
     matplotlib.use('Agg')
     import matplotlib.pyplot as plt
 
-    found = [
+    compared = [
         row for record in records for row in rows(record) if row.reference is not None
     ]
     figure, axes = plt.subplots(
-        figsize=(10, 0.37 * len(found) + 1.4), layout='constrained'
+        figsize=(10, 0.37 * len(compared) + 1.4), layout='constrained'
     )
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
-    draw(axes, found)
+    draw(axes, compared)
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
 
-def draw(axes: Any, found: Sequence[Row]) -> None:
+def draw(axes: Any, rows_shown: Sequence[Row]) -> None:
     """A row for every measurement, the first on top; further right is better in all of them."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes.axvline(1, color='black', linewidth=1.5, zorder=1)
-    for place, row in enumerate(found):
+    for position, row in enumerate(rows_shown):
         colour = '#0072B2' if row.met is not False else '#D55E00'
         fill = 'white' if row.target is None else colour
         if row.spread is not None:
             ends = [row.times_better(end) for end in row.spread]
-            axes.plot(ends, (place, place), color=colour, linewidth=2)
+            axes.plot(ends, (position, position), color=colour, linewidth=2)
         point = row.times_better(row.measured)
-        axes.plot(point, place, 'o', color=colour, markerfacecolor=fill, markersize=7)
-        if place and row.benchmark != found[place - 1].benchmark:
-            axes.axhline(place - 0.5, color='0.85', linewidth=0.8)
-        said = f'{_number(row.measured)} {row.unit}'
+        axes.plot(
+            point, position, 'o', color=colour, markerfacecolor=fill, markersize=7
+        )
+        if position and row.benchmark != rows_shown[position - 1].benchmark:
+            axes.axhline(position - 0.5, color='0.85', linewidth=0.8)
+        text = f'{_number(row.measured)} {row.unit}'
         if row.target is not None:
-            said += f' ({"≤" if row.at_most else "≥"} {_number(row.target)})'
+            text += f' ({"≤" if row.at_most else "≥"} {_number(row.target)})'
         elif row.previous is not None:
-            said += f' (was {_number(row.previous)})'
+            text += f' (was {_number(row.previous)})'
         axes.annotate(
-            said,
-            (1.01, place),
+            text,
+            (1.01, position),
             xycoords=('axes fraction', 'data'),
             va='center',
             fontsize=8.5,
         )
-    labels = [textwrap.fill(f'{row.benchmark}: {row.what}', 58) for row in found]
-    axes.set_yticks(range(len(found)), labels, fontsize=8.5, linespacing=1.05)
+    labels = [textwrap.fill(f'{row.benchmark}: {row.what}', 58) for row in rows_shown]
+    axes.set_yticks(range(len(rows_shown)), labels, fontsize=8.5, linespacing=1.05)
     axes.tick_params(axis='y', length=0)
     axes.tick_params(axis='x', labeltop=True, labelsize=8.5)
-    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.set_ylim(len(rows_shown) - 0.4, -0.6)
     axes.set_xscale('log')
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axes.xaxis.set_major_formatter(lambda value, _: f'{value:g}')

@@ -41,7 +41,7 @@ EXAMPLES = 2000
 BATCH = 16
 RATE = 0.1
 ROUNDS = 10_000
-KEPT = 100
+NUM_EVALS = 100
 SEEDS = 2
 
 
@@ -118,12 +118,12 @@ def class_means(
 
 def confusion(means: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Confusion matrix of Bayes' rule on 10,000 examples of each class."""
-    found = np.empty((CLASSES, CLASSES))
+    counts = np.empty((CLASSES, CLASSES))
     for label, mean in enumerate(means):
         x = mean + rng.normal(size=(10_000, means.shape[1]))
         scores = x @ means.T - 0.5 * np.sum(means**2, axis=1)
-        found[label] = np.bincount(scores.argmax(axis=1), minlength=CLASSES)
-    return found
+        counts[label] = np.bincount(scores.argmax(axis=1), minlength=CLASSES)
+    return counts
 
 
 def point(index: int) -> tuple[Point, Setting]:
@@ -143,7 +143,9 @@ def point(index: int) -> tuple[Point, Setting]:
         means = simplex(CLASSES, distance)
     mix = rng.dirichlet(np.full(CLASSES, alpha), size=CLIENTS)
     labels = np.stack([rng.choice(CLASSES, size=EXAMPLES, p=q) for q in mix])
-    mix = np.stack([np.bincount(own, minlength=CLASSES) / EXAMPLES for own in labels])
+    mix = np.stack(
+        [np.bincount(in_half, minlength=CLASSES) / EXAMPLES for in_half in labels]
+    )
     probs = label_dependent_probs(mix, sigma=sigma, minimum=0.02, seed=index)
     fedavg = analysis.fedavg_weights(probs) @ mix
     equal = mix.mean(axis=0)
@@ -164,8 +166,8 @@ def point(index: int) -> tuple[Point, Setting]:
     lost = [100 * (rule(fedavg) - rule(equal)) for rule in rules]
     mass = 50 * float(boundaries.mass.sum())
     features = means[labels.ravel()] + rng.normal(size=(labels.size, dim))
-    found = Point(kind, dim, bayes, alpha, sigma, mass, *lost)
-    return found, Setting(means, features, labels.ravel(), probs)
+    theory = Point(kind, dim, bayes, alpha, sigma, mass, *lost)
+    return theory, Setting(means, features, labels.ravel(), probs)
 
 
 def simulated(setting: Setting) -> tuple[float, float]:
@@ -200,17 +202,18 @@ def simulated(setting: Setting) -> tuple[float, float]:
         @jax.jit
         @jax.vmap
         def run(seed: jax.Array) -> Any:
-            found = fl.simulate(
+            result = fl.simulate(
                 jax.random.key(seed),
                 fl.ALGORITHMS[name](client),
                 pattern,
                 problem,
                 num_rounds=ROUNDS,
-                eval_every=ROUNDS // KEPT,
+                eval_every=ROUNDS // NUM_EVALS,
                 eval_fn=lambda params, key, problem: params,
             )
             return jax.tree.map(
-                lambda kept: kept[KEPT // 2 :].mean(axis=0), found.evals[model]
+                lambda params: params[NUM_EVALS // 2 :].mean(axis=0),
+                result.evals[model],
             )
 
         (layer,) = run(np.arange(SEEDS)).values()
@@ -218,15 +221,14 @@ def simulated(setting: Setting) -> tuple[float, float]:
         coefficients, intercepts = ends
         coefficients = whiten @ coefficients
         intercepts = intercepts - centre @ coefficients
-        return np.array(
-            [
-                gaussian_accuracy(analysis.LinearModel(*own), setting.means).accuracy
-                for own in zip(coefficients, intercepts, strict=True)
-            ]
-        )
+        accuracy_by_seed = []
+        for weights, bias in zip(coefficients, intercepts, strict=True):
+            model = analysis.LinearModel(weights, bias)
+            accuracy_by_seed.append(gaussian_accuracy(model, setting.means).accuracy)
+        return np.array(accuracy_by_seed)
 
-    found = 100 * (accuracies('fedpbc', 'client_mean') - accuracies('fedavg', 'server'))
-    return float(found.mean()), float(found.std(ddof=1) / len(found) ** 0.5)
+    gains = 100 * (accuracies('fedpbc', 'client_mean') - accuracies('fedavg', 'server'))
+    return float(gains.mean()), float(gains.std(ddof=1) / len(gains) ** 0.5)
 
 
 def read() -> list[Point]:
@@ -255,8 +257,8 @@ def record() -> None:
         write(rows)
     for index in range(SIMULATED):
         if np.isnan(rows[index].simulated):
-            found, error = simulated(point(index)[1])
-            rows[index] = rows[index]._replace(simulated=found, error=error)
+            gain, error = simulated(point(index)[1])
+            rows[index] = rows[index]._replace(simulated=gain, error=error)
             write(rows)
 
 
@@ -335,18 +337,18 @@ def digits(dim: int) -> tuple[float, np.ndarray]:
     )
 
     def matrix(shares: np.ndarray) -> np.ndarray:
-        found = np.zeros((CLASSES, CLASSES))
+        counts = np.zeros((CLASSES, CLASSES))
         for half in range(2):
-            own = np.arange(labels.size) % 2 == half
+            in_half = np.arange(labels.size) % 2 == half
             fit = analysis.weighted_minimiser(
-                features[own], labels[own], labels[own], shares
+                features[in_half], labels[in_half], labels[in_half], shares
             )
-            told = fit.model.scores(features[~own]).argmax(axis=1)
-            np.add.at(found, (labels[~own], told), 1)
-        return found
+            predicted = fit.model.scores(features[~in_half]).argmax(axis=1)
+            np.add.at(counts, (labels[~in_half], predicted), 1)
+        return counts
 
-    def balanced(found: np.ndarray) -> float:
-        return float(np.mean(np.diag(found) / found.sum(axis=1)))
+    def balanced(counts: np.ndarray) -> float:
+        return float(np.mean(np.diag(counts) / counts.sum(axis=1)))
 
     equal = matrix(np.full(CLASSES, 1 / CLASSES))
     boundaries = analysis.confusion_boundaries(equal)
@@ -374,11 +376,11 @@ def digits_table() -> Iterator[str]:
     )
     yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
     for dim in DIGITS_DIMS:
-        level, lost = digits(dim)
+        accuracy, lost = digits(dim)
         for (alpha, sigma), of in zip(DIGITS_LINKS, lost, strict=True):
             off = np.sqrt(np.mean((of[:, 1] - of[:, 0]) ** 2))
             means = ' | '.join(f'{mean:.1f}' for mean in of.mean(axis=0))
-            yield f'| {dim} | {level:.1f} | {alpha:g}, {sigma:g} | {means} | {off:.1f} |'
+            yield f'| {dim} | {accuracy:.1f} | {alpha:g}, {sigma:g} | {means} | {off:.1f} |'
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ def rows(name: str) -> Iterator[str]:
 
     A star is behind what survives Benjamini-Hochberg, an interval in brackets allows for tuning.
     """
-    found = run_view.of_run(runs.read(RECORDS / name))
-    (table,) = layouts.levels(found).tables
+    view = run_view.of_run(runs.read(RECORDS / name))
+    (table,) = layouts.levels(view).tables
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for row in table.rows:
         pattern, rule, model, level, difference, _ = row
@@ -37,17 +37,17 @@ def rows(name: str) -> Iterator[str]:
 
 def against(name: str, base: str) -> Iterator[str]:
     """Lines of the table: every rule under other patterns minus itself under one, seed by seed."""
-    found = run_view.of_run(runs.read(RECORDS / name))
-    ends = found.final_metrics(None, None)
-    models = found.main_models
-    others = [pattern for pattern in found.patterns if pattern != base]
+    view = run_view.of_run(runs.read(RECORDS / name))
+    ends = view.final_metrics(None, None)
+    models = view.main_models
+    others = [pattern for pattern in view.patterns if pattern != base]
     yield f'| algorithm | {base} | {" | ".join(others)} |'
     yield f'{"| --- " * (2 + len(others))}|'
     for rule, model in models.items():
         cells = []
         for pattern in others:
             pair = (ends.choices[at, rule, model] for at in (pattern, base))
-            apart = found.difference(ends.metric, *pair, None)
+            apart = view.difference(ends.metric, *pair, None)
             cells.append(ends.metric.interval(apart, signed=True, wide=apart.wide))
         yield f'| {rule} | {ends.level((base, rule, model))} | {" | ".join(cells)} |'
 

@@ -126,85 +126,85 @@ class Outcome(NamedTuple):
 
 @functools.cache
 def read(run: str) -> Mapping[str, np.ndarray]:
-    """The columns of an archive."""
+    """Reads the columns of an archive."""
     return runs.read(ARCHIVES / run).columns
 
 
 def course(run: str, side: Side, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluated rounds, and a row per seed."""
+    """Returns the evaluated rounds, and a row of values for each seed."""
     columns = read(run)
-    own = columns['stage'] == 'main'
-    for name, value in (('algorithm', side.algorithm), ('pattern', side.pattern)):
-        own &= columns[name] == value
-    seeds, rounds = (np.unique(columns[name][own]) for name in ('seed', 'round'))
-    order = np.lexsort((columns['round'][own], columns['seed'][own]))
-    values = columns[f'{side.model}/{metric}'][own][order]
+    is_side = columns['stage'] == 'main'
+    is_side &= columns['algorithm'] == side.algorithm
+    is_side &= columns['pattern'] == side.pattern
+    seeds = np.unique(columns['seed'][is_side])
+    rounds = np.unique(columns['round'][is_side])
+    order = np.lexsort((columns['round'][is_side], columns['seed'][is_side]))
+    values = columns[f'{side.model}/{metric}'][is_side][order]
     return rounds, values.reshape(len(seeds), len(rounds))
 
 
 def outcomes(claim: Claim) -> Iterator[Outcome]:
-    """Every pair of a claim."""
+    """Compares each pair of a claim."""
     for label, sides in claim.pairs.items():
         courses = [course(claim.run, side, claim.metric) for side in sides]
         if claim.target is not None:
             yield _waiting(claim, label, courses)
             continue
-        levels = [claim.scale * claim.statistic(*found) for found in courses]
-        margin = (
-            MARGIN * abs(levels[1].mean()) if claim.margin is None else claim.margin
-        )
-        leads = [
-            ahead - behind
-            for ahead, behind in zip(levels[::2], levels[1::2], strict=True)
-        ]
-        differences = claim.sign * (leads[0] - sum(leads[1:]))
+        values = [claim.scale * claim.statistic(*points) for points in courses]
+        margin = claim.margin
+        if margin is None:
+            margin = MARGIN * abs(values[1].mean())
+        differences = values[0] - values[1]
+        if len(values) == 4:
+            differences = differences - (values[2] - values[3])
+        differences = claim.sign * differences
         mean, width = _interval(differences)
         p_value = evaluation.p_value(differences)
-        if tuned := _with_tuning(claim, sides):
+        tuned = _with_tuning(claim, sides)
+        if tuned:
             assert np.isclose(claim.sign * claim.scale * tuned.mean, mean)
             width = claim.scale * float((tuned.wide or tuned).half_width)
-            p_value = (
-                tuned.p_value if tuned.excludes_zero else 1.0
-            )  # as in reports: both ask
+            # As in reports, the interval that includes tuning has to exclude zero too.
+            p_value = tuned.p_value if tuned.excludes_zero else 1.0
         yield Outcome(label, mean, width, p_value, margin)
 
 
 def _with_tuning(claim: Claim, sides: tuple[Side, ...]) -> PairedDifference | None:
-    """The difference of ends where the archive has lanes of near ties, tuning drawn again."""
-    if (
-        claim.statistic is not final
-        or len(sides) != 2
-        or dataset.TIE not in read(claim.run)['stage']
-    ):
+    """Compares final metrics, tuning included, if the archive has lanes of near ties."""
+    is_of_ends = claim.statistic is final and len(sides) == 2
+    if not is_of_ends or dataset.TIE not in read(claim.run)['stage']:
         return None
-    found, ends = _ends(claim.run, claim.metric)
-    one, other = (
-        ends.choices[side.pattern, side.algorithm, side.model] for side in sides
+    view, final_metrics = _final_metrics(claim.run, claim.metric)
+    first, second = (
+        final_metrics.choices[side.pattern, side.algorithm, side.model]
+        for side in sides
     )
-    return found.difference(ends.metric, one, other)
+    return view.difference(final_metrics.metric, first, second)
 
 
 @functools.cache
-def _ends(run: str, metric: str) -> tuple[run_view.RunView, run_view.FinalMetrics]:
-    found = run_view.of_run(runs.read(ARCHIVES / run))
-    return found, found.final_metrics(metric)
+def _final_metrics(
+    run: str, metric: str
+) -> tuple[run_view.RunView, run_view.FinalMetrics]:
+    view = run_view.of_run(runs.read(ARCHIVES / run))
+    return view, view.final_metrics(metric)
 
 
 def _interval(differences: np.ndarray) -> tuple[float, float]:
-    found = evaluation.seed_interval(differences)
-    return float(found.mean), float(found.half_width)
+    interval = evaluation.seed_interval(differences)
+    return float(interval.mean), float(interval.half_width)
 
 
 def first_rounds(rounds: np.ndarray, values: np.ndarray, target: float) -> np.ndarray:
-    """The first evaluated round at a level, by row; infinite where there is none."""
-    there = values >= target
-    return np.where(there.any(axis=1), rounds[there.argmax(axis=1)], np.inf)
+    """Returns the first evaluated round that reaches a target, by row; infinite if none does."""
+    reached = values >= target
+    return np.where(reached.any(axis=1), rounds[reached.argmax(axis=1)], np.inf)
 
 
 def _waiting(
     claim: Claim, label: str, courses: list[tuple[np.ndarray, np.ndarray]]
 ) -> Outcome:
-    """Waiting times are compared by their ratio, and its sign by ranks.
+    """Compares waiting times by their ratio, and its sign by ranks.
 
     A single seed that waits for most of a run would carry a mean difference of rounds, and its
     interval, alone. Who never arrives counts with the last round.
@@ -229,64 +229,74 @@ def _waiting(
     return Outcome(label, *_interval(ratios), float(p_value), margin, note)
 
 
-def verdict(claim: Claim, found: Iterable[Outcome]) -> str:
-    """Of all pairs: the one word, or how many of each."""
+def verdict(claim: Claim, pairs: Iterable[Outcome]) -> str:
+    """Summarises the verdicts of all pairs: the one word, or how many of each."""
     if not claim.shows:
         return HIDDEN
-    words = [outcome.verdict(claim.ordered) for outcome in found]
+    words = [outcome.verdict(claim.ordered) for outcome in pairs]
     counts = collections.Counter(words)
-    said = words[0]
+    text = words[0]
     if len(counts) > 1:
-        said = ', '.join(
+        text = ', '.join(
             f'{word} {count} of {len(words)}' for word, count in counts.items()
         )
-    return said + claim.note
+    return text + claim.note
 
 
-def shown(claim: Claim, found: Iterable[Outcome], survive: Iterable[bool]) -> str:
-    """The numbers of all pairs, with their unit and a star where they survive."""
-    numbers = '; '.join(
-        f'{o.label} {o.difference:+.2f} ± {o.interval:.2f}{" *" * bool(kept)}{o.note}'.strip()
-        for o, kept in zip(found, survive, strict=True)
-    )
-    return f'{claim.part}{": " * bool(claim.part)}{numbers} {claim.unit}'
+def shown(claim: Claim, pairs: Iterable[Outcome], survive: Iterable[bool]) -> str:
+    """Writes the numbers of all pairs, with their unit and a star where they survive."""
+    numbers = []
+    for pair, survives in zip(pairs, survive, strict=True):
+        star = ' *' if survives else ''
+        difference = f'{pair.difference:+.2f} ± {pair.interval:.2f}'
+        numbers.append(f'{pair.label} {difference}{star}{pair.note}'.strip())
+    part = f'{claim.part}: ' if claim.part else ''
+    return f'{part}{"; ".join(numbers)} {claim.unit}'
 
 
 Judged = list[tuple[Claim, list[Outcome]]]
 
 
 def judged(claims: Iterable[Claim]) -> Judged:
-    """All claims with the outcomes of their pairs."""
+    """Pairs all claims with the outcomes of their pairs."""
     return [(claim, list(outcomes(claim))) for claim in claims]
 
 
-def survivors(found: Judged) -> list[list[bool]]:
-    """By claim and pair, whether it survives all others of the table."""
-    p_values = [outcome.p_value for _, pairs in found for outcome in pairs]
-    kept = iter(evaluation.benjamini_hochberg(p_values, LEVEL).tolist())
-    return [[next(kept) for _ in pairs] for _, pairs in found]
+def survivors(judgements: Judged) -> list[list[bool]]:
+    """Tells by claim and pair whether it survives all others of the table."""
+    flags = iter(evaluation.benjamini_hochberg(_p_values(judgements), LEVEL).tolist())
+    return [[next(flags) for _ in pairs] for _, pairs in judgements]
 
 
-def rows(found: Judged, minutes: Mapping[str, str]) -> Iterator[str]:
-    """The lines of the table."""
+def _p_values(judgements: Judged) -> list[float]:
+    """Lists the p-values of all pairs."""
+    p_values = []
+    for _, pairs in judgements:
+        p_values += [pair.p_value for pair in pairs]
+    return p_values
+
+
+def rows(judgements: Judged, minutes: Mapping[str, str]) -> Iterator[str]:
+    """Yields the lines of the table."""
     yield '| item | the paper says | run | difference here | verdict |'
     yield '| --- | --- | --- | --- | --- |'
-    for (claim, pairs), kept in zip(found, survivors(found), strict=True):
-        numbers = shown(claim, pairs, kept)
-        said = verdict(claim, pairs)
+    flags = survivors(judgements)
+    for (claim, pairs), survive in zip(judgements, flags, strict=True):
+        numbers = shown(claim, pairs, survive)
+        text = verdict(claim, pairs)
         run = link(claim.run, minutes)
-        yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {said} |'
+        yield f'| {claim.item} | {claim.text} | {run} | {numbers} | {text} |'
 
 
 def link(run: str, minutes: Mapping[str, str]) -> str:
-    """The report of a run, and what it cost."""
+    """Links the report of a run, and says what it cost."""
     return f'[{run}](../studies/records/papers/{run}/report.md), {minutes[run]} min'
 
 
-def summary(found: Judged) -> str:
+def summary(judgements: Judged) -> str:
     """Count the differences of the table, those of chance, and those that survive."""
-    p_values = np.array([outcome.p_value for _, pairs in found for outcome in pairs])
-    survive = sum(map(sum, survivors(found)))
+    p_values = np.array(_p_values(judgements))
+    survive = sum(map(sum, survivors(judgements)))
     return (
         f'Of the {len(p_values)} differences, {np.sum(p_values < LEVEL)} have a p-value below '
         f'{LEVEL:g}. If all were zero, {LEVEL * len(p_values):.0f} would have one by chance. '
@@ -297,7 +307,7 @@ def summary(found: Judged) -> str:
 def rates(
     item: str, run: str, printed: Mapping[str, float], minutes: Mapping[str, str]
 ) -> str:
-    """The line of local rates that tuning chose, beside printed ones, by algorithm.
+    """Writes the line of local rates that tuning chose, and the printed ones, by algorithm.
 
     An arrow marks a rate at the upper or lower edge of those tried.
     """
@@ -306,16 +316,22 @@ def rates(
     chosen = {}
     here = []
     for name in printed:
-        own = columns['algorithm'] == name
-        chosen[name] = rate = float(columns['client.learning_rate'][own & ~tuning][-1])
-        tried = columns['client.learning_rate'][own & tuning]
-        edge = ' ↑' if rate == tried.max() else ' ↓' if rate == tried.min() else ''
+        of_algorithm = columns['algorithm'] == name
+        values = columns['client.learning_rate']
+        rate = float(values[of_algorithm & ~tuning][-1])
+        chosen[name] = rate
+        tried = values[of_algorithm & tuning]
+        edge = ''
+        if rate == tried.max():
+            edge = ' ↑'
+        elif rate == tried.min():
+            edge = ' ↓'
         here.append(f'{name} {rate:g}{edge}')
     equal = sum(chosen[name] == rate for name, rate in printed.items())
-    said = '; '.join(f'{name} {rate:g}' for name, rate in printed.items())
+    text = '; '.join(f'{name} {rate:g}' for name, rate in printed.items())
     seeds = len(np.unique(columns['seed'][tuning]))
     verdict = (
         f'equal {equal} of {len(printed)}, by {seeds} seed{"s" if seeds > 1 else ""}'
     )
     report = link(run, minutes)
-    return f'| {item} | best local rates: {said} | {report} | {"; ".join(here)} | {verdict} |'
+    return f'| {item} | best local rates: {text} | {report} | {"; ".join(here)} | {verdict} |'

@@ -26,22 +26,22 @@ TOLERANCES = (0, 2, 5, 10)
 
 def differences() -> Iterator[str]:
     """Rows by lost share of uplinks and by edges, and to FedPBC whose uplinks lose nothing."""
-    found = run_view.of_run(runs.read(RECORD))
-    ends = found.final_metrics(None, None)
-    (pattern,) = found.patterns
+    view = run_view.of_run(runs.read(RECORD))
+    ends = view.final_metrics(None, None)
+    (pattern,) = view.patterns
 
     def difference(
         rule: tuple[str, float, float], base: tuple[str, float, float]
     ) -> str:
-        label, other = (_label(found, *each) for each in (rule, base))
-        paired = found.paired(ends, (pattern, label, found.main_models[label]), other)
+        label, other = (_label(view, *each) for each in (rule, base))
+        paired = view.paired(ends, (pattern, label, view.main_models[label]), other)
         return (
             ends.metric.interval(paired, signed=True, wide=paired.wide)
             if paired
             else ''
         )
 
-    titles = [f'{found.name(one)} - {found.name(other)}' for one, other in PAIRS]
+    titles = [f'{view.name(one)} - {view.name(other)}' for one, other in PAIRS]
     yield f'| lost | edges up | {" | ".join(titles)} | S2S - FedPBC, none lost |'
     yield f'{"| --- " * (3 + len(PAIRS))}|'
     for loss in LOSSES:
@@ -55,11 +55,11 @@ def differences() -> Iterator[str]:
 
 
 def _label(found: run_view.RunView, rule: str, loss: float, prob: float) -> str:
-    wanted = {'links.pattern.loss': loss, 'links.prob': prob}
+    labels = {'links.pattern.loss': loss, 'links.prob': prob}
     return next(
         k
         for k, (name, at) in found.members.items()
-        if (name, dict(at)) == (rule, wanted)
+        if (name, dict(at)) == (rule, labels)
     )
 
 

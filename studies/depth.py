@@ -145,14 +145,16 @@ def points(
 def read(data: str) -> dict[str, np.ndarray]:
     """The columns of an archive, and of the one with larger rates for softmax regression if any."""
     further = FOLDER / f'{data}{LINEAR}'
-    found = [
+    results = [
         runs.read(folder).columns
         for folder in (FOLDER / data, further)
         if folder.exists()
     ]
-    shared = (name for name in found[0] if all(name in columns for columns in found))
+    shared = (
+        name for name in results[0] if all(name in columns for columns in results)
+    )
     return {
-        name: np.concatenate([columns[name] for columns in found]) for name in shared
+        name: np.concatenate([columns[name] for columns in results]) for name in shared
     }
 
 
@@ -203,22 +205,22 @@ def population(point: Point) -> np.ndarray | None:
     """
     if point.data == 'digits':
         return None
-    found = np.empty((2, point.ahead.size))
-    for seed in range(found.shape[1]):
+    results = np.empty((2, point.ahead.size))
+    for seed in range(results.shape[1]):
         _, mix, implicit = weights(point, seed)
         for row, shares in enumerate((implicit @ mix, mix.mean(axis=0))):
             if point.data == 'gaussians':
                 best = point.problem['bayes_accuracy']
                 distance = analysis.equidistant_distance(best, mix.shape[1])
-                found[row, seed] = analysis.equidistant_skewed_accuracy(
+                results[row, seed] = analysis.equidistant_skewed_accuracy(
                     distance, shares
                 )
             else:
                 logits, labels = scores(point.model, seed)
-                found[row, seed] = np.mean(
+                results[row, seed] = np.mean(
                     np.argmax(logits + np.log(shares), axis=1) == labels
                 )
-    return found
+    return results
 
 
 @functools.cache
@@ -239,7 +241,7 @@ def scores(model: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         return network.apply({'params': params}, problem.eval_data.features)
 
     client = local_training.local_sgd(_RATE, local_steps=_STEPS, batch_size=_BATCH)
-    found = jax.jit(
+    results = jax.jit(
         lambda key: fl.simulate(
             key,
             fl.ALGORITHMS['fedavg'](client),
@@ -250,15 +252,15 @@ def scores(model: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
             eval_fn=logits,
         )
     )(jax.random.key(seed))
-    return np.asarray(found.evals['server'][-1], float), np.asarray(
+    return np.asarray(results.evals['server'][-1], float), np.asarray(
         problem.eval_data.labels
     )
 
 
 def interval(values: np.ndarray) -> str:
     """A mean over seeds with its 95 % interval."""
-    found = evaluation.seed_interval(values)
-    return f'{found.mean:+.1f} ± {found.half_width:.1f}'
+    results = evaluation.seed_interval(values)
+    return f'{results.mean:+.1f} ± {results.half_width:.1f}'
 
 
 def rows(found: Iterable[Point]) -> Iterator[str]:
@@ -307,9 +309,9 @@ def limit_row(point: Point) -> str:
     on_data = np.empty_like(exact)
     for seed in range(exact.shape[1]):
         problem, _, implicit = weights(point, seed)
-        found = prediction.predictions(problem, implicit)
-        assert found is not None
-        on_data[:, seed] = [part.limit['accuracy'] for part in found[:2]]
+        results = prediction.predictions(problem, implicit)
+        assert results is not None
+        on_data[:, seed] = [part.limit['accuracy'] for part in results[:2]]
     simulated = [point.levels[name].accuracy for name in ('FedAvg', 'client mean')]
     levels = [
         ', '.join(f'{100 * part[k].mean():.1f}' for part in (exact, on_data, simulated))
@@ -397,10 +399,10 @@ def main() -> None:
     """Prints the tables and draws the picture."""
     parser = argparse.ArgumentParser()
     parser.add_argument('--picture', type=Path)
-    found = [list(points(data)) for data in DATA]
-    softmax = [point for point in found[0] if point.model == 'softmax']
+    results = [list(points(data)) for data in DATA]
+    softmax = [point for point in results[0] if point.model == 'softmax']
     tables = {
-        TITLES: (line for panel in found for line in rows(panel)),
+        TITLES: (line for panel in results for line in rows(panel)),
         ('rounds', *TITLES[1:]): long_rows(),
         LIMITS: map(limit_row, softmax),
     }
@@ -408,8 +410,9 @@ def main() -> None:
         print(f'\n| {" | ".join(titles)} |\n{"| --- " * len(titles)}|')
         for line in lines:
             print(line, flush=True)
-    if picture := parser.parse_args().picture:
-        draw(found, picture)
+    picture = parser.parse_args().picture
+    if picture:
+        draw(results, picture)
 
 
 if __name__ == '__main__':

@@ -82,8 +82,8 @@ class Clock(experiment.Callback):
 
 def _operations(program: Any) -> tuple[float, float]:
     """Operations and bytes of a compiled program without loops, as the compiler counts them."""
-    found = program.cost_analysis() or {}
-    return float(found['flops']), float(found['bytes accessed'])
+    costs = program.cost_analysis() or {}
+    return float(costs['flops']), float(costs['bytes accessed'])
 
 
 def _seconds(program: Any, *args: Any) -> float:
@@ -116,14 +116,16 @@ def costs(planned: Experiment, problem: Problem, batches: Sequence[int]) -> Cost
         problem.metrics, params, _first(problem.data, EVALUATED)
     )
     operations, moved = _operations(some)
-    every, _ = common.compile_program(
+    evaluate, _ = common.compile_program(
         planned.plan.eval_fn(problem), params, key, problem
     )
     count = sum(
         len(jax.tree.leaves(part)[0]) for part in (problem.data, problem.eval_data)
     )
     example = operations / EVALUATED, moved / EVALUATED
-    return Costs(step, seconds, example, _seconds(every, params, key, problem), count)
+    return Costs(
+        step, seconds, example, _seconds(evaluate, params, key, problem), count
+    )
 
 
 def _first(data: Any, count: int) -> Any:
@@ -169,16 +171,14 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
 def peak(planned: Experiment) -> str:
     """Memory at the peak of the largest algorithm, two lanes at a time, as a dry run says it."""
     programs = Programs(planned.plan, slots=devices.device_slots(1))
-    every = [
-        lane
-        for label in planned.algorithms
-        for lane in planned.plan.lanes_at_first(label)
-    ]
-    kinds = programs.one_of_each(every)
+    lanes = []
+    for label in planned.algorithms:
+        lanes += planned.plan.lanes_at_first(label)
+    kinds = programs.one_of_each(lanes)
     largest = max(kinds, key=lambda lane: lane_bytes(planned.plan, lane))
     batch = LaneBatch(programs, [largest])
-    found = memory.peak_bytes(compile_batches(programs, [batch])[0], NUM_CORES)
-    return 'unknown' if found is None else memory.size(found)
+    num_bytes = memory.peak_bytes(compile_batches(programs, [batch])[0], NUM_CORES)
+    return 'unknown' if num_bytes is None else memory.size(num_bytes)
 
 
 def extrapolated(
@@ -190,10 +190,10 @@ def extrapolated(
     cost: Costs,
 ) -> dict[str, float]:
     """Hours of an algorithm, all lanes and rounds, tuning included."""
-    every = planned.plan.lanes_at_first(label)
-    rounds = sum(lane.num_rounds for lane in every)
+    lanes = planned.plan.lanes_at_first(label)
+    rounds = sum(lane.num_rounds for lane in lanes)
     start = values['algorithms'][label].get('start_round', 0)
-    warm = sum(min(start, lane.num_rounds) for lane in every)
+    warm = sum(min(start, lane.num_rounds) for lane in lanes)
     trained = warm * measured.before + (rounds - warm) * after
     evaluated = len(planned.plan.models(label)) * rounds / planned.eval_every
     problem = planned.problem_at(next(iter(planned.patterns)), planned.plan.points[0])
@@ -205,7 +205,7 @@ def extrapolated(
     )
     busy = trained * measured.processor + evaluated * cost.evaluation
     return {
-        'lanes': len(every),
+        'lanes': len(lanes),
         'rounds': rounds,
         'wall_seconds_per_round': measured.wall,
         'clients_per_round': after,
@@ -265,23 +265,23 @@ class Known:
         An algorithm that differs in numbers from one that ran on the same network runs only where
         there are patterns left to meet.
         """
-        found = {}
+        measured = {}
         ran = []
         labels = list(values['algorithms'])
         count = len(values['patterns'])
-        for turn in range(max(len(labels), count)):
-            label = labels[turn % len(labels)]
+        for index in range(max(len(labels), count)):
+            label = labels[index % len(labels)]
             name = values['algorithms'][label].get('name', label)
             key = (
                 self._network(values),
                 name,
                 configs.client_of(values, label)['batch_size'],
             )
-            if turn < count or key not in self._measured:
-                self._measured[key] = run(values, turn, num_rounds, cost)
+            if index < count or key not in self._measured:
+                self._measured[key] = run(values, index, num_rounds, cost)
                 ran.append(label)
-            found[label] = self._measured[key]
-        return found, ran
+            measured[label] = self._measured[key]
+        return measured, ran
 
     def _network(self, values: Values) -> str:
         return json.dumps([values['problem']['dataset'], values['problem']['model']])
@@ -337,12 +337,12 @@ def _by_steps(
     values: Values, problem: Problem, cost: Costs, before: float
 ) -> dict[str, Measured]:
     """What rounds would take if clients took as long as steps by themselves."""
-    found = {}
+    measured = {}
     for label in values['algorithms']:
         seconds = cost.seconds[configs.batch_of(values, label, problem)]
         training = configs.client_of(values, label)['local_steps'] * seconds
-        found[label] = Measured(before * training / NUM_CORES, training, before)
-    return found
+        measured[label] = Measured(before * training / NUM_CORES, training, before)
+    return measured
 
 
 def _short(number: float) -> str:

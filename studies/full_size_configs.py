@@ -37,12 +37,12 @@ def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
     rng = np.random.default_rng(0)
     arrays = {}
     for split, count in zip(('train', 'test'), counts, strict=True):
-        kept = round(count * share)
-        size = kept * int(np.prod(shape))
+        num_images = round(count * share)
+        size = num_images * int(np.prod(shape))
         arrays[f'{split}_features'] = np.frombuffer(rng.bytes(size), np.uint8).reshape(
-            kept, *shape
+            num_images, *shape
         )
-        arrays[f'{split}_labels'] = np.arange(kept) % 10
+        arrays[f'{split}_labels'] = np.arange(num_images) % 10
     np.savez(npz.npz_file(name, folder), **arrays)
 
 
@@ -59,12 +59,12 @@ def full(name: str, argument: str, folder: pathlib.Path) -> Values:
 def _trimmed(values: Values) -> Values:
     """One seed, no tuning (a rate that it would try), no reports."""
     dropped = ('tuning', 'names', 'reports', 'baseline', 'caption', 'evaluate_start')
-    kept = {name: value for name, value in values.items() if name not in dropped}
+    others = {name: value for name, value in values.items() if name not in dropped}
     client = dict(values['client'])
     if 'tuning' in values:
         rates = values['tuning']['learning_rates']
         client.setdefault('learning_rate', rates[len(rates) // 2])
-    return {**kept, 'client': client, 'num_seeds': 1}
+    return {**others, 'client': client, 'num_seeds': 1}
 
 
 def shortened(values: Values, turn: int, num_rounds: int) -> Values:
@@ -92,8 +92,10 @@ def shortened(values: Values, turn: int, num_rounds: int) -> Values:
     if isinstance(client.get('decay'), Mapping):
         client['decay'] = {**client['decay'], 'rounds': period}
     if 'problems' in values:
-        own = values['problems']
-        values['problems'] = {pattern: own[pattern]} if pattern in own else {}
+        by_pattern = values['problems']
+        values['problems'] = {}
+        if pattern in by_pattern:
+            values['problems'][pattern] = by_pattern[pattern]
     return {
         **values,
         'patterns': {pattern: values['patterns'][pattern]},
@@ -115,9 +117,8 @@ def clients_per_round(
     num_rounds = max(
         num_rounds, *(v.get('period', 0) for v in values['algorithms'].values())
     )
-    for section in (
-        algorithms := {k: dict(v) for k, v in values['algorithms'].items()}
-    ).values():
+    algorithms = {label: dict(v) for label, v in values['algorithms'].items()}
+    for section in algorithms.values():
         section.pop('client', None)
         if 'start_round' in section:
             section['start_round'] = 0
@@ -146,8 +147,8 @@ def clients_per_round(
 
 def client_of(values: Values, label: str) -> Values:
     """What the clients of an algorithm do."""
-    own = values['algorithms'][label].get('client') or {}
-    return {**values['client'], **own}
+    changes = values['algorithms'][label].get('client') or {}
+    return {**values['client'], **changes}
 
 
 def batch_of(values: Values, label: str, problem: Problem) -> int:

@@ -57,15 +57,15 @@ def gaussian_accuracy(
     if rank == 0:
         return GaussianAccuracy(1 / count, 0.0)
     offsets = directions[:, :rank].T @ model.coefficients
-    levels = model.scores(centres)
+    scores = model.scores(centres)
     hits = np.empty(_SCRAMBLES)
     for scramble in range(_SCRAMBLES):
         sequence = stats.qmc.Sobol(rank, rng=np.random.default_rng(scramble))
         noise = special.ndtri(sequence.random(_POINTS)) @ offsets
-        found = [
-            np.mean(np.argmax(levels[c] + noise, axis=1) == c) for c in range(count)
+        accuracies = [
+            np.mean(np.argmax(scores[c] + noise, axis=1) == c) for c in range(count)
         ]
-        hits[scramble] = np.mean(found)
+        hits[scramble] = np.mean(accuracies)
     return GaussianAccuracy(
         float(hits.mean()), float(hits.std(ddof=1) / np.sqrt(_SCRAMBLES))
     )

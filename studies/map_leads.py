@@ -26,54 +26,62 @@ def read(name: str) -> tuple[run_view.RunView, cells.Cells]:
     run = runs.read(FOLDER / name)
     options = {'best_over': (), **run.facts['reports']['map']}
     del options['name']
-    found = run_view.of_run(run)
-    return found, cells.map_cells(found, metric='eval_accuracy', **options)
+    view = run_view.of_run(run)
+    return view, cells.map_cells(view, metric='eval_accuracy', **options)
 
 
-def of_all(found: cells.Cells, algorithm: str, other: str) -> str:
-    """One number, by seed over all cells."""
-    choice = found.minus(algorithm, other)
+def of_all(map_cells: cells.Cells, algorithm: str, other: str) -> str:
+    """Writes a difference over all cells, by seed."""
+    choice = map_cells.minus(algorithm, other)
     assert choice is not None
-    return choice.text(found.metric, signed=True)
+    return choice.text(map_cells.metric, signed=True)
 
 
 def rows(name: str) -> Iterator[str]:
-    """Lines of the table."""
-    origin, found = read(name)
-    for label in origin.algorithms:
-        beside = [
-            '' if label == 'fedavg' else of_all(found, label, 'fedavg'),
-            f'{100 * found.levels(label).mean():.1f}',
-            '' if label == 'fedpbc' else of_all(found, 'fedpbc', label),
-        ]
-        yield f'| {" | ".join((name, origin.name(label), *beside))} |'
+    """Yields the lines of the table."""
+    view, map_cells = read(name)
+    for label in view.algorithms:
+        accuracy = f'{100 * map_cells.levels(label).mean():.1f}'
+        lead = ''
+        if label != 'fedavg':
+            lead = of_all(map_cells, label, 'fedavg')
+        lead_of_fedpbc = ''
+        if label != 'fedpbc':
+            lead_of_fedpbc = of_all(map_cells, 'fedpbc', label)
+        line = (name, view.name(label), lead, accuracy, lead_of_fedpbc)
+        yield f'| {" | ".join(line)} |'
 
 
 def lanes(name: str) -> tuple[int, int, int, int]:
-    """What verdicts took.
+    """Counts what verdicts took.
 
     Returns:
       Pairs that were decided, of how many; lanes of the main stage; and how many there would be if
       all had the seeds that the slowest decided pair needed.
     """
-    origin, found = read(name)
-    decided = 0
-    total = 0
-    most = 0
-    for label, own in found.choices.items():
-        total += sum(choice.values.shape[1] for choice in own.flat)
-        if label != 'fedavg':
-            for one, base in zip(own.flat, found.choices['fedavg'].flat, strict=True):
-                word = origin.difference(found.metric, one, base).word
-                if word != evaluation.UNDECIDED:
-                    decided = decided + 1
-                    most = max(most, one.values.shape[1])
-    pairs = sum(own.size for label, own in found.choices.items() if label != 'fedavg')
-    return decided, pairs, total, most * sum(own.size for own in found.choices.values())
+    view, map_cells = read(name)
+    num_decided = 0
+    num_pairs = 0
+    num_lanes = 0
+    num_choices = 0
+    most_seeds = 0
+    baseline = map_cells.choices['fedavg']
+    for label, choices in map_cells.choices.items():
+        num_choices += choices.size
+        num_lanes += sum(choice.values.shape[1] for choice in choices.flat)
+        if label == 'fedavg':
+            continue
+        num_pairs += choices.size
+        for choice, base in zip(choices.flat, baseline.flat, strict=True):
+            word = view.difference(map_cells.metric, choice, base).word
+            if word != evaluation.UNDECIDED:
+                num_decided += 1
+                most_seeds = max(most_seeds, choice.values.shape[1])
+    return num_decided, num_pairs, num_lanes, most_seeds * num_choices
 
 
 def draw() -> None:
-    """Differences to FedAvg of every rule at every point, and their mean over all of them."""
+    """Draws each algorithm's lead over FedAvg at each point, and its mean over all points."""
     figure, axes = plt.subplots(
         1,
         len(MAPS),
@@ -82,27 +90,33 @@ def draw() -> None:
         layout='constrained',
         squeeze=False,
     )
-    every = {name: read(name) for name in MAPS}
-    labels = [label for label in every['space'][0].algorithms if label != 'fedavg']
-    looks = plot.looks(every['space'][0].algorithms)
-    names = [every['space'][0].name(label) for label in labels]
-    for ax, (name, (_, found)) in zip(axes[0], every.items(), strict=True):
-        base = found.levels('fedavg')
-        for place, label in enumerate(labels):
-            if label not in found.choices:
+    views = {name: read(name) for name in MAPS}
+    labels = [label for label in views['space'][0].algorithms if label != 'fedavg']
+    looks = plot.looks(views['space'][0].algorithms)
+    names = [views['space'][0].name(label) for label in labels]
+    for ax, (name, (_, view)) in zip(axes[0], views.items(), strict=True):
+        base = view.levels('fedavg')
+        for column, label in enumerate(labels):
+            if label not in view.choices:
                 continue
-            own = found.levels(label)
-            count = min(own.shape[-1], base.shape[-1])
-            gained = 100 * (own[..., :count] - base[..., :count]).mean(axis=-1).ravel()
-            ax.plot(gained, np.full(gained.size, place), '|', ms=9, color='0.6')
-            choice = found.minus(label, 'fedavg')
+            accuracy = view.levels(label)
+            count = min(accuracy.shape[-1], base.shape[-1])
+            leads = accuracy[..., :count] - base[..., :count]
+            points = 100 * leads.mean(axis=-1).ravel()
+            ax.plot(points, np.full(points.size, column), '|', ms=9, color='0.6')
+            choice = view.minus(label, 'fedavg')
             assert choice is not None
-            level = choice.level()
-            own_look = looks[label]
-            look = {'fmt': own_look.marker, 'capsize': 3, 'color': own_look.colour}
-            ax.errorbar(100 * level.mean, place, xerr=100 * level.half_width, **look)
+            interval = choice.level()
+            ax.errorbar(
+                100 * interval.mean,
+                column,
+                xerr=100 * interval.half_width,
+                fmt=looks[label].marker,
+                capsize=3,
+                color=looks[label].colour,
+            )
         ax.axvline(0, color='0.4', lw=0.8)
-        ax.set_title(f'{name}: {gained.size} points', fontsize=10)
+        ax.set_title(f'{name}: {points.size} points', fontsize=10)
         ax.set_xlabel('minus FedAvg, points of accuracy')
         ax.set_yticks(range(len(labels)), names)
     axes[0, 0].invert_yaxis()

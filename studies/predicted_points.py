@@ -72,9 +72,9 @@ class Point(NamedTuple):
 def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
     """The runs of a setting: Bayes accuracy, alpha, sigma, seed of the draw."""
     bayes, alpha, sigma, seed = setting
-    found = {}
+    predicted = {}
     for label, section in presets.patterns('paper').items():
-        found[label] = {
+        predicted[label] = {
             **section,
             'probs': {**presets.probs(sigma=sigma), 'seed': seed},
         }
@@ -88,7 +88,7 @@ def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
             'alpha': alpha,
             'seed': seed,
         },
-        'patterns': found,
+        'patterns': predicted,
         'client': {'learning_rate': RATE, 'local_steps': 5, 'batch_size': 16},
         'algorithms': {'fedavg': {}, 'fedpbc': {}},
         'redraw': dict.fromkeys(('data', 'partition', 'links_quality'), 'fixed'),
@@ -105,15 +105,15 @@ def points(
     planned = experiment.build(values)
     columns = planned.run().columns
     for pattern in values['patterns']:
-        found = prediction.under(configured_links.of_experiment(planned, pattern))
-        assert found is not None
-        for (algorithm, model), expected in zip(MODELS, found[:2], strict=True):
+        predicted = prediction.under(configured_links.of_experiment(planned, pattern))
+        assert predicted is not None
+        for (algorithm, model), expected in zip(MODELS, predicted[:2], strict=True):
             rows = (columns['pattern'] == pattern) & (columns['algorithm'] == algorithm)
             late = rows & (columns['round'] > (1 - LAST) * values['num_rounds'])
-            levels = 100 * columns[f'{model}/eval_accuracy'][late]
+            accuracies = 100 * columns[f'{model}/eval_accuracy'][late]
             seeds = columns['seed'][late]
             means = np.array(
-                [levels[seeds == seed].mean() for seed in np.unique(seeds)]
+                [accuracies[seeds == seed].mean() for seed in np.unique(seeds)]
             )
             yield Point(
                 setting=setting,
@@ -122,7 +122,7 @@ def points(
                 predicted=100 * (expected.reached or expected.limit)['accuracy'],
                 simulated=float(means.mean()),
                 error=float(means.std(ddof=1) / len(means) ** 0.5),
-                exact=found.exact,
+                exact=predicted.exact,
             )
 
 
@@ -133,24 +133,26 @@ def recorded() -> dict[str, np.ndarray]:
     rows = re.findall(
         rf'^\| [\d., ]+ \| \w+ \| {numbers} {numbers}$', page, flags=re.MULTILINE
     )
-    found = np.array(rows, float)
-    return {'FedAvg': found[:, :3], 'FedPBC, client mean': found[:, 3:]}
+    predicted = np.array(rows, float)
+    return {'FedAvg': predicted[:, :3], 'FedPBC, client mean': predicted[:, 3:]}
 
 
 def draw() -> None:
     """Predicted against simulated, and what is left of it."""
-    whole, left = plt.subplots(1, 2, figsize=(9, 4.2), layout='constrained')[1]
+    full_axes, zoom_axes = plt.subplots(1, 2, figsize=(9, 4.2), layout='constrained')[1]
     for (label, (x, y, error)), mark in zip(
         ((k, v.T) for k, v in recorded().items()), 'os', strict=True
     ):
-        whole.plot(x, y, mark, ms=5, alpha=0.7, label=f'{label}: {len(x)} points')
-        left.errorbar(x, y - x, 2 * error, fmt=mark, ms=4, lw=0.8, alpha=0.7)
-    whole.axline((50, 50), slope=1, color='0.6', lw=1, zorder=0)
-    whole.set(xlabel='predicted accuracy, %', ylabel='simulated, %', aspect='equal')
-    whole.legend(frameon=False)
-    left.axhline(0, color='0.6', lw=1, zorder=0)
-    left.set(xlabel='predicted accuracy, %', ylabel='simulated - predicted, points')
-    left.set_title('bars: two standard errors of three runs', fontsize=9)
+        full_axes.plot(x, y, mark, ms=5, alpha=0.7, label=f'{label}: {len(x)} points')
+        zoom_axes.errorbar(x, y - x, 2 * error, fmt=mark, ms=4, lw=0.8, alpha=0.7)
+    full_axes.axline((50, 50), slope=1, color='0.6', lw=1, zorder=0)
+    full_axes.set(xlabel='predicted accuracy, %', ylabel='simulated, %', aspect='equal')
+    full_axes.legend(frameon=False)
+    zoom_axes.axhline(0, color='0.6', lw=1, zorder=0)
+    zoom_axes.set(
+        xlabel='predicted accuracy, %', ylabel='simulated - predicted, points'
+    )
+    zoom_axes.set_title('bars: two standard errors of three runs', fontsize=9)
     plt.savefig(Path(__file__).parent / 'prediction.png', dpi=110)
 
 

@@ -94,14 +94,14 @@ def gaussians(seed: int, distance: float, rounds: int) -> tuple[Setting, list[fl
 
 def predicted(setting: Setting) -> prediction.Predictions:
     """Both algorithms' accuracies, in the limit and after the rounds of the row."""
-    found = prediction.predictions(
+    evaluations = prediction.predictions(
         setting.problem,
         analysis.fedavg_weights(setting.probs),
         non_empty=float(1 - np.prod(1 - setting.probs)),
         time=STEPS * setting.rate * setting.rounds,
     )
-    assert found is not None
-    return found
+    assert evaluations is not None
+    return evaluations
 
 
 def simulated(setting: Setting, name: str) -> dict[str, np.ndarray]:
@@ -120,7 +120,10 @@ def simulated(setting: Setting, name: str) -> dict[str, np.ndarray]:
             num_rounds=setting.rounds,
             eval_every=setting.rounds // 40,
         )
-        return {model: found['accuracy'] for model, found in result.evals.items()}
+        return {
+            model: evaluations['accuracy']
+            for model, evaluations in result.evals.items()
+        }
 
     return {m: 100 * np.asarray(a) for m, a in run(np.arange(setting.seeds)).items()}
 
@@ -149,11 +152,14 @@ def main() -> None:
         print(f'  population {population}')
         runs = {name: simulated(setting, name) for name in ('fedavg', 'fedpbc')}
         for name, model in MODELS:
-            found = runs[name][model]
-            error = found[:, -1].std(ddof=min(1, len(found) - 1)) / len(found) ** 0.5
-            late = found[:, 30:].mean()
+            evaluations = runs[name][model]
+            error = (
+                evaluations[:, -1].std(ddof=min(1, len(evaluations) - 1))
+                / len(evaluations) ** 0.5
+            )
+            late = evaluations[:, 30:].mean()
             print(
-                f'  {name} {model}: {found[:, -1].mean():.2f} +- {error:.2f}, {late:.2f} late'
+                f'  {name} {model}: {evaluations[:, -1].mean():.2f} +- {error:.2f}, {late:.2f} late'
             )
 
 

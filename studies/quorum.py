@@ -54,15 +54,15 @@ def rows() -> Iterator[str]:
 
     Means over the seeds with 95 % intervals.
     """
-    found = run_view.of_run(runs.read(RECORD))
-    minutes = clocks(found)
-    metric = found.metric(None)
+    view = run_view.of_run(runs.read(RECORD))
+    minutes = clocks(view)
+    metric = view.metric(None)
     titles = ' | '.join(f'{budget:g} min' for budget in BUDGETS)
     yield f'| algorithm | round ends with | 1,000 rounds, min | {titles} | at the end |'
     yield f'{"| --- " * (4 + len(BUDGETS))}|'
     for rule, title in RULES.items():
         for pattern, clock in minutes.items():
-            values = found.curve(metric.name, (pattern, rule, 'server'))
+            values = view.curve(metric.name, (pattern, rule, 'server'))
             cells = []
             for budget in BUDGETS:
                 before = (clock <= budget).sum(

@@ -55,13 +55,13 @@ def rows() -> list[Row]:
         ('Xiang 2024, Figure 3, p .1/.9', 'xiang2024', 0.1, 100, 2500, 1e-4),
         ('Xiang 2024, Figure 3, p .5/.5', 'xiang2024', 0.5, 100, 2500, 1e-4),
     ]
-    found = [_fedpbc(*setting) for setting in settings]
-    found.append(_networks())
-    found.append(_toy('Wang 2022, Figure B.1, gamma .5', 1, 0.5, 1.0))
-    found.append(_toy('Wang 2022, Figure B.1, gamma .05', 1, 0.05, 1.0))
-    found.append(_toy('Wang 2022, Figure B.2, eta 10', 3, 0.05, 10.0))
-    found.append(_separation())
-    return found
+    results = [_fedpbc(*setting) for setting in settings]
+    results.append(_networks())
+    results.append(_toy('Wang 2022, Figure B.1, gamma .5', 1, 0.5, 1.0))
+    results.append(_toy('Wang 2022, Figure B.1, gamma .05', 1, 0.05, 1.0))
+    results.append(_toy('Wang 2022, Figure B.2, eta 10', 3, 0.05, 10.0))
+    results.append(_separation())
+    return results
 
 
 def _fedpbc(
@@ -182,9 +182,9 @@ def _separation() -> Row:
     run = analysis.TheoremRun(
         cap, 1, SUN_ROUNDS, realised=realised, chain=chain, largest_gradient=2.0
     )
-    found = analysis.check_theorem('sun2025', constants, run)
+    results = analysis.check_theorem('sun2025', constants, run)
     setting = f'Sun 2025, Proposition 3, T = {SUN_ROUNDS:,}'
-    return Row(setting, math.nan, cap, math.nan, found.bound, realised, 'none')
+    return Row(setting, math.nan, cap, math.nan, results.bound, realised, 'none')
 
 
 def _mean_square(
@@ -235,11 +235,11 @@ def draw(found: list[Row], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     names = [row.setting for row in found]
-    places = np.arange(len(found))
+    positions = np.arange(len(found))
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.2), sharey=True, layout='tight')
-    axes[0].barh(places, [row.rate_used / row.rate_cap for row in found], color='C0')
+    axes[0].barh(positions, [row.rate_used / row.rate_cap for row in found], color='C0')
     axes[1].barh(
-        places, [row.bound_at_cap / row.exact_at_cap for row in found], color='C1'
+        positions, [row.bound_at_cap / row.exact_at_cap for row in found], color='C1'
     )
     for panel, label in zip(
         axes, ('rate used / largest rate covered', 'bound / exact value'), strict=True
@@ -247,7 +247,7 @@ def draw(found: list[Row], path: Path) -> None:
         panel.set_xscale('log')
         panel.axvline(1.0, color='0.4', linewidth=0.8)
         panel.set_xlabel(label)
-    axes[0].set_yticks(places, names)
+    axes[0].set_yticks(positions, names)
     axes[0].invert_yaxis()
     figure.savefig(path, dpi=110)
     plt.close(figure)
@@ -255,10 +255,10 @@ def draw(found: list[Row], path: Path) -> None:
 
 def main() -> None:
     """Prints the table, and draws the picture into the folder that is named."""
-    found = rows()
-    print(table(found))
+    results = rows()
+    print(table(results))
     if len(sys.argv) > 1:
-        draw(found, Path(sys.argv[1]) / 'tightness.png')
+        draw(results, Path(sys.argv[1]) / 'tightness.png')
 
 
 if __name__ == '__main__':

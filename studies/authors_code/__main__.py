@@ -33,8 +33,8 @@ def recorded() -> dict[str, list[Row]]:
     if RECORD.exists():
         with RECORD.open(newline='') as file:
             for name, _, *texts, difference, moved in list(csv.reader(file))[1:]:
-                own = Row(*texts, float(difference), float(moved))
-                found.setdefault(name, []).append(own)
+                row = Row(*texts, float(difference), float(moved))
+                found.setdefault(name, []).append(row)
     return found
 
 

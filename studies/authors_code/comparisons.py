@@ -58,8 +58,12 @@ def fedpbc(folder: Path) -> Iterator[Row]:
                 _clients(module, None, federation.NUM_CLASSES)
                 seen.append(standing.watch_masks(module.WorkerSampler))
 
-            own = {'algorithm': name, 'unreliable': unreliable, 'time_varying': varying}
-            path = standing.run(folder, {**settings, **own}, prepare).path()
+            options = {
+                'algorithm': name,
+                'unreliable': unreliable,
+                'time_varying': varying,
+            }
+            path = standing.run(folder, {**settings, **options}, prepare).path()
             masks, probs = standing.as_masks(seen[0])
             where = f'{unreliable}, {"varying" if varying else "static"}'
             yield row(
@@ -121,8 +125,8 @@ def fedau(folder: Path) -> Iterator[Row]:
                 _clients(module)
                 seen.append(standing.watch_masks(module.WorkerSampler))
 
-            own = {'weighting_method': name, 'participation_method': links}
-            path = standing.run(folder, {**settings, **own}, prepare).path()
+            options = {'weighting_method': name, 'participation_method': links}
+            path = standing.run(folder, {**settings, **options}, prepare).path()
             yield row(
                 name,
                 shown,
@@ -165,16 +169,16 @@ def fedawe(folder: Path) -> Iterator[Row]:
             module.data_participation_each_node_per_round = lambda *_: PROBS
             seen.append(standing.watch_masks(module.ClientSampler))
 
-        found = standing.run(
+        run_result = standing.run(
             folder, {**settings, 'algorithm': name}, prepare, data={'clip': clip}
         )
         masks, probs = standing.as_masks(seen[0])
-        path = found.path(1 if name == 'fedawe' else 0)
+        path = run_result.path(1 if name == 'fedawe' else 0)
         yield row(name, shown, 'Bernoulli', path, federation.ours(rule, masks, probs))
         if name == 'fedawe':
-            mean = found.path(0).mean(axis=1)
-            own = federation.ours(rule, masks, probs, 'client_mean')
-            yield row(name, 'FedAWE, mean of the clients', 'Bernoulli', mean, own)
+            mean = run_result.path(0).mean(axis=1)
+            options = federation.ours(rule, masks, probs, 'client_mean')
+            yield row(name, 'FedAWE, mean of the clients', 'Bernoulli', mean, options)
 
 
 def amplified(folder: Path) -> Iterator[Row]:
@@ -220,13 +224,13 @@ def amplified(folder: Path) -> Iterator[Row]:
 
             module.NodeSampler.sample = noted
 
-        own = {
+        options = {
             'p_value': period,
             'step_size_global': factor,
             'iters_warmup': 5 * warmup,
         }
-        own['use_global_update'] = True
-        path = standing.run(folder, {**settings, **own}, prepare).path()
+        options['use_global_update'] = True
+        path = standing.run(folder, {**settings, **options}, prepare).path()
         rate = program(0.2, 5)
         if warmup:
             schedule = fl.learning_rates.warmup(0.2, initial=0.4, rounds=warmup)

@@ -82,26 +82,31 @@ def debias(folder: Path) -> Iterator[Row]:
     groups = np.arange(NUM_CLIENTS) // 2
     for name, option in (('FedAvg', False), ('Debiasing', True)):
         network = standing.network()
-        made = {'MNISTModel': lambda _, kind=network: kind(0, 0.1).model, 'copy': copy}
+        stand_ins = {
+            'MNISTModel': lambda _, kind=network: kind(0, 0.1).model,
+            'copy': copy,
+        }
         random = importlib.import_module('random')
-        made |= {
+        stand_ins |= {
             'nn': lib.nn,
             'optim': lib.optim,
             'torch': lib,
             'np': np,
             'random': random,
         }
-        made |= {'test_dataloader': None, 'print': lambda *_: None}
+        stand_ins |= {'test_dataloader': None, 'print': lambda *_: None}
         for text in classes:
-            exec(compile(text, str(file), 'exec'), made)
+            exec(compile(text, str(file), 'exec'), stand_ins)
         loaders = [
             lib.utils.data.DataLoader(
                 [pairs[k] for k in rows[i]], batch_size=len(pairs)
             )
             for i in range(NUM_CLIENTS)
         ]
-        clients = [made['Client']((each, each), i) for i, each in enumerate(loaders)]
-        server = made['Server'](
+        clients = [
+            stand_ins['Client']((each, each), i) for i, each in enumerate(loaders)
+        ]
+        server = stand_ins['Server'](
             clients, R=1, M=4, num_epochs=3, is_option1=True, is_option2=option
         )
         path: list[np.ndarray] = []

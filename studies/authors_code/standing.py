@@ -164,12 +164,12 @@ def run(
     pairs, _ = examples()
     recorder = Recorder()
     batch = len(pairs)
-    own = {
+    defaults = {
         'transform_train': None,
         'transform_train_eval': None,
         'dataset_file_path': '',
     }
-    own |= {
+    defaults |= {
         'dataset': '',
         'model_name': '',
         'batch_size_train': batch,
@@ -178,7 +178,7 @@ def run(
     loaded = {'load_data': lambda *_: (pairs, pairs), **(data or {})}
     names = ('stats_collector', 'stats_collector_bar', 'CollectStatistics')
     stand_ins = {
-        'config': {**own, **settings},
+        'config': {**defaults, **settings},
         'dataset.dataset': loaded,
         'model.model': {'Model': network()},
         'statistic.collect_stat': dict.fromkeys(names, recorder.made),
@@ -230,10 +230,10 @@ def standing(
         os.chdir(where)
         sys.path.remove(str(folder))
         lib.Tensor.to = to
-        theirs = {*roots, *(name.partition('.')[0] for name in stand_ins)}
+        removed = {*roots, *(name.partition('.')[0] for name in stand_ins)}
         for name in {*sys.modules} - before:
             file = str(getattr(sys.modules[name], '__file__', ''))
-            if name.partition('.')[0] in theirs or file.startswith(str(folder)):
+            if name.partition('.')[0] in removed or file.startswith(str(folder)):
                 del sys.modules[name]
 
 
