@@ -14,8 +14,8 @@ import numpy as np
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import (
+    gradient_runs,
     problem_constants,
-    quadratic_runs,
     regularity,
     sun2025,
     wang2022,
@@ -133,14 +133,11 @@ def _toy(setting: str, period: int, rate: float, amplification: float) -> Row:
     rates = {rate: amplification, cap: wang2022.rate_product_cap(**caps) / cap}
     checks = []
     for gamma, eta in rates.items():
-        squares = quadratic_runs.amplified_fedavg_gradient_squares(
-            masks,
-            targets,
-            gamma,
-            1,
-            period=period,
-            amplification=eta,
-            initial_point=start,
+        clients = gradient_runs.quadratic_clients(
+            targets, gamma, 1, initial_point=start
+        )
+        squares = gradient_runs.amplified_fedavg_gradient_squares(
+            masks, clients, period=period, amplification=eta
         )
         run = analysis.TheoremRun(
             gamma,

@@ -22,12 +22,12 @@ _MORE = (
     'results.runs',
 )
 _THEOREMS = (
+    'analysis.theorems.gradient_runs',
     'analysis.theorems.link_marginals',
     'analysis.theorems.local_drift',
     'analysis.theorems.mixing_rates',
     'analysis.theorems.mixing_times',
     'analysis.theorems.problem_constants',
-    'analysis.theorems.quadratic_runs',
     'analysis.theorems.regularity',
     'analysis.theorems.selection_counters',
     'analysis.theorems.sun2025',

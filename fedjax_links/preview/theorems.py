@@ -1,31 +1,40 @@
 """Which theorems of the four papers cover a configured run, and how far their bounds are."""
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from fedjax_links import analysis, base
+from fedjax_links.analysis import linear_models
 from fedjax_links.analysis.theorems import (
+    gradient_runs,
     mixing_rates,
+    mixing_times,
     problem_constants,
-    quadratic_runs,
     regularity,
+    sun2025,
 )
 from fedjax_links.core.records import Section
+from fedjax_links.preview import configured_links
 from fedjax_links.preview.configured_links import ConfiguredLinks
 from fedjax_links.preview.links import chain
+from fedjax_links.problems import classification, vectors
 
 _MOST_ROUNDS = 200  # different rounds of changing probabilities, each O(N^3)
 _BATCHES = 8
 _PERIODS = (1, 10, 100, 1000)
 _MOST_CELLS = 2**24  # of rounds and clients that are weighed
+_MOST_GRADIENTS = 10**7  # of examples, in all rounds of a run
 _AMPLIFIED = 'amplified_fedavg'
 
 
 def text(links: ConfiguredLinks, record: base.MaskLinks) -> str:
-    """Says with which P a pattern is regular, and which theorems cover a quadratic problem.
+    """Says with which P a pattern is regular, and which theorems cover the problem.
+
+    Theorems are checked for quadratics and for linear models.
 
     Args:
       links: a pattern of an experiment, at the first point of its grid.
@@ -44,43 +53,179 @@ def text(links: ConfiguredLinks, record: base.MaskLinks) -> str:
     return '\n'.join(line[:80] for part in lines for line in part.splitlines())
 
 
+class _Setting(NamedTuple):
+    """What theorems ask of a configured problem, and its clients.
+
+    Attributes:
+      constants: of the problem.
+      clients: with full gradients, at a local rate or at one rate per client.
+      rate: the local rate.
+      steps: local steps.
+    """
+
+    constants: problem_constants.ProblemConstants
+    clients: Callable[[Any], gradient_runs.Clients]
+    rate: float
+    steps: int
+
+
 def _checks(links: ConfiguredLinks, record: base.MaskLinks) -> list[str]:
-    """Checks the theorems on runs of a quadratic problem along the recorded links."""
+    """Checks the theorems on runs with full gradients along the recorded links."""
     experiment = links.experiment
-    config = experiment.config or {}
-    client = config['client']
-    targets = np.asarray(links.problem.data, np.float64)
-    start = np.asarray(links.problem.init_params(jax.random.key(0)), np.float64)
-    active = np.asarray(base.participants(record))[: experiment.num_rounds]
-    constants = problem_constants.quadratic_constants(targets, initial_point=start)
+    setting = _setting(links)
+    active = np.asarray(base.participants(record))[: _num_rounds(links)]
     rho, source = _mixing_rate(links, record, active)
     run = analysis.TheoremRun(
-        float(client['learning_rate']),
-        int(client['local_steps']),
+        setting.rate,
+        setting.steps,
         len(active),
         rounds_are_independent=_are_independent(links),
         mixing_rate=rho,
     )
-    squares = quadratic_runs.fedpbc_gradient_squares(
-        active, targets, run.learning_rate, run.local_steps, initial_point=start
-    )
+    clients = setting.clients(setting.rate)
+    squares = gradient_runs.fedpbc_gradient_squares(active, clients)
     fedpbc = run._replace(realised=float(squares.mean()))
     lines = [
-        f'Theorems on {len(active):,} rounds of seed {experiment.seeds[0]}',
+        f'Theorems on {len(active):,} rounds of seed {experiment.seeds[0]}, full gradients',
         f'FedPBC, mean squared gradient norm at the mean client model ({source})',
     ]
     for theorem in ('xiang2023', 'xiang2024'):
-        lines.append(analysis.check_theorem(theorem, constants, fedpbc).text())
-    period, amplification = _amplification(config)
+        lines.append(analysis.check_theorem(theorem, setting.constants, fedpbc).text())
+    period, amplification = _amplification(experiment.config or {})
     if period <= len(active):
         amplified = _amplified_run(
-            run, constants, active, targets, start, (period, amplification)
+            run, setting.constants, active, clients, (period, amplification)
         )
         lines.append(
             f'FedAvg with P = {period}, eta = {amplification:g}: the same at block starts'
         )
-        lines.append(analysis.check_theorem('wang2022', constants, amplified).text())
+        check = analysis.check_theorem('wang2022', setting.constants, amplified)
+        lines.append(check.text())
+    return lines + _separation_checks(links, setting, run, active)
+
+
+def _separation_checks(
+    links: ConfiguredLinks,
+    setting: _Setting,
+    run: analysis.TheoremRun,
+    active: np.ndarray,
+) -> list[str]:
+    """Checks the theorems on a minimum separation whose chain is small."""
+    chain = _separation_chain(links)
+    if chain is None:
+        return []
+    lag = sun2025.least_lag(chain)
+    lines = []
+    for theorem in ('sun2025', 'sun2025_debiased'):
+        rates: Any = setting.rate
+        title = 'FedAvg: the same at the server model over the first T - tau rounds'
+        if theorem == 'sun2025_debiased':
+            rates = setting.rate / (chain.marginal.size * chain.marginal)
+            if not _converges(links.problem, float(rates.max())):
+                continue
+            title = 'FedAvg with debiasing weights 1 / (N pi) from the start: the same'
+        squares = gradient_runs.amplified_fedavg_gradient_squares(
+            active, setting.clients(rates)
+        )
+        counted = squares[: len(squares) - (lag or 0)]
+        realised = float(counted.mean()) if counted.size else None
+        checked = run._replace(
+            chain=chain,
+            realised=realised,
+            largest_gradient=float(np.sqrt(squares.max())),
+        )
+        lines.append(title)
+        check = analysis.check_theorem(theorem, setting.constants, checked)
+        lines.append(check.text())
     return lines
+
+
+def _separation_chain(
+    links: ConfiguredLinks,
+) -> analysis.MinimumSeparationChain | None:
+    """Enumerates the chain of clients that are drawn one by one; None for other links."""
+    bound = configured_links.links_at(links.experiment, links.label)
+    if bound is None or bound.name != 'minimum_separation':
+        return None
+    options = dict(bound.options)
+    separation = np.asarray(options['separation'])
+    weights = np.asarray(options['weights'], np.float64)
+    is_single = options.get('cohort_size', 1) == 1 and options.get('groups') is None
+    if not is_single or separation.ndim != 0 or weights.min() <= 0:
+        return None
+    states = math.perm(weights.size, int(separation))
+    if states > mixing_times.MAX_STATES:
+        return None
+    return analysis.minimum_separation_chain(weights, int(separation))
+
+
+def _setting(links: ConfiguredLinks) -> _Setting:
+    """Returns constants and clients of a quadratic or a linear model."""
+    problem = links.problem
+    client = (links.experiment.config or {})['client']
+    rate = float(client['learning_rate'])
+    steps = int(client['local_steps'])
+    key = jax.random.key(links.experiment.seeds[0])
+    initial = jax.device_get(problem.init_params(key))
+    if problem.objective is not None:
+        return _linear_setting(problem, problem.objective, initial, client)
+    points, curves = _quadratic(problem)
+    start = np.asarray(initial, np.float64)
+    constants = problem_constants.quadratic_constants(
+        points, curves, initial_point=start
+    )
+
+    def clients(rates: Any) -> gradient_runs.Clients:
+        return gradient_runs.quadratic_clients(
+            points, rates, steps, curvatures=curves, initial_point=start
+        )
+
+    return _Setting(constants, clients, rate, steps)
+
+
+def _linear_setting(
+    problem: base.Problem,
+    objective: base.LinearObjective,
+    initial: base.Params,
+    client: Mapping[str, Any],
+) -> _Setting:
+    """Returns constants and clients of a linear model, minibatches included in sigma."""
+    inputs, labels = map(np.asarray, objective.inputs(problem.data))
+    parts = map(np.asarray, objective.coefficients(initial))
+    start = analysis.LinearModel(*parts)
+    options: dict[str, Any] = {'loss': objective.loss, 'l2': objective.l2}
+    if objective.loss == linear_models.SOFTMAX:
+        options['num_classes'] = start.intercept.size
+    rate = float(client['learning_rate'])
+    steps = int(client['local_steps'])
+    data = inputs, labels, classification.owners(problem)
+    constants = problem_constants.linear_model_constants(
+        *data, start=start, batch_size=int(client.get('batch_size', 0)), **options
+    )
+
+    def clients(rates: Any) -> gradient_runs.Clients:
+        return gradient_runs.linear_clients(*data, rates, steps, start=start, **options)
+
+    return _Setting(constants, clients, rate, steps)
+
+
+def _quadratic(problem: base.Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Returns targets float64[N, d] and one curvature per client."""
+    if isinstance(problem.data, vectors.CurvedTargets):
+        points, table = (np.asarray(part, np.float64) for part in problem.data)
+        return points, table[:, 0]
+    points = np.asarray(problem.data, np.float64)
+    return points, np.ones(len(points))
+
+
+def _num_rounds(links: ConfiguredLinks) -> int:
+    """Returns how many rounds the runs take, fewer for linear models with much data."""
+    num_rounds = links.experiment.num_rounds
+    if links.problem.objective is None:
+        return num_rounds
+    steps = int((links.experiment.config or {})['client']['local_steps'])
+    examples = int(np.sum(np.asarray(links.problem.counts)))
+    return max(2, min(num_rounds, _MOST_GRADIENTS // (examples * steps)))
 
 
 def _regularity(active: np.ndarray) -> list[str]:
@@ -97,7 +242,8 @@ def _regularity(active: np.ndarray) -> list[str]:
     for period in _PERIODS:
         if 2 * period <= len(active):
             found = regularity.block_distances(weights, period)
-            mean, error = found.mean, found.standard_error
+            mean = found.mean
+            error = found.standard_error
             lines.append(f'    P = {period:<6} {mean:.4g}, standard error {error:.2g}')
     return lines
 
@@ -105,20 +251,39 @@ def _regularity(active: np.ndarray) -> list[str]:
 def _unknown(links: ConfiguredLinks) -> str:
     """Says why the constants that theorems need are not known; empty if they are."""
     problem = links.problem
-    data = problem.data
-    is_matrix = hasattr(data, 'ndim') and data.ndim == 2
-    if not is_matrix or problem.max_examples != 1 or problem.random_loss_fn is not None:
-        return 'their constants are known for `quadratic` problems only'
+    if not _has_constants(problem):
+        return 'their constants are known for quadratics and linear models only'
     client: Mapping[str, Any] = (links.experiment.config or {}).get('client', {})
     if not isinstance(client.get('learning_rate'), int | float):
         return '`config.client.learning_rate` is no number'
     if not isinstance(client.get('local_steps'), int):
         return '`config.client.local_steps` is no number'
-    if not 0 < client['learning_rate'] < 2:
+    if not _converges(problem, client['learning_rate']):
         return 'the local steps diverge'
     if client.get('decay', 'constant') != 'constant':
         return 'the learning rate changes over rounds'
     return ''
+
+
+def _has_constants(problem: base.Problem) -> bool:
+    """Tells whether a problem is a linear model, or quadratics of one curvature per client."""
+    if problem.random_loss_fn is not None:
+        return False
+    if problem.objective is not None:
+        return True
+    if isinstance(problem.data, vectors.CurvedTargets):
+        table = np.asarray(problem.data.curvature)
+        return bool(np.all(table == table[:, :1]))
+    is_matrix = hasattr(problem.data, 'ndim') and problem.data.ndim == 2
+    return is_matrix and problem.max_examples == 1
+
+
+def _converges(problem: base.Problem, learning_rate: float) -> bool:
+    """Tells whether local steps on quadratics come closer to their targets."""
+    if problem.objective is not None:
+        return learning_rate > 0
+    _, curves = _quadratic(problem)
+    return 0 < learning_rate * curves.max() < 2
 
 
 def _are_independent(links: ConfiguredLinks) -> bool | None:
@@ -154,7 +319,8 @@ def _estimated_rate(active: np.ndarray) -> float:
 def _amplification(config: Section) -> tuple[int, float]:
     """Returns P and eta of the config's amplified FedAvg; 1 and 1 without one."""
     section = config.get('algorithms', {}).get(_AMPLIFIED, {})
-    period, factor = section.get('period', 1), section.get('amplification', 1.0)
+    period = section.get('period', 1)
+    factor = section.get('amplification', 1.0)
     are_numbers = isinstance(period, int) and isinstance(factor, int | float)
     return (period, float(factor)) if are_numbers else (1, 1.0)
 
@@ -163,26 +329,22 @@ def _amplified_run(
     run: analysis.TheoremRun,
     constants: problem_constants.ProblemConstants,
     active: np.ndarray,
-    targets: np.ndarray,
-    start: np.ndarray,
+    clients: gradient_runs.Clients,
     amplification: tuple[int, float],
 ) -> analysis.TheoremRun:
     """Runs amplified FedAvg along the links and measures the pattern."""
     period, factor = amplification
-    squares = quadratic_runs.amplified_fedavg_gradient_squares(
-        active,
-        targets,
-        run.learning_rate,
-        run.local_steps,
-        period=period,
-        amplification=factor,
-        initial_point=start,
+    squares = gradient_runs.amplified_fedavg_gradient_squares(
+        active, clients, period=period, amplification=factor
     )
     weights = regularity.participation_weights(active)
-    assert constants.gradient_differences is not None
-    pattern = regularity.pattern_constants(
-        weights, constants.gradient_differences, period
-    )
+    pattern = None
+    if constants.gradient_differences is not None:
+        pattern = regularity.pattern_constants(
+            weights, constants.gradient_differences, period
+        )
+    elif math.isfinite(constants.dissimilarity):
+        pattern = regularity.pattern_bounds(weights, constants.dissimilarity, period)
     return run._replace(
         realised=float(squares[::period].mean()),
         period=period,

@@ -5,13 +5,17 @@ import pytest
 from fedjax_links import experiment
 from fedjax_links.preview import configured_links, theorems
 
+QUADRATIC = {'name': 'quadratic', 'targets': [[0.0], [4.0], [9.0]]}
+LINEAR = {'num_clients': 3, 'examples_per_client': 6}
 
-def config(links, **problem):
+
+def config(links, client=(), **problem):
+    problem = problem if 'name' in problem else QUADRATIC | problem
     return {
         'title': 'Theorems',
-        'problem': {'name': 'quadratic', 'targets': [[0.0], [4.0], [9.0]], **problem},
+        'problem': problem,
         'links': links,
-        'client': {'learning_rate': 0.01, 'local_steps': 2},
+        'client': {'learning_rate': 0.01, 'local_steps': 2, **dict(client)},
         'algorithms': {'fedpbc': {}},
         'num_rounds': 40,
         'eval_every': 40,
@@ -19,8 +23,8 @@ def config(links, **problem):
     }
 
 
-def screen(links, **problem):
-    built = experiment.build(config(links, **problem))
+def screen(links, client=(), **problem):
+    built = experiment.build(config(links, client, **problem))
     found = configured_links.of_experiment(built)
     return theorems.text(found, found.record(64))
 
@@ -50,3 +54,48 @@ def test_rho_of_independent_links_is_exact(schedule):
     lines = screen(links)
     assert 'rho exact' in lines
     assert 'NO  no round is empty' in lines
+
+
+def checks_of(lines):
+    """The lines of each theorem, by its name."""
+    blocks, name = {}, None
+    for line in lines.splitlines():
+        if ': covers' in line or ': does not cover' in line:
+            name = line.partition(':')[0]
+        if name:
+            blocks.setdefault(name, []).append(line)
+    return {name: '\n'.join(block) for name, block in blocks.items()}
+
+
+def test_a_minimum_separation_has_the_theorems_about_it():
+    links = {'name': 'minimum_separation', 'weights': [1.0, 1.0, 2.0], 'separation': 1}
+    found = checks_of(screen(links))
+    for theorem in ('sun2025', 'sun2025_debiased'):
+        assert 'yes gradients are full' in found[theorem]
+        assert 'yes the chain mixes' in found[theorem]
+        assert 'NO  rate at most the cap' in found[theorem]
+        assert 'nan' not in found[theorem]
+
+
+def test_cyclic_participation_does_not_mix():
+    links = {'name': 'minimum_separation', 'weights': [1.0, 1.0, 2.0], 'separation': 2}
+    assert 'NO  the chain mixes' in checks_of(screen(links))['sun2025']
+
+
+def test_quadratics_of_unequal_curvature_are_checked():
+    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
+    found = checks_of(screen(links, curvature=[1.0, 2.0, 4.0]))
+    assert 'NO  gradient differences are bounded' in found['wang2022']
+    assert 'nan' not in found['xiang2024']
+
+
+@pytest.mark.parametrize('batch_size', [0, 2])
+def test_linear_models_are_checked(batch_size):
+    links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
+    client = {'batch_size': batch_size}
+    found = checks_of(screen(links, client, name='gaussians', **LINEAR))
+    for theorem in ('xiang2023', 'xiang2024', 'wang2022'):
+        assert 'yes gradient noise is bounded' in found[theorem]
+        assert 'nan' not in found[theorem]
+        assert ('sigma = 0' in found[theorem]) == (batch_size == 0)
+    assert 'yes gradient differences are bounded' in found['wang2022']

@@ -119,12 +119,14 @@ def check_theorem(
 
     Args:
       theorem: ``'xiang2023'`` or ``'xiang2024'`` (Theorem 1 of FedPBC's conference or journal
-        version), ``'wang2022'`` (Theorem 3.1) or ``'sun2025'`` (Theorem 4, with the constants of
-        its proof).
+        version), ``'wang2022'`` (Theorem 3.1), ``'sun2025'`` (Theorem 4, with the constants of
+        its proof) or ``'sun2025_debiased'`` (Lemma 10 with debiasing weights at their limit, on
+        which Theorem 3 rests).
       problem: constants of the problem, from
         `fedjax_links.analysis.theorems.problem_constants`.
       run: the run. The theorems average ``||grad F||^2`` over rounds, at the mean client model for
-        FedPBC and at the server model for FedAvg; ``'wang2022'`` at the starts of blocks.
+        FedPBC and at the server model for FedAvg; ``'wang2022'`` at the starts of blocks,
+        ``'sun2025'`` over all but the last tau rounds, tau from `sun2025.least_lag`.
 
     Returns:
       The check; ``text()`` is its form for reading.
@@ -143,6 +145,7 @@ def check_theorem(
       >>> print(analysis.check_theorem('xiang2024', problem, run).text())
       xiang2024: does not cover this run
         yes L >= 1: L = 1
+        yes gradient noise is bounded: sigma = 0
         yes rounds are independent: so that products of W contract
         yes rho < 1: rho = 0.85
         NO  rate at most the cap: 0.02 against 2.89e-06
@@ -155,7 +158,8 @@ def check_theorem(
 
 
 def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
-    cap, bound = math.nan, math.nan
+    cap = math.nan
+    bound = math.nan
     if run.mixing_rate is not None:
         cap = xiang2023.step_size_cap(
             smoothness=problem.smoothness,
@@ -163,6 +167,7 @@ def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
             mixing_rate=run.mixing_rate,
             slope=problem.slope,
         )
+    if run.mixing_rate is not None and math.isfinite(problem.noise):
         bound = xiang2023.theorem1_terms(
             run.num_rounds,
             num_clients=problem.num_clients,
@@ -182,12 +187,18 @@ def _check_xiang2023(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
         math.isclose(scale, 1.0, rel_tol=1e-6),
         f'{run.learning_rate:.3g} against {stated:.3g}',
     )
-    assumptions = (*_mixing_assumptions(run), schedule, _rate(run.learning_rate, cap))
+    assumptions = (
+        _bounded_noise(problem),
+        *_mixing_assumptions(run),
+        schedule,
+        _rate(run.learning_rate, cap),
+    )
     return _checked('xiang2023', assumptions, run, cap, bound)
 
 
 def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
-    cap, bound = math.nan, math.nan
+    cap = math.nan
+    bound = math.nan
     if run.mixing_rate is not None:
         cap = xiang2024.step_size_cap(
             smoothness=problem.smoothness,
@@ -195,6 +206,7 @@ def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
             mixing_rate=run.mixing_rate,
             slope=problem.slope,
         )
+    if run.mixing_rate is not None and math.isfinite(problem.noise):
         bound = xiang2024.theorem1_bound(
             run.learning_rate,
             num_rounds=run.num_rounds,
@@ -208,7 +220,12 @@ def _check_xiang2024(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck
     smooth = Assumption(
         'L >= 1', problem.smoothness >= 1, f'L = {problem.smoothness:.4g}'
     )
-    assumptions = (smooth, *_mixing_assumptions(run), _rate(run.learning_rate, cap))
+    assumptions = (
+        smooth,
+        _bounded_noise(problem),
+        *_mixing_assumptions(run),
+        _rate(run.learning_rate, cap),
+    )
     return _checked('xiang2024', assumptions, run, cap, bound)
 
 
@@ -221,10 +238,9 @@ def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
     cap = wang2022.local_rate_cap(**work)
     product = run.learning_rate * run.amplification
     largest_product = wang2022.rate_product_cap(**work)
-    is_bounded = problem.gradient_differences is not None
     empty = None if run.pattern is None else run.pattern.num_empty
     bound = math.nan
-    if run.pattern is not None:
+    if run.pattern is not None and math.isfinite(problem.noise):
         bound = wang2022.theorem31_terms(
             run.learning_rate,
             run.amplification,
@@ -238,11 +254,8 @@ def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
             **work,
         ).total
     assumptions = (
-        Assumption(
-            'gradient differences are bounded',
-            is_bounded or math.isfinite(problem.dissimilarity),
-            f'G = {problem.dissimilarity:.4g}',
-        ),
+        _bounded_noise(problem),
+        _bounded_differences(problem),
         Assumption(
             'no round is empty',
             None if empty is None else empty == 0,
@@ -264,34 +277,59 @@ def _check_wang2022(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
 
 
 def _check_sun2025(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
-    lag = None if run.chain is None else sun2025.least_lag(run.chain)
-    cap, bound = math.nan, math.nan
-    if run.chain is not None and lag is not None:
-        largest = sun2025.theorem4_scale_cap(smoothness=problem.smoothness, lag=lag)
+    return _check_separation('sun2025', problem, run, is_debiased=False)
+
+
+def _check_sun2025_debiased(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
+    return _check_separation('sun2025_debiased', problem, run, is_debiased=True)
+
+
+def _check_separation(
+    theorem: str, problem: ProblemConstants, run: TheoremRun, *, is_debiased: bool
+) -> TheoremCheck:
+    """Checks Theorem 4, or Lemma 10 with debiasing weights at their limit."""
+    chain = run.chain
+    lag = None if chain is None else sun2025.least_lag(chain)
+    cap = math.nan
+    bound = math.nan
+    if chain is not None and lag is not None:
+        weight = 1.0
+        if is_debiased:
+            weight = 1.0 / (problem.num_clients * float(chain.marginal.min()))
+        largest = sun2025.theorem4_scale_cap(
+            smoothness=problem.smoothness, lag=lag, largest_weight=weight
+        )
+        unit = sun2025.theorem4_rate(
+            1.0,
+            smoothness=problem.smoothness,
+            local_steps=run.local_steps,
+            largest_weight=weight,
+        )
+        cap = largest * unit
         work: dict[str, Any] = {
+            'num_rounds': run.num_rounds,
+            'lag': lag,
             'smoothness': problem.smoothness,
-            'local_steps': run.local_steps,
+            'initial_gap': problem.initial_gap,
+            'dissimilarity': problem.dissimilarity,
+            'remembered': sun2025.remembered_selection(chain, lag),
         }
-        cap = sun2025.theorem4_rate(largest, **work)
-        if run.num_rounds > lag and run.largest_gradient is not None:
+        scale = run.learning_rate / unit
+        if run.num_rounds > lag and is_debiased:
+            bound = sun2025.lemma10_terms(scale, largest_weight=weight, **work).total
+        elif run.num_rounds > lag and run.largest_gradient is not None:
             bound = sun2025.theorem4_terms(
-                8.0 * run.local_steps * problem.smoothness * run.learning_rate,
-                num_rounds=run.num_rounds,
-                lag=lag,
-                smoothness=problem.smoothness,
-                initial_gap=problem.initial_gap,
-                dissimilarity=problem.dissimilarity,
+                scale,
                 largest_gradient=run.largest_gradient,
-                marginal=run.chain.marginal,
-                remembered=sun2025.remembered_selection(run.chain, lag),
+                marginal=chain.marginal,
+                **work,
             ).total
-    mixes = None if run.chain is None else lag is not None
+    mixes = None if chain is None else lag is not None
     assumptions = (
         Assumption(
-            'gradient differences are bounded',
-            math.isfinite(problem.dissimilarity),
-            f'G = {problem.dissimilarity:.4g}',
+            'gradients are full', problem.noise == 0, f'sigma = {problem.noise:.4g}'
         ),
+        _bounded_differences(problem),
         Assumption('the chain mixes', mixes, f'tau = {lag}'),
         Assumption(
             'T > tau',
@@ -300,7 +338,25 @@ def _check_sun2025(problem: ProblemConstants, run: TheoremRun) -> TheoremCheck:
         ),
         _rate(run.learning_rate, cap),
     )
-    return _checked('sun2025', assumptions, run, cap, bound)
+    return _checked(theorem, assumptions, run, cap, bound)
+
+
+def _bounded_differences(problem: ProblemConstants) -> Assumption:
+    """Returns what Wang and Ji and Sun et al. ask of the clients' gradients."""
+    return Assumption(
+        'gradient differences are bounded',
+        math.isfinite(problem.dissimilarity),
+        f'G = {problem.dissimilarity:.4g}',
+    )
+
+
+def _bounded_noise(problem: ProblemConstants) -> Assumption:
+    """Returns what is asked of stochastic gradients."""
+    return Assumption(
+        'gradient noise is bounded',
+        math.isfinite(problem.noise),
+        f'sigma = {problem.noise:.4g}',
+    )
 
 
 def _mixing_assumptions(run: TheoremRun) -> tuple[Assumption, Assumption]:
@@ -343,4 +399,5 @@ THEOREMS: dict[str, Callable[[ProblemConstants, TheoremRun], TheoremCheck]] = {
     'xiang2024': _check_xiang2024,
     'wang2022': _check_wang2022,
     'sun2025': _check_sun2025,
+    'sun2025_debiased': _check_sun2025_debiased,
 }

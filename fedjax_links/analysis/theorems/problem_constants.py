@@ -1,12 +1,13 @@
 r"""Constants that theorems ask of a problem: quadratics exactly, linear models as bounds."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedjax_links.analysis import _checks
-from fedjax_links.analysis.theorems import _numbers
+from fedjax_links.analysis import _checks, linear_models
+from fedjax_links.analysis.theorems import _numbers, gradient_runs
 
 
 class ProblemConstants(NamedTuple):
@@ -19,7 +20,8 @@ class ProblemConstants(NamedTuple):
       offset: zeta, in ``1/N sum_i ||grad F_i - grad F||^2 <= beta^2 ||grad F||^2 + zeta^2``.
       dissimilarity: G, the largest ``||grad F_i - grad F||`` at any point; infinite if it grows
         without bound.
-      noise: sigma of stochastic gradients; 0 for full gradients.
+      noise: sigma of stochastic gradients; 0 for full gradients, infinite if it grows without
+        bound.
       initial_gap: ``F(x^0) - F*``, or a bound on it.
       gradient_differences: float64[N, d], ``grad F_i - grad F`` where it is the same at every
         point; None elsewhere.
@@ -103,71 +105,128 @@ def quadratic_constants(
     )
 
 
-def softmax_constants(
+def linear_model_constants(
     features: ArrayLike,
+    labels: ArrayLike,
     owners: ArrayLike,
     *,
-    num_classes: int,
+    loss: str = linear_models.SOFTMAX,
+    num_classes: int | None = None,
     l2: float = 0.0,
-    noise: float = 0.0,
+    start: linear_models.LinearModel | None = None,
+    batch_size: int = 0,
 ) -> ProblemConstants:
-    r"""Bounds the constants of multinomial logistic regression that starts at zero.
+    r"""Computes the constants of linear models with a penalty ``l2 / 2 |B|^2``.
 
-    With rows ``z = (x, 1)`` of a client, ``L_i <= lambda_max(mean z z') / 2 + l2``. The derivative
-    of the loss by the scores has norm at most ``sqrt(2)``, so a client's data gradient is at most
-    ``r_i = sqrt(2) mean ||z||``, and the penalty cancels in differences:
-    ``||grad F_i - grad F|| <= r_i + rbar``. At zero the loss is ``log C`` and it is never negative.
+    Scores are ``B'x + b``, losses those of `fedjax_links.analysis.weighted_minimiser`. With
+    ``z = (x, 1)``:
+
+    * ``least_squares`` is quadratic, with the Hessian ``H_i = 2 / C mean z z' + penalty`` and
+      ``c_i = grad F_i(w*)`` at the minimiser w* of F. So ``grad F_i - grad F`` is
+      ``(H_i - Hbar) (w - w*) + c_i``, and with ``M_i = (H_i - Hbar) Hbar^+`` a valid pair is
+      ``beta^2 = 2 lambda_max(mean M_i' M_i)`` and ``zeta^2 = 2 mean |c_i|^2``; equal Hessians give
+      beta = 0 and ``zeta^2 = mean |c_i|^2`` exactly. L and the initial gap are exact. The variance
+      of minibatches grows without bound in w, so sigma is infinite with a ``batch_size``.
+    * ``softmax`` and ``logistic`` have bounds. The loss has derivatives by the scores of norm at
+      most ``q = sqrt(2)`` and 1, so a client's data gradient is at most ``r_i = q mean |z|``, and
+      the penalty cancels in differences: ``|grad F_i - grad F| <= r_i + rbar``. The loss is at
+      least 0, so the initial gap is at most its value at the start. A minibatch of b examples
+      drawn with replacement has ``sigma^2 <= q^2 mean |z|^2 / b``.
+
+    L is in units of the loss per squared parameter, zeta, G and sigma in units of the loss per
+    parameter, beta has no unit.
 
     Args:
-      features: float[E, d], one row for each example.
+      features: float[E, ...], one row for each example.
+      labels: int[E], or float[E] (or float[E, C]) for ``least_squares``.
       owners: int[E], the client of each example, 0 to N - 1; every client has an example.
-      num_classes: C, at least 2.
-      l2: weight of ``l2 / 2 |B|^2``, at least 0.
-      noise: sigma, at least 0.
+      loss: ``'softmax'``, ``'logistic'`` or ``'least_squares'``.
+      num_classes: C of ``softmax``; by default one more than the largest label.
+      l2: at least 0.
+      start: the model at the start; zero by default.
+      batch_size: b of minibatches drawn with replacement; 0 for full gradients.
 
     Returns:
-      The constants, all of them bounds.
+      The constants.
 
     Raises:
-      ValueError: if an argument is out of range.
+      ValueError: if an argument is out of range or the shapes disagree.
 
     Example:
       >>> import numpy as np
       >>> from fedjax_links.analysis.theorems import problem_constants
-      >>> known = problem_constants.softmax_constants(
-      ...     np.eye(4), [0, 0, 1, 1], num_classes=2, l2=0.1
+      >>> known = problem_constants.linear_model_constants(
+      ...     np.eye(4), [0, 1, 0, 1], [0, 0, 1, 1], l2=0.1
       ... )
       >>> print(round(known.smoothness, 3), round(known.dissimilarity, 3))
       0.85 4.0
     """
-    rows = np.asarray(features, np.float64)
-    fine = rows.ndim == 2 and rows.size > 0
-    _checks.require(fine, 'features', 'be a non-empty [E, d]', f'shape {rows.shape}')
-    ids = np.asarray(owners)
-    fits = f'have {len(rows)} entries'
-    _checks.require(ids.shape == (len(rows),), 'owners', fits, f'shape {ids.shape}')
-    classes = _checks.checked_int('num_classes', num_classes, minimum=2)
-    penalty = _numbers.at_least_zero('l2', l2)
-    num_clients = int(ids.max()) + 1
-    rows = np.concatenate([rows, np.ones((len(rows), 1))], axis=1)
-    curves = np.zeros(num_clients)
-    reaches = np.zeros(num_clients)
-    for client in range(num_clients):
-        examples = rows[ids == client]
-        _checks.require(len(examples) > 0, 'owners', 'name every client', client)
-        gram = examples.T @ examples / len(examples)
-        curves[client] = 0.5 * np.linalg.eigvalsh(gram)[-1] + penalty
-        lengths = np.linalg.norm(examples, axis=1)
-        reaches[client] = np.sqrt(2.0) * lengths.mean()
+    objectives = gradient_runs.client_objectives(
+        features, labels, owners, loss=loss, num_classes=num_classes, l2=l2
+    )
+    batch = _checks.checked_int('batch_size', batch_size, minimum=0)
+    size = objectives[0].design.shape[1] * objectives[0].num_outputs
+    point = np.zeros(size) if start is None else start.parameters.ravel()
+    fits = f'have {size} parameters'
+    _checks.require(point.size == size, 'start', fits, point.size)
+    if loss == linear_models.LEAST_SQUARES:
+        return _least_squares(objectives, point, batch)
+    slope = 1.0 if loss == linear_models.LOGISTIC else math.sqrt(2.0)
+    lengths = [np.linalg.norm(each.design, axis=1) for each in objectives]
+    reaches = slope * np.array([rows.mean() for rows in lengths])
     distances = reaches + reaches.mean()
+    largest_square = slope**2 * max(float(np.mean(rows**2)) for rows in lengths)
+    values = [each.value_and_gradient(point)[0] for each in objectives]
     return ProblemConstants(
-        num_clients=num_clients,
-        smoothness=float(curves.max()),
+        num_clients=len(objectives),
+        smoothness=max(each.smoothness() for each in objectives),
         slope=0.0,
         offset=float(np.sqrt(np.mean(distances**2))),
         dissimilarity=float(distances.max()),
-        noise=_numbers.at_least_zero('noise', noise),
-        initial_gap=float(np.log(classes)),
+        noise=math.sqrt(largest_square / batch) if batch else 0.0,
+        initial_gap=float(np.mean(values)),
         gradient_differences=None,
         are_exact=False,
+    )
+
+
+def _least_squares(
+    objectives: list[linear_models.WeightedLoss], start: np.ndarray, batch: int
+) -> ProblemConstants:
+    """Returns the constants of linear least squares; all outputs share one Hessian."""
+    outputs = objectives[0].num_outputs
+    hessians = []
+    for each in objectives:
+        gram = each.design.T @ (each.shares[:, None] * each.design)
+        hessians.append(2.0 / outputs * gram + np.diag(each.penalty))
+    curves = np.array(hessians)
+    mean_curve = curves.mean(axis=0)
+    inverse = np.linalg.pinv(mean_curve, hermitian=True)
+    zero = np.zeros(start.size)
+    pulls = np.array([-each.value_and_gradient(zero)[1] for each in objectives])
+    minimiser = (inverse @ pulls.mean(axis=0).reshape(-1, outputs)).ravel()
+    differences = np.array(
+        [each.value_and_gradient(minimiser)[1] for each in objectives]
+    )
+    differences = differences - differences.mean(axis=0)
+    ratios = (curves - mean_curve) @ inverse
+    spread = np.mean(np.swapaxes(ratios, 1, 2) @ ratios, axis=0)
+    steepest = float(np.linalg.eigvalsh(curves)[:, -1].max())
+    are_equal = bool(np.abs(curves - mean_curve).max() <= 1e-12 * steepest)
+    share = 1.0 if are_equal else 2.0
+    beta = (
+        0.0 if are_equal else math.sqrt(share * float(np.linalg.eigvalsh(spread)[-1]))
+    )
+    squares = np.sum(differences**2, axis=1)
+    away = (start - minimiser).reshape(-1, outputs)
+    return ProblemConstants(
+        num_clients=len(objectives),
+        smoothness=steepest,
+        slope=beta,
+        offset=math.sqrt(share * float(squares.mean())),
+        dissimilarity=math.sqrt(float(squares.max())) if are_equal else math.inf,
+        noise=math.inf if batch else 0.0,
+        initial_gap=0.5 * float(np.sum(away * (mean_curve @ away))),
+        gradient_differences=differences if are_equal else None,
+        are_exact=are_equal,
     )

@@ -211,6 +211,50 @@ def pattern_constants(
     )
 
 
+def pattern_bounds(
+    weights: ArrayLike, dissimilarity: float, period: int
+) -> PatternConstants:
+    r"""Bounds the constants of Assumption 3 where only ``||g_n|| <= G`` is known.
+
+    ``||sum_n a_n g_n|| <= G sum_n |a_n - 1/N|`` because the g_n sum to zero, and
+    ``sum_n q^n ||g_n - sum_k q^k g_k||^2 <= G^2`` in rounds whose weights sum to 1.
+
+    Args:
+      weights: float[T, N], ``q_t^n``.
+      dissimilarity: G, at least 0, in the units of a gradient.
+      period: P, from 1 to T.
+
+    Returns:
+      Upper bounds on what `pattern_constants` computes; the numbers of the weights are exact.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import regularity
+      >>> turns = regularity.participation_weights([[1, 0], [0, 1]] * 4)
+      >>> print(regularity.pattern_bounds(turns, 3.0, 2).round_deviation)
+      9.0
+
+    References:
+      Wang and Ji, NeurIPS 2022, Assumption 3.
+    """
+    rounds = _checked_weights(weights)
+    square = _numbers.at_least_zero('dissimilarity', dissimilarity) ** 2
+    by_block = square * block_distances(rounds, period).distances ** 2
+    by_round = square * block_distances(rounds, 1).distances ** 2
+    mean, error = _mean_and_error(by_block)
+    return PatternConstants(
+        block_deviation=float(by_block.max()),
+        mean_block_deviation=mean,
+        standard_error=error,
+        round_deviation=float(by_round.max()),
+        round_divergence=square,
+        weight_square=float(np.sum(rounds**2, axis=1).max()),
+        num_empty=int(np.sum(rounds.sum(axis=1) == 0)),
+    )
+
+
 def independent_block_deviation(
     probs: ArrayLike, gradient_differences: ArrayLike, period: int
 ) -> float:

@@ -44,25 +44,15 @@ def selection_covariances(
     References:
       Sun et al., ICLR 2025, Eq. (11) in the proof of Theorem 5.
     """
-    vector = _checks.checked_vector('values', values)
-    requirement = f'have {chain.marginal.size} entries'
-    has_size = vector.size == chain.marginal.size
-    _checks.require(has_size, 'values', requirement, vector.size)
+    vector = _checked_values(chain, values)
     lags = _checks.checked_int('max_lag', max_lag, minimum=0)
-    mean = float(chain.marginal @ vector)
     covariances = np.zeros(lags + 1)
     if not chain.states.any():  # No separation: rounds are independent.
         probs = chain.selection[0]
         _checks.require(probs.sum() > 0, 'chain', 'select clients', 'nobody')
-        covariances[0] = probs @ vector**2 - mean**2
+        covariances[0] = probs @ vector**2 - float(chain.marginal @ vector) ** 2
         return covariances
-    # A state holds the rounds that each client still waits; the last cohort waits longest.
-    is_last_cohort = chain.states == chain.states.max()
-    sizes = is_last_cohort.sum(axis=1)
-    is_common = sizes.min() == sizes.max()
-    requirement = 'have one separation for all clients'
-    _checks.require(is_common, 'chain', requirement, 'several')
-    centred = is_last_cohort @ vector / sizes - mean
+    centred = _centred(chain, vector)
     # The mean of f after k rounds, by the state before them.
     later = centred
     for lag in range(lags + 1):
@@ -104,6 +94,77 @@ def counter_mean_square_error(
     return float(multiplicity @ covariances) / rounds
 
 
+def counter_bias(
+    chain: MinimumSeparationChain,
+    values: ArrayLike,
+    start: ArrayLike,
+    *,
+    num_rounds: int,
+) -> float:
+    r"""Computes ``E_mu (1/T sum_t f(S_t)) - pi_R . f`` exactly for a run from any start.
+
+    Args:
+      chain: with one separation of at least 1 for all clients.
+      values: float[N], f.
+      start: float[S], the law mu of the state of round 0, whose newest cohort is S_0.
+      num_rounds: T, at least 1.
+
+    Returns:
+      The bias, in the units of f. It falls as 1 / T if the chain is aperiodic.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> from fedjax_links.analysis.theorems import selection_counters
+      >>> chain = analysis.minimum_separation_chain([1.0, 1.0, 1.0], 1)
+      >>> print(round(selection_counters.counter_bias(
+      ...     chain, [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], num_rounds=2
+      ... ), 4))
+      -0.3333
+
+    References:
+      Sun et al., ICLR 2025, Theorem 5, first statement.
+    """
+    mean, _ = _moments_of_sum(chain, values, num_rounds)
+    return float(_checked_start(chain, start) @ mean) / num_rounds
+
+
+def counter_mean_square_error_from(
+    chain: MinimumSeparationChain,
+    values: ArrayLike,
+    start: ArrayLike,
+    *,
+    num_rounds: int,
+) -> float:
+    r"""Computes ``E_mu (1/T sum_t f(S_t) - pi_R . f)^2`` exactly for a run from any start.
+
+    Args:
+      chain: as in `counter_bias`.
+      values: float[N], f.
+      start: float[S], mu, as in `counter_bias`.
+      num_rounds: T, at least 1.
+
+    Returns:
+      The mean square error, in the units of f squared.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> from fedjax_links.analysis.theorems import selection_counters
+      >>> chain = analysis.minimum_separation_chain([1.0, 1.0, 1.0], 1)
+      >>> print(round(selection_counters.counter_mean_square_error_from(
+      ...     chain, [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], num_rounds=1
+      ... ), 4))
+      0.1111
+
+    References:
+      Sun et al., ICLR 2025, Theorem 5, third statement.
+    """
+    _, square = _moments_of_sum(chain, values, num_rounds)
+    return float(_checked_start(chain, start) @ square) / num_rounds**2
+
+
 def theorem5_bound(
     chain: MinimumSeparationChain, values: ArrayLike, *, num_rounds: int
 ) -> float:
@@ -112,8 +173,8 @@ def theorem5_bound(
     ``1/T [f' Pi (I - 1 pi') f + c_0 pi_max max|f|^2 N tau_mix]``. Its proof loses a factor of 4: it
     bounds twice a sum of ``||P^k - 1 zeta'||_inf``, each twice a total variation distance, by
     ``c_0 tau_mix`` once. For Markov chains in general the printed inequality is false. A chain of
-    two states that stay with probability 0.99 violates it. No chain of minimum separation that
-    the tests enumerate does.
+    two states that stay with probability 0.99 violates it. None of 1,000 random chains of minimum
+    separation does, whatever the values: see the tests.
 
     Args:
       chain: with cohorts of one, aperiodic.
@@ -133,7 +194,7 @@ def theorem5_bound(
     References:
       Sun et al., ICLR 2025, Theorem 5.
     """
-    vector = _checks.checked_vector('values', values)
+    vector = _checked_values(chain, values)
     rounds = _numbers.steps('num_rounds', num_rounds)
     time = mixing_times.mixing_time(chain.transition, chain.stationary)
     if time is None:
@@ -143,6 +204,45 @@ def theorem5_bound(
     variance = float(law @ vector**2 - (law @ vector) ** 2)
     largest = float(np.abs(vector).max()) ** 2
     return (variance + constant * law.max() * largest * law.size * time) / rounds
+
+
+def theorem5_any_start_bound(
+    chain: MinimumSeparationChain, values: ArrayLike, *, num_rounds: int
+) -> float:
+    r"""Computes the third bound of Theorem 5, on `counter_mean_square_error_from`.
+
+    The stationary error plus ``3 c_0 N^2 max|g|^2 tau_mix / T`` with ``g = f - pi_R . f``.
+
+    Args:
+      chain: with cohorts of one, aperiodic.
+      values: float[N], f.
+      num_rounds: T, at least 1.
+
+    Returns:
+      The bound for every start; infinite for a periodic chain.
+
+    Example:
+      >>> from fedjax_links import analysis
+      >>> from fedjax_links.analysis.theorems import selection_counters
+      >>> chain = analysis.minimum_separation_chain([1.0, 1.0, 1.0], 1)
+      >>> print(round(selection_counters.theorem5_any_start_bound(
+      ...     chain, [1.0, 0.0, 0.0], num_rounds=100
+      ... ), 3))
+      0.301
+
+    References:
+      Sun et al., ICLR 2025, Theorem 5, third statement.
+    """
+    stationary = counter_mean_square_error(chain, values, num_rounds=num_rounds)
+    vector = _checked_values(chain, values)
+    time = mixing_times.mixing_time(chain.transition, chain.stationary)
+    if time is None:
+        return math.inf
+    constant = mixing_times.series_constant(chain.transition, chain.stationary)
+    largest = float(np.abs(vector - chain.marginal @ vector).max())
+    return (
+        stationary + 3.0 * constant * (vector.size * largest) ** 2 * time / num_rounds
+    )
 
 
 def lemma2_order(mixing_time: int, num_rounds: int) -> float:
@@ -171,3 +271,46 @@ def lemma2_order(mixing_time: int, num_rounds: int) -> float:
     """
     time = _numbers.steps('mixing_time', mixing_time)
     return time / _numbers.steps('num_rounds', num_rounds)
+
+
+def _checked_values(chain: MinimumSeparationChain, values: ArrayLike) -> np.ndarray:
+    """Returns f as float64[N]."""
+    vector = _checks.checked_vector('values', values)
+    fits = f'have {chain.marginal.size} entries'
+    _checks.require(vector.size == chain.marginal.size, 'values', fits, vector.size)
+    return vector
+
+
+def _checked_start(chain: MinimumSeparationChain, start: ArrayLike) -> np.ndarray:
+    """Returns a law of states as float64[S]."""
+    law = _checks.checked_law('start', start)
+    fits = f'have {len(chain.states)} entries'
+    _checks.require(law.size == len(chain.states), 'start', fits, law.size)
+    return law
+
+
+def _centred(chain: MinimumSeparationChain, vector: np.ndarray) -> np.ndarray:
+    """Returns ``f(newest cohort) - pi_R . f`` of each state."""
+    _checks.require(bool(chain.states.any()), 'chain', 'have a separation', 'none')
+    # A state holds the rounds that each client still waits; the last cohort waits longest.
+    is_last_cohort = chain.states == chain.states.max()
+    sizes = is_last_cohort.sum(axis=1)
+    is_common = sizes.min() == sizes.max()
+    requirement = 'have one separation for all clients'
+    _checks.require(is_common, 'chain', requirement, 'several')
+    return np.asarray(is_last_cohort @ vector / sizes - float(chain.marginal @ vector))
+
+
+def _moments_of_sum(
+    chain: MinimumSeparationChain, values: ArrayLike, num_rounds: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns mean and mean square of ``sum_t (f(S_t) - pi_R . f)`` from each state, [S]."""
+    rounds = _numbers.steps('num_rounds', num_rounds)
+    centred = _centred(chain, _checked_values(chain, values))
+    mean = np.zeros(len(centred))
+    square = np.zeros(len(centred))
+    for _ in range(rounds):
+        later = chain.transition @ mean
+        square = centred**2 + 2.0 * centred * later + chain.transition @ square
+        mean = centred + later
+    return mean, square

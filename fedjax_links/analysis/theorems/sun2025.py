@@ -187,13 +187,16 @@ def least_lag(chain: MinimumSeparationChain, *, max_lag: int = 10_000) -> int | 
     return None
 
 
-def theorem4_rate(scale: float, *, smoothness: float, local_steps: int) -> float:
-    r"""Computes the local rate that belongs to gamma: ``alpha = gamma / (8 K L)``.
+def theorem4_rate(
+    scale: float, *, smoothness: float, local_steps: int, largest_weight: float = 1.0
+) -> float:
+    r"""Computes the local rate that belongs to gamma: ``alpha = gamma / (8 abar K L)``.
 
     Args:
-      scale: gamma, positive.
+      scale: gamma, positive, without unit.
       smoothness: L, positive.
       local_steps: K, at least 1.
+      largest_weight: abar, the largest debiasing weight ``1 / (N y_i)``, at least 1; 1 for FedAvg.
 
     Returns:
       alpha.
@@ -204,21 +207,26 @@ def theorem4_rate(scale: float, *, smoothness: float, local_steps: int) -> float
       0.0001
 
     References:
-      Sun et al., ICLR 2025, Lemma 10 with w_i = 1/N and y_t^i = 1/N.
+      Sun et al., ICLR 2025, Lemma 10 with w_i = 1/N; for FedAvg y_t^i = 1/N.
     """
     gamma = _numbers.positive('scale', scale)
     steps = _numbers.steps('local_steps', local_steps)
-    return gamma / (8.0 * steps * _numbers.positive('smoothness', smoothness))
+    weight = _weight(largest_weight)
+    return gamma / (8.0 * weight * steps * _numbers.positive('smoothness', smoothness))
 
 
-def theorem4_scale_cap(*, smoothness: float, lag: int) -> float:
+def theorem4_scale_cap(
+    *, smoothness: float, lag: int, largest_weight: float = 1.0
+) -> float:
     r"""Computes the largest gamma: ``min{1 / (384 tau L), L / (384 tau), L / 3}``.
 
-    The proof also uses ``gamma <= min{1 / (2 tau), 1/384, L/9}``, so these are included.
+    The proof also uses ``gamma <= min{1 / (2 tau), 1/384, L/9}``, so these are included. With
+    debiasing weights the proof has ``abar gamma`` in place of gamma in all but the first of them.
 
     Args:
       smoothness: L, positive.
       lag: tau, at least 1, allowed by `least_lag`.
+      largest_weight: abar, as in `theorem4_rate`.
 
     Returns:
       The largest gamma.
@@ -234,7 +242,8 @@ def theorem4_scale_cap(*, smoothness: float, lag: int) -> float:
     largest = _numbers.positive('smoothness', smoothness)
     rounds = _numbers.steps('lag', lag)
     printed = min(1.0 / (384.0 * rounds * largest), largest / (384.0 * rounds))
-    return min(printed, largest / 9.0, 1.0 / 384.0, 0.5 / rounds)
+    limit = min(printed, largest / 9.0, 1.0 / 384.0) / _weight(largest_weight)
+    return min(limit, 0.5 / rounds)
 
 
 def theorem4_terms(
@@ -284,19 +293,87 @@ def theorem4_terms(
     References:
       Sun et al., ICLR 2025, Lemma 10 and the proof of Theorem 4.
     """
+    law = _checks.checked_law('marginal', marginal)
+    mismatch = float(np.abs(1.0 - 1.0 / (law.size * law)).max()) ** 2
+    terms = lemma10_terms(
+        scale,
+        num_rounds=num_rounds,
+        lag=lag,
+        smoothness=smoothness,
+        initial_gap=initial_gap,
+        dissimilarity=dissimilarity,
+        remembered=remembered,
+    )
+    bias = (8.0 * largest_gradient**2 + 36.0 * dissimilarity**2) * mismatch
+    return terms._replace(bias=bias)
+
+
+def lemma10_terms(
+    scale: float,
+    *,
+    num_rounds: int,
+    lag: int,
+    smoothness: float,
+    initial_gap: float,
+    dissimilarity: float,
+    remembered: float,
+    largest_weight: float = 1.0,
+) -> Theorem4Terms:
+    r"""Computes Lemma 10 for debiasing weights at their limit ``nu_i = 1 / (N pi_i)``.
+
+    It bounds the same mean as `theorem4_terms`, without its bias and without D. Theorem 3 is this
+    plus the error of the weights that Debiasing FedAvg counts. Its proof takes all counters to be
+    at least ``1 / a`` from the first round on. A counter is 0 until its client was selected, so
+    the proof covers no run: see
+    `fedjax_links.analysis.theorems.selection_counters.lemma2_order`.
+
+    Args:
+      scale: gamma, positive, at most `theorem4_scale_cap` with the same ``largest_weight``.
+      num_rounds: T, above tau.
+      lag: tau, at least 1.
+      smoothness: L, positive.
+      initial_gap: Delta_0, ``F(x_0) - F*``, at least 0.
+      dissimilarity: G, at least 0.
+      remembered: ``c_1 delta`` of `remembered_selection`.
+      largest_weight: abar, ``1 / (N min_i pi_i)``, at least 1.
+
+    Returns:
+      The terms, in the units of a squared gradient norm; ``total`` is the bound.
+
+    Raises:
+      ValueError: if an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import sun2025
+      >>> terms = sun2025.lemma10_terms(
+      ...     1 / 2304, num_rounds=10**6, lag=3, smoothness=1.0, initial_gap=1.0,
+      ...     dissimilarity=0.0, remembered=0.2, largest_weight=2.0,
+      ... )
+      >>> print(round(terms.start, 4), terms.bias)
+      0.1475 0.0
+
+    References:
+      Sun et al., ICLR 2025, Lemma 10 with w_i = 1/N and y_t^i = pi_i.
+    """
     gamma = _numbers.positive('scale', scale)
     rounds = _numbers.steps('lag', lag)
     total = _checks.checked_int('num_rounds', num_rounds, minimum=rounds + 1)
     largest = _numbers.positive('smoothness', smoothness)
+    weighted = largest * _weight(largest_weight)
     square = dissimilarity**2
-    law = _checks.checked_law('marginal', marginal)
-    mismatch = float(np.abs(1.0 - 1.0 / (law.size * law)).max()) ** 2
-    start = 32.0 * largest * initial_gap / gamma + 16.0 * rounds * square
+    start = 32.0 * weighted * initial_gap / gamma + 16.0 * rounds * square
     by_rate = 3.0 + 6.0 * rounds**2 + 2.0 / largest + 3.0 / (16.0 * largest**2)
-    steps = 32.0 * largest * square * (gamma * by_rate + gamma**2 / (16.0 * largest))
+    steps = 32.0 * weighted * square * (gamma * by_rate + gamma**2 / (16.0 * weighted))
     return Theorem4Terms(
         start=start / (total - rounds),
-        bias=(8.0 * largest_gradient**2 + 36.0 * square) * mismatch,
+        bias=0.0,
         steps=steps,
         memory=8.0 * remembered**2 * square,
     )
+
+
+def _weight(largest_weight: float) -> float:
+    """Returns the largest debiasing weight."""
+    weight = _numbers.positive('largest_weight', largest_weight)
+    _checks.require(weight >= 1.0, 'largest_weight', 'be at least 1', weight)
+    return weight

@@ -7,9 +7,10 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import (
+    gradient_runs,
     problem_constants,
-    quadratic_runs,
     regularity,
+    sun2025,
     xiang2024,
 )
 from tests.analysis.refusals import refuses
@@ -23,7 +24,8 @@ def test_journal_check_of_a_covered_run_bounds_the_run():
     rho = analysis.mixing_rate([0.5, 0.3])
     cap = xiang2024.step_size_cap(smoothness=1.0, local_steps=2, mixing_rate=rho)
     masks = np.random.default_rng(0).uniform(size=(50, 2)) < [0.5, 0.3]
-    squares = quadratic_runs.fedpbc_gradient_squares(masks, [[0.0], [4.0]], cap, 2)
+    clients = gradient_runs.quadratic_clients([[0.0], [4.0]], cap, 2)
+    squares = gradient_runs.fedpbc_gradient_squares(masks, clients)
     run = analysis.TheoremRun(
         cap,
         2,
@@ -67,8 +69,9 @@ def test_amplified_check_of_turns_bounds_the_run():
     weights = regularity.participation_weights(masks)
     known = problem()
     pattern = regularity.pattern_constants(weights, known.gradient_differences, 2)
-    squares = quadratic_runs.amplified_fedavg_gradient_squares(
-        masks, [[0.0], [4.0]], 0.02, 2, period=2, amplification=10.0
+    clients = gradient_runs.quadratic_clients([[0.0], [4.0]], 0.02, 2)
+    squares = gradient_runs.amplified_fedavg_gradient_squares(
+        masks, clients, period=2, amplification=10.0
     )
     run = analysis.TheoremRun(
         0.02,
@@ -97,54 +100,95 @@ def test_separation_check_names_a_chain_that_never_mixes():
     assert found.first_broken.statement == 'the chain mixes'
 
 
-@pytest.mark.parametrize('period', [1, 3])
-def test_amplified_runs_equal_the_listing(period):
-    rng = np.random.default_rng(1)
-    masks = rng.uniform(size=(12, 3)) < 0.6
-    targets = rng.normal(size=(3, 2))
-    found = quadratic_runs.amplified_fedavg_gradient_squares(
-        masks, targets, 0.1, 4, period=period, amplification=2.5
+@pytest.mark.parametrize('theorem', ['sun2025', 'sun2025_debiased'])
+def test_separation_check_of_a_covered_run_bounds_the_run(theorem):
+    """Links drawn one by one as the paper says, full gradients, the largest rate covered."""
+    weights = [0.25, 0.25, 0.5]
+    targets = [1.0, 2.0, 3.0]
+    chain = analysis.minimum_separation_chain(weights, 1)
+    known = problem_constants.quadratic_constants(targets)
+    run = analysis.TheoremRun(1e-5, 1, 2000, chain=chain, largest_gradient=2.0)
+    cap = analysis.check_theorem(theorem, known, run).rate_cap
+    rng = np.random.default_rng(0)
+    last = None
+    masks = np.zeros((2000, 3), bool)
+    for mask in masks:
+        free = np.array([i != last for i in range(3)]) * weights
+        last = rng.choice(3, p=free / free.sum())
+        mask[last] = True
+    rates = np.full(3, cap)
+    if theorem == 'sun2025_debiased':
+        rates = cap / (3 * chain.marginal)
+    clients = gradient_runs.quadratic_clients(targets, rates, 1)
+    squares = gradient_runs.amplified_fedavg_gradient_squares(masks, clients)
+    realised = squares[: 2000 - sun2025.least_lag(chain)].mean()
+    run = run._replace(learning_rate=cap, realised=realised)
+    found = analysis.check_theorem(theorem, known, run)
+    assert found.covers
+    assert found.factor >= 1
+    faster = run._replace(learning_rate=1.01 * cap)
+    found = analysis.check_theorem(theorem, known, faster)
+    assert found.first_broken.statement == 'rate at most the cap'
+
+
+def linear_problem(loss):
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(12, 2))
+    owners = np.repeat(np.arange(3), 4)
+    labels = rng.integers(2, size=12)
+    options = {'loss': loss, 'l2': 0.5}
+    return features, labels, owners, options
+
+
+@pytest.mark.parametrize('loss', ['softmax', 'logistic', 'least_squares'])
+def test_journal_check_of_linear_models_bounds_their_run(loss):
+    *data, options = linear_problem(loss)
+    known = problem_constants.linear_model_constants(*data, **options)
+    rho = analysis.mixing_rate([0.5, 0.3, 0.9])
+    run = analysis.TheoremRun(1e-9, 2, 20, rounds_are_independent=True, mixing_rate=rho)
+    cap = analysis.check_theorem('xiang2024', known, run).rate_cap
+    clients = gradient_runs.linear_clients(*data, cap, 2, **options)
+    masks = np.random.default_rng(4).uniform(size=(20, 3)) < [0.5, 0.3, 0.9]
+    squares = gradient_runs.fedpbc_gradient_squares(masks, clients)
+    run = run._replace(learning_rate=cap, realised=squares.mean())
+    found = analysis.check_theorem('xiang2024', known, run)
+    assert found.covers == (known.smoothness >= 1)
+    assert found.factor >= 1
+
+
+def test_amplified_check_of_linear_models_bounds_their_run():
+    *data, options = linear_problem('softmax')
+    known = problem_constants.linear_model_constants(*data, **options)
+    masks = np.eye(3, dtype=bool)[np.arange(30) % 3]
+    weights = regularity.participation_weights(masks)
+    pattern = regularity.pattern_bounds(weights, known.dissimilarity, 3)
+    clients = gradient_runs.linear_clients(*data, 0.004, 2, **options)
+    squares = gradient_runs.amplified_fedavg_gradient_squares(
+        masks, clients, period=3, amplification=5.0
     )
-    model = np.zeros(2)
-    total = np.zeros(2)
-    for t in range(12):
-        exact = np.sum((model - targets.mean(axis=0)) ** 2)
-        np.testing.assert_allclose(found[t], exact, rtol=1e-12)
-        deltas = []
-        for target in targets[masks[t]]:
-            local = model.copy()
-            for _ in range(4):
-                local = local - 0.1 * (local - target)
-            deltas.append(local - model)
-        update = np.mean(deltas, axis=0) if deltas else np.zeros(2)
-        model = model + update
-        total = total + update
-        if (t + 1) % period == 0:
-            model = model + 1.5 * total
-            total = np.zeros(2)
+    run = analysis.TheoremRun(
+        0.004, 2, 30, realised=squares[::3].mean(), period=3, amplification=5.0
+    )
+    found = analysis.check_theorem('wang2022', known, run._replace(pattern=pattern))
+    assert found.covers
+    assert found.factor >= 1
 
 
-def test_fedpbc_runs_equal_the_listing():
-    rng = np.random.default_rng(2)
-    masks = rng.uniform(size=(9, 3)) < 0.5
-    targets = rng.normal(size=(3, 2))
-    found = quadratic_runs.fedpbc_gradient_squares(masks, targets, 0.1, 3)
-    clients = [np.zeros(2) for _ in range(3)]
-    for t in range(9):
-        bar = np.mean(clients, axis=0)
-        exact = np.sum((bar - targets.mean(axis=0)) ** 2)
-        np.testing.assert_allclose(found[t], exact, rtol=1e-12)
-        for i in range(3):
-            for _ in range(3):
-                clients[i] = clients[i] - 0.1 * (clients[i] - targets[i])
-        uploads = [i for i in range(3) if masks[t, i]]
-        if uploads:
-            server = np.mean([clients[i] for i in uploads], axis=0)
-            for i in uploads:
-                clients[i] = server
+def test_noise_without_bound_is_the_first_broken_assumption():
+    *data, options = linear_problem('least_squares')
+    known = problem_constants.linear_model_constants(*data, **options, batch_size=2)
+    run = analysis.TheoremRun(1e-9, 1, 10, mixing_rate=0.5)
+    for theorem, statement in (
+        ('xiang2023', 'gradient noise is bounded'),
+        ('wang2022', 'gradient noise is bounded'),
+        ('sun2025', 'gradients are full'),
+    ):
+        found = analysis.check_theorem(theorem, known, run)
+        assert found.first_broken.statement == statement
+        assert math.isnan(found.bound)
 
 
 def test_unknown_theorems_are_refused():
-    names = "'xiang2023', 'xiang2024', 'wang2022', 'sun2025'"
+    names = "'xiang2023', 'xiang2024', 'wang2022', 'sun2025', 'sun2025_debiased'"
     with refuses(f"`theorem` must be one of {names}, got 'sun'."):
         analysis.check_theorem('sun', problem(), analysis.TheoremRun(0.1, 1, 1))

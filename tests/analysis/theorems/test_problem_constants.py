@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedjax_links import analysis
 from fedjax_links.analysis.theorems import problem_constants
 from tests.analysis.refusals import refuses
 
@@ -47,7 +48,7 @@ def test_softmax_satisfies_its_constants_at_random_points():
     labels = rng.integers(3, size=40)
     owners = np.arange(40) % 4
     l2 = 0.1
-    known = problem_constants.softmax_constants(features, owners, num_classes=3, l2=l2)
+    known = problem_constants.linear_model_constants(features, labels, owners, l2=l2)
     rows = np.concatenate([features, np.ones((40, 1))], axis=1)
 
     def gradients(model):
@@ -71,8 +72,152 @@ def test_softmax_satisfies_its_constants_at_random_points():
     assert known.slope == 0
 
 
+def random_examples(rng, outputs):
+    owners = np.append(np.arange(4), rng.integers(4, size=16))
+    labels = rng.normal(size=(20, outputs))
+    return rng.normal(size=(20, 2)) * rng.exponential(), labels, owners
+
+
+def client_gradients(features, labels, owners, l2, table):
+    """Of ``mean over outputs (B'x + b - y)^2 + l2 / 2 |B|^2``, a client at a time."""
+    found = []
+    for client in range(4):
+        total = l2 * np.concatenate([table[:-1], np.zeros((1, table.shape[1]))])
+        rows = np.flatnonzero(owners == client)
+        for e in rows:
+            row = np.append(features[e], 1.0)
+            off = row @ table - labels[e]
+            total = total + 2 * np.outer(row, off) / table.shape[1] / len(rows)
+        found.append(total)
+    return np.array(found)
+
+
+@pytest.mark.parametrize('outputs', [1, 2])
+@pytest.mark.parametrize('l2', [0.0, 0.3])
+def test_least_squares_satisfy_their_constants_at_random_points(outputs, l2):
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        features, labels, owners = random_examples(rng, outputs)
+        known = problem_constants.linear_model_constants(
+            features, labels, owners, loss='least_squares', l2=l2
+        )
+        point, other = rng.normal(size=(2, 3, outputs)) * 10 ** rng.uniform(-2, 3)
+        found = client_gradients(features, labels, owners, l2, point)
+        whole = found.mean(axis=0)
+        left = np.mean(np.sum((found - whole) ** 2, axis=(1, 2)))
+        right = known.slope**2 * np.sum(whole**2) + known.offset**2
+        assert left <= right * (1 + 1e-9)
+        change = found - client_gradients(features, labels, owners, l2, other)
+        steepest = np.linalg.norm(change, axis=(1, 2)).max()
+        assert steepest <= known.smoothness * np.linalg.norm(point - other) * (1 + 1e-9)
+        assert known.dissimilarity == np.inf
+        assert known.gradient_differences is None
+
+
+def test_least_squares_gap_and_smoothness_are_exact():
+    rng = np.random.default_rng(3)
+    features, labels, owners = random_examples(rng, 1)
+    known = problem_constants.linear_model_constants(
+        features, labels, owners, loss='least_squares', l2=0.2
+    )
+    rows = np.column_stack([features, np.ones(20)])
+    weights = 1 / (4 * np.bincount(owners)[owners])
+    penalty = np.diag([0.2, 0.2, 0.0])
+    gram = 2 * rows.T @ (weights[:, None] * rows) + penalty
+    best = np.linalg.solve(gram, 2 * rows.T @ (weights * labels[:, 0]))
+
+    def loss(w):
+        return weights @ (rows @ w - labels[:, 0]) ** 2 + 0.5 * w @ penalty @ w
+
+    gap = loss(np.zeros(3)) - loss(best)
+    np.testing.assert_allclose(known.initial_gap, gap, rtol=1e-12)
+    largest = max(
+        np.linalg.eigvalsh(
+            2 * rows[owners == i].T @ rows[owners == i] / np.sum(owners == i) + penalty
+        )[-1]
+        for i in range(4)
+    )
+    np.testing.assert_allclose(known.smoothness, largest, rtol=1e-12)
+
+
+def test_clients_with_the_same_inputs_have_exact_differences():
+    """Labels alone differ, so Hessians are equal, and all points have the same differences."""
+    rng = np.random.default_rng(4)
+    features = np.tile(rng.normal(size=(5, 2)), (4, 1))
+    labels = rng.normal(size=(20, 1))
+    owners = np.repeat(np.arange(4), 5)
+    known = problem_constants.linear_model_constants(
+        features, labels, owners, loss='least_squares'
+    )
+    assert known.are_exact
+    assert known.slope == 0
+    for _ in range(3):
+        point = rng.normal(size=(3, 1)) * 10
+        found = client_gradients(features, labels, owners, 0.0, point)
+        differences = (found - found.mean(axis=0)).reshape(4, -1)
+        np.testing.assert_allclose(known.gradient_differences, differences, atol=1e-11)
+    norms = np.linalg.norm(known.gradient_differences, axis=1)
+    np.testing.assert_allclose(known.dissimilarity, norms.max(), rtol=1e-12)
+    np.testing.assert_allclose(known.offset, np.sqrt(np.mean(norms**2)), rtol=1e-12)
+
+
+def test_least_squares_of_single_inputs_are_quadratics():
+    """One example x_i = 1 without intercept's data: F_i is h/2 (w - u_i)^2 in ``w = B + b``."""
+    labels = np.array([0.0, 4.0])
+    known = problem_constants.linear_model_constants(
+        np.zeros((2, 1)), labels, [0, 1], loss='least_squares'
+    )
+    same = problem_constants.quadratic_constants(labels, [2.0, 2.0])
+    for field in ('smoothness', 'slope', 'offset', 'dissimilarity', 'initial_gap'):
+        exact = getattr(same, field)
+        np.testing.assert_allclose(getattr(known, field), exact, atol=1e-12)
+
+
+@pytest.mark.parametrize('loss', ['softmax', 'logistic'])
+def test_minibatches_vary_no_more_than_their_bound(loss):
+    """The variance of a minibatch drawn with replacement, over all examples, at random points."""
+    rng = np.random.default_rng(5)
+    features = rng.normal(size=(20, 2))
+    owners = np.repeat(np.arange(4), 5)
+    columns = 3 if loss == 'softmax' else 1
+    labels = rng.integers(max(columns, 2), size=20)
+    classes = {'num_classes': 3} if loss == 'softmax' else {}
+    known = problem_constants.linear_model_constants(
+        features, labels, owners, loss=loss, batch_size=4, l2=0.1, **classes
+    )
+    rows = np.column_stack([features, np.ones(20)])
+    for _ in range(100):
+        scores = rows @ rng.normal(size=(3, columns)) * 10 ** rng.uniform(-2, 2)
+        if loss == 'softmax':
+            chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+            slopes = chances / chances.sum(axis=1, keepdims=True) - np.eye(3)[labels]
+        else:
+            slopes = 0.5 * (1 + np.tanh(scores / 2)) - labels[:, None]
+        each = rows[:, :, None] * slopes[:, None, :]
+        for client in range(4):
+            own = each[owners == client]
+            variance = np.sum((own - own.mean(axis=0)) ** 2) / 5 / 4
+            assert variance <= known.noise**2
+    full = problem_constants.linear_model_constants(
+        features, labels, owners, loss=loss, **classes
+    )
+    assert full.noise == 0
+
+
+def test_minibatches_of_least_squares_vary_without_bound():
+    known = problem_constants.linear_model_constants(
+        np.eye(2), [1.0, 2.0], [0, 1], loss='least_squares', batch_size=1
+    )
+    assert known.noise == np.inf
+
+
 def test_arguments_are_checked():
     with refuses('`curvatures` must have 2 entries, got 3.'):
         problem_constants.quadratic_constants([0.0, 1.0], [1.0, 1.0, 1.0])
     with refuses('`owners` must name every client, got 1.'):
-        problem_constants.softmax_constants(np.ones((2, 1)), [0, 2], num_classes=2)
+        problem_constants.linear_model_constants(np.ones((2, 1)), [0, 1], [0, 2])
+    model = analysis.LinearModel(np.ones((3, 2)), np.zeros(2))
+    with refuses('`start` must have 4 parameters, got 8.'):
+        problem_constants.linear_model_constants(
+            np.ones((2, 1)), [0, 1], [0, 1], start=model
+        )

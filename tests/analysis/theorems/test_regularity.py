@@ -152,6 +152,22 @@ def test_distances_bound_deviations():
             assert found.block_deviation <= (distance * largest) ** 2 * (1 + 1e-12)
 
 
+def test_bounds_of_the_constants_hold_on_random_differences():
+    """1,000 patterns with differences of the largest norm G."""
+    rng = np.random.default_rng(9)
+    for _ in range(1000):
+        weights = random_weights(rng, 12, 4)
+        vectors = centred(rng, 4, 2)
+        largest = np.linalg.norm(vectors, axis=1).max()
+        for period in (1, 4):
+            exact = regularity.pattern_constants(weights, vectors, period)
+            bound = regularity.pattern_bounds(weights, largest, period)
+            for field in ('block_deviation', 'round_deviation', 'round_divergence'):
+                assert getattr(exact, field) <= getattr(bound, field) + 1e-12
+            assert bound.weight_square == exact.weight_square
+            assert bound.num_empty == 0
+
+
 def test_simulated_deviation_agrees_with_the_exact_mean():
     rng = np.random.default_rng(8)
     probs = np.array([0.9, 0.5, 0.3])

@@ -59,18 +59,110 @@ def test_cohorts_share_a_round():
     np.testing.assert_allclose(found, [1 / 16, -1 / 16, 1 / 16], rtol=1e-12)
 
 
-def test_theorem_5_holds_for_chains_of_minimum_separation():
-    rng = np.random.default_rng(1)
-    for weights in ([1, 1, 1], [1, 1, 50], [1, 2, 3, 4]):
-        for separation in range(len(weights) - 1):
-            chain = analysis.minimum_separation_chain(weights, separation)
-            tried = [*np.eye(len(weights)), *rng.normal(size=(4, len(weights)))]
-            for values in tried:
-                exact = selection_counters.counter_mean_square_error(
-                    chain, values, num_rounds=30
-                )
-                bound = selection_counters.theorem5_bound(chain, values, num_rounds=30)
-                assert exact <= bound
+def scaled_covariance(chain, num_rounds):
+    """T times the covariance matrix of the fractions of T rounds, from powers of P."""
+    law = chain.marginal
+    size = chain.marginal.size
+    if not chain.states.any():
+        return np.diag(law) - np.outer(law, law)
+    chosen = (chain.states == chain.states.max()).astype(float)
+    total = np.zeros((size, size))
+    later = chosen
+    for lag in range(num_rounds):
+        joint = (chain.stationary[:, None] * chosen).T @ later - np.outer(law, law)
+        total += (1 - lag / num_rounds) * (joint if lag == 0 else joint + joint.T)
+        later = chain.transition @ later
+    return total
+
+
+def random_chains(seed, count):
+    """Chains of 3 to 5 clients with even, uneven and very uneven weights, every separation."""
+    rng = np.random.default_rng(seed)
+    for k in range(count):
+        clients = 3 + k % 3
+        separation = int(rng.integers(clients - 1))
+        weights = rng.dirichlet(np.full(clients, rng.choice([0.3, 1.0, 10.0]))) + 1e-3
+        yield analysis.minimum_separation_chain(weights, separation)
+
+
+@pytest.mark.parametrize(
+    ('seed', 'count'), [(1, 60), pytest.param(2, 1000, marks=pytest.mark.slow)]
+)
+def test_theorem_5_holds_for_all_values_on_random_chains(seed, count):
+    """For values in [-1, 1] the form ``f' A f`` is at most N times the largest eigenvalue of A."""
+    for chain in random_chains(seed, count):
+        law = chain.marginal
+        time = mixing_times.mixing_time(chain.transition, chain.stationary)
+        constant = mixing_times.series_constant(chain.transition, chain.stationary)
+        for rounds in (1, 7, 60):
+            form = scaled_covariance(chain, rounds)
+            excess = np.linalg.eigvalsh(form - np.diag(law) + np.outer(law, law))[-1]
+            assert excess * law.size <= constant * law.max() * law.size * time
+
+
+def test_the_bounds_of_theorem_5_are_those_of_the_forms():
+    """Second and third statement against their printed formulas, and exact errors below them."""
+    rng = np.random.default_rng(3)
+    for chain in random_chains(4, 12):
+        law = chain.marginal
+        size = chain.marginal.size
+        values = rng.normal(size=size)
+        time = mixing_times.mixing_time(chain.transition, chain.stationary)
+        constant = mixing_times.series_constant(chain.transition, chain.stationary)
+        exact = values @ scaled_covariance(chain, 9) @ values / 9
+        found = selection_counters.counter_mean_square_error(
+            chain, values, num_rounds=9
+        )
+        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-15)
+        bound = selection_counters.theorem5_bound(chain, values, num_rounds=9)
+        largest = np.abs(values).max() ** 2
+        printed = values @ (np.diag(law) - np.outer(law, law)) @ values
+        printed += constant * law.max() * largest * size * time
+        np.testing.assert_allclose(bound, printed / 9, rtol=1e-12)
+        assert exact <= bound
+        if not chain.states.any():
+            continue
+        bound = selection_counters.theorem5_any_start_bound(chain, values, num_rounds=9)
+        off = np.abs(values - law @ values).max() ** 2
+        printed = exact + 3 * constant * size**2 * off * time / 9
+        np.testing.assert_allclose(bound, printed, rtol=1e-12)
+        for start in np.eye(len(chain.states)):
+            error = selection_counters.counter_mean_square_error_from(
+                chain, values, start, num_rounds=9
+            )
+            assert error <= bound
+
+
+@pytest.mark.parametrize(('weights', 'separation'), [([1, 2, 3], 1), ([1, 2, 3, 4], 2)])
+def test_runs_from_a_state_equal_the_enumeration_of_paths(weights, separation):
+    """The newest cohort of the state at round 0 is S_0; later rounds follow the waits."""
+    chain = analysis.minimum_separation_chain(weights, separation)
+    values = np.array([1.0, -0.5, 2.0, 0.3])[: len(weights)]
+    target = chain.marginal @ values
+    rng = np.random.default_rng(5)
+    start = rng.dirichlet(np.ones(len(chain.states)))
+    after = chain._replace(stationary=start)
+    for rounds in (1, 3):
+        mean = 0.0
+        square = 0.0
+        for row, state in enumerate(chain.states):
+            alone = after._replace(states=state[None], stationary=start[row : row + 1])
+            first = values[np.argmax(state)] - target
+            for sequence, chance in paths(alone, weights, separation, rounds - 1):
+                total = first + np.sum(values[list(sequence)] - target)
+                mean += chance * total / rounds
+                square += chance * (total / rounds) ** 2
+        found = selection_counters.counter_bias(chain, values, start, num_rounds=rounds)
+        np.testing.assert_allclose(found, mean, rtol=1e-11)
+        found = selection_counters.counter_mean_square_error_from(
+            chain, values, start, num_rounds=rounds
+        )
+        np.testing.assert_allclose(found, square, rtol=1e-11)
+    stationary = selection_counters.counter_mean_square_error_from(
+        chain, values, chain.stationary, num_rounds=20
+    )
+    exact = selection_counters.counter_mean_square_error(chain, values, num_rounds=20)
+    np.testing.assert_allclose(stationary, exact, rtol=1e-12)
 
 
 def test_theorem_5_is_false_for_chains_in_general():

@@ -105,57 +105,118 @@ def exact_gradients(chain, curve, targets, start, factor, num_rounds):
         gradients.append(curve**2 * (square - 2 * best * total + best**2))
         flow = mean @ move
         flow2 = second @ move
-        pull = (1 - factor)[:, None] * pulled
-        mean = factor[:, None] * flow + pull * law
-        second = factor[:, None] ** 2 * flow2 + 2 * factor[:, None] * pull * flow
+        kept = factor[:, newest]
+        pull = (1 - kept) * pulled
+        mean = kept * flow + pull * law
+        second = kept**2 * flow2 + 2 * kept * pull * flow
         second = second + pull**2 * law
     return np.array(gradients)
 
 
+@pytest.mark.parametrize('is_debiased', [False, True])
 @pytest.mark.parametrize('separation', [1, 2])
-def test_theorem_4_holds_on_random_quadratics(separation):
-    """Five chains of 100 quadratics for each separation."""
+def test_theorem_4_and_lemma_10_hold_on_random_quadratics(separation, is_debiased):
+    """Five chains of 200 quadratics for each separation, FedAvg and known debiasing weights."""
     rng = np.random.default_rng(separation)
     for _ in range(5):
         weights = rng.uniform(0.5, 2, size=4)
         chain = analysis.minimum_separation_chain(weights, separation)
         lag = sun2025.least_lag(chain)
-        remembered = sun2025.remembered_selection(chain, lag)
-        count = 100
+        nu = 1 / (4 * chain.marginal) if is_debiased else np.ones(4)
+        largest = {'largest_weight': nu.max()}
+        count = 200
         rounds = lag + 150
         steps = 3
         curve = rng.uniform(0.3, 3, size=count)
         targets = rng.normal(size=(count, 4))
         start = rng.normal(size=count) * 2
         scale = np.array(
-            [sun2025.theorem4_scale_cap(smoothness=c, lag=lag) for c in curve]
+            [
+                sun2025.theorem4_scale_cap(smoothness=c, lag=lag, **largest)
+                for c in curve
+            ]
         )
-        rates = [
-            sun2025.theorem4_rate(g, smoothness=c, local_steps=steps)
-            for g, c in zip(scale, curve, strict=True)
-        ]
-        factor = (1 - np.array(rates) * curve) ** steps
+        rates = np.array(
+            [
+                sun2025.theorem4_rate(g, smoothness=c, local_steps=steps, **largest)
+                for g, c in zip(scale, curve, strict=True)
+            ]
+        )
+        factor = (1 - np.outer(rates * curve, nu)) ** steps
         gradients = exact_gradients(chain, curve, targets, start, factor, rounds)
         best = targets.mean(axis=1)
-        reach = np.maximum(
-            np.abs(targets - best[:, None]).max(axis=1), np.abs(start - best)
-        )
+        reach = np.abs(np.column_stack([targets, start]) - best[:, None]).max(axis=1)
+        # What is left after very many rounds: the bias, and a variance of order 1 - a.
+        pull = (1 - factor) * chain.marginal
+        limit = curve**2 * ((pull * targets).sum(1) / pull.sum(1) - best) ** 2
         for k in range(count):
             known = {
                 'lag': lag,
                 'smoothness': curve[k],
                 'initial_gap': 0.5 * curve[k] * (start[k] - best[k]) ** 2,
                 'dissimilarity': curve[k] * np.abs(targets[k] - best[k]).max(),
-                'largest_gradient': curve[k] * reach[k],
-                'marginal': chain.marginal,
-                'remembered': remembered,
+                'remembered': sun2025.remembered_selection(chain, lag),
             }
-            terms = sun2025.theorem4_terms(scale[k], num_rounds=rounds, **known)
-            assert gradients[: rounds - lag, k].mean() <= terms.total
-            # What is left after very many rounds: the bias, and a variance of order 1 - a.
-            limit = curve[k] ** 2 * (chain.marginal @ targets[k] - best[k]) ** 2
-            terms = sun2025.theorem4_terms(scale[k], num_rounds=10**12, **known)
-            assert limit <= terms.total
+            compute = sun2025.lemma10_terms
+            if is_debiased:
+                known |= largest
+            else:
+                compute = sun2025.theorem4_terms
+                known['largest_gradient'] = curve[k] * reach[k]
+                known['marginal'] = chain.marginal
+            bound = compute(scale[k], num_rounds=rounds, **known).total
+            assert gradients[: rounds - lag, k].mean() <= bound
+            assert limit[k] <= compute(scale[k], num_rounds=10**12, **known).total
+
+
+def test_lemma_10_without_weights_is_theorem_4_of_equal_clients():
+    known = {
+        'num_rounds': 500,
+        'lag': 3,
+        'smoothness': 2.0,
+        'initial_gap': 3.0,
+        'dissimilarity': 0.5,
+        'remembered': 0.1,
+    }
+    theorem = sun2025.theorem4_terms(
+        1e-3, largest_gradient=4.0, marginal=[0.25] * 4, **known
+    )
+    lemma = sun2025.lemma10_terms(1e-3, **known)
+    np.testing.assert_allclose(lemma, theorem, rtol=1e-15)
+    assert theorem.bias == 0
+
+
+def test_debiasing_weights_divide_rates_exactly():
+    known = {'smoothness': 4.0, 'lag': 3}
+    cap = sun2025.theorem4_scale_cap(**known, largest_weight=2.0)
+    np.testing.assert_allclose(cap, float(Fraction(1, 384 * 3 * 4 * 2)), rtol=1e-14)
+    rate = sun2025.theorem4_rate(
+        0.064, smoothness=4.0, local_steps=5, largest_weight=2.0
+    )
+    np.testing.assert_allclose(
+        rate, float(Fraction(64, 1000 * 8 * 2 * 5 * 4)), rtol=1e-14
+    )
+    terms = sun2025.lemma10_terms(
+        0.001,
+        num_rounds=104,
+        lag=4,
+        smoothness=2.0,
+        initial_gap=3.0,
+        dissimilarity=0.5,
+        remembered=0.125,
+        largest_weight=1.5,
+    )
+    gamma = Fraction(1, 1000)
+    square = Fraction(1, 4)
+    weighted = 3
+    by_rate = 3 + 6 * 16 + 1 + Fraction(3, 64)
+    exact = (
+        (32 * weighted * 3 / gamma + 16 * 4 * square) / 100,
+        0,
+        32 * weighted * square * (gamma * by_rate + gamma**2 / (16 * weighted)),
+        8 * Fraction(1, 64) * square,
+    )
+    np.testing.assert_allclose(terms, [float(x) for x in exact], rtol=1e-12)
 
 
 def test_rates_below_the_stated_one_break_the_printed_lemma():

@@ -1,0 +1,286 @@
+r"""Runs FedPBC, FedAvg and amplified FedAvg with full gradients along given links, in float64.
+
+What a client does in a round is one function, so that quadratics take all their local steps in one
+product and linear models take them one by one.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedjax_links.analysis import _checks, linear_models
+from fedjax_links.analysis.theorems import _numbers
+
+
+class Clients(NamedTuple):
+    """Holds what the runs ask of a problem and of its clients' local steps.
+
+    Attributes:
+      train: (models float64[K, P], ids int[K]) -> the models after a round's local steps.
+      gradient: model float64[P] -> the gradient of F there, float64[P].
+      initial_point: float64[P], the model at the start.
+      num_clients: N.
+    """
+
+    train: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    gradient: Callable[[np.ndarray], np.ndarray]
+    initial_point: np.ndarray
+    num_clients: int
+
+
+def quadratic_clients(
+    targets: ArrayLike,
+    learning_rate: ArrayLike,
+    local_steps: int,
+    *,
+    curvatures: ArrayLike | None = None,
+    initial_point: ArrayLike | None = None,
+) -> Clients:
+    r"""Builds clients with ``F_i(x) = h_i / 2 ||x - u_i||^2``.
+
+    Args:
+      targets: float[N, d] (or float[N]), u_i.
+      learning_rate: the local rate, or float[N] with one rate per client; rate times curvature lies
+        in (0, 2).
+      local_steps: s, at least 1.
+      curvatures: float[N], h_i, positive; 1 by default.
+      initial_point: float[d], the model at the start; zeros by default.
+
+    Returns:
+      The clients.
+
+    Raises:
+      ValueError: if an argument is out of range or the shapes disagree.
+
+    Example:
+      >>> import numpy as np
+      >>> from fedjax_links.analysis.theorems import gradient_runs
+      >>> clients = gradient_runs.quadratic_clients([0.0, 4.0], 0.5, 2)
+      >>> print(clients.train(np.zeros((2, 1)), np.array([0, 1])).ravel())
+      [0. 3.]
+    """
+    points = np.asarray(targets, np.float64)
+    points = _checks.checked_targets('targets', points, len(np.atleast_1d(points)))
+    points = points.reshape(len(points), -1)
+    num_clients, dimension = points.shape
+    slopes = np.ones(num_clients) if curvatures is None else curvatures
+    curves = _checks.checked_weights('curvatures', slopes)
+    fits = f'have {num_clients} entries'
+    _checks.require(curves.size == num_clients, 'curvatures', fits, curves.size)
+    moved = np.asarray(learning_rate, np.float64) * curves
+    in_range = bool(np.all((moved > 0.0) & (moved < 2.0)))
+    _checks.require(in_range, 'learning_rate', 'lie in (0, 2)', learning_rate)
+    factors = ((1.0 - moved) ** _numbers.steps('local_steps', local_steps))[:, None]
+    start = np.zeros(dimension) if initial_point is None else initial_point
+    start = _checks.checked_vector('initial_point', start)
+    fits = f'have {dimension} entries'
+    _checks.require(start.size == dimension, 'initial_point', fits, start.size)
+    centre = curves @ points / curves.sum()
+
+    def train(models: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        kept = factors[ids]
+        return kept * models + (1.0 - kept) * points[ids]
+
+    def gradient(model: np.ndarray) -> np.ndarray:
+        return np.asarray(curves.mean() * (model - centre))
+
+    return Clients(train, gradient, start, num_clients)
+
+
+def linear_clients(
+    features: ArrayLike,
+    labels: ArrayLike,
+    owners: ArrayLike,
+    learning_rate: ArrayLike,
+    local_steps: int,
+    *,
+    start: linear_models.LinearModel | None = None,
+    **options: Any,
+) -> Clients:
+    r"""Builds clients with linear models, whose parameters (B, b) are one vector.
+
+    Args:
+      features: float[E, ...], one row for each example.
+      labels: as in `fedjax_links.analysis.weighted_minimiser`.
+      owners: int[E], the client of each example, 0 to N - 1; every client has an example.
+      learning_rate: the local rate, or float[N] with one rate per client, positive.
+      local_steps: s, at least 1.
+      start: the model at the start; zero by default.
+      **options: ``loss``, ``num_classes`` and ``l2``, as in `weighted_minimiser`.
+
+    Returns:
+      The clients.
+
+    Raises:
+      ValueError: if an argument is out of range or the shapes disagree.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import gradient_runs
+      >>> clients = gradient_runs.linear_clients(
+      ...     [[1.0], [2.0]], [1.0, 1.0], [0, 1], 0.1, 1, loss='least_squares'
+      ... )
+      >>> print(clients.gradient(clients.initial_point))
+      [-3. -2.]
+    """
+    steps = _numbers.steps('local_steps', local_steps)
+    objectives = client_objectives(features, labels, owners, **options)
+    rates = np.asarray(learning_rate, np.float64)
+    _checks.require(rates.min() > 0, 'learning_rate', 'be positive', learning_rate)
+    rates = np.broadcast_to(rates, (len(objectives),))
+    first = objectives[0]
+    size = first.design.shape[1] * first.num_outputs
+    initial = np.zeros(size) if start is None else start.parameters.ravel()
+    fits = f'have {size} parameters'
+    _checks.require(initial.size == size, 'start', fits, initial.size)
+
+    def train(models: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        trained = np.array(models)
+        for row, client in enumerate(ids):
+            for _ in range(steps):
+                _, slope = objectives[client].value_and_gradient(trained[row])
+                trained[row] -= rates[client] * slope
+        return trained
+
+    def gradient(model: np.ndarray) -> np.ndarray:
+        slopes = [each.value_and_gradient(model)[1] for each in objectives]
+        return np.asarray(np.mean(slopes, axis=0))
+
+    return Clients(train, gradient, initial, len(objectives))
+
+
+def client_objectives(
+    features: ArrayLike, labels: ArrayLike, owners: ArrayLike, **options: Any
+) -> list[linear_models.WeightedLoss]:
+    """Builds the objective of every client of a linear model.
+
+    Args:
+      features: float[E, ...].
+      labels: as in `fedjax_links.analysis.weighted_minimiser`.
+      owners: int[E], the client of each example; every client has an example.
+      **options: ``loss``, ``num_classes`` and ``l2``, as there.
+
+    Returns:
+      One objective per client, in float64.
+
+    Raises:
+      ValueError: if an argument is out of range or the shapes disagree.
+    """
+    ids = np.asarray(owners)
+    rows = np.asarray(features, np.float64)
+    fits = f'have {len(rows)} entries'
+    _checks.require(ids.shape == (len(rows),), 'owners', fits, f'shape {ids.shape}')
+    targets = np.asarray(labels)
+    is_softmax = options.get('loss', linear_models.SOFTMAX) == linear_models.SOFTMAX
+    if is_softmax and options.get('num_classes') is None:
+        options['num_classes'] = int(targets.max()) + 1
+    num_clients = int(ids.max()) + 1
+    counts = np.bincount(ids, minlength=num_clients)
+    missing = int(np.argmin(counts))
+    _checks.require(counts.min() > 0, 'owners', 'name every client', missing)
+    objectives = []
+    for client in range(num_clients):
+        own = ids == client
+        alone = np.zeros(int(own.sum()), np.int64)
+        objective = linear_models.weighted_loss(
+            rows[own], targets[own], alone, [1.0], **options
+        )
+        objectives.append(objective)
+    return objectives
+
+
+def fedpbc_gradient_squares(masks: ArrayLike, clients: Clients) -> np.ndarray:
+    r"""Runs FedPBC with full gradients.
+
+    Args:
+      masks: bool[T, N], whose uploads arrive.
+      clients: from `quadratic_clients` or `linear_clients`.
+
+    Returns:
+      float64[T], ``||grad F(xbar^t)||^2`` at the mean client model for t = 0 to T - 1. On
+      quadratics of one curvature it is the same for any masks, because mixing keeps the mean.
+
+    Raises:
+      ValueError: if the masks are not of these clients.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import gradient_runs
+      >>> clients = gradient_runs.quadratic_clients([[0.0], [4.0]], 0.5, 1)
+      >>> print(gradient_runs.fedpbc_gradient_squares([[1, 0], [1, 1]], clients))
+      [4. 1.]
+
+    References:
+      Xiang et al., CDC 2023, Algorithm 2.
+    """
+    active = _masks_of(masks, clients)
+    ids = np.arange(clients.num_clients)
+    models = np.tile(clients.initial_point, (clients.num_clients, 1))
+    squares = np.zeros(len(active))
+    for t, uploads in enumerate(active):
+        squares[t] = np.sum(clients.gradient(models.mean(axis=0)) ** 2)
+        models = clients.train(models, ids)
+        if uploads.any():
+            models[uploads] = models[uploads].mean(axis=0)
+    return squares
+
+
+def amplified_fedavg_gradient_squares(
+    masks: ArrayLike,
+    clients: Clients,
+    *,
+    period: int = 1,
+    amplification: float = 1.0,
+) -> np.ndarray:
+    r"""Runs amplified FedAvg with full gradients.
+
+    Args:
+      masks: bool[T, N], who takes part. An empty round leaves the model as it is.
+      clients: from `quadratic_clients` or `linear_clients`.
+      period: P, at least 1; with 1 and no amplification this is FedAvg.
+      amplification: eta, positive.
+
+    Returns:
+      float64[T], ``||grad f(x_t)||^2`` at the server model for t = 0 to T - 1. Starts of blocks
+      are at 0, P, 2 P, and so on.
+
+    Raises:
+      ValueError: if the masks are not of these clients or an argument is out of range.
+
+    Example:
+      >>> from fedjax_links.analysis.theorems import gradient_runs
+      >>> clients = gradient_runs.quadratic_clients([[0.0], [4.0]], 0.5, 1)
+      >>> print(gradient_runs.amplified_fedavg_gradient_squares(
+      ...     [[1, 0], [0, 1], [1, 1]], clients, period=2, amplification=2.0
+      ... ))
+      [4. 4. 4.]
+
+    References:
+      Wang and Ji, NeurIPS 2022, Algorithm 1.
+    """
+    active = _masks_of(masks, clients)
+    size = _checks.checked_int('period', period, minimum=1)
+    eta = _numbers.positive('amplification', amplification)
+    model = np.array(clients.initial_point)
+    block_start = model
+    squares = np.zeros(len(active))
+    for t, participants in enumerate(active):
+        if t % size == 0:
+            block_start = model
+        squares[t] = np.sum(clients.gradient(model) ** 2)
+        ids = np.flatnonzero(participants)
+        if ids.size:
+            model = clients.train(np.tile(model, (ids.size, 1)), ids).mean(axis=0)
+        if (t + 1) % size == 0:
+            model = block_start + eta * (model - block_start)
+    return squares
+
+
+def _masks_of(masks: ArrayLike, clients: Clients) -> np.ndarray:
+    """Returns masks bool[T, N] of these clients."""
+    active = _checks.checked_masks('masks', masks, ndim=2)
+    fits = f'have {clients.num_clients} clients'
+    _checks.require(
+        active.shape[1] == clients.num_clients, 'masks', fits, active.shape[1]
+    )
+    return active
