@@ -5,8 +5,8 @@
 
 After the colon: fashion_mnist or cifar10, which must have been prepared. :gaussians is a small
 version that needs no data: classes that overlap, softmax regression, 250 clients and the length of
-FashionMNIST. None of them was run; by the time of wang2022_figure_d1.py the small one takes about
-two minutes on two CPU cores. With --quick, less than a minute.
+FashionMNIST, which takes about a minute on two CPU cores. The other two need a GPU or hours, and
+were not run. With --quick, less than a minute.
 
 The paper tries eight rates with clients that are always available and takes the one of least
 training loss after 2,000 or 4,000 rounds: 0.1 for FashionMNIST, 0.05 for CIFAR-10, and the same for

@@ -16,15 +16,21 @@ ten seeds draws data, partition, class weights, initial model, links and batches
 is SVHN's test accuracy, to compare orders. After a colon, as_released (:table,as_released) or
 first_commit run what the released code does differently, as for xiang2024_table1.py; `rules`
 compares known-p and F3AST as written with the same two as released. `decided` has time-varying
-Bernoulli links alone, FedPBC against all others and as many seeds as each verdict needs. `betas`
-has F3AST on the same links at the six values that the paper tunes over; it was not run.
+Bernoulli links alone, FedPBC against all others and as many seeds as each verdict needs.
 studies/table1_gaussians.md has the outcome.
+
+Two parts are shorter, a minute or two each: five seeds, 1,023 rounds, time-varying Bernoulli links,
+and 0.08, the rate that tuning chose for these algorithms in `table`. `betas` has F3AST at the six
+values that the paper tunes over. `samples` has FedAvg and FedPBC with a minibatch per step and with
+one per round, as the listing draws.
 """
 
 from ml_collections import ConfigDict
 
 from fedjax_links.papers import common
 from fedjax_links.papers.xiang2024 import presets
+
+_SHORT = ('betas', 'samples')
 
 
 def get_config(argument: str = '') -> ConfigDict:
@@ -33,10 +39,13 @@ def get_config(argument: str = '') -> ConfigDict:
     Args:
       argument: ``as_released`` or ``first_commit`` for the rules of the released code; ``rules``
         for two rules as written beside the same as released; ``decided`` for one pattern, with as
-        many seeds as verdicts need; ``betas`` for F3AST at the paper's six values of beta.
+        many seeds as verdicts need; ``betas`` for F3AST at the paper's six values of beta;
+        ``samples`` for a minibatch per step beside one per round.
     """
-    parts = ('table', 'rules', 'decided', 'betas')
+    parts = ('table', 'rules', 'decided', 'betas', 'samples')
     code, which = common.chosen(argument, presets.CODES, parts)
+    if which in _SHORT:
+        return ConfigDict(_short(which, code))
     shared = presets.in_small(code) | presets.careful(code)
     algorithms = shared['algorithms']
     tuning = dict(shared['tuning'])
@@ -59,21 +68,6 @@ def get_config(argument: str = '') -> ConfigDict:
         }
         del tuning['model']
         more = {'baseline': 'fedavg_known', 'reports': {'levels': {'name': 'levels'}}}
-    elif which == 'betas':
-        algorithms = {
-            f'beta{k}': {'name': 'f3ast', **algorithms['f3ast'], 'beta': beta}
-            for k, beta in enumerate(presets.F3AST_BETAS, start=1)
-        }
-        names = {
-            label: f'F3AST, beta {section["beta"]:g}'
-            for label, section in algorithms.items()
-        }
-        del tuning['model']
-        more = {
-            'patterns': {'bernoulli_sine': shared['patterns']['bernoulli_sine']},
-            'baseline': 'beta1',
-            'reports': {name: {'name': name} for name in ('levels', 'rates')},
-        }
     else:
         names = {
             'scaffold': 'SCAFFOLD',
@@ -121,7 +115,7 @@ def get_config(argument: str = '') -> ConfigDict:
             '{config.num_rounds} rounds, evaluated every {config.eval_every}, so that all of a '
             f'cycle is seen, in place of 4,000; {presets.TUNED_WITH_CARE}{presets.SAMPLES}'
             f'{presets.GAMMA}{presets.OWNED}'
-            f'{"" if which == "betas" else presets.CYCLES + presets.RIVALS}'
+            f'{presets.CYCLES}{presets.RIVALS}'
             f'{presets.departures(code, "links", "training")}'
         ),
         'quick': {
@@ -136,3 +130,56 @@ def get_config(argument: str = '') -> ConfigDict:
     if which == 'decided':
         del config['num_seeds']
     return ConfigDict(config)
+
+
+def _short(which: str, code: str) -> common.PaperSection:
+    """Returns a part that is neither tuned nor run to the end."""
+    shared = presets.in_small(code)
+    if which == 'betas':
+        algorithms = {
+            f'beta{k}': {**shared['algorithms']['f3ast'], 'beta': beta}
+            for k, beta in enumerate(presets.F3AST_BETAS, start=1)
+        }
+        for section in algorithms.values():
+            section.setdefault('name', 'f3ast')
+        names = {
+            label: f'F3AST, beta {section["beta"]:g}'
+            for label, section in algorithms.items()
+        }
+        title = 'F3AST at six values of beta (Xiang et al. 2024, appendix B)'
+        clause = ''
+    else:
+        algorithms, names = presets.sample_pairs()
+        names = {'fedavg': 'FedAvg', 'fedpbc': 'FedPBC', **names}
+        title = 'A minibatch per step and per round (Xiang et al. 2024, Algorithm 1)'
+        clause = presets.BY_ROUND
+    return {
+        **{name: value for name, value in shared.items() if name != 'tuning'},
+        **presets.setting('gaussians', code),
+        'title': title,
+        'patterns': {'bernoulli_sine': shared['patterns']['bernoulli_sine']},
+        'client': {**shared['client'], 'learning_rate': 0.08},
+        'algorithms': algorithms,
+        'baseline': next(iter(algorithms)),
+        'num_rounds': 1_023,
+        'eval_every': 93,
+        'num_seeds': 5,
+        'names': (
+            ('bernoulli_sine', 'Bernoulli time-varying'),
+            *names.items(),
+        ),
+        'reports': {'levels': {'name': 'levels'}, 'curves': {'name': 'curves'}},
+        'caption': (
+            f'Deviations: {presets.replaced("gaussians")}{{config.num_rounds}} rounds in place of '
+            '4,000, and links of one kind; client rate {config.client.learning_rate}, which tuning '
+            'chose for these algorithms in Table 1 in small, server rate 1; '
+            f'{presets.SAMPLES}{clause}{presets.GAMMA}{presets.OWNED}'
+            f'{presets.departures(code, "training")}'
+        ),
+        'quick': {
+            'problem': {'num_clients': 20, 'examples_per_client': 50},
+            'num_rounds': 102,
+            'eval_every': 51,
+            'num_seeds': 2,
+        },
+    }

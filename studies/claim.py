@@ -302,36 +302,3 @@ def summary(judgements: Judged) -> str:
         f'{LEVEL:g}. If all were zero, {LEVEL * len(p_values):.0f} would have one by chance. '
         f'{survive} survive Benjamini-Hochberg at {100 * LEVEL:.0f} %.'
     )
-
-
-def rates(
-    item: str, run: str, printed: Mapping[str, float], minutes: Mapping[str, str]
-) -> str:
-    """Writes the line of local rates that tuning chose, and the printed ones, by algorithm.
-
-    An arrow marks a rate at the upper or lower edge of those tried.
-    """
-    columns = read(run)
-    tuning = columns['stage'] == 'tuning'
-    chosen = {}
-    here = []
-    for name in printed:
-        of_algorithm = columns['algorithm'] == name
-        values = columns['client.learning_rate']
-        rate = float(values[of_algorithm & ~tuning][-1])
-        chosen[name] = rate
-        tried = values[of_algorithm & tuning]
-        edge = ''
-        if rate == tried.max():
-            edge = ' ↑'
-        elif rate == tried.min():
-            edge = ' ↓'
-        here.append(f'{name} {rate:g}{edge}')
-    equal = sum(chosen[name] == rate for name, rate in printed.items())
-    text = '; '.join(f'{name} {rate:g}' for name, rate in printed.items())
-    seeds = len(np.unique(columns['seed'][tuning]))
-    verdict = (
-        f'equal {equal} of {len(printed)}, by {seeds} seed{"s" if seeds > 1 else ""}'
-    )
-    report = link(run, minutes)
-    return f'| {item} | best local rates: {text} | {report} | {"; ".join(here)} | {verdict} |'

@@ -13,8 +13,8 @@ with its 95 % interval (Student t), positive where the first is ahead. A verdict
 
 from collections.abc import Iterator
 
-from studies import computed
-from studies.claim import Judged, judged, rates, rows, summary
+from studies import claimed_rates, computed
+from studies.claim import Judged, judged, rows, summary
 from studies.paper_claims import sun2025, wang2022, xiang2023, xiang2024
 
 MINUTES = {
@@ -26,9 +26,12 @@ MINUTES = {
     'wang2022_figure_d1_gaussians': '1',
     'wang2022_figure_d2_gaussians': '46',
     'wang2022_figure_d3_gaussians': '26',
+    'wang2022_initial_rates_gaussians': '1',
     'wang2022_table_d1_gaussians': '14',
     'xiang2023_figure3': '15',
     'xiang2024_table1_gaussians': '21',
+    'xiang2024_table1_gaussians_betas': '1',
+    'xiang2024_table1_gaussians_samples': '1',
     'xiang2024_table2_gaussians': '10',
     **{
         f'xiang2024_figure9_{parameter}_gaussians': '5'
@@ -40,6 +43,7 @@ MINUTES = {
 CLAIMS = (
     *xiang2023.claims(),
     *xiang2024.claims(),
+    *xiang2024.short_runs(),
     *wang2022.claims(),
     *sun2025.claims(),
 )
@@ -49,9 +53,9 @@ PRINTED = {'wait_minibatch': 0.1, 'wait_full': 0.1, 'plain': 1e-5, 'amplified': 
 
 
 def table(outcomes: Judged) -> Iterator[str]:
-    """Yields the lines of the table: all claims, and the rates of Table D.1."""
+    """Yields the lines of the table: all claims, and those about rates."""
     yield from rows(outcomes, MINUTES)
-    yield rates('Wang and Ji 2022, Table D.1', TABLE_D1, PRINTED, MINUTES)
+    yield from claimed_rates.lines(TABLE_D1, PRINTED, MINUTES)
 
 
 if __name__ == '__main__':

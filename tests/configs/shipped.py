@@ -41,7 +41,10 @@ ARGUMENTS = {
     'xiang2024_table1': (_XIANG, _COMMITS),
     'xiang2024_table1_digits': (('clean', 'noisy'), _COMMITS),
     'xiang2023_figure3': (('own_rates', 'printed_rates'), ()),
-    'xiang2024_table1_gaussians': (('table', 'rules', 'betas', 'decided'), _COMMITS),
+    'xiang2024_table1_gaussians': (
+        ('table', 'rules', 'betas', 'samples', 'decided'),
+        _COMMITS,
+    ),
     'xiang2024_table1_synthetic': ((), _COMMITS),
     'xiang2024_table2': ((*_XIANG, _SMALL), _COMMITS),
 }

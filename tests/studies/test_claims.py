@@ -6,6 +6,7 @@ from scipy import stats
 
 from fedjax_links import experiment, runs
 from studies import claim as claim_of
+from studies import claimed_rates
 from studies.claim import Claim, Side
 from studies.claims import CLAIMS, MINUTES, TABLE_D1, table
 from tests import ROOT
@@ -194,7 +195,8 @@ def test_an_interval_with_tuning_is_that_of_the_report():
 
 
 def test_every_archive_belongs_to_a_claim():
-    assert set(KEPT) == set(MINUTES) == {TABLE_D1, *(found.run for found in CLAIMS)}
+    of_rates = {TABLE_D1, 'wang2022_initial_rates_gaussians'}
+    assert set(KEPT) == set(MINUTES) == of_rates | {found.run for found in CLAIMS}
 
 
 def test_rates_are_those_of_the_main_runs(monkeypatch):
@@ -204,9 +206,52 @@ def test_rates_are_those_of_the_main_runs(monkeypatch):
         'seed': np.array([7, 0, 7, 0]),
         'client.learning_rate': np.array([0.01, 0.01, 1.0, 1e-4]),  # tuning comes first
     }
-    monkeypatch.setattr(claim_of, 'read', lambda run: columns)
-    line = claim_of.rates('T', 'r', {'a': 0.01, 'b': 1e-5}, {'r': '9'})
+    monkeypatch.setattr(claimed_rates, 'read', lambda run: columns)
+    line = claimed_rates.rates('T', 'r', {'a': 0.01, 'b': 1e-5}, {'r': '9'})
     assert '| a 0.01 ↑; b 0.0001 | equal 1 of 2, by 1 seed |' in line
+
+
+def test_one_rate_for_both_patterns_is_read_from_the_main_runs(monkeypatch):
+    columns = {
+        'pattern': np.array(['a', 'a', 'b', 'b']),
+        'stage': np.array(['tuning', 'main', 'tuning', 'main']),
+        'client.learning_rate': np.array([0.1, 0.01, 0.1, 0.01]),
+    }
+    monkeypatch.setattr(claimed_rates, 'read', lambda run: columns)
+    line = claimed_rates.same_rates('T', 'r', 0.1, {'r': '9'})
+    assert '| a 0.01; b 0.01 | holds, by 1 seed; another rate' in line
+    columns['client.learning_rate'] = np.array([0.1, 0.01, 0.1, 0.1])
+    line = claimed_rates.same_rates('T', 'r', 0.1, {'r': '9'})
+    assert '| a 0.01; b 0.1 | reversed, by 1 seed |' in line
+
+
+def test_the_printed_grid_is_read_from_the_ends_of_tuning(monkeypatch):
+    """Two rates of the grid and a better one that is not in it; the last round counts."""
+    rows = [
+        (algorithm, pattern, rate, seed, at)
+        for algorithm in ('fedavg', 'fedpbc')
+        for pattern in ('invariant', 'varying')
+        for rate in (0.001, 0.002, 0.005)
+        for seed in (7, 8, 9)
+        for at in (20, 500)
+    ]
+    best = {('fedavg', 0.005): 2.0, ('fedpbc', 0.001): 1.5}
+    losses = [
+        (0.1 if rate == 0.002 else best.get((algorithm, rate), 3.0))
+        + 0.001 * seed * (algorithm == 'fedavg')
+        + 9 * (at == 20)
+        for algorithm, _, rate, seed, at in rows
+    ]
+    names = ('algorithm', 'pattern', 'client.learning_rate', 'seed', 'round')
+    columns = {
+        n: np.array(c) for n, c in zip(names, zip(*rows, strict=True), strict=True)
+    }
+    columns['stage'] = np.full(len(rows), 'tuning')
+    columns |= {f'{m}/train_loss': np.array(losses) for m in ('server', 'client_mean')}
+    monkeypatch.setattr(claimed_rates, 'read', lambda run: columns)
+    line = claimed_rates.printed_grid({claimed_rates.FIGURE_3: '9'})
+    assert '3a: FedPBC at 0.001, FedAvg at 0.005, +508 ± 2; 3b: ' in line
+    assert '| holds, by 3 seeds;' in line
 
 
 def config(run):
@@ -232,7 +277,7 @@ def shortened(settings, algorithm, columns, rows):
         'client': client,
         'algorithms': {algorithm: section},
         'patterns': {pattern: settings['patterns'][pattern]},
-        'num_rounds': FEW * settings['eval_every'],
+        'num_rounds': min(FEW * settings['eval_every'], settings['num_rounds']),
         'num_seeds': 1,
         'problems': {
             k: v for k, v in settings.get('problems', {}).items() if k == pattern
@@ -268,7 +313,7 @@ def shortened(settings, algorithm, columns, rows):
 def test_the_first_rounds_of_a_run_again(run):
     settings = config(run)
     columns = runs.read(claim_of.ARCHIVES / run).columns
-    names = ('fedavg', 'amplified', 'eta10', 'period50')
+    names = ('fedavg', 'amplified', 'eta10', 'period50', 'beta1')
     algorithm = next(name for name in names if name in settings['algorithms'])
     pattern = PATTERN.get(run, next(iter(settings['patterns'])))
     rows = (columns['stage'] == 'main') & (columns['seed'] == 0)

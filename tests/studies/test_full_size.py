@@ -123,6 +123,29 @@ def test_the_page_names_every_config_with_images():
             assert f'| {name}:{words}' in page
 
 
+def test_the_row_that_was_not_run_is_scaled_by_its_rounds():
+    """The search for initial rates runs what Figure D.1 runs, at eight rates."""
+    page = (shipped.FOLDER.parent / 'studies' / 'full_size.md').read_text()
+    names = ('wang2022_initial_rates', 'wang2022_figure_d1')
+    row, base = (
+        [cell.strip() for cell in line.split('|')[2:-1]]
+        for name in names
+        for line in page.splitlines()
+        if line.startswith(f'| {name}:cifar10 |')
+    )
+    path = shipped.FOLDER / 'wang2022_initial_rates.py'
+    values = shipped.module(path).get_config('cifar10').to_dict()
+    assert values['tuning']['num_rounds'] == values['num_rounds']
+    tried = len(values['tuning']['learning_rates'])
+    lanes = len(values['patterns']) * (tried + values['num_seeds'])
+    rounds = lanes * values['num_rounds']
+    assert row[2:4] == [f'{lanes}', f'{rounds:,}']
+    factor = rounds / int(base[3].replace(',', ''))
+    for column in (6, 8, 9):  # days, and GPU hours by operations and by bytes
+        assert row[column] == f'{factor * float(base[column]):.2g}'
+    assert row[7] == base[7]
+
+
 @pytest.mark.slow
 def test_the_smallest_config_runs_and_is_a_line_of_the_table(tmp_path):
     known = full_size.Known(tmp_path, share=0.1)

@@ -37,6 +37,8 @@ SAMPLES = (
 """How clients draw their examples, for the deviations of a caption."""
 GAMMA = 'gamma is 0.4, as in the released code; '
 """What time-varying links have of ours, for the deviations of a caption."""
+BY_ROUND = 'the algorithms named so draw once per round, as the listing does; '
+"""The same of `sample_pairs`."""
 OWNED = (
     'links follow the labels that clients own, where the text has the shares that these are drawn '
     'from; '
@@ -153,6 +155,20 @@ def algorithms(code: str) -> dict[str, PaperSection]:
     if code == 'first_commit':
         found['fedpbc']['name'] = f'{_RELEASED}:fedpbc_doubled_steps'
     return found
+
+
+def sample_pairs() -> tuple[dict[str, PaperSection], dict[str, str]]:
+    """FedAvg and FedPBC with a minibatch per step, and the same with one per round.
+
+    Returns:
+      Sections of algorithms, and names of those that draw per round.
+    """
+    once = {'client': {'resample': 'round'}}
+    labels = ('fedavg', 'fedpbc')
+    sections: dict[str, PaperSection] = {label: {} for label in labels}
+    sections |= {f'{label}_round': {'name': label, **once} for label in labels}
+    names = {'fedavg_round': 'FedAvg, per round', 'fedpbc_round': 'FedPBC, per round'}
+    return sections, names
 
 
 def departures(code: str, *kinds: str, dataset: str = '') -> str:
