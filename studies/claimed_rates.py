@@ -84,7 +84,8 @@ def tuned_ends(pattern: str, algorithm: str, model: str) -> dict[float, np.ndarr
 
 def printed_grid(minutes: Mapping[str, str]) -> str:
     """Formats the line of FedPBC beside FedAvg, each at its best of the printed rates."""
-    parts, verdicts = [], set()
+    parts = []
+    verdicts = set()
     for name, pattern in (('3a', 'invariant'), ('3b', 'varying')):
         best = {}
         for algorithm, model in (('fedavg', 'server'), ('fedpbc', 'client_mean')):
