@@ -1,7 +1,7 @@
 """Which theorems of the four papers cover a configured run, and how far their bounds are."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -187,7 +187,7 @@ def _linear_setting(
     problem: base.Problem,
     objective: base.LinearObjective,
     initial: base.Params,
-    client: Mapping[str, Any],
+    client: Section,
 ) -> _Setting:
     """Returns constants and clients of a linear model, minibatches included in sigma."""
     inputs, labels = map(np.asarray, objective.inputs(problem.data))
@@ -253,7 +253,7 @@ def _unknown(links: ConfiguredLinks) -> str:
     problem = links.problem
     if not _has_constants(problem):
         return 'their constants are known for quadratics and linear models only'
-    client: Mapping[str, Any] = (links.experiment.config or {}).get('client', {})
+    client: Section = (links.experiment.config or {}).get('client', {})
     if not isinstance(client.get('learning_rate'), int | float):
         return '`config.client.learning_rate` is no number'
     if not isinstance(client.get('local_steps'), int):
