@@ -169,7 +169,7 @@ def _describe_phases(plan: Plan) -> list[str]:
             )
             lines.append(
                 f'warning  {label} repeats every {cycle} rounds: evaluations every {period} '
-                f'see {count(num_seen, "round")} of them, such as {coprime} would see all'
+                f'see {count(num_seen, "round")} of them, `eval_every` = {coprime} would see all'
             )
     return lines
 

@@ -22,7 +22,11 @@ from fedjax_links.storage import atomic_files
 
 PAGE = 'live.html'
 _MOST_LINES = 40
-_STYLE = 'body{font:15px sans-serif;max-width:76em;margin:2em auto}img{max-width:100%}'
+_STYLE = (
+    'body{font:15px sans-serif;max-width:76em;margin:2em auto;padding:0 1em}'
+    'img{max-width:100%}pre{overflow-x:auto}'
+)
+_VIEWPORT = '<meta name="viewport" content="width=device-width">'  # of a phone
 
 
 def read(folder: str | Path) -> RunView:
@@ -126,7 +130,7 @@ def write(
         reload = f'<meta http-equiv="refresh" content="{seconds:g}">'
     title = html.escape(view.title)
     parts = [
-        f'<!doctype html><html lang="en"><meta charset="utf-8">{reload}',
+        f'<!doctype html><html lang="en"><meta charset="utf-8">{_VIEWPORT}{reload}',
         f'<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>',
         _preformatted('\n'.join(lines)),
     ]

@@ -165,9 +165,14 @@ def _dry_run_algorithm(
     totals.seconds += seconds
     totals.further += plan.max_extra_rounds(label) * timed.round
     yield (
-        f'{"":16s} compiled in {timed.training:.1f} s; {1 / timed.round:,.0f} rounds/s, '
+        f'{"":16s} compiled in {timed.training:.1f} s; {_rate(1 / timed.round)} rounds/s, '
         f'{reprs.duration(seconds)} in all; needs {timed.peak} at its peak'
     )
+
+
+def _rate(rounds: float) -> str:
+    """Formats rounds per second, with two digits where there are few."""
+    return f'{rounds:,.0f}' if rounds >= 10 else f'{rounds:.2g}'
 
 
 def _device_line(programs: Programs) -> str:

@@ -149,6 +149,7 @@ def test_a_watched_run_has_a_page_that_ends_when_the_run_does(tmp_path, monkeypa
     last = (tmp_path / live.PAGE).read_text()
     assert 'run      finished; merge joins its shards' in last
     assert 'refresh' not in last
+    assert 'name="viewport"' in last
     assert [line.partition(' ')[0] for line in lines].count('run') == 3
 
 

@@ -41,6 +41,7 @@ def test_evaluations_that_see_few_rounds_of_a_cycle_are_named(cycle, every, seen
         assert len({t % cycle for t in range(every, rounds + 1, every)}) == seen
         assert f'repeats every {cycle} rounds' in found[0]
         assert f'see {seen} round' in found[0]
+        assert 'of them, `eval_every` = ' in found[0]
 
 
 def test_a_recording_that_is_played_once_gives_no_warning():

@@ -17,6 +17,11 @@ from tests.runner.test_loop import in_python
 CLIENT = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 
 
+def test_few_rounds_a_second_have_digits():
+    rates = [preflight._rate(rounds) for rounds in (0.0042, 0.9, 12.4, 12345.0)]
+    assert rates == ['0.0042', '0.9', '12', '12,345']
+
+
 def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
     monkeypatch.setattr(preflight, '_TIMED_SECONDS', 0.0)  # one period of each program
     planned = experiment.build(tuned())
@@ -29,7 +34,7 @@ def test_a_dry_run_says_what_will_run_and_what_it_needs(monkeypatch):
     )
     # Softmax regression on 64 pixels has 650 parameters; every one of 8 clients keeps them.
     assert 'server 2.5 KiB, clients 20.3 KiB' in text
-    assert len(re.findall(r'compiled in [\d.]+ s; [\d,]+ rounds/s', text)) == 2
+    assert len(re.findall(r'compiled in [\d.]+ s; [\d.,]+ rounds/s', text)) == 2
     assert 'compiles 6 programs: 4 of training, 2 of links' in lines
     assert lines[-1].startswith('time     about ')
 
