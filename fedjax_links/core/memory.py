@@ -49,13 +49,13 @@ def host_bytes(root: Path = Path('/')) -> int | None:
 
 
 class _GroupFiles(NamedTuple):
-    """Where the control groups of a version say what memory they leave.
+    """Files with the memory of control groups, which differ by version.
 
     Attributes:
       mount: of the groups, below ``sys/fs/cgroup``.
       limit: the file with the limit.
-      usage: the file with what is taken.
-      droppable: the field of ``memory.stat`` with what of that can be dropped.
+      usage: the file with the memory in use.
+      droppable: the field of ``memory.stat`` with the part of it that can be dropped, caches.
     """
 
     mount: str
@@ -106,8 +106,8 @@ def peak_bytes(
 
     Args:
       compiled: the program, as one device runs it.
-      num_copies: how many run it at the same time in one memory.
-      num_outputs: how many times each of them does, where all outputs are kept.
+      num_copies: how many devices or threads run it at the same time in one memory.
+      num_outputs: how many outputs of each are in memory at once.
 
     Returns:
       Bytes of that memory.
@@ -129,10 +129,10 @@ def size(num_bytes: float) -> str:
 
 
 def refuse_if_above(available: int | None, needed: int, user: str) -> None:
-    """Raises if it is known that what is needed does not fit.
+    """Raises if more memory is needed than is free.
 
     Args:
-      available: free bytes; None if unknown.
+      available: free bytes; None if unknown, which raises nothing.
       needed: bytes.
       user: what needs them, for the error.
 
@@ -148,14 +148,11 @@ def refuse_if_above(available: int | None, needed: int, user: str) -> None:
 
 
 def lanes_that_fit(lane_bytes: int, num_lanes: int) -> int:
-    """Returns how many lanes of a size may run side by side, at least one.
+    """Returns how many lanes fit into free memory side by side, at least one.
 
     Args:
-      lane_bytes: what a lane keeps; a round is taken to need twice as much on top.
-      num_lanes: the number of lanes there are.
-
-    Returns:
-      As many of them as the free memory holds.
+      lane_bytes: bytes of a lane's state; a round is assumed to need twice as much in addition.
+      num_lanes: the largest number.
     """
     free = available_bytes()
     if free is None:

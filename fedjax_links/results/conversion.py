@@ -14,8 +14,13 @@ from fedjax_links.results.dataset import MAIN, LabelledResults
 from fedjax_links.results.run_dataset import run_to_dataset
 
 _USUAL_METRICS = (
-    *('eval_accuracy', 'accuracy', 'train_accuracy'),
-    *('eval_loss', 'loss', 'train_loss', 'distance'),
+    'eval_accuracy',
+    'accuracy',
+    'train_accuracy',
+    'eval_loss',
+    'loss',
+    'train_loss',
+    'distance',
 )
 
 
@@ -25,15 +30,15 @@ def to_dataset(
     rounds: ArrayLike | None = None,
     names: Mapping[str, str] | None = None,
 ) -> LabelledResults:
-    """Returns any results as an ``xarray.Dataset`` whose ``metric`` is the one to show.
+    """Returns any results as an ``xarray.Dataset`` with the attribute ``metric``, the one to show.
 
     Args:
       data: `runs.Results`; such a data set, or a part of one; a `SimulationResult` of one lane, of
         seeds [S] or of a sweep [G, S]; an array float[E] or float[S, E]; or a mapping from labels
-        to the latter two, or to such arrays by candidate model.
-      metric: which of the recorded metrics; that of the run, or a usual one, by default.
+        to simulations or arrays, or to arrays by candidate model.
+      metric: which of the recorded metrics; by default the run's, or the first common one.
       rounds: float[E], for arrays; 1, 2, ... by default.
-      names: what to show in place of labels, besides what the results say.
+      names: names to show for labels; they go before those of the results.
 
     Raises:
       ValueError: naming what is unknown, or of the wrong shape.
@@ -79,12 +84,12 @@ def _entries_to_dataset(
     }
     metrics = _metric_names(simulated.values())
     metric = _shown_metric(metric, metrics)
-    tables = {
-        label: simulated[label]
-        if label in simulated
-        else _table_of_arrays(label, entry, metric)
-        for label, entry in entries.items()
-    }
+    tables = {}
+    for label, entry in entries.items():
+        if label in simulated:
+            tables[label] = simulated[label]
+        else:
+            tables[label] = _table_of_arrays(label, entry, metric)
     rounds = _common_rounds(tables, simulated)
     lines = pandas.concat(tables, names=['algorithm'])
     lines = lines.reset_index(level=0).assign(stage=MAIN, pattern='')
