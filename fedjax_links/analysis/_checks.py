@@ -8,26 +8,30 @@ from numpy.typing import ArrayLike
 from fedjax_links.core import errors
 
 
-def require(fine: object, name: str, requirement: str, got: object) -> None:
-    """Raises an error unless the condition `fine` holds."""
-    if not fine:
+def require(is_valid: object, name: str, requirement: str, got: object) -> None:
+    """Raises an error unless a condition holds."""
+    if not is_valid:
         raise errors.invalid(name, requirement, got)
 
 
 def checked(
-    name: str, array: np.ndarray, fine: np.ndarray, requirement: str, where: str = ''
+    name: str,
+    array: np.ndarray,
+    is_valid: np.ndarray,
+    requirement: str,
+    where: str = '',
 ) -> np.ndarray:
-    """Returns `array`, or raises an error for its first entry that is not `fine`.
+    """Returns `array`, or raises an error for its first entry that is not valid.
 
     Args:
       name: of the argument.
       array: its value.
-      fine: bool, of the shape of `array`.
+      is_valid: bool, of the shape of `array`.
       requirement: what every entry must do.
       where: what the error adds to the entry; ``{}`` stands for the entry's index.
     """
-    if not np.all(fine):
-        first = int(np.argmin(fine))
+    if not np.all(is_valid):
+        first = int(np.argmin(is_valid))
         got = f'{array.flat[first]}{where.format(first)}'
         raise errors.invalid(name, requirement, got)
     return array
@@ -36,8 +40,8 @@ def checked(
 def checked_vector(name: str, values: ArrayLike) -> np.ndarray:
     """Returns `values` as a finite, non-empty float64 vector with one entry per client."""
     vector = np.asarray(values, dtype=np.float64)
-    fine = vector.ndim == 1 and vector.size > 0
-    require(fine, name, 'be a non-empty vector', f'shape {vector.shape}')
+    is_valid = vector.ndim == 1 and vector.size > 0
+    require(is_valid, name, 'be a non-empty vector', f'shape {vector.shape}')
     return checked(name, vector, np.isfinite(vector), 'be finite', ' at client {}')
 
 

@@ -145,9 +145,9 @@ def minimum_separation_chain(
     weights = _checks.checked_weights('weights', weights)
     waits = np.asarray(separation)
     are_counts = waits.dtype.kind in 'iu' and np.all(waits >= 0)
-    fine = are_counts and waits.shape in ((), weights.shape)
+    is_valid = are_counts and waits.shape in ((), weights.shape)
     requirement = 'be an integer of at least 0, or one per client'
-    _checks.require(fine, 'separation', requirement, f'{separation!r}')
+    _checks.require(is_valid, 'separation', requirement, f'{separation!r}')
     waits = np.broadcast_to(waits, weights.shape).astype(np.int64)
     size = _checks.checked_int('cohort_size', cohort_size, minimum=1)
     limit = _checks.checked_int('max_states', max_states, minimum=1)

@@ -134,9 +134,9 @@ def gaussian_minimiser(
     client_weights = _checks.checked_client_weights('weights', weights)
     table = np.asarray(proportions, np.float64)
     shape = (client_weights.size, len(centres))
-    fine = table.shape == shape and (np.isfinite(table) & (table >= 0)).all()
+    is_valid = table.shape == shape and (np.isfinite(table) & (table >= 0)).all()
     got = f'shape {list(table.shape)}'
-    _checks.require(fine, 'proportions', f'be at least 0, {list(shape)}', got)
+    _checks.require(is_valid, 'proportions', f'be at least 0, {list(shape)}', got)
     shares = client_weights @ table
     got = f'0 for class {np.argmin(shares)}'
     _checks.require(shares.all(), 'proportions', 'give every class a share', got)
@@ -174,8 +174,8 @@ def equidistant_accuracy(distance: float, num_classes: int) -> float:
       Trefethen and Weideman, The exponentially convergent trapezoidal rule, SIAM Review, 2014.
     """
     classes = _checks.checked_int('num_classes', num_classes, minimum=2)
-    fine = 0 <= distance < np.inf
-    _checks.require(fine, 'distance', 'be at least 0 and finite', distance)
+    is_valid = 0 <= distance < np.inf
+    _checks.require(is_valid, 'distance', 'be at least 0 and finite', distance)
     z, weights = _normal_rule(_NODES)
     correct = np.exp((classes - 1) * special.log_ndtr(z + distance / np.sqrt(2)))
     return float(weights @ correct / weights.sum())
@@ -202,8 +202,8 @@ def equidistant_skewed_accuracy(distance: float, shares: ArrayLike) -> float:
     law = _checks.checked_vector('shares', shares)
     _checks.require(np.all(law > 0), 'shares', 'be positive', law.min())
     _checks.require(law.size > 1, 'shares', 'have at least 2 entries', law.size)
-    fine = 0 < distance < np.inf
-    _checks.require(fine, 'distance', 'be positive and finite', distance)
+    is_valid = 0 < distance < np.inf
+    _checks.require(is_valid, 'distance', 'be positive and finite', distance)
     # The integrand continues to the complex plane, where it grows like exp(K y^2 / 2).
     step = min(0.1, 2 * np.pi / np.sqrt(80 * law.size))
     z, weights = _normal_rule(1 + 2 * int(np.ceil(_REACH / step)))
@@ -234,9 +234,9 @@ def equidistant_distance(accuracy: float, num_classes: int) -> float:
       2.5631
     """
     least = equidistant_accuracy(0.0, num_classes)
-    fine = least - 1e-12 <= accuracy <= 1 - 1e-12
+    is_valid = least - 1e-12 <= accuracy <= 1 - 1e-12
     requirement = f'lie in [{least:g}, 1), chance and below certainty'
-    _checks.require(fine, 'accuracy', requirement, accuracy)
+    _checks.require(is_valid, 'accuracy', requirement, accuracy)
     if accuracy <= least:
         return 0.0
 
@@ -324,9 +324,9 @@ def confusion_boundaries(confusion: ArrayLike) -> Boundaries:
     table = np.asarray(confusion, np.float64)
     square = table.ndim == 2 and len(table) == table.shape[1] > 1
     _checks.require(square, 'confusion', 'be [C, C], C >= 2', f'shape {table.shape}')
-    fine = (np.isfinite(table) & (table >= 0)).all() and np.diag(table).all()
+    is_valid = (np.isfinite(table) & (table >= 0)).all() and np.diag(table).all()
     requirement = 'be at least 0, positive on the diagonal'
-    _checks.require(fine, 'confusion', requirement, table.min())
+    _checks.require(is_valid, 'confusion', requirement, table.min())
     table = table / table.sum(axis=1, keepdims=True) / len(table)
     confused = table + table.T
     right = np.diag(table)
@@ -361,8 +361,8 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
     """
     law = _checks.checked_vector('shares', shares)
     count = len(boundaries.mass)
-    fine = law.size == count and np.all(law > 0)
-    _checks.require(fine, 'shares', f'be positive, {count} of them', law)
+    is_valid = law.size == count and np.all(law > 0)
+    _checks.require(is_valid, 'shares', f'be positive, {count} of them', law)
     first, second = np.nonzero(np.triu(boundaries.mass, 1))
     mass = boundaries.mass[first, second]
     distance = boundaries.distances[first, second]
@@ -374,7 +374,7 @@ def skewed_loss(boundaries: Boundaries, shares: ArrayLike) -> float:
 
 def _class_means(means: ArrayLike) -> np.ndarray:
     centres = np.asarray(means, np.float64)
-    fine = centres.ndim == 2 and len(centres) > 1 and np.isfinite(centres).all()
+    is_valid = centres.ndim == 2 and len(centres) > 1 and np.isfinite(centres).all()
     got = f'shape {centres.shape}'
-    _checks.require(fine, 'means', 'be finite, [C, d], C >= 2', got)
+    _checks.require(is_valid, 'means', 'be finite, [C, d], C >= 2', got)
     return centres

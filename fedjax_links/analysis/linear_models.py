@@ -253,8 +253,10 @@ def weighted_loss(
     names = ', '.join(_LOSSES)
     _checks.require(loss in _LOSSES, 'loss', f'be one of {names}', f'{loss!r}')
     rows = np.asarray(features, np.float64)
-    fine = rows.ndim > 1 and rows.size > 0 and np.isfinite(rows).all()
-    _checks.require(fine, 'features', 'be finite, [E, d]', f'shape {list(rows.shape)}')
+    is_valid = rows.ndim > 1 and rows.size > 0 and np.isfinite(rows).all()
+    _checks.require(
+        is_valid, 'features', 'be finite, [E, d]', f'shape {list(rows.shape)}'
+    )
     client_weights = _checks.checked_client_weights('weights', weights)
     shares = _shares(client_weights, clients, len(rows))
     targets, outputs = _targets(np.asarray(labels), loss, num_classes, len(rows))
@@ -280,9 +282,9 @@ def _shares(weights: np.ndarray, clients: ArrayLike, num_examples: int) -> np.nd
     owners = np.asarray(clients)
     last = weights.size - 1
     requirement = f'be int[{num_examples}], an owner for each example'
-    fine = owners.shape == (num_examples,) and owners.dtype.kind in 'iu'
+    is_valid = owners.shape == (num_examples,) and owners.dtype.kind in 'iu'
     got = f'{owners.dtype}{list(owners.shape)}'
-    _checks.require(fine, 'clients', requirement, got)
+    _checks.require(is_valid, 'clients', requirement, got)
     known = (owners >= 0) & (owners <= last)
     _checks.checked('clients', owners, known, f'hold ids from 0 to {last}')
     counts = np.bincount(owners, minlength=weights.size)
@@ -304,8 +306,10 @@ def _targets(
     if loss == LEAST_SQUARES:
         targets = labels.astype(np.float64).reshape(num_examples, -1)
         return targets, targets.shape[1]
-    fine = labels.ndim == 1 and labels.dtype.kind in 'iu'
-    _checks.require(fine, 'labels', f'be int[{num_examples}]', f'{labels.dtype}{shape}')
+    is_valid = labels.ndim == 1 and labels.dtype.kind in 'iu'
+    _checks.require(
+        is_valid, 'labels', f'be int[{num_examples}]', f'{labels.dtype}{shape}'
+    )
     if loss == LOGISTIC:
         num_classes = 2
     top = int(labels.max()) if num_classes is None else num_classes - 1

@@ -59,8 +59,8 @@ def markov_autocorrelation(
     """
     up, down = _checked_rates(up_rate, down_rate)
     lags = np.asarray(lag)
-    fine = lags.dtype.kind in 'iu' and np.all(lags >= 0)
-    _checks.require(fine, 'lag', 'hold integers of at least 0', f'{lag!r}')
+    is_valid = lags.dtype.kind in 'iu' and np.all(lags >= 0)
+    _checks.require(is_valid, 'lag', 'hold integers of at least 0', f'{lag!r}')
     return (1.0 - up - down) ** lags
 
 

@@ -101,9 +101,9 @@ def metropolis_matrix(edges: ArrayLike) -> np.ndarray:
     size = up.shape[-1]
     is_square = up.ndim > 1 and up.shape[-2] == size
     is_symmetric = is_square and (up == np.swapaxes(up, -1, -2)).all()
-    fine = is_symmetric and not up[..., np.eye(size) > 0].any()
+    is_valid = is_symmetric and not up[..., np.eye(size) > 0].any()
     requirement = 'be symmetric [..., N, N], without a diagonal'
-    _checks.require(fine, 'edges', requirement, up.shape)
+    _checks.require(is_valid, 'edges', requirement, up.shape)
     degrees = up.sum(axis=-1)
     matrix = up / (1.0 + np.maximum(degrees[..., :, None], degrees[..., None, :]))
     return matrix + np.eye(size) * (1.0 - matrix.sum(axis=-1))[..., None, :]

@@ -34,7 +34,7 @@ class ParticipationReport(NamedTuple):
       max_gaps: float64[N], NaN likewise.
       min_separations: float64[N], least number of rounds waited between two participations (the
         least gap minus 1), NaN likewise.
-      mean_staleness: float64[N], mean over all rounds; 1/p in the long run of Bernoulli(p) links.
+      mean_staleness: float64[N], mean over all rounds; it tends to 1/p for Bernoulli(p) links.
       max_staleness: int64[N].
       weights: float64[N], realised ``mean of 1{i in A} / |A|`` over non-empty rounds: the
         weights that averaging over the active clients gave them. NaN if all rounds are
@@ -175,7 +175,7 @@ def _gaps_and_ages(masks: np.ndarray) -> np.ndarray:
     np.maximum.at(longest, owners, gaps)
     np.minimum.at(shortest, owners, gaps)
     mean_gaps = np.bincount(owners, gaps, num_clients) / np.maximum(counts - 1, 1)
-    # The age at the end of the record, and then the largest of all.
+    # First the age at the end of the record, below the largest age of all.
     oldest = np.where(counts > 0, masks[::-1].argmax(axis=0), num_rounds)
     age_sums = np.bincount(clients, stretches * (stretches + 1) / 2, num_clients)
     age_sums = age_sums + oldest * (oldest + 1) / 2
@@ -226,7 +226,7 @@ def expected_gap_counts(
     """
     rounds = _checks.checked_int('num_rounds', num_rounds, minimum=2)
     max_gap = _below(rounds, 'max_gap', max_gap, minimum=1)
-    up, down = _moving(up_rate, down_rate)
+    up, down = _changing(up_rate, down_rate)
     laws = gap_distribution(up, down, max_gap)
     starts = rounds - np.arange(1, max_gap + 1)
     return np.append(0.0, up / (up + down) @ laws * starts)
@@ -275,7 +275,7 @@ def expected_autocorrelation(
       ValueError: if a rate or lag is out of range.
     """
     max_lag = _checks.checked_int('max_lag', max_lag, minimum=0)
-    up, down = _moving(up_rate, down_rate)
+    up, down = _changing(up_rate, down_rate)
     variance = up * down / (up + down) ** 2
     if not variance.any():
         return None
@@ -291,11 +291,13 @@ def _below(num_rounds: int, name: str, value: int, *, minimum: int) -> int:
     return number
 
 
-def _moving(up_rate: ArrayLike, down_rate: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the rates of the links that do not keep their state for ever."""
+def _changing(
+    up_rate: ArrayLike, down_rate: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rates of the links that ever change their state."""
     rates = np.atleast_1d(
         np.asarray(up_rate, np.float64), np.asarray(down_rate, np.float64)
     )
     up, down = np.broadcast_arrays(*rates)
-    moving = up + down > 0
-    return up[moving], down[moving]
+    changes = up + down > 0
+    return up[changes], down[changes]

@@ -28,19 +28,19 @@ Devices = int | Sequence[jax.Device] | None
 
 
 def prepare(count: int) -> None:
-    """Gives a CPU the devices of a mesh, which takes place before JAX is first used.
+    """Gives a CPU several devices for a mesh, before JAX is first used.
 
-    What the environment says (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) is left as it is, and so are
-    the devices of a process that has them already.
+    It changes neither the environment's settings (``JAX_NUM_CPU_DEVICES``, ``XLA_FLAGS``) nor the
+    devices of a process that has used JAX.
 
     Args:
-      count: how many.
+      count: how many devices.
     """
     is_set = 'xla_force_host_platform_device_count' in os.environ.get('XLA_FLAGS', '')
     if is_set or 'JAX_NUM_CPU_DEVICES' in os.environ:
         return
     checks.static_int('devices', count)
-    with contextlib.suppress(RuntimeError):  # JAX has been used, and has its devices
+    with contextlib.suppress(RuntimeError):  # JAX has been used.
         jax.config.update('jax_num_cpu_devices', count)
 
 
@@ -48,7 +48,7 @@ def local() -> list[jax.Device]:
     """Returns the devices of this process.
 
     Raises:
-      InvalidError: if JAX finds none of the platform that it is told to take.
+      InvalidError: if JAX finds none of the platform that it is told to use.
     """
     try:
         devices: list[jax.Device] = jax.local_devices()
@@ -63,16 +63,13 @@ def local() -> list[jax.Device]:
 
 
 def choose(devices: Devices = None) -> list[jax.Device]:
-    """Returns the devices that were asked for.
+    """Returns the wanted devices of this process, at least one.
 
     Args:
-      devices: a number of them, or themselves; all devices of this process by default.
-
-    Returns:
-      At least one device of this process.
+      devices: devices, or their number; all devices of this process by default.
 
     Raises:
-      ValueError: for a number that is not there, or anything that is no device of this process.
+      ValueError: for more devices than there are, or anything that is no device of this process.
     """
     available = local()
     if devices is None:
@@ -108,10 +105,10 @@ def mesh(devices: Devices = None) -> jax.sharding.Mesh:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSlot:
-    """Where a lane runs: a device, a thread of a CPU, or a mesh of several devices.
+    """What a lane runs on: a device, a thread of a CPU, or a mesh of several devices.
 
     Attributes:
-      devices: at least one; of other processes, too.
+      devices: at least one; those of a mesh may be of other processes, too.
       is_mesh: whether they share the clients of each round; one device may be a mesh.
       thread: the number of the thread that starts programs, if slots share a device; None
         for the caller's.
@@ -129,7 +126,7 @@ class DeviceSlot:
 
     @property
     def num_copies(self) -> int:
-        """Returns how often the memory of this process holds what is put here."""
+        """Returns how many copies of the data that `put` takes lie in one memory."""
         if self.home.platform != 'cpu':
             return 1
         return sum(
@@ -138,7 +135,7 @@ class DeviceSlot:
 
     @functools.cached_property
     def mesh(self) -> jax.sharding.Mesh | None:
-        """Returns the mesh, for `simulation.simulate`; None where there is none."""
+        """Returns the mesh, for `simulation.simulate`; None for a slot without one."""
         if not self.is_mesh:
             return None
         return jax.sharding.Mesh(np.array(self.devices), (meshes.AXIS,))
@@ -151,13 +148,13 @@ class DeviceSlot:
         return jax.sharding.NamedSharding(self.mesh, PartitionSpec())
 
     def local_rows(self, num_clients: int) -> tuple[int, int]:
-        """Returns the rows of a client table that a mesh keeps in this process.
+        """Returns the rows of a client table that a mesh stores in this process, at least one.
 
         Args:
           num_clients: N, of the table.
 
         Returns:
-          The first of them and the one behind the last; at least one.
+          The first row, and one past the last.
         """
         process = jax.process_index()
         is_local = [device.process_index == process for device in self.devices]
@@ -166,21 +163,21 @@ class DeviceSlot:
         return first, min(first + sum(is_local) * rows_per_device, num_clients)
 
     def start(self, program: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
-        """Starts a compiled program here, and does not wait.
+        """Starts a compiled program, and does not wait for its end.
 
-        A CPU runs what one thread starts one after the other, and what several start at the same
-        time.
+        A CPU runs the programs of one thread one after the other, and those of several threads at
+        the same time.
         """
         if self.thread is None:
             return program(*arguments)
         return _thread(self.thread).submit(program, *arguments).result()
 
     def put(self, values: PyTree, shardings: PyTree | None = None) -> PyTree:
-        """Arrays of this process, the same in all, on the devices of the slot.
+        """Puts arrays on the devices of the slot.
 
         Args:
-          values: the arrays.
-          shardings: how each lies on the mesh; whole on each device by default.
+          values: the arrays, which all processes of a mesh have.
+          shardings: how a mesh divides each array; by default each device holds all of it.
         """
         if self.sharding is None:
             return jax.device_put(values, self.home)
@@ -191,9 +188,8 @@ class DeviceSlot:
             def part(index: Any) -> Any:
                 if sharding.is_fully_replicated:
                     return a
-                return (a if isinstance(a, mesh_layouts.LocalRows) else np.asarray(a))[
-                    index
-                ]
+                rows = a if isinstance(a, mesh_layouts.LocalRows) else np.asarray(a)
+                return rows[index]
 
             return jax.make_array_from_callback(np.shape(a), sharding, part)
 
@@ -203,11 +199,11 @@ class DeviceSlot:
 @functools.cache
 def _thread(number: int) -> ThreadPoolExecutor:
     """Returns the thread of a CPU's slot."""
-    return ThreadPoolExecutor(1, f'place_{number}')
+    return ThreadPoolExecutor(1, f'device_slot_{number}')
 
 
 def mesh_size(text: str | None) -> int | None:
-    """Returns how many devices a mesh has, as the command line says it.
+    """Returns how many devices the flag ``--mesh`` asks for.
 
     Args:
       text: such as ``'clients:4'``; None for no mesh.

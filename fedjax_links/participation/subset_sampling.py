@@ -158,9 +158,9 @@ def relative_weights(weights: ArrayLike) -> tuple[Any, Any]:
     values: Any = weights
     if checks.is_concrete(weights):
         values = np.asarray(weights, np.float64)
-        fine = np.isfinite(values) & (values >= 0)
-        if not fine.all():
-            client = int(np.argmin(fine))
+        is_valid = np.isfinite(values) & (values >= 0)
+        if not is_valid.all():
+            client = int(np.argmin(is_valid))
             got = f'{values[client]} at {client}'
             raise errors.invalid('weights', 'be non-negative', got)
         if not values.any():

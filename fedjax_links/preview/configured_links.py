@@ -1,4 +1,4 @@
-"""Find the links of an experiment that a config describes, with what they belong to."""
+"""Finds the links of an experiment that a config describes, with what they belong to."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from fedjax_links.planning import parametrized, validation
 from fedjax_links.preview.links import record_links
 from fedjax_links.results.dataset import describe_point
 
-_MOST_ROUNDS = 10**7  # whose rates are added up
+_MOST_ROUNDS = 10**7  # of which the sum of rates is computed
 _PLAIN_OPTIONS = {
     'learning_rate',
     'decay',
@@ -27,19 +27,18 @@ _PLAIN_OPTIONS = {
 
 
 class ConfiguredLinks(NamedTuple):
-    """Hold a pattern at the first point of an experiment, as the first seed draws it.
+    """A pattern at the first point of an experiment, as the first seed draws it.
 
     Attributes:
-      experiment: whose pattern it is.
+      experiment: the experiment.
       label: of the pattern.
       name: of the pattern in its section.
-      problem: whose clients they are.
+      problem: the problem that the pattern is combined with.
       participation: the pattern.
       law: its exact law, as far as that is known.
-      time: how far its FedAvg and FedPBC go, with plain local SGD and server rates of 1: the sum of
-        the local rates over all local steps; None where other options matter too.
-      where: the point of the grid at which these are, in words; empty where the grid has no column
-        of links or problem.
+      time: the sum of the local rates over all local steps of a client, which is how far FedAvg
+        and FedPBC move along the gradient flow; None unless they run plain local SGD.
+      where: the point of the grid in words; empty if the grid changes neither links nor problem.
     """
 
     experiment: Experiment
@@ -52,7 +51,7 @@ class ConfiguredLinks(NamedTuple):
     where: str = ''
 
     def record(self, num_rounds: int) -> MaskLinks:
-        """Draws the links that the first seed meets in so many rounds, see `record_links`."""
+        """Draws the links of the first seed in so many rounds, see `record_links`."""
         seed = self.experiment.seeds[0]
         return record_links(self.participation, num_rounds=num_rounds, seed=seed)
 
@@ -97,7 +96,7 @@ def links_at(
 
 
 def first_point(experiment: Experiment, maker: parametrized.Maker) -> str:
-    """Describes where a part is: ``cohort_size 2, the first of 3 points of the grid``."""
+    """Describes the first point of a part: ``cohort_size 2, the first of 3 points of the grid``."""
     columns = {
         name: values
         for name, values in experiment.plan.columns.items()
@@ -126,7 +125,7 @@ def _time(experiment: Experiment) -> float | None:
 
 
 def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
-    """Tells whether FedAvg and FedPBC take plain local steps, the same at all points."""
+    """Tells whether FedAvg and FedPBC run plain local SGD, the same at all points."""
     algorithms = config['algorithms']
     if any(algorithms.get(label) for label in ('fedavg', 'fedpbc')):
         return False
@@ -137,13 +136,13 @@ def _is_plain_sgd(experiment: Experiment, config: Section) -> bool:
 
 
 def link_law(links: Bound) -> link_laws.LinkLaw:
-    """Returns the exact law of the clients that hear the server, train and deliver.
+    """Returns the exact law of the clients that receive, train and deliver.
 
     Args:
-      links: what a section of a config names, with its options.
+      links: a pattern's section of a config, bound.
 
     Returns:
-      What is known; a law without numbers for patterns that are only simulated.
+      The law, without numbers for patterns that are only simulated.
     """
     entry = PARTICIPATION.get(links.name)
     if entry is None or entry.law is None:

@@ -37,8 +37,10 @@ def periodic_markov_marginals(up_rates: ArrayLike, down_rates: ArrayLike) -> np.
     """
     rise = _checks.checked_rate('up_rates', up_rates)
     fall = _checks.checked_rate('down_rates', down_rates)
-    fine = rise.ndim == 2 and rise.size > 0
-    _checks.require(fine, 'up_rates', 'be a non-empty [T, N]', f'shape {rise.shape}')
+    is_valid = rise.ndim == 2 and rise.size > 0
+    _checks.require(
+        is_valid, 'up_rates', 'be a non-empty [T, N]', f'shape {rise.shape}'
+    )
     fits = f'have the shape {rise.shape} of `up_rates`'
     _checks.require(fall.shape == rise.shape, 'down_rates', fits, fall.shape)
     # One round is m -> kept m + rise. A period composes these maps.

@@ -157,8 +157,8 @@ def expected_staleness_bound(least_prob: float) -> float:
 def _checked_rounds(probs: ArrayLike) -> np.ndarray:
     """Returns probabilities as float64[T, N]."""
     rounds = np.asarray(probs, dtype=np.float64)
-    fine = rounds.ndim == 2 and rounds.size > 0
-    _checks.require(fine, 'probs', 'be a non-empty [T, N]', f'shape {rounds.shape}')
+    is_valid = rounds.ndim == 2 and rounds.size > 0
+    _checks.require(is_valid, 'probs', 'be a non-empty [T, N]', f'shape {rounds.shape}')
     return _checks.checked_rate('probs', rounds)
 
 
