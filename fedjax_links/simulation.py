@@ -205,11 +205,12 @@ def _simulate_on_mesh(
     if state is not None:
         if pattern is None:
             # Given links leave the carry of an earlier pattern as it is, and replace its links.
+            assert not isinstance(links_source, Participation)
             carry = state.participation
             state = state._replace(participation=(), links=base.all_down(links_source))
         expected = layout.shapes_like(state)
         contracts.check_fit(state, expected, has_pattern=pattern is not None)
-    run = functools.partial(_simulate, *options, links)
+    run = functools.partial(_simulate, *options, links)  # type: ignore[call-arg]
     new_state, metrics, evals = layout.advance(run, state, problem, key)
     if carry is not None:
         new_state = new_state._replace(participation=carry)

@@ -21,7 +21,7 @@ import numpy as np
 
 from fedjax_links import local_training, problems, simulation
 from fedjax_links.algorithms import ALGORITHMS
-from fedjax_links.base import Algorithm, PyTree
+from fedjax_links.base import Algorithm, Key, PyTree
 from fedjax_links.config import recorded_links, resolver
 from fedjax_links.core.records import Section
 from fedjax_links.datasets import Dataset
@@ -203,7 +203,7 @@ def _rounds(
     init_key = plan.draws.key_of('init', lane.seed, lane.point)
     batch_key = plan.draws.key_of('batches', lane.seed, lane.point)
 
-    def run(init_key: Any, key: Any, links: PyTree) -> dict[str, PyTree]:
+    def run(init_key: Key, key: Key, links: PyTree) -> dict[str, PyTree]:
         state = simulation.init(init_key, algorithm, plan.pattern_of(lane), problem)
         after, _ = simulation.advance(state, key, links, algorithm, problem)
         evals = simulation.evaluate(
@@ -219,7 +219,7 @@ def _rounds(
 def _double(values: PyTree) -> PyTree:
     """Returns a pytree with its floats in double precision."""
 
-    def widened(a: Any) -> Any:
+    def widened(a: PyTree) -> PyTree:
         return jnp.asarray(a, float) if jnp.issubdtype(a.dtype, jnp.floating) else a
 
     return jax.tree.map(widened, values)

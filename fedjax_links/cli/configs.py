@@ -167,7 +167,7 @@ def _check_command(config_flag: str, values: Section, kind: str) -> None:
 
 def load(
     config_flag: str, overridden: Mapping[str, str | None], *, quick: bool = False
-) -> dict[str, Any]:
+) -> Section:
     """Runs a config file.
 
     Args:

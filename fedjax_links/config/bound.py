@@ -226,7 +226,7 @@ def _is_of_papers(name: str) -> bool:
 
 
 def check_recorded(
-    where: str, value: object, *, allow_imports: bool = False, trusted: Any = None
+    where: str, value: object, *, allow_imports: bool = False, trusted: object = None
 ) -> None:
     """Refuses what a run folder keeps if resolving it would import code from elsewhere.
 

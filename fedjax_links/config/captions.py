@@ -65,7 +65,7 @@ def _text(value: object) -> str:
     return value if value and isinstance(value, str) else errors.text_of(value)
 
 
-def fill_in(text: str, config: Mapping[str, Any], *, is_complete: bool = True) -> str:
+def fill_in(text: str, config: Section, *, is_complete: bool = True) -> str:
     """Replaces ``{config.problem.num_clients}`` and the like in a text by the value.
 
     So a caption follows the config that it is about. A field of a section that was taken out, such

@@ -3,8 +3,8 @@
 Their values are what JSON holds: None, flags, numbers, texts, lists and further records.
 """
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, TypedDict
 
 Section: TypeAlias = Mapping[str, Any]
 """A config or a section of one: values and further sections by field."""
@@ -18,3 +18,17 @@ LaneLabels: TypeAlias = Mapping[str, Any]
 """What identifies a lane: ``stage``, ``algorithm``, ``pattern``, ``seed``, columns of its point."""
 MetricsRow: TypeAlias = Mapping[str, Any]
 """What one evaluation of a lane measured: ``round``, and a number by metric."""
+
+
+class LaneMetadata(TypedDict):
+    """What a store records about a lane.
+
+    Attributes:
+      labels: with the stage.
+      place: indices of the lane's series and of its seed.
+      num_rounds: its length.
+    """
+
+    labels: LaneLabels
+    place: Sequence[int]
+    num_rounds: int

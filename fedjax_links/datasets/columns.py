@@ -25,7 +25,7 @@ _DECODING = (OSError, SyntaxError, TypeError, ValueError, zlib.error)
 """What NumPy says of rows that are no arrays, and Pillow of files that are no images."""
 
 
-def as_array(value: Any) -> np.ndarray:
+def as_array(value: object) -> np.ndarray:
     """Converts to an array in the byte order of this machine, which JAX needs."""
     array = np.asarray(value)
     return array.astype(array.dtype.newbyteorder('='), copy=False)

@@ -205,7 +205,7 @@ def problem_maker(
 
 def pattern_maker(
     prefix: str,
-    section: Any,
+    section: Section | str,
     problem: Maker[Problem],
     columns: grids.GridColumns,
     draws: Seeds,
@@ -266,7 +266,7 @@ def _shared_by_client_names(
 
 
 def algorithm_maker(
-    label: str, section: Any, client: Section, columns: grids.GridColumns
+    label: str, section: Section, client: Section, columns: grids.GridColumns
 ) -> Maker[Algorithm]:
     """Returns the maker of an algorithm.
 

@@ -151,7 +151,7 @@ def _num_jobs(plan: Plan, jobs: int | None, devices: int | None) -> int:
     return min(jobs or _MOST_JOBS, num_lanes)
 
 
-def _follow(futures: Sequence[Future[Any]], reporter: '_Reporter') -> None:
+def _follow(futures: Sequence[Future[object]], reporter: '_Reporter') -> None:
     """Reports progress until all jobs are done; where a callback stops, cancels the others."""
     try:
         while not all(future.done() for future in futures):

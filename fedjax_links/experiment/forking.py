@@ -29,6 +29,7 @@ from fedjax_links import runs
 from fedjax_links.base import FederationState, PyTree
 from fedjax_links.config import nested
 from fedjax_links.core import checks, errors, paths, prng
+from fedjax_links.core.grids import Point
 from fedjax_links.core.records import Section
 from fedjax_links.experiment.config_parts import pattern_sections
 from fedjax_links.experiment.source_run import Planned, SourceRun, plain
@@ -299,7 +300,7 @@ def _kind(leaf: Any) -> str:
     return 'none' if leaf is None else f'{leaf.dtype}{list(leaf.shape)}'
 
 
-def _section(config: Mapping[str, Any], label: str, point: Mapping[str, Any]) -> Any:
+def _section(config: Section, label: str, point: Point) -> Any:
     """Returns the section of the pattern that has the carry, and its columns of the grid.
 
     Args:

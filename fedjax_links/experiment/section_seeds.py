@@ -82,7 +82,7 @@ def seed_paths(prefix: str, section: Any) -> dict[str, list[FieldPath]]:
     }
 
 
-def is_random(section: Any) -> bool:
+def is_random(section: object) -> bool:
     """Tells whether a part of links takes a seed, or comes from a user's own factory."""
     return any(part.is_users or part.has_seed for part in _random_parts(section))
 
@@ -96,7 +96,7 @@ def has_log(section: object) -> bool:
     return 'path' in section or any(map(has_log, section.values()))
 
 
-def _random_parts(section: Any, path: FieldPath = ()) -> list[RandomPart]:
+def _random_parts(section: object, path: FieldPath = ()) -> list[RandomPart]:
     """Returns the parts of links, and of patterns in them, that are made from the problem."""
     if isinstance(section, list | tuple):
         entries: Iterable[tuple[Any, Any]] = enumerate(section)

@@ -135,7 +135,7 @@ def spread(
         lowered = [run.lower(*inputs(home, 0, width)) for home in homes]
         return run, dict(zip(homes, _compile(lowered), strict=True))
 
-    def fits(program: Any) -> bool:
+    def fits(program: jax.stages.Compiled) -> bool:
         groups_per_slot = math.ceil(math.ceil(num_lanes / width) / len(slots))
         needed = memory.peak_bytes(
             program, len(slots) // len(homes), num_outputs=groups_per_slot

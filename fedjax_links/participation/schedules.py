@@ -207,7 +207,7 @@ def as_schedule(schedule: ScheduleLike) -> Schedule:
     return Schedule(probs=schedule, mean=mean, num_clients=shape.shape[0])
 
 
-def _shapes_of_arguments() -> tuple[Any, Any]:
+def _shapes_of_arguments() -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
     """Returns the shapes of a key and a round."""
     key = jax.eval_shape(jax.random.key, 0)
     return key, jax.ShapeDtypeStruct((), np.int32)

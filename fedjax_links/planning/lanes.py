@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedjax_links import runs
 from fedjax_links.core.grids import Point
-from fedjax_links.core.records import LaneLabels
+from fedjax_links.core.records import LaneLabels, LaneMetadata
 from fedjax_links.results import dataset
 
 MAIN = dataset.MAIN
@@ -67,7 +67,7 @@ class Lane(NamedTuple):
         return {**stage, **labels, **self.point}
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> LaneMetadata:
         """Returns what a store records about the lane."""
         return {
             'labels': {'stage': self.stage, **self.labels},

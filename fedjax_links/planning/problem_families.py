@@ -6,14 +6,14 @@ Problems that differ in their arrays alone are a family.
 import collections
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_links.base import Problem
+from fedjax_links.base import Problem, PyTree
 from fedjax_links.config.bound import Bound
 from fedjax_links.core.grids import Point
 
@@ -150,7 +150,7 @@ def is_known(function: object) -> bool:
     return top in (__package__.partition('.')[0], 'optax')
 
 
-def structure_of(values: Any) -> Any:
+def structure_of(values: PyTree) -> Hashable:
     """Returns tree structure, shapes and dtypes: what all inputs of one program share."""
     leaves, treedef = jax.tree.flatten(values)
     return treedef, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
@@ -169,7 +169,7 @@ def reuse_equal(values: Tree, first: Tree) -> Tree:
     return shared
 
 
-def varying_leaves(trees: Sequence[Any]) -> tuple[bool, ...]:
+def varying_leaves(trees: Sequence[PyTree]) -> tuple[bool, ...]:
     """Tells for each leaf of some pytrees whether they have different objects there."""
     columns = zip(*map(jax.tree.leaves, trees), strict=True)
     return tuple(any(leaf is not column[0] for leaf in column) for column in columns)

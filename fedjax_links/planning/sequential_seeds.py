@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,10 @@ import numpy as np
 from fedjax_links import evaluation
 from fedjax_links.core import checks, fields, grids, student
 from fedjax_links.core.fields import declare
+from fedjax_links.core.records import RunFacts, Section
 from fedjax_links.results import recorded
 from fedjax_links.results.dataset import Columns
+from fedjax_links.results.recorded import CellKey
 
 
 @fields.documented
@@ -70,7 +72,7 @@ class UntilDecided(Sequence[int]):
         """Returns a seed, or a range of them."""
         return range(self.first, self.first + self.most)[index]
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Section:
         """Returns the fields that reports need."""
         return {
             name: getattr(self, name) for name in ('least', 'margin', 'level', 'tail')
@@ -86,9 +88,7 @@ def looks(least: int, most: int) -> Iterator[int]:
     yield most
 
 
-def seeds_wanted(
-    columns: Columns, facts: Mapping[str, Any]
-) -> dict[str, dict[Any, int]]:
+def seeds_wanted(columns: Columns, facts: RunFacts) -> dict[str, dict[CellKey, int]]:
     """Returns how many seeds each cell needs, as far as the metrics say.
 
     Args:
@@ -122,7 +122,7 @@ def seeds_wanted(
     return wanted
 
 
-def counterpart(key: Any, others: Mapping[Any, Any]) -> Any:
+def counterpart(key: CellKey, others: Iterable[CellKey]) -> CellKey | None:
     """Returns the key of the baseline under the same pattern at the same point, or None.
 
     Args:
@@ -139,7 +139,7 @@ def counterpart(key: Any, others: Mapping[Any, Any]) -> Any:
 
 def common(
     seeds: Sequence[int], values: Mapping[int, float], others: Mapping[int, float]
-) -> Any:
+) -> np.ndarray:
     """Returns differences by seed, over the first seeds that both have: float[S]."""
     both = list(
         itertools.takewhile(lambda seed: seed in values and seed in others, seeds)
@@ -151,7 +151,7 @@ def common(
     )
 
 
-def _needed(differences: np.ndarray, until: Mapping[str, Any], most: int) -> int:
+def _needed(differences: np.ndarray, until: Section, most: int) -> int:
     """Returns the number of seeds at which a pair is decided, or the next one to test it at."""
     for count in looks(until['least'], most):
         known = differences[:count]

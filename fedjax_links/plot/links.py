@@ -109,7 +109,11 @@ def _order_name(order: Sequence[int] | None, num_clients: int) -> str:
 
 
 def participation_rates(
-    mask: ArrayLike, probs: Any = None, *, name: str = 'nominal', ax: Axes | None = None
+    mask: ArrayLike,
+    probs: ArrayLike | None = None,
+    *,
+    name: str = 'nominal',
+    ax: Axes | None = None,
 ) -> Axes:
     """Draws the share of rounds in which each client delivered, and its nominal probability.
 
@@ -240,7 +244,7 @@ def participants(
     mask: ArrayLike,
     *,
     period: int | None = None,
-    expected: Any = None,
+    expected: ArrayLike | None = None,
     mean: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -356,7 +360,7 @@ def peer_graph(
     return axes
 
 
-def _mask(data: Any, argument: str = 'mask') -> np.ndarray:
+def _mask(data: object, argument: str = 'mask') -> np.ndarray:
     """Returns bool[T, N] of truth values, or of numbers 0 and 1.
 
     Raises:

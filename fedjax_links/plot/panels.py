@@ -194,7 +194,7 @@ def finish(
 
 
 def draw_shares(
-    axes: Axes, values: Any, label: str, colorbar: bool, **options: Any
+    axes: Axes, values: np.ndarray, label: str, colorbar: bool, **options: Any
 ) -> None:
     """Draws an image of shares, on a square-root scale so that small ones show.
 

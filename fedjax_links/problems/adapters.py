@@ -5,7 +5,7 @@ No library is imported here: a data set brings its own.
 """
 
 import functools
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,7 +191,7 @@ def from_leaf(
     return from_columns(*encoding.read(path).values(), names=names)
 
 
-def _encode(argument: str, function: Convert, rows: Any) -> np.ndarray:
+def _encode(argument: str, function: Convert, rows: Iterable[object]) -> np.ndarray:
     """Stacks rows to an array, converted by a function if there is one."""
     if function:
         rows = [function(row) for row in rows]

@@ -87,7 +87,7 @@ def from_arrays(
     random_loss_fn: Callable[[Params, Batch, Key], Array] | None = None,
     larger_is_better: Collection[str] | None = None,
     objective: LinearObjective | None = None,
-    client_names: Sequence[Any] | None = None,
+    client_names: Sequence[object] | None = None,
 ) -> Problem:
     """Builds a federated problem from arrays and the owner of each example.
 

@@ -12,7 +12,7 @@ from flax import linen as nn
 
 from fedjax_links import datasets
 from fedjax_links import partition as partitions
-from fedjax_links.base import Array, ClientNames, Problem
+from fedjax_links.base import Array, ClientNames, Problem, PyTree
 from fedjax_links.core import checks, errors, numpy_random
 from fedjax_links.core.records import Section
 from fedjax_links.problems import augmentation, models
@@ -289,7 +289,7 @@ def _named(held: datasets.Dataset, division: partitions.Division) -> ClientNames
 
 def _held_out(
     held: datasets.Dataset, division: partitions.Division, *, natural: bool
-) -> Any:
+) -> PyTree:
     """Returns what to evaluate on: features, labels and, if they have any, owners.
 
     Returns:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from flax import linen as nn
 
-from fedjax_links.base import Array, Params
+from fedjax_links.base import Array, Params, PyTree
 from fedjax_links.core import errors
 
 
@@ -28,7 +28,7 @@ class ModelOutputs(NamedTuple):
 
 def eval_outputs(
     argument: str,
-    predict: Callable[..., Any],
+    predict: Callable[..., PyTree],
     params: Params,
     features: Mapping[str, np.ndarray],
 ) -> ModelOutputs:
@@ -51,7 +51,7 @@ def eval_outputs(
     two = np.zeros((2, *rows.shape[1:]), jax.dtypes.canonicalize_dtype(rows.dtype))
     layers = _Layers(features)
 
-    def evaluate(params: Params, examples: Array) -> Any:
+    def evaluate(params: Params, examples: Array) -> PyTree:
         layers.examples = examples
         with nn.intercept_methods(layers.inspect):
             return predict(params, examples)

@@ -231,7 +231,9 @@ class Transformer(nn.Module):
         return _scores(self, nn.LayerNorm(**options)(activations))
 
 
-def _attend(query: Array, key: Array, value: Array, *, mask: Array, **_: Any) -> Array:
+def _attend(
+    query: Array, key: Array, value: Array, *, mask: Array, **_: object
+) -> Array:
     """float[B, L, heads, width]: values [B, L, ...] by the softmax of what keys say to queries.
 
     The softmax is the exponential of its logarithm: what the compiler makes of a division depends

@@ -13,7 +13,7 @@ from flax import errors as flax_errors
 from flax import linen as nn
 from numpy.typing import ArrayLike
 
-from fedjax_links.base import Array, Key, LinearObjective, Params, Problem
+from fedjax_links.base import Array, Key, LinearObjective, Params, Problem, PyTree
 from fedjax_links.core import checks, errors, tree
 from fedjax_links.datasets import columns
 from fedjax_links.problems import arrays, losses, model_outputs, models
@@ -35,7 +35,7 @@ def from_flax(
     preprocess: Callable[[Array], Array] | None = None,
     augment: _Augment | None = None,
     larger_is_better: Collection[str] | None = None,
-    client_names: Sequence[Any] | None = None,
+    client_names: Sequence[object] | None = None,
 ) -> Problem:
     """Builds a federated problem for a flax linen module.
 
@@ -171,7 +171,7 @@ class _Network:
             raise errors.InvalidError('module', 'have parameters only', also)
         return variables.get('params', {})
 
-    def predict(self, params: Params, features: Array) -> Any:
+    def predict(self, params: Params, features: Array) -> PyTree:
         return self.module.apply(
             {'params': params}, self.prepare(features), **self.options
         )
@@ -215,7 +215,7 @@ def unchanged(features: Array) -> Array:
     return features
 
 
-def check_linen(argument: str, module: Any) -> None:
+def check_linen(argument: str, module: object) -> None:
     """Raises unless a module is one of flax linen."""
     if not isinstance(module, nn.Module):
         nnx = 'one of flax.nnx (`from_arrays` trains these)'
@@ -223,7 +223,7 @@ def check_linen(argument: str, module: Any) -> None:
         raise errors.invalid(argument, 'be a flax linen module', got)
 
 
-def is_nnx(module: Any) -> bool:
+def is_nnx(module: object) -> bool:
     """Whether an object is a module of flax.nnx, which linen's functions do not take."""
     return any(base.__module__.startswith('flax.nnx') for base in type(module).__mro__)
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjax_links.core import grids
+from fedjax_links.core.grids import Point
 from fedjax_links.core.records import RunFacts
 from fedjax_links.results import dataset, recorded
 from fedjax_links.results.dataset import (
@@ -172,7 +173,7 @@ def _completeness(
     return complete, begun
 
 
-def _comparable(point: grids.Point) -> dict[str, Any]:
+def _comparable(point: grids.Point) -> Point:
     """Returns a grid point with tuples for lists."""
     return {name: dataset.as_tuple(value) for name, value in point.items()}
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from fedjax_links.base import FederationState, PyTree, RoundMetrics
 from fedjax_links.core import errors, reprs
 from fedjax_links.results import conversion, dataset
+from fedjax_links.results.dataset import LabelledResults
 
 if TYPE_CHECKING:
     import pandas
@@ -138,7 +139,7 @@ class SimulationResult(NamedTuple):
 
     def to_dataset(
         self, *, seeds: Iterable[int] | None = None, grid: Grid | None = None
-    ) -> Any:
+    ) -> LabelledResults:
         """Returns the evaluations as an ``xarray.Dataset``, in the form that runs have.
 
         Each metric is a variable with the axes ``series`` (the points of a sweep), ``model``,

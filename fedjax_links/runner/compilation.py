@@ -218,7 +218,7 @@ def link_program(pattern: TracedPattern, period: int, axes: PyTree) -> LinkProgr
     return LinkProgram(jax.jit(begin), jax.jit(draw_links, static_argnames='most'))
 
 
-def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: Any) -> Program:
+def program(plan: Plan, lane: Lane, slot: DeviceSlot, axes: PyTree) -> Program:
     """The program of a lane and of all that share it.
 
     Args:

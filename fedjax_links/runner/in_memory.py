@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjax_links import runs
 from fedjax_links.base import PyTree
-from fedjax_links.core.records import MetricsRow, RunFacts, Section
+from fedjax_links.core.records import LaneMetadata, MetricsRow, RunFacts, Section
 from fedjax_links.runner import tables
 from fedjax_links.runner.save_clock import SaveClock
 
@@ -35,13 +35,13 @@ class InMemoryStore:
     def _in_order(self) -> list[str]:
         """Sorts the registered lanes in the order in which one process runs them one by one."""
 
-        def sort_key(lane: str) -> Any:
+        def sort_key(lane: str) -> tuple[int, int, tuple[int, ...]]:
             metadata = self._lanes[lane]
             return runs.order(metadata['labels'], metadata['place'], self.facts)
 
         return sorted(self._lanes, key=sort_key)
 
-    def register_lanes(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
+    def register_lanes(self, lanes: Mapping[str, LaneMetadata]) -> None:
         """Registers lanes before they run, in their order.
 
         Args:

@@ -127,7 +127,7 @@ def _open_store(
     path: Path | None,
     initial_states: hooks.InitialStates,
     **allowed: bool,
-) -> Any:
+) -> shared_stores.Store:
     """Opens where the run is kept: in memory, in a folder, or in step with other processes."""
     facts = {**plan.facts(), **initial_states.facts}
     slot = programs.slots[0]
@@ -161,7 +161,10 @@ def _open_store(
 
 
 def _keep_links(
-    programs: Programs, initial_states: hooks.InitialStates, store: Any, path: Path
+    programs: Programs,
+    initial_states: hooks.InitialStates,
+    store: shared_stores.Store,
+    path: Path,
 ) -> None:
     """Keeps the realised links, unless the folder has them."""
     is_changed = run_files.CHANGED in store.facts

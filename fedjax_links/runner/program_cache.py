@@ -162,7 +162,7 @@ class Programs:
         *,
         width: int,
         slot: devices.DeviceSlot,
-    ) -> Future[Any]:
+    ) -> Future[jax.stages.Compiled]:
         """Begins to compile, in a thread, what is not compiled yet.
 
         Tracing and lowering are done here and now, under the settings of JAX that hold here.

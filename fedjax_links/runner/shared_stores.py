@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -251,7 +251,7 @@ class ReplicatedStore:
     def __init__(
         self,
         make: Callable[[], stores.InMemoryStore],
-        described: Sequence[Any],
+        described: Sequence[Section | None],
         folder: Path | None,
         local_rows: Callable[[int], tuple[int, int]],
     ) -> None:
@@ -333,6 +333,10 @@ class ReplicatedStore:
 
     def _file(self, lane: str, round: int) -> Path:
         return runs.checkpoint_file(self._folder or Path(), lane, round)
+
+
+Store: TypeAlias = stores.InMemoryStore | ReplicatedStore
+"""Where a run is kept: in memory, in a folder, or by the leader of several processes."""
 
 
 def _write_part(path: Path, state: PyTree) -> bytes:

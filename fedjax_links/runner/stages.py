@@ -18,7 +18,7 @@ from fedjax_links.core import errors, memory
 from fedjax_links.machines import devices, processes
 from fedjax_links.planning import problem_families
 from fedjax_links.planning.lanes import MAIN, TUNING, Lane
-from fedjax_links.runner import compilation, stores
+from fedjax_links.runner import compilation, shared_stores, stores
 from fedjax_links.runner.hooks import InitialStates, Listeners, Stop
 from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
@@ -108,7 +108,7 @@ class LaneScheduler:
     """
 
     programs: Programs
-    store: Any
+    store: shared_stores.Store
     listeners: Listeners
     initial_states: InitialStates
     _in_flight: deque[_InFlightBatch] = dataclasses.field(

@@ -17,7 +17,7 @@ import numpy as np
 from fedjax_links import runs
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors, paths
-from fedjax_links.core.records import MetricsRow, RunFacts, Section
+from fedjax_links.core.records import LaneMetadata, MetricsRow, RunFacts, Section
 from fedjax_links.machines import environment
 from fedjax_links.planning import lanes
 from fedjax_links.results import dataset
@@ -185,7 +185,7 @@ class RunFolder(InMemoryStore):
             print(f'warning: {warning}', file=sys.stderr)
         return record
 
-    def register_lanes(self, lanes: Mapping[str, Mapping[str, Any]]) -> None:
+    def register_lanes(self, lanes: Mapping[str, LaneMetadata]) -> None:
         """As `InMemoryStore.register_lanes`."""
         super().register_lanes(lanes)
         self._unwritten.extend(lanes)

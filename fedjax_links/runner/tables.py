@@ -1,12 +1,11 @@
 """Collects the metrics of a run in columns, so that no line is parsed twice."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
 from fedjax_links import runs
-from fedjax_links.core.records import MetricsRow
+from fedjax_links.core.records import LaneMetadata, MetricsRow
 
 _LEAST = 64
 _MISSING, _NONE, _BOOL, _INT, _FLOAT = range(5)
@@ -93,7 +92,7 @@ class MetricsTable:
             owners = self._owners[: self._num_rows]
             owners[owners == self._lane_indices[lane]] = _NO_LANE
 
-    def columns(self, lanes: Mapping[str, Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    def columns(self, lanes: Mapping[str, LaneMetadata]) -> dict[str, np.ndarray]:
         """Returns the rows of lanes as `runs.as_columns` does.
 
         Args:
@@ -122,7 +121,7 @@ class MetricsTable:
                 columns[name] = self._columns[name].at(rows)
         return columns
 
-    def _column_names(self, lanes: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
+    def _column_names(self, lanes: Mapping[str, LaneMetadata]) -> dict[str, bool]:
         """Returns whether each column is a label, in the order in which rows first have them."""
         is_label: dict[str, bool] = {}
         # Most lanes have the same names, which are looked at once.

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -243,7 +243,7 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else f'{text[: _MAX_LENGTH - 3]}...'
 
 
-def _leaves_of(value: Any, path: str = '') -> Iterator[tuple[str, str]]:
+def _leaves_of(value: object, path: str = '') -> Iterator[tuple[str, str]]:
     """Yields path and JSON of each leaf of a description.
 
     In JSON, 1 differs from 1.0, and 0.0 from -0.0.

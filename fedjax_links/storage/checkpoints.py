@@ -30,6 +30,7 @@ import numpy as np
 
 from fedjax_links.base import PyTree
 from fedjax_links.core import errors, mesh_layouts
+from fedjax_links.core.records import Section
 from fedjax_links.storage import atomic_files, checksummed_npz
 
 _ABOUT = 'about'
@@ -48,7 +49,7 @@ class DamagedError(errors.InvalidError):
 
 def pack(
     state: PyTree,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Section | None = None,
     lines: Sequence[str] = (),
 ) -> bytes:
     """Returns the content of a save.
@@ -81,7 +82,7 @@ def _entry_name(index: int) -> str:
     return f'{index:05d}'
 
 
-def write_part(path: Path, index: int, state: PyTree) -> dict[str, Any]:
+def write_part(path: Path, index: int, state: PyTree) -> Section:
     """Writes the rows of a divided state that this process holds.
 
     Args:
@@ -151,7 +152,7 @@ def read_verified(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def read(path: Path, *, verify: bool = True) -> tuple[dict[str, Any], list[str]]:
+def read(path: Path, *, verify: bool = True) -> tuple[Section, list[str]]:
     """Reads the metadata and the lines of a file.
 
     Args:

@@ -12,9 +12,10 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from fedjax_links.core import errors
+from fedjax_links.core.records import Section
 
 try:
     import fcntl
@@ -126,7 +127,7 @@ def acquire_shared(path: Path) -> IO[str] | None:
     return None
 
 
-def holder_info(path: Path) -> dict[str, Any] | None:
+def holder_info(path: Path) -> Section | None:
     """Returns the facts that the holder of a lock wrote; None if no process holds it.
 
     Args:
@@ -139,7 +140,7 @@ def holder_info(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def read_info(path: Path) -> dict[str, Any]:
+def read_info(path: Path) -> Section:
     """Reads the facts that the last holder of a lock wrote; empty if they are unreadable."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         facts = json.loads(path.read_text())

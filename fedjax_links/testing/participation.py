@@ -57,7 +57,7 @@ def check_participation(
 @functools.lru_cache(maxsize=2)  # For the checks of one pattern.
 def _program(
     pattern: Participation, num_rounds: int = _NUM_ROUNDS
-) -> Callable[[Any], Any]:
+) -> Callable[[Key], PyTree]:
     """Compiles the links of one seed, ``key -> links``."""
     return jax.jit(
         lambda key: simulation.realised_links(key, pattern, num_rounds=num_rounds)
@@ -65,7 +65,7 @@ def _program(
 
 
 @functools.lru_cache(maxsize=1)
-def _side_by_side(pattern: Participation) -> Any:
+def _side_by_side(pattern: Participation) -> PyTree:
     """Samples the first rounds of many seeds, leaves [S, T, ...]."""
     program = _program(pattern, max(1, min(8, 480 // pattern.num_clients)))
     return jax.tree.map(np.asarray, jax.vmap(program)(_seeds()))

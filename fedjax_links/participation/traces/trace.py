@@ -34,7 +34,7 @@ def trace(
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
     rounds: int | None = None,
-    clients: Sequence[Any] | None = None,
+    clients: Sequence[object] | None = None,
 ) -> Participation:
     """Replays recorded availability: round t has the clients up at time ``t * tick``.
 
@@ -121,7 +121,7 @@ def availability(
     rounds: int | None = None,
     wrap: str | ArrayLike | None = None,
     overlaps: str = 'reject',
-    clients: Sequence[Any] | None = None,
+    clients: Sequence[object] | None = None,
 ) -> NDArray[np.bool_]:
     """Returns who is up at the times ``0, tick, 2 tick, ...`` of rounds.
 
