@@ -18,6 +18,7 @@ import numpy as np
 State = Mapping[str, Any]
 Params = Mapping[str, np.ndarray]
 PREFIX = 'params/'
+_NORM = 'BatchNorm'  # The layer after a dense layer of the same number.
 
 
 def run(source: str) -> tuple[dict[str, np.ndarray], float]:
@@ -55,7 +56,8 @@ def network(params: Params) -> Any:
     """Makes an ``nn.Module`` on images [B, C, H, W] with the layers of flax parameters.
 
     Convolutions keep the image's size and are followed by ReLU and pooling, dense layers but the
-    last by ReLU. The weights are PyTorch's own.
+    last by normalisation over the batch, if the parameters have it, and ReLU. The weights are
+    PyTorch's own.
     """
     from torch import nn
 
@@ -68,8 +70,12 @@ def network(params: Params) -> Any:
             nn.MaxPool2d(2),
         ]
     modules += [nn.Flatten()]
-    for name in layers(params, 'Dense'):
-        modules += [nn.Linear(*params[f'{name}/kernel'].shape), nn.ReLU()]
+    for i, name in enumerate(layers(params, 'Dense')):
+        inputs, outputs = params[f'{name}/kernel'].shape
+        modules.append(nn.Linear(inputs, outputs))
+        if f'{_NORM}_{i}/scale' in params:
+            modules.append(nn.BatchNorm1d(outputs, track_running_stats=False))
+        modules.append(nn.ReLU())
     modules.pop()  # No ReLU follows the last layer.
     return nn.Sequential(*modules)
 
@@ -91,6 +97,8 @@ def state_from_params(params: Params, model: Any) -> State:
             split = kernel.reshape(-1, channels, kernel.shape[1])
             kernel = split.swapaxes(0, 1).reshape(kernel.shape)
         arrays += [kernel.T, params[f'{name}/bias']]
+        if f'{_NORM}_{i}/scale' in params:
+            arrays += [params[f'{_NORM}_{i}/scale'], params[f'{_NORM}_{i}/bias']]
     names = model.state_dict()
     return {
         n: torch.from_numpy(np.array(a)) for n, a in zip(names, arrays, strict=True)
@@ -114,6 +122,9 @@ def params_from_state(state: State, like: Params) -> dict[str, np.ndarray]:
             kernel = split.swapaxes(0, 1).reshape(kernel.shape)
         params[f'{name}/kernel'] = kernel
         params[f'{name}/bias'] = next(arrays)
+        if f'{_NORM}_{i}/scale' in like:
+            params[f'{_NORM}_{i}/scale'] = next(arrays)
+            params[f'{_NORM}_{i}/bias'] = next(arrays)
     return params
 
 
