@@ -122,7 +122,7 @@ def counter_bias(
       >>> print(round(selection_counters.counter_bias(
       ...     chain, [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], num_rounds=2
       ... ), 4))
-      -0.3333
+      0.1667
 
     References:
       Sun et al., ICLR 2025, Theorem 5, first statement.
@@ -156,7 +156,7 @@ def counter_mean_square_error_from(
       >>> print(round(selection_counters.counter_mean_square_error_from(
       ...     chain, [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], num_rounds=1
       ... ), 4))
-      0.1111
+      0.4444
 
     References:
       Sun et al., ICLR 2025, Theorem 5, third statement.
@@ -228,7 +228,7 @@ def theorem5_any_start_bound(
       >>> print(round(selection_counters.theorem5_any_start_bound(
       ...     chain, [1.0, 0.0, 0.0], num_rounds=100
       ... ), 3))
-      0.301
+      0.561
 
     References:
       Sun et al., ICLR 2025, Theorem 5, third statement.
