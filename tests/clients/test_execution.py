@@ -47,7 +47,7 @@ def primitives(jaxpr):
 
 
 @pytest.mark.parametrize('name', RULES)
-def test_no_loop_waits_for_its_bound_where_a_cohort_is_named(name, elsewhere):
+def test_no_loop_waits_for_its_bound_where_a_cohort_is_named(name, on_accelerator):
     assert 'while' not in set(primitives(jax.make_jaxpr(round_of(name, NAMED))().jaxpr))
 
 
