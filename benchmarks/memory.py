@@ -71,8 +71,8 @@ def many() -> Any:
 def most() -> Any:
     """A hundred rounds among a hundred million clients, whose examples are made."""
     settings = million.MOST
-    data = million.made(settings)
-    pattern = million.alike(settings)
+    data = million.generated_problem(settings)
+    pattern = million.equal_weights(settings)
     return million.Rounds(jax.random.key(0), data, settings, pattern)
 
 
