@@ -102,6 +102,9 @@ def _figure_9(letter: str, parameter: str) -> Iterator[Claim]:
     if parameter == 'sigma':
         pairs = _pbc_over('fedavg_known', {'': patterns['20']})
         yield Claim(item, 'FedPBC ahead of known-p at sigma = 20', run, pairs)
+    else:
+        pairs = _pbc_over('fedavg_known', patterns)
+        yield Claim(item, 'FedPBC ahead of known-p', run, pairs)
     if parameter == 'alpha':
         pairs = {
             name: _pbc_over(label, {'': 'value3'})[''] for name, label in RIVALS.items()
