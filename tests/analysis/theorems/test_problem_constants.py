@@ -1,5 +1,7 @@
 """Constants of problems against random points and against an independent loss."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -8,10 +10,15 @@ from fedjax_links.analysis.theorems import problem_constants
 from tests.analysis.refusals import refuses
 
 
+def rational(values):
+    """The same numbers as an array of rationals, in which NumPy computes exactly."""
+    return np.vectorize(Fraction, otypes=[object])(values)
+
+
 @pytest.mark.parametrize('are_equal', [True, False])
 def test_quadratics_satisfy_their_constants_at_random_points(are_equal):
     rng = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(1000):
         targets = rng.normal(size=(5, 3))
         curves = np.full(5, 2.0) if are_equal else rng.uniform(0.5, 4, size=5)
         start = rng.normal(size=3)
@@ -19,27 +26,29 @@ def test_quadratics_satisfy_their_constants_at_random_points(are_equal):
             targets, curves, initial_point=start
         )
         point = rng.normal(size=3) * 10 ** rng.uniform(-2, 3)
-        gradients = curves[:, None] * (point - targets)
+        points = rational(targets)
+        bends = rational(curves)
+        gradients = bends[:, None] * (rational(point) - points)
         whole = gradients.mean(axis=0)
-        left = np.mean(np.sum((gradients - whole) ** 2, axis=1))
-        right = known.slope**2 * whole @ whole + known.offset**2
-        assert left <= right * (1 + 1e-9)
-        norms = np.linalg.norm(gradients - whole, axis=1)
-        assert norms.max() <= known.dissimilarity * (1 + 1e-9)
+        squares = np.sum((gradients - whole) ** 2, axis=1)
+        left = float(squares.mean())
+        right = known.slope**2 * float(whole @ whole) + known.offset**2
+        assert left <= right * (1 + 1e-12)
+        assert float(squares.max()) <= known.dissimilarity**2 * (1 + 1e-12)
         if are_equal:
-            np.testing.assert_allclose(left, right, rtol=1e-6)
+            np.testing.assert_allclose(left, right, rtol=1e-12)
+            differences = (gradients - whole).astype(float)
             np.testing.assert_allclose(
-                known.gradient_differences, gradients - whole, atol=1e-9
+                known.gradient_differences, differences, rtol=0, atol=1e-12
             )
         assert known.smoothness == curves.max()
 
-        def loss(x, targets=targets, curves=curves):
-            return np.mean(0.5 * curves * np.sum((x - targets) ** 2, axis=1))
+        def loss(x, points=points, bends=bends):
+            return np.mean(bends * np.sum((x - points) ** 2, axis=1)) / 2
 
-        best = (curves @ targets) / curves.sum()
-        np.testing.assert_allclose(
-            known.initial_gap, loss(start) - loss(best), rtol=1e-9
-        )
+        best = (bends @ points) / bends.sum()
+        gap = float(loss(rational(start)) - loss(best))
+        np.testing.assert_allclose(known.initial_gap, gap, rtol=1e-12)
 
 
 def test_softmax_satisfies_its_constants_at_random_points():
@@ -61,7 +70,7 @@ def test_softmax_satisfies_its_constants_at_random_points():
             [rows[owners == i].T @ slopes[owners == i] / 10 + penalty for i in range(4)]
         )
 
-    for _ in range(200):
+    for _ in range(1000):
         model, other = rng.normal(size=(2, 4, 3)) * 10 ** rng.uniform(-2, 2)
         found = gradients(model)
         norms = np.linalg.norm(found - found.mean(axis=0), axis=(1, 2))
@@ -82,13 +91,12 @@ def client_gradients(features, labels, owners, l2, table):
     """Of ``mean over outputs (B'x + b - y)^2 + l2 / 2 |B|^2``, a client at a time."""
     found = []
     for client in range(4):
-        total = l2 * np.concatenate([table[:-1], np.zeros((1, table.shape[1]))])
-        rows = np.flatnonzero(owners == client)
-        for e in rows:
-            row = np.append(features[e], 1.0)
-            off = row @ table - labels[e]
-            total = total + 2 * np.outer(row, off) / table.shape[1] / len(rows)
-        found.append(total)
+        penalty = l2 * np.concatenate([table[:-1], np.zeros((1, table.shape[1]), int)])
+        mine = owners == client
+        ones = np.ones((mine.sum(), 1), int)
+        rows = np.concatenate([features[mine], ones], axis=1)
+        off = rows @ table - labels[mine]
+        found.append(2 * rows.T @ off / table.shape[1] / len(rows) + penalty)
     return np.array(found)
 
 
@@ -96,7 +104,7 @@ def client_gradients(features, labels, owners, l2, table):
 @pytest.mark.parametrize('l2', [0.0, 0.3])
 def test_least_squares_satisfy_their_constants_at_random_points(outputs, l2):
     rng = np.random.default_rng(2)
-    for _ in range(50):
+    for _ in range(1000):
         features, labels, owners = random_examples(rng, outputs)
         known = problem_constants.linear_model_constants(
             features, labels, owners, loss='least_squares', l2=l2
@@ -152,10 +160,12 @@ def test_clients_with_the_same_inputs_have_exact_differences():
     assert known.are_exact
     assert known.slope == 0
     for _ in range(3):
-        point = rng.normal(size=(3, 1)) * 10
-        found = client_gradients(features, labels, owners, 0.0, point)
-        differences = (found - found.mean(axis=0)).reshape(4, -1)
-        np.testing.assert_allclose(known.gradient_differences, differences, atol=1e-11)
+        point = rational(rng.normal(size=(3, 1)) * 10)
+        found = client_gradients(rational(features), rational(labels), owners, 0, point)
+        differences = (found - found.mean(axis=0)).reshape(4, -1).astype(float)
+        np.testing.assert_allclose(
+            known.gradient_differences, differences, rtol=0, atol=1e-12
+        )
     norms = np.linalg.norm(known.gradient_differences, axis=1)
     np.testing.assert_allclose(known.dissimilarity, norms.max(), rtol=1e-12)
     np.testing.assert_allclose(known.offset, np.sqrt(np.mean(norms**2)), rtol=1e-12)
@@ -186,7 +196,7 @@ def test_minibatches_vary_no_more_than_their_bound(loss):
         features, labels, owners, loss=loss, batch_size=4, l2=0.1, **classes
     )
     rows = np.column_stack([features, np.ones(20)])
-    for _ in range(100):
+    for _ in range(1000):
         scores = rows @ rng.normal(size=(3, columns)) * 10 ** rng.uniform(-2, 2)
         if loss == 'softmax':
             chances = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -1,6 +1,7 @@
 """Counters of selections under a minimum separation, against all paths of a short run."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,22 +9,31 @@ import pytest
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import mixing_times, selection_counters
 from tests.analysis.refusals import refuses
+from tests.analysis.theorems import exact_chains
+
+VALUES = Fraction(1), Fraction(-1, 2), Fraction(2), Fraction(3, 10)
 
 
-def paths(chain, weights, separation, num_rounds):
-    """Yields sequences of selected clients with their probability, from the stationary law."""
+def paths(law, weights, separation, num_rounds):
+    """Yields sequences of selected clients with their probability, from a law of waits."""
     clients = range(len(weights))
-    for state, mass in zip(chain.states, chain.stationary, strict=True):
+    for state, mass in law.items():
         for sequence in itertools.product(clients, repeat=num_rounds):
             waits = list(state)
             chance = mass
             for chosen in sequence:
-                free = sum(weights[i] for i in clients if waits[i] == 0)
-                chance *= weights[chosen] / free if waits[chosen] == 0 else 0.0
+                chance *= exact_chains.selection(weights, waits)[chosen]
+                if not chance:
+                    break
                 waits = [max(w - 1, 0) for w in waits]
                 waits[chosen] = separation
             if chance:
                 yield sequence, chance
+
+
+def mean_value(law, values):
+    """Expected value of a client."""
+    return sum(p * value for p, value in zip(law, values, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -31,17 +41,18 @@ def paths(chain, weights, separation, num_rounds):
 )
 def test_errors_equal_the_enumeration_of_paths(weights, separation):
     chain = analysis.minimum_separation_chain(weights, separation)
-    values = np.array([1.0, -0.5, 2.0, 0.3])[: len(weights)]
-    target = chain.marginal @ values
+    values = VALUES[: len(weights)]
+    target = mean_value(exact_chains.marginal(weights, separation), values)
+    law = exact_chains.stationary_law(weights, separation)
     for rounds in (1, 2, 4):
         exact = sum(
-            chance * (np.mean(values[list(sequence)]) - target) ** 2
-            for sequence, chance in paths(chain, weights, separation, rounds)
+            chance * (sum(values[i] for i in sequence) / rounds - target) ** 2
+            for sequence, chance in paths(law, weights, separation, rounds)
         )
         found = selection_counters.counter_mean_square_error(
-            chain, values, num_rounds=rounds
+            chain, [float(v) for v in values], num_rounds=rounds
         )
-        np.testing.assert_allclose(found, exact, rtol=1e-11)
+        np.testing.assert_allclose(found, float(exact), rtol=1e-12)
 
 
 def test_error_without_separation_is_a_binomial_variance():
@@ -137,27 +148,32 @@ def test_the_bounds_of_theorem_5_are_those_of_the_forms():
 def test_runs_from_a_state_equal_the_enumeration_of_paths(weights, separation):
     """The newest cohort of the state at round 0 is S_0; later rounds follow the waits."""
     chain = analysis.minimum_separation_chain(weights, separation)
-    values = np.array([1.0, -0.5, 2.0, 0.3])[: len(weights)]
-    target = chain.marginal @ values
+    exact_values = VALUES[: len(weights)]
+    values = [float(value) for value in exact_values]
+    target = mean_value(exact_chains.marginal(weights, separation), exact_values)
     rng = np.random.default_rng(5)
-    start = rng.dirichlet(np.ones(len(chain.states)))
-    after = chain._replace(stationary=start)
+    masses = [Fraction(int(m)) for m in rng.integers(1, 100, size=len(chain.states))]
+    law = [mass / sum(masses) for mass in masses]
+    start = [float(mass) for mass in law]
     for rounds in (1, 3):
-        mean = 0.0
-        square = 0.0
-        for row, state in enumerate(chain.states):
-            alone = after._replace(states=state[None], stationary=start[row : row + 1])
-            first = values[np.argmax(state)] - target
-            for sequence, chance in paths(alone, weights, separation, rounds - 1):
-                total = first + np.sum(values[list(sequence)] - target)
-                mean += chance * total / rounds
-                square += chance * (total / rounds) ** 2
+        mean = Fraction(0)
+        square = Fraction(0)
+        for row, mass in zip(chain.states, law, strict=True):
+            state = tuple(int(wait) for wait in row)
+            first = exact_values[state.index(max(state))]
+            for sequence, chance in paths(
+                {state: mass}, weights, separation, rounds - 1
+            ):
+                total = first + sum(exact_values[i] for i in sequence)
+                error = total / rounds - target
+                mean += chance * error
+                square += chance * error**2
         found = selection_counters.counter_bias(chain, values, start, num_rounds=rounds)
-        np.testing.assert_allclose(found, mean, rtol=1e-11)
+        np.testing.assert_allclose(found, float(mean), rtol=1e-12)
         found = selection_counters.counter_mean_square_error_from(
             chain, values, start, num_rounds=rounds
         )
-        np.testing.assert_allclose(found, square, rtol=1e-11)
+        np.testing.assert_allclose(found, float(square), rtol=1e-12)
     stationary = selection_counters.counter_mean_square_error_from(
         chain, values, chain.stationary, num_rounds=20
     )

@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_links import analysis
 from fedjax_links.analysis.theorems import sun2025
+from tests.analysis.theorems import exact_chains
 
 
 def exact_column_sums(probs, separation):
@@ -51,7 +52,7 @@ def test_columns_of_the_proof_approach_one():
         sums = sun2025.column_sums(chain)
         largest.append(np.abs(sums[chain.states[:, 0] != separation] - 1).max())
     assert max(largest) < 0.5
-    assert largest[-1] <= 1e-9
+    assert largest[-1] <= 1e-12
 
 
 def test_quantities_of_theorem_2_equal_all_cohorts():
@@ -73,15 +74,38 @@ def test_least_cohort_of_equal_clients_is_not_below_one_over_m():
     np.testing.assert_allclose(found, (1 / 3, 1 / 3, 0), atol=1e-15)
 
 
-def test_memory_of_the_selection_equals_matrix_powers():
-    chain = analysis.minimum_separation_chain([1.0, 2.0, 3.0, 4.0], 2)
-    for lag in (0, 3, 9):
-        power = np.linalg.matrix_power(chain.transition.toarray(), lag)
-        off = np.abs(power @ chain.selection - chain.marginal).max()
-        exact = off * 2 / chain.marginal.min()
-        np.testing.assert_allclose(
-            sun2025.remembered_selection(chain, lag), exact, rtol=1e-10, atol=1e-14
+def exact_selections(weights, separation, lag):
+    """Laws of the client that is selected ``lag`` rounds after each state, in rationals."""
+    clients = range(len(weights))
+    moves = exact_chains.transitions(weights, separation)
+    laws = {
+        window: exact_chains.selection(
+            weights, exact_chains.waits(window, len(weights))
         )
+        for window in moves
+    }
+    for _ in range(lag):
+        laws = {
+            window: [
+                sum(p * laws[after][i] for after, p in move.items()) for i in clients
+            ]
+            for window, move in moves.items()
+        }
+    return laws.values()
+
+
+def test_memory_of_the_selection_equals_exact_rationals():
+    weights = [1, 2, 3, 4]
+    chain = analysis.minimum_separation_chain(weights, 2)
+    marginal = exact_chains.marginal(weights, 2)
+    for lag in (0, 3, 9):
+        off = max(
+            max(abs(p - q) for p, q in zip(law, marginal, strict=True))
+            for law in exact_selections(weights, 2, lag)
+        )
+        exact = float(off * 2 / min(marginal))
+        found = sun2025.remembered_selection(chain, lag)
+        np.testing.assert_allclose(found, exact, rtol=1e-12)
     lag = sun2025.least_lag(chain)
     assert 2 * sun2025.remembered_selection(chain, lag) ** 2 <= 1 / 6
     assert 2 * sun2025.remembered_selection(chain, lag - 1) ** 2 > 1 / 6
