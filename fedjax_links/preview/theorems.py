@@ -34,7 +34,8 @@ _AMPLIFIED = 'amplified_fedavg'
 def text(links: ConfiguredLinks, record: base.MaskLinks) -> str:
     """Says with which P a pattern is regular, and which theorems cover the problem.
 
-    Theorems are checked for quadratics and for linear models.
+    Theorems are checked for quadratics and for linear models with an intercept.
+    `gaussian_regression` has none, as no function of `analysis.linear_models` has such models.
 
     Args:
       links: a pattern of an experiment, at the first point of its grid.
@@ -252,7 +253,10 @@ def _unknown(links: ConfiguredLinks) -> str:
     """Says why the constants that theorems need are not known; empty if they are."""
     problem = links.problem
     if not _has_constants(problem):
-        return 'their constants are known for quadratics and linear models only'
+        return (
+            'their constants are known for quadratics and\n'
+            'for linear models with an intercept only'
+        )
     client: Section = (links.experiment.config or {}).get('client', {})
     if not isinstance(client.get('learning_rate'), int | float):
         return '`config.client.learning_rate` is no number'

@@ -40,7 +40,12 @@ def test_turns_are_regular_and_some_theorems_cover_them():
 def test_problems_without_constants_are_named():
     links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
     lines = screen(links, noise=1.0)
-    assert lines.splitlines()[-1].startswith('Theorems: not checked, their constants')
+    sentence = (
+        'Theorems: not checked, their constants are known for quadratics and '
+        'for linear models with an intercept only.'
+    )
+    assert ' '.join(lines.split()).endswith(sentence)
+    assert max(map(len, lines.splitlines())) <= 80
 
 
 @pytest.mark.parametrize('schedule', ['constant', 'sine'])
