@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fedjax_links.config import nested, schema
+from fedjax_links.config import nested
 from fedjax_links.core import errors
 from fedjax_links.core.records import Section
 
@@ -98,6 +98,9 @@ def fill_in(text: str, config: Section, *, is_complete: bool = True) -> str:
 
 def _is_left_out(path: str, config: Section) -> bool:
     """Tells whether a path leads into a section that configs may have and this one has not."""
+    # Not above, since it imports JAX, and commands show their help without it.
+    from fedjax_links.config import schema
+
     section, _, rest = path.partition('.')
     known = {field.name for field in dataclasses.fields(schema.ExperimentConfig)}
     return bool(rest) and section in known and config.get(section) is None
