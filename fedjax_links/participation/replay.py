@@ -60,8 +60,8 @@ def replay(
     The masks of a run (`fedjax_links.simulation.realised_links`) replay bit for bit. A mask says
     whose upload arrived. If a run's links have separate directions, pass ``links.downlink`` and
     ``links.compute`` too. Without them, clients that delivered also received, and all could
-    train. Samples name the cohort by ids (`CohortLinkSample`) if there are masks alone and all
-    have equally many active clients.
+    train. If there are masks alone and all have equally many active clients, samples name the
+    cohort by ids: `fedjax_links.links.samples.CohortLinkSample`.
 
     Args:
       mask: bool[T, N], or integers 0 and 1: which uploads arrived in each recorded round.
