@@ -362,17 +362,12 @@ def _bounded_noise(problem: ProblemConstants) -> Assumption:
 def _mixing_assumptions(run: TheoremRun) -> tuple[Assumption, Assumption]:
     """Returns what both FedPBC theorems ask of the links."""
     rho = run.mixing_rate
+    contracts = None if rho is None else rho < 1
+    detail = 'rho is not known' if rho is None else f'rho = {rho:.4g}'
+    reason = 'so that products of W contract'
     return (
-        Assumption(
-            'rounds are independent',
-            run.rounds_are_independent,
-            'so that products of W contract',
-        ),
-        Assumption(
-            'rho < 1',
-            None if rho is None else rho < 1,
-            'rho is not known' if rho is None else f'rho = {rho:.4g}',
-        ),
+        Assumption('rounds are independent', run.rounds_are_independent, reason),
+        Assumption('rho < 1', contracts, detail),
     )
 
 
