@@ -210,8 +210,13 @@ def _simulate_on_mesh(
             state = state._replace(participation=(), links=base.all_down(links_source))
         expected = layout.shapes_like(state)
         contracts.check_fit(state, expected, has_pattern=pattern is not None)
-    run = functools.partial(_simulate, *options, links)  # type: ignore[call-arg]
-    new_state, metrics, evals = layout.advance(run, state, problem, key)
+
+    def run(
+        state: FederationState | None, links: Links | None, problem: Problem, key: Key
+    ) -> SimulationResult:
+        return _simulate(*options, links, state, problem, key)
+
+    new_state, metrics, evals = layout.advance(run, state, links, problem, key)
     if carry is not None:
         new_state = new_state._replace(participation=carry)
     return SimulationResult(new_state, metrics, evals)

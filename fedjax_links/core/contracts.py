@@ -139,8 +139,12 @@ def _check_field(
     argument: str, name: str, value: Array | None, kind: str, shape: tuple[int, ...]
 ) -> None:
     """Raises unless a field of a sample holds numbers of a kind and has a shape."""
-    is_kind = value is not None and jnp.issubdtype(_dtype(value), _KINDS[kind])
-    if value is None or not is_kind or np.shape(value) != shape:
+    fits = (
+        value is not None
+        and jnp.issubdtype(_dtype(value), _KINDS[kind])
+        and np.shape(value) == shape
+    )
+    if not fits:
         requirement = f'draw `{name}` as {kind}{list(shape)}'
         raise errors.invalid(argument, requirement, kind_of(value))
 
