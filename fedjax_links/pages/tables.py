@@ -23,8 +23,6 @@ _LATEX = str.maketrans(
         **{sign: f'\\{sign}' for sign in '&%$#_{}'},
     }
 )
-# Columns of text on a terminal, which are aligned to the left.
-_NUM_TEXT_COLUMNS = 2
 _ARROWS = ' ↑↓'  # behind numbers at an edge of what was tried
 
 
@@ -45,12 +43,12 @@ class Table(NamedTuple):
         """Formats the table for a terminal: aligned columns under a rule, the caption below."""
         columns = zip(self.header, *self.rows, strict=True)
         widths = [max(map(len, column)) for column in columns]
+        alignment = self._alignment()
 
         def line(cells: Sequence[str]) -> str:
             padded = []
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-                is_text = column < _NUM_TEXT_COLUMNS
-                padded.append(cell.ljust(width) if is_text else cell.rjust(width))
+            for cell, width, side in zip(cells, widths, alignment, strict=True):
+                padded.append(cell.ljust(width) if side == 'l' else cell.rjust(width))
             return '  '.join(padded).rstrip()
 
         rule = '-' * (sum(widths) + 2 * (len(widths) - 1))
@@ -91,16 +89,12 @@ class Table(NamedTuple):
             ' & '.join(map(_as_latex, row)) + r' \\'
             for row in (self.header, *self.rows)
         ]
-        alignment = ''
-        for column in range(len(self.header)):
-            cells = [row[column].rstrip(_ARROWS) for row in self.rows]
-            alignment += 'r' if _are_numbers(cells) else 'l'
         caption = textwrap.fill(
             self.caption, 100, initial_indent='% ', subsequent_indent='% '
         )
         lines = [
             caption,
-            rf'\begin{{tabular}}{{{alignment}}}',
+            rf'\begin{{tabular}}{{{self._alignment()}}}',
             r'\toprule',
             header,
             r'\midrule',
@@ -109,6 +103,14 @@ class Table(NamedTuple):
             r'\end{tabular}',
         ]
         return '\n'.join([*lines, ''])
+
+    def _alignment(self) -> str:
+        """Returns ``l`` for each column of text and ``r`` for each of numbers."""
+        alignment = ''
+        for column in range(len(self.header)):
+            cells = [row[column].rstrip(_ARROWS) for row in self.rows]
+            alignment += 'r' if _are_numbers(cells) else 'l'
+        return alignment
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:

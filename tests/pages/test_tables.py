@@ -232,6 +232,19 @@ def test_latex_sets_texts_to_the_left_and_numbers_to_the_right():
     assert r'\begin{tabular}{ll}' in tables.Table(['a', 'b'], [], 'caption').latex()
 
 
+def test_a_terminal_shows_texts_to_the_left_and_numbers_to_the_right():
+    rows = [
+        ('links', 'fedpbc', 'client mean', '93.3 ± 0.4', 'ahead'),
+        ('links', 'mifa', 'server', '9.1 ± 1.2', 'not decided'),
+    ]
+    header = ('pattern', 'algorithm', 'model', 'accuracy', 'verdict')
+    table = tables.Table(header, rows, 'Of two seeds.')
+    assert table.text().splitlines()[2:4] == [
+        'links    fedpbc     client mean  93.3 ± 0.4  ahead',
+        'links    mifa       server        9.1 ± 1.2  not decided',
+    ]
+
+
 def test_what_latex_reads_as_its_own_is_escaped():
     row = ['50 % of A_1 & #2', '-1.2 ± 3', r'{x}^2 ~ \y $', 'a-1', '1 ↑']
     text = tables.Table([''] * 5, [row], 'caption').latex()
