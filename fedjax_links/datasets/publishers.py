@@ -123,7 +123,7 @@ def fetch(
     folder = _local_folder(name, recipe, mirror)
     if folder is not None:
         source = str(folder.absolute())
-        dataset = _read_local(name, recipe, folder)
+        dataset = _read_local(name, recipe, folder, is_mirror=mirror is not None)
     else:
         source = mirror or recipe.files[0].url.rpartition('/')[0]
         downloads = file.parent / 'downloads' / name
@@ -148,16 +148,25 @@ def _local_folder(name: str, recipe: Recipe, mirror: str | None) -> pathlib.Path
     return folder
 
 
-def _read_local(name: str, recipe: Recipe, folder: pathlib.Path) -> Dataset:
+def _read_local(
+    name: str, recipe: Recipe, folder: pathlib.Path, *, is_mirror: bool
+) -> Dataset:
     """Reads published files in a folder, whose checksums may differ.
+
+    Args:
+      name: of the data set.
+      recipe: how to read it.
+      folder: of the files.
+      is_mirror: whether the user named the folder; otherwise it is the system's copy.
 
     Raises:
       ValueError: if files are missing or damaged.
     """
 
     def damaged(reason: str) -> errors.InvalidError:
+        argument = 'mirror' if is_mirror else "the system's copy"
         requirement = f'hold files of {name} as published ({reason})'
-        return errors.invalid('mirror', requirement, folder)
+        return errors.invalid(argument, requirement, folder)
 
     with errors.on_disk(folder), errors.decoding(damaged):
         try:

@@ -83,6 +83,16 @@ def test_half_a_system_copy_is_none(tmp_path):
         publishers.fetch('mnist', data_dir=tmp_path / 'data')
 
 
+def test_a_damaged_system_copy_is_named(tmp_path):
+    copy = tmp_path / 'system' / 'mnist'
+    published.write_mnist(copy)
+    file = copy / 't10k-images-idx3-ubyte.gz'
+    file.write_bytes(file.read_bytes()[:-9])
+    message = "`the system's copy` must hold files of mnist as published ("
+    with pytest.raises(ValueError, match=f'^{re.escape(message)}.*{copy}'):
+        publishers.fetch('mnist', data_dir=tmp_path / 'data')
+
+
 def cut(content):
     """Loses the end of a file."""
     return content[:-1]
