@@ -129,11 +129,6 @@ def linear_clients(
     rates = np.asarray(learning_rate, np.float64)
     _checks.require(rates.min() > 0, 'learning_rate', 'be positive', learning_rate)
     rates = np.broadcast_to(rates, (len(objectives),))
-    first = objectives[0]
-    size = first.design.shape[1] * first.num_outputs
-    initial = np.zeros(size) if start is None else start.parameters.ravel()
-    fits = f'have {size} parameters'
-    _checks.require(initial.size == size, 'start', fits, initial.size)
 
     def train(models: np.ndarray, ids: np.ndarray) -> np.ndarray:
         trained = np.array(models)
@@ -147,7 +142,8 @@ def linear_clients(
         slopes = [each.value_and_gradient(model)[1] for each in objectives]
         return np.asarray(np.mean(slopes, axis=0))
 
-    return Clients(train, gradient, initial, len(objectives))
+    initial_point = start_parameters(objectives, start)
+    return Clients(train, gradient, initial_point, len(objectives))
 
 
 def client_objectives(
@@ -188,6 +184,24 @@ def client_objectives(
         )
         objectives.append(objective)
     return objectives
+
+
+def start_parameters(
+    objectives: list[linear_models.WeightedLoss],
+    start: linear_models.LinearModel | None,
+) -> np.ndarray:
+    """Returns the parameters (B, b) of a start as one vector float64[P]; zeros by default.
+
+    Raises:
+      ValueError: for a model of another size than that of the objectives.
+    """
+    size = objectives[0].design.shape[1] * objectives[0].num_outputs
+    if start is None:
+        return np.zeros(size)
+    parameters = start.parameters.ravel()
+    fits = f'have {size} parameters'
+    _checks.require(parameters.size == size, 'start', fits, parameters.size)
+    return np.asarray(parameters)
 
 
 def fedpbc_gradient_squares(masks: ArrayLike, clients: Clients) -> np.ndarray:

@@ -165,10 +165,7 @@ def linear_model_constants(
         features, labels, owners, loss=loss, num_classes=num_classes, l2=l2
     )
     batch = _checks.checked_int('batch_size', batch_size, minimum=0)
-    size = objectives[0].design.shape[1] * objectives[0].num_outputs
-    point = np.zeros(size) if start is None else start.parameters.ravel()
-    fits = f'have {size} parameters'
-    _checks.require(point.size == size, 'start', fits, point.size)
+    point = gradient_runs.start_parameters(objectives, start)
     if loss == linear_models.LEAST_SQUARES:
         return _least_squares(objectives, point, batch)
     slope = 1.0 if loss == linear_models.LOGISTIC else math.sqrt(2.0)
