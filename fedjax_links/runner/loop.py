@@ -21,7 +21,7 @@ from fedjax_links.machines import devices, processes
 from fedjax_links.planning.lanes import TUNING, Lane
 from fedjax_links.planning.plan import Plan
 from fedjax_links.planning.sequential_seeds import UntilDecided
-from fedjax_links.runner import hooks, realised_links, shared_stores, stores
+from fedjax_links.runner import hooks, in_memory, realised_links, shared_stores, stores
 from fedjax_links.runner.identity import Identities
 from fedjax_links.runner.program_cache import Programs
 from fedjax_links.runner.stages import LaneScheduler
@@ -135,9 +135,9 @@ def _open_store(
         facts[runs.ON_A_MESH] = True
     identities = Identities(plan)
 
-    def open_here() -> stores.InMemoryStore:
+    def open_here() -> in_memory.InMemoryStore:
         if path is None:
-            return stores.InMemoryStore(facts)
+            return in_memory.InMemoryStore(facts)
         kind: Any = stores.RunFolder
         if plan.share is not None:
             kind = functools.partial(

@@ -23,7 +23,7 @@ from fedjax_links.base import PyTree
 from fedjax_links.core import errors
 from fedjax_links.core.records import Section
 from fedjax_links.machines import processes
-from fedjax_links.runner import stores
+from fedjax_links.runner import in_memory, stores
 from fedjax_links.storage import (
     atomic_files,
     checkpoints,
@@ -250,7 +250,7 @@ class ReplicatedStore:
 
     def __init__(
         self,
-        make: Callable[[], stores.InMemoryStore],
+        make: Callable[[], in_memory.InMemoryStore],
         described: Sequence[Section | None],
         folder: Path | None,
         local_rows: Callable[[int], tuple[int, int]],
@@ -335,7 +335,7 @@ class ReplicatedStore:
         return runs.checkpoint_file(self._folder or Path(), lane, round)
 
 
-Store: TypeAlias = stores.InMemoryStore | ReplicatedStore
+Store: TypeAlias = in_memory.InMemoryStore | ReplicatedStore
 """Where a run is kept: in memory, in a folder, or by the leader of several processes."""
 
 

@@ -18,7 +18,7 @@ from fedjax_links.core import errors, memory
 from fedjax_links.machines import devices, processes
 from fedjax_links.planning import problem_families
 from fedjax_links.planning.lanes import MAIN, TUNING, Lane
-from fedjax_links.runner import compilation, shared_stores, stores
+from fedjax_links.runner import compilation, save_clock, shared_stores
 from fedjax_links.runner.hooks import InitialStates, Listeners, Stop
 from fedjax_links.runner.lane_batch import LaneBatch, compile_batches
 from fedjax_links.runner.program_cache import Programs
@@ -70,7 +70,7 @@ class _InFlightBatch:
     """
 
     batch: LaneBatch
-    clock: stores.SaveClock
+    clock: save_clock.SaveClock
     saved: int
     pace: int = 0
     began: float = 0.0
@@ -216,7 +216,7 @@ class LaneScheduler:
         else:
             batch.start()
             self._evaluate_start(batch)
-        clock = stores.SaveClock(_SAVE_SECONDS, self._num_places)
+        clock = save_clock.SaveClock(_SAVE_SECONDS, self._num_places)
         return _InFlightBatch(batch, clock, num_done)
 
     def _restored_state(self, lane: Lane) -> FederationState:

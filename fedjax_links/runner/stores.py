@@ -22,8 +22,8 @@ from fedjax_links.machines import environment
 from fedjax_links.planning import lanes
 from fedjax_links.results import dataset
 from fedjax_links.runner.identity import Identities
-from fedjax_links.runner.in_memory import InMemoryStore as InMemoryStore
-from fedjax_links.runner.save_clock import SaveClock as SaveClock
+from fedjax_links.runner.in_memory import InMemoryStore
+from fedjax_links.runner.save_clock import SaveClock
 from fedjax_links.storage import (
     atomic_files,
     checkpoints,

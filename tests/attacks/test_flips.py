@@ -8,7 +8,7 @@ import pytest
 
 from fedjax_links import experiment, report, runs
 from fedjax_links.core import errors
-from fedjax_links.runner import stores
+from fedjax_links.runner import save_clock
 from fedjax_links.runs import export
 
 NUM_FLIPS = 60
@@ -93,7 +93,7 @@ def test_a_resumed_run_ends_like_an_unbroken_one_or_is_refused(whole, monkeypatc
     """The state of a lane that was done is not looked at until somebody wants it."""
     expected = contents(whole)
     cut = whole.with_name('cut')
-    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     with pytest.raises(experiment.Stop):
         experiment.build(CONFIG).run(cut, [CutAt()])
     overcome = 0

@@ -11,7 +11,7 @@ import pytest
 from fedjax_links import experiment, runs
 from fedjax_links.cli import status
 from fedjax_links.report import live
-from fedjax_links.runner import stores
+from fedjax_links.runner import save_clock
 from fedjax_links.runs import export
 from fedjax_links.storage import file_locks
 from tests import ROOT
@@ -45,7 +45,7 @@ class Looking(experiment.Callback):
 
 def test_a_run_in_one_piece_says_its_lanes_and_the_time_left(tmp_path, monkeypatch):
     """It stops after 13 periods of 2 rounds, so in the fourth of six lanes of 8 rounds."""
-    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     planned = experiment.build(
         values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
     )
@@ -86,7 +86,7 @@ def test_an_archive_is_finished_and_has_no_lanes(tmp_path):
 
 def test_the_time_left_is_that_of_the_rounds_behind(tmp_path, monkeypatch):
     """26 of 48 rounds in 26 minutes, so 22 are left: by the disk, whatever clocks say."""
-    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     hours = []
 
     class Timing(experiment.Callback):

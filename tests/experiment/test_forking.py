@@ -9,7 +9,7 @@ import pytest
 
 import fedjax_links as fl
 from fedjax_links import experiment, report, runs, simulation
-from fedjax_links.runner import stores
+from fedjax_links.runner import save_clock
 from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
 from tests.runner import running
@@ -32,7 +32,7 @@ def past(tmp_path_factory):
     """A finished run of eight rounds with checkpoints after 6 and 8, and its links."""
     folder = tmp_path_factory.mktemp('past') / 'run'
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+        patch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
         build(log=('links',)).run(folder)
     kept = {path.stem.split('@')[1] for path in (folder / 'checkpoints').glob('*.npz')}
     assert kept == {'6', '8'}
@@ -318,7 +318,7 @@ def test_a_fork_is_the_plain_simulation_from_stored_states(
 def test_an_interrupted_fork_has_the_bytes_of_an_unbroken_one(
     tmp_path, past, monkeypatch
 ):
-    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     planned = build(client=OTHER_RATE, num_rounds=12)
     planned.fork(past, 4, tmp_path / 'whole')
 
@@ -356,7 +356,7 @@ def test_a_fork_of_a_tuned_run_is_the_run_itself(tmp_path):
 
 
 def test_experiments_made_in_python_fork_at_their_checkpoints(tmp_path, monkeypatch):
-    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     planned = in_python()
     planned.run(tmp_path / 'run')
     planned.fork(tmp_path / 'run', 36, tmp_path / 'fork')

@@ -10,7 +10,7 @@ import pytest
 
 from fedjax_links import experiment, runs
 from fedjax_links.report import live
-from fedjax_links.runner import stores
+from fedjax_links.runner import save_clock
 from fedjax_links.storage import checkpoints
 from tests.experiment.configs import tuned, values
 
@@ -36,7 +36,7 @@ def stopped(folder, config, *at):
 @pytest.fixture
 def half(tmp_path, monkeypatch):
     """Of three seeds of one algorithm two are at the end, and one is at round 4 of 8."""
-    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     config = values(num_rounds=8, num_seeds=3, algorithms={'fedavg': {}, 'fedpbc': {}})
     stopped(tmp_path, config, 'fedavg', 2, 4)
     return tmp_path
@@ -153,7 +153,7 @@ def test_nothing_or_tuning_alone_is_seen_as_such(tmp_path):
 @pytest.mark.slow
 def test_a_reader_never_sees_a_lane_that_is_half_saved(tmp_path, monkeypatch):
     """Saves come and go as fast as they can while the folder is read again and again."""
-    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     failed = []
     looks = []
     over = threading.Event()

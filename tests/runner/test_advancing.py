@@ -19,13 +19,13 @@ import sys
 from pathlib import Path
 
 from fedjax_links import experiment
-from fedjax_links.runner import stores
+from fedjax_links.runner import save_clock
 from fedjax_links.machines.devices import device_slots
 from tests.runner import running
 from tests.experiment.configs import files_of, tuned
 
 folder, saving = Path(sys.argv[1]), sys.argv[2]
-stores.SaveClock.is_due = lambda clock: saving == 'always'
+save_clock.SaveClock.is_due = lambda clock: saving == 'always'
 planned = experiment.build(tuned(num_seeds=3, num_rounds=12))
 
 class End(experiment.Callback):
@@ -99,13 +99,13 @@ import sys
 from pathlib import Path
 
 from fedjax_links import experiment, runs
-from fedjax_links.runner import stores
+from fedjax_links.runner import save_clock
 from fedjax_links.machines.devices import device_slots
 from tests.runner import running
 from tests.experiment.configs import files_of, values
 
 folder = Path(sys.argv[1])
-stores.SaveClock.is_due = lambda clock: True
+save_clock.SaveClock.is_due = lambda clock: True
 clients = {'learning_rate': 0.1, 'local_steps': 2, 'batch_size': 4}
 config = values(algorithms={'fedpbc': {}}, client=clients)
 planned = experiment.build(config)

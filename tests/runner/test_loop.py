@@ -8,7 +8,7 @@ import fedjax_links as fl
 from fedjax_links import experiment, participation, problems, simulation
 from fedjax_links.core import prng
 from fedjax_links.experiment import Callback
-from fedjax_links.runner import lane_batch, program_cache, stores
+from fedjax_links.runner import lane_batch, program_cache, save_clock
 from tests.experiment.configs import tuned, values
 from tests.runner import running
 
@@ -310,7 +310,9 @@ def test_an_interrupted_run_has_the_bytes_of_an_unbroken_one(
     tmp_path, monkeypatch, saving
 ):
     """Cut in tuning, in the main part, and in the middle of a line."""
-    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: saving == 'always')
+    monkeypatch.setattr(
+        save_clock.SaveClock, 'is_due', lambda clock: saving == 'always'
+    )
     planned = experiment.build(tuned())
     planned.run(tmp_path / 'unbroken')
     cut = tmp_path / 'cut'
@@ -392,7 +394,7 @@ def test_a_run_goes_on_only_with_the_draws_it_began_with(tmp_path, monkeypatch):
 
 def test_models_are_evaluated_before_the_first_round_where_asked(tmp_path, monkeypatch):
     """The first lines are the metrics of the initial model, all others as without; also resumed."""
-    monkeypatch.setattr(stores.SaveClock, 'is_due', lambda clock: True)
+    monkeypatch.setattr(save_clock.SaveClock, 'is_due', lambda clock: True)
     plain = experiment.build(values()).run()
     planned = experiment.build(values(evaluate_start=True))
     heard = []

@@ -9,7 +9,7 @@ import pytest
 
 from fedjax_links import participation, runs
 from fedjax_links.experiment import Tuning
-from fedjax_links.runner import stores
+from fedjax_links.runner import save_clock
 from fedjax_links.runs import comparison
 from fedjax_links.storage import checkpoints
 from tests.report.standing import experiment, second_entry, standing
@@ -17,7 +17,7 @@ from tests.runner import running
 from tests.tiers import cases
 
 
-class EveryPeriod(stores.SaveClock):
+class EveryPeriod(save_clock.SaveClock):
     """Saves after every period, so that two states of each lane are kept."""
 
     def is_due(self):
@@ -27,14 +27,14 @@ class EveryPeriod(stores.SaveClock):
 
 @pytest.fixture(autouse=True)
 def _saved_often(monkeypatch):
-    monkeypatch.setattr(stores, 'SaveClock', EveryPeriod)
+    monkeypatch.setattr(save_clock, 'SaveClock', EveryPeriod)
 
 
 @pytest.fixture(scope='module')
 def first(tmp_path_factory):
     folder = tmp_path_factory.mktemp('runs') / 'first'
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stores, 'SaveClock', EveryPeriod)
+        patch.setattr(save_clock, 'SaveClock', EveryPeriod)
         experiment().run(folder)
     return folder
 
