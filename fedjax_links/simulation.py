@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,10 @@ from fedjax_links.results.simulation import SimulationResult as SimulationResult
 
 EvalFn = Callable[[base.Params, Key, Problem], base.PyTree]
 """``(params, key, problem) -> pytree``: what to measure of a candidate model."""
+_Options: TypeAlias = tuple[
+    Algorithm, Participation | None, EvalFn | None, int, int | None
+]
+"""The first arguments of `_simulate`, up to the links: what a program is built of."""
 
 
 def simulate(
@@ -187,13 +191,13 @@ def _simulate(
 
 def _simulate_on_mesh(
     mesh: jax.sharding.Mesh,
-    options: tuple[Any, ...],
+    options: _Options,
     links: Links | None,
     state: FederationState | None,
     problem: Problem,
     key: Key,
 ) -> SimulationResult:
-    """Runs `_simulate` on a mesh; ``options`` are its first arguments, up to the links."""
+    """Runs `_simulate` on a mesh."""
     if mesh.axis_names != (meshes.AXIS,):
         requirement = f'have the one axis {meshes.AXIS!r}'
         raise errors.invalid('mesh', requirement, mesh.axis_names)
