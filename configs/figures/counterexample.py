@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypedDict
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from fedjax_links import analysis, local_training, plot, problems, sweeps
 from fedjax_links.algorithms import ALGORITHMS
@@ -14,7 +13,7 @@ from fedjax_links.core import checks, errors
 from fedjax_links.pages import tables
 from fedjax_links.pages.figure import FigureResult, stack
 from fedjax_links.participation import bernoulli
-from fedjax_links.plot.panels import Figure, finish
+from fedjax_links.plot.panels import Axes, Figure, finish
 
 _ALGORITHMS = {name: ALGORITHMS[name] for name in ('fedavg', 'fedpbc')}
 _LOOKS = {'fedavg': ('FedAvg', '--'), 'fedpbc': ('FedPBC', '-')}
