@@ -200,8 +200,9 @@ def _linear_setting(
     rate = float(client['learning_rate'])
     steps = int(client['local_steps'])
     data = inputs, labels, classification.owners(problem)
+    batch_size = client.get('batch_size') or 0  # None and 0 are a client's full data.
     constants = problem_constants.linear_model_constants(
-        *data, start=start, batch_size=int(client.get('batch_size', 0)), **options
+        *data, start=start, batch_size=int(batch_size), **options
     )
 
     def clients(rates: Any) -> gradient_runs.Clients:
@@ -321,12 +322,15 @@ def _estimated_rate(active: np.ndarray) -> float:
 
 
 def _amplification(config: Section) -> tuple[int, float]:
-    """Returns P and eta of the config's amplified FedAvg; 1 and 1 without one."""
-    section = config.get('algorithms', {}).get(_AMPLIFIED, {})
-    period = section.get('period', 1)
-    factor = section.get('amplification', 1.0)
-    are_numbers = isinstance(period, int) and isinstance(factor, int | float)
-    return (period, float(factor)) if are_numbers else (1, 1.0)
+    """Returns P and eta of the config's first amplified FedAvg; 1 and 1 without one."""
+    for label, section in config.get('algorithms', {}).items():
+        if section.get('name', label) != _AMPLIFIED:
+            continue
+        period = section.get('period', 1)
+        factor = section.get('amplification', 1.0)
+        if isinstance(period, int) and isinstance(factor, int | float):
+            return period, float(factor)
+    return 1, 1.0
 
 
 def _amplified_run(

@@ -37,6 +37,16 @@ def test_turns_are_regular_and_some_theorems_cover_them():
     assert max(map(len, lines.splitlines())) <= 80
 
 
+@pytest.mark.parametrize('label', ['amplified_fedavg', 'mine'])
+def test_amplified_fedavg_has_its_period_whatever_its_label(label):
+    values = config({'name': 'regularized', 'cohort_size': 1})
+    section = {'name': 'amplified_fedavg', 'period': 6, 'amplification': 1.5}
+    values['algorithms'] |= {label: section}
+    links = configured_links.of_experiment(experiment.build(values))
+    lines = theorems.text(links, links.record(64))
+    assert 'FedAvg with P = 6, eta = 1.5' in lines
+
+
 def test_problems_without_constants_are_named():
     links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
     lines = screen(links, noise=1.0)
@@ -94,7 +104,7 @@ def test_quadratics_of_unequal_curvature_are_checked():
     assert 'nan' not in found['xiang2024']
 
 
-@pytest.mark.parametrize('batch_size', [0, 2])
+@pytest.mark.parametrize('batch_size', [None, 0, 2])
 def test_linear_models_are_checked(batch_size):
     links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
     client = {'batch_size': batch_size}
@@ -102,5 +112,5 @@ def test_linear_models_are_checked(batch_size):
     for theorem in ('xiang2023', 'xiang2024', 'wang2022'):
         assert 'yes gradient noise is bounded' in found[theorem]
         assert 'nan' not in found[theorem]
-        assert ('sigma = 0' in found[theorem]) == (batch_size == 0)
+        assert ('sigma = 0' in found[theorem]) == (not batch_size)
     assert 'yes gradient differences are bounded' in found['wang2022']
