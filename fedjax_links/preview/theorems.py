@@ -17,6 +17,7 @@ from fedjax_links.analysis.theorems import (
     regularity,
     sun2025,
 )
+from fedjax_links.config import nested
 from fedjax_links.core.records import Section
 from fedjax_links.preview import configured_links
 from fedjax_links.preview.configured_links import ConfiguredLinks
@@ -65,7 +66,7 @@ class _Setting(NamedTuple):
     """
 
     constants: problem_constants.ProblemConstants
-    clients: Callable[[Any], gradient_runs.Clients]
+    clients: Callable[[Any], gradient_runs.TrainedClients]
     rate: float
     steps: int
 
@@ -176,7 +177,7 @@ def _setting(links: ConfiguredLinks) -> _Setting:
         points, curves, initial_point=start
     )
 
-    def clients(rates: Any) -> gradient_runs.Clients:
+    def clients(rates: Any) -> gradient_runs.TrainedClients:
         return gradient_runs.quadratic_clients(
             points, rates, steps, curvatures=curves, initial_point=start
         )
@@ -205,7 +206,7 @@ def _linear_setting(
         *data, start=start, batch_size=int(batch_size), **options
     )
 
-    def clients(rates: Any) -> gradient_runs.Clients:
+    def clients(rates: Any) -> gradient_runs.TrainedClients:
         return gradient_runs.linear_clients(*data, rates, steps, start=start, **options)
 
     return _Setting(constants, clients, rate, steps)
@@ -323,7 +324,8 @@ def _estimated_rate(active: np.ndarray) -> float:
 
 def _amplification(config: Section) -> tuple[int, float]:
     """Returns P and eta of the config's first amplified FedAvg; 1 and 1 without one."""
-    for label, section in config.get('algorithms', {}).items():
+    for label, value in config.get('algorithms', {}).items():
+        section = nested.section(value)
         if section.get('name', label) != _AMPLIFIED:
             continue
         period = section.get('period', 1)
@@ -337,7 +339,7 @@ def _amplified_run(
     run: analysis.TheoremRun,
     constants: problem_constants.ProblemConstants,
     active: np.ndarray,
-    clients: gradient_runs.Clients,
+    clients: gradient_runs.TrainedClients,
     amplification: tuple[int, float],
 ) -> analysis.TheoremRun:
     """Runs amplified FedAvg along the links and measures the pattern."""

@@ -47,6 +47,16 @@ def test_amplified_fedavg_has_its_period_whatever_its_label(label):
     assert 'FedAvg with P = 6, eta = 1.5' in lines
 
 
+def test_algorithms_may_be_their_names_alone():
+    values = config({'name': 'regularized', 'cohort_size': 1})
+    values['algorithms'] = {
+        'mine': 'fedpbc',
+        'amplified_fedavg': {'period': 6, 'amplification': 1},
+    }
+    links = configured_links.of_experiment(experiment.build(values))
+    assert 'FedAvg with P = 6, eta = 1:' in theorems.text(links, links.record(64))
+
+
 def test_problems_without_constants_are_named():
     links = {'name': 'bernoulli', 'probs': [0.5, 0.5, 0.5]}
     lines = screen(links, noise=1.0)

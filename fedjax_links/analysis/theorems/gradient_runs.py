@@ -14,7 +14,7 @@ from fedjax_links.analysis import _checks, linear_models
 from fedjax_links.analysis.theorems import _numbers
 
 
-class Clients(NamedTuple):
+class TrainedClients(NamedTuple):
     """Holds what the runs ask of a problem and of its clients' local steps.
 
     Attributes:
@@ -37,7 +37,7 @@ def quadratic_clients(
     *,
     curvatures: ArrayLike | None = None,
     initial_point: ArrayLike | None = None,
-) -> Clients:
+) -> TrainedClients:
     r"""Builds clients with ``F_i(x) = h_i / 2 ||x - u_i||^2``.
 
     Args:
@@ -86,7 +86,7 @@ def quadratic_clients(
     def gradient(model: np.ndarray) -> np.ndarray:
         return np.asarray(curves.mean() * (model - centre))
 
-    return Clients(train, gradient, start, num_clients)
+    return TrainedClients(train, gradient, start, num_clients)
 
 
 def linear_clients(
@@ -98,7 +98,7 @@ def linear_clients(
     *,
     start: linear_models.LinearModel | None = None,
     **options: Any,
-) -> Clients:
+) -> TrainedClients:
     r"""Builds clients with linear models, whose parameters (B, b) are one vector.
 
     Args:
@@ -143,7 +143,7 @@ def linear_clients(
         return np.asarray(np.mean(slopes, axis=0))
 
     initial_point = start_parameters(objectives, start)
-    return Clients(train, gradient, initial_point, len(objectives))
+    return TrainedClients(train, gradient, initial_point, len(objectives))
 
 
 def client_objectives(
@@ -204,7 +204,7 @@ def start_parameters(
     return np.asarray(parameters)
 
 
-def fedpbc_gradient_squares(masks: ArrayLike, clients: Clients) -> np.ndarray:
+def fedpbc_gradient_squares(masks: ArrayLike, clients: TrainedClients) -> np.ndarray:
     r"""Runs FedPBC with full gradients.
 
     Args:
@@ -241,7 +241,7 @@ def fedpbc_gradient_squares(masks: ArrayLike, clients: Clients) -> np.ndarray:
 
 def amplified_fedavg_gradient_squares(
     masks: ArrayLike,
-    clients: Clients,
+    clients: TrainedClients,
     *,
     period: int = 1,
     amplification: float = 1.0,
@@ -290,7 +290,7 @@ def amplified_fedavg_gradient_squares(
     return squares
 
 
-def _masks_of(masks: ArrayLike, clients: Clients) -> np.ndarray:
+def _masks_of(masks: ArrayLike, clients: TrainedClients) -> np.ndarray:
     """Returns masks bool[T, N] of these clients."""
     active = _checks.checked_masks('masks', masks, ndim=2)
     fits = f'have {clients.num_clients} clients'
