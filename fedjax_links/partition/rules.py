@@ -3,6 +3,7 @@
 `divide` says which clients train, on which of their examples, and what is held out.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -262,7 +263,7 @@ def divide(
       holdout_clients: how many clients do not train: a number from 1, or a share below 1, rounded.
         All their examples are held out.
       holdout_examples: share in [0, 1) of the examples of everyone else that is held out, rounded;
-        one is always left to train on.
+        one is always left to train on. A warning counts the clients that this leaves untested.
       seed: integer in ``[0, 2**32)``.
 
     Returns:
@@ -310,6 +311,13 @@ def divide(
         most = sizes[trained].max()
         requirement = f'hold out an example of a client, who have at most {most}'
         raise errors.invalid('holdout_examples', requirement, holdout_examples)
+    num_untested = np.count_nonzero(num_out[trained] == 0)
+    if holdout_examples and num_untested:
+        warnings.warn(
+            f'{num_untested} of {trained.size} clients hold out no example at '
+            f'`holdout_examples` {holdout_examples:g}, and are not tested',
+            stacklevel=2,
+        )
     num_out[held_out] = sizes[held_out]
     is_used = (clients >= 0) & (ranks < sizes[owners])
     is_out = ranks >= (sizes - num_out)[owners]

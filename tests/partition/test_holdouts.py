@@ -72,6 +72,14 @@ def test_clients_and_examples_are_held_out_equally_often():
     assert not examples[~even].any()
 
 
+def test_clients_that_are_not_tested_are_counted():
+    # A tenth of 1, 3 and 5 examples rounds to none, as 0.5 does.
+    with pytest.warns(
+        UserWarning, match=r'3 of 8 clients hold out no example at .* 0\.1'
+    ):
+        partition.divide(OWNERS, holdout_examples=0.1, seed=0)
+
+
 @pytest.mark.parametrize(
     'options, message',
     [
