@@ -37,7 +37,7 @@ def turns_of(program: Callable[..., Any], *args: Any, repeats: int = 3) -> list[
 
 
 def seconds_of(program: Callable[..., Any], *args: Any, repeats: int = 3) -> float:
-    """Their median."""
+    """Returns their median."""
     return float(np.median(turns_of(program, *args, repeats=repeats)))
 
 
@@ -130,7 +130,7 @@ def forms(small: bool) -> dict[str, Any]:
 
 
 def small_images(small: bool) -> dict[str, Any]:
-    """`fashion` at ten seeds side by side, and the time of 300,000 rounds of them."""
+    """Times `fashion` at ten seeds side by side, and 300,000 rounds of them."""
     seeds, rounds = (2, 2) if small else (10, 50)
     workload = fashion.WORKLOAD._replace(num_rounds=rounds)
     data = images.problem(workload, fashion.NETWORK)
@@ -157,7 +157,7 @@ def small_images(small: bool) -> dict[str, Any]:
 
 
 def many_clients(small: bool) -> dict[str, Any]:
-    """`pfl`: all 1,500 rounds; a few on a CPU."""
+    """Times `pfl`: all 1,500 rounds; a few on a CPU."""
     workload = pfl.WORKLOAD._replace(num_rounds=1 if small else pfl.WORKLOAD.num_rounds)
     module = pfl.Network()
     key = jax.random.key(0)
@@ -175,7 +175,7 @@ def many_clients(small: bool) -> dict[str, Any]:
 
 
 def colour_images(small: bool) -> dict[str, Any]:
-    """`cifar`: seconds per round of FedAvg and FedPBC."""
+    """Times `cifar`: seconds per round of FedAvg and FedPBC."""
     records = {}
     for name in ('fedavg', 'fedpbc'):
         workload = cifar.WORKLOAD._replace(num_rounds=1 if small else 20)
@@ -201,7 +201,7 @@ def colour_images(small: bool) -> dict[str, Any]:
 
 
 def bits(small: bool) -> dict[str, Any]:
-    """Largest difference of `micro` after 100 rounds here and on the CPU.
+    """Returns the largest difference of `micro` after 100 rounds here and on the CPU.
 
     Raises:
       ValueError: if it exceeds its bound.
@@ -225,7 +225,7 @@ def bits(small: bool) -> dict[str, Any]:
 
 
 def memory() -> dict[str, Any]:
-    """Peak and size of the device's memory in GiB; empty where it does not say."""
+    """Returns the peak and size of the device's memory in GiB; empty where it does not say."""
     statistics = jax.devices()[0].memory_stats() or {}
     names = {'peak_bytes_in_use': 'peak_gibibytes', 'bytes_limit': 'limit_gibibytes'}
     return {
@@ -248,7 +248,7 @@ PARTS: dict[str, Callable[[bool], dict[str, Any]]] = {
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     small = quick or jax.default_backend() == 'cpu'
     begin = time.perf_counter()
     record: dict[str, Any] = {'small_form': small, 'skipped': []}
@@ -267,7 +267,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def _share(record: dict[str, Any]) -> float:
-    """Share of the measured float32 rate: 541 MFLOP a client's step forward and backward."""
+    """Returns the share of the measured float32 rate: 541 MFLOP for a client's step."""
     work = (
         0.541e9
         * fashion.WORKLOAD.local_steps

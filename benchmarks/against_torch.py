@@ -33,7 +33,7 @@ def written(
     channels_last: bool = False,
     compiled: bool = False,
 ) -> Path:
-    """A job of `torch_loop` from what the engine is given."""
+    """Returns a job of `torch_loop` from what the engine is given."""
     flat = traverse_util.flatten_dict(jax.device_get(params), sep='/')
     return session.job(
         **{torch_loop.PREFIX + name: array for name, array in flat.items()},
@@ -48,7 +48,7 @@ def written(
 
 
 def result(session: interpreters.Session, job: Path) -> Any:
-    """The model and the losses that a job leaves, as the engine's are."""
+    """Returns the model and the losses that a job leaves, as the engine's are."""
     outputs, _ = session.run(job)
     params = {
         name.removeprefix(torch_loop.PREFIX): array

@@ -20,7 +20,7 @@ UP = 0.1
 
 
 def masked(key: jax.Array, data: Problem, settings: micro.Settings) -> Any:
-    """Everybody trains in every round, and a mask picks who counts."""
+    """Trains everybody in every round, and a mask picks who counts."""
     fold = jax.random.fold_in
 
     def one_round(params, t):
@@ -91,7 +91,7 @@ def compare(
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     settings = micro.QUICK if quick else micro.Settings()
     return compare(settings, PROOF_ROUNDS, repeats=3 if quick else 7)
 

@@ -32,19 +32,19 @@ MINIMUM = 0.02
 
 
 def probabilities(num_clients: int) -> np.ndarray:
-    """float64[N], clipped at .02 for most clients and .11 in the mean."""
+    """Returns float64[N], clipped at .02 for most clients and .11 in the mean."""
     shares = np.random.default_rng(0).dirichlet(np.full(10, 0.1), num_clients)[:, 0]
     spread = np.sort(shares) - np.min(shares)
     return MINIMUM + (MEAN - MINIMUM) * spread / spread.mean()
 
 
 def links(workload: images.Workload) -> Participation:
-    """Independent uplinks."""
+    """Returns independent uplinks."""
     return participation.bernoulli(np.minimum(probabilities(workload.num_clients), 1))
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     record: dict[str, Any] = {'parameters': 551_786}
     for name, num_rounds in ROUNDS.items():
         workload = QUICK if quick else WORKLOAD._replace(num_rounds=num_rounds)

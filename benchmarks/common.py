@@ -125,7 +125,7 @@ def _difference(actual: np.ndarray, expected: np.ndarray) -> float:
 def rates(
     timings: Mapping[str, Timing], num_rounds: int, *, digits: int = 1
 ) -> dict[str, dict[str, float]]:
-    """Compile seconds and steady rounds per second by program."""
+    """Returns compile seconds and steady rounds per second by program."""
     return {
         name: {
             'compile_seconds': round(timing.compile_seconds, 3),
@@ -164,7 +164,7 @@ def busy_cores(seconds: float = 1.0) -> float:
 
 
 def device() -> dict[str, Any]:
-    """The device that the programs ran on, and what else their speed depends on."""
+    """Returns the device that the programs ran on, and what else their speed depends on."""
     first = jax.devices()[0]
     return {
         'platform': first.platform,
@@ -189,7 +189,7 @@ def _cpu_model() -> str:
 def main(
     name: str, description: str, measure: Callable[[bool], dict[str, Any]]
 ) -> None:
-    """Command line of one benchmark.
+    """Runs one benchmark from the command line.
 
     Args:
       name: of the benchmark.

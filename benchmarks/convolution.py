@@ -41,7 +41,7 @@ ORDERS: dict[str, Callable[..., Any]] = {
 
 
 def network(settings: Settings, convolution: Callable[..., jax.Array]) -> nn.Module:
-    """The network with one of the two convolutions; both have the same parameters."""
+    """Returns the network with one of the two convolutions; both have the same parameters."""
     return models.CNN(
         10,
         channels=settings.channels,
@@ -74,7 +74,7 @@ def train(
     convolution: Callable[..., jax.Array],
     order: str,
 ) -> Any:
-    """Every client's model and losses after its local steps."""
+    """Returns every client's model and losses after its local steps."""
     module = network(settings, convolution)
 
     def loss(params, images, labels):
@@ -140,7 +140,7 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     return compare(QUICK if quick else Settings(), repeats=1 if quick else 3)
 
 

@@ -32,7 +32,7 @@ NETWORK = architectures.wang_fashion_mnist(10)
 def links(
     workload: images.Workload, cohort_size: int, active_rounds: int = 100
 ) -> Participation:
-    """Five groups that take turns."""
+    """Returns links under which five groups take turns."""
     groups = np.arange(workload.num_clients) * 5 // workload.num_clients
     return participation.periodic_groups(
         groups, active_rounds=active_rounds, cohort_size=cohort_size
@@ -40,7 +40,7 @@ def links(
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     workload = QUICK if quick else WORKLOAD
     pattern = links(workload, COHORT_SIZE)
     record = against_torch.compare(

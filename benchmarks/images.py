@@ -85,7 +85,7 @@ def problem(workload: Workload, module: nn.Module) -> Problem:
 def engine(
     key: jax.Array, data: Problem, workload: Workload, rule: Rule, links: Participation
 ) -> Any:
-    """The workload through `simulate`: the final model and every round's loss."""
+    """Runs the workload through `simulate`; returns the final model and every round's loss."""
     program = local_training.local_sgd(
         workload.learning_rate,
         local_steps=workload.local_steps,
@@ -104,7 +104,7 @@ def engine(
 
 
 def initial_params(key: jax.Array, data: Problem) -> Any:
-    """The model that a run with this key starts from."""
+    """Returns the model that a run with this key starts from."""
     return data.init_params(jax.random.fold_in(jax.random.fold_in(key, 0), 0))
 
 
@@ -136,7 +136,7 @@ def by_hand(
     workload: Workload,
     rule: Rule,
 ) -> Any:
-    """The workload as Python loops over rounds and clients, without the engine.
+    """Runs the workload as Python loops over rounds and clients, without the engine.
 
     Local steps are compiled one by one and sums are NumPy's, in double precision.
 
@@ -195,7 +195,7 @@ def by_hand(
 
 
 def clients_trained(plan: Schedule, rule: Rule) -> float:
-    """Mean over the rounds of the number of clients that train."""
+    """Returns the mean over the rounds of the number of clients that train."""
     return float(
         plan.masks.shape[1] if rule.name == 'fedpbc' else plan.masks.sum(1).mean()
     )

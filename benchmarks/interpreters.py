@@ -25,12 +25,12 @@ QUIET = {
 
 
 def interpreter(name: str) -> str:
-    """The Python that has a peer."""
+    """Returns the Python that has a peer."""
     return os.environ.get(f'PEER_PYTHON_{name.upper()}', sys.executable)
 
 
 def missing(name: str) -> str | None:
-    """The package that a peer needs and its interpreter lacks, if any."""
+    """Returns the package that a peer needs and its interpreter lacks, if any."""
     python = interpreter(name)
     (_, package) = peer_loops.PEERS[name]
     code = (
@@ -87,7 +87,7 @@ class Session:
         return dict(np.load(target)), float(reply)
 
     def __enter__(self) -> 'Session':
-        """The session."""
+        """Returns the session."""
         return self
 
     def __exit__(self, *_: object) -> None:

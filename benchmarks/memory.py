@@ -31,7 +31,7 @@ WHAT = {
 
 
 def fedpbc() -> Any:
-    """Twenty rounds in which all clients train."""
+    """Runs twenty rounds in which all clients train."""
     client = local_training.local_sgd(0.1, local_steps=5, batch_size=FEDPBC.batch_size)
     links = participation.bernoulli(np.full(FEDPBC.num_clients, 0.1))
     run = jax.jit(
@@ -62,14 +62,14 @@ def sweep() -> Any:
 
 
 def many() -> Any:
-    """A hundred rounds among a million clients, whose examples are stored."""
+    """Runs a hundred rounds among a million clients, whose examples are stored."""
     settings = million.MANY
     pattern = million.patterns(settings)['minimum_separation, successive']
     return million.Rounds(jax.random.key(0), micro.problem(settings), settings, pattern)
 
 
 def most() -> Any:
-    """A hundred rounds among a hundred million clients, whose examples are made."""
+    """Runs a hundred rounds among a hundred million clients, whose examples are made."""
     settings = million.MOST
     data = million.generated_problem(settings)
     pattern = million.equal_weights(settings)
@@ -85,7 +85,7 @@ WORKS: dict[str, Callable[[], Any]] = {
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     rows = []
     for name in WORKS:
         if quick and name == 'most':

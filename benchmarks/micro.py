@@ -37,7 +37,7 @@ QUICK = Settings(num_rounds=500)
 
 
 def problem(settings: Settings) -> Problem:
-    """Softmax regression on labels of a random linear model."""
+    """Returns softmax regression on labels of a random linear model."""
     rng = np.random.default_rng(0)
     num_examples = settings.num_clients * settings.num_samples
     features = rng.standard_normal((num_examples, settings.num_features), np.float32)
@@ -57,7 +57,7 @@ def problem(settings: Settings) -> Problem:
 
 
 def loss(params: Any, batch: Any) -> jax.Array:
-    """Mean cross-entropy of a linear model."""
+    """Returns the mean cross-entropy of a linear model."""
     features, labels = batch
     logits = features @ params['weights'] + params['bias'][None]
     log_probs = jax.nn.log_softmax(logits)
@@ -67,7 +67,7 @@ def loss(params: Any, batch: Any) -> jax.Array:
 def engine(
     key: jax.Array, data: Problem, settings: Settings, links: Participation
 ) -> Any:
-    """The workload through `simulate`: final model and the losses of all rounds."""
+    """Runs the workload through `simulate`; returns the final model and all rounds' losses."""
     program = local_training.local_sgd(
         settings.learning_rate,
         local_steps=settings.local_steps,
@@ -82,7 +82,7 @@ def engine(
 def local_steps(
     key: jax.Array, data: Problem, settings: Settings, start: Any, i: jax.Array
 ) -> Any:
-    """One client's displacement and first loss, written out; ``key`` is the round's."""
+    """Returns one client's displacement and first loss, written out; ``key`` is the round's."""
     client_key = jax.random.fold_in(key, i)
     keys = jax.vmap(lambda step: jax.random.fold_in(client_key, step))(
         jnp.arange(settings.local_steps)
@@ -104,7 +104,7 @@ def local_steps(
 
 
 def by_hand(key: jax.Array, data: Problem, settings: Settings) -> Any:
-    """The same workload as a scan over rounds of a fixed cohort, without the engine."""
+    """Runs the same workload as a scan over rounds of a fixed cohort, without the engine."""
     fold = jax.random.fold_in
 
     def one_round(params, t):
@@ -158,7 +158,7 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     return compare(QUICK if quick else Settings(), repeats=3 if quick else 7)
 
 

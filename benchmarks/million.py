@@ -31,7 +31,7 @@ QUICK = tuple(
 
 
 def patterns(settings: micro.Settings) -> dict[str, Participation]:
-    """Every pattern that names its cohort; weights fall by client, and groups take turns."""
+    """Returns all patterns that name their cohort; weights fall by client, groups take turns."""
     num_clients = settings.num_clients
     size = settings.cohort_size
     groups = np.arange(num_clients) * 5 // num_clients
@@ -68,7 +68,7 @@ def equal_weights(settings: micro.Settings) -> Participation:
 
 
 def generated_problem(settings: micro.Settings) -> Problem:
-    """The problem of `micro`, with examples that are made when a client trains."""
+    """Returns the problem of `micro`, with examples that are made when a client trains."""
     truth = np.random.default_rng(0).standard_normal(
         (settings.num_features, settings.num_classes), np.float32
     )
@@ -94,7 +94,7 @@ def generated_problem(settings: micro.Settings) -> Problem:
 def by_hand(
     key: jax.Array, data: Problem, settings: micro.Settings, cohorts: jax.Array
 ) -> Any:
-    """The rounds of given cohorts int[T, S], without the engine."""
+    """Runs the rounds of given cohorts int[T, S], without the engine."""
 
     def one_round(params, inputs):
         t, cohort = inputs
@@ -113,7 +113,7 @@ def by_hand(
 def realised_cohorts(
     key: jax.Array, pattern: Participation, num_rounds: int
 ) -> np.ndarray:
-    """int[T, S], who was active in each round."""
+    """Returns int[T, S], who was active in each round."""
     sample = simulation.realised_links(key, pattern, num_rounds=num_rounds)
     if isinstance(sample, CohortLinkSample):
         return np.asarray(sample.ids)
@@ -161,7 +161,7 @@ class Rounds:
         self._state = result.state
 
     def __call__(self) -> None:
-        """The next rounds."""
+        """Runs the next rounds."""
         result = self._advance(self._state, *self._args)
         self._state = jax.block_until_ready(result.state)
 
@@ -172,7 +172,7 @@ def relative(
     runs: list[Rounds],
     repeats: int,
 ) -> dict[str, Any]:
-    """The row of a round's cost relative to one among few clients, without its target."""
+    """Returns the row of a round's cost relative to one among few clients, without its target."""
     few, other = sizes
     seconds = common.take_turns(
         dict(zip(('few', 'other'), runs, strict=True)), repeats=repeats
@@ -234,7 +234,7 @@ def compare(
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     return compare(*(QUICK if quick else (FEW, MANY, MOST)), repeats=3 if quick else 5)
 
 

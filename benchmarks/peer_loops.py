@@ -31,14 +31,14 @@ PROBLEM = 'PEER_PROBLEM'
 
 @functools.cache
 def load(path: str) -> Problem:
-    """The problem, once per process."""
+    """Loads the problem, once per process."""
     return dict(np.load(path))
 
 
 def train(
     weights: np.ndarray, bias: np.ndarray, problem: Problem, client: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Local steps of softmax regression on one client's full data, in NumPy's float32."""
+    """Takes local steps of softmax regression on one client's full data, in NumPy's float32."""
     features = problem['features'][client]
     labels = problem['labels'][client]
     targets = np.eye(len(bias), dtype=np.float32)[labels]
@@ -55,7 +55,7 @@ def train(
 
 
 def client_round(message: Any, context: Any) -> Any:
-    """What a Flower client does with a message: it trains as the client that the message names."""
+    """Trains as the client that a message names: what a Flower client does with it."""
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
     problem = load(os.environ[PROBLEM])

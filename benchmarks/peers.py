@@ -70,7 +70,7 @@ ENGINE_ROUNDS = 4_000
 
 
 def federation(settings: micro.Settings, num_rounds: int) -> dict[str, np.ndarray]:
-    """What all compute: data, the initial model, and who trains in every round."""
+    """Returns what all compute: data, the initial model, and who trains in every round."""
     rng = np.random.default_rng(0)
     shape = settings.num_clients, settings.num_samples, settings.num_features
     features = rng.standard_normal(shape, np.float32)
@@ -97,7 +97,7 @@ def federation(settings: micro.Settings, num_rounds: int) -> dict[str, np.ndarra
 
 
 def as_problem(arrays: dict[str, np.ndarray]) -> Problem:
-    """The same for the engine."""
+    """Returns the same as a problem of the engine."""
     num_clients, num_samples, num_features = arrays['features'].shape
     start = {name: jnp.asarray(arrays[name]) for name in ('weights', 'bias')}
     return problems.from_arrays(
@@ -112,7 +112,7 @@ def as_problem(arrays: dict[str, np.ndarray]) -> Problem:
 def engine(
     key: jax.Array, data: Problem, arrays: dict[str, np.ndarray], num_rounds: int
 ) -> Any:
-    """The final model of FedAvg through `simulate`; the schedule begins anew where it ends."""
+    """Returns FedAvg's final model through `simulate`; the schedule is repeated."""
     cohorts = arrays['cohorts']
     mask = np.zeros((len(cohorts), len(arrays['features'])), bool)
     np.put_along_axis(mask, cohorts, True, axis=1)
@@ -184,7 +184,7 @@ def compare(
 
 
 def compiled(quick: bool) -> dict[str, Any]:
-    """`fashion` and `cifar`'s FedAvg against PyTorch compiled."""
+    """Times `fashion` and `cifar`'s FedAvg against PyTorch compiled."""
     small = fashion.WORKLOAD._replace(num_rounds=3)
     colour = cifar.WORKLOAD._replace(num_rounds=2)
     if quick:
@@ -218,7 +218,7 @@ def _cores() -> str:
 
 
 def parts(quick: bool) -> dict[str, Callable[[], dict[str, Any]]]:
-    """What makes the comparison with each peer."""
+    """Returns what makes the comparison with each peer."""
     settings = micro.Settings(num_samples=16)
     repeats = 1 if quick else 5
     comparisons: dict[str, Callable[[], dict[str, Any]]] = {
@@ -233,7 +233,7 @@ def parts(quick: bool) -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark; what is not installed is named as skipped.
+    """Runs this benchmark and returns its record; names what is not installed as skipped.
 
     Raises:
       SystemExit: with one line if none of them is installed.

@@ -104,7 +104,7 @@ def compare(
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     everything = jax.default_backend() != 'cpu' and not quick
     num_timed = WORKLOAD.num_rounds if everything else 1 if quick else CPU_ROUNDS
     return compare(

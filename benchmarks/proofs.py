@@ -104,7 +104,7 @@ def prove(
 
 
 def rounding(params: Any, workload: images.Workload) -> float:
-    """Tolerance for what float32 sums round, without a change of any unit's state.
+    """Returns the tolerance for what float32 sums round, without a change of any unit's state.
 
     A sum of n products rounds by about ``sqrt(n)`` units of ``2^-24`` of its terms, n at most the
     longest input of a layer; a step chains eight such sums, and the errors of the steps add up.
@@ -115,7 +115,7 @@ def rounding(params: Any, workload: images.Workload) -> float:
 
 
 def difference(actual: Any, expected: Any, start: Any) -> float:
-    """Largest relative difference of two results ``(model, losses)``.
+    """Returns the largest relative difference of two results ``(model, losses)``.
 
     Args:
       actual: model and float[T], losses.
@@ -147,7 +147,7 @@ def clear_of_thresholds(
     workload: images.Workload,
     links: Participation,
 ) -> Problem:
-    """The problem with new noise for the images of a run's first step.
+    """Returns the problem with new noise for the images of a run's first step.
 
     Args:
       key: the run's.
@@ -178,7 +178,7 @@ def clear_of_thresholds(
 
 
 def is_clear(module: nn.Module, params: Any, image: jax.Array) -> jax.Array:
-    """Whether no unit of one image is within rounding of a threshold: bool[].
+    """Tells whether no unit of one image is within rounding of a threshold: bool[].
 
     Every layer but the last counts as followed by ReLU, every convolution by pooling too. The
     margin is eight roundings of a sum as long as the layer's input.
@@ -211,7 +211,7 @@ def is_clear(module: nn.Module, params: Any, image: jax.Array) -> jax.Array:
 
 
 def _two_largest(outputs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Second largest and largest of every 2 x 2 window of [H, W, C]."""
+    """Returns the second largest and largest of every 2 x 2 window of [H, W, C]."""
     height = outputs.shape[0] // 2
     width = outputs.shape[1] // 2
     channels = outputs.shape[2]

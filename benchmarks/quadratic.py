@@ -36,7 +36,7 @@ QUICK = Settings(num_rounds=50)
 
 
 def probabilities(settings: Settings) -> np.ndarray:
-    """Half of the clients behind weaker links than the others."""
+    """Returns probabilities that are lower for half of the clients."""
     first = np.arange(settings.num_clients) < settings.num_clients // 2
     return np.where(first, settings.up_first_half, settings.up_second_half)
 
@@ -51,7 +51,7 @@ def problem(settings: Settings) -> Problem:
 
 
 def engine(keys: jax.Array, data: Problem, settings: Settings, name: str) -> Any:
-    """Final models [S, d] and losses [S, T] through `simulate`, one seed after the other."""
+    """Returns final models [S, d] and losses [S, T] through `simulate`, seed after seed."""
     program = local_training.local_sgd(
         settings.learning_rate, local_steps=settings.local_steps
     )
@@ -68,7 +68,7 @@ def engine(keys: jax.Array, data: Problem, settings: Settings, name: str) -> Any
 
 
 def by_hand(keys: jax.Array, data: Problem, settings: Settings, name: str) -> Any:
-    """The same without the engine."""
+    """Runs the same without the engine."""
     fold = jax.random.fold_in
     targets = data.data
     probs = jnp.asarray(probabilities(settings), jnp.float32)
@@ -149,7 +149,7 @@ def compare(settings: Settings, repeats: int) -> dict[str, Any]:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     return compare(QUICK if quick else Settings(), repeats=3 if quick else 5)
 
 

@@ -54,7 +54,7 @@ def named(words: Sequence[str]) -> list[str]:
 
 
 def needs(name: str) -> str | None:
-    """The package without which a benchmark does not run here, if any.
+    """Returns the package without which a benchmark does not run here, if any.
 
     A record is replaced as a whole, so all peers must be there; ``python -m benchmarks.peers``
     does with some of them.
@@ -68,7 +68,7 @@ def needs(name: str) -> str | None:
 
 
 def page_with(text: str, table: str) -> str:
-    """A page's text with the table between its markers."""
+    """Returns a page's text with the table between its markers."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
     return f'{before}{BEGIN}{table}\n{END}{after}'

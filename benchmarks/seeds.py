@@ -17,7 +17,7 @@ NUM_THREADS = 2
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """The record of this benchmark."""
+    """Runs this benchmark and returns its record."""
     settings = micro.QUICK if quick else micro.Settings(num_rounds=5_000)
     shorter = settings if quick else settings._replace(num_rounds=2_000)
     data = micro.problem(settings)
@@ -57,7 +57,7 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def _compiled(settings: micro.Settings, data: Problem, count: int) -> Any:
-    """What runs the seeds on the first devices."""
+    """Returns what runs the seeds on the first devices."""
     links = participation.uniform_cohort(settings.num_clients, settings.cohort_size)
 
     def lane(seed: jax.Array, data: Problem) -> Any:

@@ -22,7 +22,7 @@ PREVIOUS_GIBIBYTES = 0.670
 
 
 def simulate(*arguments: str, cache: Path, status: int = 0) -> commands.Done:
-    """A command ``simulate`` with its programs in a cache."""
+    """Runs the command ``simulate`` with its programs in a cache."""
     environment = {'JAX_COMPILATION_CACHE_DIR': str(cache)}
     command = ['-m', 'fedjax_links', 'simulate', *arguments]
     return commands.run(command, environment, status=status)

@@ -82,7 +82,7 @@ class Row(NamedTuple):
 
 
 def rows(record: Record) -> list[Row]:
-    """The rows that a record's benchmark states; none if it states none."""
+    """Returns the rows that a record's benchmark states; none if it states none."""
     return [
         Row(
             record['benchmark'],
@@ -93,12 +93,12 @@ def rows(record: Record) -> list[Row]:
 
 
 def read(folder: Path = RESULTS) -> list[Record]:
-    """The records of a folder, in the order of their names."""
+    """Reads the records of a folder, in the order of their names."""
     return [json.loads(path.read_text()) for path in sorted(folder.glob('*.json'))]
 
 
 def table(records: Iterable[Record]) -> str:
-    """Markdown, with device, versions and dates of the records below the rows."""
+    """Returns Markdown, with device, versions and dates of the records below the rows."""
     lines = ['| benchmark | what | measured | target |', '| --- | --- | --- | --- |']
     groups: dict[str, list[Record]] = {}
     for record in records:
@@ -112,7 +112,7 @@ def table(records: Iterable[Record]) -> str:
 
 
 def picture(records: Iterable[Record], path: Path) -> None:
-    """All rows as multiples of their targets.
+    """Draws all rows as multiples of their targets.
 
     Args:
       records: what was measured.
@@ -136,7 +136,7 @@ def picture(records: Iterable[Record], path: Path) -> None:
 
 
 def draw(axes: Any, rows_shown: Sequence[Row]) -> None:
-    """A row for every measurement, the first on top; further right is better in all of them."""
+    """Draws a row for every measurement, the first on top; further right is always better."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes.axvline(1, color='black', linewidth=1.5, zorder=1)
@@ -187,7 +187,7 @@ def ratio_row(
     target: float | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A record's row for a ratio of seconds that were measured in turns.
+    """Returns a record's row for a ratio of seconds that were measured in turns.
 
     Args:
       what: the work and what it is compared with.
@@ -210,7 +210,7 @@ def values_row(
     target: float | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A record's row for a value measured several times; in another unit than x, less is better.
+    """Returns a record's row for a value measured several times; less is better, but for x.
 
     Args:
       what: the work.
@@ -235,7 +235,7 @@ def _where(record: Record) -> str:
 
 
 def _cost(group: Iterable[Record]) -> str:
-    """What other work there was before them, and how long they took together."""
+    """Says what other work there was before them, and how long they took together."""
     busy = [r['device']['busy_cores'] for r in group if 'busy_cores' in r['device']]
     took = [r['took_seconds'] for r in group if 'took_seconds' in r]
     others = f'; other work kept at most {max(busy):.2g} cores busy' if busy else ''

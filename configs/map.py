@@ -159,8 +159,8 @@ def _nested(grid: dict) -> dict:
     nested: dict = {}
     for path, values in grid.items():
         *parents, name = path.split('.')
-        place = nested
+        section = nested
         for parent in parents:
-            place = place.setdefault(parent, {})
-        place[name] = values
+            section = section.setdefault(parent, {})
+        section[name] = values
     return nested

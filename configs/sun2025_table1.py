@@ -33,11 +33,11 @@ def get_config(argument: str = '') -> ConfigDict:
         debiasing.
     """
     dataset, code = common.chosen(argument, DATASETS, presets.CODES)
-    beside = ''
+    comparison = ''
     network = 'the network is ours, '
     quick_data = 'synthetic images, a smaller network'
     if dataset == presets.SMALL:
-        beside = (
+        comparison = (
             'The paper columns are those of CIFAR-10, to compare orders, not levels. '
         )
         network = ''
@@ -84,7 +84,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 'rates': {'name': 'rates'},
             },
             'caption': (
-                f'{beside}{presets.debiasing(code)} Deviations: {presets.replaced(dataset)}'
+                f'{comparison}{presets.debiasing(code)} Deviations: {presets.replaced(dataset)}'
                 f'{presets.SAMPLES}the '
                 'paper states "three convolution layers" and rates of order 1e-3; partition, '
                 f'batch, local work and rounds here are those of its MNIST code, {network}rates '

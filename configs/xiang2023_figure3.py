@@ -33,9 +33,9 @@ def get_config(argument: str = '') -> ConfigDict:
       argument: ``own_rates`` (the default) or ``printed_rates``.
     """
     (rates,) = common.chosen(argument, RATES)
-    whose = 'in place of 0.001 to 0.5 as printed'
+    source = 'in place of 0.001 to 0.5 as printed'
     if rates == 'printed_rates':
-        whose = 'as printed, with 0.05 for its dots'
+        source = 'as printed, with 0.05 for its dots'
     probs = {'name': 'halves', 'first': 0.05, 'second': 0.9}
     return ConfigDict(
         {
@@ -92,7 +92,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 '0.05); loss of all training examples, equally weighted; a minibatch per '
                 '{config.client.resample}, drawn with replacement, where the listing draws one '
                 'per round; rates tuned in both cases over {config.tuning.learning_rates}, '
-                f'{whose}, after {{config.tuning.num_rounds}} rounds; FedPBC is evaluated at the '
+                f'{source}, after {{config.tuning.num_rounds}} rounds; FedPBC is evaluated at the '
                 'mean of its client models.'
             ),
             'quick': {

@@ -45,11 +45,11 @@ def get_config(argument: str = '') -> ConfigDict:
     small = dataset in presets.SMALL_DATASETS
     every = EVERY[dataset]
     printed = PRINTED[dataset]
-    beside = ''
+    comparison = ''
     quick_data = 'synthetic images'
     if small:
         quick_data = '20 clients, 108 rounds'
-        beside = (
+        comparison = (
             "Levels and the paper's rounds are those of CIFAR-10, to compare orders; the best end "
             'at 65.0 and 65.5 % there. '
         )
@@ -76,7 +76,7 @@ def get_config(argument: str = '') -> ConfigDict:
                 'rates': {'name': 'rates'},
             },
             'caption': (
-                f'{beside}Deviations: {presets.replaced(dataset)}'
+                f'{comparison}Deviations: {presets.replaced(dataset)}'
                 f'{presets.TUNED_WITH_CARE if small else ""}{presets.SAMPLES}'
                 f'{presets.GAMMA}{presets.OWNED}{presets.RIVALS}'
                 'tuning on these links; FedPBC at the mean of its client models. '

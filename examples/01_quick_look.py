@@ -42,7 +42,8 @@ from fedjax_links import (
 problem = problems.gaussians(
     num_clients=20, num_classes=5, bayes_accuracy=0.8, alpha=0.2, seed=1
 )
-labels, owners = np.asarray(problem.data.labels), problems.owners(problem)
+labels = np.asarray(problem.data.labels)
+owners = problems.owners(problem)
 shares = partition.class_mix(owners, labels)
 probs = participation.label_dependent_probs(shares, sigma=3.0, minimum=0.05, seed=2)
 print('probabilities:', probs.round(2))

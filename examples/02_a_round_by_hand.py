@@ -107,23 +107,25 @@ print("FedAvg's server:", moved.server)
 # %%
 probs = np.array([0.9, 0.5, 0.3, 0.1])
 pattern = participation.bernoulli(probs)
-met = simulation.realised_links(key, pattern, num_rounds=60)
+links_of_run = simulation.realised_links(key, pattern, num_rounds=60)
 step = jax.jit(algorithm.round_step)
-held = [algorithm.init(problem.init_params(key), problem)]
+states = [algorithm.init(problem.init_params(key), problem)]
 for t in range(60):
-    links = jax.tree.map(lambda a, t=t: a[t], met)
-    held.append(step(held[-1], simulation.round_context(key, t, links), problem)[0])
+    links = jax.tree.map(lambda a, t=t: a[t], links_of_run)
+    context = simulation.round_context(key, t, links)
+    state, _ = step(states[-1], context, problem)
+    states.append(state)
 run = fl.simulate(key, algorithm, pattern, problem, num_rounds=60)
 
 # %%
 figure, (above, below) = pyplot.subplots(
     2, 1, figsize=(7.2, 6), layout='constrained', height_ratios=(1, 2)
 )
-plot.link_map(met, order=range(4), ax=above)
-models = np.stack([state.clients[:, 0] for state in held])
+plot.link_map(links_of_run, order=range(4), ax=above)
+models = np.stack([state.clients[:, 0] for state in states])
 curves = {f'client {i}, p = {p}': models[:, i] for i, p in enumerate(probs)}
 curves['mean of the clients'] = models.mean(axis=1)
-curves['server'] = np.stack([state.server[0] for state in held])
+curves['server'] = np.stack([state.server[0] for state in states])
 plot.learning_curves(curves, 'parameter', rounds=np.arange(61), legend=False, ax=below)
 below.axhline(targets.mean(), color='black', linewidth=0.8, label='optimum')
 below.legend(
@@ -142,6 +144,8 @@ np.testing.assert_allclose(after.clients.ravel(), [2.0, 1.5, 2.5, 2.0])
 np.testing.assert_allclose(moved.server, [2.0])
 np.testing.assert_allclose(matrix, analysis.mixing_matrix([1, 0, 0, 1]), atol=1e-7)
 np.testing.assert_allclose(matrix @ matrix, matrix, atol=1e-7)
-np.testing.assert_allclose(held[-1].clients, run.state.algorithm.clients, atol=1e-6)
-assert np.array_equal(run.state.counters.participation_count, met.mask.sum(axis=0))
+np.testing.assert_allclose(states[-1].clients, run.state.algorithm.clients, atol=1e-6)
+assert np.array_equal(
+    run.state.counters.participation_count, links_of_run.mask.sum(axis=0)
+)
 assert abs(models[-1].mean() - targets.mean()) < 1e-3

@@ -68,21 +68,26 @@ testing.check_algorithm(
 targets = np.random.default_rng(0).normal(size=(6, 3))
 problem = fl.problems.quadratic(targets)
 probs = np.array([0.9, 0.7, 0.5, 0.3, 0.2, 0.1])
-pattern, key = participation.bernoulli(probs), jax.random.key(0)
+pattern = participation.bernoulli(probs)
+key = jax.random.key(0)
 algorithm = fedlin.fedlin(local_training.local_sgd(0.05, local_steps=4))
 run = fl.simulate(key, algorithm, pattern, problem, num_rounds=100)
 
-x, gradients = np.zeros(3), np.zeros((6, 3))
+server = np.zeros(3)
+gradients = np.zeros((6, 3))
 for mask in np.asarray(fl.simulation.realised_links(key, pattern, num_rounds=100).mask):
-    gradients[mask] = x - targets[mask]
-    mean, moves = gradients.mean(axis=0), []
+    gradients[mask] = server - targets[mask]
+    mean_gradient = gradients.mean(axis=0)
+    updates = []
     for i in np.flatnonzero(mask):
-        y = x.copy()
+        model = server.copy()
         for _ in range(4):
-            y -= 0.05 * ((y - targets[i]) - gradients[i] + mean)
-        moves.append(y - x)
-    x = x + np.mean(moves, axis=0) if moves else x
-difference = np.abs(run.state.algorithm.server - x).max()
+            gradient = model - targets[i]
+            model -= 0.05 * (gradient - gradients[i] + mean_gradient)
+        updates.append(model - server)
+    if updates:
+        server = server + np.mean(updates, axis=0)
+difference = np.abs(run.state.algorithm.server - server).max()
 print(f'largest difference to the loop: {difference:.1e}')
 
 # %% [markdown]
@@ -126,7 +131,7 @@ folder = Path(fedlin.__file__).parent
 workdir = tempfile.mkdtemp()
 command = [sys.executable, '-m', 'fedjax_links', 'simulate']
 command += [f'--config={folder / "fedlin_config.py"}', f'--workdir={workdir}']
-done = subprocess.run(command, capture_output=True, text=True, check=True)
+subprocess.run(command, capture_output=True, text=True, check=True)
 results = fl.runs.read(workdir)
 
 # %% [markdown]

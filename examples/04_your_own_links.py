@@ -42,7 +42,8 @@ from fedjax_links.participation import trace_formats
 def masts(mast_of, *, prob=0.8, fail=0.05, repair=0.2):
     """Client i delivers where its mast, a two-state chain, is up, and its own draw allows."""
     mast_of = jnp.asarray(mast_of)
-    num_clients, num_masts = len(mast_of), int(mast_of.max()) + 1
+    num_clients = len(mast_of)
+    num_masts = int(mast_of.max()) + 1
     up_share = repair / (fail + repair)
 
     def init(key):
@@ -82,8 +83,8 @@ pairs = {
     'two masts': (runs[:, :, 0] * runs[:, :, 5], 0.8**2 * 0.8**2),
 }
 errors = {}
-for name, (both, exact) in pairs.items():
-    share = both.mean(axis=1)
+for name, (both_up, exact) in pairs.items():
+    share = both_up.mean(axis=1)
     standard_error = share.std(ddof=1) / np.sqrt(len(share))
     errors[name] = (share.mean() - exact) / standard_error
     print(f'{name}: {share.mean():.4f} ± {standard_error:.4f}, exact {exact:.4f}')
@@ -104,7 +105,8 @@ with open(path, 'w', newline='') as file:
     writer = csv.writer(file)
     writer.writerow(['client', 'start', 'end'])
     for phone in range(20):
-        bedtime, length = rng.uniform(21, 25), rng.uniform(5, 9)
+        bedtime = rng.uniform(21, 25)
+        length = rng.uniform(5, 9)
         for day in range(7):
             lunch = 24 * day + rng.uniform(10, 18)
             if rng.random() < 0.4:
@@ -139,18 +141,20 @@ print('rounds, clients:', logged.shape, ' available:', f'{logged.mean():.1%}')
 # every seed.
 
 # %%
-alike = participation.look_alike(log, num_clients=100, tick=600, wrap='week')
-drawn = simulation.realised_links(jax.random.key(1), alike, num_rounds=10 * rounds)
-alike_mask = np.asarray(drawn.mask)
+look_alikes = participation.look_alike(log, num_clients=100, tick=600, wrap='week')
+their_links = simulation.realised_links(
+    jax.random.key(1), look_alikes, num_rounds=10 * rounds
+)
+their_mask = np.asarray(their_links.mask)
 
 figure, axes = pyplot.subplots(3, 1, figsize=(7.2, 7.5), layout='constrained')
 plot.link_map(logged, num_rounds=rounds, ax=axes[0]).set_title('phones, as logged')
-plot.link_map(alike_mask[:rounds], num_rounds=rounds, ax=axes[1]).set_title(
+plot.link_map(their_mask[:rounds], num_rounds=rounds, ax=axes[1]).set_title(
     'a hundred look-alikes'
 )
 days = {
     'phones': logged.reshape(7, 144, -1).mean(axis=2),
-    'look-alikes': alike_mask[:rounds].reshape(7, 144, -1).mean(axis=2),
+    'look-alikes': their_mask[:rounds].reshape(7, 144, -1).mean(axis=2),
 }
 hours = np.arange(144) / 6
 plot.learning_curves(
@@ -170,12 +174,13 @@ plot.learning_curves(
 # %%
 weeks = {
     'phones': logged,
-    'look-alikes, one week': alike_mask[:rounds],
-    'look-alikes, ten weeks': alike_mask,
+    'look-alikes, one week': their_mask[:rounds],
+    'look-alikes, ten weeks': their_mask,
 }
 for name, mask in weeks.items():
-    found = analysis.effective_weights(masks=mask)
-    print(f'{name}: L1 distance {np.abs(found.weights - 1 / mask.shape[1]).sum():.2f}')
+    weights = analysis.effective_weights(masks=mask).weights
+    distance = np.abs(weights - 1 / mask.shape[1]).sum()
+    print(f'{name}: L1 distance {distance:.2f}')
 
 # %% [markdown]
 # Chance is not all: over ten weeks too the look-alikes' distance is the larger one. Chains have no
@@ -183,7 +188,9 @@ for name, mask in weeks.items():
 # not.
 
 # %%
-exact = np.asarray(drawn.prob[:144], float).mean(axis=1)  # of a day of the look-alikes
+exact = np.asarray(their_links.prob[:144], float).mean(
+    axis=1
+)  # of a day of the look-alikes
 difference = (exact - days['phones'].mean(axis=0)).reshape(24, 6).mean(axis=1)
 print('largest difference by hour:', np.abs(difference).max().round(3))
 assert max(abs(error) for error in errors.values()) < 4

@@ -42,10 +42,8 @@ features = ((features - features.mean(axis=0)) / features.std(axis=0)).astype(
     np.float32
 )
 is_test = np.arange(len(labels)) % 5 == 0
-train, test = (
-    (features[~is_test], labels[~is_test]),
-    (features[is_test], labels[is_test]),
-)
+train = (features[~is_test], labels[~is_test])
+test = (features[is_test], labels[is_test])
 owners = partition.dirichlet(train[1], num_clients=10, alpha=0.3, seed=0)
 print(partition.report(owners, train[1]))
 
@@ -88,8 +86,9 @@ def classifier(init_params, scores):
         return losses.mean()
 
     def metrics(params, batch):
-        right = scores(params, batch.features).argmax(axis=-1) == batch.labels
-        return {'loss': loss(params, batch), 'accuracy': right.mean()}
+        predictions = scores(params, batch.features).argmax(axis=-1)
+        is_right = predictions == batch.labels
+        return {'loss': loss(params, batch), 'accuracy': is_right.mean()}
 
     return problems.from_arrays(
         *train,

@@ -37,7 +37,9 @@ from fedjax_links import (
 # other five with probability `worst`; and it is the latter whose optima lie further out.
 
 # %%
-NUM_CLIENTS, NUM_ROUNDS, LOCAL_STEPS = 10, 120, 5
+NUM_CLIENTS = 10
+NUM_ROUNDS = 120
+LOCAL_STEPS = 5
 rarely = np.arange(NUM_CLIENTS) >= NUM_CLIENTS // 2
 centres = np.where(rarely, 3.0, 1.0)[:, None]
 targets = np.random.default_rng(0).normal(centres, 0.5, (NUM_CLIENTS, 4))
@@ -99,7 +101,8 @@ assert traced == ['fedavg', 'fedpbc']
 # with it up to rounding:
 
 # %%
-point, seed = 17, 5
+point = 17
+seed = 5
 alone = fl.simulate(
     jax.random.key(seed),
     algorithm('fedavg', float(grid['algorithm']['learning_rate'][point])),
@@ -143,7 +146,7 @@ else:
 # a seed meet the same links, so the differences are paired.
 
 # %%
-shape = len(rates), len(worsts), num_seeds
+shape = (len(rates), len(worsts), num_seeds)
 distances = {
     name: np.asarray(result.evals['server']['distance'], float).reshape(shape)
     for name, result in results.items()
@@ -153,12 +156,19 @@ difference = evaluation.paired_interval(
 )
 figure, row = plt.subplots(1, 3, figsize=(10.5, 3.2), layout='constrained')
 cells = {'x': ('probability of the worse links', worsts), 'y': ('learning rate', rates)}
-every = np.stack(list(distances.values())).mean(axis=-1)
-ends = {'least': every.min(), 'most': every.max()}  # one scale of colours for both
-for ax, (name, found) in zip(row, distances.items(), strict=False):
-    levels = found.mean(axis=-1)
+means = {name: values.mean(axis=-1) for name, values in distances.items()}
+least = min(mean.min() for mean in means.values())
+most = max(mean.max() for mean in means.values())  # one scale of colours for both
+for ax, (name, mean) in zip(row, means.items(), strict=False):
     fl.plot.heat_map(
-        levels, **cells, **ends, around_zero=False, texts='.2f', colorbar=False, ax=ax
+        mean,
+        **cells,
+        least=least,
+        most=most,
+        around_zero=False,
+        texts='.2f',
+        colorbar=False,
+        ax=ax,
     )
     ax.set_title(f'{name}: distance', fontsize=9)
 unclear = ~difference.excludes_zero
@@ -166,13 +176,11 @@ axes = fl.plot.heat_map(
     difference.mean, **cells, texts='+.2f', reverse=True, unclear=unclear, ax=row[2]
 )
 axes.set_title('FedPBC minus FedAvg', fontsize=9)
-bests = distances['fedpbc'].mean(axis=-1).argmin(axis=0)
-print(
-    'best rates of FedPBC:',
-    dict(zip(worsts, np.take(rates, bests).tolist(), strict=True)),
-)
-assert (np.diff(bests) >= 0).all()
-assert bests[0] < bests[-1]
+best_rows = means['fedpbc'].argmin(axis=0)
+best_rates = {p: rates[best] for p, best in zip(worsts, best_rows, strict=True)}
+print('best rates of FedPBC:', best_rates)
+assert (np.diff(best_rows) >= 0).all()
+assert best_rows[0] < best_rows[-1]
 
 # %% [markdown]
 # Where links differ, FedAvg is left with its bias from a rate of 0.008 on, and no rate removes it.
@@ -189,9 +197,9 @@ assert bests[0] < bests[-1]
 # %%
 column = worsts.index(0.1)
 judged = {}
-for name, found in distances.items():
-    best = int(found[:, column, :32].mean(axis=-1).argmin())
-    judged[name] = found[best, column, 32:]
+for name, values in distances.items():
+    best = int(values[:, column, :32].mean(axis=-1).argmin())
+    judged[name] = values[best, column, 32:]
     level = evaluation.seed_interval(judged[name])
     print(
         f'{name}: rate {rates[best]:g}, distance {level.mean:.3f} ± {level.half_width:.3f}'
@@ -209,19 +217,21 @@ assert gain.mean + gain.half_width < -0.3
 
 # %%
 def exact_square(name, rate, worst):
-    given = np.where(rarely, worst, 0.9), targets, rate, LOCAL_STEPS
+    probs = np.where(rarely, worst, 0.9)
+    setting = (probs, targets, rate, LOCAL_STEPS)
     if name == 'fedpbc':
-        law = analysis.fedpbc_mean_and_covariance(*given, num_rounds=NUM_ROUNDS)
+        law = analysis.fedpbc_mean_and_covariance(*setting, num_rounds=NUM_ROUNDS)
         return law.server_mean_square[-1]
-    law = analysis.fedavg_mean_and_covariance(*given, num_rounds=NUM_ROUNDS)
-    return np.sum((law.mean[-1] - targets.mean(axis=0)) ** 2) + law.variance[-1].sum()
+    law = analysis.fedavg_mean_and_covariance(*setting, num_rounds=NUM_ROUNDS)
+    bias = law.mean[-1] - targets.mean(axis=0)
+    return np.sum(bias**2) + law.variance[-1].sum()
 
 
-for name, found in distances.items():
+for name, values in distances.items():
     exact = np.array(
         [[exact_square(name, rate, worst) for worst in worsts] for rate in rates]
     )
-    squares = found**2
+    squares = values**2
     errors = squares.std(axis=-1, ddof=1) / np.sqrt(num_seeds)
     deviations = (squares.mean(axis=-1) - exact) / errors
     print(

@@ -52,7 +52,9 @@ def deviations(values, exact):
 probs = np.array([0.05, 0.1, 0.3, 0.5, 0.7, 0.9])
 targets = np.array([[10.0], [8.0], [6.0], [4.0], [2.0], [0.0]])
 weights = analysis.fedavg_weights(probs)
-rate, steps, num_rounds = 0.02, 5, 100
+rate = 0.02
+steps = 5
+num_rounds = 100
 pbc_limit = analysis.fedpbc_fixed_point(probs, targets, rate, steps)
 limits = {
     'fedavg': float(weights @ targets[:, 0]),
@@ -121,7 +123,9 @@ np.testing.assert_allclose(curves['fedpbc']['client_mean'], every_run, rtol=1e-4
 # Below, the intercepts of a softmax regression whose links follow the labels.
 
 # %%
-num_clients, num_each, num_classes = 6, 40, 3
+num_clients = 6
+num_each = 40
+num_classes = 3
 rng = np.random.default_rng(0)
 chances = rng.dirichlet(np.full(num_classes, 0.5), num_clients)
 labels = np.concatenate(
@@ -129,16 +133,21 @@ labels = np.concatenate(
 )
 owners = np.repeat(np.arange(num_clients), num_each)
 features = rng.normal(size=(num_classes, 2))[labels] + rng.normal(size=(len(labels), 2))
-heard = 0.1 + 0.8 * np.mean((labels == 0).reshape(num_clients, num_each), axis=1)
+shares_of_0 = np.mean((labels == 0).reshape(num_clients, num_each), axis=1)
+link_probs = 0.1 + 0.8 * shares_of_0
 data = problems.from_flax(features, labels, owners, module=models.Softmax(num_classes))
 
-given = features, labels, owners
-plain = analysis.weighted_minimiser(*given, np.full(num_clients, 1 / num_clients)).model
-implicit = analysis.weighted_minimiser(*given, analysis.fedavg_weights(heard)).model
-finite = analysis.fedavg_finite_steps(*given, heard, learning_rate=0.1, local_steps=3)
+examples = (features, labels, owners)
+equal_weights = np.full(num_clients, 1 / num_clients)
+implicit_weights = analysis.fedavg_weights(link_probs)
+plain = analysis.weighted_minimiser(*examples, equal_weights).model
+implicit = analysis.weighted_minimiser(*examples, implicit_weights).model
+finite = analysis.fedavg_finite_steps(
+    *examples, link_probs, learning_rate=0.1, local_steps=3
+)
 trained = fl.sweep(
     lambda: fl.ALGORITHMS['fedavg'](local_training.local_sgd(0.1, local_steps=3)),
-    lambda: participation.bernoulli(heard),
+    lambda: participation.bernoulli(link_probs),
     data,
     seeds=range(32),
     num_rounds=800,
@@ -170,7 +179,8 @@ assert abs(deviations(ends, plain.intercept)).max() > 20
 
 # %%
 pattern = participation.bernoulli(probs)
-expected, rho = analysis.expected_mixing_matrix(probs), analysis.mixing_rate(probs)
+expected = analysis.expected_mixing_matrix(probs)
+rho = analysis.mixing_rate(probs)
 slowest = np.linalg.eigh(expected)[1][:, -2]
 
 
@@ -245,9 +255,9 @@ for separation, look in fl.plot.looks(['0', '3', '7', '11']).items():
     if separation == '11':  # nothing is random any more
         np.testing.assert_allclose(shares, 1 / 12, atol=1 / 400)
         continue
-    found = deviations(shares, exact[int(separation)])
-    print(f'{label}: largest of 12 deviations {abs(found).max():.1f} standard errors')
-    assert abs(found).max() < 4
+    largest = abs(deviations(shares, exact[int(separation)])).max()
+    print(f'{label}: largest of 12 deviations {largest:.1f} standard errors')
+    assert largest < 4
 row[0].set(xlabel='client', ylabel='share of the selections')
 row[0].legend(frameon=False, fontsize=8)
 row[1].plot(np.arange(12), abs(exact - 1 / 12).sum(axis=1), 'o-', color=fl.plot.EXACT)

@@ -38,7 +38,8 @@ rate = 1 - (1 - 1e-4) ** 100
 client = local_training.local_sgd(rate, local_steps=1)
 first_half = np.arange(100) < 50
 pairs = np.array([[0.1, 0.9], [0.5, 0.5]])
-num_rounds, seeds = 1000, range(8)
+num_rounds = 1000
+seeds = range(8)
 
 
 def distances(name, links, grid):
@@ -59,13 +60,13 @@ def distances(name, links, grid):
 
 # %%
 probs = np.where(first_half, pairs[:, :1], pairs[:, 1:])
-found = {
+independent = {
     name: distances(name, participation.bernoulli, {'schedule': probs})
     for name in ('fedavg', 'fedpbc')
 }
 figure, row = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout='constrained')
 for g, (first, second) in enumerate(pairs):
-    curves = {name: of_models['server'][g] for name, of_models in found.items()}
+    curves = {name: of_models['server'][g] for name, of_models in independent.items()}
     rounds = np.arange(20, num_rounds + 1, 20)
     fl.plot.learning_curves(
         curves,
@@ -84,18 +85,18 @@ for g, (first, second) in enumerate(pairs):
 
 # %%
 for g, (first, second) in enumerate(pairs):
-    given = probs[g], targets, rate, 1
-    law = analysis.fedavg_mean_and_covariance(*given, num_rounds=0)
+    setting = (probs[g], targets, rate, 1)
+    law = analysis.fedavg_mean_and_covariance(*setting, num_rounds=0)
     bias = law.limit_mean - targets.mean(axis=0)
     exact = {
         'fedavg': np.sum(bias**2) + np.trace(law.limit_covariance),
         'fedpbc': analysis.fedpbc_mean_and_covariance(
-            *given, num_rounds=0
+            *setting, num_rounds=0
         ).limit_server_mean_square,
     }
     for name, square in exact.items():
         # The last tenth of the rounds, one value per seed.
-        squares = np.mean(found[name]['server'][g, :, -5:] ** 2, axis=1)
+        squares = np.mean(independent[name]['server'][g, :, -5:] ** 2, axis=1)
         error = squares.std(ddof=1) / np.sqrt(len(squares))
         deviation = (squares.mean() - square) / error
         print(
@@ -119,17 +120,17 @@ def with_memory(tau):
     return participation.markov(probs[0], correlation_time=tau)
 
 
-asked = {
+remembering = {
     name: distances(name, with_memory, {'tau': times})
     for name in ('fedavg', 'fedau', 'fedpbc')
 }
-asked['fedpbc (client mean)'] = {'server': asked['fedpbc']['client_mean']}
+remembering['fedpbc (client mean)'] = {'server': remembering['fedpbc']['client_mean']}
 
 # %%
 figure, axes = plt.subplots(figsize=(5.6, 3.6), layout='constrained')
 ends = {}
-for name, look in fl.plot.looks(asked).items():
-    ends[name] = asked[name]['server'][:, :, -5:].mean(axis=2)
+for name, look in fl.plot.looks(remembering).items():
+    ends[name] = remembering[name]['server'][:, :, -5:].mean(axis=2)
     level = evaluation.seed_interval(ends[name], axis=1)
     line = look.line('server') if 'mean' not in name else '--'
     axes.errorbar(
@@ -166,5 +167,5 @@ assert (lead.mean[1:] > lead.half_width[1:]).all()
 assert 5 < last['fedpbc'].mean() / ends['fedpbc'][0].mean() < 20
 assert abs(last['fedavg'].mean() / ends['fedavg'][0].mean() - 1) < 0.1
 start = np.linalg.norm(targets.mean(axis=0))
-half_way = asked['fedpbc']['client_mean'][:, :, 24]  # after 500 rounds
+half_way = remembering['fedpbc']['client_mean'][:, :, 24]  # after 500 rounds
 np.testing.assert_allclose(half_way, (1 - rate) ** 500 * start, rtol=1e-2)

@@ -43,16 +43,17 @@ print(jax.device_count(), 'devices')
 # labels its points by the same direction, shifted a little by its number.
 
 # %%
-DIMENSION, NUM_EXAMPLES, COHORT_SIZE = 20, 16, 100
+DIMENSION = 20
+NUM_EXAMPLES = 16
+COHORT_SIZE = 100
 direction = jnp.linspace(-1.0, 1.0, DIMENSION)
 
 
 def examples(key, client):
     features = jax.random.normal(key, (NUM_EXAMPLES, DIMENSION))
     shift = 0.5 * jnp.sin(client.astype(jnp.float32))
-    return problems.Batch(
-        features, (features @ direction + shift > 0).astype(jnp.float32)
-    )
+    labels = (features @ direction + shift > 0).astype(jnp.float32)
+    return problems.Batch(features, labels)
 
 
 def loss(params, batch):
@@ -87,10 +88,8 @@ sizes = [10_000, 1_000_000]
 
 
 def program(num_clients):
-    problem, links = (
-        federation(num_clients),
-        participation.uniform_cohort(num_clients, COHORT_SIZE),
-    )
+    problem = federation(num_clients)
+    links = participation.uniform_cohort(num_clients, COHORT_SIZE)
 
     @jax.jit
     def run(key):
@@ -102,7 +101,7 @@ def program(num_clients):
 
 
 programs = {num_clients: program(num_clients) for num_clients in sizes}
-found = {
+results = {
     n: jax.block_until_ready(run(jax.random.key(0))) for n, run in programs.items()
 }
 milliseconds = {n: [] for n in sizes}
@@ -124,7 +123,7 @@ row[0].bar(
     [f'{n:,}' for n in sizes], list(best.values()), 0.5, color=fl.plot.COLOURS[0]
 )
 row[0].set(xlabel='clients', ylabel='milliseconds per round')
-curves = {f'{n:,} clients': result for n, result in found.items()}
+curves = {f'{n:,} clients': result for n, result in results.items()}
 axes = fl.plot.learning_curves(curves, 'loss', ax=row[1])
 
 # %% [markdown]
@@ -132,8 +131,10 @@ axes = fl.plot.learning_curves(curves, 'loss', ax=row[1])
 # clients the expected number after T rounds is N (1 - (1 - B / N)^T).
 
 # %%
-N, B, T = 1_000_000, COHORT_SIZE, NUM_ROUNDS
-counts = np.asarray(found[N].state.counters.participation_count)
+N = 1_000_000
+B = COHORT_SIZE
+T = NUM_ROUNDS
+counts = np.asarray(results[N].state.counters.participation_count)
 expected = N * (1 - (1 - B / N) ** T)
 load = T * B / N
 spread = np.sqrt(N * np.exp(-load) * (1 - (1 + load) * np.exp(-load)))
@@ -170,7 +171,8 @@ def same_bits(one, other):
     return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs)
 
 
-one, two = swept(devices=1), swept(devices=2)
+one = swept(devices=1)
+two = swept(devices=2)
 print('4 seeds on one device and on two, the same bits:', same_bits(one, two))
 assert same_bits(one, two)
 
@@ -194,7 +196,8 @@ def shared(count):
     return run(jax.random.key(0))
 
 
-on_one, on_four = shared(1), shared(4)
+on_one = shared(1)
+on_four = shared(4)
 print('a mesh of one and a mesh of four, the same bits:', same_bits(on_one, on_four))
 assert same_bits(on_one, on_four)
 without = one.evals['server']['loss'][0, 0, :2]  # seed 0 of the sweep

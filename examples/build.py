@@ -1,4 +1,4 @@
-"""Notebooks from scripts: ``python -m examples.build [names]``, from the root of the repository.
+"""Builds notebooks from scripts: ``python -m examples.build [names]``, from the repository.
 
 A script ``NN_name.py`` in jupytext's percent format is the source; the notebook beside it is that
 script, executed in a new kernel and stored with what it printed and drew.
@@ -15,29 +15,29 @@ MOST_BYTES = 300_000
 
 
 def scripts() -> list[Path]:
-    """The scripts that have notebooks, in order."""
+    """Returns the scripts that have notebooks, in order."""
     return sorted(FOLDER.glob('[0-9][0-9]_*.py'))
 
 
 def notebook(script: Path) -> Any:
-    """The notebook of a script, without outputs; equal scripts give equal bytes."""
+    """Returns the notebook of a script, without outputs; equal scripts give equal bytes."""
     import jupytext
 
-    made = jupytext.read(script)
-    for number, cell in enumerate(made.cells):
+    book = jupytext.read(script)
+    for number, cell in enumerate(book.cells):
         cell.id = f'cell-{number}'
     kernel = {'display_name': 'Python 3', 'language': 'python', 'name': 'python3'}
-    made.metadata = type(made.metadata)(
+    book.metadata = type(book.metadata)(
         kernelspec=kernel, language_info={'name': 'python'}
     )
-    return made
+    return book
 
 
-def execute(made: Any) -> Any:
+def execute(book: Any) -> Any:
     """Runs a notebook in a new kernel, in the folder of the examples.
 
     Args:
-      made: the notebook; its outputs are replaced.
+      book: the notebook; its outputs are replaced.
 
     Returns:
       The same notebook, with what it printed and drew: what its script prints and draws, without
@@ -49,7 +49,7 @@ def execute(made: Any) -> Any:
     import nbclient
 
     client = nbclient.NotebookClient(
-        made,
+        book,
         timeout=600,
         record_timing=False,
         coalesce_streams=True,
@@ -59,7 +59,7 @@ def execute(made: Any) -> Any:
         client.execute()
     except nbclient.exceptions.CellExecutionError as error:
         raise RuntimeError(str(error)) from None
-    for cell in made.cells:
+    for cell in book.cells:
         outputs = cell.get('outputs', [])
         outputs[:] = [
             output for output in outputs if output.output_type != 'execute_result'
@@ -67,14 +67,14 @@ def execute(made: Any) -> Any:
         for output in outputs:
             if output.get('name') == 'stderr':
                 raise RuntimeError(f'a cell wrote to stderr: {output["text"]}')
-    return made
+    return book
 
 
-def store(made: Any, path: Path) -> int:
+def store(book: Any, path: Path) -> int:
     """Writes a notebook.
 
     Args:
-      made: the notebook.
+      book: the notebook.
       path: where.
 
     Returns:
@@ -85,7 +85,7 @@ def store(made: Any, path: Path) -> int:
     """
     import nbformat
 
-    text = nbformat.writes(made, version=4, indent=1) + '\n'
+    text = nbformat.writes(book, version=4, indent=1) + '\n'
     if len(text) > MOST_BYTES:
         raise RuntimeError(
             f'{path.name} has {len(text)} bytes, more than {MOST_BYTES}.'
@@ -101,9 +101,7 @@ def main() -> int:
     )
     parser.add_argument('names', nargs='*', help='such as 01_quick_look, or 01')
     names = parser.parse_args().names
-    chosen = [
-        s for s in scripts() if not names or any(s.stem.startswith(n) for n in names)
-    ]
+    chosen = [s for s in scripts() if not names or s.stem.startswith(tuple(names))]
     if not chosen:
         parser.error(f'no script is named {" or ".join(names)}')
     for script in chosen:

@@ -97,7 +97,7 @@ class Setting(NamedTuple):
 
 
 def accuracy(means: np.ndarray, shares: np.ndarray) -> float:
-    """Accuracy of Bayes' rule for class shares on classes that are equally likely."""
+    """Returns the accuracy of Bayes' rule for class shares on classes that are equally likely."""
     model = analysis.gaussian_minimiser(means, shares[None], [1.0])
     return gaussian_accuracy(model, means).accuracy
 
@@ -117,7 +117,7 @@ def class_means(
 
 
 def confusion(means: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Confusion matrix of Bayes' rule on 10,000 examples of each class."""
+    """Returns the confusion matrix of Bayes' rule on 10,000 examples of each class."""
     counts = np.empty((CLASSES, CLASSES))
     for label, mean in enumerate(means):
         x = mean + rng.normal(size=(10_000, means.shape[1]))
@@ -127,7 +127,7 @@ def confusion(means: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def point(index: int) -> tuple[Point, Setting]:
-    """A point by theory, and what the runs that check it need."""
+    """Returns a point by theory, and what the runs that check it need."""
     dim = DIMS[index % 4]
     bayes = BAYES[index % 5]
     kind = KINDS[(index + index // 20) % 2]  # so every pair of these has both
@@ -232,14 +232,14 @@ def simulated(setting: Setting) -> tuple[float, float]:
 
 
 def read() -> list[Point]:
-    """The record, in order of the points."""
+    """Reads the record, in order of the points."""
     with RECORD.open(newline='') as file:
         rows = list(csv.reader(file))[1:]
     return [Point(row[0], *(float(cell or 'nan') for cell in row[1:])) for row in rows]
 
 
 def write(rows: list[Point]) -> None:
-    """The record, four digits, what is not simulated left empty."""
+    """Writes the record, four digits, what is not simulated left empty."""
     with RECORD.open('w', newline='') as file:
         writer = csv.writer(file, lineterminator='\n')
         writer.writerow(Point._fields)
@@ -250,7 +250,7 @@ def write(rows: list[Point]) -> None:
 
 
 def record() -> None:
-    """Theory of all points, then runs of those that lack them: goes on where it ended."""
+    """Computes theory of all points, then runs those that lack runs: goes on where it ended."""
     rows = read() if RECORD.exists() else []
     for index in range(len(rows), POINTS):
         rows.append(point(index)[0])
@@ -263,7 +263,7 @@ def record() -> None:
 
 
 def table(rows: list[Point]) -> Iterator[str]:
-    """How far each rule and the runs are from the exact loss, by Bayes accuracy."""
+    """Returns how far each rule and the runs are from the exact loss, by Bayes accuracy."""
     titles = 'Bayes accuracy', 'exact loss', *RULES, 'simulated'
     yield f'| {" | ".join(titles)} |\n{"| --- " * len(titles)}|'
     for bayes in BAYES:
@@ -284,7 +284,7 @@ def table(rows: list[Point]) -> Iterator[str]:
 
 
 def draw(rows: list[Point]) -> None:
-    """The exact loss over two numbers that might decide it."""
+    """Draws the exact loss over two numbers that might decide it."""
     axes = plt.subplots(1, 3, figsize=(11, 4), sharey=True, layout='constrained')[1]
     panels = (
         ('equidistant', 'equal distances, same Bayes accuracy'),
@@ -320,7 +320,7 @@ def draw(rows: list[Point]) -> None:
 
 
 def digits(dim: int) -> tuple[float, np.ndarray]:
-    """Handwritten digits by their first principal components, the law beside fits in each half.
+    """Compares on digits, by first principal components, the law with fits in each half.
 
     The loss over classes weighted by q is the weighted population's, as far as a sample can be one.
 

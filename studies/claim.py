@@ -41,17 +41,17 @@ class Side(NamedTuple):
 
 
 def final(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Mean of the last tenth of the evaluations."""
+    """Returns the mean of the last tenth of the evaluations."""
     return values[:, -max(1, round(0.1 * len(rounds))) :].mean(axis=1)
 
 
 def until(last: int) -> Statistic:
-    """Mean of the evaluations up to a round."""
+    """Returns the mean of the evaluations up to a round."""
     return lambda rounds, values: values[:, rounds <= last].mean(axis=1)
 
 
 def fluctuation(rounds: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Binary logarithm of the root mean square step between evaluations of the last tenth."""
+    """Returns log2 of the root mean square step between evaluations of the last tenth."""
     steps = np.diff(values[:, -max(2, round(0.1 * len(rounds))) :], axis=1)
     return 0.5 * np.log2(np.mean(steps**2, axis=1))
 
@@ -115,7 +115,7 @@ class Outcome(NamedTuple):
     note: str = ''
 
     def verdict(self, ordered: bool) -> str:
-        """A sign where there is one; alike where the whole interval is within the margin."""
+        """Returns the sign, if there is one; alike where the interval lies within the margin."""
         if ordered and self.p_value < LEVEL:
             return HOLDS if self.difference > 0 else REVERSED
         if abs(self.difference) + self.interval <= self.margin:
@@ -294,7 +294,7 @@ def link(run: str, minutes: Mapping[str, str]) -> str:
 
 
 def summary(judgements: Judged) -> str:
-    """Count the differences of the table, those of chance, and those that survive."""
+    """Counts the differences of the table, those of chance, and those that survive."""
     p_values = np.array(_p_values(judgements))
     survive = sum(map(sum, survivors(judgements)))
     return (

@@ -115,13 +115,13 @@ class Point(NamedTuple):
 def points(
     data: str, *, rounds: int | None = None, rate: float | None = None
 ) -> Iterator[Point]:
-    """The points of an archive by model and size, after some rounds and at a rate if need be."""
+    """Yields an archive's points by model and size, after so many rounds, at one rate if given."""
     columns = read(data)
     config = runs.read_json(FOLDER / data, runs.CONFIG)
-    kept = columns['round'] <= (rounds or config['num_rounds'])
+    chosen = columns['round'] <= (rounds or config['num_rounds'])
     if rate is not None:
-        kept &= columns[depth.RATE] == rate
-    columns = {name: values[kept] for name, values in columns.items()}
+        chosen &= columns[depth.RATE] == rate
+    columns = {name: values[chosen] for name, values in columns.items()}
     axis = next(name for name in columns if name.startswith('problem.'))
     for model in (name for name in depth.MODELS if name in config['patterns']):
         for size in np.unique(columns[axis]).astype(int).tolist():
@@ -143,7 +143,7 @@ def points(
 
 
 def read(data: str) -> dict[str, np.ndarray]:
-    """The columns of an archive, and of the one with larger rates for softmax regression if any."""
+    """Reads the columns of an archive, with those of larger rates for softmax regression if any."""
     further = FOLDER / f'{data}{LINEAR}'
     results = [
         runs.read(folder).columns
@@ -159,14 +159,14 @@ def read(data: str) -> dict[str, np.ndarray]:
 
 
 def built(section: dict[str, Any], seed: int) -> Problem:
-    """A problem as the runs of a seed draw it."""
+    """Returns a problem as the runs of a seed draw it."""
     options = {name: value for name, value in section.items() if name != 'name'}
     make = problems.PROBLEMS[section['name']]
     return make(**options, data_seed=seed, partition_seed=seed)
 
 
 def level(columns: dict[str, np.ndarray], algorithm: str, model: str) -> Level:
-    """The best of the rates among an algorithm's lines at a point."""
+    """Returns the best of the rates among an algorithm's lines at a point."""
     mine = columns['algorithm'] == algorithm
     keys = [columns[name][mine] for name in ('round', 'seed', depth.RATE)]
     order = np.lexsort(keys)
@@ -189,7 +189,7 @@ def level(columns: dict[str, np.ndarray], algorithm: str, model: str) -> Level:
 
 
 def weights(point: Point, seed: int) -> tuple[Problem, np.ndarray, np.ndarray]:
-    """A seed's problem, its class shares by client, FedAvg's implicit weights."""
+    """Returns a seed's problem, its class shares by client, FedAvg's implicit weights."""
     problem = built(point.problem, seed)
     mix = partition.class_mix(problems.owners(problem), np.asarray(problem.data.labels))
     options = {name: value for name, value in point.probs.items() if name != 'name'}
@@ -258,7 +258,7 @@ def scores(model: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def interval(values: np.ndarray) -> str:
-    """A mean over seeds with its 95 % interval."""
+    """Returns a mean over seeds with its 95 % interval."""
     results = evaluation.seed_interval(values)
     return f'{results.mean:+.1f} ± {results.half_width:.1f}'
 
@@ -280,7 +280,7 @@ def long_rows() -> Iterator[str]:
 
 
 def cells(point: Point) -> list[str]:
-    """Of a line, all but the first."""
+    """Returns all cells of a line but the first."""
     levels = [
         f'{100 * level.accuracy.mean():.1f} ({level.rate}; {100 * level.training.mean():.1f})'
         for level in point.levels.values()
@@ -303,7 +303,7 @@ def cells(point: Point) -> list[str]:
 
 
 def limit_row(point: Point) -> str:
-    """Softmax regression's minimisers on the data, between the population and the runs."""
+    """Returns the row of softmax regression's minimisers, between the population and the runs."""
     exact = population(point)
     assert exact is not None
     on_data = np.empty_like(exact)
@@ -333,10 +333,10 @@ def draw(found: Sequence[Sequence[Point]], path: Path) -> None:
         width_ratios=(3, 2, 1),
     )
     for column, panel in zip(axes.T, found, strict=True):
-        for place, model in enumerate(depth.MODELS):
-            mine = [point for point in panel if point.model == model]
-            if mine:
-                _draw_line(column, mine, 1.06 ** (place - 1.5), COLOURS[place])
+        for index, model in enumerate(depth.MODELS):
+            of_model = [point for point in panel if point.model == model]
+            if of_model:
+                _draw_line(column, of_model, 1.06 ** (index - 1.5), COLOURS[index])
         sizes = sorted({round(point.examples) for point in panel})
         column[0].set_title(panel[0].data)
         column[0].axhline(0, color=EXACT, linewidth=0.8)
@@ -365,7 +365,7 @@ def _draw_line(
     label: str | None = None,
     line: str = '-',
 ) -> None:
-    """A model's differences and its training accuracies, beside those of others."""
+    """Draws a model's differences and its training accuracies, beside those of others."""
     x = shift * np.array([point.examples for point in mine])
     ahead = [evaluation.seed_interval(point.ahead) for point in mine]
     mean = np.array([part.mean for part in ahead])

@@ -87,7 +87,7 @@ def _operations(program: Any) -> tuple[float, float]:
 
 
 def _seconds(program: Any, *args: Any) -> float:
-    """Processor seconds of a call."""
+    """Returns the processor seconds of a call."""
     begin = time.process_time()
     jax.block_until_ready(program(*args))
     return time.process_time() - begin
@@ -169,7 +169,7 @@ def run(values: Values, turn: int, num_rounds: int, cost: Costs) -> Measured:
 
 
 def peak(planned: Experiment) -> str:
-    """Memory at the peak of the largest algorithm, two lanes at a time, as a dry run says it."""
+    """Returns the largest algorithm's peak memory, two lanes at a time, as in a dry run."""
     programs = Programs(planned.plan, slots=devices.device_slots(1))
     lanes = []
     for label in planned.algorithms:
@@ -232,7 +232,7 @@ class Known:
         self._measured: dict[Any, Measured] = {}
 
     def config(self, name: str, argument: str) -> Values:
-        """A config as written, whose data are there."""
+        """Returns a config as written, whose data are there."""
         words = argument.split(',')
         dataset = next((word for word in words if word in configs.STAND_INS), 'cifar10')
         if not npz.npz_file(dataset, self._folder).exists():
@@ -260,7 +260,7 @@ class Known:
     def measured(
         self, values: Values, num_rounds: int, cost: Costs
     ) -> tuple[dict[str, Measured], list[str]]:
-        """Every algorithm, and which of them ran for this config.
+        """Yields every algorithm, and which of them ran for this config.
 
         An algorithm that differs in numbers from one that ran on the same network runs only where
         there are patterns left to meet.
@@ -290,7 +290,7 @@ class Known:
 def measure(
     config: str, num_rounds: int, known: Known, *, dry_run: bool = False
 ) -> Values:
-    """The record of one config.
+    """Returns the record of one config.
 
     Args:
       config: as behind ``--config=configs/``, ``xiang2024_table1:svhn``.
@@ -336,7 +336,7 @@ def measure(
 def _by_steps(
     values: Values, problem: Problem, cost: Costs, before: float
 ) -> dict[str, Measured]:
-    """What rounds would take if clients took as long as steps by themselves."""
+    """Returns what rounds would take if clients took as long as steps by themselves."""
     measured = {}
     for label in values['algorithms']:
         seconds = cost.seconds[configs.batch_of(values, label, problem)]
@@ -346,7 +346,7 @@ def _by_steps(
 
 
 def _short(number: float) -> str:
-    """Two digits, or all before the point."""
+    """Formats a number with two digits, or all before the point."""
     return f'{number:.2g}' if number < 100 else f'{number:,.0f}'
 
 

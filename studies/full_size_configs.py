@@ -47,7 +47,7 @@ def write_stand_in(name: str, folder: pathlib.Path, share: float = 1.0) -> None:
 
 
 def full(name: str, argument: str, folder: pathlib.Path) -> Values:
-    """A config as written, that looks for its data in a folder."""
+    """Returns a config as written, that looks for its data in a folder."""
     module = importlib.import_module(f'configs.{name}')
     values = nested.full(module.get_config(argument).to_dict())
     return {
@@ -57,7 +57,7 @@ def full(name: str, argument: str, folder: pathlib.Path) -> Values:
 
 
 def _trimmed(values: Values) -> Values:
-    """One seed, no tuning (a rate that it would try), no reports."""
+    """Cuts a config down to one seed, one of the rates that it would try, no reports."""
     dropped = ('tuning', 'names', 'reports', 'baseline', 'caption', 'evaluate_start')
     others = {name: value for name, value in values.items() if name not in dropped}
     client = dict(values['client'])
@@ -68,7 +68,7 @@ def _trimmed(values: Values) -> Values:
 
 
 def shortened(values: Values, turn: int, num_rounds: int) -> Values:
-    """One algorithm over one pattern, the first ``turn`` of them skipped, for two periods.
+    """Returns one algorithm over one pattern, the first ``turn`` of them skipped, for two periods.
 
     Args:
       values: the config as written.
@@ -108,7 +108,7 @@ def shortened(values: Values, turn: int, num_rounds: int) -> Values:
 def clients_per_round(
     values: Values, num_rounds: int = COUNTED_ROUNDS
 ) -> dict[str, float]:
-    """How many clients train in a round after the warm-up, over links of the config, by algorithm.
+    """Counts the clients that train in a round after the warm-up, by algorithm.
 
     Counted on a small problem with the same clients, whose labels are as unevenly spread, over
     the longest block of an algorithm if that is longer.
@@ -146,7 +146,7 @@ def clients_per_round(
 
 
 def client_of(values: Values, label: str) -> Values:
-    """What the clients of an algorithm do."""
+    """Returns what the clients of an algorithm do."""
     changes = values['algorithms'][label].get('client') or {}
     return {**values['client'], **changes}
 

@@ -27,7 +27,7 @@ class GaussianAccuracy(NamedTuple):
 def gaussian_accuracy(
     model: analysis.LinearModel, means: ArrayLike
 ) -> GaussianAccuracy:
-    """Accuracy of a linear model on new examples of Gaussian classes that are equally likely.
+    """Returns a linear model's accuracy on new examples of equally likely Gaussian classes.
 
     Exact for two classes. For more, quadrature in the directions that the scores depend on: 16
     scrambled Sobol sequences of 1024 points per class, from a fixed seed, whose spread gives the

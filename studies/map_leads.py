@@ -22,7 +22,7 @@ TITLES = ('map', 'algorithm', 'minus FedAvg', 'level, %', 'FedPBC minus it')
 
 
 def read(name: str) -> tuple[run_view.RunView, cells.Cells]:
-    """A recorded map, and its cells."""
+    """Reads a recorded map and its cells."""
     run = runs.read(FOLDER / name)
     options = {'best_over': (), **run.facts['reports']['map']}
     del options['name']

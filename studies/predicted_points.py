@@ -70,7 +70,7 @@ class Point(NamedTuple):
 
 
 def config(setting: tuple[float, float, float, int]) -> dict[str, Any]:
-    """The runs of a setting: Bayes accuracy, alpha, sigma, seed of the draw."""
+    """Returns the runs of a setting: Bayes accuracy, alpha, sigma, seed of the draw."""
     bayes, alpha, sigma, seed = setting
     predicted = {}
     for label, section in presets.patterns('paper').items():
@@ -127,7 +127,7 @@ def points(
 
 
 def recorded() -> dict[str, np.ndarray]:
-    """What the page's table says: float[42, 3] by algorithm, predicted, simulated, its error."""
+    """Returns the page's table, float[42, 3] by algorithm: predicted, simulated, its error."""
     page = (Path(__file__).parent / 'prediction.md').read_text()
     numbers = r'(\d+\.\d+) \| (\d+\.\d+) ± (\d+\.\d+) \|'
     rows = re.findall(
@@ -138,7 +138,7 @@ def recorded() -> dict[str, np.ndarray]:
 
 
 def draw() -> None:
-    """Predicted against simulated, and what is left of it."""
+    """Draws predicted against simulated values, and what is left of it."""
     full_axes, zoom_axes = plt.subplots(1, 2, figsize=(9, 4.2), layout='constrained')[1]
     for (label, (x, y, error)), mark in zip(
         ((k, v.T) for k, v in recorded().items()), 'os', strict=True

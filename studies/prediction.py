@@ -65,7 +65,7 @@ def digits(noise: float, rate: float, rounds: int, seeds: int) -> Setting:
 
 
 def gaussians(seed: int, distance: float, rounds: int) -> tuple[Setting, list[float]]:
-    """Ten Gaussian classes over 100 clients; and the accuracies of the population's minimisers."""
+    """Returns ten Gaussian classes over 100 clients, and their minimisers' accuracies."""
     clients = 100
     each = 200
     dim = 10
@@ -93,7 +93,7 @@ def gaussians(seed: int, distance: float, rounds: int) -> tuple[Setting, list[fl
 
 
 def predicted(setting: Setting) -> prediction.Predictions:
-    """Both algorithms' accuracies, in the limit and after the rounds of the row."""
+    """Predicts both algorithms' accuracies, in the limit and after the rounds of the row."""
     evaluations = prediction.predictions(
         setting.problem,
         analysis.fedavg_weights(setting.probs),
@@ -105,7 +105,7 @@ def predicted(setting: Setting) -> prediction.Predictions:
 
 
 def simulated(setting: Setting, name: str) -> dict[str, np.ndarray]:
-    """By candidate model, accuracies in per cent, [seeds, 40], at forty rounds."""
+    """Returns accuracies in per cent at forty rounds, [seeds, 40], by candidate model."""
     client = local_training.local_sgd(setting.rate, local_steps=STEPS, batch_size=BATCH)
     pattern = participation.bernoulli(setting.probs.astype(np.float32))
 
@@ -129,7 +129,7 @@ def simulated(setting: Setting, name: str) -> dict[str, np.ndarray]:
 
 
 def rows() -> Iterator[tuple[Setting, list[float]]]:
-    """The rows of the page."""
+    """Returns the rows of the page."""
     for row in (
         (0.0, 0.02, 1000, 5),
         (0.0, 0.1, 4000, 3),

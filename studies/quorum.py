@@ -50,7 +50,7 @@ def _durations(
 
 
 def rows() -> Iterator[str]:
-    """By rule and k: minutes of 1,000 rounds, accuracy after so many minutes and at the end.
+    """Yields rows by rule and k: minutes of 1,000 rounds, accuracy after minutes and at the end.
 
     Means over the seeds with 95 % intervals.
     """

@@ -67,7 +67,7 @@ def rows() -> list[Row]:
 def _fedpbc(
     setting: str, theorem: str, first: float, steps: int, rounds: int, rate: float
 ) -> Row:
-    """FedPBC on the papers' counterexample: N = d = 100, half of the links at each p."""
+    """Bounds FedPBC on the papers' counterexample: N = d = 100, half of the links at each p."""
     noise = np.random.default_rng(0).normal(scale=0.1, size=(100, 100))
     targets = np.arange(1, 101)[:, None] / 1000 + noise
     constants = problem_constants.quadratic_constants(targets)
@@ -101,14 +101,14 @@ def _fedpbc(
 
 
 def _client_mean(gap: float, rate: float, steps: int, rounds: int) -> float:
-    """Mean over rounds of ||xbar^t - x*||^2, which falls by (1 - eta)^(2 s) in a round."""
+    """Averages ||xbar^t - x*||^2 over rounds; it falls by (1 - eta)^(2 s) in a round."""
     per_round = -2.0 * steps * math.log1p(-rate)
     total = -math.expm1(-per_round * rounds) / -math.expm1(-per_round)
     return 2.0 * gap * total / rounds
 
 
 def _networks() -> Row:
-    """The journal's image classifiers: the cap at the least L that the theorem allows."""
+    """Bounds the journal's image classifiers: the cap at the least L that the theorem allows."""
     rho = analysis.mixing_rate(np.full(100, 0.02))
     cap = xiang2024.step_size_cap(smoothness=1.0, local_steps=5, mixing_rate=rho)
     least = 5e-4
@@ -119,7 +119,7 @@ def _networks() -> Row:
 
 
 def _toy(setting: str, period: int, rate: float, amplification: float) -> Row:
-    """Three clients in turn on the plane, 15 rounds, one local step."""
+    """Runs three clients in turn on the plane, 15 rounds, one local step."""
     targets = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 3**0.5]])
     start = [1.0, 2.0]
     masks = np.eye(3, dtype=bool)[np.arange(15) % 3]
@@ -163,7 +163,7 @@ def _toy(setting: str, period: int, rate: float, amplification: float) -> Row:
 
 
 def _separation() -> Row:
-    """FedAvg on the three quadratics of Sun et al., Proposition 3."""
+    """Bounds FedAvg on the three quadratics of Sun et al., Proposition 3."""
     weights = [0.25, 0.25, 0.5]
     targets = np.array([1.0, 2.0, 3.0])
     chain = analysis.minimum_separation_chain(weights, 1)
@@ -187,7 +187,7 @@ def _separation() -> Row:
 def _mean_square(
     chain: analysis.MinimumSeparationChain, targets: np.ndarray, rate: float
 ) -> float:
-    """Mean over rounds of E (x_t - 2)^2 from 0, by the moments given the chain's state."""
+    """Averages E (x_t - 2)^2 over rounds from 0, by the moments given the state of the chain."""
     pulled = targets[np.argmax(chain.states, axis=1)]
     move = chain.transition.toarray()
     law = chain.stationary

@@ -75,8 +75,13 @@ def limits(
     Raises:
       ValueError: if an argument is out of range, or nobody holds a class.
     """
-    given = {'bayes_accuracies': bayes_accuracies, 'sigmas': sigmas, 'alphas': alphas}
-    for name, values in {**given, 'seeds': seeds}.items():
+    arguments = {
+        'bayes_accuracies': bayes_accuracies,
+        'sigmas': sigmas,
+        'alphas': alphas,
+        'seeds': seeds,
+    }
+    for name, values in arguments.items():
         if not len(values):
             raise errors.invalid(name, 'hold at least one value', values)
     distances = [
@@ -233,10 +238,10 @@ def _simulated(
 
 
 def _options(folder: Path, names: Iterable[str]) -> dict[str, Any]:
-    """Returns what a run's config says of its clients and their links."""
+    """Returns the options of a run's clients and links that have these names."""
     config = runs.read_json(folder, runs.CONFIG)
-    given = {**config['problem'], **config['links']['probs']}
-    return {name: given[name] for name in names if name in given}
+    options = {**config['problem'], **config['links']['probs']}
+    return {name: options[name] for name in names if name in options}
 
 
 def _as_columns(

@@ -218,14 +218,14 @@ def _mixing(
         running.append(0.5 * np.abs(shares - stationary).sum(axis=2))
 
     exact = _exact_law(weights, separation, num_rounds)
-    drawn = np.array(laws)
+    batch_laws = np.array(laws)
     low, variance, floor = np.zeros((3, num_rounds))
     high = 0.5 * np.abs(
-        (drawn.mean(axis=0) if exact is None else exact) - stationary
+        (batch_laws.mean(axis=0) if exact is None else exact) - stationary
     ).sum(axis=1)
     if exact is None:
-        floor = 0.5 * np.sqrt(2 / np.pi) * stats.sem(drawn).sum(axis=1)
-        halves = drawn[::2], drawn[1::2]
+        floor = 0.5 * np.sqrt(2 / np.pi) * stats.sem(batch_laws).sum(axis=1)
+        halves = batch_laws[::2], batch_laws[1::2]
         for signs_from, values_from in (halves, halves[::-1]):
             signs = np.sign(signs_from.mean(axis=0) - stationary)
             each = 0.5 * np.sum(signs * (values_from - stationary), axis=2)

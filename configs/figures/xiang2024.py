@@ -234,11 +234,12 @@ def class_weights(*, published: Sequence[float], num_draws: int = 400) -> Figure
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
-        drawn = np.array([published, *weights[:3]])
-        shares = drawn / drawn.sum(axis=1, keepdims=True)
-        plot.partition(shares, order=range(len(drawn)), colorbar=False, ax=left)
+        class_weights = np.array([published, *weights[:3]])
+        shares = class_weights / class_weights.sum(axis=1, keepdims=True)
+        plot.partition(shares, order=range(len(shares)), colorbar=False, ax=left)
         left.set_xticks(
-            range(len(drawn)), ['paper', *(f'seed {k}' for k in range(len(drawn) - 1))]
+            range(len(shares)),
+            ['paper', *(f'seed {k}' for k in range(len(shares) - 1))],
         )
         left.set_xlabel('')
         left.set_title('Share of each class in r', fontsize=10)

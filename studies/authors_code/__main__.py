@@ -18,7 +18,7 @@ TITLES = '| their code | our algorithm | links | largest difference | moved |'
 
 
 def table(rows: list[Row]) -> str:
-    """The rows as a table of the page."""
+    """Returns the rows as a table of the page."""
     lines = [TITLES, '| --- | --- | --- | --- | --- |']
     for each in rows:
         numbers = f'{each.difference:.0e} | {each.moved:.2f}'
@@ -28,7 +28,7 @@ def table(rows: list[Row]) -> str:
 
 
 def recorded() -> dict[str, list[Row]]:
-    """The recorded rows, by name of the comparison."""
+    """Returns the recorded rows, by name of the comparison."""
     found: dict[str, list[Row]] = {}
     if RECORD.exists():
         with RECORD.open(newline='') as file:

@@ -182,7 +182,7 @@ def fedawe(folder: Path) -> Iterator[Row]:
 
 
 def amplified(folder: Path) -> Iterator[Row]:
-    """Amplified FedAvg and waiting for all, of the repository on arbitrary participation."""
+    """Compares amplified FedAvg and waiting for all, of Wang and Ji's repository."""
     lib = standing.torch()
     settings = {
         'device': lib.device('cpu'),
@@ -217,8 +217,8 @@ def amplified(folder: Path) -> Iterator[Row]:
             module.split_data = lambda *_: rows
             sample = module.NodeSampler.sample
 
-            def noted(self: Any, *given: Any) -> Any:
-                chosen = sample(self, *given)
+            def noted(self: Any, *arguments: Any) -> Any:
+                chosen = sample(self, *arguments)
                 seen.append(np.isin(np.arange(NUM_CLIENTS), chosen))
                 return chosen
 

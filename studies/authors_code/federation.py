@@ -29,7 +29,7 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def start() -> tuple[np.ndarray, np.ndarray]:
-    """The initial weight [C, d] and bias [C]."""
+    """Returns the initial weight [C, d] and bias [C]."""
     rng = np.random.default_rng(6)
     return 0.3 * rng.normal(size=(NUM_CLASSES, NUM_FEATURES)), 0.1 * rng.normal(
         size=NUM_CLASSES
@@ -37,7 +37,7 @@ def start() -> tuple[np.ndarray, np.ndarray]:
 
 
 def problem() -> Problem:
-    """The same for our side."""
+    """Returns the same data as our problem."""
 
     def loss_fn(params: Any, batch: Any) -> Any:
         scores = jax.nn.log_softmax(
@@ -59,7 +59,7 @@ def problem() -> Problem:
 def program(
     learning_rate: float, steps: int, decay: str = 'constant', **options: Any
 ) -> Any:
-    """The client program: full-batch steps at a rate that decays."""
+    """Returns the client program: full-batch steps at a rate that decays."""
     rate = rates.LEARNING_RATES[decay](learning_rate)
     return local_training.local_sgd(rate, local_steps=steps, **options)
 
@@ -70,7 +70,7 @@ def ours(
     probs: np.ndarray | None = None,
     model: str = 'server',
 ) -> np.ndarray:
-    """The model after every round under given links, flat as theirs: float64[T, C d + C]."""
+    """Returns our model after every round under the links, flat as theirs: float64[T, C d + C]."""
 
     def measured(params: Any, key: Any, problem: Problem) -> Any:
         return jnp.concatenate([params['weight'].ravel(), params['bias']])

@@ -71,7 +71,7 @@ def mifa(folder: Path) -> Iterator[Row]:
 
 
 def debias(folder: Path) -> Iterator[Row]:
-    """The notebook of Debiasing FedAvg: groups in turn, at least one round apart."""
+    """Compares with the notebook of Debiasing FedAvg: groups in turn, a round apart at least."""
     lib = standing.torch()
     (file,) = folder.glob('*.ipynb')
     cells = [''.join(cell['source']) for cell in json.loads(file.read_text())['cells']]
@@ -121,9 +121,9 @@ def debias(folder: Path) -> Iterator[Row]:
 
         average = server.aggregated_parameters
 
-        def averaged(given: Any, masks: Any = masks, average: Any = average) -> Any:
-            masks.append(np.isin(np.arange(NUM_CLIENTS), [cid for cid, _ in given]))
-            return average(given)
+        def averaged(uploads: Any, masks: Any = masks, average: Any = average) -> Any:
+            masks.append(np.isin(np.arange(NUM_CLIENTS), [cid for cid, _ in uploads]))
+            return average(uploads)
 
         for client in clients:
             client.evaluate = lambda: (0, 0, 0, 0)
@@ -146,7 +146,7 @@ def debias(folder: Path) -> Iterator[Row]:
 
 
 def flgo(folder: Path) -> Iterator[Row]:
-    """FLGo: SCAFFOLD, FedDyn, FedNova, and FedAvg as its options weigh clients."""
+    """Compares with FLGo: SCAFFOLD, FedDyn, FedNova, and FedAvg by its weighting options."""
     lib = standing.torch()
     root = folder / 'flgo'
     masks = np.random.default_rng(9).random((ROUNDS, NUM_CLIENTS)) < PROBS
@@ -223,7 +223,7 @@ def _steps() -> np.ndarray:
 
 
 def _weighted(name: str, **options: Any) -> list[tuple[str, str, str, Any]]:
-    """A rule with both ways to weigh, by FLGo's names of them."""
+    """Returns a rule with both ways to weigh, by FLGo's names of them."""
     make = fl.ALGORITHMS[name]
     shown = {'fednova': 'FedNova', 'fedavg': 'FedAvg'}[name]
     client = program(0.1, 4, **options)
@@ -245,7 +245,7 @@ def _all_by_examples() -> Any:
 def _flgo_path(
     lib: Any, module: Any, name: str, option: str, net: Any, masks: np.ndarray
 ) -> np.ndarray:
-    """What FLGo's classes make of given masks, float64[T, D]."""
+    """Returns what FLGo's classes make of given masks, float64[T, D]."""
     pairs, rows = standing.examples()
     kinds = ('BasicServer', 'BasicClient') if name == 'fedavg' else ('Server', 'Client')
     server = object.__new__(getattr(module, kinds[0]))
@@ -293,7 +293,7 @@ def _flgo_path(
 
 
 def _flgo_round(server: Any, name: str) -> None:
-    """A round as FLGo's own `iterate` has it, without what sends messages."""
+    """Runs a round as FLGo's own `iterate` does, without what sends messages."""
     chosen = [server.clients[i] for i in server.received_clients]
     if name == 'scaffold':
         sent = [

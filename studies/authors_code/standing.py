@@ -22,7 +22,7 @@ from studies.authors_code import federation
 
 
 def checkout(path: str, *files: str) -> Path:
-    """A checkout of somebody's repository.
+    """Returns a checkout of somebody's repository.
 
     Args:
       path: of its folder.
@@ -40,7 +40,7 @@ def checkout(path: str, *files: str) -> Path:
 
 
 def torch() -> Any:
-    """PyTorch, with double precision by default and without devices.
+    """Returns PyTorch, with double precision by default and without devices.
 
     Raises:
       MissingPackageError: where it is not installed.
@@ -64,11 +64,11 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Begins with no models."""
         self.models: list[list[np.ndarray]] = []
 
-    def made(self, *_: Any, **__: Any) -> 'Recorder':
-        """In place of a class of statistics: itself."""
+    def build(self, *_: Any, **__: Any) -> 'Recorder':
+        """Returns itself, in place of a class of statistics."""
         return self
 
     def collect_stat_eval(
@@ -80,13 +80,13 @@ class Recorder:
 
     collect_stat = collect_stat_eval
 
-    def path(self, place: int = 0) -> np.ndarray:
-        """float64[T, ...] of one of the models."""
-        return np.stack([models[place] for models in self.models])
+    def path(self, model: int = 0) -> np.ndarray:
+        """Returns one of the models after each round, float64[T, ...]."""
+        return np.stack([models[model] for models in self.models])
 
 
 def network() -> Any:
-    """A class with the methods of these repositories' ``Model``, around softmax regression."""
+    """Returns a class with the methods of their ``Model``, around softmax regression."""
     lib = torch()
 
     class Model:
@@ -119,7 +119,7 @@ def network() -> Any:
 
 
 def examples() -> tuple[Any, dict[int, np.ndarray]]:
-    """A data set of pairs of tensors, and the rows of every client."""
+    """Returns a data set of pairs of tensors, and the rows of every client."""
     lib = torch()
     features, labels, owners = federation.data()
     pairs = [
@@ -131,7 +131,7 @@ def examples() -> tuple[Any, dict[int, np.ndarray]]:
 
 
 def function_of(file: Path, name: str) -> Any:
-    """A function of a file of theirs, without the rest of the file."""
+    """Returns a function of a file of theirs, without the rest of the file."""
     tree = ast.parse(file.read_text())
     tree.body = [
         n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name
@@ -181,7 +181,7 @@ def run(
         'config': {**defaults, **settings},
         'dataset.dataset': loaded,
         'model.model': {'Model': network()},
-        'statistic.collect_stat': dict.fromkeys(names, recorder.made),
+        'statistic.collect_stat': dict.fromkeys(names, recorder.build),
     }
     with standing(folder, stand_ins, roots=('util',)):
         import util.util  # type: ignore[import-not-found]  # theirs
