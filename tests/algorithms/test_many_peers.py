@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tests import ROOT
+from tests.tiers import cases
 
 NUM_ROUNDS = 20
 MOST_GIBIBYTES = 4.0
@@ -39,9 +40,16 @@ print('peak', status.split('VmHWM:')[1].split()[0])
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != 'linux', reason='asks the kernel of Linux')
-@pytest.mark.parametrize('name', ['cogc', 'colrel', 'gossip', 's2a', 's2s'])
+@pytest.mark.parametrize(
+    'name',
+    cases(['colrel', 's2s'], ())
+    + cases(
+        ['cogc', 'gossip', 's2a'],
+        (),
+        'test_a_hundred_thousand_clients_fit_into_four_gibibytes',
+    ),
+)
 def test_a_hundred_thousand_clients_fit_into_four_gibibytes(name, monkeypatch):
     monkeypatch.delenv('XLA_FLAGS', raising=False)  # memory is that of users
     done = subprocess.run(

@@ -123,24 +123,24 @@ def test_s2a_ends_where_fedavg_does_on_mixed_targets():
     np.testing.assert_allclose(found.means['server'], expected, rtol=0, atol=1e-12)
 
 
+def rules_by_tier():
+    """Makes parameters: half of the rules, under what is not plain, are slow; a release has all."""
+    covered = pytest.mark.release('test_the_engine_ends_there')
+    parameters = []
+    for index, name in enumerate(analysis.linear_rules.RULES):
+        is_long = name in RUN_LONGER_THAN_THEY_COMPILE
+        marks = [pytest.mark.optimised] if is_long else []
+        parameters.append(pytest.param(name, True, marks=[*marks, covered]))
+        is_slow = index % 2 == 0
+        parameters.append(
+            pytest.param(name, False, marks=marks if is_slow else [*marks, covered])
+        )
+    return parameters
+
+
 @pytest.mark.slow
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    'is_plain',
-    [
-        pytest.param(True, marks=pytest.mark.release('test_the_engine_ends_there')),
-        False,
-    ],
-)
-@pytest.mark.parametrize(
-    'name',
-    [
-        pytest.param(
-            name, marks=[pytest.mark.optimised] * (name in RUN_LONGER_THAN_THEY_COMPILE)
-        )
-        for name in analysis.linear_rules.RULES
-    ],
-)
+@pytest.mark.parametrize('name, is_plain', rules_by_tier())
 def test_the_engine_ends_there(x64, name, is_plain):
     """Means and variances over 4,000 seeds in standard errors, once the mean has settled.
 

@@ -22,23 +22,26 @@ def name(variant):
     return '-'.join([path.stem, *([argument] if argument else []), size])
 
 
-def quick_ones():
-    """All variants; of each config the last is quick, the others are slow."""
+def variants_by_tier():
+    """Makes parameters: of each config one variant by default, one slow, all for a release."""
+    covered = pytest.mark.release('test_every_config_builds_and_says_what_it_runs')
     by_path = {}
     for variant in VARIANTS:
         by_path.setdefault(variant[0], []).append(variant)
-    quick = [variant for found in by_path.values() for variant in found[-1:]]
-    return [
-        pytest.param(
-            variant,
-            id=name(variant),
-            marks=() if variant in quick else pytest.mark.slow,
-        )
-        for variant in VARIANTS
-    ]
+    parameters = []
+    for variant in VARIANTS:
+        siblings = by_path[variant[0]]
+        if variant is siblings[-1]:
+            marks = []
+        elif variant is siblings[0]:
+            marks = [pytest.mark.slow]
+        else:
+            marks = [pytest.mark.slow, covered]
+        parameters.append(pytest.param(variant, id=name(variant), marks=marks))
+    return parameters
 
 
-@pytest.mark.parametrize('variant', quick_ones())
+@pytest.mark.parametrize('variant', variants_by_tier())
 def test_every_config_builds_and_says_what_it_runs(variant, monkeypatch):
     shipped.use_stand_ins(monkeypatch)
     values = shipped.values(*variant)
